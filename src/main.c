@@ -3,6 +3,7 @@
 #include "linalg/linalg.h"
 #include "util/json.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@ int main(int argc, char **argv)
     /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored by a parent: waitpid would find no child */
+    temporary_catch_signals();
     json_setup();
     if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &apart);
     int early;

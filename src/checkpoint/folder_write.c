@@ -2,6 +2,7 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,18 +20,7 @@ struct folder_out {
     int64_t *first;               // (shards + 1) first tensor of each
     int64_t tensor, filled;       /* in progress, and its elements so far */
     struct safetensors_out *file; /* of the shard in progress */
-    bool committed;
 };
-
-enum status folder_set_dtype(json_t *config, const char *dtype, struct err *e)
-{
-    /* transformers writes "dtype" from version 4.56 on, and all versions read "torch_dtype". */
-    int failed = json_object_set_new(config, "torch_dtype", json_string(dtype));
-    if (json_object_get(config, "dtype"))
-        failed |= json_object_set_new(config, "dtype", json_string(dtype));
-    NEED(!failed, ERR_NOMEM, "out of memory for config.json");
-    return OK;
-}
 
 /* --- its name --- */
 
@@ -150,6 +140,44 @@ done:
     return st;
 }
 
+/* --- config.json --- */
+
+/* The type to which loaders may cast all tensors: the widest of theirs, as none of the two of 16
+ * bits holds the other's numbers. NULL: no tensor has numbers of floating point. */
+static const char *widest_type(const struct folder_plan *p)
+{
+    bool found[DTYPE_N] = {false};
+    for (int64_t i = 0; i < p->n; i++) found[p->tensors[i].dtype] = true;
+    if (p->f16) return "float16";
+    if (found[DTYPE_F64]) return "float64";
+    if (found[DTYPE_F32] || (found[DTYPE_F16] && found[DTYPE_BF16])) return "float32";
+    return found[DTYPE_F16] ? "float16" : found[DTYPE_BF16] ? "bfloat16" : NULL;
+}
+
+/* Whether config.json says that type. */
+static bool says_type(const json_t *config, const char *type)
+{
+    const char *before = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
+    return strcmp(before, type) == 0 && strcmp(json_text(config, "dtype", type), type) == 0;
+}
+
+static enum status write_config(const struct folder_out *o, struct err *e)
+{
+    const char *type = widest_type(&o->plan);
+    json_t *config = json_copy((json_t *)(uintptr_t)o->plan.config);
+    int failed = !config;
+    if (config && type && !says_type(config, type)) {
+        /* transformers writes "dtype" from version 4.56 on, and all versions read "torch_dtype". */
+        failed = json_object_set_new(config, "torch_dtype", json_string(type));
+        if (json_object_get(config, "dtype"))
+            failed |= json_object_set_new(config, "dtype", json_string(type));
+    }
+    enum status st = failed ? ERR_NOMEM : write_json(o, config, "config.json", e);
+    json_decref(config);
+    NEED(!failed, ERR_NOMEM, "out of memory for config.json");
+    return st;
+}
+
 /* --- shards --- */
 
 static int64_t bytes_of(const struct tensor_shape *t)
@@ -248,17 +276,12 @@ done:
 
 static enum status begin(struct folder_out *o, const char *path, struct err *e)
 {
-    char *temporary = NULL;
     PASS(check_path(path, &o->path, e));
     PASS(cut_shards(o, e));
-    PASS(mem_format(&temporary, e, "%s.tmp.%ld", o->path, (long)getpid()));
-    int made = mkdir(temporary, 0777);
-    if (made == 0)
-        o->temporary = temporary; /* to be removed */
-    else
-        free(temporary);
-    NEED(made == 0, fsx_errno_status(errno), "%s: cannot be made: %s", path, strerror(errno));
-    PASS(write_json(o, o->plan.config, "config.json", e));
+    PASS(temporary_begin(o->path, &o->temporary, e));
+    NEED(mkdir(o->temporary, 0777) == 0, fsx_errno_status(errno), "%s: cannot be made: %s", path,
+         strerror(errno));
+    PASS(write_config(o, e));
     if (o->plan.quantize_config)
         PASS(write_json(o, o->plan.quantize_config, "quantize_config.json", e));
     PASS(copy_companions(o, e));
@@ -327,7 +350,6 @@ enum status folder_commit(struct folder_out *o, struct err *e)
 {
     enum status st = complete(o, e);
     if (st != OK) err_rename(e, o->temporary, o->path);
-    o->committed = st == OK;
     return st;
 }
 
@@ -340,8 +362,7 @@ void folder_close(struct folder_out *o)
 {
     if (!o) return;
     safetensors_out_close(o->file);
-    if (o->temporary && !o->committed) fsx_remove_folder(o->temporary);
-    free(o->temporary);
+    temporary_end(o->temporary);
     free(o->path);
     free(o->first);
     free(o);

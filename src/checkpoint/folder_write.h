@@ -8,10 +8,12 @@
 
 /* All borrowed until the folder is closed. */
 struct folder_plan {
-    const json_t *config;          /* config.json */
+    /* config.json, whose torch_dtype and dtype become the widest type of the tensors: transformers
+     * casts all of them to the type that is named there. */
+    const json_t *config;
+    bool f16;                      /* they become float16, as programs want that compute in it */
     const json_t *quantize_config; /* quantize_config.json, NULL: none */
-    /* The weights, in the order in which their data are given. Their types are the caller's choice;
-     * transformers casts all to the type that config.json names (folder_set_dtype). */
+    /* The weights, in the order in which their data are given. */
     int64_t n;
     const struct tensor_shape *tensors; // (n)
     int64_t shard_bytes;                /* of a weight file at most; 0: 5 GB, as transformers 4.
@@ -21,10 +23,6 @@ struct folder_plan {
      * those of `source`. */
     const char *source, *tokenizer;
 };
-
-/* Sets the type to which transformers, of any version, casts the weights: "float32", "bfloat16".
- * ERR_NOMEM. */
-MUST_USE enum status folder_set_dtype(json_t *config, const char *dtype, struct err *e);
 
 struct folder_out;
 

@@ -3,6 +3,7 @@
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@ struct safetensors_out {
     int64_t n;
     struct tensor_entry *entries; /* in the order in which their data come */
     int64_t at, filled;           /* the tensor in progress, and its elements so far */
-    bool committed;
 };
 
 static enum status add_tensor(struct safetensors_out *o, const struct tensor_shape *from,
@@ -102,7 +102,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, &tensors[i], e));
     TRY(place_tensors(o, e));
     for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
-    TRY(mem_format(&o->temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    TRY(temporary_begin(path, &o->temporary, e));
     o->fd = fsx_open_as(o->temporary, O_RDWR | O_CREAT | O_TRUNC);
     ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     TRY(write_header(o, root, e));
@@ -213,7 +213,6 @@ enum status safetensors_commit(struct safetensors_out *o, struct err *e)
     NEED(closed == 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     enum status st = fsx_publish(o->temporary, o->path, e);
     if (st != OK) err_rename(e, o->temporary, o->path);
-    o->committed = st == OK;
     return st;
 }
 
@@ -221,10 +220,9 @@ void safetensors_out_close(struct safetensors_out *o)
 {
     if (!o) return;
     if (o->fd >= 0) close(o->fd);
-    if (o->temporary && !o->committed) unlink(o->temporary);
     for (int64_t i = 0; i < o->n; i++) free(o->entries[i].name);
     free(o->entries);
-    free(o->temporary);
+    temporary_end(o->temporary);
     free(o->path);
     free(o);
 }

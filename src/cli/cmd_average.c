@@ -22,7 +22,6 @@ struct average {
     struct weights mean;
     struct checkpoint **parts; // (mean.n)
     struct checkpoint *checkpoint;
-    json_t *config;
     struct tensor_shape *tensors;
     struct folder_out *folder;
 };
@@ -151,15 +150,6 @@ done:
 
 /* --- the folder --- */
 
-/* What is not of the members' type is of f32, which config.json has to say. */
-static bool is_widened(const struct average *a)
-{
-    for (int64_t i = 0; i < checkpoint_n_tensors(a->checkpoint); i++)
-        if (checkpoint_tensor(a->checkpoint, i)->dtype != checkpoint_tensor(a->parts[0], i)->dtype)
-            return true;
-    return false;
-}
-
 static enum status create(struct average *a, struct err *e)
 {
     enum status st = OK;
@@ -169,11 +159,8 @@ static enum status create(struct average *a, struct err *e)
     TRY(mem_alloc(&a->tensors, n, sizeof *a->tensors, "tensors", e));
     for (int64_t i = 0; i < n; i++)
         a->tensors[i] = folder_shape(checkpoint_tensor(a->checkpoint, i));
-    a->config = json_deep_copy(checkpoint_config(a->checkpoint));
-    ENSURE(a->config, ERR_NOMEM, "out of memory for config.json");
-    if (is_widened(a)) TRY(folder_set_dtype(a->config, "float32", e));
     if (!a->tokenizer) TRY(visit_tokenizer(first, &found, e));
-    const struct folder_plan plan = {.config = a->config,
+    const struct folder_plan plan = {.config = checkpoint_config(a->checkpoint),
                                      .n = n,
                                      .tensors = a->tensors,
                                      .source = first,
@@ -206,7 +193,6 @@ static enum status write_all(struct average *a, struct err *e)
 static void close_all(struct average *a)
 {
     folder_close(a->folder);
-    json_decref(a->config);
     free(a->tensors);
     checkpoint_close(a->checkpoint);
     for (int64_t i = 0; a->parts && i < a->mean.n; i++) checkpoint_close(a->parts[i]);

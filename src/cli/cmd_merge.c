@@ -9,6 +9,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
+#include "util/temporary.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,8 +34,7 @@ struct merging {
 
 static void merging_free(struct merging *m)
 {
-    if (m->temporary) unlink(m->temporary);
-    free(m->temporary);
+    temporary_end(m->temporary);
     merge_free(m->merge);
     target_free(&m->target);
     texts_free(&m->inputs);
@@ -206,7 +206,7 @@ static enum status write_output(struct merging *m, struct err *e)
     struct journal *journal = NULL;
     struct results_view *view = NULL;
     struct inventory all = {0};
-    TRY(mem_format(&m->temporary, e, "%s.tmp.%ld", t->journal, (long)getpid()));
+    TRY(temporary_begin(t->journal, &m->temporary, e));
     TRY(merge_write(m->merge, m->temporary, &m->found, e));
     TRY(journal_open_readonly(m->temporary, &journal, e));
     TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));

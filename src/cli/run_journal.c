@@ -6,6 +6,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +116,7 @@ static void end_here(struct run_journal *j, int verdict)
     }
     if (j->journal && end(j, "stopped", EXIT_STOPPED, &appended, &e) != OK) log_error("%s", e.text);
     if (j->lock) {
-        cube_discard(j->cube);
+        temporary_remove_all();
         lock_abandon(j->lock);
     }
     log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
@@ -207,7 +208,7 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     PASS(check_place(results, j->path, e));
     PASS(lock_take(j->path, &options, &lock, e));
     publish(j, lock, NULL);
-    fsx_remove_temporaries(j->cube);
+    temporary_remove_left(j->cube, TEMPORARY_ALL);
     hand_remove(j->path);
     PASS(journal_open(j->path, &journal, e));
     publish(j, NULL, journal);

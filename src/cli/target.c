@@ -1,5 +1,6 @@
 #include "cli/target.h"
 #include "util/fsx.h"
+#include "util/temporary.h"
 #include <stdlib.h>
 
 void target_free(struct target *t)
@@ -21,7 +22,7 @@ enum status target_open(struct target *t, const char *name, const char *const *i
     PASS(cube_check_place("", name, e));
     PASS(journal_path(t->cube, &t->journal, e));
     PASS(lock_take(t->journal, NULL, &t->lock, e));
-    fsx_remove_temporaries(t->cube);
-    fsx_remove_temporaries(t->journal);
+    temporary_remove_left(t->cube, TEMPORARY_ALL);
+    temporary_remove_left(t->journal, TEMPORARY_ALL);
     return OK;
 }

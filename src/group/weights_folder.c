@@ -177,16 +177,12 @@ static enum status list_ignored(const struct weights_folder *f, json_t **out, st
     return OK;
 }
 
-/* Programs that load packed weights compute in f16, but for compressed-tensors with scales of f32.
- */
 static enum status set_config(struct weights_folder *f, struct err *e)
 {
     enum status st = OK;
     json_t *ignored = NULL, *quantization = NULL;
-    const bool wide = !is_packed(f) || f->form.layout.wide;
     f->config = json_deep_copy(checkpoint_config(f->checkpoint));
     ENSURE(f->config, ERR_NOMEM, "out of memory for config.json");
-    TRY(folder_set_dtype(f->config, wide ? "float32" : "float16", e));
     if (!is_packed(f)) goto done;
     TRY(list_ignored(f, &ignored, e));
     TRY(packed_config(&f->form.layout, ignored, version_text, &quantization, e));
@@ -207,6 +203,7 @@ static enum status begin(struct weights_folder *f, const char *tokenizer, const 
     const bool gptq = format == PACKED_GPTQ || format == PACKED_GPTQ_V2;
     const struct folder_plan plan = {
         .config = f->config,
+        .f16 = gptq || format == PACKED_AWQ, /* the programs that load these compute in it */
         .quantize_config = gptq ? json_object_get(f->config, "quantization_config") : NULL,
         .n = f->n,
         .tensors = f->tensors,

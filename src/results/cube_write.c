@@ -5,6 +5,7 @@
 #include "results/seal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <errno.h>
 #include <hdf5_hl.h>
 #include <math.h>
@@ -56,7 +57,7 @@ static enum status set_layout(hid_t properties, const struct cube_variable *x, c
     }
     H5_NEED(H5Pset_chunk(properties, x->rank, chunk) >= 0 && H5Pset_shuffle(properties) >= 0 &&
                 H5Pset_deflate(properties, DEFLATE) >= 0 && H5Pset_fletcher32(properties) >= 0,
-            ERR_IO, x->name, "chunks");
+            ERR_INTERNAL, x->name, "chunks");
     return OK;
 }
 
@@ -77,19 +78,19 @@ static enum status create_dataset(const struct writer *w, const struct cube_vari
     hid_t type = -1, space = -1, properties = H5Pcreate(H5P_DATASET_CREATE);
     for (int k = 0; k < x->rank; k++) shape[k] = (hsize_t)w->cube->dims[x->dims[k]].n;
     TRY(make_path(x, &path, e));
-    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_IO, x->name,
-              "properties");
+    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_INTERNAL,
+              x->name, "properties");
     TRY(set_layout(properties, x, shape, e));
     TRY(h5_type(x->type, true, &type, e));
     if (fill_value(x))
         H5_ENSURE(H5Pset_fill_value(properties,
                                     x->type == FIELD_REAL ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
                                     fill_value(x)) >= 0,
-                  ERR_IO, x->name, "fill value");
+                  ERR_INTERNAL, x->name, "fill value");
     space = x->rank ? H5Screate_simple(x->rank, shape, NULL) : H5Screate(H5S_SCALAR);
-    H5_ENSURE(space >= 0, ERR_IO, x->name, "dataspace");
+    H5_ENSURE(space >= 0, ERR_INTERNAL, x->name, "dataspace");
     *set = H5Dcreate2(w->file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5_ENSURE(*set >= 0, ERR_IO, x->name, "dataset");
+    H5_ENSURE(*set >= 0, ERR_INTERNAL, x->name, "dataset");
 done:
     if (space >= 0) H5Sclose(space);
     if (type >= 0) H5Tclose(type);
@@ -126,8 +127,8 @@ static enum status attach_scales(const struct writer *w, const struct cube_varia
                                  struct err *e)
 {
     for (int k = 0; k < x->rank; k++)
-        H5_NEED(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_IO, x->name,
-                "dimension scale");
+        H5_NEED(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_INTERNAL,
+                x->name, "dimension scale");
     return OK;
 }
 
@@ -141,9 +142,9 @@ static enum status put_variable(const struct writer *w, const struct cube_variab
     TRY(h5_type(x->type, false, &in_memory, e));
     if (x->n > 0)
         H5_ENSURE(H5Dwrite(*set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, x->data.any) >= 0,
-                  ERR_IO, x->name, "write");
+                  ERR_INTERNAL, x->name, "write");
     if (x->is_scale)
-        H5_ENSURE(H5DSset_scale(*set, x->name) >= 0, ERR_IO, x->name, "dimension scale");
+        H5_ENSURE(H5DSset_scale(*set, x->name) >= 0, ERR_INTERNAL, x->name, "dimension scale");
     else
         TRY(attach_scales(w, x, *set, e));
     TRY(put_attributes(*set, x, e));
@@ -168,7 +169,7 @@ static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
     snprintf(label, sizeof label, "This is a netCDF dimension but not a netCDF variable.%10lld",
              (long long)dim->n);
     PASS(create_dataset(w, &x, &w->scales[d], e));
-    H5_NEED(H5DSset_scale(w->scales[d], label) >= 0, ERR_IO, dim->name, "dimension scale");
+    H5_NEED(H5DSset_scale(w->scales[d], label) >= 0, ERR_INTERNAL, dim->name, "dimension scale");
     return OK;
 }
 
@@ -193,9 +194,9 @@ static enum status put_group(const struct writer *w, const char *name, struct er
     H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0 &&
                   H5Pset_link_creation_order(properties,
                                              H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >= 0,
-              ERR_IO, name, "properties");
+              ERR_INTERNAL, name, "properties");
     group = H5Gcreate2(w->file, name, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5_ENSURE(group >= 0, ERR_IO, name, "group");
+    H5_ENSURE(group >= 0, ERR_INTERNAL, name, "group");
 done:
     if (group >= 0) H5Gclose(group);
     if (properties >= 0) H5Pclose(properties);
@@ -206,7 +207,7 @@ static enum status put_root_attributes(const struct writer *w, struct err *e)
 {
     enum status st = OK;
     hid_t root = H5Gopen2(w->file, "/", H5P_DEFAULT);
-    H5_ENSURE(root >= 0, ERR_IO, w->name, "root");
+    H5_ENSURE(root >= 0, ERR_INTERNAL, w->name, "root");
     TRY(h5_put_text(root, "Conventions", "CF-1.10", e));
     TRY(h5_put_text(root, "title", w->cube->title, e));
     TRY(h5_put_text(root, "source", w->cube->source, e));
@@ -273,7 +274,7 @@ static enum status verify_variable(hid_t file, const char *name, const struct cu
         for (int64_t i = 0; i < x->n && same; i++) same = same_text(found.t[i], x->data.t[i]);
     else
         same = memcmp(found.any, x->data.any, (size_t)x->n * element_bytes[x->type]) == 0;
-    ENSURE(same, ERR_IO, "%s: %s was not read back as it was written", name, path);
+    ENSURE(same, ERR_INTERNAL, "%s: %s was not read back as it was written", name, path);
 done:
     h5_free_data(&found, x->type, x->n);
     free(path);
@@ -301,18 +302,6 @@ done:
     return st;
 }
 
-static enum status temporary_name(const char *path, char **out, struct err *e)
-{
-    return mem_format(out, e, "%s.tmp.%ld", path, (long)getpid());
-}
-
-void cube_discard(const char *path)
-{
-    char *temporary = NULL;
-    if (temporary_name(path, &temporary, NULL) == OK) unlink(temporary);
-    free(temporary);
-}
-
 enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
                        struct err *e)
 {
@@ -323,7 +312,7 @@ enum status cube_write(const char *path, const struct results_view *v, struct lo
     char *temporary = NULL, *image = NULL;
     size_t n;
     h5_quiet(&saved);
-    TRY(temporary_name(path, &temporary, e));
+    TRY(temporary_begin(path, &temporary, e));
     TRY(cube_build(v, &c, e));
     mark = results_view_mark(v);
     TRY(make_image(&c, temporary, &mark, &image, &n, e));
@@ -332,9 +321,8 @@ enum status cube_write(const char *path, const struct results_view *v, struct lo
     if (lock) TRY(lock_check(lock, e));
     TRY(fsx_publish(temporary, path, e));
 done:
-    if (st != OK && temporary) unlink(temporary);
+    temporary_end(temporary);
     free(image);
-    free(temporary);
     cube_free(&c);
     h5_loud(&saved);
     return st;

@@ -65,17 +65,17 @@ enum status h5_create(const char *name, hid_t *file, struct err *e)
     TRY(have_room(name, INCREMENT, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
     creation = H5Pcreate(H5P_FILE_CREATE);
-    H5_ENSURE(access >= 0 && creation >= 0, ERR_IO, name, "property lists");
-    H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_IO, name, "memory driver");
+    H5_ENSURE(access >= 0 && creation >= 0, ERR_INTERNAL, name, "property lists");
+    H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_INTERNAL, name, "memory driver");
     /* The format that every reader since HDF5 1.8 can open. */
-    H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_IO, name,
-              "format bounds");
+    H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_INTERNAL,
+              name, "format bounds");
     H5_ENSURE(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=
                   0,
-              ERR_IO, name, "creation order");
-    H5_ENSURE(H5Pset_obj_track_times(creation, false) >= 0, ERR_IO, name, "times");
+              ERR_INTERNAL, name, "creation order");
+    H5_ENSURE(H5Pset_obj_track_times(creation, false) >= 0, ERR_INTERNAL, name, "times");
     *file = H5Fcreate(nowhere, H5F_ACC_TRUNC, creation, access);
-    H5_ENSURE(*file >= 0, ERR_IO, name, "a file in memory");
+    H5_ENSURE(*file >= 0, ERR_INTERNAL, name, "a file in memory");
 done:
     if (access >= 0) H5Pclose(access);
     if (creation >= 0) H5Pclose(creation);
@@ -87,11 +87,11 @@ enum status h5_image(hid_t file, const char *name, const struct journal_mark *ma
 {
     enum status st = OK;
     char *image = NULL;
-    H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_IO, name, "flush");
+    H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_INTERNAL, name, "flush");
     ssize_t size = H5Fget_file_image(file, NULL, 0);
-    H5_ENSURE(size > 0, ERR_IO, name, "size");
+    H5_ENSURE(size > 0, ERR_INTERNAL, name, "size");
     TRY(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
-    H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_IO, name, "bytes");
+    H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_INTERNAL, name, "bytes");
     seal_put(image, (size_t)size, mark);
     *data = image;
     *n = (size_t)size + seal_size();
@@ -130,10 +130,10 @@ enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *
         [FIELD_TEXT] = {H5T_C_S1, H5T_C_S1},
     };
     *out = H5Tcopy(types[type][in_file]);
-    H5_NEED(*out >= 0, ERR_IO, "cube", "type");
+    H5_NEED(*out >= 0, ERR_INTERNAL, "cube", "type");
     if (type != FIELD_TEXT) return OK;
-    H5_NEED(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0, ERR_IO,
-            "cube", "text type");
+    H5_NEED(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0,
+            ERR_INTERNAL, "cube", "text type");
     return OK;
 }
 
@@ -143,11 +143,11 @@ enum status h5_put_array(hid_t object, const char *key, enum field_type type, co
     enum status st = OK;
     hid_t in_file = -1, in_memory = -1, attribute = -1;
     hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
-    H5_ENSURE(space >= 0, ERR_IO, key, "dataspace");
+    H5_ENSURE(space >= 0, ERR_INTERNAL, key, "dataspace");
     TRY(h5_type(type, true, &in_file, e));
     TRY(h5_type(type, false, &in_memory, e));
     attribute = H5Acreate2(object, key, in_file, space, H5P_DEFAULT, H5P_DEFAULT);
-    H5_ENSURE(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_IO, key,
+    H5_ENSURE(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_INTERNAL, key,
               "attribute");
 done:
     if (attribute >= 0) H5Aclose(attribute);

@@ -1,6 +1,7 @@
 #include "results/hand.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ void hand_remove(const char *journal)
 {
     char *path;
     if (path_of(journal, &path, NULL) != OK) return;
-    fsx_remove_temporaries(path);
+    temporary_remove_left(path, TEMPORARY_ALL);
     unlink(path);
     free(path);
 }

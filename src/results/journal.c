@@ -26,7 +26,6 @@ struct journal {
     char *path;
     int fd;
     bool writes;
-    bool quiet;   /* says nothing of damage */
     int64_t size; /* bytes of complete, valid lines */
     bool broken;  /* a write failed; nothing more is written */
     struct journal_mark mark;
@@ -150,23 +149,19 @@ static enum status look_at_line(struct journal *j, int64_t at, const char *line,
     return OK;
 }
 
-static void warn_of_damage(const struct journal *j)
+void journal_warn(const struct journal *j)
 {
     const struct journal_damage *d = &j->damage;
-    if (j->quiet) return;
-    if (d->lines)
+    const int64_t damaged = d->lines + d->tail_lines;
+    if (damaged)
         log_warn("%s: %lld damaged line%s left out, the first is line %lld: what was recorded "
                  "there is lost, and a run computes it again",
-                 j->path, (long long)d->lines, quantity_plural(d->lines), (long long)d->first);
+                 j->path, (long long)damaged, quantity_plural(damaged), (long long)d->first);
     if (d->repeated)
         log_warn("%s: %lld line%s left out that only repeat%s the line before, the first is line "
                  "%lld",
                  j->path, (long long)d->repeated, quantity_plural(d->repeated),
                  d->repeated == 1 ? "s" : "", (long long)d->first_repeated);
-    if (d->tail && !j->writes)
-        log_warn("%s: the last %lld bytes are not a whole line and left out: a run is writing "
-                 "them, or was killed as it wrote",
-                 j->path, (long long)d->tail);
 }
 
 /* Drops the first `used` bytes and reads more; *more false: the file ends here. */
@@ -212,6 +207,7 @@ static enum status take_lines(struct journal *j, int64_t *end, struct err *e)
     }
     *end = w.at + w.n;
     j->damage.tail = *end - j->size;
+    j->damage.tail_lines = p.damaged;
     ENSURE(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
            "%s: not a journal of qtraj", j->path);
 done:
@@ -315,8 +311,9 @@ static enum status read_file(struct journal *j, struct err *e)
 {
     int64_t end;
     PASS(take_lines(j, &end, e));
-    warn_of_damage(j);
-    if (!j->writes || end == j->size) return OK;
+    if (!j->writes) return OK;
+    journal_warn(j);
+    if (end == j->size) return OK;
     log_warn("%s: cut a torn tail of %lld bytes: the last write of an earlier run was not finished",
              j->path, (long long)(end - j->size));
     NEED(fsx_truncate(j->fd, j->size), fsx_errno_status(errno), "%s: cannot be cut: %s", j->path,
@@ -324,8 +321,7 @@ static enum status read_file(struct journal *j, struct err *e)
     return OK;
 }
 
-static enum status open_file(const char *path, bool write, bool quiet, struct journal **out,
-                             struct err *e)
+static enum status open_file(const char *path, bool write, struct journal **out, struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
@@ -333,7 +329,6 @@ static enum status open_file(const char *path, bool write, bool quiet, struct jo
     TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
     j->fd = -1;
     j->writes = write;
-    j->quiet = quiet;
     TRY(mem_string(&j->path, path, e));
     if (!write) {
         TRY(fsx_open(path, &j->fd, NULL, e));
@@ -357,17 +352,24 @@ done:
 
 enum status journal_open(const char *path, struct journal **out, struct err *e)
 {
-    return open_file(path, true, false, out, e);
+    return open_file(path, true, out, e);
 }
 
 enum status journal_open_readonly(const char *path, struct journal **out, struct err *e)
 {
-    return open_file(path, false, false, out, e);
+    PASS(open_file(path, false, out, e));
+    const struct journal_damage *d = &(*out)->damage;
+    journal_warn(*out);
+    if (d->tail && !d->tail_lines)
+        log_warn("%s: the last %lld bytes are not a whole line and left out: a run is writing "
+                 "them, or was killed as it wrote",
+                 path, (long long)d->tail);
+    return OK;
 }
 
 enum status journal_open_beside(const char *path, struct journal **out, struct err *e)
 {
-    return open_file(path, false, true, out, e);
+    return open_file(path, false, out, e);
 }
 
 enum status journal_append(struct journal *j, const json_t *record, struct err *e)

@@ -8,6 +8,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -319,7 +320,7 @@ static void remove_leftovers(const struct lock *l)
     }
     if (dir) closedir(dir);
     free(folder);
-    fsx_remove_temporaries(l->journal);
+    temporary_remove_left(l->journal, TEMPORARY_ALL);
 }
 
 static enum status lock_new(const char *journal, const struct lock_options *o, struct lock **out,

@@ -162,13 +162,23 @@ void lock_free(struct lock *l)
     free(l);
 }
 
-/* Removes the lock file if it is this process's. */
-static void remove_file(const struct lock *l)
+static bool is_own(const struct lock *l, const char *path)
 {
     char *text = NULL;
-    if (fsx_read(l->path, 1 << 16, &text, NULL, NULL) == OK && strcmp(text, l->text) == 0)
-        unlink(l->path);
+    const bool own = fsx_read(path, 1 << 16, &text, NULL, NULL) == OK && strcmp(text, l->text) == 0;
     free(text);
+    return own;
+}
+
+/* Removes the lock file if it is this process's. Somebody may take it over after the look: so it
+ * loses its name first, and gets it back if it is another's. */
+static void remove_file(const struct lock *l)
+{
+    if (!is_own(l, l->path) || rename(l->path, l->temporary) != 0) return;
+    if (!is_own(l, l->temporary) && link(l->temporary, l->path) != 0)
+        log_warn("%s: taken over while it was released; not put back: %s", l->path,
+                 strerror(errno)); /* its holder makes it again */
+    unlink(l->temporary);
 }
 
 void lock_abandon(struct lock *l)

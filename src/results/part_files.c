@@ -82,6 +82,7 @@ static enum status add_journal(const char *path, const char *own, enum view_cont
     struct journal *j = NULL;
     if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
     TRY(journal_open_beside(path, &j, e));
+    journal_warn(j);
     TRY(view_add_elsewhere(v, j, content, late, e));
 done:
     journal_close(j);

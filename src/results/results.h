@@ -111,8 +111,10 @@ MUST_USE enum status journal_open(const char *path, struct journal **out, struct
 /* Opens a journal for reading, with the same warnings; leaves a torn tail out (a run may be writing
  * it). */
 MUST_USE enum status journal_open_readonly(const char *path, struct journal **out, struct err *e);
-/* The same of a journal that another run may be writing, without the warnings. */
+/* The same without the warnings, of a journal that another run may be writing. */
 MUST_USE enum status journal_open_beside(const char *path, struct journal **out, struct err *e);
+/* Warns of the lines that were left out: which file, how many and why. */
+void journal_warn(const struct journal *j);
 void journal_close(struct journal *j);
 
 /* The number of its records, in file order. */
@@ -133,7 +135,7 @@ MUST_USE enum status journal_sync(struct journal *j, struct err *e);
 struct journal_damage {
     int64_t lines, first; /* damaged ones between others; number of the first, from 1 */
     int64_t repeated, first_repeated;
-    int64_t tail; /* bytes behind the last good line */
+    int64_t tail, tail_lines; /* bytes behind the last good line, and whole lines among them */
 };
 struct journal_damage journal_damage(const struct journal *j);
 
@@ -187,6 +189,9 @@ MUST_USE enum status results_view_changed(const json_t *before, const json_t *no
 struct journal_mark results_view_mark(const struct results_view *v);
 /* What was left out of the journal that it is of; zeros for a cube. */
 struct journal_damage results_view_damage(const struct results_view *v);
+/* {key: true} of the results of its own journal that it leaves out because a newer one was made
+ * from other weights of the same checkpoint. Borrowed. */
+const json_t *results_view_stale(const struct results_view *v);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
 /* How often ranks were lost in the visit of this checkpoint or point. */
@@ -200,10 +205,10 @@ MUST_USE enum status results_view_read(const struct results_view *v, const char 
                                        struct err *e);
 
 /* --- cube: one HDF5 file, see docs/cube.md --- */
-/* Writes path.tmp.PID, reads it back, compares every variable, and renames it to path. On an error
- * the old file is unchanged and the temporary one is removed. The same view gives the same bytes.
- * lock: checked before the renaming; NULL: none. ERR_FULL, ERR_IO (also lock_check's), ERR_FORMAT
- * (a malformed plan), ERR_NOMEM. */
+/* Writes a temporary file, reads it back, compares every variable, and renames it to path. On an
+ * error the old file is unchanged and the temporary one is removed. The same view gives the same
+ * bytes. lock: checked before the renaming; NULL: none. ERR_FULL, ERR_IO (also lock_check's),
+ * ERR_FORMAT (a malformed plan), ERR_NOMEM. */
 MUST_USE enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
                                 struct err *e);
 /* Fails if there is something at path that is no cube, damaged or not: ERR_USAGE, `what` in front.
@@ -212,5 +217,3 @@ MUST_USE enum status cube_check_place(const char *what, const char *path, struct
 /* Where in its journal a cube was made; zeros: it is damaged, unsealed or of an earlier version.
  * ERR_IO, ERR_NOMEM. */
 MUST_USE enum status cube_mark(const char *path, struct journal_mark *out, struct err *e);
-/* Removes the temporary file of a cube_write that this process is in, which fails then. */
-void cube_discard(const char *path);

@@ -102,7 +102,7 @@ static bool has_numbers(const char *name)
 static enum status leave_out_texts(const struct interest *w, struct view_names *names,
                                    struct err *e)
 {
-    static const char *const texts[] = {"host", "path", "utc_start", "utc_end"};
+    static const char *const texts[] = {"host", "path", "utc_start"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(name_add(names, texts[i], e));
     const bool numbers = w->content == VIEW_NUMBERS;
     for (int i = 0; results_axes[i]; i++)

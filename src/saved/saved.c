@@ -31,6 +31,7 @@ struct saved {
     char *slots[SLOTS], *temporary; /* paths of this rank's files */
     struct saved_trailer trailer;   /* of the next state */
     int slot;                       /* where it will be */
+    struct saved_level base;        /* of every state, see struct saved_place */
     struct saved_level *levels;     /* entered, the outermost first */
     struct saved_move load;         /* fd < 0: nothing is being loaded */
     bool always;                    /* at every point */
@@ -138,8 +139,19 @@ static bool open_state(struct saved *s, const struct saved_trailer *of)
     return false;
 }
 
+/* Collective: whether the state that all ranks have opened may be continued; *why not. */
+static bool continues(struct saved *s, const struct saved_place *p, const char **why)
+{
+    if (!p->move) return true;
+    saved_file_level(&s->load, &s->base);
+    int whole = s->load.err.code == OK;
+    MPI_Allreduce(MPI_IN_PLACE, &whole, 1, MPI_INT, MPI_LAND, s->comm);
+    *why = whole ? "the weights have changed" : "it is damaged";
+    return whole && p->continues(p->context);
+}
+
 /* Collective: all ranks open the same state, or none. */
-static void find_state(struct saved *s)
+static void find_state(struct saved *s, const struct saved_place *p)
 {
     struct saved_trailer found[SLOTS] = {0};
     const char *why = NULL;
@@ -148,7 +160,8 @@ static void find_state(struct saved *s)
     for (int i = 0; i < SLOTS && found[i].bytes; i++) {
         int all = open_state(s, &found[i]);
         MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, s->comm);
-        if (all) {
+        why = "it is damaged";
+        if (all && continues(s, p, &why)) {
             s->trailer.generation = found[i].generation + 1;
             s->before = found[i].seconds;
             s->fresh = true;
@@ -157,7 +170,6 @@ static void find_state(struct saved *s)
             return;
         }
         saved_file_close(&s->load);
-        why = "it is damaged";
     }
     if (why) log_info("%s: the saved state is ignored: %s", s->label, why);
 }
@@ -175,9 +187,15 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
     struct saved *s = NULL;
     *out = NULL;
     if (!place->folder) return OK;
-    TRY(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
+    st = mem_zero(&s, 1, sizeof *s, "a saved state", e);
+    if (st == OK) s->load.fd = -1; /* another rank may have failed */
+    TRY(err_agree(place->comm, st, e));
     s->comm = place->comm;
-    s->load.fd = -1;
+    if (place->move) {
+        s->base =
+            (struct saved_level){.name = "inputs", .move = place->move, .context = place->context};
+        s->levels = &s->base;
+    }
     s->ended = place->ended;
     s->began = clock_seconds();
     s->always = saves_always();
@@ -185,7 +203,7 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
     MPI_Comm_size(s->comm, &s->size);
     TRY(err_agree(s->comm, open_local(s, place, e), e));
     MPI_Bcast(&s->trailer.process, sizeof s->trailer.process, MPI_BYTE, 0, s->comm);
-    find_state(s);
+    find_state(s, place);
     *out = s;
     s = NULL;
 done:

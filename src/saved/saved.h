@@ -29,6 +29,11 @@ struct saved_place {
     /* A state is used only if all of them are equal. Those of rank 0 count. SAVED_BUILD is added to
      * a digest of the program's file. */
     char identity[SAVED_IDENTITY_N][HASH_HEX];
+    /* What every state has below its levels, NULL: nothing: `move` as of a level, and, collective
+     * with the same answer on all ranks, whether what has been loaded so may be continued. */
+    void (*move)(void *context, struct saved_move *m);
+    bool (*continues)(void *context);
+    void *context;
     struct saved **ended; /* borrowed; NULL: none. Works of saved_end before this one, whose files
                              go as soon as this one has a state of its own */
 };

@@ -22,10 +22,12 @@
     X(ERR_IO, "io", "file or storage failure")                                                     \
     X(ERR_FULL, "no_space", "no space left")                                                       \
     X(ERR_FORMAT, "format", "input is malformed")                                                  \
+    X(ERR_CHANGED, "changed", "an input was changed")                                              \
     X(ERR_LOCKED, "locked", "in use by another run")                                               \
     X(ERR_NOMEM, "no_memory", "out of memory")                                                     \
     X(ERR_NUMERIC, "numeric", "numerical failure")                                                 \
     X(ERR_STOPPED, "stopped", "stopped by a signal")                                               \
+    X(ERR_INTERNAL, "internal", "a defect of the program or of a library")                         \
     X(ERR_MPI, "mpi", "communication failure")                                                     \
     X(ERR_PEER, "peer", "another rank failed")
 

@@ -1,5 +1,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -155,13 +156,12 @@ enum status fsx_write_atomic(const char *path, const void *data, size_t n, struc
 {
     enum status st = OK;
     char *temporary = NULL;
-    TRY(mem_format(&temporary, e, "%s.tmp.%ld", path, (long)getpid()));
+    TRY(temporary_begin(path, &temporary, e));
     TRY(fsx_write_file(temporary, data, n, e));
     TRY(fsx_publish(temporary, path, e));
 done:
-    if (st != OK && temporary) unlink(temporary);
     if (st != OK && temporary) err_rename(e, temporary, path);
-    free(temporary);
+    temporary_end(temporary);
     return st;
 }
 
@@ -197,14 +197,6 @@ enum status fsx_make_parent(const char *path, struct err *e)
 done:
     free(parent);
     return st;
-}
-
-void fsx_remove_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) unlinkat(dirfd(dir), d->d_name, 0);
-    if (dir) closedir(dir);
-    rmdir(path);
 }
 
 bool fsx_is_empty_dir(const char *path)
@@ -255,32 +247,6 @@ done:
     free(folder);
     free(now);
     return st;
-}
-
-/* A file, or a folder with files. */
-static void remove_entry(DIR *dir, const char *folder, const char *name)
-{
-    char *path = NULL;
-    if (unlinkat(dirfd(dir), name, 0) == 0 || fsx_join(folder, name, &path, NULL) != OK) return;
-    if (fsx_is_dir(path)) fsx_remove_folder(path);
-    free(path);
-}
-
-void fsx_remove_temporaries(const char *path)
-{
-    static const char middle[] = ".tmp.";
-    char *folder = NULL;
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const size_t n = strlen(base), m = strlen(middle);
-    DIR *dir = fsx_parent(path, &folder, NULL) == OK ? opendir(folder) : NULL;
-    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
-        const char *name = d->d_name;
-        if (strncmp(name, base, n) != 0 || strncmp(name + n, middle, m) != 0) continue;
-        const char *number = name + n + m;
-        if (*number && !number[strspn(number, "0123456789")]) remove_entry(dir, folder, name);
-    }
-    if (dir) closedir(dir);
-    free(folder);
 }
 
 bool fsx_is_dir(const char *path)

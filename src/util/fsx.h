@@ -28,8 +28,8 @@ MUST_USE enum status fsx_write(int fd, const char *path, const void *data, size_
 /* Writes a whole file, not synced; after an error it may be there in part. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e);
 
-/* Writes path.tmp.PID, fsyncs, renames over path, fsyncs the folder. ERR_FULL when the disk is
- * full, else ERR_IO. */
+/* Writes a temporary file (util/temporary.h), fsyncs, renames it over path, fsyncs the folder.
+ * ERR_FULL when the disk is full, else ERR_IO. */
 MUST_USE enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e);
 
 /* open with these flags, O_CLOEXEC and mode 0666, and ftruncate, repeated when a signal interrupts
@@ -53,9 +53,6 @@ enum status fsx_errno_status(int code);
 /* Makes the folder of path and those above it. ERR_FULL, ERR_IO. */
 MUST_USE enum status fsx_make_parent(const char *path, struct err *e);
 
-/* Removes a folder and the files in it, as far as that is possible; folders within it stay. */
-void fsx_remove_folder(const char *path);
-
 /* *out = path if it is absolute, else base/path. The caller frees. ERR_NOMEM. */
 MUST_USE enum status fsx_join(const char *base, const char *path, char **out, struct err *e);
 
@@ -65,10 +62,6 @@ MUST_USE enum status fsx_parent(const char *path, char **out, struct err *e);
 /* *out = the file that path leads to by symbolic links of its last part, which may not exist yet;
  * path itself if it is no link. The caller frees. ERR_IO (too many links), ERR_NOMEM. */
 MUST_USE enum status fsx_resolve(const char *path, char **out, struct err *e);
-
-/* Removes path.tmp.NUMBER of every number, a file or a folder of files: what killed writers of path
- * left. */
-void fsx_remove_temporaries(const char *path);
 
 /* Whether path is a folder, a regular file (links are followed). */
 bool fsx_is_dir(const char *path);

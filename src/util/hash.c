@@ -34,24 +34,46 @@ uint64_t hash_u64(const void *data, size_t n)
     return XXH3_64bits(data, n);
 }
 
+enum status hash_new(struct XXH3_state_s **out, struct err *e)
+{
+    NEED(*out = XXH3_createState(), ERR_NOMEM, "cannot allocate a hash state");
+    XXH3_128bits_reset(*out);
+    return OK;
+}
+
+void hash_add(struct XXH3_state_s *h, const void *data, size_t n)
+{
+    XXH3_128bits_update(h, data, n);
+}
+
+void hash_get(const struct XXH3_state_s *h, char hex[HASH_HEX])
+{
+    to_hex(XXH3_128bits_digest(h), hex);
+}
+
+void hash_free(struct XXH3_state_s *h)
+{
+    XXH3_freeState(h);
+}
+
 enum status hash_start(int fd, const char *path, int64_t n, char hex[HASH_HEX], struct err *e)
 {
     enum { ROOM = 1 << 20 };
     enum status st = OK;
-    XXH3_state_t *state = XXH3_createState();
+    struct XXH3_state_s *state = NULL;
     char *buffer = malloc(ROOM);
     ssize_t got = 1;
-    ENSURE(state && buffer, ERR_NOMEM, "cannot allocate a hash state");
-    XXH3_128bits_reset(state);
+    TRY(hash_new(&state, e));
+    ENSURE(buffer, ERR_NOMEM, "cannot allocate %d bytes", ROOM);
     for (int64_t at = 0; at < n && got > 0; at += got) {
         got = fsx_pread(fd, buffer, (size_t)min64(n - at, ROOM), at);
         ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
-        XXH3_128bits_update(state, buffer, (size_t)got);
+        hash_add(state, buffer, (size_t)got);
     }
-    to_hex(XXH3_128bits_digest(state), hex);
+    hash_get(state, hex);
 done:
     free(buffer);
-    XXH3_freeState(state);
+    hash_free(state);
     return st;
 }
 
@@ -62,4 +84,13 @@ enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)
     const enum status st = hash_start(fd, path, INT64_MAX, hex, e);
     close(fd);
     return st;
+}
+
+enum status hash_expect(const char *file, const char *since, const char *expected,
+                        const char *found, struct err *e)
+{
+    NEED(strcmp(expected, found) == 0, ERR_CHANGED,
+         "%s: changed since %s (digest %.8s then, %.8s now); `qtraj run` again plans anew", file,
+         since, expected, found);
+    return OK;
 }

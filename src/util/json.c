@@ -1,5 +1,6 @@
 #include "util/json.h"
 #include "util/fsx.h"
+#include "util/hash.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,10 +46,17 @@ enum status json_read_text(const char *name, const char *text, size_t n, json_t 
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)
 {
+    return json_read_hashed(path, max_bytes, NULL, out, e);
+}
+
+enum status json_read_hashed(const char *path, size_t max_bytes, char *hash, json_t **out,
+                             struct err *e)
+{
     enum status st = OK;
     char *text = NULL;
     size_t n;
     TRY(fsx_read(path, max_bytes, &text, &n, e));
+    if (hash) hash_bytes(text, n, hash);
     TRY(json_read_text(path, text, n, out, e));
 done:
     free(text);

@@ -6,6 +6,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include "visit/visit_internal.h"
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ static enum status open_folder(const struct part_context *c, const struct varian
     if (!c->visit->tokenizer)
         TRY(visit_tokenizer(weights_folder(&c->visit->weights), &tokenizer, e));
     TRY(fsx_make_parent(v->export_to, e));
-    fsx_remove_temporaries(v->export_to);
+    temporary_remove_left(v->export_to, TEMPORARY_ALL);
     TRY(weights_folder_create(c->checkpoint, c->visit->tokenizer ? c->visit->tokenizer : tokenizer,
                               v->export_to, &form, out, e));
 done:

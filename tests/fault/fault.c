@@ -3,16 +3,21 @@
  * tests/fault/faults.py drives it. It takes its orders from the environment:
  *
  *   FAULT_CALLS   the calls that count, separated by commas: open, read, write, sync, rename,
- * truncate, alloc; only FAULT_FOLDER and what is in it count FAULT_AT      the number of the call,
- * from 1; 0: none, the report then says how many there were FAULT_DO      kill      the process
- * kills itself before the call power     the same, after what was not synced has been taken back
- * (below) EIO, ENOSPC, EINTR, ENOMEM: the call fails with this error short     it reads or writes
- * half of what it was asked for FAULT_STAYS   1: all later calls of these kinds fail as well (a
- * full disk stays full) FAULT_FOLDER  absolute path FAULT_RANK    the rank of MPI_COMM_WORLD in
- * which calls are counted FAULT_REPORT  file that gets one line when the fault happens: the call
- * and its path FAULT_STATE   empty folder for what is on the disk in the sense of power failures:
- * copies of the files that have unsynced changes; FAULT_STATE.synced: the journal as of its last
- * sync FAULT_SEED    of the choices of a power failure
+ *                 truncate, alloc; only FAULT_FOLDER and what is in it count
+ *   FAULT_AT      the number of the call, from 1; 0: none, the report then says how many there were
+ *   FAULT_DO      kill      the process kills itself before the call
+ *                 power     the same, after what was not synced has been taken back (below)
+ *                 EIO, ENOSPC, EINTR, ENOMEM: the call fails with this error
+ *                 short     it reads or writes half of what it was asked for
+ *                 wait      the process waits before the call until the report is removed
+ *   FAULT_STAYS   1: all later calls of these kinds fail as well (a full disk stays full)
+ *   FAULT_FOLDER  absolute path
+ *   FAULT_RANK    the rank of MPI_COMM_WORLD in which calls are counted
+ *   FAULT_REPORT  file that gets one line when the fault happens: the call and its path
+ *   FAULT_STATE   empty folder for what is on the disk in the sense of power failures: copies of
+ *                 the files that have unsynced changes; FAULT_STATE.synced: the journal as of its
+ *                 last sync
+ *   FAULT_SEED    of the choices of a power failure
  *
  * A power failure keeps everything that fsync has written. Of every other change to the bytes of a
  * file, each sector of 512 bytes is kept or lost by itself. Of the changes to names since the last
@@ -316,7 +321,9 @@ static enum verdict count(enum call call, const char *name, const char *path)
     inside++;
     counted++;
     if (counted == orders.at) report(name, path);
-    if (counted == orders.at || (orders.stays && counted > orders.at)) {
+    const bool waits = strcmp(orders.action, "wait") == 0;
+    while (waits && counted == orders.at && access(orders.report, F_OK) == 0) usleep(1000);
+    if (!waits && (counted == orders.at || (orders.stays && counted > orders.at))) {
         v = strcmp(orders.action, "short") == 0 ? SHORT : FAILS;
         if (orders.power) lose_power();
         if (v == FAILS && error_number() == 0) {

@@ -17,7 +17,7 @@ cmp "$quickstart/trajectory/tokenizer.json" "$work/mean/tokenizer.json" || fail 
 average "$work/wide" "${steps[@]}" --dtype f32
 golden mean "$work/wide" "${steps[@]}"
 grep -q 'types F32' "$work/golden" || fail "--dtype f32 has the types $(cat "$work/golden")"
-grep -q '"torch_dtype": "float32"' "$work/wide/config.json" || fail "config.json of an average in f32 does not say so"
+grep -q 'dtype": "float32"' "$work/wide/config.json" || fail "config.json of an average in f32 does not say so"
 average "$work/weights" "${steps[@]}" --weights 2,0.5,-1
 golden mean "$work/weights" "${steps[@]}" --weights 2,0.5,-1
 average "$work/ema" --ema 0.75 "${steps[@]}"
@@ -29,8 +29,14 @@ golden store "${steps[2]}" "$work/f16" F16 2
 average "$work/mixed" "${steps[0]}" "$work/f32" "$work/f16"
 golden mean "$work/mixed" "${steps[0]}" "$work/f32" "$work/f16"
 grep -q 'types F32' "$work/golden" || fail "an average of three types has the types $(cat "$work/golden")"
+# config.json follows the tensors that are written, whatever the members' say and in any order
+average "$work/mixed2" "$work/f16" "$work/f32" "${steps[0]}"
+average "$work/mixed3" "$work/f32" "${steps[0]}" "$work/f16"
+grep -L 'dtype": "float32"' "$work"/mixed*/config.json >"$work/narrow"
+[ ! -s "$work/narrow" ] || fail "f32 tensors under another dtype: $(cat "$work/narrow")"
 average "$work/half" "$work/f16" "$work/f16"
 golden same "$work/half" "$work/f16"
+grep -q 'dtype": "float16"' "$work/half/config.json" || fail "f16 tensors under another dtype"
 golden store "${steps[1]}" "$work/shards" BF16 4
 average "$work/sharded" "${steps[0]}" "$work/shards" "${steps[2]}"
 golden same "$work/sharded" "$work/mean"
@@ -125,7 +131,7 @@ refuse "decay 1" "--ema 1: expected" "${steps[@]:0:2}" --ema 1
 refuse "two kinds" "--weights, --ema and --greedy" "${steps[@]:0:2}" --ema 0.5 --weights 1,1
 refuse "greedy and more" "--weights, --ema and --greedy" "${steps[@]:0:2}" --ema 0.5 --greedy "${text[@]}"
 refuse "greedy without a text" "--text: text or ids is missing" "${steps[@]:0:2}" --greedy
-refuse "a text for nothing" "--text and --ids go with --greedy" "${steps[@]:0:2}" "${text[@]}"
+refuse "a text for nothing" "--text has no effect here: it goes with --greedy" "${steps[@]:0:2}" "${text[@]}"
 refuse "a candidate twice" "${steps[0]} is there twice" "${steps[0]}" "${steps[0]}" --greedy "${text[@]}"
 refuse "no candidate" "$work/nothing: no such folder" "${steps[0]}" "$work/nothing" --greedy "${text[@]}"
 refuse "candidates of two kinds" "$work/other/config.json: rope_parameters is" "${steps[0]}" "$work/other" --greedy "${text[@]}" --tokenizer "$quickstart/trajectory/tokenizer.json"

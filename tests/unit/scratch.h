@@ -53,3 +53,16 @@ static inline const char *scratch_put(const char *name, const void *data, size_t
     assert_int_equal(fclose(f), 0);
     return path;
 }
+
+/* The number of files of a folder whose names match a pattern of the shell. */
+static inline int64_t files_named(const char *folder, const char *pattern)
+{
+    char command[700];
+    long n = -1;
+    snprintf(command, sizeof command, "ls -d %s/%s 2>/dev/null | wc -l", folder, pattern);
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    assert_int_equal(fscanf(p, "%ld", &n), 1);
+    pclose(p);
+    return n;
+}

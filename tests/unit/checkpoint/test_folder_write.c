@@ -72,18 +72,6 @@ static void check_folder(const char *path)
     checkpoint_close(c);
 }
 
-static int64_t files_named(const char *folder, const char *pattern)
-{
-    char command[700];
-    long n = -1;
-    snprintf(command, sizeof command, "ls -d %s/%s 2>/dev/null | wc -l", folder, pattern);
-    FILE *p = popen(command, "r");
-    assert_non_null(p);
-    assert_int_equal(fscanf(p, "%ld", &n), 1);
-    pclose(p);
-    return n;
-}
-
 /* Files of 80, 40, 100 bytes and so on: each tensor that does not fit begins another. */
 static void comes_back(void **state)
 {
@@ -142,7 +130,6 @@ static void takes_files_along(void **state)
     snprintf(source, sizeof source, "%s", scratch_path("source"));
     struct folder_plan plan = {
         .config = config, .n = N, .tensors = tensors, .source = source, .tokenizer = tokenizer};
-    ok(folder_set_dtype(config, "float32", &e), &e);
     write_folder(scratch_path("along"), &plan);
     has("along/tokenizer.json", "the tokenizer");
     has("along/tokenizer_config.json", "of the tokenizer");
@@ -160,6 +147,45 @@ static void takes_files_along(void **state)
     write_folder(scratch_path("code"), &plan);
     has("code/code.py", "of the source");
     json_decref(config);
+}
+
+/* Two tensors of these types give this torch_dtype, whatever config.json said. */
+static void names_the_widest_type(void **state)
+{
+    (void)state;
+    static const struct {
+        enum dtype a, b;
+        bool f16;
+        const char *type;
+    } cases[] = {
+        {DTYPE_BF16, DTYPE_I64, false, "bfloat16"}, {DTYPE_F16, DTYPE_F16, false, "float16"},
+        {DTYPE_F16, DTYPE_BF16, false, "float32"},  {DTYPE_BF16, DTYPE_F32, false, "float32"},
+        {DTYPE_F64, DTYPE_BF16, false, "float64"},  {DTYPE_F32, DTYPE_BF16, true, "float16"},
+        {DTYPE_I32, DTYPE_U8, false, "bfloat16"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int turned = 0; turned < 2; turned++) {
+            char path[32];
+            json_t *config = config_new(), *got;
+            struct err e = {0};
+            struct folder_out *o;
+            const struct tensor_shape two[] = {{"a", turned ? cases[i].b : cases[i].a, 1, {1}},
+                                               {"b", turned ? cases[i].a : cases[i].b, 1, {1}}};
+            const struct folder_plan plan = {
+                .config = config, .n = 2, .tensors = two, .f16 = cases[i].f16};
+            snprintf(path, sizeof path, "types%d-%d", (int)i, turned);
+            ok(folder_create(scratch_path(path), &plan, &o, &e), &e);
+            ok(folder_append(o, "a", data, 1, &e), &e);
+            ok(folder_append(o, "b", data, 1, &e), &e);
+            ok(folder_commit(o, &e), &e);
+            folder_close(o);
+            snprintf(path, sizeof path, "types%d-%d/config.json", (int)i, turned);
+            ok(json_read_file(scratch_path(path), 0, &got, &e), &e);
+            assert_string_equal(json_text(got, "dtype", ""), cases[i].type);
+            assert_string_equal(json_text(got, "torch_dtype", cases[i].type), cases[i].type);
+            assert_string_equal(json_text(config, "dtype", ""), "bfloat16"); /* borrowed */
+            json_decref(got);
+            json_decref(config);
+        }
 }
 
 static void refused(const char *path, enum status want, const char *part)
@@ -267,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back),
         cmocka_unit_test(takes_files_along),
+        cmocka_unit_test(names_the_widest_type),
         cmocka_unit_test(writes_over_nothing),
         cmocka_unit_test(fills_an_empty_folder),
         cmocka_unit_test(half_a_folder_is_none),

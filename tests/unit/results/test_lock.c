@@ -38,6 +38,57 @@ static void set_age(const char *results, int64_t seconds)
     free(path);
 }
 
+static const char *rival; /* a lock file that takes the place of the next one that is removed */
+
+static void take_over(const char *path)
+{
+    const char *name = rival;
+    if (!name || strlen(path) < 5 || strcmp(path + strlen(path) - 5, ".lock") != 0) return;
+    rival = NULL;
+    assert_int_equal(renameat(AT_FDCWD, name, AT_FDCWD, path), 0);
+}
+
+/* In place of the C library's, for all of this program. */
+int unlink(const char *path)
+{
+    take_over(path);
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+int rename(const char *from, const char *to)
+{
+    take_over(from);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* Somebody takes the lock over after its holder has looked whose it is, before it removes it. */
+static void is_taken_over_at_the_last_moment(bool abandons)
+{
+    char *folder = sample_folder(), *results = sample_path(folder, "x.journal"),
+         *other = sample_path(folder, "other");
+    struct lock *l;
+    assert_int_equal(lock_take(results, NULL, &l, NULL), OK);
+    assert_int_equal(fsx_write_atomic(other, "{\"pid\":1}", 9, NULL), OK);
+    rival = other;
+    if (abandons) lock_abandon(l);
+    lock_release(l);
+    assert_null(rival);
+    json_t *json = lock_text(results);
+    assert_int_equal(json_integer_value(json_object_get(json, "pid")), 1);
+    assert_int_equal(sample_files(folder), 1);
+    json_decref(json);
+    free(results);
+    free(other);
+    sample_remove(folder);
+}
+
+static void release_leaves_the_lock_of_who_took_over(void **state)
+{
+    (void)state;
+    is_taken_over_at_the_last_moment(false);
+    is_taken_over_at_the_last_moment(true);
+}
+
 static void second_is_refused(void **state)
 {
     (void)state;
@@ -502,6 +553,7 @@ static void no_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(release_leaves_the_lock_of_who_took_over),
         cmocka_unit_test(second_is_refused),
         cmocka_unit_test(it_is_looked_at),
         cmocka_unit_test(dead_holder_is_replaced),

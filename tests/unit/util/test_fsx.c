@@ -68,9 +68,7 @@ static void all_or_nothing(void **state)
 {
     (void)state;
     struct err e = {0};
-    char temporary[600];
     const char *path = scratch_path("atomic");
-    snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path, (long)getpid());
     assert_int_equal(fsx_write_atomic(path, "first", 5, &e), OK);
     is(path, "first");
     assert_int_equal(fsx_write_atomic(path, "second", 6, &e), OK);
@@ -80,7 +78,7 @@ static void all_or_nothing(void **state)
     assert_int_equal(fsx_write_atomic(path, "the third", 9, &e), ERR_FULL);
     limit_files(-1);
     assert_non_null(strstr(e.text, strerror(EFBIG)));
-    assert_false(fsx_is_file(temporary));
+    assert_int_equal(files_named(scratch_dir(), "atomic.tmp.*"), 0);
     is(path, "second");
     err_clear(&e);
     assert_int_equal(fsx_write_atomic(scratch_path("absent/x"), "", 0, &e), ERR_IO);
@@ -101,7 +99,7 @@ static void publishing(void **state)
     is(to, "new");
 }
 
-static void removing_a_folder(void **state)
+static void empty_folders(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -110,11 +108,6 @@ static void removing_a_folder(void **state)
     assert_int_equal(fsx_make_parent(scratch_path("flat/x"), &e), OK);
     assert_true(fsx_is_empty_dir(path));
     assert_false(fsx_is_empty_dir(scratch_put("flat/a", "a", 1)));
-    assert_false(fsx_is_empty_dir(path));
-    scratch_put("flat/b", "b", 1);
-    fsx_remove_folder(path);
-    assert_false(fsx_is_dir(path));
-    fsx_remove_folder(path);
 }
 
 static void folders(void **state)
@@ -161,7 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_files),    cmocka_unit_test(only_files_are_read),
         cmocka_unit_test(all_or_nothing), cmocka_unit_test(publishing),
-        cmocka_unit_test(folders),        cmocka_unit_test(removing_a_folder),
+        cmocka_unit_test(folders),        cmocka_unit_test(empty_folders),
         cmocka_unit_test(paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

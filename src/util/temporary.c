@@ -1,0 +1,174 @@
+#include "util/temporary.h"
+#include "util/mem.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* A name in use. Entries are used again and never freed, so that a signal handler may read them. */
+struct entry {
+    struct entry *next;
+    atomic_bool taken, complete; /* complete: the name is written */
+    char name[PATH_MAX];
+};
+
+static _Atomic(struct entry *) entries;
+
+static void enter(const char *name)
+{
+    struct entry *i = atomic_load(&entries);
+    if (strlen(name) >= sizeof i->name) return; /* no file can have it */
+    for (bool no = false; i && !atomic_compare_exchange_strong(&i->taken, &no, true); no = false)
+        i = i->next;
+    if (!i) {
+        i = calloc(1, sizeof *i);
+        if (!i) return;
+        atomic_store(&i->taken, true);
+        i->next = atomic_load(&entries);
+        while (!atomic_compare_exchange_weak(&entries, &i->next, i)) continue;
+    }
+    snprintf(i->name, sizeof i->name, "%s", name);
+    atomic_store(&i->complete, true);
+}
+
+static void leave(const char *name)
+{
+    for (struct entry *i = atomic_load(&entries); i; i = i->next) {
+        if (!atomic_load(&i->complete) || strcmp(i->name, name) != 0) continue;
+        atomic_store(&i->complete, false);
+        atomic_store(&i->taken, false);
+        return;
+    }
+}
+
+/* The host's name, cut so that a name of a file has room for it. */
+static void host_name(char host[25])
+{
+    if (gethostname(host, 25) != 0) host[0] = '\0';
+    host[24] = '\0';
+    for (char *c = host; *c; c++)
+        if (*c == '/') *c = '-';
+}
+
+enum status temporary_begin(const char *path, char **out, struct err *e)
+{
+    char host[25];
+    uint32_t number;
+    host_name(host);
+    NEED(getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number, ERR_IO,
+         "%s: no random number for a temporary name: %s", path, strerror(errno));
+    PASS(mem_format(out, e, "%s.tmp.%s.%ld.%08x", path, host, (long)getpid(), number));
+    temporary_remove_left(path, TEMPORARY_DEAD);
+    enter(*out);
+    return OK;
+}
+
+/* A folder and the files in it; folders within it stay. readdir is not async-signal-safe. */
+static void remove_folder(const char *path)
+{
+    _Alignas(struct dirent64) char found[4096];
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (ssize_t n; fd >= 0 && (n = getdents64(fd, found, sizeof found)) > 0;)
+        for (const char *at = found; at < found + n;) {
+            const struct dirent64 *d = (const void *)at;
+            unlinkat(fd, d->d_name, 0);
+            at += d->d_reclen;
+        }
+    if (fd >= 0) close(fd);
+    rmdir(path);
+}
+
+void temporary_remove(const char *path)
+{
+    if (unlink(path) != 0 && errno == EISDIR) remove_folder(path);
+}
+
+void temporary_end(char *name)
+{
+    if (!name) return;
+    temporary_remove(name);
+    leave(name);
+    free(name);
+}
+
+void temporary_remove_all(void)
+{
+    for (const struct entry *i = atomic_load(&entries); i; i = i->next)
+        if (atomic_load(&i->complete)) temporary_remove(i->name);
+}
+
+/* --- signals --- */
+
+static void on_signal(int number)
+{
+    temporary_remove_all();
+    raise(number); /* its action is the default again */
+}
+
+void temporary_catch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, old;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
+/* --- what others left --- */
+
+static bool all_of(const char *text, size_t n, const char *set)
+{
+    return n > 0 && strspn(text, set) >= n;
+}
+
+/* Whether a name's end, behind ".tmp.", is of a process that is gone, or of any one. Earlier
+ * versions wrote the number of the process alone. */
+static bool is_left(const char *end, enum temporary_whose whose)
+{
+    static const char digits[] = "0123456789", hex[] = "0123456789abcdef";
+    char host[25];
+    const char *pid = end, *random = strrchr(end, '.');
+    size_t n = strlen(end);
+    if (random) {
+        if (strlen(random + 1) != 8 || !all_of(random + 1, 8, hex)) return false;
+        for (pid = random; pid > end && pid[-1] != '.';) pid--;
+        if (pid == end) return false;
+        n = (size_t)(random - pid);
+    }
+    if (!all_of(pid, n, digits)) return false;
+    if (whose == TEMPORARY_ALL) return true;
+    host_name(host);
+    const size_t length = random ? (size_t)(pid - 1 - end) : 0;
+    if (random && (strlen(host) != length || strncmp(host, end, length) != 0)) return false;
+    return kill((pid_t)strtol(pid, NULL, 10), 0) != 0 && errno == ESRCH;
+}
+
+void temporary_remove_left(const char *path, enum temporary_whose whose)
+{
+    static const char middle[] = ".tmp.";
+    char *folder = NULL;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const size_t n = strlen(base), m = strlen(middle);
+    const enum status st = slash ? mem_format(&folder, NULL, "%.*s", (int)(base - path), path)
+                                 : mem_string(&folder, "./", NULL);
+    DIR *dir = st == OK ? opendir(folder) : NULL;
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        char *name = NULL;
+        if (strncmp(d->d_name, base, n) != 0 || strncmp(d->d_name + n, middle, m) != 0 ||
+            !is_left(d->d_name + n + m, whose) ||
+            mem_format(&name, NULL, "%s%s", folder, d->d_name) != OK)
+            continue;
+        temporary_remove(name);
+        free(name);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+}

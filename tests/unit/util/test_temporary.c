@@ -1,0 +1,123 @@
+/* Temporary names: nothing is left after an error, a signal, or by processes that are gone. */
+#include "../scratch.h"
+#include "util/fsx.h"
+#include "util/temporary.h"
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static int64_t left(const char *name)
+{
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "%s.tmp.*", name);
+    return files_named(scratch_dir(), pattern);
+}
+
+static void touch(const char *path)
+{
+    assert_int_equal(fsx_write_file(path, "x", 1, NULL), OK);
+}
+
+/* A name of its own each time; what has it is gone at the end, unless it was renamed. */
+static void ends(void **state)
+{
+    (void)state;
+    char *a, *b;
+    const char *path = scratch_path("ends");
+    assert_int_equal(temporary_begin(path, &a, NULL), OK);
+    assert_int_equal(temporary_begin(path, &b, NULL), OK);
+    assert_string_not_equal(a, b);
+    touch(a);
+    assert_int_equal(mkdir(b, 0777), 0);
+    char inside[600];
+    snprintf(inside, sizeof inside, "%s/file", b);
+    touch(inside);
+    assert_int_equal(left("ends"), 2);
+    temporary_end(b);
+    assert_int_equal(left("ends"), 1);
+    assert_int_equal(rename(a, path), 0);
+    temporary_end(a);
+    assert_int_equal(left("ends"), 0);
+    assert_true(fsx_is_file(path));
+}
+
+/* A child that makes files and a folder and waits; says on `ready` that it has. */
+static void make_and_wait(int ready)
+{
+    char *name = NULL, inside[600];
+    temporary_catch_signals();
+    for (int i = 0; i < 5; i++) {
+        if (temporary_begin(scratch_path("signal"), &name, NULL) != OK) _exit(1);
+        touch(name);
+        if (i == 1) temporary_end(name); /* its entry is used again */
+    }
+    if (temporary_begin(scratch_path("signal"), &name, NULL) != OK) _exit(1);
+    if (mkdir(name, 0777) != 0) _exit(1);
+    for (int i = 0; i < 200; i++) {
+        snprintf(inside, sizeof inside, "%s/a-file-with-a-name-%d", name, i);
+        touch(inside);
+    }
+    if (write(ready, "x", 1) != 1) _exit(1);
+    for (;;) pause();
+}
+
+static pid_t child(void)
+{
+    char x;
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) make_and_wait(ready[1]);
+    assert_true(pid > 0);
+    assert_int_equal(read(ready[0], &x, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void signals(void **state)
+{
+    (void)state;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < 3; i++) {
+        int status;
+        const pid_t pid = child();
+        assert_int_equal(left("signal"), 5);
+        assert_int_equal(kill(pid, numbers[i]), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == numbers[i]);
+        assert_int_equal(left("signal"), 0);
+    }
+}
+
+/* The next writer removes what a killed process left, and nothing of a living one. */
+static void of_the_dead(void **state)
+{
+    (void)state;
+    char *name;
+    const pid_t alive = child(), dead = child();
+    assert_int_equal(kill(dead, SIGKILL), 0);
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+    assert_int_equal(left("signal"), 10);
+    touch(scratch_path("signal.tmp.another-host.4194303.0123abcd"));
+    touch(scratch_path("signal.tmp.4194303")); /* as earlier versions wrote them */
+    touch(scratch_path("signal.tmp.mine"));
+    assert_int_equal(temporary_begin(scratch_path("signal"), &name, NULL), OK);
+    assert_int_equal(left("signal"), 7);
+    temporary_end(name);
+    temporary_remove_left(scratch_path("signal"), TEMPORARY_ALL);
+    assert_int_equal(left("signal"), 1);
+    assert_true(fsx_is_file(scratch_path("signal.tmp.mine")));
+    assert_int_equal(kill(alive, SIGKILL), 0);
+    assert_int_equal(waitpid(alive, NULL, 0), alive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends),
+        cmocka_unit_test(signals),
+        cmocka_unit_test(of_the_dead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

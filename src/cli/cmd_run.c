@@ -367,6 +367,5 @@ const struct command cmd_run = {
     .all_ranks = true,
     .rank_0_waits = true,
     .early = refuse,
-    .before_mpi = run_stage_before_mpi,
     .run = run,
 };

@@ -5,15 +5,12 @@
 #include "plan/plan_parts.h"
 #include "results/part_files.h"
 #include "results/results.h"
-#include "stage/ledger.h"
 #include "stage/stager.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 struct stage {
@@ -22,20 +19,10 @@ struct stage {
     struct sweep sweep;
     struct plan plan;
     struct plan_visits visits;
-    char *ledger, user[64];
 };
 
-static volatile sig_atomic_t asked_to_stop;
-
-static void stop(int signal)
-{
-    asked_to_stop = signal;
-}
-
-/* Fetches until nothing is left; *code as the command's. quiet: what is there is not counted out.
- */
-static enum status fetch_all(const struct stage *t, const json_t *job, bool quiet, int *code,
-                             struct err *e)
+/* Fetches until nothing is left; *code as the command's. */
+static enum status fetch_all(const struct stage *t, json_t *job, int *code, struct err *e)
 {
     enum status st = OK;
     const struct timespec pause = {.tv_nsec = 50000000};
@@ -43,7 +30,7 @@ static enum status fetch_all(const struct stage *t, const json_t *job, bool quie
     struct stager_counts n = {0};
     bool told = false;
     TRY(stager_open(job, &s, e));
-    while (!n.all && !asked_to_stop) {
+    while (!n.all && !sched_told_to_end()) {
         TRY(stager_step(s, e));
         n = stager_count(s);
         if (n.full && t->no_wait) break;
@@ -52,41 +39,17 @@ static enum status fetch_all(const struct stage *t, const json_t *job, bool quie
                      "to remove those that they need no longer",
                      (long long)n.there, (long long)n.items);
         told = told || n.full;
-        if (!n.all) nanosleep(&pause, NULL);
+        nanosleep(&pause, NULL);
     }
-    *code = asked_to_stop ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    if (!quiet)
-        log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
-                 (long long)n.there, (long long)n.items, quantity_plural(n.items),
-                 (long long)n.failed,
-                 asked_to_stop      ? "; stopped"
-                 : n.full && !n.all ? "; no space for more"
-                                    : "");
+    *code = sched_told_to_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
+             (long long)n.there, (long long)n.items, quantity_plural(n.items), (long long)n.failed,
+             sched_told_to_end() ? "; stopped"
+             : n.full && !n.all  ? "; no space for more"
+                                 : "");
 done:
     stager_close(s);
     return st;
-}
-
-/* One checkpoint of each model of which nothing is known yet. */
-static enum status fetch_first(const struct stage *t, int *code, struct err *e)
-{
-    enum status st = OK;
-    int64_t model = 0, row = 0, before = -1;
-    json_t *job = NULL;
-    while (!asked_to_stop) {
-        PASS(plan_stage_lacks(&t->sweep, t->ledger, &model, e));
-        if (model < 0) break;
-        row = model == before ? row + 1 : 0;
-        before = model;
-        NEED(row < t->sweep.models[model].n_stored, ERR_IO,
-             "%s: none of its checkpoints could be staged", t->sweep.models[model].name);
-        PASS(plan_stage_row(&t->sweep, model, row, t->ledger, t->user, false, &job, e));
-        st = fetch_all(t, job, true, code, e);
-        json_decref(job);
-        PASS(st);
-    }
-    if (asked_to_stop) *code = EXIT_STOPPED;
-    return OK;
 }
 
 /* The visits that are still to be run, as far as the sweep's journals tell. */
@@ -114,25 +77,13 @@ done:
     return st;
 }
 
-static enum status fetch_rest(struct stage *t, int *code, struct err *e)
-{
-    enum status st = OK;
-    int64_t *ranks = NULL;
-    json_t *job = NULL;
-    TRY(find_visits(t, e));
-    TRY(mem_zero(&ranks, t->sweep.n_models, sizeof *ranks, "models", e));
-    TRY(plan_stage_job(&t->plan, &t->visits, ranks, t->ledger, t->user, false, &job, e));
-    TRY(fetch_all(t, job, false, code, e));
-done:
-    free(ranks);
-    json_decref(job);
-    return st;
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct stage t = {0};
+    char user[64];
+    int64_t *ranks = NULL;
+    json_t *job = NULL;
     const struct arg more[] = {
         {"--no-wait", ARG_SWITCH, &t.no_wait, NULL,
          "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"},
@@ -143,14 +94,15 @@ static enum status run(struct call *c, struct err *e)
                    &t.sweep, e));
     ENSURE(plan_stages(&t.sweep), ERR_USAGE,
            "%s: no model has a `stage`, there is nothing to fetch", t.arguments.path);
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
-    plan_stage_user("stage-", &t.arguments.choice.part, t.user);
-    TRY(ledger_folder(t.sweep.results, &t.ledger, e));
-    TRY(fetch_first(&t, &c->code, e));
-    if (!asked_to_stop) TRY(fetch_rest(&t, &c->code, e));
+    sched_catch_signals();
+    plan_stage_user("stage-", &t.arguments.choice.part, user);
+    TRY(run_stage_first(&t.sweep, user, false, e));
+    TRY(find_visits(&t, e));
+    TRY(mem_zero(&ranks, t.sweep.n_models, sizeof *ranks, "models", e));
+    TRY(plan_stage_job(&t.plan, &t.visits, ranks, user, false, &job, e));
+    TRY(fetch_all(&t, job, &c->code, e));
 done:
-    free(t.ledger);
+    free(ranks);
     plan_visits_free(&t.visits);
     plan_free(&t.plan);
     sweep_free(&t.sweep);

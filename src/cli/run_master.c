@@ -219,14 +219,14 @@ static enum status take_inventory(const struct run_master *m, const struct resul
 }
 
 /* Gives the visits their turns and has their checkpoints staged. */
-static enum status give_stage(struct run_master *m, const struct manner *manners,
-                              const struct results_view *view, struct err *e)
+static enum status begin_stage(struct run_master *m, const struct manner *manners, const char *user,
+                               struct err *e)
 {
     enum status st = OK;
     int64_t *ranks = NULL;
     TRY(mem_zero(&ranks, m->sweep.n_models, sizeof *ranks, "models", e));
     for (int64_t i = 0; i < m->sweep.n_models; i++) ranks[i] = manners[i].ranks;
-    TRY(run_stage_give(&m->plan, &m->visits, ranks, &m->arguments.choice.part, view, e));
+    TRY(run_stage_begin(&m->plan, &m->visits, ranks, user, e));
 done:
     free(ranks);
     return st;
@@ -237,10 +237,12 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     enum status st = OK;
     struct results_view *view = NULL;
     struct manner *manners = NULL;
+    char user[64];
     TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
                    m->arguments.set.n, &m->sweep, e));
     m->stages = plan_stages(&m->sweep);
-    TRY(run_stage_begin(&m->sweep, &m->arguments.choice.part, e));
+    plan_stage_user("", &m->arguments.choice.part, user);
+    TRY(run_stage_first(&m->sweep, user, true, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
     TRY(find_part(m, e));
@@ -256,7 +258,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    if (m->stages) TRY(give_stage(m, manners, view, e));
+    if (m->stages) TRY(begin_stage(m, manners, user, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);

@@ -1,146 +1,114 @@
 #include "cli/run_stage.h"
-#include "stage/await.h"
-#include "stage/helper.h"
-#include "stage/ledger.h"
+#include "stage/stager.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 
-static struct helper *helper; /* of this process; NULL: none */
-
-static char user[64];
-
-/* --- rank 0 --- */
-
-/* True in rank 0, and in a process that no launcher has started. Slurm's variable is also set in a
- * job's script, where mpirun's counts. */
-static bool is_rank_0(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i])) return strcmp(getenv(names[i]), "0") == 0;
-    return true;
-}
-
-void run_stage_before_mpi(void)
-{
-    struct err e = {0};
-    if (is_rank_0() && helper_start(&helper, &e) != OK) log_trace("stage", "%s", e.text);
-}
-
-void run_stage_end(void)
-{
-    helper_end(helper);
-    helper = NULL;
-}
-
-enum status run_stage_check(struct err *e)
-{
-    return helper_check(helper, e);
-}
+/* Of rank 0. */
+static struct stager *stager;
+static pthread_t thread;
+static atomic_bool closing, failed;
+static struct err failure;
 
 static void sleep_for(double seconds)
 {
-    const struct timespec t = {.tv_sec = (time_t)seconds,
-                               .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
-    nanosleep(&t, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
 }
 
-/* Has one checkpoint staged; *there: it is. message: why not. */
-static enum status stage_row(const struct sweep *s, int64_t model, int64_t row, const char *ledger,
-                             bool *there, char message[512], struct err *e)
+/* --- before the plan --- */
+
+static enum status stage_row(const struct sweep *s, int64_t model, int64_t row, const char *user,
+                             bool uses, char message[512], struct err *e)
 {
     enum status st = OK;
-    const double pause = 0.1;
     json_t *job = NULL, *stage = NULL;
-    TRY(plan_stage_row(s, model, row, ledger, user, true, &job, e));
-    const json_t *item = json_array_get(json_object_get(job, "items"), 0);
-    stage = json_pack("{s:s, s:[O]}", "folder", ledger, "paths", json_object_get(item, "path"));
-    TRY(helper_give(helper, job, e));
-    enum await_state state;
-    while ((state = await_look(stage, message)) == AWAIT_WAITS) {
-        TRY(helper_check(helper, e));
-        sleep_for(pause);
+    struct stager *own = NULL;
+    enum await_state state = AWAIT_WAITS;
+    TRY(plan_stage_row(s, model, row, user, uses, &job, &stage, e));
+    TRY(stager_open(job, &own, e));
+    while (state == AWAIT_WAITS) {
+        ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
+        TRY(stager_step(own, e));
+        state = await_look(stage, true, message);
+        sleep_for(0.02);
     }
-    *there = state == AWAIT_THERE;
 done:
-    json_decref(job);
+    stager_close(own);
     json_decref(stage);
     return st;
 }
 
-static enum status stage_any(const struct sweep *s, int64_t model, const char *ledger,
-                             struct err *e)
+enum status run_stage_first(const struct sweep *s, const char *user, bool uses, struct err *e)
 {
-    const struct model_entry *m = &s->models[model];
     char message[512] = "";
-    bool there = false;
-    log_info("%s: no checkpoint is known yet; staging one, from which the sweep is planned",
-             m->name);
-    for (int64_t row = 0; row < m->n_stored && !there; row++)
-        PASS(stage_row(s, model, row, ledger, &there, message, e));
-    NEED(there, ERR_IO, "%s: none of its checkpoints could be staged: %s", m->name, message);
+    for (int64_t model, row = 0, before = -1; plan_stages(s); before = model) {
+        PASS(plan_stage_lacks(s, &model, e));
+        if (model < 0) return OK;
+        row = model == before ? row + 1 : 0;
+        const struct model_entry *m = &s->models[model];
+        NEED(row < m->n_stored, ERR_IO, "%s: none of its checkpoints could be staged: %s", m->name,
+             message);
+        log_info("%s: no checkpoint is known yet; staging one, from which the sweep is planned",
+                 m->name);
+        PASS(stage_row(s, model, row, user, uses, message, e));
+    }
     return OK;
 }
 
-enum status run_stage_begin(const struct sweep *s, const struct plan_part *part, struct err *e)
+/* --- rank 0 --- */
+
+static void *work(void *unused)
 {
     enum status st = OK;
-    char *ledger = NULL;
-    int64_t model, before = -1;
-    const double patience = 120;
-    double there = 0;
-    if (!plan_stages(s)) {
-        run_stage_end();
-        return OK;
+    while (!closing && st == OK) {
+        st = stager_step(stager, &failure);
+        sleep_for(0.02);
     }
-    ENSURE(helper, ERR_IO, "no process for staging; run under mpirun, srun, or alone");
-    plan_stage_user("", part, user);
-    TRY(ledger_folder(s->results, &ledger, e));
-    for (;;) {
-        TRY(plan_stage_lacks(s, ledger, &model, e));
-        if (model < 0) break;
-        if (model != before) {
-            TRY(stage_any(s, model, ledger, e));
-            before = model;
-            there = clock_seconds();
-            continue;
-        }
-        /* The folder has its name a moment before its size and shape are noted. */
-        ENSURE(clock_seconds() - there < patience, ERR_IO,
-               "%s: the checkpoint that is there has no config.json", s->models[model].name);
-        TRY(helper_check(helper, e));
-        sleep_for(0.05);
-    }
-done:
-    free(ledger);
-    return st;
+    if (st == OK) st = stager_finish(stager, &failure);
+    failed = st != OK;
+    return unused;
 }
 
-enum status run_stage_give(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
-                           const struct plan_part *part, const struct results_view *view,
-                           struct err *e)
+enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
+                            const char *user, struct err *e)
 {
-    enum status st = OK;
-    char *ledger = NULL;
     json_t *job = NULL;
-    TRY(ledger_folder(p->sweep->results, &ledger, e));
-    TRY(plan_stage_job(p, v, ranks, ledger, user, true, &job, e));
-    TRY(plan_stage_others(p, part, view, job, e));
-    TRY(helper_give(helper, job, e));
-done:
-    free(ledger);
-    json_decref(job);
-    return st;
+    sigset_t all, kept;
+    PASS(plan_stage_job(p, v, ranks, user, true, &job, e));
+    PASS(stager_open(job, &stager, e));
+    PASS(stager_step(stager, e));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &kept); /* signals are the other threads' business */
+    const bool started = pthread_create(&thread, NULL, work, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    if (!started) stager_close(stager);
+    if (!started) stager = NULL;
+    NEED(started, ERR_NOMEM, "no thread for staging");
+    return OK;
+}
+
+void run_stage_end(void)
+{
+    if (!stager) return;
+    closing = true;
+    pthread_join(thread, NULL);
+    if (failed) log_error("staging: %s", failure.text);
+    stager_close(stager);
+    stager = NULL;
+}
+
+enum status run_stage_check(struct err *e)
+{
+    NEED(!failed, failure.code, "%s", failure.text);
+    return OK;
 }
 
 void run_stage_end_visit(const struct plan_visit *v)
 {
-    if (helper && v->turn > 0) helper_end_visit(helper, v->turn - 1);
+    if (stager && v->turn > 0) stager_end_visit(stager, v->turn - 1);
 }
 
 /* --- those who run visits --- */
@@ -156,7 +124,7 @@ enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_po
     if (!stage) return OK;
     MPI_Comm_rank(group, &rank);
     for (;;) {
-        int state = await_look(stage, refusal), all;
+        int state = await_look(stage, rank == 0, refusal), all;
         MPI_Allreduce(&state, &all, 1, MPI_INT, MPI_MIN, group);
         if (all == AWAIT_FAILED && !refusal[0])
             snprintf(refusal, 512, "a checkpoint of this visit could not be staged");

@@ -1,6 +1,7 @@
 /* The key `stage` of a model: the command that fetches a checkpoint, and its placeholders. */
 #include "config/sweep.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,39 +84,27 @@ static const char *revision_of(const struct model_entry *m, int64_t row)
     return m->rows[row].checkpoint;
 }
 
-/* *out = n characters of text with the placeholders replaced. */
-static enum status replace_all(const char *text, size_t n, const char *const *values, char **out,
-                               struct err *e)
-{
-    size_t longest = 0, used = 0;
-    char *to;
-    for (int i = 0; i < PLACEHOLDERS; i++)
-        if (strlen(values[i]) > longest) longest = strlen(values[i]);
-    PASS(mem_zero(&to, (int64_t)(n * (1 + longest) + 1), 1, "an argument", e));
-    for (const char *p = text; p < text + n;) {
-        const int i = placeholder_at(p);
-        const char *from = i < 0 ? p : values[i];
-        const size_t length = i < 0 ? 1 : strlen(from);
-        memcpy(to + used, from, length);
-        used += length;
-        p += i < 0 ? 1 : strlen(placeholders[i]);
-    }
-    *out = to;
-    return OK;
-}
-
-enum status stage_command(const struct model_entry *m, int64_t row, const char *folder, char ***out,
-                          int64_t *n, struct err *e)
+enum status stage_command(const struct model_entry *m, int64_t row, const char *folder,
+                          json_t **out, struct err *e)
 {
     const char *const values[PLACEHOLDERS] = {m->rows[row].checkpoint, revision_of(m, row), folder};
-    int64_t lines = 1;
-    for (const char *p = m->stage; *p; p++) lines += *p == '\n';
-    *n = 0;
-    PASS(mem_zero(out, lines + 1, sizeof **out, "arguments", e));
-    for (const char *p = m->stage; *n < lines; ++*n) {
-        const size_t length = strcspn(p, "\n");
-        PASS(replace_all(p, length, values, &(*out)[*n], e));
-        p += length + (p[length] == '\n');
+    *out = json_array();
+    for (const char *p = m->stage; *p;) {
+        char *argument = NULL;
+        size_t size;
+        FILE *f = open_memstream(&argument, &size);
+        NEED(f, ERR_NOMEM, "out of memory for an argument");
+        while (*p && *p != '\n') {
+            const int i = placeholder_at(p);
+            if (i < 0)
+                fputc(*p++, f);
+            else
+                fputs(values[i], f), p += strlen(placeholders[i]);
+        }
+        p += *p == '\n';
+        fclose(f);
+        json_array_append_new(*out, json_string(argument));
+        free(argument);
     }
-    return OK;
+    return json_whole(e);
 }

@@ -305,10 +305,10 @@ int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);
 /* Whether the row before is what a row comes after in training: the checkpoint before a stored one,
  * the average before of the same entry. */
 bool trajectory_follows(const struct model_entry *m, int64_t row);
-/* *out (*n, then NULL; the caller frees the texts and the array) = the command that fetches a
- * stored row of m into a folder. ERR_NOMEM. */
+/* *out (a new reference) = the command that fetches a stored row of m into a folder, a list of
+ * texts. ERR_NOMEM. */
 MUST_USE enum status stage_command(const struct model_entry *m, int64_t row, const char *folder,
-                                   char ***out, int64_t *n, struct err *e);
+                                   json_t **out, struct err *e);
 /* Resolves the program of `stage` against the sweep file, and checks `stage` and `keep` of a model.
  * ERR_USAGE: a placeholder is unknown or missing, a key that `stage` needs. ERR_NOMEM. */
 MUST_USE enum status stage_resolve(struct model_entry *m, const struct option_scope *scope,

@@ -174,7 +174,7 @@ struct plan_visit {
     int64_t files; /* number of the set of files that it reads, from 1 */
     int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
     double saved;  /* seconds of its work that a saved state holds; 0: there is none */
-    json_t *stage; /* what of it is staged (await.h); NULL: nothing */
+    json_t *stage; /* what of it is staged (await_look); NULL: nothing */
 };
 
 /* The visits that compute what is missing: one per checkpoint, in the order of the plan, then one
@@ -235,28 +235,23 @@ MUST_USE enum status plan_exports_left(const struct plan *p, struct plan_exports
 /* Whether a model of the sweep has a `stage`. */
 bool plan_stages(const struct sweep *s);
 /* *model = the first model of which a stored checkpoint must be staged before the sweep is planned,
- * because nothing says its shape, or, if run.stage_space is set, its size on disk; -1: none.
- * ledger: the folder (ledger.h). ERR_NOMEM, ERR_FORMAT. */
-MUST_USE enum status plan_stage_lacks(const struct sweep *s, const char *ledger, int64_t *model,
-                                      struct err *e);
-/* *out (a new reference) = the job (stager.h) that stages one row of a model alone. ERR_NOMEM. */
+ * because nothing says its shape and size; -1: none. ERR_NOMEM, ERR_FORMAT. */
+MUST_USE enum status plan_stage_lacks(const struct sweep *s, int64_t *model, struct err *e);
+/* *job (a new reference) = the job (stager.h) that stages one row of a model alone; *stage (a new
+ * reference): of the visit that it is for (await_look). Errors of ledger_path. */
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
-                                    const char *ledger, const char *user, bool uses, json_t **out,
+                                    const char *user, bool uses, json_t **job, json_t **stage,
                                     struct err *e);
 /* user = the name under which a part (n 0: the whole sweep) enters the ledger. */
 void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64]);
-/* Adds to the job of a part (nothing if its n is 0) what the other parts of its cut need that have
- * not started, which have no journal yet; so it stays on disk for them. view: what is finished.
- * Errors of plan_parts_make. */
-MUST_USE enum status plan_stage_others(const struct plan *p, const struct plan_part *part,
-                                       const struct results_view *view, json_t *job, struct err *e);
 /* Sets turn and stage of the visits: those of models whose visits take the most ranks go first,
  * then the longest models, each in training order, so that few checkpoints are needed at a time.
  * ranks: (models of the sweep). *out (a new reference) = the job for these visits, in the order of
- * their turns. ERR_USAGE: run.stage_space is smaller than what one visit reads. ERR_NOMEM. */
+ * their turns. ERR_USAGE: run.stage_space is smaller than what one visit reads; errors of
+ * ledger_path. */
 MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
-                                    const int64_t *ranks, const char *ledger, const char *user,
-                                    bool uses, json_t **out, struct err *e);
+                                    const int64_t *ranks, const char *user, bool uses, json_t **out,
+                                    struct err *e);
 
 /* --- plan_cost.c --- */
 

@@ -1,476 +1,343 @@
-/* A look at the ledger: what this user needs, what it removes, and what it fetches next. */
-#include "stage/stager_internal.h"
-#include "stage/tree.h"
-#include "util/clock.h"
-#include "util/fsx.h"
-#include "util/mem.h"
+#include "stage/claims.h"
 #include "util/num.h"
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-json_t *stager_entry(const json_t *state, const char *path)
+/* --- the state --- */
+
+json_t *claims_entry(const json_t *state, const char *path)
 {
     return json_object_get(json_object_get(state, "checkpoints"), path);
 }
 
-bool stager_entry_is(const json_t *entry, const char *word)
+bool claims_is(const json_t *entry, const char *word)
 {
     return strcmp(json_text(entry, "state", ""), word) == 0;
 }
 
-bool stager_active(const struct stager *s, const char *user)
+static bool flag(const json_t *object, const char *key)
 {
-    const json_t *known = json_object_get(s->active, user);
-    if (known) return json_is_true(known);
-    const bool active = user[0] && ledger_active(&s->ledger, user);
-    json_object_set_new(s->active, user, json_boolean(active));
-    return active;
+    return json_is_true(json_object_get(object, key));
 }
 
-enum place stager_place(const struct stager *s, const json_t *state, const struct item *item)
+static void set_state(json_t *entry, const char *word)
 {
-    const json_t *entry = stager_entry(state, item->path);
-    if (entry && stager_entry_is(entry, "removing")) return PLACE_LEAVING;
-    if (fsx_is_dir(item->path)) return PLACE_THERE;
-    if (!entry || stager_entry_is(entry, "there")) return PLACE_AWAY;
-    if (stager_entry_is(entry, "failed")) return PLACE_FAILED;
-    if (strcmp(json_text(entry, "by", ""), s->ledger.user) == 0) return PLACE_MINE;
-    return stager_active(s, json_text(entry, "by", "")) ? PLACE_OTHERS : PLACE_AWAY;
+    json_object_set_new(entry, "state", json_string(word));
+    json_object_del(entry, "by");
 }
 
-/* --- needs --- */
-
-static bool lists(const json_t *user, const char *path)
+int64_t claims_model_bytes(const json_t *state, const char *model)
 {
-    size_t i;
+    const json_t *models = json_object_get(state, "models");
+    return json_object_get(models, model) ? claims_number(models, model) : -1;
+}
+
+static void note_bytes(json_t *state, const char *model, int64_t bytes)
+{
+    if (bytes > claims_model_bytes(state, model))
+        json_object_set_new(json_object_get(state, "models"), model, json_integer(bytes));
+}
+
+bool claims_there(const json_t *entry)
+{
+    return claims_is(entry, "there") || claims_is(entry, "own");
+}
+
+/* Somebody is to fetch it. */
+static bool is_away(const json_t *entry)
+{
+    return !entry || (claims_is(entry, "fetching") && !json_object_get(entry, "by"));
+}
+
+/* Bytes of what is on disk or being fetched, outside of the set (NULL: of all), in that state
+ * (NULL: in any). */
+static int64_t sum(const json_t *state, const json_t *set, const char *word)
+{
+    const char *path;
+    json_t *entry;
+    int64_t bytes = 0;
+    json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
+    {
+        if (!json_object_get(set, path) && (!word || claims_is(entry, word)))
+            bytes += claims_number(entry, "bytes");
+    }
+    return bytes;
+}
+
+/* What it takes on disk once it is fetched, as far as is known. */
+static int64_t size_of(const json_t *state, const char *path, const char *model, int64_t space)
+{
+    const json_t *entry = claims_entry(state, path);
+    const int64_t bytes = claims_number(entry, "bytes"), known = claims_model_bytes(state, model);
+    if (claims_there(entry) || claims_is(entry, "failed")) return bytes;
+    return max64(claims_is(entry, "fetching") ? bytes : 0, known < 0 ? space : known);
+}
+
+/* Of {PATH: MODEL}; missing: only what is still to be added on disk. */
+static int64_t size_of_all(const json_t *state, json_t *set, int64_t space, bool missing)
+{
+    const char *path;
+    json_t *model;
+    int64_t bytes = 0;
+    json_object_foreach(set, path, model)
+    {
+        const json_t *entry = claims_entry(state, path);
+        const bool counted = missing && !claims_is(entry, "removing");
+        bytes += size_of(state, path, json_string_value(model), space) -
+                 (counted ? claims_number(entry, "bytes") : 0);
+    }
+    return bytes;
+}
+
+/* --- users --- */
+
+void claims_bury(json_t *state, const json_t *active)
+{
+    json_t *users = json_object_get(state, "users"), *visits = json_object_get(state, "visits"),
+           *one;
+    const char *name;
+    void *next;
+    json_object_foreach_safe(users, next, name, one)
+    {
+        if (json_is_true(json_object_get(active, name))) continue;
+        json_object_del(one, "life");
+        if (json_array_size(json_object_get(one, "needs")) == 0) json_object_del(users, name);
+    }
+    json_object_foreach(json_object_get(state, "checkpoints"), name, one)
+    {
+        if (!json_is_true(json_object_get(active, json_text(one, "by", ""))))
+            json_object_del(one, "by");
+    }
+    for (size_t i = json_array_size(visits); i-- > 0;)
+        if (!json_is_true(
+                json_object_get(active, json_text(json_array_get(visits, i), "user", ""))))
+            json_array_remove(visits, i);
+}
+
+void claims_register(json_t *state, const char *user, const char *life, json_t *needs)
+{
     json_t *one;
-    json_array_foreach(json_object_get(user, "needs"), i,
-                       one) if (strcmp(json_string_value(one), path) == 0) return true;
-    return false;
-}
-
-/* Whether any user needs it, active or not. */
-static bool is_needed(const json_t *state, const char *path)
-{
-    const char *name;
-    json_t *user;
-    json_object_foreach(json_object_get(state, "users"), name,
-                        user) if (lists(user, path)) return true;
-    return false;
-}
-
-bool stager_satisfied(const struct stager *s, const struct need *v)
-{
-    for (int64_t k = 0; k < v->n; k++)
-        if (!s->items[v->items[k]].there) return false;
-    return true;
-}
-
-bool stager_failed(const struct stager *s, const struct need *v)
-{
-    for (int64_t k = 0; k < v->n; k++)
-        if (s->items[v->items[k]].failed) return true;
-    return false;
-}
-
-/* What the visits that have not ended need, in the order in which they do. */
-static json_t *needs_of(struct stager *s)
-{
-    json_t *needs = json_array();
-    for (int64_t i = 0; i < s->n_items; i++) s->items[i].needed = false;
-    for (int64_t i = 0; i < s->n_visits; i++)
-        for (int64_t k = 0; k < s->visits[i].n && !s->visits[i].ended; k++) {
-            struct item *item = &s->items[s->visits[i].items[k]];
-            if (!item->needed) json_array_append_new(needs, json_string(item->path));
-            item->needed = true;
-        }
-    return needs;
-}
-
-/* Registers what this user needs: what its first visit reads, and those to which the space is
- * granted. What a user has needed is removed when none does; what was fetched ahead stays. */
-static enum status register_needs(struct stager *s, json_t *state, bool *changed, struct err *e)
-{
-    enum status st = OK;
-    json_t *users = json_object_get(state, "users"), *needs = needs_of(s);
-    grants_look(s);
-    json_t *now = json_pack("{s:o, s:o, s:o, s:o}", "needs", needs, "first", grants_first(s),
-                            "granted", grants_held(s), "ready", grants_ready(s));
-    ENSURE(now, ERR_NOMEM, "out of memory for what visits need");
-    if (json_array_size(needs) == 0) {
-        *changed = json_object_del(users, s->ledger.user) == 0 || *changed;
-    } else if (!json_equal(now, json_object_get(users, s->ledger.user))) {
-        json_object_set(users, s->ledger.user, now);
-        *changed = true;
-    }
-    for (int64_t i = 0; i < s->n_items; i++) {
-        json_t *entry = stager_entry(state, s->items[i].path);
-        if (!s->items[i].needed || !entry || json_is_true(json_object_get(entry, "needed")))
-            continue;
-        json_object_set_new(entry, "needed", json_true());
-        *changed = true;
-    }
-done:
-    json_decref(now);
-    return st;
-}
-
-/* Whether the user is of the same cut into parts as this one. */
-static bool same_cut(const struct stager *s, const char *user)
-{
-    const char *own = strstr(s->ledger.user, "-of-"), *other = strstr(user, "-of-");
-    return own && other && strcmp(own, other) == 0;
-}
-
-/* Those that have not begun are users too; of another cut they never will. A user that has a
- * journal has begun, and has registered itself or is through. */
-static void register_others(const struct stager *s, json_t *state, bool *changed)
-{
-    json_t *users = json_object_get(state, "users"), *other, *user;
-    const char *name;
-    void *next;
     size_t i;
-    json_object_foreach_safe(users, next, name, user)
+    json_object_set_new(json_object_get(state, "users"), user,
+                        json_pack("{s:s, s:O}", "life", life, "needs", needs));
+    json_array_foreach(needs, i, one)
     {
-        if (!json_is_true(json_object_get(user, "expected")) || same_cut(s, name)) continue;
-        json_object_del(users, name);
-        *changed = true;
-    }
-    json_array_foreach(json_object_get(s->job, "others"), i, other)
-    {
-        name = json_text(other, "user", "");
-        if (json_object_get(users, name) || fsx_is_file(json_text(other, "journal", ""))) continue;
-        json_object_set_new(
-            users, name,
-            json_pack("{s:O, s:b}", "needs", json_object_get(other, "needs"), "expected", true));
-        *changed = true;
+        json_t *entry = claims_entry(state, json_string_value(one));
+        if (entry) json_object_set_new(entry, "used", json_true());
     }
 }
 
-/* --- giving away --- */
-
-/* The folder gets another name at once, so that nobody finds half of it. */
-enum status stager_give_away(struct stager *s, const char *path, json_t *entry, struct err *e)
+/* After how many others a living user needs it; INT64_MAX: none does. any: also one that is gone.
+ */
+static int64_t distance(const json_t *state, const char *path, bool any)
 {
-    enum status st = OK;
-    char *removing = NULL;
-    TRY(ledger_beside(path, "removing", &removing, e));
-    ENSURE(rename(path, removing) == 0 || errno == ENOENT, fsx_errno_status(errno),
-           "%s: cannot be removed: %s", path, strerror(errno));
-    json_object_set_new(entry, "state", json_string("removing"));
-    json_object_set_new(entry, "by", json_string(s->ledger.user));
-    TRY(texts_add(&s->leaving, path, e));
-done:
-    free(removing);
-    return st;
+    int64_t least = INT64_MAX;
+    const char *name;
+    json_t *user, *one;
+    size_t i;
+    json_object_foreach(json_object_get(state, "users"), name, user)
+    {
+        if (!any && !json_object_get(user, "life")) continue;
+        json_array_foreach(json_object_get(user, "needs"), i, one)
+        {
+            if ((int64_t)i >= least) break;
+            if (strcmp(json_string_value(one), path) == 0) least = (int64_t)i;
+        }
+    }
+    return least;
 }
 
-/* Whether it was fetched, whole or in part, for users of whom none needs it any more. */
-static bool is_left_over(struct stager *s, const json_t *state, const char *path,
-                         const json_t *entry)
+bool claims_needed(const json_t *state, const char *path)
 {
-    if (!json_is_true(json_object_get(entry, "needed")) || is_needed(state, path)) return false;
-    if (stager_entry_is(entry, "there")) return !json_is_true(json_object_get(entry, "keep"));
-    return stager_entry_is(entry, "claimed") && !stager_active(s, json_text(entry, "by", ""));
+    return distance(state, path, true) < INT64_MAX;
 }
 
-/* What is left over, removals that a process has left undone, and folders that were removed by
- * hand. */
-static enum status clear(struct stager *s, json_t *state, bool *changed, struct err *e)
+/* --- visits --- */
+
+/* What leased visits read, and the first that waits (*first, borrowed; NULL: none), as {PATH:
+ * MODEL}: for that there must be space. The caller decrefs. */
+static json_t *find_asked(const json_t *state, json_t **first)
+{
+    json_t *set = json_object(), *one;
+    size_t i;
+    *first = NULL;
+    json_array_foreach(json_object_get(state, "visits"), i, one)
+    {
+        if (!flag(one, "leased") && *first) continue;
+        if (!flag(one, "leased")) *first = one;
+        json_object_update(set, json_object_get(one, "reads"));
+    }
+    return set;
+}
+
+/* All of it is there, and the first that waits has space beside it. */
+static bool may_lease(const json_t *state, const json_t *visit, int64_t space)
 {
     const char *path;
-    json_t *entry;
-    void *next;
-    json_object_foreach_safe(json_object_get(state, "checkpoints"), next, path, entry)
-    {
-        const char *by = json_text(entry, "by", "");
-        const bool own = strcmp(by, s->ledger.user) == 0;
-        if (stager_entry_is(entry, "there") && !fsx_is_dir(path))
-            json_object_del(json_object_get(state, "checkpoints"), path);
-        else if (is_left_over(s, state, path, entry) ||
-                 (stager_entry_is(entry, "removing") && (own || !stager_active(s, by))))
-            PASS(stager_give_away(s, path, entry, e));
-        else
-            continue;
-        *changed = true;
-    }
-    return OK;
+    json_t *reads = json_object_get(visit, "reads"), *first, *set = find_asked(state, &first),
+           *model;
+    json_object_update(set, reads);
+    bool may = visit == first || space == 0 || size_of_all(state, set, space, false) <= space;
+    json_object_foreach(reads, path, model) may = may && claims_there(claims_entry(state, path));
+    json_decref(set);
+    return may;
 }
 
-/* --- claiming --- */
+static size_t find_visit(const json_t *state, const char *user, int64_t visit)
+{
+    json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(state, "visits"), i, one)
+    {
+        if (claims_number(one, "visit") == visit && !strcmp(json_text(one, "user", ""), user))
+            break;
+    }
+    return i;
+}
 
-/* Whether only what one visit reads takes space: no more can become free for it. */
-static bool is_alone(const json_t *state, const struct shares *h)
+bool claims_ask(json_t *state, const json_t *visit, int64_t space)
+{
+    json_t *visits = json_object_get(state, "visits"), *one;
+    const char *user = json_text(visit, "user", "");
+    const json_t *known = json_object_get(json_object_get(state, "users"), user);
+    const size_t i = find_visit(state, user, claims_number(visit, "visit"));
+    if (!json_equal(json_object_get(known, "life"), json_object_get(visit, "life"))) return false;
+    if (i == json_array_size(visits))
+        json_array_append_new(visits, json_pack("{s:s, s:O, s:O}", "user", user, "visit",
+                                                json_object_get(visit, "visit"), "reads",
+                                                json_object_get(visit, "reads")));
+    one = json_array_get(visits, i);
+    if (!flag(one, "leased") && may_lease(state, one, space))
+        json_object_set_new(one, "leased", json_true());
+    return flag(one, "leased");
+}
+
+void claims_end(json_t *state, const char *user, int64_t visit)
+{
+    json_array_remove(json_object_get(state, "visits"), find_visit(state, user, visit));
+}
+
+/* --- removing --- */
+
+void claims_tidy(json_t *state)
 {
     const char *path;
-    json_t *entry;
-    json_object_foreach(json_object_get(state, "checkpoints"), path,
-                        entry) if (!stager_entry_is(entry, "failed") &&
-                                   !json_object_get(h->pinned, path)) return false;
-    return json_object_size(h->pinned) == h->largest;
+    json_t *visits = json_object_get(state, "visits"), *entry, *one;
+    size_t i;
+    json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
+    {
+        bool stays =
+            flag(entry, "keep") || !flag(entry, "used") || claims_needed(state, path) ||
+            !(claims_is(entry, "there") || (claims_is(entry, "fetching") && is_away(entry)));
+        json_array_foreach(visits, i, one) stays =
+            stays || json_object_get(json_object_get(one, "reads"), path);
+        if (!stays) set_state(entry, "removing");
+    }
 }
 
-/* The first visit that has not ended and reads the item; NULL: none. */
-static const struct need *reader_of(const struct stager *s, const struct item *item)
+/* Removes what is not in the set, farthest next use first, until so many bytes fit. */
+static void evict(json_t *state, const json_t *set, int64_t space, int64_t bytes)
 {
-    for (int64_t i = 0; i < s->n_visits; i++)
-        for (int64_t k = 0; k < s->visits[i].n && !s->visits[i].ended; k++)
-            if (&s->items[s->visits[i].items[k]] == item) return &s->visits[i];
+    const int64_t leaving = sum(state, NULL, "removing");
+    for (int64_t excess = sum(state, NULL, NULL) - leaving + bytes - space; excess > 0;) {
+        const char *path;
+        json_t *last = NULL, *entry;
+        int64_t farthest = -1;
+        json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
+        {
+            if (json_object_get(set, path) || flag(entry, "keep")) continue;
+            if (!claims_is(entry, "there") && !(claims_is(entry, "fetching") && is_away(entry)))
+                continue;
+            const int64_t d = distance(state, path, false);
+            if (d > farthest) last = entry;
+            farthest = max64(farthest, d);
+        }
+        if (!last) return;
+        excess -= claims_number(last, "bytes");
+        set_state(last, "removing");
+    }
+}
+
+/* --- fetching --- */
+
+/* Whether nothing is on disk but what the first visit that waits reads: there will be no more space
+ * for it. */
+static bool is_alone(const json_t *state, const json_t *first, const json_t *set)
+{
+    return json_object_size(set) == json_object_size(json_object_get(first, "reads")) &&
+           sum(state, set, NULL) == 0 && sum(state, NULL, "removing") == 0;
+}
+
+/* The first item to be fetched: of the set; NULL: that visits of the user will read. */
+static json_t *find_away(const json_t *state, const json_t *items, const json_t *set)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach(items, i, item)
+    {
+        const char *path = json_text(item, "path", "");
+        if (flag(item, "later") || !is_away(claims_entry(state, path))) continue;
+        if (set ? json_object_get(set, path) != NULL : flag(item, "needed")) return item;
+    }
     return NULL;
 }
 
-/* Claims the item, when so many bytes more fit; makes space for them. */
-static enum status claim(struct stager *s, json_t *state, const struct shares *h, struct item *item,
-                         bool *changed, struct err *e)
+json_t *claims_fetch(json_t *state, const char *user, const json_t *items, int64_t space,
+                     bool *full)
 {
-    const json_t *entry = stager_entry(state, item->path);
-    const int64_t has = (int64_t)json_integer_value(json_object_get(entry, "bytes"));
-    const int64_t expected = grants_expected(s, state, item->model);
-    const int64_t bytes = max64(expected, has);
-    if (s->space > 0 && grants_used(state) + bytes - has > s->space) {
-        PASS(grants_evict(s, state, h, bytes - has, changed, e));
-        if (!is_alone(state, h)) {
-            s->full = true;
-            return OK;
-        }
-    }
-    const bool needed = is_needed(state, item->path);
-    json_object_set_new(json_object_get(state, "checkpoints"), item->path,
-                        json_pack("{s:s, s:I, s:s, s:b, s:s, s:b}", "state", "claimed", "bytes",
-                                  (json_int_t)bytes, "by", s->ledger.user, "keep", item->keep,
-                                  "name", item->name, "needed", needed));
-    item->mine = true;
-    *changed = true;
-    return OK;
+    json_t *first, *set = find_asked(state, &first), *item = find_away(state, items, set);
+    const bool asked = item;
+    if (!asked) item = find_away(state, items, NULL);
+    const char *path = json_text(item, "path", ""), *model = json_text(item, "model", "");
+    const json_t *entry = claims_entry(state, path);
+    int64_t bytes = size_of(state, path, model, space);
+    const int64_t has = claims_number(entry, "bytes");
+    if (item && asked && space > 0) evict(state, set, space, bytes - has);
+    /* What is fetched ahead leaves space to what is asked for. */
+    const int64_t rest =
+        space - sum(state, NULL, NULL) + has - (asked ? 0 : size_of_all(state, set, space, true));
+    if (asked && space > 0 && is_alone(state, first, set)) bytes = min64(bytes, rest);
+    *full = item && space > 0 && (bytes > rest || bytes <= 0);
+    json_decref(set);
+    if (!item || *full) return NULL;
+    json_object_set_new(json_object_get(state, "checkpoints"), path,
+                        json_pack("{s:s, s:s, s:I, s:s, s:O, s:b}", "state", "fetching", "by", user,
+                                  "bytes", (json_int_t)bytes, "model", model, "keep",
+                                  json_object_get(item, "keep"), "used",
+                                  claims_needed(state, path)));
+    return item;
 }
 
-static bool is_away(const struct stager *s, const json_t *state, const struct item *item)
+enum claim claims_measure(json_t *state, const char *user, const json_t *item, int64_t bytes,
+                          int64_t space)
 {
-    return stager_place(s, state, item) == PLACE_AWAY;
+    json_t *entry = claims_entry(state, json_text(item, "path", "")), *first;
+    if (!claims_is(entry, "fetching") || strcmp(json_text(entry, "by", ""), user) != 0)
+        return CLAIM_LOST;
+    if (bytes <= claims_number(entry, "bytes")) return CLAIM_FITS;
+    json_object_set_new(entry, "bytes", json_integer(bytes));
+    note_bytes(state, json_text(item, "model", ""), bytes);
+    if (space == 0 || sum(state, NULL, NULL) <= space) return CLAIM_FITS;
+    json_t *set = find_asked(state, &first), *model;
+    const char *path;
+    size_t there = 1;
+    json_object_foreach(set, path, model) there += claims_there(claims_entry(state, path));
+    const bool never = json_object_get(set, json_text(item, "path", "")) &&
+                       is_alone(state, first, set) && there == json_object_size(set);
+    json_decref(set);
+    json_object_del(entry, "by");
+    return never ? CLAIM_NEVER : CLAIM_LOST;
 }
 
-static struct item *first_away(const struct stager *s, const json_t *state, const struct need *v)
+void claims_settle(json_t *state, const json_t *item, const char *word, int64_t bytes,
+                   const char *message)
 {
-    for (int64_t k = 0; k < v->n; k++)
-        if (is_away(s, state, &s->items[v->items[k]])) return &s->items[v->items[k]];
-    return NULL;
-}
-
-static bool may_fetch_for(const struct stager *s, const struct need *v)
-{
-    return s->space > 0 ? v->granted : !v->ended && !stager_failed(s, v);
-}
-
-/* What a granted visit of this user lacks; of who only fetches, what one of anybody lacks. */
-static struct item *next_granted(const struct stager *s, const json_t *state,
-                                 const struct shares *h)
-{
-    struct item *found = NULL;
-    for (int64_t i = 0; s->uses && i < s->n_visits && !found; i++) {
-        if (may_fetch_for(s, &s->visits[i])) found = first_away(s, state, &s->visits[i]);
-    }
-    for (int64_t i = 0; !s->uses && i < s->n_items && !found; i++)
-        if (json_object_get(h->pinned, s->items[i].path) && is_away(s, state, &s->items[i]))
-            found = &s->items[i];
-    return found;
-}
-
-/* Who only fetches also does so ahead, into space that nobody waits for. */
-static enum status next_ahead(struct stager *s, const json_t *state, const struct shares *h,
-                              struct item **out, struct err *e)
-{
-    for (int64_t i = 0; !s->uses && i < s->n_visits; i++) {
-        const struct need *v = &s->visits[i];
-        bool fits;
-        if (v->ended || stager_failed(s, v)) continue;
-        *out = first_away(s, state, v);
-        if (!*out) continue;
-        PASS(grants_fit_ahead(s, state, h, v, &fits, e));
-        if (fits) return OK;
-        *out = NULL;
-        s->full = true;
-        return OK;
-    }
-    return OK;
-}
-
-static enum status claim_next(struct stager *s, json_t *state, const struct shares *h,
-                              bool *changed, struct err *e)
-{
-    struct item *next = next_granted(s, state, h);
-    if (!next) PASS(next_ahead(s, state, h, &next, e));
-    return next ? claim(s, state, h, next, changed, e) : OK;
-}
-
-/* --- sizes that turn out larger --- */
-
-/* Whether the first visit that reads the item could not have all that it reads on disk. */
-static bool is_hopeless(const struct stager *s, const json_t *state, const struct item *item)
-{
-    const struct need *v = reader_of(s, item);
-    int64_t sum = 0;
-    for (int64_t k = 0; v && k < v->n; k++) {
-        const struct item *one = &s->items[v->items[k]];
-        const json_t *entry = stager_entry(state, one->path);
-        sum += one != item && stager_entry_is(entry, "claimed")
-                   ? tree_bytes(one->partial)
-                   : (int64_t)json_integer_value(json_object_get(entry, "bytes"));
-    }
-    return sum > s->space;
-}
-
-enum status stager_measure(void *context, json_t *state, bool *changed, struct err *e)
-{
-    struct stager *s = context;
-    struct item *item = &s->items[s->fetching];
-    json_t *entry = stager_entry(state, item->path);
-    const int64_t bytes = tree_bytes(item->partial);
-    (void)e;
-    if (!entry || bytes <= json_integer_value(json_object_get(entry, "bytes"))) return OK;
-    json_object_set_new(entry, "bytes", json_integer((json_int_t)bytes));
-    stager_note_bytes(state, item, bytes);
-    *changed = true;
-    if (grants_used(state) <= s->space) return OK;
-    s->stalled = item;
-    s->hopeless = is_hopeless(s, state, item);
-    json_object_set_new(entry, "bytes", json_integer((json_int_t)(bytes + bytes / 4)));
-    return OK;
-}
-
-/* The stalled checkpoint goes on when a quarter more than it had is free, or nothing else can
- * become free. */
-static enum status look_at_stalled(struct stager *s, json_t *state, const struct shares *h,
-                                   bool *changed, struct err *e)
-{
-    if (!s->stalled) return OK;
-    PASS(grants_evict(s, state, h, 0, changed, e));
-    if (grants_used(state) <= s->space || is_alone(state, h))
-        s->stalled = NULL;
-    else
-        s->full = true;
-    return OK;
-}
-
-/* Claims for which the space is no longer this user's; what is fetched ahead gives way as soon as
- * it does not fit. */
-static void find_unwanted(struct stager *s, const struct shares *h)
-{
-    for (int64_t i = 0; i < s->n_items; i++) s->items[i].unwanted = s->items[i].mine;
-    for (int64_t i = 0; i < s->n_visits; i++)
-        for (int64_t k = 0; k < s->visits[i].n; k++) {
-            struct item *item = &s->items[s->visits[i].items[k]];
-            if (s->uses ? may_fetch_for(s, &s->visits[i])
-                        : item != s->stalled || json_object_get(h->pinned, item->path) != NULL)
-                item->unwanted = false;
-        }
-}
-
-enum status stager_unclaim(void *context, json_t *state, bool *changed, struct err *e)
-{
-    struct stager *s = context;
-    (void)e;
-    for (int64_t i = 0; i < s->n_items; i++) {
-        struct item *item = &s->items[i];
-        json_t *entry = stager_entry(state, item->path);
-        if (!item->unwanted) continue;
-        if (stager_place(s, state, item) == PLACE_MINE) {
-            if (s->stalled != item)
-                json_object_set_new(entry, "bytes",
-                                    json_integer((json_int_t)tree_bytes(item->partial)));
-            json_object_del(entry, "by");
-            *changed = true;
-        }
-        if (s->stalled == item) s->stalled = NULL;
-        item->mine = item->unwanted = false;
-    }
-    return OK;
-}
-
-void stager_note_bytes(json_t *state, const struct item *item, int64_t bytes)
-{
-    json_t *models = json_object_get(state, "models");
-    if (bytes <= ledger_model_bytes(state, item->model)) return;
-    json_object_set_new(models, item->model, json_pack("{s:I}", "bytes", (json_int_t)bytes));
-}
-
-static void look_at_items(struct stager *s, json_t *state, bool *changed)
-{
-    for (int64_t i = 0; i < s->n_items; i++) {
-        struct item *item = &s->items[i];
-        const enum place place = stager_place(s, state, item);
-        item->there = place == PLACE_THERE;
-        item->seen = item->seen || item->there;
-        item->failed = place == PLACE_FAILED;
-        item->mine = place == PLACE_MINE;
-        if (!item->there || ledger_model_bytes(state, item->model) >= 0) continue;
-        stager_note_bytes(state, item, tree_bytes(item->path));
-        *changed = true;
-    }
-}
-
-/* What failed in an earlier run is tried again. */
-static void forget_failures(const struct stager *s, json_t *state, bool *changed)
-{
-    json_t *all = json_object_get(state, "checkpoints");
-    for (int64_t i = 0; i < s->n_items; i++)
-        if (stager_entry_is(json_object_get(all, s->items[i].path), "failed"))
-            *changed = json_object_del(all, s->items[i].path) == 0 || *changed;
-}
-
-/* What was fetched for a user, and has been removed for lack of space, is fetched again. */
-static void look_at_ended(struct stager *s, const json_t *state)
-{
-    for (int64_t i = 0; i < s->n_visits; i++) {
-        struct need *v = &s->visits[i];
-        v->ended = stager_satisfied(s, v) || stager_failed(s, v) || v->ended;
-        for (int64_t k = 0; k < v->n && v->ended && !stager_failed(s, v); k++) {
-            const struct item *item = &s->items[v->items[k]];
-            if (!item->there && is_needed(state, item->path)) v->ended = false;
-        }
-    }
-}
-
-/* Whether the command of a claimed checkpoint runs or may be started. */
-static bool any_ready(const struct stager *s)
-{
-    for (int64_t i = 0; i < s->n_items; i++)
-        if (s->items[i].mine && !s->items[i].unwanted &&
-            s->items[i].not_before <= clock_seconds() && &s->items[i] != s->stalled)
-            return true;
-    return false;
-}
-
-/* Space is given to visits, and fetched into. */
-static enum status share(struct stager *s, json_t *state, bool *changed, struct err *e)
-{
-    enum status st = OK;
-    struct shares h = {0};
-    TRY(shares_make(s, state, &h, e));
-    if (s->uses && s->space > 0) {
-        TRY(grants_update(s, state, &h, changed, e));
-        TRY(register_needs(s, state, changed, e));
-    }
-    find_unwanted(s, &h);
-    TRY(look_at_stalled(s, state, &h, changed, e));
-    if (s->commands && !any_ready(s)) TRY(claim_next(s, state, &h, changed, e));
-done:
-    shares_free(&h);
-    return st;
-}
-
-enum status stager_arrange(void *context, json_t *state, bool *changed, struct err *e)
-{
-    struct stager *s = context;
-    json_object_clear(s->active);
-    s->full = false;
-    if (!s->begun && s->commands) forget_failures(s, state, changed);
-    look_at_items(s, state, changed);
-    if (!s->begun && s->uses) register_others(s, state, changed);
-    /* Those that are only fetched are through when they are there. */
-    if (!s->uses) look_at_ended(s, state);
-    if (s->uses) PASS(register_needs(s, state, changed, e));
-    PASS(clear(s, state, changed, e));
-    return share(s, state, changed, e);
+    const char *path = json_text(item, "path", ""), *model = json_text(item, "model", "");
+    if (!claims_entry(state, path))
+        json_object_set_new(json_object_get(state, "checkpoints"), path,
+                            json_pack("{s:s}", "model", model));
+    json_t *entry = claims_entry(state, path);
+    set_state(entry, word);
+    json_object_set_new(entry, "bytes", json_integer(claims_is(entry, "own") ? 0 : bytes));
+    if (message) json_object_set_new(entry, "message", json_string(message));
+    if (claims_there(entry)) note_bytes(state, model, bytes);
 }

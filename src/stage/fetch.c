@@ -1,75 +1,86 @@
 #include "stage/fetch.h"
 #include "util/clock.h"
 #include "util/fsx.h"
+#include "util/mem.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { NOT_STARTED = 127 };
+extern char **environ;
 
-/* In a process group of its own, which can be ended as a whole, and which signals for the run do
- * not reach; it does not outlive this process. */
-static void become(char *const *argv, int log, pid_t parent)
+enum { NOT_STARTED = 127, LINE = 3 };
+
+/* posix_spawn copies nothing of this process, so that it suits one that uses MPI. The shell becomes
+ * the command; its companion ends the group when the line is closed. */
+static enum status spawn(struct fetch *f, char **argv, int line, int log, struct err *e)
 {
-    sigset_t none;
-    const int null = open("/dev/null", O_RDONLY);
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(NOT_STARTED);
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none, all;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    static const int usual[] = {SIGPIPE, SIGXFSZ, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) signal(usual[i], SIG_DFL);
-    if (null >= 0) dup2(null, STDIN_FILENO);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    execvp(argv[0], argv);
-    dprintf(STDERR_FILENO, "%s: cannot be started: %s\n", argv[0], strerror(errno));
-    _exit(NOT_STARTED);
-}
-
-static void write_heading(int log, char *const *argv)
-{
-    char utc[21];
-    clock_utc(utc);
-    dprintf(log, "# %s:", utc);
-    for (; *argv; argv++) dprintf(log, " %s", *argv);
-    dprintf(log, "\n");
-}
-
-/* flock on the log stays with the command, which has it as its output: it is let go only when the
- * command has ended, whatever becomes of this process. */
-enum status fetch_start(struct fetch *f, char *const *argv, const char *log, struct err *e)
-{
-    const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    const pid_t self = getpid();
-    f->pid = 0;
-    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        close(fd);
-        return OK;
-    }
-    write_heading(fd, argv);
-    const pid_t pid = fork();
-    if (pid == 0) become(argv, fd, self);
-    close(fd);
-    NEED(pid > 0, ERR_IO, "no process for %s: %s", argv[0], strerror(errno));
-    setpgid(pid, pid);
-    *f = (struct fetch){.pid = pid, .start = clock_seconds()};
+    sigfillset(&all);
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                       POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setsigdefault(&how, &all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, log, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&files, line, LINE);
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    const int failed = posix_spawnp(&f->pid, argv[0], &files, &how, argv, environ);
+    posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&how);
+    if (failed) f->pid = 0;
+    NEED(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
     return OK;
+}
+
+/* flock on the log stays with the command, which has it as its output: so no two fill one folder,
+ * whatever becomes of this process. */
+enum status fetch_start(struct fetch *f, const json_t *command, const char *log, struct err *e)
+{
+    enum status st = OK;
+    static char sh[] = "sh", flag[] = "-c", name[] = "stage",
+                script[] = "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec \"$@\"";
+    char utc[21], **argv = NULL;
+    int line[2] = {-1, -1};
+    size_t i;
+    json_t *word;
+    *f = (struct fetch){0};
+    const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
+    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
+    clock_utc(utc);
+    dprintf(fd, "# %s\n", utc);
+    TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
+    memcpy(argv, (char *[]){sh, flag, script, name}, 4 * sizeof *argv);
+    json_array_foreach(command, i, word) argv[4 + i] = (char *)(uintptr_t)json_string_value(word);
+    ENSURE(pipe2(line, O_CLOEXEC) == 0, ERR_IO, "no pipe for %s: %s", argv[4], strerror(errno));
+    TRY(spawn(f, argv, line[0], fd, e));
+    f->line = line[1];
+done:
+    if (line[0] >= 0) close(line[0]);
+    if (line[1] >= 0 && f->pid == 0) close(line[1]);
+    if (fd >= 0) close(fd);
+    free(argv);
+    return st;
 }
 
 bool fetch_ended(struct fetch *f, char fault[64])
 {
     int status;
     if (waitpid(f->pid, &status, WNOHANG) != f->pid) return false;
+    close(f->line);
     f->pid = 0;
     fault[0] = '\0';
     if (WIFSIGNALED(status))
@@ -85,11 +96,11 @@ void fetch_stop(struct fetch *f)
 {
     const double patience = 5, end = clock_seconds() + patience;
     const struct timespec pause = {.tv_nsec = 20000000};
-    char fault[64];
-    if (f->pid <= 0) return;
     const pid_t group = f->pid;
+    char fault[64];
+    if (group <= 0) return;
     kill(-group, SIGTERM);
-    while (f->pid > 0 && !fetch_ended(f, fault)) {
+    while (!fetch_ended(f, fault)) {
         if (clock_seconds() > end) kill(-group, SIGKILL);
         nanosleep(&pause, NULL);
     }

@@ -1,19 +1,20 @@
 /* fetch: one run of the command that fetches a checkpoint. */
 #pragma once
-#include "util/err.h"
+#include "util/json.h"
 #include <sys/types.h>
 
+/* Zero-initialise. */
 struct fetch {
     pid_t pid; /* 0: none */
-    double start;
+    int line;  /* when it is closed, as it is if this process dies, the command is ended */
 };
 
-/* Starts the command (NULL-terminated): its output is appended to the file `log`, and it can read
- * nothing. While a command started by an earlier process still writes to the log, f->pid stays 0.
- * ERR_IO: the log cannot be written, no process. */
-MUST_USE enum status fetch_start(struct fetch *f, char *const *argv, const char *log,
+/* Starts the command (a list of texts): it is without input, and what it prints is appended to the
+ * file `log`. While that of an earlier process still runs, f->pid stays 0. ERR_IO: the log cannot
+ * be written, no process. */
+MUST_USE enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
                                  struct err *e);
-/* Whether it has ended; then *fault is "" after exit code 0, else how it ended. */
+/* Whether it has ended; then fault is "" after exit code 0, else how it ended. */
 bool fetch_ended(struct fetch *f, char fault[64]);
-/* Ends it and what it has started, and waits for it. */
+/* Ends it and what it has started, and waits for it, some seconds at most. */
 void fetch_stop(struct fetch *f);

@@ -2,39 +2,45 @@
  * given, and removes them after the last visit (docs/decisions/0026-staging.md).
  *
  * A job is JSON:
- *   {"folder": the ledger's, "user": TEXT, "space": bytes (0: no limit), "tries": N,
- *    "pause": seconds, "commands": BOOL, "uses": BOOL,
- *    "others": [{"user", "journal": PATH, "needs": [PATH, ...]}, ...]  may be missing,
- *    "items": [{"name": "MODEL CHECKPOINT", "model", "path", "keep": BOOL, "command": [TEXT,
- * ...]}], "visits": [[index of an item, ...], ...]} Visits are served in order; all that a visit
- * reads is claimed at once, so that no two users wait for each other with half of what they need.
- * uses: the visits are run by this user, who ends them with stager_end_visit; else what they read
- * is only fetched. others: users who have not begun, as they have no journal yet; what they need
- * stays on disk while there is space. Nothing here uses MPI. */
+ *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes (0: no
+ *    limit), "tries": N, "pause": seconds, "commands": BOOL, "uses": BOOL,
+ *    "items": [{"name", "model", "path", "keep": BOOL, "command": [TEXT, ...],
+ *               "partial": the folder that the command fills, "log"}, ...],
+ *    "visits": [[index of an item, ...], ...]}
+ * commands: it starts them. uses: the visits are run by this user, who ends them with
+ * stager_end_visit; else what they read is only fetched. Items are in the order in which visits
+ * need them. Nothing here uses MPI. */
 #pragma once
 #include "util/json.h"
 
 struct stager;
 
-/* Enters the ledger. Borrows job. ERR_LOCKED: a process is active as this user; ERR_FORMAT,
- * ERR_IO, ERR_FULL, ERR_NOMEM. */
-MUST_USE enum status stager_open(const json_t *job, struct stager **out, struct err *e);
+/* Enters the ledger. Takes job. ERR_LOCKED: a process is active as this user; ERR_IO, ERR_FULL,
+ * ERR_NOMEM. */
+MUST_USE enum status stager_open(json_t *job, struct stager **out, struct err *e);
 /* Ends a running command; what it has fetched so far stays, and is given to the next try. NULL:
  * nothing. */
 void stager_close(struct stager *s);
 
 /* Looks after everything; call it some times a second. The first call has registered what the
- * visits need when it returns. ERR_IO, ERR_FULL, ERR_NOMEM. */
+ * visits need when it returns. ERR_IO: folders cannot be made or removed, or others have taken this
+ * user for dead; ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status stager_step(struct stager *s, struct err *e);
-/* Nothing will read what the visit needs. */
+/* The last step: starts nothing, and removes what is needed no longer. */
+MUST_USE enum status stager_finish(struct stager *s, struct err *e);
+/* Nothing will read what the visit needs. From any thread. */
 void stager_end_visit(struct stager *s, int64_t visit);
 
 struct stager_counts {
-    int64_t items, there,
-        failed; /* checkpoints of the job: all, on disk at some time, not to be had */
-    bool
-        all; /* all visits have ended; if they are not run by this user, nothing is left to fetch */
-    bool full; /* the next does not fit into the space */
+    int64_t items, there, failed; /* of the job: all, on disk at some time, not to be had */
+    bool all;                     /* nothing is left to fetch */
+    bool full;                    /* the next does not fit into the space */
 };
 /* As the last step found it. */
 struct stager_counts stager_count(const struct stager *s);
+
+enum await_state { AWAIT_FAILED, AWAIT_WAITS, AWAIT_THERE };
+/* Whether a visit may read its checkpoints. stage: {"folder", "user", "life", "space", "visit",
+ * "reads": {PATH: MODEL}}. asks: asks for the lease of all of them; else only looks whether they
+ * are on disk, as the other ranks of a group do. message: AWAIT_FAILED: why. */
+enum await_state await_look(const json_t *stage, bool asks, char message[512]);

@@ -1,8 +1,11 @@
 #include "stage/tree.h"
+#include "util/fsx.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DESCRIPTORS = 16 };
 
@@ -10,8 +13,7 @@ static _Thread_local int64_t total;
 
 static int add(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
-    (void)path;
-    (void)at;
+    (void)path, (void)at;
     if (kind == FTW_F) total += (int64_t)s->st_size;
     return 0;
 }
@@ -23,18 +25,40 @@ int64_t tree_bytes(const char *path)
     return total;
 }
 
+static int sync_one(const char *path, const struct stat *s, int kind, struct FTW *at)
+{
+    (void)s, (void)at;
+    const int fd = kind == FTW_F || kind == FTW_D ? fsx_open_as(path, O_RDONLY) : -1;
+    const bool failed = fd >= 0 && !fsx_sync(fd, FSX_ALL);
+    if (fd >= 0) close(fd);
+    return failed;
+}
+
+enum status tree_sync(const char *path, struct err *e)
+{
+    NEED(nftw(path, sync_one, DESCRIPTORS, FTW_PHYS) == 0, fsx_errno_status(errno),
+         "%s: cannot be made durable: %s", path, strerror(errno));
+    return OK;
+}
+
+/* Folders that a command has made read-only are opened up on the way down. */
+static int open_up(const char *path, const struct stat *s, int kind, struct FTW *at)
+{
+    (void)at;
+    if (kind == FTW_D && (s->st_mode & S_IRWXU) != S_IRWXU) (void)chmod(path, S_IRWXU);
+    return 0;
+}
+
 static int drop(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
-    (void)s;
-    (void)kind;
-    (void)at;
-    return remove(path) == 0 || errno == ENOENT ? 0 : errno;
+    (void)s, (void)kind, (void)at;
+    return remove(path) != 0 && errno != ENOENT;
 }
 
 enum status tree_remove(const char *path, struct err *e)
 {
-    const int failed = nftw(path, drop, DESCRIPTORS, FTW_PHYS | FTW_DEPTH);
-    NEED(failed == 0 || (failed < 0 && errno == ENOENT), ERR_IO, "%s: cannot be removed: %s", path,
-         strerror(failed > 0 ? failed : errno));
+    (void)nftw(path, open_up, DESCRIPTORS, FTW_PHYS);
+    NEED(nftw(path, drop, DESCRIPTORS, FTW_PHYS | FTW_DEPTH) == 0 || errno == ENOENT, ERR_IO,
+         "%s: cannot be removed: %s", path, strerror(errno));
     return OK;
 }

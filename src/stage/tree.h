@@ -1,9 +1,10 @@
-/* tree: folders with all that is in them. */
+/* tree: a folder with all that is in it. */
 #pragma once
 #include "util/err.h"
 
-/* Bytes that the files in the folder take on disk; 0 if it does not exist. */
+/* Bytes of its files; 0 if it is not there. */
 int64_t tree_bytes(const char *path);
-/* Removes a file, or a folder with all that is in it; links are removed, not followed. What does
- * not exist is no error. ERR_IO. */
+/* fsync of all files and folders. ERR_IO, ERR_FULL. */
+MUST_USE enum status tree_sync(const char *path, struct err *e);
+/* Removes it, also folders that nobody may write to. It may be gone. ERR_IO. */
 MUST_USE enum status tree_remove(const char *path, struct err *e);

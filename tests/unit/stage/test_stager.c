@@ -1,6 +1,6 @@
-/* Stagers that share a ledger: users that have not begun, space, checkpoints larger than those
- * before them. The command that fetches writes files of given sizes; a file `go` of its checkpoint
- * lets it go on. */
+/* Stagers that share a ledger: folders of others, folders that cannot be written, full disks,
+ * names, checkpoints larger than those before them. The command that fetches writes files of given
+ * sizes; a file `go-I` lets that of checkpoint I go on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +9,15 @@
 #include <cmocka.h>
 
 #include "scratch.h"
+#include "stage/claims.h"
 #include "stage/ledger.h"
 #include "stage/stager.h"
 #include "stage/tree.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 enum { SIZE = 100000 };
@@ -22,12 +25,21 @@ enum { SIZE = 100000 };
 static struct err error;
 static char base[512]; /* of the test that runs */
 
+static void shell(const char *format, ...)
+{
+    char command[2048];
+    va_list more;
+    va_start(more, format);
+    vsnprintf(command, sizeof command, format, more);
+    va_end(more);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
 static void begin(const char *name)
 {
-    char command[1024];
+    error = (struct err){0};
     snprintf(base, sizeof base, "%s/%s", scratch_dir(), name);
-    snprintf(command, sizeof command, "mkdir -p %s/store", base);
-    assert_int_equal(system(command), 0);
+    shell("mkdir -p %s/store", base);
 }
 
 static char *in(const char *name)
@@ -48,33 +60,29 @@ static char *checkpoint(int i)
 
 static bool is_there(int i)
 {
-    return fsx_is_dir(checkpoint(i));
+    return fsx_is_dir(checkpoint(i)) && fsx_is_file(in("ledger/state.json"));
 }
+
+/* A checkpoint without tensors. */
+#define WHOLE "printf \"\\2\\0\\0\\0\\0\\0\\0\\0{}\" >$0/model.safetensors; echo {} >$0/config.json"
 
 /* Fetches checkpoint i, of so many bytes in two halves; `waits`: before the second until the file
- * go-I is there, after it until end-I is. */
-static json_t *item(int i, int64_t bytes, bool waits)
+ * go-I is there. end: how the command ends. */
+static json_t *item(int i, int64_t bytes, bool waits, const char *end)
 {
-    char name[32], command[2048], partial[1024];
+    char whole[4096], name[32], partial[32];
+    json_t *json;
     snprintf(name, sizeof name, "m c%d", i);
-    snprintf(partial, sizeof partial, "%s/store/.c%d.partial", base, i);
+    snprintf(partial, sizeof partial, "store/.c%d.partial", i);
     snprintf(
-        command, sizeof command,
-        "echo x >>count-%d; head -c %lld /dev/zero >$0/a; wait_for() { while %s && [ ! -e $1-%d ]; "
-        "do sleep 0.02; done; }; wait_for go; head -c %lld /dev/zero >$0/b; wait_for end; "
-        "echo {} >$0/config.json",
-        i, (long long)bytes / 2, waits ? "true" : "false", i, (long long)bytes / 2);
-    char whole[4096];
-    snprintf(whole, sizeof whole, "cd %s && %s", base, command);
-    return json_pack("{s:s, s:s, s:s, s:b, s:[s,s,s,s]}", "name", name, "model", "m", "path",
-                     checkpoint(i), "keep", 0, "command", "sh", "-c", whole, partial);
-}
-
-static void release(const char *name)
-{
-    FILE *f = fopen(in(name), "w");
-    assert_non_null(f);
-    fclose(f);
+        whole, sizeof whole,
+        "cd %s && echo x >>count-%d; head -c %lld /dev/zero >$0/a; while %s && [ ! -e go-%d ]; "
+        "do sleep 0.02; done; head -c %lld /dev/zero >$0/b; %s",
+        base, i, (long long)bytes / 2, waits ? "true" : "false", i, (long long)bytes / 2, end);
+    json = json_pack("{s:s, s:s, s:s, s:b, s:[s,s,s,s], s:s, s:s}", "name", name, "model", "m",
+                     "path", checkpoint(i), "keep", 0, "command", "sh", "-c", whole, in(partial),
+                     "partial", in(partial), "log", in("log"));
+    return json;
 }
 
 /* A job of one visit for each item. */
@@ -83,48 +91,47 @@ static json_t *job(const char *user, double space, bool uses, json_t *items)
     json_t *visits = json_array();
     for (size_t i = 0; i < json_array_size(items); i++)
         json_array_append_new(visits, json_pack("[i]", (int)i));
-    return json_pack("{s:s, s:s, s:I, s:i, s:f, s:b, s:b, s:o, s:o}", "folder", in("ledger"),
-                     "user", user, "space", (json_int_t)(space * SIZE), "tries", 2, "pause", 0.01,
-                     "commands", 1, "uses", uses, "items", items, "visits", visits);
+    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:b, s:b, s:o, s:o}", "folder", in("ledger"),
+                     "user", user, "life", user, "space", (json_int_t)(space * SIZE), "tries", 2,
+                     "pause", 0.01, "commands", 1, "uses", uses, "items", items, "visits", visits);
 }
 
 static struct stager *open_job(json_t *j)
 {
     struct stager *s = NULL;
-    assert_int_equal(stager_open(j, &s, &error), OK);
-    json_decref(j);
-    assert_int_equal(stager_step(s, &error), OK);
+    if (stager_open(j, &s, &error) != OK) fail_msg("%s", error.text);
+    if (stager_step(s, &error) != OK) fail_msg("%s", error.text);
     return s;
 }
 
 static void step(struct stager *s)
 {
     const struct timespec pause = {.tv_nsec = 5000000};
-    if (s && stager_step(s, &error) != OK) fail_msg("%s", error.text);
+    if (stager_step(s, &error) != OK) fail_msg("%s", error.text);
     nanosleep(&pause, NULL);
 }
 
-/* Steps until the checkpoint is there, or gone; the bytes on disk never exceed the space by more
- * than `beyond` checkpoints. */
-static void until(struct stager *a, struct stager *b, int i, bool there, double most)
+/* Asks for a visit that reads these checkpoints, until it has them or they failed. */
+static enum await_state read_them(struct stager *s, const char *user, double space, int visit,
+                                  json_t *reads, char message[512])
 {
+    json_t *stage =
+        json_pack("{s:s, s:s, s:s, s:I, s:i, s:o}", "folder", in("ledger"), "user", user, "life",
+                  user, "space", (json_int_t)(space * SIZE), "visit", visit, "reads", reads);
     const double end = clock_seconds() + 120;
-    while (is_there(i) != there) {
-        step(a);
-        step(b);
-        assert_true(tree_bytes(in("store")) <= (int64_t)(most * SIZE));
-        if (clock_seconds() > end)
-            fail_msg("checkpoint %d is never %s", i, there ? "there" : "gone");
+    enum await_state state = AWAIT_WAITS;
+    while (state == AWAIT_WAITS && clock_seconds() < end) {
+        step(s);
+        state = await_look(stage, true, message);
+        assert_true(space == 0 || tree_bytes(in("store")) <= (int64_t)(space * SIZE) + 1000);
     }
+    json_decref(stage);
+    return state;
 }
 
-static bool knows_user(const char *user)
+static json_t *one(int i)
 {
-    json_t *state = NULL;
-    assert_int_equal(ledger_read(in("ledger"), &state, &error), OK);
-    const bool found = json_object_get(json_object_get(state, "users"), user) != NULL;
-    json_decref(state);
-    return found;
+    return json_pack("{s:s}", checkpoint(i), "m");
 }
 
 static int64_t count_fetches(int i)
@@ -138,138 +145,231 @@ static int64_t count_fetches(int i)
     return n;
 }
 
-static json_t *others(const char *user, const char *journal, int needs)
+/* --- tests --- */
+
+/* What is fetched has a file that says so, and is removed after its visit, also a folder that
+ * nobody may write to. */
+static void test_fetched(void **state)
 {
-    return json_pack("[{s:s, s:s, s:[s]}]", "user", user, "journal", in(journal), "needs",
-                     checkpoint(needs));
+    char message[512];
+    (void)state;
+    begin("fetched");
+    struct stager *s = open_job(job("all", 2.5, true,
+                                    json_pack("[o,o]", item(0, SIZE, false, WHOLE "; chmod 555 $0"),
+                                              item(1, SIZE, false, WHOLE))));
+    assert_int_equal(read_them(s, "all", 2.5, 0, one(0), message), AWAIT_THERE);
+    shell("test -f %s/.staged-by-qtraj", checkpoint(0));
+    stager_end_visit(s, 0);
+    assert_int_equal(read_them(s, "all", 2.5, 1, one(1), message), AWAIT_THERE);
+    stager_end_visit(s, 1);
+    assert_int_equal(stager_finish(s, &error), OK);
+    stager_close(s);
+    shell("test -z \"$(ls -A %s/store)\"", base);
+    assert_int_equal(count_fetches(0) + count_fetches(1), 2);
 }
 
-/* What a part that has not begun needs stays when the first one has ended, and is not fetched
- * again. */
-static void test_unstarted(void **state)
+/* A whole checkpoint of another tool is used; half of one, also an empty folder, fails with a
+ * message; none is fetched again or removed. One that comes while it is fetched stays, too. */
+static void test_own_folders(void **state)
 {
+    char message[512];
     (void)state;
-    begin("unstarted");
-    json_t *first =
-        job("part-1-of-2", 0, true, json_pack("[o,o]", item(0, SIZE, false), item(1, SIZE, false)));
-    json_object_set_new(first, "others", others("part-2-of-2", "second.journal", 1));
-    struct stager *a = open_job(first);
-    until(a, NULL, 1, true, 3);
-    assert_true(knows_user("part-2-of-2"));
-    stager_end_visit(a, 0);
-    stager_end_visit(a, 1);
-    until(a, NULL, 0, false, 3);
-    stager_close(a);
-    assert_true(is_there(1));
-    struct stager *b =
-        open_job(job("part-2-of-2", 0, true, json_pack("[o]", item(1, SIZE, false))));
-    stager_end_visit(b, 0);
-    until(b, NULL, 1, false, 3);
-    stager_close(b);
-    assert_int_equal(count_fetches(1), 1);
-    assert_false(knows_user("part-2-of-2"));
+    begin("own");
+    json_t *items = json_pack("[o,o,o,o]", item(0, SIZE, false, WHOLE), item(1, SIZE, false, WHOLE),
+                              item(2, SIZE, false, WHOLE), item(3, SIZE, true, WHOLE));
+    shell("mkdir %s && sh -c '%s' %s", checkpoint(0), WHOLE, checkpoint(0));
+    shell("cp -r %s %s && rm %s/model.safetensors && mkdir %s", checkpoint(0), checkpoint(1),
+          checkpoint(1), checkpoint(2));
+    struct stager *s = open_job(job("all", 1.5, true, items));
+    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), AWAIT_THERE);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(read_them(s, "all", 1.5, i, one(i), message), AWAIT_FAILED);
+        assert_non_null(strstr(message, "not fetched by `stage`, and no whole checkpoint"));
+        assert_non_null(strstr(message, checkpoint(i)));
+    }
+    const double end = clock_seconds() + 120;
+    while (count_fetches(3) == 0 && clock_seconds() < end) step(s);
+    shell("cp -r %s %s && touch %s", checkpoint(0), checkpoint(3), in("go-3"));
+    assert_int_equal(read_them(s, "all", 1.5, 3, one(3), message), AWAIT_THERE);
+    for (int i = 0; i < 4; i++) stager_end_visit(s, i);
+    assert_int_equal(stager_finish(s, &error), OK);
+    stager_close(s);
+    for (int i = 0; i < 4; i++) assert_true(fsx_is_dir(checkpoint(i)));
+    for (int i = 0; i < 3; i++) assert_int_equal(count_fetches(i), 0);
 }
 
-/* Those that have a journal have begun, and are not registered by others; those of another cut are
- * forgotten. */
-static void test_begun(void **state)
+/* Steps until the stager fails. */
+static enum status fails(struct stager *s)
 {
-    (void)state;
-    begin("begun");
-    release("second.journal");
-    json_t *first = job("part-1-of-2", 0, true, json_pack("[o]", item(0, SIZE, false)));
-    json_object_set_new(first, "others", others("part-2-of-2", "second.journal", 0));
-    struct stager *a = open_job(first);
-    assert_false(knows_user("part-2-of-2"));
-    stager_close(a);
-    json_t *again = job("part-1-of-2", 0, true, json_pack("[o]", item(0, SIZE, false)));
-    json_object_set_new(again, "others", others("part-2-of-2", "none.journal", 0));
-    a = open_job(again);
-    assert_true(knows_user("part-2-of-2"));
-    stager_close(a);
-    a = open_job(job("part-1-of-3", 0, true, json_pack("[o]", item(0, SIZE, false))));
-    assert_false(knows_user("part-2-of-2"));
-    stager_close(a);
+    const double end = clock_seconds() + 60;
+    enum status st = OK;
+    const struct timespec pause = {.tv_nsec = 5000000};
+    while (st == OK && clock_seconds() < end) {
+        st = stager_step(s, &error);
+        nanosleep(&pause, NULL);
+    }
+    stager_close(s);
+    return st;
 }
 
-/* A user that can do nothing else gets the space of one that has not begun. */
-static void test_gives_way(void **state)
+/* As a user who may not write there: root may. */
+static void unwritable(void)
+{
+    begin("unwritable");
+    json_t *items = json_pack("[o]", item(0, SIZE, false, WHOLE));
+    struct stager *s = NULL;
+    shell("mkdir -p %s/ledger && chmod 777 %s %s/ledger && chmod 755 %s && chmod 555 %s/store",
+          base, base, base, scratch_dir(), base);
+    if (geteuid() == 0 && seteuid(65534) != 0) _exit(2);
+    if (stager_open(job("all", 0, true, items), &s, &error) != OK) _exit(3);
+    const enum status st = fails(s);
+    fprintf(stderr, "%s\n", error.text);
+    _exit(st == ERR_IO && strstr(error.text, "cannot make this folder: Permission denied") ? 0 : 4);
+}
+
+static void test_unwritable(void **state)
+{
+    int status;
+    (void)state;
+    (void)scratch_dir();
+    const pid_t pid = fork();
+    if (pid == 0) unwritable();
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* The size of checkpoints is known, and the disk has not so much. */
+static void test_full_disk(void **state)
 {
     (void)state;
-    begin("gives_way");
-    json_t *first = job("part-1-of-2", 1.5, true,
-                        json_pack("[o,o]", item(0, SIZE, false), item(1, SIZE, false)));
-    json_object_set_new(first, "others", others("part-2-of-2", "second.journal", 0));
-    struct stager *a = open_job(first);
-    until(a, NULL, 0, true, 1.5);
-    stager_end_visit(a, 0);
-    until(a, NULL, 1, true, 1.5);
-    assert_false(is_there(0));
-    stager_close(a);
+    begin("full");
+    shell("mkdir -p %s/ledger && echo '{\"models\": {\"m\": 4000000000000000000}, \"checkpoints\": "
+          "{}, "
+          "\"users\": {}, \"visits\": []}' >%s/ledger/state.json",
+          base, base);
+    struct stager *s = NULL;
+    assert_int_equal(
+        stager_open(job("all", 0, true, json_pack("[o]", item(0, SIZE, false, WHOLE))), &s, &error),
+        OK);
+    assert_int_equal(fails(s), ERR_FULL);
+    assert_non_null(strstr(error.text, "are free on its disk and 4EB are to be fetched"));
+    assert_int_equal(count_fetches(0), 0);
+}
+
+/* A command that leaves half of a checkpoint, or none, has failed, after its tries. */
+static void test_failures(void **state)
+{
+    char message[512];
+    (void)state;
+    begin("failures");
+    struct stager *s =
+        open_job(job("all", 0, true,
+                     json_pack("[o,o]", item(0, SIZE, false, "echo {} >$0/config.json"),
+                               item(1, SIZE, false, "exit 7"))));
+    assert_int_equal(read_them(s, "all", 0, 0, one(0), message), AWAIT_FAILED);
+    assert_non_null(strstr(message, "in 2 tries; the last time, the command left no whole"));
+    assert_int_equal(read_them(s, "all", 0, 1, one(1), message), AWAIT_FAILED);
+    assert_non_null(strstr(message, "ended with exit code 7"));
+    assert_int_equal(count_fetches(0) + count_fetches(1), 4);
+    assert_int_equal(stager_count(s).failed, 2);
+    stager_close(s);
+}
+
+/* Models and checkpoints of any two names have folders and logs of their own. */
+static void test_names(void **state)
+{
+    static const char *const names[] = {"x y", "x_y", "x/y", "x", "x%20y", "X y"};
+    enum { N = sizeof names / sizeof *names };
+    char *shapes[N], *logs[N];
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(ledger_shape("l", names[i], &shapes[i], &error), OK);
+        assert_int_equal(ledger_log("l", names[i], &logs[i], &error), OK);
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(shapes[i], shapes[k]);
+            assert_string_not_equal(logs[i], logs[k]);
+        }
+    }
+    for (int i = 0; i < N; i++) free(shapes[i]);
+    for (int i = 0; i < N; i++) free(logs[i]);
 }
 
 /* A checkpoint that is larger than the one before it waits until there is space for all of it. */
 static void test_larger(void **state)
 {
+    char message[512];
     (void)state;
     begin("larger");
-    struct stager *a = open_job(
-        job("all", 2.2, true, json_pack("[o,o]", item(0, SIZE, false), item(1, 2 * SIZE, true))));
-    until(a, NULL, 0, true, 2.2);
+    struct stager *s = open_job(
+        job("all", 2.2, true,
+            json_pack("[o,o]", item(0, SIZE, false, WHOLE), item(1, 2 * SIZE, true, WHOLE))));
+    assert_int_equal(read_them(s, "all", 2.2, 0, one(0), message), AWAIT_THERE);
     const double end = clock_seconds() + 120;
-    while (count_fetches(1) == 0 && clock_seconds() < end) step(a);
-    release("go-1"); /* its second half is too much */
-    while (!stager_count(a).full && clock_seconds() < end) step(a);
-    release("end-1");
-    for (int i = 0; i < 100; i++) step(a);
+    while (count_fetches(1) == 0 && clock_seconds() < end) step(s);
+    shell("touch %s", in("go-1")); /* its second half is too much */
+    while (!stager_count(s).full && clock_seconds() < end) step(s);
+    for (int i = 0; i < 100; i++) step(s);
     assert_false(is_there(1));
-    assert_int_equal(count_fetches(1), 1);
-    stager_end_visit(a, 0);
-    until(a, NULL, 1, true, 3.2);
-    assert_int_equal(stager_count(a).failed, 0);
-    stager_close(a);
+    stager_end_visit(s, 0);
+    assert_int_equal(read_them(s, "all", 3.2, 1, one(1), message), AWAIT_THERE);
+    assert_int_equal(stager_count(s).failed, 0);
+    stager_close(s);
 }
 
-/* One that never fits is given up, and the others go on. */
+/* One that never fits is given up, with a message. */
 static void test_too_large(void **state)
 {
+    char message[512];
     (void)state;
     begin("too_large");
-    struct stager *a = open_job(
-        job("all", 1.5, true, json_pack("[o,o]", item(0, SIZE, false), item(1, 4 * SIZE, true))));
-    until(a, NULL, 0, true, 1.5);
-    stager_end_visit(a, 0);
-    const double end = clock_seconds() + 120;
-    while (stager_count(a).failed == 0 && clock_seconds() < end) step(a);
-    assert_int_equal(stager_count(a).failed, 1);
+    struct stager *s = open_job(
+        job("all", 1.5, true,
+            json_pack("[o,o]", item(0, SIZE, false, WHOLE), item(1, 4 * SIZE, true, WHOLE))));
+    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), AWAIT_THERE);
+    stager_end_visit(s, 0);
+    assert_int_equal(read_them(s, "all", 3, 1, one(1), message), AWAIT_FAILED);
+    assert_non_null(strstr(message, "what its visit reads takes more than run.stage_space"));
     assert_false(is_there(1));
-    stager_close(a);
+    stager_close(s);
 }
 
-/* Who only fetches does not end while something that a user needs was removed. */
-static void test_fetched_again(void **state)
+/* Who only fetches does not end while something that a user needs was removed; and a user that is
+ * killed while its command runs ends that, and leaves what it has fetched to the next. */
+static void test_killed(void **state)
 {
     (void)state;
-    begin("again");
-    struct stager *user =
-        open_job(job("part-1-of-1", 0, true, json_pack("[o]", item(0, SIZE, false))));
-    until(user, NULL, 0, true, 2);
-    stager_close(user); /* killed: it still needs it */
+    begin("killed");
+    const double end = clock_seconds() + 120;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct stager *s =
+            open_job(job("all", 0, true, json_pack("[o]", item(0, SIZE, true, WHOLE))));
+        for (;;) step(s);
+    }
+    while (!fsx_is_file(in("store/.c0.partial/a")) && clock_seconds() < end) usleep(10000);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    shell("touch %s", in("go-0"));
     struct stager *ahead =
-        open_job(job("stage-all", 0, false, json_pack("[o]", item(0, SIZE, false))));
-    assert_true(stager_count(ahead).all);
+        open_job(job("stage-all", 0, false, json_pack("[o]", item(0, SIZE, false, WHOLE))));
+    while (!stager_count(ahead).all && clock_seconds() < end) step(ahead);
+    assert_true(is_there(0));
     assert_int_equal(tree_remove(checkpoint(0), &error), OK);
-    until(ahead, NULL, 0, true, 2);
-    assert_int_equal(count_fetches(0), 2);
+    for (int i = 0; i < 60; i++) step(ahead);
+    while (!stager_count(ahead).all && clock_seconds() < end) step(ahead);
+    assert_true(is_there(0));
+    assert_int_equal(count_fetches(0), 3);
     stager_close(ahead);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unstarted), cmocka_unit_test(test_begun),
-        cmocka_unit_test(test_gives_way), cmocka_unit_test(test_larger),
-        cmocka_unit_test(test_too_large), cmocka_unit_test(test_fetched_again),
+        cmocka_unit_test(test_fetched),    cmocka_unit_test(test_own_folders),
+        cmocka_unit_test(test_unwritable), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_failures),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_larger),     cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,484 @@
+/* Random sweeps in a space that is too small for them, simulated over the functions that decide
+ * (claims.h): several parts, runs and `qtraj stage` share a ledger; visits read a checkpoint, the
+ * one before, or members of averages; processes are killed at any moment, also between what they do
+ * on disk and what they note. The disk is a table here, and time is the number of steps.
+ *
+ * QTRAJ_SWEEPS: how many sweeps (300); docs/decisions/0026-staging.md has the numbers of 10,000. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "stage/claims.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { USERS = 6, CHECKPOINTS = 14, VISITS = 12, READS = 4, GROUPS = 3, PIECES = 4, PIECE = 1000 };
+
+enum phase { WAITS, BEGUN, DONE };
+
+struct visit {
+    int64_t n, reads[READS]; /* checkpoints */
+    enum phase phase;
+    int left; /* steps until it ends */
+};
+
+struct user {
+    char name[32], life[32];
+    bool runs, uses, commands;
+    int64_t n, groups, lives, fetching; /* checkpoint; -1: none */
+    struct visit visits[VISITS * USERS];
+    json_t *items;
+};
+
+/* What lies on disk: bytes of what is fetched, of the finished folder, of one that is removed. */
+struct disk {
+    int64_t partial, whole, removing;
+};
+
+static struct world {
+    json_t *state;
+    struct user users[USERS + 1];
+    struct disk disk[CHECKPOINTS];
+    int64_t n_users, n, space, size[CHECKPOINTS], fetches[CHECKPOINTS], readers[CHECKPOINTS];
+    int64_t deaths, number;
+    bool grows; /* checkpoints differ in size, which nobody knows before */
+} w;
+
+static uint64_t seed;
+
+static int64_t below(int64_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((seed >> 33) % (uint64_t)n);
+}
+
+static const char *path_of(int64_t c)
+{
+    static char paths[4][32];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof *paths, "/store/c%02lld", (long long)c);
+    return path;
+}
+
+static int64_t number_of(const char *path)
+{
+    return atoll(strrchr(path, '/') + 2);
+}
+
+/* --- the space --- */
+
+static int64_t bytes_on_disk(void)
+{
+    int64_t sum = 0;
+    for (int64_t c = 0; c < w.n; c++)
+        sum += w.disk[c].partial + w.disk[c].whole + w.disk[c].removing;
+    return sum;
+}
+
+static void check(void)
+{
+    const int64_t beyond = w.grows ? PIECE * w.n_users : 0, bytes = bytes_on_disk();
+    if (bytes > w.space + beyond)
+        fail_msg("sweep %lld: %lld bytes in a space of %lld", (long long)w.number, (long long)bytes,
+                 (long long)w.space);
+    for (int64_t i = 0; i < w.n_users; i++)
+        for (int64_t k = 0; k < w.users[i].n; k++) {
+            const struct visit *v = &w.users[i].visits[k];
+            for (int64_t r = 0; v->phase == BEGUN && r < v->n; r++)
+                if (!w.disk[v->reads[r]].whole)
+                    fail_msg("sweep %lld: c%02lld is removed while it is leased",
+                             (long long)w.number, (long long)v->reads[r]);
+        }
+}
+
+/* --- what a process does --- */
+
+static bool die(const struct user *u)
+{
+    return u->uses && u->lives <= 3 && below(400) == 0;
+}
+
+static void kill_user(struct user *u)
+{
+    u->runs = false;
+    u->fetching = -1;
+    w.deaths++;
+    for (int64_t i = 0; i < u->n; i++)
+        if (u->visits[i].phase == BEGUN) u->visits[i].phase = WAITS;
+}
+
+/* Who is gone gives back; a process that has just begun also what its user had before. */
+static void bury(const struct user *self, bool begins)
+{
+    json_t *active = json_object();
+    for (int64_t i = 0; i < w.n_users; i++) {
+        const struct user *u = &w.users[i];
+        json_object_set_new(active, u->name, json_boolean(u->runs && !(begins && u == self)));
+    }
+    claims_bury(w.state, active);
+    json_decref(active);
+}
+
+static void remove_condemned(void)
+{
+    json_t *all = json_object_get(w.state, "checkpoints"), *entry;
+    const char *path;
+    void *next;
+    json_object_foreach_safe(all, next, path, entry)
+    {
+        struct disk *d = &w.disk[number_of(path)];
+        if (!claims_is(entry, "removing")) continue;
+        d->partial = d->removing = 0;
+        d->removing = d->whole;
+        d->whole = 0;
+        check();
+        if (below(50) == 0) return; /* killed: the rest is the next one's */
+        d->removing = 0;
+        json_object_del(all, path);
+    }
+}
+
+/* What got its name just before its process was killed. */
+static void look_at_disk(void)
+{
+    json_t *entry;
+    const char *path;
+    json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry)
+    {
+        const struct disk *d = &w.disk[number_of(path)];
+        if (!claims_is(entry, "fetching") || json_object_get(entry, "by")) continue;
+        json_object_set_new(entry, "bytes", json_integer(d->whole + d->partial));
+        if (d->whole) json_object_set_new(entry, "state", json_string("there"));
+    }
+}
+
+static void register_visits(struct user *u)
+{
+    json_t *needs = json_array(), *item;
+    size_t k;
+    json_array_foreach(u->items, k, item) json_object_set_new(item, "needed", json_false());
+    for (int64_t i = 0; i < u->n; i++) {
+        const struct visit *v = &u->visits[i];
+        if (v->phase == DONE) claims_end(w.state, u->name, i);
+        for (int64_t r = 0; r < v->n && v->phase != DONE; r++) {
+            json_array_foreach(u->items, k, item)
+            {
+                if (strcmp(json_text(item, "path", ""), path_of(v->reads[r])) != 0 ||
+                    json_is_true(json_object_get(item, "needed")))
+                    continue;
+                json_object_set_new(item, "needed", json_true());
+                if (u->uses) json_array_append(needs, json_object_get(item, "path"));
+            }
+        }
+    }
+    claims_register(w.state, u->name, u->life, needs);
+    json_decref(needs);
+}
+
+static void look(struct user *u, bool begins)
+{
+    bool full;
+    bury(u, begins);
+    remove_condemned();
+    look_at_disk();
+    register_visits(u);
+    claims_tidy(w.state);
+    if (!u->commands || u->fetching >= 0) return;
+    json_t *item;
+    size_t k;
+    json_array_foreach(u->items, k, item)
+    {
+        const char *path = json_text(item, "path", "");
+        if (w.disk[number_of(path)].whole) json_object_set_new(item, "seen", json_true());
+        if (json_object_get(item, "seen") && !claims_needed(w.state, path))
+            json_object_set_new(item, "needed", json_false());
+    }
+    item = claims_fetch(w.state, u->name, u->items, w.space, &full);
+    if (item) u->fetching = number_of(json_text(item, "path", ""));
+}
+
+static void start(struct user *u)
+{
+    u->runs = true;
+    snprintf(u->life, sizeof u->life, "%lld", (long long)u->lives++);
+    look(u, true);
+}
+
+static const json_t *item_of(const struct user *u, int64_t c)
+{
+    json_t *item, *found = NULL;
+    size_t k;
+    json_array_foreach(u->items, k, item)
+    {
+        if (strcmp(json_text(item, "path", ""), path_of(c)) == 0) found = item;
+    }
+    return found;
+}
+
+/* A piece of the running fetch. */
+static void fetch(struct user *u)
+{
+    const int64_t c = u->fetching;
+    if (c < 0) return;
+    const json_t *item = item_of(u, c);
+    if (!w.disk[c].whole) {
+        w.disk[c].partial = min64(w.disk[c].partial + PIECE, w.size[c]);
+        const enum claim claim = claims_measure(w.state, u->name, item, w.disk[c].partial, w.space);
+        check();
+        assert_int_not_equal(claim, CLAIM_NEVER);
+        if (claim != CLAIM_FITS) u->fetching = -1;
+        if (claim != CLAIM_FITS || w.disk[c].partial < w.size[c]) return;
+        w.disk[c].whole = w.size[c];
+        w.disk[c].partial = 0;
+        w.fetches[c]++;
+        if (die(u)) { /* it has its name, and is not noted yet */
+            kill_user(u);
+            return;
+        }
+    }
+    claims_settle(w.state, item, "there", w.size[c], NULL);
+    u->fetching = -1;
+}
+
+/* --- visits --- */
+
+static json_t *stage_of(const struct user *u, int64_t i)
+{
+    json_t *reads = json_object();
+    for (int64_t r = 0; r < u->visits[i].n; r++)
+        json_object_set_new(reads, path_of(u->visits[i].reads[r]), json_string("m"));
+    return json_pack("{s:s, s:s, s:I, s:o}", "user", u->name, "life", u->life, "visit",
+                     (json_int_t)i, "reads", reads);
+}
+
+/* The first visit that waits, if it has space beside what is leased; else NULL. */
+static const json_t *first_with_space(void)
+{
+    json_t *one, *set = json_object(), *model, *first = NULL;
+    const char *path;
+    size_t i, reads = 0;
+    int64_t bytes = 0;
+    json_array_foreach(json_object_get(w.state, "visits"), i, one)
+    {
+        const bool leased = json_is_true(json_object_get(one, "leased"));
+        if (!leased && first) continue;
+        if (!leased) reads = json_object_size(json_object_get(one, "reads"));
+        if (!leased) first = one;
+        json_object_update(set, json_object_get(one, "reads"));
+    }
+    json_object_foreach(set, path, model) bytes += w.size[number_of(path)];
+    const bool fits = bytes <= w.space || json_object_size(set) == reads;
+    json_decref(set);
+    return fits ? first : NULL;
+}
+
+static void ask(struct user *u, int64_t i)
+{
+    struct visit *v = &u->visits[i];
+    json_t *stage = stage_of(u, i);
+    const json_t *first = first_with_space();
+    if (claims_ask(w.state, stage, w.space)) {
+        v->phase = BEGUN;
+        v->left = 1 + (int)below(8);
+        /* nobody who is leased keeps from the first the space that it had */
+        if (first && !json_is_true(json_object_get(first, "leased")) && !w.grows &&
+            first != first_with_space())
+            fail_msg("sweep %lld: the first that waits has lost its space", (long long)w.number);
+    }
+    json_decref(stage);
+}
+
+/* Groups take visits in order, ask for what they read, and read it until they end. */
+static void work(struct user *u)
+{
+    int64_t busy = 0;
+    for (int64_t i = 0; i < u->n && busy < u->groups; i++) {
+        struct visit *v = &u->visits[i];
+        if (v->phase == DONE) continue;
+        busy++;
+        if (v->phase == WAITS) ask(u, i);
+        if (v->phase == BEGUN && --v->left <= 0) v->phase = DONE;
+    }
+    check();
+}
+
+static bool is_through(const struct user *u)
+{
+    for (int64_t i = 0; i < u->n; i++)
+        if (u->visits[i].phase != DONE) return false;
+    return true;
+}
+
+/* One that was killed after its last visit has not told so yet. */
+static bool is_over_for(const struct user *u)
+{
+    const json_t *user = json_object_get(json_object_get(w.state, "users"), u->name);
+    return is_through(u) && json_array_size(json_object_get(user, "needs")) == 0;
+}
+
+static bool is_over(void)
+{
+    for (int64_t i = 0; i < w.n_users; i++)
+        if (w.users[i].uses && !is_over_for(&w.users[i])) return false;
+    return true;
+}
+
+static void step(struct user *u)
+{
+    if (!u->runs) {
+        if (!is_over_for(u) && below(20) == 0) start(u);
+        return;
+    }
+    const int64_t what = below(4);
+    if (what == 0) look(u, false);
+    if (what == 1 && u->uses) work(u);
+    if (what > 1) fetch(u);
+    if (what == 0 && u->uses && is_through(u)) {
+        look(u, false);
+        u->runs = false;
+        u->fetching = -1;
+    }
+    if (u->runs && die(u)) kill_user(u);
+}
+
+/* --- sweeps --- */
+
+/* Neighbours in a trajectory, as movement and averages read them, or any, as points of surfaces. */
+static void make_visit(struct visit *v, int64_t around, bool any)
+{
+    const int64_t n = 1 + below(READS);
+    *v = (struct visit){0};
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t c = any ? below(w.n) : around - k;
+        bool twice = c < 0;
+        for (int64_t j = 0; j < v->n; j++) twice = twice || v->reads[j] == c;
+        if (!twice) v->reads[v->n++] = c;
+    }
+}
+
+static void make_items(struct user *u)
+{
+    bool known[CHECKPOINTS] = {false};
+    u->items = json_array();
+    u->fetching = -1;
+    for (int64_t i = 0; i < u->n; i++)
+        for (int64_t r = 0; r < u->visits[i].n; r++) {
+            const int64_t c = u->visits[i].reads[r];
+            if (!known[c])
+                json_array_append_new(u->items, json_pack("{s:s, s:s, s:b}", "path", path_of(c),
+                                                          "model", "m", "keep", 0));
+            known[c] = true;
+        }
+}
+
+static void make_user(struct user *u, int64_t i, int64_t *most)
+{
+    const bool any = below(3) == 0;
+    snprintf(u->name, sizeof u->name, "part-%lld", (long long)i);
+    u->uses = true;
+    u->groups = 1 + below(GROUPS);
+    u->n = 1 + below(VISITS);
+    for (int64_t k = 0; k < u->n; k++) {
+        int64_t sum = 0;
+        struct visit *v = &u->visits[k];
+        make_visit(v, min64(i * w.n / w.n_users + k / 2, w.n - 1), any);
+        for (int64_t r = 0; r < v->n; r++) {
+            w.readers[v->reads[r]]++;
+            sum += w.size[v->reads[r]];
+        }
+        *most = max64(*most, sum);
+    }
+    make_items(u);
+}
+
+/* `qtraj stage`, which fetches for all: in the order of the first user. */
+static void add_stage(void)
+{
+    struct user *u = &w.users[w.n_users];
+    *u = (struct user){.name = "stage", .commands = true};
+    for (int64_t i = 0; i < w.n_users; i++)
+        for (int64_t k = 0; k < w.users[i].n; k++) u->visits[u->n++] = w.users[i].visits[k];
+    make_items(u);
+    w.n_users++;
+}
+
+static void make_world(int64_t number)
+{
+    int64_t most = 0;
+    seed = (uint64_t)number * 7919 + 17;
+    const bool staged = number % 4 == 3, grows = number % 4 == 2;
+    w = (struct world){.n_users = 2 + below(USERS - 2),
+                       .n = 4 + below(CHECKPOINTS - 3),
+                       .grows = grows,
+                       .number = number,
+                       .state = json_pack("{s:{s:i}, s:{}, s:{}, s:[]}", "models", "m",
+                                          (grows ? 1 : PIECES) * PIECE, "checkpoints", "users",
+                                          "visits")};
+    for (int64_t i = 0; i < w.n; i++) w.size[i] = PIECE * (grows ? 1 + below(PIECES) : PIECES);
+    for (int64_t i = 0; i < w.n_users; i++) make_user(&w.users[i], i, &most);
+    for (int64_t i = 0; i < w.n_users; i++) w.users[i].commands = !staged;
+    w.space = most + most * below(5) / 4; /* from the smallest possible */
+    if (staged) add_stage();
+}
+
+/* Fetches of all checkpoints, and how many are read. */
+static void run_world(int64_t number, int64_t sum[2])
+{
+    const int64_t limit = 200000;
+    make_world(number);
+    for (int64_t steps = 0; !is_over(); steps++) {
+        step(&w.users[below(w.n_users)]);
+        if (steps < limit) continue;
+        json_dumpf(w.state, stderr, JSON_INDENT(1));
+        fail_msg("sweep %lld: no progress in a space of %lld", (long long)number,
+                 (long long)w.space);
+    }
+    struct user *last = &w.users[w.n_users - 1]; /* one more start removes what is left */
+    last->runs = true;
+    for (int i = 0; i < 40; i++) look(last, false);
+    int64_t fetches = 0, reads = 0;
+    for (int64_t c = 0; c < w.n; c++) {
+        sum[0] += w.fetches[c];
+        sum[1] += w.readers[c] > 0;
+        fetches += w.fetches[c];
+        reads += w.readers[c];
+        if (w.users[w.n_users - 1].uses) assert_int_equal(w.disk[c].whole, 0);
+    }
+    /* once for each checkpoint, and once more for each that a visit asked for or that somebody
+     * removed although another reads it */
+    if (!w.grows && fetches > w.n + 2 * reads + w.deaths)
+        fail_msg("sweep %lld: %lld fetches for %lld reads", (long long)number, (long long)fetches,
+                 (long long)reads);
+    for (int64_t i = 0; i < w.n_users; i++) json_decref(w.users[i].items);
+    json_decref(w.state);
+}
+
+static void sweeps(void **state)
+{
+    const char *text = getenv("QTRAJ_SWEEPS");
+    const int64_t n = text ? atoll(text) : 300;
+    int64_t sum[4][2] = {{0}}, deaths = 0;
+    (void)state;
+    static const char *const kind[] = {"parts", "parts", "unknown sizes", "with qtraj stage"};
+    for (int64_t i = 0; i < n; i++) {
+        run_world(i, sum[i % 4]);
+        deaths += w.deaths;
+    }
+    for (int i = 0; i < 4; i++)
+        print_message("%s: a checkpoint is fetched %.2f times on average\n", kind[i],
+                      (double)sum[i][0] / (double)max64(sum[i][1], 1));
+    print_message("%lld sweeps, %lld processes killed\n", (long long)n, (long long)deaths);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sweeps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -20,7 +20,7 @@ set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 # Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN, whose only difference is one file.
 add_test(NAME linalg.test_products_avx2 COMMAND linalg_test_products)
 qtraj_test_properties(linalg.test_products_avx2 unit 300)
-set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2)
+set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
 add_executable(linalg_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/linalg/test_products.c
   ${CMAKE_SOURCE_DIR}/src/linalg/onednn.c)
 target_link_libraries(linalg_test_products_without PRIVATE linalg PkgConfig::CMOCKA warnings m)
@@ -28,6 +28,11 @@ target_include_directories(linalg_test_products_without PRIVATE ${CMAKE_SOURCE_D
 target_compile_definitions(linalg_test_products_without PRIVATE PRODUCTS_WITHOUT)
 add_test(NAME linalg.test_products_without COMMAND linalg_test_products_without)
 qtraj_test_properties(linalg.test_products_without unit 300)
+
+# A forward pass's rows as on a CPU without AVX-512, with all instruction sets.
+add_test(NAME model.test_forward_avx2 COMMAND model_test_forward)
+qtraj_test_properties(model.test_forward_avx2 unit 300)
+set_property(TEST model.test_forward_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
 
 # tests/fault/NAME.sh: short forms of tests/fault/faults.py, with the library that injects the faults in $FAULT_LIBRARY.
 add_library(fault MODULE ${CMAKE_SOURCE_DIR}/tests/fault/fault.c)
@@ -41,12 +46,15 @@ file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/golden/*.sh ${CMAK
 add_library(visit_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/visit_fault.c)
 target_link_libraries(visit_fault PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(visit_fault PRIVATE $<TARGET_PROPERTY:MPI::MPI_C,INTERFACE_INCLUDE_DIRECTORIES>)
+# What mpi.messages does to the ranks of a run.
+add_library(message_fault MODULE ${CMAKE_SOURCE_DIR}/tests/tools/message_fault.c)
+target_link_libraries(message_fault PRIVATE MPI::MPI_C)
 foreach(script IN LISTS scripts)
   get_filename_component(name ${script} NAME_WE)
   get_filename_component(kind ${script} DIRECTORY)
   get_filename_component(kind ${kind} NAME)
   add_test(NAME ${kind}.${name} COMMAND ${CMAKE_COMMAND} -E env QTRAJ=$<TARGET_FILE:qtraj>
-    FAULT=$<TARGET_FILE:visit_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
+    FAULT=$<TARGET_FILE:visit_fault> MESSAGE_FAULT=$<TARGET_FILE:message_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
     SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
   qtraj_test_properties(${kind}.${name} ${kind} 900)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)

@@ -33,6 +33,7 @@ int cli_exit_code(enum status st)
     case ERR_SHAPE:
     case ERR_IO:
     case ERR_FORMAT:
+    case ERR_CHANGED:
     case ERR_LOCKED:
     case ERR_NUMERIC: /* single-checkpoint commands: the weights give numbers that are not finite */
         return EXIT_BAD_INPUT;
@@ -228,20 +229,11 @@ bool cli_without_mpi(int argc, char **argv)
     return command && command->without_mpi;
 }
 
-/* Whether a launcher (mpirun, srun) has started this process. */
-static bool is_launched(void)
-{
-    static const char *const by[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
-    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
-        if (getenv(by[i])) return true;
-    return false;
-}
-
 /* Beside a process that runs alone, Open MPI would start a daemon, which takes a quarter of a
  * second and opens ports. */
 static void start_no_daemon(void)
 {
-    if (!is_launched() && setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) != 0)
+    if (startup_rank() < 0 && setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) != 0)
         log_trace("link", "Open MPI starts a daemon beside this process");
 }
 
@@ -249,16 +241,7 @@ void cli_before_mpi(int argc, char **argv)
 {
     start_no_daemon();
     const struct command *command = choose(argc, argv, false);
-    if (command && command->before_mpi) command->before_mpi();
-}
-
-void cli_leave_verdict(int code)
-{
-    const char *path = getenv(CLI_VERDICT);
-    FILE *f = path ? fopen(path, "w") : NULL;
-    if (!f) return;
-    fprintf(f, "%d\n", code);
-    fclose(f);
+    startup_begin(command && command->all_ranks, EXIT_INTERNAL);
 }
 
 /* Of a command without MPI. */
@@ -279,7 +262,7 @@ static bool may_end_early(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (rank) return strcmp(rank, "0") == 0 && !link_recovers();
-    return !is_launched();
+    return startup_rank() < 0;
 }
 
 bool cli_ends_early(int argc, char **argv, int *code)
@@ -289,24 +272,30 @@ bool cli_ends_early(int argc, char **argv, int *code)
                      .argc = argc - 1,
                      .argv = argv + 1,
                      .code = EXIT_DONE};
+    struct err e = {0};
+    if (startup_is_first_here() && startup_room(startup_rank() >= 0, &e) != OK) {
+        log_error("%s", e.text);
+        *code = cli_exit_code(e.code);
+        return true;
+    }
     if (!c.command || !c.command->early || !may_end_early()) return false;
     *code = run(&c, c.command->early);
     return *code != EXIT_DONE || c.help;
 }
 
-/* mpirun, or qtraj launch, ends the other ranks. */
-static void give_up(double seconds)
+static int run_on_ranks(struct call *c, int rank, int size)
 {
-    log_error("the ranks have not come together within %.0f s: MPI has not connected all of them, "
-              "perhaps for lack of memory (ulimit -v) or of room in /dev/shm or TMPDIR",
-              seconds);
-    cli_leave_verdict(EXIT_INTERNAL);
-    _exit(EXIT_INTERNAL);
+    if (c->command->all_ranks)
+        set_threads(c->world, !c->command->rank_0_waits || size == 1 || rank > 0);
+    else if (rank == 0)
+        set_threads(MPI_COMM_SELF, true);
+    if (c->command != &cmd_run) startup_end();
+    return c->command->all_ranks || rank == 0 ? run(c, c->command->run) : EXIT_DONE;
 }
 
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
 {
-    int rank, size, code = EXIT_DONE;
+    int rank, size, code;
     *apart = false;
     if (world == MPI_COMM_NULL) return run_without_mpi(argc, argv);
     MPI_Comm_rank(world, &rank);
@@ -318,17 +307,13 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
                      .argv = argv + 1,
                      .code = EXIT_DONE};
     if (!c.command) return EXIT_BAD_INPUT;
-    if (rank == 0 && size > 1 && c.command->all_ranks) startup_begin(give_up);
-    if (!choose_kernels(world, rank)) return EXIT_BAD_INPUT;
-    if (c.command->all_ranks)
-        set_threads(world, !c.command->rank_0_waits || size == 1 || rank > 0);
-    else if (rank == 0)
-        set_threads(MPI_COMM_SELF, true);
-    if (c.command != &cmd_run) startup_end();
-    if (c.command->all_ranks || rank == 0) code = run(&c, c.command->run);
+    if (!choose_kernels(world, rank))
+        code = EXIT_BAD_INPUT;
+    else
+        code = run_on_ranks(&c, rank, size);
     startup_end();
     *apart = c.apart;
-    if (rank == 0 && c.command == &cmd_run) cli_leave_verdict(c.later ? CLI_LATER : code);
+    if (rank == 0 && c.command == &cmd_run) startup_tell(c.later ? CLI_LATER : code);
     if (size > 1 && !c.apart) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

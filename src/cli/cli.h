@@ -48,8 +48,6 @@ struct command {
     /* What may end the command before MPI is started, which takes half a second, in a process on
      * which no other has to wait: an error, or call.help. NULL: nothing */
     enum status (*early)(struct call *c, struct err *e);
-    /* Called in every process before MPI starts, for what must not be done later; may be NULL. */
-    void (*before_mpi)(void);
     enum status (*run)(struct call *c, struct err *e);
 };
 
@@ -80,18 +78,16 @@ void cli_print_commands(FILE *out);
 
 /* True if argv[1] is a command without MPI: then cli_main is called with MPI_COMM_NULL. */
 bool cli_without_mpi(int argc, char **argv);
-/* True if the command has ended before MPI is started (struct command), with *code. */
+/* True if the command has ended before MPI is started (struct command), or MPI cannot be for want
+ * of a folder (startup_room), with *code. */
 bool cli_ends_early(int argc, char **argv, int *code);
 /* What the command that argv[1] names does before MPI starts; and settings of Open MPI. */
 void cli_before_mpi(int argc, char **argv);
-/* A code that stands for how `qtraj run` ended is left in the file that this variable names, for
- * `qtraj launch`: mpirun's own says little. */
-#define CLI_VERDICT "QTRAJ_VERDICT"
+/* How a run ended, besides its exit codes (startup_tell). */
 enum {
     CLI_LATER = 74, /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     CLI_AGAIN = 75  /* the run broke off, and should be started again */
 };
-void cli_leave_verdict(int code);
 
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:
  * the process must end without another call of MPI, since ranks were lost; the code is rank 0's

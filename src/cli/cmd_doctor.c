@@ -1,6 +1,7 @@
 /* qtraj doctor: runs the checks of doctor.h and prints findings, warnings and remedies. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/startup.h"
 #include "doctor/doctor.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -87,6 +88,8 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) goto done;
     TRY(doctor_ask_ranks(c->world, &ranks, e));
     if (rank != 0) goto done;
+    ranks.met = startup_seconds();
+    ranks.limit = startup_limit(ranks.n);
     d = (struct doctor){.findings = json_object(), .warnings = json_array()};
     TRY(folder_of(results, &folder, e));
     TRY(examine(&d, &ranks, folder, scratch, e));

@@ -4,14 +4,12 @@
 #include "cli/requeue.h"
 #include "cli/run_arguments.h"
 #include "cli/run_until.h"
+#include "cli/startup.h"
 #include "results/lock.h"
 #include "results/results.h"
-#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/patient.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,12 +17,11 @@
 
 struct launch {
     struct run_arguments run;
-    int64_t ranks;
+    int64_t ranks, meet;
     bool requeue;
     struct requeue before;
     struct arg_list mpirun;
-    char *verdict; /* a temporary file */
-    char *words;   /* of --mpirun, cut at spaces */
+    char *words; /* of --mpirun, cut at spaces */
     char number[24], part[48], until[40], self[4096];
     char **argv; // (n, then NULL) borrows all
     int64_t n, capacity;
@@ -32,8 +29,6 @@ struct launch {
 
 static void launch_free(struct launch *l)
 {
-    if (l->verdict) unlink(l->verdict);
-    free(l->verdict);
     free(l->words);
     free(l->argv);
     requeue_free(&l->before);
@@ -82,7 +77,7 @@ static enum status default_ranks(int64_t *ranks, struct err *e)
 static enum status add_options(struct launch *l, struct err *e)
 {
     static const char *const usual[] = {"--oversubscribe", "--bind-to", "none", NULL};
-    static const char *const recovery[] = {"--enable-recovery", "-x", CLI_VERDICT, NULL};
+    static const char *const recovery[] = {"--enable-recovery", "-x", STARTUP_LAUNCH, NULL};
     char version[MPI_MAX_LIBRARY_VERSION_STRING], *next = NULL;
     int length;
     MPI_Get_library_version(version, &length);
@@ -134,30 +129,18 @@ static enum status make_command(struct launch *l, struct err *e)
     return add(l, NULL, e);
 }
 
-static enum status make_verdict(struct launch *l, struct err *e)
+/* Whether all ranks will be on this host, as far as is known before mpirun starts. */
+static bool all_here(const struct launch *l)
 {
-    const char *folder = getenv("TMPDIR");
-    PASS(mem_format(&l->verdict, e, "%s/qtraj-verdict-XXXXXX", folder ? folder : "/tmp"));
-    int fd = mkstemp(l->verdict);
-    NEED(fd >= 0, ERR_IO, "%s: %s", l->verdict, strerror(errno));
-    close(fd);
-    NEED(setenv(CLI_VERDICT, l->verdict, 1) == 0, ERR_NOMEM, "out of memory");
-    return OK;
+    static const char *const hosts[] = {"PBS_NODEFILE", "LSB_HOSTS", "LSB_DJOB_HOSTFILE",
+                                        "PE_HOSTFILE", "OMPI_MCA_orte_default_hostfile"};
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES");
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        if (getenv(hosts[i])) return false;
+    return l->mpirun.n == 0 && (!nodes || atoi(nodes) <= 1);
 }
 
 /* --- afterwards --- */
-
-/* A run that is left without mpirun ends by itself (sched/link.h); here it is helped. */
-static void end_leftover(const char *journal)
-{
-    const double patience = 10, end = clock_seconds() + patience;
-    struct lock_holder holder;
-    for (long pause = 0; (holder = lock_look(journal)).held && holder.certain;) {
-        if (clock_seconds() > end) break;
-        kill((pid_t)holder.pid, SIGTERM);
-        patient_pause(&pause);
-    }
-}
 
 static int64_t size_of(const char *path)
 {
@@ -183,7 +166,7 @@ static int find_code(const struct launched *how, const char *results, const char
                      int64_t before)
 {
     if (how->verdict >= 0) return how->verdict;
-    end_leftover(journal);
+    if (how->apart) return EXIT_INTERNAL;
     const int recorded = journal_code(journal, before);
     if (recorded >= 0 && how->code != 127) return recorded;
     if (how->stopped) return EXIT_STOPPED;
@@ -195,15 +178,22 @@ static int find_code(const struct launched *how, const char *results, const char
     return EXIT_STOPPED;
 }
 
-/* A run that broke off is started again, some times. */
-static enum status launch_until_end(struct launch *l, struct launched *how, struct err *e)
+/* A run that broke off is started again, some times; fewer if its ranks never meet. */
+static enum status launch_until_end(struct launch *l, const char *journal, struct launched *how,
+                                    struct err *e)
 {
-    enum { TIMES = 20 };
-    for (int i = 0; i <= TIMES; i++) {
-        PASS(launched_run(l->argv, l->verdict, how, e));
-        if (how->verdict != CLI_AGAIN || how->stopped || i == TIMES) break;
-        log_info("starting the run again");
-        NEED(truncate(l->verdict, 0) == 0, ERR_IO, "%s: %s", l->verdict, strerror(errno));
+    enum { TIMES = 20, APART = 3 };
+    const struct launched_command command = {.argv = l->argv,
+                                             .ranks = l->ranks,
+                                             .here = all_here(l),
+                                             .limit = l->meet > 0 ? (double)l->meet
+                                                                  : startup_limit(l->ranks),
+                                             .journal = journal};
+    for (int i = 0, apart = 0; i <= TIMES; i++) {
+        PASS(launched_run(&command, how, e));
+        apart = how->apart ? apart + 1 : 0;
+        if ((how->verdict != CLI_AGAIN && !how->apart) || how->stopped || apart == APART) break;
+        if (i < TIMES) log_info("starting the run again");
     }
     if (how->verdict == CLI_AGAIN) how->verdict = EXIT_STOPPED;
     return OK;
@@ -223,6 +213,9 @@ static enum status run(struct call *c, struct err *e)
          "options of mpirun, separated by spaces, in place of --oversubscribe --bind-to none"},
         {"--requeue", ARG_SWITCH, &l.requeue, NULL,
          "in a Slurm job that runs out of time or gets SIGUSR1: have it requeued, to continue"},
+        {"--meet", ARG_INTEGER, &l.meet, "SECONDS",
+         "in which all ranks must have met, else they are started again (default: 120, and 0.1 a "
+         "rank)"},
     };
     TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
     if (c->help) goto done;
@@ -230,11 +223,11 @@ static enum status run(struct call *c, struct err *e)
     TRY(run_arguments_results(&l.run, &sweep, &results, e));
     TRY(journal_path(results, &journal, e));
     TRY(lock_check_free(journal, e));
-    TRY(make_verdict(&l, e));
+    TRY(startup_room(true, e));
     TRY(make_command(&l, e));
     if (l.requeue) TRY(requeue_begin(&l.before, &sweep, results, journal, e));
     const int64_t before = size_of(journal);
-    TRY(launch_until_end(&l, &how, e));
+    TRY(launch_until_end(&l, journal, &how, e));
     c->code = find_code(&how, results, journal, before);
     if (l.requeue && how.later && !how.stopped) requeue_ask(&l.before);
 done:

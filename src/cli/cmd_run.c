@@ -207,14 +207,24 @@ static void end_idle(void *master, const char *why)
     run_journal_break(&((struct run_master *)master)->out, why);
 }
 
-/* After a failed write (a full or faulty disk) the run can be resumed. */
+/* After a failed write (a full or faulty disk) the run can be resumed; where a cube cannot even be
+ * made in memory, it would fail again. */
 static enum status resumable(struct call *c, enum status st, struct err *e)
 {
+    if (st == ERR_INTERNAL)
+        err_prefix(e, "all records are in the journal, but the cube cannot be made, nor by "
+                      "starting again; please report this");
     if (st != ERR_IO && st != ERR_FULL) return st;
     log_error("%s; stopped: start the run again to continue", e->text);
     err_clear(e);
     c->code = EXIT_STOPPED;
     return OK;
+}
+
+static void tell_later(int code)
+{
+    (void)code;
+    startup_tell(CLI_LATER);
 }
 
 /* All ranks come to the same end, unless some are lost. Then the journal has all records, unless
@@ -224,7 +234,9 @@ static enum status come_together(struct run_master *m, struct call *c, int rank,
 {
     const int code = st == OK ? c->code : cli_exit_code(st);
     if (rank == 0) run_journal_close(&m->out, code); /* while nothing can end this process */
-    c->apart = rank == 0 ? m->link && link_finish(m->link, code, lost) : m->link && st != OK;
+    c->apart = rank == 0 ? m->link && link_finish(m->link, code, lost,
+                                                  c->later ? tell_later : startup_tell)
+                         : m->link && st != OK;
     if (c->apart && rank > 0) log_error("rank %d: %s", rank, e->text);
     if (c->apart) return st;
     st = err_agree(c->world, st, e);
@@ -295,6 +307,8 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     startup_end(); /* planning may take long */
     enum status st = OK;
     if (rank == 0) st = run_master_prepare(m, c->argc, c->argv, e);
+    if (rank == 0 && m->link)
+        link_alarm(m->link, link_patience(), "the ranks have not begun to work within a minute");
     PASS(err_agree(c->world, st, e));
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }
@@ -327,7 +341,7 @@ static enum status run(struct call *c, struct err *e)
     if (rank == 0 && st == OK) st = run_journal_watch(&m.out, e);
     if (st == OK) st = keep_command(&m, c, e);
     TRY(err_agree(c->world, st, e));
-    link_open(c->world, run_journal_break, &m.out, &m.link);
+    TRY(link_open(c->world, run_journal_break, &m.out, &m.link, e));
     st = prepare(&m, c, rank, e);
     if (st == OK)
         st = run_tasks(&m, c, rank, e);

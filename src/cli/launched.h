@@ -5,14 +5,23 @@
 
 struct launched {
     int code;     /* mpirun's exit code, or 128 + the signal that killed it; 127: not started */
-    int verdict;  /* that the run left in the file; -1: none */
+    int verdict;  /* that rank 0 has told; -1: none */
     bool later;   /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     bool stopped; /* a signal asked the run to stop */
+    bool apart;   /* the ranks did not come together, or rank 0 is stopped, as was said */
 };
 
-/* Starts argv (NULL-terminated), waits until it has ended, and reports. SIGINT, SIGTERM and SIGHUP
- * become SIGUSR2, which mpirun passes on to the ranks, whereas it would kill them; SIGUSR1 is
- * passed on as it is. verdict: the file in which the run leaves its exit code. ERR_IO: no process.
- */
-MUST_USE enum status launched_run(char *const *argv, const char *verdict, struct launched *out,
+struct launched_command {
+    char *const *argv; // (NULL-terminated)
+    int64_t ranks;
+    bool here;           /* all on this host */
+    double limit;        /* seconds of running time in which they must meet */
+    const char *journal; /* whose lock says that they have, if rank 0 cannot reach this process */
+};
+
+/* Starts mpirun, waits until it and all processes below it have ended, and reports. SIGINT, SIGTERM
+ * and SIGHUP become SIGUSR2, which mpirun passes on to the ranks, whereas it would kill them;
+ * SIGUSR1 is passed on as it is. mpirun gets SIGTERM if this process dies. ERR_IO: no process, or
+ * no socket; ERR_NOMEM. */
+MUST_USE enum status launched_run(const struct launched_command *command, struct launched *out,
                                   struct err *e);

@@ -1,5 +1,6 @@
 #include "cli/run_journal.h"
 #include "cli/cli.h"
+#include "cli/startup.h"
 #include "results/hand.h"
 #include "sched/sched.h"
 #include "util/clock.h"
@@ -122,7 +123,7 @@ static void end_here(struct run_journal *j, int verdict)
     log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
              "cube. Start the run again to continue; qtraj rebuild makes a cube of the journal",
              j->cube ? j->cube : "run");
-    cli_leave_verdict(verdict);
+    startup_tell(verdict);
     _exit(EXIT_STOPPED);
 }
 

@@ -1,40 +1,119 @@
 #include "cli/startup.h"
 #include "sched/link.h"
+#include "sched/link_socket.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static atomic_bool over;
-static void (*on_apart)(double seconds);
+static int late; /* the exit code of ranks that have not met */
+static double begun, took;
+static int launch = -1; /* connected to `qtraj launch` */
 
-/* Time in which this process was stopped counts little. */
+double startup_limit(int64_t ranks)
+{
+    const double usual = 120, a_rank = 0.1;
+    const char *given = getenv("QTRAJ_MEET");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    if (seconds > 0) return seconds;
+    return getenv("QTRAJ_PATIENCE") ? link_patience() : usual + a_rank * (double)ranks;
+}
+
+int64_t startup_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i])) return atoll(getenv(names[i]));
+    return -1;
+}
+
+bool startup_is_first_here(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return rank ? atoi(rank) == 0 : startup_rank() <= 0;
+}
+
+enum status startup_room(bool mpirun, struct err *e)
+{
+    enum { ROOM = 16 * 1024 * 1024 };
+    static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"};
+    enum status st = OK;
+    const char *folder = "/tmp";
+    char *path = NULL;
+    int fd = -1;
+    for (size_t i = sizeof names / sizeof *names; i-- > 0;)
+        if (getenv(names[i])) folder = getenv(names[i]);
+    TRY(mem_format(&path, e, "%s/qtraj-XXXXXX", folder));
+    fd = mkstemp(path);
+    ENSURE(
+        fd >= 0, ERR_IO,
+        "TMPDIR: %s: no file can be made there (%s), and Open MPI needs some: name a folder that "
+        "exists, on a local disk",
+        folder, strerror(errno));
+    unlink(path);
+    const int failed = mpirun ? posix_fallocate(fd, 0, ROOM) : 0;
+    ENSURE(!failed, ERR_FULL,
+           "TMPDIR: %s: less than 16 MiB of room (%s), and Open MPI needs some: name a folder with "
+           "room, on a local disk",
+           folder, strerror(failed));
+done:
+    if (fd >= 0) close(fd);
+    free(path);
+    return st;
+}
+
+/* --- the clock --- */
+
+/* With recovery, mpirun would wait for a stopped rank. */
+static void give_up(double seconds)
+{
+    log_error("the ranks have not come together within %.0f s: one has died or is stopped, or MPI "
+              "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
+              "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
+              seconds);
+    if (link_recovers()) kill(getppid(), SIGTERM);
+    _exit(late);
+}
+
+/* Time in which this process was stopped counts little. One rank speaks for all: the first that can
+ * has mpirun end the others. */
 static void *wait_for_ranks(void *unused)
 {
+    enum { TURNS = 10 };
     const struct timespec often = {.tv_nsec = 100000000};
-    const double most = 1;
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+    const double most = 1, turn = 2, limit = startup_limit(ranks ? atoll(ranks) : 1);
+    const int64_t rank = startup_rank();
+    const double end = limit + turn * (double)(rank < TURNS ? rank : TURNS);
     (void)unused;
-    for (double run = 0, last = clock_seconds(); run < link_patience();) {
+    for (double run = 0, last = clock_seconds(); run < end;) {
         nanosleep(&often, NULL);
         if (over) return NULL;
         const double now = clock_seconds();
         run += now - last < most ? now - last : most;
         last = now;
     }
-    if (!atomic_exchange(&over, true)) on_apart(link_patience());
+    if (!atomic_exchange(&over, true)) give_up(limit);
     return NULL;
 }
 
-void startup_begin(void (*apart)(double seconds))
+static void start_clock(void)
 {
     enum { STACK = 256 * 1024 }; /* memory may be scarce */
     pthread_t thread;
     pthread_attr_t attr;
     sigset_t all, old;
     sigfillset(&all);
-    on_apart = apart;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -45,7 +124,38 @@ void startup_begin(void (*apart)(double seconds))
     pthread_attr_destroy(&attr);
 }
 
+/* --- */
+
+static void say(const char *what, size_t n)
+{
+    if (launch >= 0 && send(launch, what, n, MSG_NOSIGNAL) != (ssize_t)n)
+        log_trace("link", "qtraj launch is gone");
+}
+
+void startup_begin(bool meets, int code)
+{
+    const double patience = 10;
+    const char *address = getenv(STARTUP_LAUNCH);
+    begun = clock_seconds();
+    late = code;
+    if (!meets || startup_rank() < 0) return;
+    if (address) launch = link_socket_connect(address, startup_rank(), patience);
+    if (launch < 0) start_clock();
+}
+
 void startup_end(void)
 {
-    over = true;
+    if (atomic_exchange(&over, true)) return;
+    took = clock_seconds() - begun;
+    say((const char[]){STARTUP_MET}, 1);
+}
+
+void startup_tell(int code)
+{
+    say((const char[]){STARTUP_ENDS, (char)code}, 2);
+}
+
+double startup_seconds(void)
+{
+    return took;
 }

@@ -17,6 +17,7 @@ struct doctor {
  * about work leave it out. */
 struct doctor_ranks {
     int n;
+    double met, limit; /* seconds from the start until all had met; and those they have */
     int64_t workers, nodes;
     int64_t node_workers;      /* maximum on a node */
     struct limits limits;      /* of rank 0's node */

@@ -122,6 +122,12 @@ void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "cores_from", json_string(r->limits.cores_from));
     doctor_note(d, "cores_that_ranks_may_use", json_integer((json_int_t)r->cores_used));
     doctor_note(d, "bound", json_boolean(r->all_bound));
+    doctor_note(d, "seconds_to_meet", json_real(r->met));
+    doctor_note(d, "seconds_to_meet_most", json_real(r->limit));
+    if (r->met > r->limit / 2)
+        doctor_warn(d, "qtraj launch --meet SECONDS, or QTRAJ_MEET=SECONDS",
+                    "the ranks took %.0f s to come together; a run ends after %.0f s", r->met,
+                    r->limit);
     if (r->load > 1.001)
         doctor_warn(
             d, "leave OMP_NUM_THREADS unset, or start fewer ranks a node",

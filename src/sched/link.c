@@ -30,9 +30,9 @@ struct peer {
 
 struct link {
     int64_t id; /* 0: the master */
-    int listener, epoll;
-    char address[LINK_ADDRESS];
-    uint64_t secret;
+    int epoll;
+    bool here;                /* all ranks are on this host */
+    struct link_door *door;   /* NULL: all have come */
     long parent;              /* process id */
     double beat;              /* seconds between bytes */
     double last, awake, sent; /* clock_seconds at the last look; link_clock; when it beat last */
@@ -41,10 +41,11 @@ struct link {
     int64_t n, capacity;
     bool working, bye;
     atomic_bool unused; /* its thread ends */
-    double bye_at;
+    double ends_at;
     atomic_bool changed;
-    bool finishing;
+    bool finishing; /* in the last collective calls */
     int code;
+    void (*tell)(int code);
     double alarm; /* link_clock; 0: none */
     const char *alarm_why;
     void (*broken)(void *context, const char *why);
@@ -113,10 +114,17 @@ static bool listen_to(struct link *l, struct peer *p)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* A rank that stays although all is over. */
-static void end_after_bye(const struct link *l)
+/* When all is over. */
+static void end_here(const struct link *l)
 {
-    if (l->bye && l->awake - l->bye_at > link_patience()) _exit(l->code);
+    if (l->tell) l->tell(l->code);
+    _exit(l->code);
+}
+
+/* A rank that stays although all is over, or waits for one that does not come to the end. */
+static void end_at_last(const struct link *l)
+{
+    if ((l->bye || l->finishing) && l->awake - l->ends_at > link_patience()) end_here(l);
 }
 
 /* --- a worker --- */
@@ -132,11 +140,11 @@ static void tend_master(struct link *l)
     }
     if (master->left && !l->bye) {
         l->bye = true;
-        l->bye_at = l->awake;
+        l->ends_at = l->awake;
     }
     if (!l->bye && l->awake - master->heard > link_patience()) leave("rank 0 is silent");
     beat(l);
-    end_after_bye(l);
+    end_at_last(l);
 }
 
 static void *watch_master(void *link)
@@ -176,7 +184,7 @@ static void note_end(struct link *l, struct peer *p)
     l->changed = true;
     describe(p, who, sizeof who);
     log_trace("link", "%s is lost", who);
-    if (l->finishing) _exit(l->code);
+    if (l->finishing) end_here(l);
     if (l->working) return;
     char why[300];
     snprintf(why, sizeof why, "%s died before the work began", who);
@@ -189,39 +197,71 @@ static void add_to_epoll(struct link *l, int fd, void *tag)
     epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Somebody connects, who greets at once or is none of us. The guard is given back while it waits.
- */
-static void admit(struct link *l)
+/* One that knows the secret. */
+static void admit(struct link *l, int fd, const struct link_greeting *g)
 {
-    struct link_greeting g;
-    pthread_mutex_unlock(&l->guard);
-    int fd = link_socket_accept(l->listener, l->secret, &g);
-    pthread_mutex_lock(&l->guard);
-    if (fd < 0) return;
-    if (g.id < 1 || g.id >= l->n || l->peers[g.id]->known) {
+    if (g->id < 1 || g->id >= l->n || l->peers[g->id]->known) {
         close(fd);
         return;
     }
-    struct peer *p = l->peers[g.id];
+    struct peer *p = l->peers[g->id];
     p->fd = fd;
     p->known = true;
-    p->pid = g.pid;
+    p->pid = g->pid;
     p->heard = l->awake;
-    memcpy(p->host, g.host, sizeof p->host);
-    p->host[sizeof p->host - 1] = '\0';
+    memcpy(p->host, g->host, sizeof p->host);
     if (p->dismissed) say(p, BYTE_LEAVE);
     add_to_epoll(l, fd, p);
 }
 
+/* The door is closed while nobody is expected. */
+static void tend_door(struct link *l)
+{
+    struct link_greeting g;
+    int64_t known = 1;
+    if (!l->door) return;
+    for (int fd; (fd = link_door_tend(l->door, &g)) >= 0;) admit(l, fd, &g);
+    for (int64_t i = 1; i < l->n; i++) known += l->peers[i]->known;
+    if (known < l->n) return;
+    link_door_close(l->door);
+    l->door = NULL;
+}
+
+static bool open_door(struct link *l)
+{
+    if (l->door) return true;
+    l->door = link_door_open(l->here);
+    if (l->door) add_to_epoll(l, link_door_fd(l->door), NULL);
+    return l->door;
+}
+
+/* While rank 0 does not look for itself, it may wait for every rank. */
+static void look_for_silent(struct link *l)
+{
+    char who[200], why[300];
+    if ((l->working && !l->finishing) || l->bye) return;
+    for (int64_t i = 1; i < l->n; i++) {
+        struct peer *p = l->peers[i];
+        const double silent = l->awake - p->heard;
+        if (p->fd < 0 || p->left || p->dismissed || silent <= link_patience()) continue;
+        if (l->finishing) end_here(l);
+        describe(p, who, sizeof who);
+        snprintf(why, sizeof why, "%s has been silent for %.0f s", who, silent);
+        call_broken(l, why);
+    }
+}
+
 static void look_around(struct link *l)
 {
+    tend_door(l);
+    look_for_silent(l);
     if (getppid() != l->parent && l->parent > 1) {
         l->parent = 0; /* mpirun is gone, which sends no signal then */
         kill(getpid(), SIGTERM);
     }
     if (l->alarm > 0 && l->awake > l->alarm) call_broken(l, l->alarm_why);
     beat(l);
-    end_after_bye(l);
+    end_at_last(l);
 }
 
 static void *watch_workers(void *link)
@@ -235,10 +275,7 @@ static void *watch_workers(void *link)
         count_time(l);
         for (int i = 0; i < n; i++) {
             struct peer *p = events[i].data.ptr;
-            if (!p)
-                admit(l);
-            else if (p->fd >= 0 && !listen_to(l, p))
-                note_end(l, p);
+            if (p && p->fd >= 0 && !listen_to(l, p)) note_end(l, p);
         }
         look_around(l);
         pthread_mutex_unlock(&l->guard);
@@ -267,7 +304,7 @@ static bool link_new(int64_t id, int64_t peers, struct link **out)
     struct err e = {0};
     int64_t first;
     if (mem_zero(&l, 1, sizeof *l, "a link", &e) != OK) return false;
-    *l = (struct link){.id = id, .listener = -1, .epoll = -1, .last = clock_seconds(), .code = 0};
+    *l = (struct link){.id = id, .epoll = -1, .last = clock_seconds(), .code = 0};
     l->parent = getppid();
     l->beat = link_patience() / 12;
     pthread_mutex_init(&l->guard, NULL);
@@ -283,20 +320,19 @@ static void link_free(struct link *l)
         if (l->peers[i]->fd >= 0) close(l->peers[i]->fd);
         free(l->peers[i]);
     }
-    if (l->listener >= 0) close(l->listener);
+    link_door_close(l->door);
     if (l->epoll >= 0) close(l->epoll);
     free(l->peers);
     free(l);
 }
 
-static bool open_master(int64_t ranks, struct link **out)
+static bool open_master(int64_t ranks, bool here, struct link **out)
 {
     struct link *l = NULL;
     bool fine = link_new(0, ranks, &l);
-    fine = fine && link_socket_listen(&l->listener, &l->secret, l->address);
+    if (fine) l->here = here;
     if (fine) fine = (l->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0;
-    if (fine) add_to_epoll(l, l->listener, NULL);
-    if (fine && start(l, watch_workers)) {
+    if (fine && open_door(l) && start(l, watch_workers)) {
         *out = l;
         return true;
     }
@@ -308,7 +344,7 @@ bool link_join(const char *address, int64_t id, struct link **out)
 {
     struct link *l = NULL;
     bool fine = link_new(id, 1, &l);
-    fine = fine && link_socket_connect(address, id, &l->peers[0]->fd);
+    if (fine) fine = (l->peers[0]->fd = link_socket_connect(address, id, link_patience())) >= 0;
     if (fine && start(l, watch_master)) {
         *out = l;
         return true;
@@ -317,8 +353,22 @@ bool link_join(const char *address, int64_t id, struct link **out)
     return false;
 }
 
-void link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
-               struct link **out)
+/* Whether all ranks, and those that may replace them, are on this host. Collective on world. */
+static bool all_here(MPI_Comm world)
+{
+    const char *nodes = getenv("OMPI_MCA_orte_num_nodes");
+    MPI_Comm mates;
+    int here, size;
+    MPI_Comm_size(world, &size);
+    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mates) != MPI_SUCCESS)
+        return false;
+    MPI_Comm_size(mates, &here);
+    MPI_Comm_free(&mates);
+    return here == size && (!nodes || atoi(nodes) <= 1);
+}
+
+enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
+                      struct link **out, struct err *e)
 {
     char address[LINK_ADDRESS] = "";
     struct link *l = NULL;
@@ -326,18 +376,24 @@ void link_open(MPI_Comm world, void (*broken)(void *context, const char *why), v
     *out = NULL;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    if (size == 1) return;
-    if (rank == 0 && (fine = open_master(size, &l))) {
+    if (size == 1) return OK;
+    const bool here = all_here(world);
+    if (rank == 0 && (fine = open_master(size, here, &l))) {
         l->broken = broken;
         l->context = context;
-        memcpy(address, l->address, sizeof address);
+        memcpy(address, link_address(l), sizeof address);
     }
     MPI_Bcast(address, sizeof address, MPI_CHAR, 0, world);
     if (rank > 0) fine = address[0] && link_join(address, rank, &l);
     MPI_Allreduce(&fine, &all, 1, MPI_INT, MPI_MIN, world);
-    if (!fine) log_trace("link", "no connection to rank 0: ranks do not watch each other");
     if (all) *out = l;
-    if (!all && l) l->unused = true;
+    if (all) return OK;
+    if (l) l->unused = true;
+    NEED(!link_recovers(), ERR_MPI,
+         "not every rank can connect to rank 0 over TCP, so that nobody would notice the death of "
+         "one; start it by mpirun without --enable-recovery, or by srun");
+    if (rank == 0) log_warn("not every rank can connect to rank 0 over TCP: nobody watches them");
+    return OK;
 }
 
 void link_bye(struct link *l)
@@ -346,7 +402,8 @@ void link_bye(struct link *l)
     pthread_mutex_lock(&l->guard);
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BYE);
     l->bye = true;
-    l->bye_at = l->awake;
+    l->alarm = 0;
+    l->ends_at = l->awake;
     pthread_mutex_unlock(&l->guard);
 }
 
@@ -356,6 +413,7 @@ void link_work(struct link *l)
 {
     pthread_mutex_lock(&l->guard);
     l->working = true;
+    l->alarm = 0;
     pthread_mutex_unlock(&l->guard);
 }
 
@@ -394,6 +452,7 @@ enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e
 {
     enum status st = OK;
     pthread_mutex_lock(&l->guard);
+    if (l->working && !open_door(l)) st = err_set(e, ERR_MPI, __FILE__, __LINE__, "no TCP socket");
     *first = l->n;
     for (int64_t i = 0; i < n && st == OK; i++) {
         struct peer *p;
@@ -409,7 +468,7 @@ enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e
 
 const char *link_address(const struct link *l)
 {
-    return l->address;
+    return l->door ? link_door_address(l->door) : "";
 }
 
 void link_alarm(struct link *l, double seconds, const char *why)
@@ -427,12 +486,15 @@ void link_calm(struct link *l)
     pthread_mutex_unlock(&l->guard);
 }
 
-bool link_finish(struct link *l, int code, bool apart)
+bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code))
 {
     pthread_mutex_lock(&l->guard);
-    l->finishing = true;
     l->code = code;
+    l->tell = tell;
     for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->lost;
+    l->finishing = !apart;
+    l->bye = l->bye || apart;
+    l->ends_at = l->awake;
     for (int64_t i = 1; apart && i < l->n; i++) say(l->peers[i], BYTE_LEAVE);
     pthread_mutex_unlock(&l->guard);
     return apart;

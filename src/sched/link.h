@@ -12,13 +12,15 @@
 
 struct link;
 
-/* Connects all ranks of world to its rank 0. Where one cannot connect, where there is a single
- * rank, or no thread or socket can be had, *out is NULL on all of them: nobody watches. Rank 0:
- * until link_work, the death of a rank calls broken(context, who it was) on the link's thread,
- * which does not return from it. Collective on world. One link per process; its thread runs until
- * the process ends. */
-void link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
-               struct link **out);
+/* Connects all ranks of world to its rank 0, which lets in who presents the random secret that it
+ * has sent to them by MPI. Where there is a single rank, *out is NULL. Where one cannot connect, or
+ * no thread or socket can be had, it is NULL on all of them: nobody watches, of which rank 0 warns;
+ * ERR_MPI where nobody else ends the run when a rank dies (link_recovers). Rank 0: until link_work,
+ * the death or silence of a rank calls broken(context, who it was) on the link's thread, which does
+ * not return from it. Collective on world. One link per process; its thread runs until the process
+ * ends. */
+MUST_USE enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *why),
+                               void *context, struct link **out, struct err *e);
 
 /* As rank `id` of the address, for a process that has been started later. false: no connection. */
 bool link_join(const char *address, int64_t id, struct link **out);
@@ -33,7 +35,7 @@ bool link_recovers(void);
 
 /* --- the rest is for rank 0 --- */
 
-/* From now on rank 0 looks for itself who is lost. */
+/* From now on rank 0 looks for itself who is lost. Ends an alarm. */
 void link_work(struct link *l);
 
 /* What is known of a rank. */
@@ -55,8 +57,10 @@ double link_idle_limit(double expected);
 
 /* Orders the rank to end at once; what becomes of it is no news. */
 void link_dismiss(struct link *l, int64_t id);
-/* The first of n new ranks, which will link_join the address. ERR_NOMEM. */
+/* The first of n new ranks, which will link_join the address. ERR_MPI: it cannot listen, ERR_NOMEM.
+ */
 MUST_USE enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e);
+/* While ranks are expected that have not come. */
 const char *link_address(const struct link *l);
 /* If link_calm does not follow within so many seconds, broken(context, why) is called. */
 void link_alarm(struct link *l, double seconds, const char *why);
@@ -64,5 +68,6 @@ void link_calm(struct link *l);
 
 /* All work is done, the exit code known. Returns true if `apart` or if a rank is lost: then all
  * others are ordered to end, and there must be no collective call any more. Else, if a rank is lost
- * from now on, the link's thread ends this process with the code. */
-bool link_finish(struct link *l, int code, bool apart);
+ * or silent from now on, the link's thread calls tell(code) and ends this process with the code;
+ * in both cases also if it is still there a minute later (link_bye). */
+bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code));

@@ -1,4 +1,5 @@
-/* link_socket: the connections of link.h: finding rank 0 from another host, and greeting it. */
+/* link_socket: the connections of link.h: a door at which ranks knock, also those of other hosts,
+ * and whom it lets in. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,18 +8,31 @@ enum { LINK_ADDRESS = 1024 }; /* bytes of an address as text */
 
 /* Who connects. */
 struct link_greeting {
-    uint64_t secret;
+    uint64_t secret[2];
     int64_t id, pid;
     char host[64];
 };
 
-/* *fd listens on all IPv4 addresses of this host, which `address` (LINK_ADDRESS) names together
- * with the new secret. false: it cannot. */
-bool link_socket_listen(int *fd, uint64_t *secret, char *address);
-/* Accepts a connection whose greeting has the secret, and answers it. Returns its descriptor, -1:
- * somebody else's, which is closed. */
-int link_socket_accept(int listener, uint64_t secret, struct link_greeting *g);
-/* *fd is connected to the first of the addresses that answers a greeting as `id`. false: none. */
-bool link_socket_connect(const char *address, int64_t id, int *fd);
+/* A strange connection costs the door a descriptor for a few seconds, one of 64: the oldest of more
+ * is closed, and each as soon as its first bytes are not the secret. */
+struct link_door;
+
+/* Listens for who knows a new random secret: on the loopback address if all are `here`, on this
+ * host; else on the addresses of the interfaces that Open MPI may use (btl_tcp_if_include), all but
+ * loopback ones by default. NULL: it cannot. */
+struct link_door *link_door_open(bool here);
+/* NULL: nothing. */
+void link_door_close(struct link_door *d);
+/* The secret and where to connect: for link_socket_connect only. */
+const char *link_door_address(const struct link_door *d);
+/* Can be read when link_door_tend has something to do; it belongs to the door. */
+int link_door_fd(const struct link_door *d);
+/* Attends to who has come, without waiting. Returns the descriptor of one that knows the secret,
+ * and its greeting; -1: nobody now. To be called again within seconds also if nobody comes. */
+int link_door_tend(struct link_door *d, struct link_greeting *g);
+
+/* Returns a descriptor connected to the first of the addresses that answers a greeting as `id`; -1:
+ * none does within so many seconds. */
+int link_socket_connect(const char *address, int64_t id, double seconds);
 /* Waits until the descriptor can be read, so many milliseconds at most. */
 void link_socket_wait(int fd, int ms);

@@ -36,6 +36,8 @@ static bool is_lost(const struct master *m, int seat, struct reason *r)
         snprintf(r->why, sizeof r->why, "has not taken its visit for %.0f s", idle);
     } else if (seat == s->leader && l->in && idle > most) {
         snprintf(r->why, sizeof r->why, "has made no progress for %.0f s", idle);
+    } else if (seat == s->leader && !l->in && !l->waiting && !l->vacant && idle > link_patience()) {
+        snprintf(r->why, sizeof r->why, "has not asked for work for %.0f s", idle);
     } else {
         return false;
     }

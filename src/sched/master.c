@@ -14,6 +14,12 @@ void master_note(struct master *m, enum status st)
     m->stopping = true;
 }
 
+/* link_clock; 0: nobody watches. */
+static double now_of(const struct master *m)
+{
+    return m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
+}
+
 static void trace_piece(const struct master *m, const struct class *c,
                         const struct queue_piece *piece, int leader)
 {
@@ -31,7 +37,7 @@ static enum status give_piece(struct master *m, struct class *c, int64_t group, 
     char *message = NULL;
     const char *text = m->tasks[c->first + piece->task].text;
     struct leader *l = &m->leaders[leader];
-    const double now = m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
+    const double now = now_of(m);
     trace_piece(m, c, piece, leader);
     l->in = c;
     l->group = group;
@@ -68,6 +74,7 @@ static enum status split_group(struct master *m, const struct class *c, int64_t 
     log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,
               (long long)size, (long long)c->ranks);
     seats_split(&m->seats, leader, split.class, split.rest);
+    for (int i = leader; i < leader + size; i++) m->leaders[i].heard = now_of(m);
     return seats_post(&m->seats, leader, TAG_SPLIT, message, e);
 }
 
@@ -115,7 +122,7 @@ static enum status answer_ready(struct master *m, int leader, const char *text, 
     NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
          leader, text);
     if (l->fresh) m->stillborn = 0;
-    *l = (struct leader){.size = size, .class = class};
+    *l = (struct leader){.size = size, .class = class, .heard = l->heard};
     return answer(m, leader, e);
 }
 
@@ -198,7 +205,7 @@ static enum status handle(struct master *m, const struct seats_message *message,
     enum status st = OK;
     const char *text = message->text;
     const int leader = message->seat;
-    if (m->rescue && m->rescue->link) m->leaders[leader].heard = link_clock(m->rescue->link);
+    m->leaders[leader].heard = now_of(m);
     switch (message->tag) {
     case TAG_READY:
         TRY(answer_ready(m, leader, text, e));
@@ -354,6 +361,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
         .world = world, .node = node, .sink = sink, .rescue = rescue, .n = n, .st = OK};
     TRY(master_init(&m, tasks, e));
     if (rescue && rescue->link) link_work(rescue->link);
+    m.leaders[1].heard = now_of(&m);
     while (m.alive > 0 && !m.abandoned) TRY(turn(&m, &pause, e));
     if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
     outcome->finished = sum_over_classes(&m, queue_finished);

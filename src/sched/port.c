@@ -4,35 +4,47 @@
 #include "sched/watch.h"
 #include "util/clock.h"
 #include "util/mem.h"
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum status sched_chunk(MPI_Comm comm, const MPI_Status *probed, struct sched_arrival *a,
+                        bool *whole, struct err *e)
+{
+    MPI_Status status;
+    int n;
+    PASS(mem_grow(&a->text, a->chunks, &a->capacity, SCHED_CHUNK, e));
+    char *to = a->text + a->chunks * SCHED_CHUNK;
+    NEED(MPI_Recv(to, SCHED_CHUNK, MPI_CHAR, probed->MPI_SOURCE, probed->MPI_TAG, comm, &status) ==
+             MPI_SUCCESS,
+         ERR_MPI, "MPI_Recv from rank %d failed", probed->MPI_SOURCE);
+    MPI_Get_count(&status, MPI_CHAR, &n);
+    a->chunks++;
+    *whole = n < SCHED_CHUNK;
+    if (*whole) to[n] = '\0';
+    return OK;
+}
+
 enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text, struct err *e)
 {
+    struct sched_arrival a = {0};
     enum status st = OK;
-    char *buffer = NULL;
-    int n;
-    MPI_Get_count(probed, MPI_CHAR, &n);
-    TRY(mem_alloc(&buffer, (int64_t)n + 1, 1, "message", e));
-    ENSURE(MPI_Recv(buffer, n, MPI_CHAR, probed->MPI_SOURCE, probed->MPI_TAG, comm,
-                    MPI_STATUS_IGNORE) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Recv from rank %d failed", probed->MPI_SOURCE);
-    buffer[n] = '\0';
-    *text = buffer;
-    buffer = NULL;
-done:
-    free(buffer);
+    for (bool whole = false; !whole && st == OK;) st = sched_chunk(comm, probed, &a, &whole, e);
+    if (st == OK)
+        *text = a.text;
+    else
+        free(a.text);
     return st;
 }
 
 enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e)
 {
-    size_t n = strlen(text);
-    NEED(n < INT_MAX, ERR_MPI, "a message of %zu bytes is too long", n);
-    NEED(MPI_Send(text, (int)n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
-         "MPI_Send to rank %d failed", to);
+    int n = SCHED_CHUNK;
+    for (; n == SCHED_CHUNK; text += n) {
+        n = (int)strnlen(text, SCHED_CHUNK);
+        NEED(MPI_Send(text, n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
+             "MPI_Send to rank %d failed", to);
+    }
     return OK;
 }
 

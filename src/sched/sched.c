@@ -81,7 +81,7 @@ bool sched_replaces(MPI_Comm *master)
     return *master != MPI_COMM_NULL;
 }
 
-/* "ID\nADDRESS\nTERMS". A replacement that nobody watches works as well. */
+/* "ID\nADDRESS\nTERMS". */
 static enum status take_terms(MPI_Comm master, struct link **link, char **terms, struct err *e)
 {
     enum status st = OK;
@@ -95,8 +95,8 @@ static enum status take_terms(MPI_Comm master, struct link **link, char **terms,
     if (address) rest = strchr(address + 1, '\n');
     ENSURE(rest, ERR_MPI, "malformed terms: %s", text);
     *rest = '\0';
-    if (!link_join(address + 1, atoll(text), link))
-        log_trace("sched", "a replacement is not watched");
+    ENSURE(link_join(address + 1, atoll(text), link), ERR_MPI,
+           "this process cannot connect to rank 0 over TCP");
     TRY(mem_string(terms, rest + 1, e));
 done:
     free(text);

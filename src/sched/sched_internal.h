@@ -47,7 +47,21 @@ double sched_last(void);
 /* Posted by each SIGTERM and SIGINT, and by who wants its waiters to look around. */
 sem_t *sched_stopping(void);
 
-/* Receives the probed message as a NUL-terminated text; the caller frees. ERR_MPI, ERR_NOMEM. */
+/* A text travels in messages of SCHED_CHUNK bytes, and a shorter last one. Each is below every
+ * transport's limit for eager messages: it is there as a whole or not at all, so whoever has probed
+ * it never waits for a sender that has died in the middle of it. */
+enum { SCHED_CHUNK = 2048 };
+/* The chunks of a text that have come. Zero-initialise; free text. */
+struct sched_arrival {
+    char *text;
+    int64_t chunks, capacity;
+};
+/* Receives the probed chunk. *whole: it was the last; a->text is NUL-terminated. ERR_MPI,
+ * ERR_NOMEM. */
+MUST_USE enum status sched_chunk(MPI_Comm comm, const MPI_Status *probed, struct sched_arrival *a,
+                                 bool *whole, struct err *e);
+/* Receives the probed chunk and those that follow, as a NUL-terminated text; the caller frees.
+ * Waits for the sender. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,
                                    struct err *e);
 /* Sends a text without its NUL. ERR_MPI. */

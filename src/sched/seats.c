@@ -1,9 +1,7 @@
 #include "sched/seats.h"
-#include "sched/sched_internal.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,9 +30,15 @@ enum status seats_open(struct seats *s, MPI_Comm world, struct link *link, struc
     return OK;
 }
 
-static bool lost(const struct seats *s, int seat)
+/* From here to end_calls, calls of MPI may take some time and no more. */
+static void begin_calls(const struct seats *s)
 {
-    return s->seat[seat].gone || (s->link && link_look(s->link, s->seat[seat].link).lost);
+    if (s->link) link_alarm(s->link, link_patience(), "a call of MPI on rank 0 does not return");
+}
+
+static void end_calls(const struct seats *s)
+{
+    if (s->link) link_calm(s->link);
 }
 
 /* --- sending --- */
@@ -56,18 +60,29 @@ static void tend_sent(struct seats *s)
     s->n_sent = kept;
 }
 
-enum status seats_post(struct seats *s, int seat, int tag, const char *text, struct err *e)
+static enum status post_chunk(struct seats *s, int seat, int tag, const char *text, size_t n,
+                              struct err *e)
 {
-    const size_t n = strlen(text);
     const struct seat *to = &s->seat[seat];
     struct sent one = {.seat = seat, .crew = to->crew};
-    NEED(n < INT_MAX, ERR_MPI, "a message of %zu bytes is too long", n);
     PASS(mem_grow(&s->sent, s->n_sent, &s->sent_capacity, sizeof *s->sent, e));
-    PASS(mem_string(&one.text, text, e));
-    NEED(MPI_Isend(one.text, (int)n, MPI_CHAR, to->peer, tag, s->crews[to->crew].comm,
-                   &one.request) == MPI_SUCCESS,
-         ERR_MPI, "MPI_Isend to rank %d failed", seat);
+    PASS(mem_alloc(&one.text, SCHED_CHUNK, 1, "a message", e));
+    memcpy(one.text, text, n);
     s->sent[s->n_sent++] = one;
+    begin_calls(s);
+    const int code = MPI_Isend(one.text, (int)n, MPI_CHAR, to->peer, tag, s->crews[to->crew].comm,
+                               &s->sent[s->n_sent - 1].request);
+    end_calls(s);
+    NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Isend to rank %d failed", seat);
+    return OK;
+}
+
+enum status seats_post(struct seats *s, int seat, int tag, const char *text, struct err *e)
+{
+    for (size_t n = SCHED_CHUNK; n == SCHED_CHUNK; text += n) {
+        n = strnlen(text, SCHED_CHUNK);
+        PASS(post_chunk(s, seat, tag, text, n, e));
+    }
     return OK;
 }
 
@@ -78,38 +93,13 @@ void seats_close(struct seats *s)
         tend_sent(s);
         if (s->n_sent > 0) patient_pause(&pause);
     }
+    for (int i = 0; i < s->n; i++) free(s->seat[i].arrival.text);
     free(s->sent);
     free(s->crews);
     free(s->seat);
 }
 
 /* --- receiving --- */
-
-/* Waits for a message that has begun to arrive. *text stays NULL if its sender ends before it is
- * whole. */
-static enum status receive(struct seats *s, const struct crew *c, const MPI_Status *probed,
-                           int seat, char **text, struct err *e)
-{
-    MPI_Request request;
-    char *buffer = NULL;
-    int n, finished = 0;
-    long pause = 0;
-    double given_up = 0;
-    MPI_Get_count(probed, MPI_CHAR, &n);
-    PASS(mem_alloc(&buffer, (int64_t)n + 1, 1, "message", e));
-    MPI_Irecv(buffer, n, MPI_CHAR, probed->MPI_SOURCE, probed->MPI_TAG, c->comm, &request);
-    while (MPI_Test(&request, &finished, MPI_STATUS_IGNORE) == MPI_SUCCESS && !finished) {
-        if (lost(s, seat) && !given_up) given_up = clock_seconds() + 1;
-        if (given_up > 0 && clock_seconds() > given_up) {
-            MPI_Request_free(&request); /* MPI keeps the buffer */
-            return OK;
-        }
-        patient_pause(&pause);
-    }
-    buffer[n] = '\0';
-    *text = buffer;
-    return OK;
-}
 
 /* Messages of the communicators in turn. */
 static bool probe(struct seats *s, int64_t *crew, MPI_Status *probed)
@@ -126,24 +116,42 @@ static bool probe(struct seats *s, int64_t *crew, MPI_Status *probed)
     return false;
 }
 
+static enum status take_chunk(struct seats *s, int64_t crew, const MPI_Status *probed,
+                              struct seats_message *m, bool *there, struct err *e)
+{
+    const struct crew *c = &s->crews[crew];
+    *m = (struct seats_message){.seat = c->first + probed->MPI_SOURCE, .tag = probed->MPI_TAG};
+    struct seat *from = &s->seat[m->seat];
+    struct sched_arrival strange = {0};
+    bool whole;
+    if (!from->gone && from->crew == (int)crew) {
+        PASS(sched_chunk(c->comm, probed, &from->arrival, &whole, e));
+        if (!whole) return OK;
+        m->text = from->arrival.text;
+        from->arrival = (struct sched_arrival){0};
+        *there = true;
+        return OK;
+    }
+    PASS(sched_chunk(c->comm, probed, &strange, &whole, e));
+    free(strange.text);
+    if (whole)
+        log_trace("sched", "a message of rank %d, which is written off, is dropped%s", m->seat,
+                  m->tag == TAG_RESULT ? ": a result" : "");
+    return OK;
+}
+
 enum status seats_take(struct seats *s, struct seats_message *m, bool *there, struct err *e)
 {
+    enum status st = OK;
     MPI_Status probed;
     int64_t crew;
     *there = false;
+    begin_calls(s);
     tend_sent(s);
-    if (!probe(s, &crew, &probed)) return OK;
-    const struct crew *c = &s->crews[crew];
-    *m = (struct seats_message){.seat = c->first + probed.MPI_SOURCE, .tag = probed.MPI_TAG};
-    const struct seat *from = &s->seat[m->seat];
-    const bool stranger = from->gone || from->crew != (int)crew;
-    PASS(receive(s, c, &probed, m->seat, &m->text, e));
-    *there = m->text && !stranger;
-    if (*there) return OK;
-    log_trace("sched", "a message of rank %d, which is written off, is dropped%s", m->seat,
-              m->tag == TAG_RESULT ? ": a result" : "");
-    free(m->text);
-    return OK;
+    while (st == OK && !*there && probe(s, &crew, &probed))
+        st = take_chunk(s, crew, &probed, m, there, e);
+    end_calls(s);
+    return st;
 }
 
 /* --- groups --- */
@@ -173,6 +181,8 @@ void seats_lose(struct seats *s, int leader)
     const int size = seats_group(s, leader);
     for (int i = leader; i < leader + size; i++) {
         s->seat[i].gone = true;
+        free(s->seat[i].arrival.text);
+        s->seat[i].arrival = (struct sched_arrival){0};
         if (s->link) link_dismiss(s->link, s->seat[i].link);
     }
     for (int64_t c = 1; c < s->n_crews; c++) { /* none of its ranks is left: nobody listens */

@@ -3,17 +3,20 @@
  * processes (replacements) may take its seats, each in another communicator: a message that a lost
  * rank still sends comes from a communicator whose seats are taken, and is dropped.
  *
- * No call here waits for a rank that may be dead: sends are started and looked after later, and
- * receiving is given up when the link says that the sender is lost. */
+ * No call here waits for a rank that may be dead: texts travel in chunks (sched_internal.h), which
+ * are sent without waiting, and received only if they are there. A call of MPI that does not return
+ * all the same, because of what a dying rank has left in shared memory, ends the run after a while
+ * (link_alarm). */
 #pragma once
 #include "sched/link.h"
-#include "sched/sched.h"
+#include "sched/sched_internal.h"
 
 struct seat {
-    int crew, peer; /* its communicator (struct seats), and its rank there */
-    int64_t link;   /* its id there */
-    int leader;     /* the seat of its group's leader */
-    bool gone;      /* nobody sits there any more */
+    int crew, peer;               /* its communicator (struct seats), and its rank there */
+    int64_t link;                 /* its id there */
+    int leader;                   /* the seat of its group's leader */
+    bool gone;                    /* nobody sits there any more */
+    struct sched_arrival arrival; /* the chunks of its message so far */
 };
 
 struct seats_message {

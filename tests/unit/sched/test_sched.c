@@ -257,7 +257,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    link_open(MPI_COMM_WORLD, NULL, NULL, &watched);
+    struct err e = {0};
+    if (link_open(MPI_COMM_WORLD, NULL, NULL, &watched, &e) != OK) return 1;
     if (world_size > 1 && !watched) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once),

@@ -1,0 +1,27 @@
+/* arrivals: which ranks of a run have come, and how it ended, by what they tell `qtraj launch`
+ * (startup.h). Only who knows the secret in their environment can tell it anything. */
+#pragma once
+#include "util/err.h"
+
+struct arrivals;
+
+/* Listens for so many ranks, and sets STARTUP_LAUNCH in the environment; on the loopback address if
+ * all will be `here`, on this host. The caller closes *out. ERR_IO: it cannot; ERR_NOMEM. */
+MUST_USE enum status arrivals_open(int64_t ranks, bool here, struct arrivals **out, struct err *e);
+/* NULL: nothing. */
+void arrivals_close(struct arrivals *a);
+/* Can be read when arrivals_look has something to take in; it belongs to the struct. */
+int arrivals_fd(const struct arrivals *a);
+
+struct arrivals_view {
+    bool met;      /* rank 0 has met all others */
+    int verdict;   /* the code that rank 0 has told; -1: none */
+    bool stopped;  /* rank 0, of this host, does not run */
+    int64_t ended; /* a rank that has ended before all had met; -1: none */
+};
+/* Takes in what has come, without waiting. */
+struct arrivals_view arrivals_look(struct arrivals *a);
+/* Says which ranks have not come, and which have but wait. text (n bytes). */
+void arrivals_describe(const struct arrivals *a, char *text, size_t n);
+/* "rank 3 (HOST, process 123)". text (n bytes). */
+void arrivals_name(const struct arrivals *a, int64_t rank, char *text, size_t n);

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The beginning of runs: a rank that is killed or stopped before, in or after MPI_Init is named and the run started again; what
+# a parent has done to SIGCHLD, and a TMPDIR that is missing or full, lets nothing hang.
+. "$SOURCE/tests/tools/lib.sh"
+: "${FAULT:?the library of tests/tools/visit_fault.c}"
+need_python h5py numpy
+export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
+mkdir -p "$FAULTS/at" "$FAULTS/late"
+quickstart_sweep '1p;2p' fixed_text <<YAML
+name: start
+results: whole.h5
+bits: [4]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 2}]
+YAML
+
+# start NAME COMMAND ...: the run with the results NAME.h5; $code, 124 if it hangs
+start() {
+    name=$1
+    shift
+    timeout -k 5 90 "$@" "$work/sweep.yaml" --set "results=$work/$name.h5" >"$work/out" 2>"$work/err" </dev/null
+    code=$?
+}
+# same CODE: it has ended so, with the results of the first; no process is left
+same() {
+    [ $code = "$1" ] || fail "$name: exit code $code, not $1: $(tail -n 5 "$work/err")"
+    [ -z "$(left)" ] || fail "$name: processes are left: $(left)"
+    [ "$1" != 0 ] || compare whole "$name"
+}
+left() { grep -lzs "^FAULTS=$FAULTS\$" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r p; do
+    grep -qzE '^(run|launch)$' "/proc/$p/cmdline" 2>/dev/null && echo "$p"
+done; }
+says() { grep -qE "$1" "$work/err" || fail "$name: it does not say '$1': $(tail -n 5 "$work/err")"; }
+
+start whole "$QTRAJ" run
+[ $code = 0 ] || fail "whole: $code: $(tail -n 5 "$work/err")"
+
+# rank 0 and another one, killed (9) or stopped (19)
+for fault in load.0.19:6:'rank 0 has not come: ' init.0.9:90:'rank 0 \(.*\) has ended before all' met.1.19:6:'rank 1 is stopped'; do
+    IFS=: read -r file seconds words <<<"$fault"
+    touch "$FAULTS/$file"
+    QTRAJ_MEET=$seconds LD_PRELOAD=$FAULT start "$file" "$QTRAJ" launch -n 3
+    says "$words"
+    says 'starting the run again'
+    grep -q 'memory' "$work/err" && fail "$name: it blames memory: $(tail -n 5 "$work/err")"
+    same 0
+done
+# without launch the others end; each start of a rank 2 is stopped, and launch gives up
+touch "$FAULTS/init.1.19"
+QTRAJ_MEET=3 LD_PRELOAD=$FAULT start plain mpirun -n 3 "$QTRAJ" run
+says 'have not come together within 3 s: one has died or is stopped'
+same 4
+touch "$FAULTS"/load.2.9{,.again,.more}
+LD_PRELOAD=$FAULT start never "$QTRAJ" launch -n 3 --meet 3
+[ "$(grep -c 'rank 2 has not come' "$work/err")" = 3 ] || fail "never: not three times: $(tail -n 5 "$work/err")"
+same 4
+
+# TMPDIR that is missing, or has no room
+TMPDIR=$work/none start missing "$QTRAJ" launch -n 2
+says "TMPDIR: $work/none: no file can be made there \(No such file or directory\)"
+same 2
+TMPDIR=$work/none start alone "$QTRAJ" run
+says "TMPDIR: $work/none"
+same 2
+mkdir "$work/full"
+if mount -t tmpfs -o size=1m none "$work/full" 2>/dev/null; then
+    trap 'umount "$work/full"; rm -rf "$work"' EXIT
+    TMPDIR=$work/full start full "$QTRAJ" launch -n 2
+    says "TMPDIR: $work/full: less than 16 MiB of room \(No space left on device\)"
+    same 3
+fi
+
+# a parent that ignores SIGCHLD
+start ignored env --ignore-signal=CHLD "$QTRAJ" launch -n 2
+same 0
+timeout -k 5 60 env --ignore-signal=CHLD "$QTRAJ" stage "$work/sweep.yaml" >"$work/out" 2>"$work/err"
+code=$?
+[ $code != 124 ] || fail "stage, SIGCHLD ignored: it hangs"
+finish

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import optimize, stats
 
 LEVEL = 0.95
+ROUNDS = 100  # of weights that depend on the fit, at most
 
 
 def least_squares(x, y):
@@ -58,17 +59,20 @@ def weights_beside_scatter(x, y, known):
     if excess(low) < 0:
         square = np.exp(low)  # the known noise is all there is
     else:
-        square = np.exp(optimize.brentq(excess, low, high, xtol=0.01) if excess(high) < 0 else high)
+        square = np.exp(optimize.brentq(excess, low, high, xtol=1e-12) if excess(high) < 0 else high)
     weights = 1 / (square + known**2)
     return weights / weights.max()
 
 
 def weights_of_logarithms(x, value, error):
     """Weights of least squares of ln(value) on x, where the values have errors. The logarithm's is error/value; where the fit
-    is below the value, error/fit, since weights by the values alone would prefer those that noise made large."""
-    y, fitted = np.log(value), value
-    for _ in range(3):
-        weights = weights_beside_scatter(x, y, error / np.minimum(value, fitted))
+    is below the value, error/fit, since weights by the values alone would prefer those that noise made large. Iterated until
+    no weight changes by more than 10⁻⁹ of the largest, a hundred times at most."""
+    y, fitted, weights = np.log(value), value, 0
+    for _ in range(ROUNDS):
+        before, weights = weights, weights_beside_scatter(x, y, error / np.minimum(value, fitted))
+        if np.abs(weights - before).max() < 1e-9:
+            break
         fitted = np.exp(x @ np.linalg.lstsq(*scaled(weights, x, y), rcond=None)[0])
     return weights
 

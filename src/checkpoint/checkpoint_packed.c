@@ -93,6 +93,20 @@ static bool ends_with(const char *name, const char *ending)
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
+/* Rows and columns that a tensor of the linear says. */
+static enum status read_size(const struct checkpoint *c, struct packed_tensor *p, struct err *e)
+{
+    const struct tensor_entry *t = p->size;
+    int32_t size[2] = {0};
+    if (!t) return OK;
+    NEED(t->n_elements == 2, ERR_SHAPE, "%s: tensor %s has %lld numbers, rows and columns expected",
+         c->files[t->file].path, t->name, (long long)t->n_elements);
+    PASS(safetensors_read_i32(&c->files[t->file], t, size, e));
+    p->rows = size[0];
+    p->cols = size[1];
+    return OK;
+}
+
 /* Finds the linears; c's entries are still those of the files. */
 static enum status find_linears(struct checkpoint *c, struct err *e)
 {
@@ -102,10 +116,12 @@ static enum status find_linears(struct checkpoint *c, struct err *e)
         const struct tensor_entry *t = &c->entries[i];
         struct packed_tensor *p = &c->packed[c->n_packed];
         if (!ends_with(t->name, ending)) continue;
-        PASS(packed_tensor_find(&c->layout, t, find, c, c->files[t->file].path, p, e));
         const int stem = (int)(strlen(t->name) - strlen(ending));
+        PASS(packed_tensor_find(&c->layout, t, find, c, c->files[t->file].path, p, e));
         PASS(mem_format(&p->name, e, "%.*s.weight", stem, t->name));
         c->n_packed++;
+        PASS(read_size(c, p, e));
+        PASS(packed_tensor_check(&c->layout, p, c->files[t->file].path, e));
     }
     NEED(c->n_packed > 0, ERR_FORMAT,
          "%s: config.json has a quantization_config, but no tensor ends with %s", c->dir, ending);
@@ -124,37 +140,52 @@ static struct tensor_entry entry_of(const struct packed_tensor *p)
                                  .file = p->codes->file};
 }
 
-/* Whether t stores a part of a packed linear. */
-static bool is_part(const struct checkpoint *c, const struct tensor_entry *t)
+/* *part = whether t stores a part of a packed linear. All that such a linear has beside it is a
+ * bias. What else stands there (a transform, scales of an activation) would change what is
+ * computed. */
+static enum status is_part(const struct checkpoint *c, const struct tensor_entry *t, bool *part,
+                           struct err *e)
 {
-    for (int64_t i = 0; i < c->n_packed; i++) {
+    bool known = !packed_is_part(c->layout.format, t->name);
+    *part = false;
+    for (int64_t i = 0; i < c->n_packed && !*part; i++) {
         const struct packed_tensor *p = &c->packed[i];
         const size_t stem = strlen(p->name) - strlen("weight");
-        if (t == p->codes || t == p->zeros || t == p->scales || t == p->groups) return true;
-        if (strncmp(t->name, p->name, stem) == 0 && strcmp(t->name + stem, "weight_shape") == 0)
-            return true;
+        if (strncmp(t->name, p->name, stem) != 0) continue;
+        *part = t == p->codes || t == p->zeros || t == p->scales || t == p->groups || t == p->size;
+        known = *part || strcmp(t->name + stem, "bias") == 0;
     }
-    return false;
+    NEED(known, ERR_FORMAT,
+         "%s: tensor %s: it would change what a packed linear computes, and cannot be read",
+         c->files[t->file].path, t->name);
+    return OK;
 }
 
 enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
 {
-    struct tensor_entry *entries;
+    enum status st = OK;
+    struct tensor_entry *entries = NULL;
     int64_t n = 0;
-    PASS(packed_layout_read(c->config, c->dir, &c->layout, e));
+    TRY(packed_layout_read(c->config, c->dir, &c->layout, e));
     if (c->layout.format == PACKED_NONE) return OK;
-    PASS(find_linears(c, e));
-    PASS(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
-    for (int64_t i = 0; i < c->n; i++)
-        if (!is_part(c, &c->entries[i])) entries[n++] = c->entries[i];
+    TRY(find_linears(c, e));
+    TRY(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
+    for (int64_t i = 0; i < c->n; i++) {
+        bool part;
+        TRY(is_part(c, &c->entries[i], &part, e));
+        if (!part) entries[n++] = c->entries[i];
+    }
     for (int64_t i = 0; i < c->n_packed; i++) entries[n++] = entry_of(&c->packed[i]);
     qsort(entries, (size_t)n, sizeof *entries, name_compare);
     qsort(c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
     c->stored = c->entries;
     c->entries = entries;
+    entries = NULL;
     c->n = n;
     c->read = read_packed;
     (void)json_object_del(c->config, "quantization_config"); /* its weights are not packed */
     c->read_stored = read_packed_stored;
-    return OK;
+done:
+    free(entries);
+    return st;
 }

@@ -6,10 +6,45 @@
 
 /* --- the layout --- */
 
+/* Whether a setting asks for nothing: absent, null, false, or empty. */
+static bool is_idle(const json_t *value)
+{
+    const bool holds = json_is_object(value) || json_is_array(value);
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (holds && json_object_size(value) + json_array_size(value) == 0);
+}
+
+/* Settings that change weights or activations and are not applied here. */
+static enum status refuse_settings(const json_t *object, const char *const *names, const char *file,
+                                   struct err *e)
+{
+    for (; *names; names++)
+        NEED(is_idle(json_object_get(object, *names)), ERR_USAGE,
+             "%s: quantization_config: checkpoints with %s cannot be read, as it changes what they "
+             "compute",
+             file, *names);
+    return OK;
+}
+
+/* A setting has that value or is absent. */
+static enum status need_word(const json_t *object, const char *name, const char *word,
+                             const char *file, struct err *e)
+{
+    const json_t *value = json_object_get(object, name);
+    const char *found = json_string_value(value);
+    NEED(is_idle(value) || (found && strcmp(found, word) == 0), ERR_USAGE,
+         "%s: quantization_config: %s \"%s\" cannot be read, only %s", file, name,
+         found ? found : "of another type", word);
+    return OK;
+}
+
 static enum status read_gptq(const json_t *q, const char *file, struct packed_layout *out,
                              struct err *e)
 {
+    static const char *const others[] = {"dynamic", "adapter", "is_marlin_format", "rotation",
+                                         NULL};
     const char *form = json_text(q, "checkpoint_format", "gptq");
+    PASS(refuse_settings(q, others, file, e));
     NEED(strcmp(form, "gptq") == 0 || strcmp(form, "gptq_v2") == 0, ERR_USAGE,
          "%s: quantization_config.checkpoint_format %s: gptq and gptq_v2 can be read", file, form);
     out->format = strcmp(form, "gptq") == 0 ? PACKED_GPTQ : PACKED_GPTQ_V2;
@@ -30,6 +65,9 @@ static enum status read_awq(const json_t *q, const char *file, struct packed_lay
 static enum status read_compressed(const json_t *q, const char *file, struct packed_layout *out,
                                    const json_t **weights, struct err *e)
 {
+    static const char *const of_all[] = {"kv_cache_scheme", "transform_config", NULL},
+                             *const of_group[] = {"input_activations", "output_activations", NULL},
+                             *const of_weights[] = {"dynamic", "block_structure", NULL};
     const char *form = json_text(q, "format", "");
     const json_t *groups = json_object_get(q, "config_groups");
     NEED(strcmp(form, "pack-quantized") == 0, ERR_USAGE,
@@ -39,9 +77,12 @@ static enum status read_compressed(const json_t *q, const char *file, struct pac
          json_object_size(groups));
     const json_t *group = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)groups));
     *weights = json_object_get(group, "weights");
-    const json_t *inputs = json_object_get(group, "input_activations");
-    NEED(!inputs || json_is_null(inputs), ERR_USAGE,
-         "%s: quantization_config: quantized activations cannot be read", file);
+    PASS(refuse_settings(q, of_all, file, e));
+    PASS(need_word(json_object_get(q, "sparsity_config"), "format", "dense", file, e));
+    PASS(refuse_settings(group, of_group, file, e));
+    PASS(need_word(group, "format", form, file, e));
+    PASS(need_word(*weights, "type", "int", file, e));
+    PASS(refuse_settings(*weights, of_weights, file, e));
     out->symmetric = !json_is_false(json_object_get(*weights, "symmetric"));
     out->format = PACKED_COMPRESSED;
     return OK;
@@ -87,9 +128,10 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
 
 /* --- tensors --- */
 
-static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx"};
-static const struct packed_endings compressed_endings = {".weight_packed", ".weight_zero_point",
-                                                         ".weight_scale", ".weight_g_idx"};
+static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx",
+                                                   NULL};
+static const struct packed_endings compressed_endings = {
+    ".weight_packed", ".weight_zero_point", ".weight_scale", ".weight_g_idx", ".weight_shape"};
 
 const struct packed_endings *packed_endings_of(enum packed_format format)
 {
@@ -101,9 +143,19 @@ const char *packed_ending(enum packed_format format)
     return packed_endings_of(format)->codes;
 }
 
+bool packed_is_part(enum packed_format format, const char *name)
+{
+    const struct packed_endings *of = packed_endings_of(format);
+    const char *const all[] = {of->codes, of->zeros, of->scales, of->groups, of->size};
+    const char *ending = strrchr(name, '.');
+    for (size_t i = 0; ending && i < sizeof all / sizeof *all; i++)
+        if (all[i] && strcmp(ending, all[i]) == 0) return true;
+    return false;
+}
+
 int64_t packed_groups(const struct packed_layout *l, int64_t cols)
 {
-    return l->group_size < 0 ? 1 : (cols + l->group_size - 1) / l->group_size;
+    return l->group_size < 0 ? 1 : cols / l->group_size + (cols % l->group_size != 0);
 }
 
 struct packed_shapes packed_shapes_of(const struct packed_layout *l, int64_t rows, int64_t cols)
@@ -142,25 +194,23 @@ done:
     return st;
 }
 
-static enum status check_shape(const struct tensor_entry *t, const int64_t shape[2],
+static enum status check_shape(const struct tensor_entry *t, int n_dims, const int64_t *shape,
                                const char *file, struct err *e)
 {
-    NEED(!t || tensor_has_shape(t, 2, shape), ERR_SHAPE,
-         "%s: tensor %s has shape %s where %s is expected for the bits and group size of "
-         "quantization_config",
+    NEED(!t || tensor_has_shape(t, n_dims, shape), ERR_SHAPE,
+         "%s: tensor %s has shape %s where %s is expected for the weight's size, bits and group "
+         "size",
          file, t->name, tensor_shape_text(t->shape, t->n_dims).text,
-         tensor_shape_text(shape, 2).text);
+         tensor_shape_text(shape, n_dims).text);
     return OK;
 }
 
-/* Rows and columns of the weight, from the tensor of codes and the scales. */
+/* Rows and columns of the weight, where no tensor says them. */
 static void size_of(const struct packed_layout *l, struct packed_tensor *t)
 {
-    const int64_t *codes = t->codes->shape, *scales = t->scales->shape;
-    t->rows = l->format == PACKED_COMPRESSED ? codes[0] : scales[1];
+    const int64_t *codes = t->codes->shape;
+    t->rows = t->scales->shape[1];
     t->cols = l->format == PACKED_AWQ ? codes[0] : codes[0] * PACKED_WORD / l->bits;
-    if (l->format == PACKED_COMPRESSED)
-        t->cols = l->group_size < 0 ? codes[1] * PACKED_WORD / l->bits : scales[1] * l->group_size;
     if (t->groups) t->cols = t->groups->shape[0];
 }
 
@@ -180,15 +230,27 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
     PASS(find_one(&s, of->scales, true, &out->scales, e));
     PASS(find_one(&s, of->groups, false, &out->groups, e));
     if (zeros) PASS(find_one(&s, of->zeros, true, &out->zeros, e));
+    if (of->size) PASS(find_one(&s, of->size, true, &out->size, e));
     NEED(codes->n_dims == 2 && out->scales->n_dims == 2 &&
              (!out->groups || out->groups->n_dims == 1),
          ERR_SHAPE, "%s: tensor %s: %s and scales of 2 dimensions are expected", file, codes->name,
          of->codes);
     size_of(l, out);
-    const struct packed_shapes shapes = packed_shapes_of(l, out->rows, out->cols);
-    PASS(check_shape(codes, shapes.codes, file, e));
-    PASS(check_shape(out->zeros, shapes.zeros, file, e));
-    return check_shape(out->scales, shapes.scales, file, e);
+    return OK;
+}
+
+enum status packed_tensor_check(const struct packed_layout *l, const struct packed_tensor *t,
+                                const char *file, struct err *e)
+{
+    const int64_t most = t->codes->n_elements * PACKED_WORD; /* so that products do not overflow */
+    NEED(t->rows > 0 && t->cols > 0 && t->rows <= most && t->cols <= most, ERR_SHAPE,
+         "%s: tensor %s of shape %s cannot hold %s of [%" PRId64 ", %" PRId64 "]", file,
+         t->codes->name, tensor_shape_text(t->codes->shape, 2).text, t->name, t->rows, t->cols);
+    const struct packed_shapes shapes = packed_shapes_of(l, t->rows, t->cols);
+    PASS(check_shape(t->codes, 2, shapes.codes, file, e));
+    PASS(check_shape(t->zeros, 2, shapes.zeros, file, e));
+    PASS(check_shape(t->groups, 1, &t->cols, file, e));
+    return check_shape(t->scales, 2, shapes.scales, file, e);
 }
 
 /* --- numbers --- */

@@ -38,16 +38,23 @@ struct packed_tensor {
     char *name; /* of the weight that it stands for, P.weight; the first member: see name_compare */
     int64_t rows, cols;
     const struct tensor_entry *codes, *zeros, *scales, *groups;
+    const struct tensor_entry *size; /* holds rows and columns, whoever reads it sets them */
 };
 
 /* The ending of the tensor of codes (".qweight"), for that format. */
 const char *packed_ending(enum packed_format format);
+/* Whether a tensor of that name is a part of a packed linear in that format. */
+bool packed_is_part(enum packed_format format, const char *name);
 /* Fills *out but its name, for the tensor of codes `codes`. find: the tensor of that name, NULL:
- * none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: shapes do not match. */
+ * none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: wrong dimensions. */
 MUST_USE enum status
 packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
                    const struct tensor_entry *(*find)(const void *context, const char *name),
                    const void *context, const char *file, struct packed_tensor *out, struct err *e);
+/* ERR_SHAPE: the tensors do not hold a weight of that size. */
+MUST_USE enum status packed_tensor_check(const struct packed_layout *l,
+                                         const struct packed_tensor *t, const char *file,
+                                         struct err *e);
 
 /* The stored numbers of a packed linear. */
 struct packed_numbers {

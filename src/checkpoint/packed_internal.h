@@ -7,7 +7,7 @@ enum { PACKED_WORD = 32, PACKED_AWQ_ROWS = 8, PACKED_BITS_MAX = 8 };
 
 /* Endings of the tensors of a linear, by format. */
 struct packed_endings {
-    const char *codes, *zeros, *scales, *groups;
+    const char *codes, *zeros, *scales, *groups, *size; /* NULL: there is none */
 };
 const struct packed_endings *packed_endings_of(enum packed_format format);
 

@@ -129,8 +129,6 @@ static struct packed_part part(const char *ending, enum dtype dtype, int n_dims,
                                 shape[0] * (n_dims > 1 ? shape[1] : 1)};
 }
 
-static const char shape_ending[] = ".weight_shape";
-
 int packed_parts(const struct packed_layout *l, int64_t rows, int64_t cols,
                  struct packed_part out[PACKED_PARTS])
 {
@@ -143,7 +141,7 @@ int packed_parts(const struct packed_layout *l, int64_t rows, int64_t cols,
     if (!compressed || !l->symmetric) out[n++] = part(of->zeros, DTYPE_I32, 2, s.zeros);
     out[n++] = part(of->scales, l->wide ? DTYPE_F32 : DTYPE_F16, 2, s.scales);
     if (grouped) out[n++] = part(of->groups, DTYPE_I32, 1, &cols);
-    if (compressed) out[n++] = part(shape_ending, DTYPE_I64, 1, (const int64_t[]){2});
+    if (compressed) out[n++] = part(of->size, DTYPE_I64, 1, (const int64_t[]){2});
     return n;
 }
 
@@ -218,5 +216,5 @@ void packed_fill(const struct packed_layout *l, const struct packed_part *p,
     if (p->ending == of->zeros) fill_zeros(l, from, dst);
     if (p->ending == of->scales) fill_scales(l, p, from, dst);
     if (p->ending == of->groups) memcpy(dst, from->groups, (size_t)p->n * sizeof *from->groups);
-    if (p->ending == shape_ending) memcpy(dst, shape, sizeof shape);
+    if (p->ending == of->size) memcpy(dst, shape, sizeof shape);
 }

@@ -23,7 +23,7 @@ struct plan_states {
     int64_t first, end; /* checkpoints: those of the part, or all */
     const struct results_view *view;
     struct inventory all;
-    int64_t next[KINDS_MAX];
+    int64_t next[KINDS_N];
 };
 
 static enum result_state cell_state(const struct plan_states *p, const struct plan_checkpoint *c,

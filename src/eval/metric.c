@@ -59,7 +59,7 @@ json_t *metrics_record(const struct sequences *s, int64_t first, int64_t end, co
                        .full = full + first * pitch,
                        .pitch = pitch};
     for (int k = 0; metrics[k]; k++) {
-        for (const struct metric_field *f = metrics[k]->fields; f->name; f++)
+        for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++)
             if (f->scopes & scope) json_object_set_new(record, f->name, field_value(f, &x));
         x.sum += metrics[k]->n_sums;
         x.full += metrics[k]->n_sums;

@@ -54,13 +54,14 @@ struct metric_field {
     double (*each)(const struct scored *x, int64_t i);
 };
 
-enum { METRIC_FIELDS_MAX = 12 };
+/* A metric's fields, as many as there are, and one without a name, which ends them. */
+#define METRIC_FIELDS(...) ((const struct metric_field[]){__VA_ARGS__, {.name = NULL}})
 
 struct metric {
     int n_sums;
     /* Adds the position's contribution to sums (n_sums). Called by many threads in parallel. */
     void (*accumulate)(const struct position *p, double *sums);
-    struct metric_field fields[METRIC_FIELDS_MAX]; /* the first one without a name ends them */
+    const struct metric_field *fields; /* METRIC_FIELDS; NULL: none */
 };
 
 /* The table; NULL after the last line. */

@@ -15,7 +15,7 @@ static void add_kl(const struct position *p, double *sum)
 const struct metric metric_kl_divergence = {
     .n_sums = 1,
     .accumulate = add_kl,
-    .fields = {{.name = "kl_divergence", .scopes = METRIC_CELL, .value = scored_mean}},
+    .fields = METRIC_FIELDS({.name = "kl_divergence", .scopes = METRIC_CELL, .value = scored_mean}),
 };
 
 static void add_agreement(const struct position *p, double *count)
@@ -26,7 +26,8 @@ static void add_agreement(const struct position *p, double *count)
 const struct metric metric_top1_agreement = {
     .n_sums = 1,
     .accumulate = add_agreement,
-    .fields = {{.name = "top1_agreement", .scopes = METRIC_CELL, .value = scored_mean}},
+    .fields =
+        METRIC_FIELDS({.name = "top1_agreement", .scopes = METRIC_CELL, .value = scored_mean}),
 };
 
 static void add_hit(const struct position *p, double *count)

@@ -137,18 +137,16 @@ enum { BOTH = METRIC_CHECKPOINT | METRIC_CELL };
 const struct metric metric_loss = {
     .n_sums = 1,
     .accumulate = accumulate,
-    .fields =
-        {
-            {.name = "loss", .scopes = BOTH, .value = loss},
-            {.name = "loss_stderr", .scopes = METRIC_CHECKPOINT, .value = loss_stderr},
-            {.name = "perplexity", .scopes = BOTH, .value = perplexity},
-            {.name = "bits_per_byte", .scopes = BOTH, .value = bits_per_byte},
-            {.name = "tokens", .scopes = METRIC_CHECKPOINT, .integer = true, .value = tokens},
-            {.name = "bytes", .scopes = METRIC_CHECKPOINT, .integer = true, .value = bytes},
-            {.name = "sequence_loss", .scopes = BOTH, .each = sequence_loss},
-            {.name = "loss_delta", .scopes = METRIC_CELL, .value = delta},
-            {.name = "loss_delta_stderr", .scopes = METRIC_CELL, .value = delta_stderr},
-            {.name = "loss_relative", .scopes = METRIC_CELL, .value = relative},
-            {.name = "loss_relative_stderr", .scopes = METRIC_CELL, .value = relative_stderr},
-        },
+    .fields = METRIC_FIELDS(
+        {.name = "loss", .scopes = BOTH, .value = loss},
+        {.name = "loss_stderr", .scopes = METRIC_CHECKPOINT, .value = loss_stderr},
+        {.name = "perplexity", .scopes = BOTH, .value = perplexity},
+        {.name = "bits_per_byte", .scopes = BOTH, .value = bits_per_byte},
+        {.name = "tokens", .scopes = METRIC_CHECKPOINT, .integer = true, .value = tokens},
+        {.name = "bytes", .scopes = METRIC_CHECKPOINT, .integer = true, .value = bytes},
+        {.name = "sequence_loss", .scopes = BOTH, .each = sequence_loss},
+        {.name = "loss_delta", .scopes = METRIC_CELL, .value = delta},
+        {.name = "loss_delta_stderr", .scopes = METRIC_CELL, .value = delta_stderr},
+        {.name = "loss_relative", .scopes = METRIC_CELL, .value = relative},
+        {.name = "loss_relative_stderr", .scopes = METRIC_CELL, .value = relative_stderr}),
 };

@@ -51,7 +51,7 @@ struct arch {
     const char *name, *alias, *doc; /* model_type; a second one or NULL; one line for people */
 
     /* Tensor names without ".weight" and ".bias"; NULL: the family has no such tensor. */
-    const char *embed, *final_norm, *head;
+    const char *embed, *final_norm, *head, *head_alias;
     const char *layers; /* prefix of the blocks, "model.layers." */
     const char *linear[ROLE_N];
     const char *attn_norm, *mlp_norm;

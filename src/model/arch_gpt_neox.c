@@ -13,6 +13,7 @@ const struct arch arch_gpt_neox = {
     .embed = "gpt_neox.embed_in",
     .final_norm = "gpt_neox.final_layer_norm",
     .head = "embed_out",
+    .head_alias = "lm_head", /* which transformers reads too */
     .layers = "gpt_neox.layers.",
     .linear = {[ROLE_QKV] = "attention.query_key_value",
                [ROLE_O] = "attention.dense",

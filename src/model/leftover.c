@@ -77,7 +77,8 @@ static enum status check_one(const struct model *m, const char *whole, bool *unk
     int64_t layer = -1, layers = m->spec.shape.layers;
     bool in_block = split_layer(a, &name, &layer);
     int n = slots_of(&m->spec, layer, slots);
-    bool tied_head = m->spec.shape.tied && is(name, a->head, ".weight");
+    bool tied_head =
+        m->spec.shape.tied && (is(name, a->head, ".weight") || is(name, a->head_alias, ".weight"));
     *unknown = false;
     if (is_buffer(whole) || tied_head) return OK;
     NEED(layer < layers, ERR_FORMAT,

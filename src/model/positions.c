@@ -2,12 +2,17 @@
 #include "util/num.h"
 #include <string.h>
 
+const char *const positions_keys[] = {"max_position_embeddings",
+                                      "max_sequence_length",
+                                      "max_seq_len",
+                                      "n_positions",
+                                      "seq_length",
+                                      NULL};
+
 int64_t positions_written(const json_t *config)
 {
-    static const char *const keys[] = {"max_position_embeddings", "max_sequence_length",
-                                       "max_seq_len", "n_positions", "seq_length"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        int64_t n = json_integer_value(json_object_get(config, keys[i]));
+    for (const char *const *key = positions_keys; *key; key++) {
+        int64_t n = json_integer_value(json_object_get(config, *key));
         if (n > 0) return n;
     }
     return 0;

@@ -2,6 +2,9 @@
 #pragma once
 #include "util/json.h"
 
+/* The names in question; NULL behind the last. */
+extern const char *const positions_keys[];
+
 /* max_position_embeddings, or what older configurations call it (the names that GPTQModel looks
  * up); 0: none of them is there. */
 int64_t positions_written(const json_t *config);

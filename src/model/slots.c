@@ -130,6 +130,8 @@ int slots_of(const struct spec *s, int64_t layer, struct slot slots[SLOTS_MAX])
     int n = 0;
     slots[n++] = slot_make(SLOT_OUTER, OUTER_EMBED, a->embed, ".weight", 2, V, C);
     n += add_norm(s, SLOT_OUTER, OUTER_NORM, a->final_norm, C, slots + n);
-    if (!s->shape.tied) slots[n++] = slot_make(SLOT_OUTER, OUTER_HEAD, a->head, ".weight", 2, V, C);
+    if (s->shape.tied) return n;
+    slots[n] = slot_make(SLOT_OUTER, OUTER_HEAD, a->head, ".weight", 2, V, C);
+    slots[n++].alias = a->head_alias;
     return n;
 }

@@ -1,5 +1,6 @@
 /* Reads config.json into a spec, with shape and parameter counts. */
 #include "model/arch_table.h"
+#include "model/positions.h"
 #include <string.h>
 
 static enum status find_arch(const struct hfconfig *c, const struct arch **out, struct err *e)
@@ -46,6 +47,10 @@ static enum status read_shape(const struct hfconfig *c, const struct arch *a, st
     PASS(hf_int(c, "intermediate_size", HF_REQUIRED, 1, &m->intermediate, e));
     PASS(read_heads(c, a, m, e));
     PASS(hf_bool(c, "tie_word_embeddings", a->tied, &m->tied, e));
+    for (const char *const *key = positions_keys; *key; key++) {
+        int64_t positions; /* a family without a limit leaves the key out */
+        PASS(hf_int(c, *key, 1, 1, &positions, e));
+    }
     const struct {
         const char *key;
         int64_t value, max;
@@ -73,6 +78,8 @@ static enum status read_activation(const struct hfconfig *c, struct spec *s, str
         {"xielu", ACT_XIELU},
     };
     const char *name;
+    NEED(!hf_has(c, "hidden_act") || hf_value(c, "hidden_act"), ERR_FORMAT,
+         "%s: \"hidden_act\" is null; expected the name of an activation", c->name);
     PASS(hf_text(c, "hidden_act", s->arch->activation, &name, e));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {

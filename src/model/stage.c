@@ -161,7 +161,7 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
         product_nt(a->products, y, ld, a->terms + t->row * cols, a->tokens * a->in_width,
                    l->prepared, number, t->n);
     else if (!l->apply)
-        gemm_nt(y, ld, in, cols, l->w + p->r0 * cols, cols, t->n, p->n, cols, 0);
+        product_plain(y, ld, in, l->w + p->r0 * cols, t->n, p->n, cols);
     if (m->rounded)
         kern_bf16_bias(y, ld, bias, t->n, p->n);
     else if (bias)

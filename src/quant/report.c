@@ -57,10 +57,14 @@ enum status job_report(const struct quant_job *job, double bits_per_weight,
         distance[i] = row_distance(job->w + i * n, job->q + i * n, n);
     TRY(team_gather(job->team, distance, 1, 1, job->rows, e));
     for (int64_t i = 0; i < job->rows; i++) {
-        ENSURE(isfinite(distance[i]), ERR_NUMERIC,
-               "quantizing row %lld gave a number that is not finite: its weights or their Hessian "
-               "are too large for 32-bit floats",
-               (long long)i);
+        ENSURE(
+            isfinite(distance[i]), ERR_NUMERIC,
+            "quantizing row %lld gave a number that is not finite: %sits weights or their "
+            "Hessian are too large for 32-bit floats",
+            (long long)i,
+            job->options && job->options->scale_dtype != SCALE_F32
+                ? "a scale is above 65504, the largest of 16 bits (scale_dtype f32 holds it), or "
+                : "");
         sum += distance[i];
     }
     *report = (struct quant_report){

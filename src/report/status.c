@@ -31,7 +31,7 @@ struct report {
 static enum status collect_entries(struct report *r, struct err *e)
 {
     const struct axes *a = &r->all.axes;
-    int64_t next[KINDS_MAX] = {0}, most = 0;
+    int64_t next[KINDS_N] = {0}, most = 0;
     for (int k = 0; results_kinds[k]; k++) most += r->all.rows[k].n_records;
     PASS(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
     for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)

@@ -206,10 +206,14 @@ struct kind {
     const char *json;                 /* key of the counts in JSON; NULL for REPORT_MODELS */
 };
 
+/* The kinds; a new one is one name here. */
+#define KINDS(X)                                                                                   \
+    X(checkpoint) X(cell) X(replicate) X(curvature) X(movement) X(point) X(baseline_task) X(task)
+#define KIND_COUNT(name) +1
+enum { KINDS_N = 0 KINDS(KIND_COUNT) };
 /* NULL after the last (kinds.c). */
-enum { KINDS_MAX = 8 };
-extern const struct kind *const results_kinds[KINDS_MAX + 1];
-extern const char *const results_kind_names[KINDS_MAX + 1];
+extern const struct kind *const results_kinds[KINDS_N + 1];
+extern const char *const results_kind_names[KINDS_N + 1];
 extern const struct kind kind_cell; /* the kind that `show` prints as tables */
 extern const struct kind kind_checkpoint, kind_replicate, kind_baseline_task, kind_task;
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_replicate,
@@ -254,7 +258,7 @@ struct result_convergence rows_convergence(const struct rows *r);
 struct inventory {
     json_t *plan; /* retained */
     struct axes axes;
-    struct rows rows[KINDS_MAX]; /* by index in results_kinds */
+    struct rows rows[KINDS_N]; /* by index in results_kinds */
 };
 
 /* Borrows the view's records (v NULL: nothing is finished). Do not move *out: its rows point into

@@ -5,7 +5,9 @@ static const struct field fields[] = {
     {STATUS_FIELD("checkpoint_status")},
     {MESSAGE_FIELD("checkpoint_message")},
     {"weights_hash", "weights_hash", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
-     "digest of the checkpoint's weights"},
+     "digest of config.json and of samples of the checkpoint's weights"},
+    {"weights_digest", "weights_digest", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
+     "digest of all bytes of the weights that were read"},
 
     {"soup_text", "soup_text", IN_RECORD, FIELD_TEXT, STABLE, NULL,
      "text that the members of a greedy soup are chosen by"},

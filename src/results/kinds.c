@@ -1,9 +1,7 @@
-/* The lists of the kinds of result and of the axes of the cube; a new one is one name here. */
+/* The tables of the kinds of result (listed in kind.h) and of the axes of the cube. */
 #include "results/kind.h"
 #include <string.h>
 
-#define KINDS(X)                                                                                   \
-    X(checkpoint) X(cell) X(replicate) X(curvature) X(movement) X(point) X(baseline_task) X(task)
 #define AXES(X) /* as enum axis_place */                                                           \
     X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset) X(task)
 
@@ -15,8 +13,8 @@ AXES(DECLARE_AXIS)
 #define KIND(name) &kind_##name,
 #define AXIS(name) &axis_##name,
 #define NAME(name) #name,
-const struct kind *const results_kinds[KINDS_MAX + 1] = {KINDS(KIND)};
-const char *const results_kind_names[KINDS_MAX + 1] = {KINDS(NAME)};
+const struct kind *const results_kinds[KINDS_N + 1] = {KINDS(KIND)};
+const char *const results_kind_names[KINDS_N + 1] = {KINDS(NAME)};
 const struct axis *const results_axes[AXES_MAX + 1] = {AXES(AXIS)};
 
 const struct axis axis_model = {

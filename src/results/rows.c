@@ -284,7 +284,7 @@ void inventory_cut(struct inventory *all, int64_t first, int64_t end)
 
 void inventory_close(struct inventory *all)
 {
-    for (int i = 0; i < KINDS_MAX; i++) rows_free(&all->rows[i]);
+    for (int i = 0; i < KINDS_N; i++) rows_free(&all->rows[i]);
     axes_free(&all->axes);
     json_decref(all->plan);
     *all = (struct inventory){0};

@@ -43,11 +43,12 @@ PYTHON
 
 # export_of NAME BASE FORMAT METHOD BITS FLAG...: quantizes, writes OUT, evaluates it; the losses are compared at the end.
 export_of() {
-    local name=$1 base=$2 format=$3 method=$4 bits=$5 ids
+    local name=$1 base=$2 format=$3 method=$4 bits=$5 ids calibration=()
     shift 5
     case $base in */biased) ids=$models/llama ;; *) ids=$base ;; esac
     ids=$ids/reference.safetensors:input_ids
-    "$QTRAJ" quantize "$base" --method "$method" --bits "$bits" --calibration-ids "$ids" --evaluation-ids "$ids" --json \
+    [ "$method" = rtn ] || calibration=(--calibration-ids "$ids")
+    "$QTRAJ" quantize "$base" --method "$method" --bits "$bits" "${calibration[@]}" --evaluation-ids "$ids" --json \
         --format "$format" --out "$work/$name" "$@" >"$work/$name.reported.json" 2>"$work/err" || fail "$name: $(cat "$work/err")"
     "$QTRAJ" eval "$work/$name" --ids "$ids" --json >"$work/$name.read.json" 2>"$work/err" || fail "$name: eval: $(cat "$work/err")"
 }
@@ -100,7 +101,7 @@ PYTHON
 refuse() {
     local name=$1 pattern=$2 got
     shift 2
-    "$QTRAJ" quantize "$models/llama" --out "$work/never" "$@" >"$work/out" 2>"$work/err"
+    "$QTRAJ" quantize "${model:-$models/llama}" --out "$work/never" "$@" >"$work/out" 2>"$work/err"
     got=$?
     [ $got = 2 ] || fail "$name: exit code $got: $(cat "$work/err")"
     [ "$(grep -c 'error:' "$work/err")" = 1 ] || fail "$name: expected one error line: $(cat "$work/err")"
@@ -115,6 +116,23 @@ refuse "nf4" "format gptq cannot hold it: the weights of method nf4 are no codes
 refuse "hqq" "the weights of method hqq are no codes of integer grids" --format compressed-tensors --method hqq --bits 4
 refuse "scales that nothing absorbs" "only foldable and none can be packed" --format gptq --method awq --bits 4 "${f16[@]}" --scaled free \
     --calibration-ids "$models/llama/reference.safetensors:input_ids"
+# Weights of some millions: their scales are beyond 16 bits.
+"$python" - "$models/llama" "$work/large" <<'PYTHON' || fail "a model with large weights"
+import json, os, struct, sys
+import numpy as np
+
+source, out = sys.argv[1:]
+data = bytearray(open(source + "/model.safetensors", "rb").read())
+n = struct.unpack("<Q", data[:8])[0]
+a, b = json.loads(data[8:8 + n])["model.layers.1.mlp.up_proj.weight"]["data_offsets"]
+x = np.frombuffer(bytes(data[8 + n + a:8 + n + b]), np.float32) * np.float32(1e8)
+data[8 + n + a:8 + n + b] = x.tobytes()
+os.mkdir(out)
+open(out + "/model.safetensors", "wb").write(data)
+open(out + "/config.json", "w").write(open(source + "/config.json").read())
+PYTHON
+model=$work/large refuse "a scale beyond 16 bits" "up_proj.weight: quantizing row 0 gave a number that is not finite: a scale is above 65504" --format gptq \
+    --method rtn --bits 4 "${f16[@]}" --group-size 32
 "$QTRAJ" quantize "$models/llama" --method rtn --bits 4 --format gptq "${f16[@]}" 2>"$work/err" && fail "a format without --out"
-grep -qF -- "--out is missing" "$work/err" || fail "a format without --out: $(cat "$work/err")"
+grep -qF -- "--format has no effect here: it goes with --out" "$work/err" || fail "a format without --out: $(cat "$work/err")"
 finish

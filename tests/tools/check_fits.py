@@ -115,6 +115,13 @@ def test_weights():
     assert all(abs(again.coefficients[name] - law[name]) < 0.02 for name in ("beta", "alpha", "gamma")), (again, law)
     x = np.column_stack([effects.constants_of(effects.cells_of(points)), np.log(points.tokens)])
     weights = effects.weights_of(points, x)
+    # the weights are those of the fit that they give: the iteration has converged
+    value, error = points.relative.to_numpy(float), points.delta_stderr.to_numpy(float) / points.delta.to_numpy(float) * points.relative
+    known = np.nan_to_num(error.to_numpy(float))
+    weights_of = regression.weights_of_logarithms(x, value, known)
+    fitted = np.exp(x @ np.linalg.lstsq(*regression.scaled(weights_of, x, np.log(value)), rcond=None)[0])
+    again = regression.weights_beside_scatter(x, np.log(value), known / np.minimum(value, fitted))
+    assert np.abs(again - weights_of).max() < 1e-8, np.abs(again - weights_of).max()
     assert weights[7] < 0.05 < 0.5 < np.delete(weights, 7).min(), weights
 
 

@@ -367,12 +367,18 @@ static void test_limits(void **state)
     refuse_size("compressed-tensors", 64, 80);
 }
 
-static void refuse(const char *config, enum status code, const char *message)
+static void refuse_folder(const char *folder, enum status code, const char *message)
 {
     struct checkpoint *c;
     struct err e = {0};
-    assert_int_equal(checkpoint_open(write_folder("ct_b4_sym", config, compressed), &c, &e), code);
-    if (!strstr(e.text, message)) fail_msg("%s", e.text);
+    const enum status st = checkpoint_open(folder, &c, &e);
+    if (st != code || !strstr(e.text, message))
+        fail_msg("%d, expected %d and \"%s\": %s", (int)st, (int)code, message, e.text);
+}
+
+static void refuse(const char *config, enum status code, const char *message)
+{
+    refuse_folder(write_folder("ct_b4_sym", config, compressed), code, message);
 }
 
 static void test_bad(void **state)
@@ -393,8 +399,142 @@ static void test_bad(void **state)
            ERR_USAGE, "only pack-quantized");
     compressed_config(config, sizeof config, '8', true, "32");
     refuse(config, ERR_SHAPE, "weight_packed has shape [40, 12] where [40, 24] is expected");
+    compressed_config(config, sizeof config, '4', true, "9223372036854775807");
+    refuse(config, ERR_SHAPE, "weight_scale has shape [40, 3] where [40, 1] is expected");
     compressed_config(config, sizeof config, '4', false, "32");
     refuse(config, ERR_FORMAT, "no tensor l.0.weight_zero_point");
+}
+
+/* Settings beside which the stored weights alone are not what the model computes. */
+static void test_settings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *all, *group, *weights, *message;
+    } cases[] = {
+        {"\"kv_cache_scheme\": {\"num_bits\": 8}", "", "", "kv_cache_scheme"},
+        {"\"transform_config\": {\"config_groups\": {\"R1\": {}}}", "", "", "transform_config"},
+        {"\"sparsity_config\": {\"format\": \"sparse-24-bitmask\"}", "", "", "sparse-24-bitmask"},
+        {"", "\"output_activations\": {\"num_bits\": 8}", "", "output_activations"},
+        {"", "\"input_activations\": {\"num_bits\": 8}", "", "input_activations"},
+        {"", "\"format\": \"float-quantized\"", "", "format \"float-quantized\""},
+        {"", "", "\"type\": \"float\"", "type \"float\""},
+        {"", "", "\"type\": 3", "type \"of another type\""},
+        {"", "", "\"dynamic\": true", "dynamic"},
+        {"", "", "\"block_structure\": [128, 128]", "block_structure"},
+        {"\"kv_cache_scheme\": null, \"transform_config\": {}, \"sparsity_config\": {}",
+         "\"output_activations\": null, \"format\": \"pack-quantized\"",
+         "\"type\": \"int\", \"dynamic\": false, \"block_structure\": null", NULL},
+        {"\"sparsity_config\": {\"format\": \"dense\"}", "\"format\": null", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[900];
+        snprintf(config, sizeof config,
+                 "{\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"format\": "
+                 "\"pack-quantized\", %s%s \"config_groups\": {\"group_0\": {%s%s \"weights\": "
+                 "{%s%s \"num_bits\": 4, \"group_size\": 32, \"symmetric\": true}}}}}",
+                 cases[i].all, cases[i].all[0] ? "," : "", cases[i].group,
+                 cases[i].group[0] ? "," : "", cases[i].weights, cases[i].weights[0] ? "," : "");
+        if (cases[i].message)
+            refuse(config, ERR_USAGE, cases[i].message);
+        else
+            check("ct_b4_sym", config, compressed);
+    }
+    static const char *const gptq[] = {"\"dynamic\": {\"+:.*q_proj\": {\"bits\": 8}}",
+                                       "\"adapter\": {\"name\": \"lora\"}",
+                                       "\"is_marlin_format\": true", "\"rotation\": \"hadamard\""};
+    for (size_t i = 0; i < sizeof gptq / sizeof *gptq; i++) {
+        char config[300], name[32];
+        sscanf(gptq[i], "\"%31[^\"]", name);
+        snprintf(config, sizeof config,
+                 "{\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4, %s}}",
+                 gptq[i]);
+        refuse(config, ERR_USAGE, name);
+    }
+}
+
+/* What stands beside the codes: the size they say, and tensors that nothing here applies. */
+static void test_beside(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *part, *name, *message;
+    } cases[] = {
+        {"ct_b4_sym", "R1_input.weight", "tensor l.0.R1_input.weight: it would change"},
+        {"ct_b4_sym", "weight_zero_point", "tensor l.0.weight_zero_point: it would change"},
+        {"ct_b4_sym", "act.weight_scale", "tensor l.0.act.weight_scale: it would change"},
+    };
+    char config[512];
+    compressed_config(config, sizeof config, '4', true, "32");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct part parts[PARTS_MAX] = {{"weight_packed", "weight_packed"},
+                                              {"weight_scale", "weight_scale"},
+                                              {"weight_shape", "weight_shape"},
+                                              {"weight_scale", cases[i].name}};
+        refuse_folder(write_folder(cases[i].part, config, parts), ERR_FORMAT, cases[i].message);
+    }
+    const struct part without[PARTS_MAX] = {{"weight_packed", "weight_packed"},
+                                            {"weight_scale", "weight_scale"}};
+    refuse_folder(write_folder("ct_b4_sym", config, without), ERR_FORMAT,
+                  "no tensor l.0.weight_shape");
+    const struct part other[PARTS_MAX] = {{"weight_packed", "weight_packed"},
+                                          {"weight_scale", "weight_scale"},
+                                          {"weight_scale", "weight_shape"}};
+    refuse_folder(write_folder("ct_b4_sym", config, other), ERR_SHAPE, "rows and columns expected");
+}
+
+/* Codes, scales and size of a linear (2, cols) of 3 bits, the whole row a group; the size is
+ * written as `says`. */
+static const char *write_row(int64_t cols, const int64_t says[2])
+{
+    const int64_t words = (3 * cols + 31) / 32;
+    const struct tensor_shape shapes[] = {{"l.weight_packed", DTYPE_I32, 2, {2, words}},
+                                          {"l.weight_scale", DTYPE_F32, 2, {2, 1}},
+                                          {"l.weight_shape", DTYPE_I64, 1, {2}}};
+    const float scales[2] = {1, 0.5F};
+    uint32_t codes[20] = {0};
+    char config[512];
+    struct safetensors_out *out;
+    for (int64_t i = 0; i < 2 * cols; i++) {
+        const int64_t at = i / cols * words * 32 + i % cols * 3;
+        for (int64_t b = 0; b < 3; b++)
+            codes[(at + b) / 32] |= (uint32_t)(i % 8 >> b & 1) << (at + b) % 32;
+    }
+    assert_int_equal(safetensors_create(scratch_path("model.safetensors"), shapes, 3, &out, NULL),
+                     OK);
+    assert_int_equal(safetensors_append(out, codes, 2 * words, NULL), OK);
+    assert_int_equal(safetensors_append(out, scales, 2, NULL), OK);
+    assert_int_equal(safetensors_append(out, says, 2, NULL), OK);
+    assert_int_equal(safetensors_commit(out, NULL), OK);
+    safetensors_out_close(out);
+    compressed_config(config, sizeof config, '3', true, "null");
+    scratch_put("config.json", config, strlen(config));
+    return scratch_dir();
+}
+
+/* Columns whose codes do not fill their last word: the size is read, and held against the words. */
+static void test_size(void **state)
+{
+    (void)state;
+    static const int64_t bad[][2] = {{2, 42}, {2, 54},  {3, 50},        {1, 50},
+                                     {2, 0},  {2, -50}, {2, INT32_MAX}, {2, INT64_MAX}};
+    for (int64_t cols = 43; cols <= 53; cols++) {
+        struct checkpoint *c;
+        struct err e = {0};
+        float w[2 * 53];
+        if (checkpoint_open(write_row(cols, (const int64_t[]){2, cols}), &c, &e) != OK)
+            fail_msg("%s", e.text);
+        if (checkpoint_read_f32(c, "l.weight", 2, (const int64_t[]){2, cols}, w, &e) != OK)
+            fail_msg("%s", e.text);
+        for (int64_t i = 0; i < 2 * cols; i++)
+            assert_true(w[i] == (i < cols ? 1 : 0.5F) * (float)(i % 8 - 4));
+        checkpoint_close(c);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const bool fits = bad[i][1] <= INT32_MAX;
+        refuse_folder(write_row(50, bad[i]), fits ? ERR_SHAPE : ERR_FORMAT,
+                      fits ? "l.weight_packed" : "does not fit 32 bits");
+    }
 }
 
 int main(void)
@@ -403,7 +543,9 @@ int main(void)
         cmocka_unit_test(test_gptq),        cmocka_unit_test(test_awq),
         cmocka_unit_test(test_compressed),  cmocka_unit_test(test_gptq_written),
         cmocka_unit_test(test_awq_written), cmocka_unit_test(test_compressed_written),
-        cmocka_unit_test(test_limits),      cmocka_unit_test(test_bad)};
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_settings),    cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_size)};
     if (safetensors_open(FIXTURES "/packed/packed.safetensors", &fixture, NULL) != OK) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     safetensors_close(&fixture);

@@ -318,9 +318,25 @@ static void unequal_lengths(void **state)
     json_decref(a);
 }
 
+/* Every field has a name that no other one has in its records, one function, and a record. */
+static void metrics_are_whole(void **state)
+{
+    (void)state;
+    for (int k = 0; metrics[k]; k++) {
+        assert_true(metrics[k]->accumulate && metrics[k]->n_sums > 0);
+        for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++) {
+            assert_true(!f->value != !f->each && f->scopes);
+            for (int l = 0; l <= k; l++)
+                for (const struct metric_field *g = metrics[l]->fields; g && g->name && g != f; g++)
+                    assert_true(!(f->scopes & g->scopes) || strcmp(f->name, g->name) != 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(metrics_are_whole),
         cmocka_unit_test(scores_match_whole_logits),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_stream_has_no_divergence),

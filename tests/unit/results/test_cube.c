@@ -1,6 +1,7 @@
 /* Records → journal → view → cube → view → cube: nothing is lost except the difference between NaN
  * and absent. */
 #include "sample.h"
+#include <dlfcn.h>
 #include <hdf5.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -510,6 +511,34 @@ static void read_by_line(void **state)
     sample_remove(folder);
 }
 
+static bool broken; /* HDF5 fails to write */
+
+/* In place of HDF5's, for all of this program. */
+herr_t H5Dwrite(hid_t set, hid_t type, hid_t from, hid_t to, hid_t properties, const void *data)
+{
+    herr_t (*next)(hid_t, hid_t, hid_t, hid_t, hid_t, const void *) =
+        (herr_t(*)(hid_t, hid_t, hid_t, hid_t, hid_t, const void *))dlsym(RTLD_NEXT, "H5Dwrite");
+    return broken ? -1 : next(set, type, from, to, properties, data);
+}
+
+/* The file is made in memory: that it cannot be made is no fault of the storage, and starting the
+ * run again does not help. */
+static void a_failure_of_hdf5_is_internal(void **state)
+{
+    (void)state;
+    char *folder = sample_folder(), *path = sample_path(folder, "a.h5");
+    struct results_view *v = sample_view(folder, true);
+    struct err e = {0};
+    broken = true;
+    assert_int_equal(cube_write(path, v, NULL, &e), ERR_INTERNAL);
+    broken = false;
+    assert_non_null(strstr(e.text, "HDF5"));
+    assert_int_equal(cube_write(path, v, NULL, NULL), OK);
+    results_view_close(v);
+    free(path);
+    sample_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +550,7 @@ int main(void)
         cmocka_unit_test(what_may_be_replaced),
         cmocka_unit_test(not_results),
         cmocka_unit_test(full_disk_keeps_the_old),
+        cmocka_unit_test(a_failure_of_hdf5_is_internal),
         cmocka_unit_test(no_such_folder),
         cmocka_unit_test(bare_plans),
         cmocka_unit_test(large_cubes),

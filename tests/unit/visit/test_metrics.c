@@ -11,7 +11,7 @@
 static const struct metric_field *metric_field(const char *name, enum metric_scope scope)
 {
     for (int k = 0; metrics[k]; k++)
-        for (const struct metric_field *f = metrics[k]->fields; f->name; f++)
+        for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++)
             if (f->scopes & scope && strcmp(f->name, name) == 0) return f;
     return NULL;
 }
@@ -24,13 +24,20 @@ static const struct field *inner_field(const struct kind *kind, const char *name
     return NULL;
 }
 
+/* What a replicate leaves out, since its other numbers give it. */
+static bool follows(const char *name)
+{
+    return strstr(name, "_stderr") || strcmp(name, "perplexity") == 0 ||
+           strcmp(name, "bits_per_byte") == 0 || strcmp(name, "sequence_loss") == 0;
+}
+
 static void compare(const struct kind *kind, enum metric_scope scope)
 {
     for (int k = 0; metrics[k]; k++) {
         assert_true(metrics[k]->n_sums > 0 && metrics[k]->accumulate);
-        for (const struct metric_field *f = metrics[k]->fields; f->name; f++) {
+        for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++) {
             assert_true(!f->value != !f->each && f->scopes);
-            if (!(f->scopes & scope)) continue;
+            if (!(f->scopes & scope) || (kind == &kind_replicate && follows(f->name))) continue;
             assert_ptr_equal(metric_field(f->name, scope), f); /* no two of one name */
             const struct field *of_kind = inner_field(kind, f->name);
             if (f->each)
@@ -49,6 +56,7 @@ static void fields_of_kinds_and_metrics_agree(void **state)
     (void)state;
     compare(kind_find("checkpoint"), METRIC_CHECKPOINT);
     compare(kind_find("cell"), METRIC_CELL);
+    compare(&kind_replicate, METRIC_CELL);
 }
 
 int main(void)

@@ -9,25 +9,39 @@
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
 
-static enum status read_config(struct checkpoint *c, char hash[HASH_HEX], struct err *e)
+static enum status read_config(struct checkpoint *c, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = NULL;
+    struct checkpoint_text *at = &c->texts[0];
+    char *text = NULL;
     size_t n;
-    TRY(fsx_join(c->dir, "config.json", &path, e));
-    ENSURE(fsx_is_file(path), ERR_IO,
+    TRY(fsx_join(c->dir, "config.json", &at->path, e));
+    ENSURE(fsx_is_file(at->path), ERR_IO,
            "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
-    TRY(fsx_read(path, CONFIG_BYTES_MAX, &text, &n, e));
-    TRY(json_read_text(path, text, n, &c->config, e));
-    ENSURE(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", path);
-    hash_bytes(text, n, hash);
+    ENSURE(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
+    TRY(fsx_read(at->path, CONFIG_BYTES_MAX, &text, &n, e));
+    TRY(json_read_text(at->path, text, n, &c->config, e));
+    ENSURE(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", at->path);
+    hash_bytes(text, n, at->hash);
 done:
     free(text);
-    free(path);
     return st;
 }
 
-static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i, struct err *e)
+/* Which files there are. */
+static enum status find_files(struct checkpoint *c, struct shards *s, struct err *e)
+{
+    struct checkpoint_text *at = &c->texts[1];
+    PASS(shards_find(c->dir, s, e));
+    c->pickled = s->pickled;
+    if (!s->index) return OK;
+    PASS(mem_string(&at->path, s->index, e));
+    NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
+    return hash_file(at->path, at->hash, e);
+}
+
+static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
+                             int64_t *slices, struct err *e)
 {
     enum status st = OK;
     char *path = NULL;
@@ -36,7 +50,12 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
            s->index);
     TRY((s->pickled ? pytorch_open : safetensors_open)(path, &c->files[i], e));
     c->n_files++;
-    for (int64_t k = 0; k < c->files[i].n; k++) c->files[i].entries[k].file = (int)i;
+    for (int64_t k = 0; k < c->files[i].n; k++) {
+        struct tensor_entry *t = &c->files[i].entries[k];
+        t->file = (int)i;
+        t->slice = *slices;
+        *slices += tensor_slices(t);
+    }
     c->n += c->files[i].n;
 done:
     free(path);
@@ -45,9 +64,11 @@ done:
 
 static enum status open_files(struct checkpoint *c, const struct shards *s, struct err *e)
 {
-    int64_t n = 0;
+    int64_t n = 0, slices = 0;
     PASS(mem_zero(&c->files, s->n, sizeof *c->files, c->dir, e));
-    for (int64_t i = 0; i < s->n; i++) PASS(open_file(c, s, i, e));
+    for (int64_t i = 0; i < s->n; i++) PASS(open_file(c, s, i, &slices, e));
+    PASS(digests_new(slices, &c->digests, e));
+    for (int64_t i = 0; i < s->n; i++) c->files[i].digests = c->digests;
     PASS(mem_zero(&c->entries, c->n, sizeof *c->entries, c->dir, e));
     for (int64_t i = 0; i < s->n; i++) {
         if (c->files[i].n)
@@ -81,12 +102,12 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
     return OK;
 }
 
-static enum status hash_all(struct checkpoint *c, const char *config_hash, struct err *e)
+static enum status hash_all(struct checkpoint *c, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     TRY(mem_zero(&text, (c->n_files + 1) * HASH_HEX, 1, c->dir, e));
-    strcpy(text, config_hash);
+    strcpy(text, c->texts[0].hash);
     for (int64_t i = 0; i < c->n_files; i++) {
         text[(i + 1) * HASH_HEX - 1] = ' ';
         strcpy(text + (i + 1) * HASH_HEX, c->files[i].hash);
@@ -106,10 +127,7 @@ static enum status read_file(const struct checkpoint *c, const struct tensor_ent
 enum status checkpoint_read_file(const struct checkpoint *c, const struct tensor_entry *t,
                                  int64_t first, int64_t n, void *dst, struct err *e)
 {
-    const int64_t size = (int64_t)dtype_size(t->dtype);
-    const struct safetensors *file = &c->files[t->file];
-    return tensor_file_read(file->fd, file->path, t->name, t->offset + first * size, dst, n * size,
-                            e);
+    return safetensors_read_stored(&c->files[t->file], t, first, n, dst, e);
 }
 
 enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
@@ -117,7 +135,6 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     enum status st = OK;
     struct checkpoint *c = NULL;
     struct shards s = {0};
-    char config_hash[HASH_HEX];
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
     c->read_stored = checkpoint_read_file;
@@ -126,11 +143,11 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
            "%s: no such folder: a checkpoint is a folder with config.json "
            "and weights",
            dir);
-    TRY(read_config(c, config_hash, e));
-    TRY(shards_find(dir, &s, e));
+    TRY(read_config(c, e));
+    TRY(find_files(c, &s, e));
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
-    TRY(hash_all(c, config_hash, e));
+    TRY(hash_all(c, e));
     TRY(checkpoint_unpack(c, e));
     *out = c;
     c = NULL;
@@ -152,6 +169,8 @@ void checkpoint_close(struct checkpoint *c)
         checkpoint_close((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint);
     for (int64_t i = 0; i < c->n_files; i++) safetensors_close(&c->files[i]);
     for (int64_t i = 0; i < c->n_packed; i++) free(c->packed[i].name);
+    for (int i = 0; i < 2; i++) free(c->texts[i].path);
+    digests_free(c->digests);
     free(c->packed);
     free(c->stored);
     free(c->files);

@@ -31,9 +31,10 @@ void checkpoint_retain(const struct checkpoint *c);
 const char *checkpoint_dir(const struct checkpoint *c);
 const json_t *checkpoint_config(const struct checkpoint *c);
 
-/* Digest that tells two checkpoints apart without reading all of their weights: of config.json and,
- * for each weight file, of its size, its header (of a .bin: the archive's directory, which has the
- * checksums of all members) and 16 chunks of 4 KiB evenly spaced over the data. Borrowed. */
+/* Digest that tells two checkpoints apart without reading all of their weights
+ * (docs/decisions/0002-cell-keys.md): of config.json and, for each weight file, of its size, its
+ * header (of a .bin: the archive's directory, which has the checksums of all members) and 16 chunks
+ * of 4 KiB evenly spaced over the data. Borrowed. */
 const char *checkpoint_hash(const struct checkpoint *c);
 
 /* Number of tensors; tensor i (borrowed), in bytewise order of names. */
@@ -59,3 +60,23 @@ MUST_USE enum status checkpoint_read_range(const struct checkpoint *c, const str
 MUST_USE enum status checkpoint_read_stored(const struct checkpoint *c,
                                             const struct tensor_entry *t, int64_t first, int64_t n,
                                             void *dst, struct err *e);
+
+/* --- whether its files stay as they are --- */
+
+/* Digests of the slices of a folder that have been read so far; NULL: c is computed from others.
+ * Borrowed. */
+struct digests *checkpoint_digests(const struct checkpoint *c);
+/* Reads slices of a folder for their digests: each `of`-th, from number `turn` on, of those whose
+ * digests are known, or of those whose are not. ERR_CHANGED: one is another than before; ERR_IO,
+ * ERR_NOMEM. */
+MUST_USE enum status checkpoint_read_slices(const struct checkpoint *c, bool known, int64_t turn,
+                                            int64_t of, struct err *e);
+/* Reads slice i for its digest. Errors as above. */
+MUST_USE enum status checkpoint_read_slice(const struct checkpoint *c, int64_t i, struct err *e);
+/* hash = the digest of all bytes of a folder whose slices have all been read. */
+void checkpoint_whole(const struct checkpoint *c, char hash[HASH_HEX]);
+/* Compares size, time and inode of every file of a folder, or of the folders that c is computed
+ * from, with those when it was opened. Of a file that differs, all that was read is read again:
+ * with equal bytes it counts as the same. A file that is gone counts as the same too: what was read
+ * of it was read from the open file. ERR_CHANGED names the file; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status checkpoint_verify(struct checkpoint *c, struct err *e);

@@ -23,6 +23,13 @@ struct checkpoint {
     /* The files of a folder, or the file of an overlay. */
     int64_t n_files;
     struct safetensors *files;
+    bool pickled;            /* the files are PyTorch's */
+    struct digests *digests; /* of a folder's slices; NULL: derived */
+    /* config.json and the index of a folder; path NULL: there is none. */
+    struct checkpoint_text {
+        char *path, hash[HASH_HEX];
+        struct stat opened;
+    } texts[2];
 
     /* Packed linears of a folder (packed.h), by the names of the weights that they stand for; these
      * are among the entries, in f32, instead of the tensors that they are stored in. */
@@ -64,9 +71,16 @@ MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what
 MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
                                           const struct checkpoint *like,
                                           const struct tensor_entry **out, struct err *e);
+/* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
+enum { CHECKPOINT_CHUNK = DIGEST_SLICE };
+/* Elements from number `at` of a tensor on that are in one piece, at most n. */
+static inline int64_t checkpoint_chunk(int64_t at, int64_t n)
+{
+    const int64_t left = CHECKPOINT_CHUNK - at % CHECKPOINT_CHUNK;
+    return n < left ? n : left;
+}
 /* sum (n <= CHECKPOINT_CHUNK) = the sum of coefficient * tensor over the parts; zero without any
  * coefficient. one (n): scratch. */
-enum { CHECKPOINT_CHUNK = 1 << 16 };
 MUST_USE enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
                                           int64_t first, int64_t n, double *sum, float *one,
                                           struct err *e);

@@ -29,7 +29,7 @@ static enum status read_words(const struct checkpoint *c, const struct tensor_en
     NEED(t->dtype == DTYPE_I32, ERR_FORMAT, "%s: tensor %s is %s, packed codes are I32", file->path,
          t->name, dtype_name(t->dtype));
     PASS(mem_alloc(out, t->n_elements, sizeof **out, "packed codes", e));
-    return tensor_file_read(file->fd, file->path, t->name, t->offset, *out, t->n_bytes, e);
+    return safetensors_read_stored(file, t, 0, t->n_elements, *out, e);
 }
 
 static enum status numbers_read(const struct checkpoint *c, const struct packed_tensor *t,

@@ -150,7 +150,7 @@ static enum status read_sum(const struct checkpoint *c, const struct tensor_entr
     TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
     TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "a weighted sum", e));
     for (int64_t i = 0, m; i < n; i += m) {
-        m = min64(n - i, CHECKPOINT_CHUNK);
+        m = checkpoint_chunk(first + i, n - i);
         TRY(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
         for (int64_t k = 0; k < m; k++) dst[i + k] = (float)sum[k];
     }
@@ -197,17 +197,12 @@ static double row_norm(const float *x, int64_t n)
     return sqrt(sum);
 }
 
-/* row (cols) = a row of the direction; w (cols) is scratch. */
-static enum status make_row(const struct checkpoint *c, const struct tensor_entry *t,
-                            uint64_t stream, int64_t i, float *row, float *w, struct err *e)
+/* row (cols) = row i of the direction; w (cols): that of the base. */
+static void make_row(uint64_t stream, int64_t i, int64_t cols, const float *w, float *row)
 {
-    const struct checkpoint *base = c->parts[0].checkpoint;
-    int64_t cols = t->shape[1];
-    PASS(base->read(base, checkpoint_find(base, t->name), i * cols, cols, w, e));
     rng_normals(stream, i * cols, cols, row);
     double own = row_norm(row, cols), scale = own > 0 ? row_norm(w, cols) / own : 0;
     for (int64_t k = 0; k < cols; k++) row[k] = (float)(scale * (double)row[k]);
-    return OK;
 }
 
 static enum status read_random(const struct checkpoint *c, const struct tensor_entry *t,
@@ -215,15 +210,22 @@ static enum status read_random(const struct checkpoint *c, const struct tensor_e
 {
     enum status st = OK;
     float *row = NULL, *w = NULL;
+    const struct checkpoint *base = c->parts[0].checkpoint;
     int64_t cols = t->n_dims == 2 ? t->shape[1] : 0, last = first + n;
     memset(dst, 0, (size_t)n * sizeof *dst);
     if (cols == 0 || n == 0) return OK;
     uint64_t stream = rng_bits(c->stream, hash_u64(t->name, strlen(t->name)));
     TRY(mem_alloc(&row, cols, sizeof *row, "a direction", e));
-    TRY(mem_alloc(&w, cols, sizeof *w, "a direction", e));
-    for (int64_t i = first / cols; i * cols < last; i++) {
+    const int64_t many = max64(8 * CHECKPOINT_CHUNK / cols, 1); /* rows of the base at once */
+    TRY(mem_alloc(&w, many * cols, sizeof *w, "a direction", e));
+    for (int64_t i = first / cols, begin = i, rows = 0; i * cols < last; i++) {
         int64_t from = max64(i * cols, first), to = min64((i + 1) * cols, last);
-        TRY(make_row(c, t, stream, i, row, w, e));
+        if (i == begin + rows) {
+            begin = i;
+            rows = min64(many, (last + cols - 1) / cols - i);
+            TRY(base->read(base, checkpoint_find(base, t->name), i * cols, rows * cols, w, e));
+        }
+        make_row(stream, i, cols, w + (i - begin) * cols, row);
         memcpy(dst + from - first, row + from - i * cols, (size_t)(to - from) * sizeof *dst);
     }
 done:

@@ -3,7 +3,6 @@
 #include "checkpoint/derived.h"
 #include "checkpoint/tensor_file.h"
 #include "util/mem.h"
-#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ static enum status read_means(const struct checkpoint *c, const struct tensor_en
     TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "an average", e));
     TRY(mem_alloc(&narrow, CHECKPOINT_CHUNK, size, "an average", e));
     for (int64_t i = 0, m; i < n; i += m) {
-        m = min64(n - i, CHECKPOINT_CHUNK);
+        m = checkpoint_chunk(first + i, n - i);
         TRY(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
         for (int64_t k = 0; k < m; k++) sum[k] = only ? (double)one[k] : sum[k] / c->divisor;
         dtype_narrow(narrow, sum, t->dtype, m);

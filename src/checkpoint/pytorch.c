@@ -1,7 +1,6 @@
 #include "checkpoint/pytorch.h"
 #include "checkpoint/pickle.h"
 #include "checkpoint/zip.h"
-#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +160,7 @@ enum status pytorch_open(const char *path, struct safetensors *out, struct err *
     struct pickle_tensor *tensors = NULL;
     int64_t size = 0, n = 0, n_pickle = 0;
     char *prefix = NULL, *pickle = NULL, *name = NULL;
-    TRY(mem_string(&s.path, path, e));
-    TRY(fsx_open(path, &s.fd, &size, e));
+    TRY(tensor_file_open(path, &s, &size, e));
     TRY(refuse_legacy(path, s.fd, size, e));
     TRY(zip_open(path, s.fd, size, &z, e));
     TRY(find_prefix(&z, &prefix, e));

@@ -1,6 +1,5 @@
 /* The header of a safetensors file. All of it is checked before any of it is used. */
 #include "checkpoint/safetensors.h"
-#include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -202,8 +201,7 @@ enum status safetensors_open(const char *path, struct safetensors *out, struct e
     int64_t size = 0, n = 0, data;
     char *header = NULL;
     json_t *root = NULL;
-    TRY(mem_string(&s.path, path, e));
-    TRY(fsx_open(path, &s.fd, &size, e));
+    TRY(tensor_file_open(path, &s, &size, e));
     TRY(read_header(&s, size, &header, &n, e));
     TRY(check_form(path, header, n, e));
     TRY(json_read_text(path, header, (size_t)n, &root, e));

@@ -2,6 +2,7 @@
 #include "util/fsx.h"
 #include "util/hash.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,14 @@ enum status tensor_file_read(int fd, const char *path, const char *what, int64_t
              path, what, (long long)(offset + got), (long long)(n - got));
         got += r;
     }
+    return OK;
+}
+
+enum status tensor_file_open(const char *path, struct safetensors *s, int64_t *size, struct err *e)
+{
+    PASS(mem_string(&s->path, path, e));
+    PASS(fsx_open(path, &s->fd, size, e));
+    NEED(fstat(s->fd, &s->opened) == 0, ERR_IO, "%s: %s", path, strerror(errno));
     return OK;
 }
 
@@ -101,36 +110,95 @@ const struct tensor_entry *safetensors_find(const struct safetensors *s, const c
 /* Elements are read into a buffer that stays in the cache while they are converted. */
 enum { BUFFER_BYTES = 1 << 20 };
 
-static enum status name_read(const struct safetensors *s, const struct tensor_entry *t,
-                             int64_t offset, void *dst, int64_t n, struct err *e)
+/* Elements of a tensor that are asked for, and what becomes of them. */
+struct reading {
+    const struct safetensors *s;
+    const struct tensor_entry *t;
+    int64_t first, n; /* elements */
+    char *dst;        /* of the same type: read in place; NULL: `take` gets them */
+    /* Takes elements [first + at, first + at + n), of the bytes p. */
+    enum status (*take)(const struct reading *r, const char *p, int64_t at, int64_t n,
+                        struct err *e);
+    void *to;
+};
+
+/* The digests of elements [at, at + n), whole slices with the bytes p. */
+static enum status take_digests(const struct reading *r, const char *p, int64_t at, int64_t n,
+                                struct err *e)
 {
-    char what[160];
+    const size_t size = dtype_size(r->t->dtype);
+    for (int64_t i = 0, m; i < n && r->s->digests; i += m) {
+        m = min64(n - i, DIGEST_SLICE);
+        NEED(digests_take(r->s->digests, r->t->slice + (at + i) / DIGEST_SLICE,
+                          p + (size_t)i * size, (size_t)m * size),
+             ERR_CHANGED,
+             "%s: was changed while it was read: tensor %s has other bytes than the first time",
+             r->s->path, r->t->name);
+    }
+    return OK;
+}
+
+/* Passes on what is asked for of elements [at, at + n), which are at p. */
+static enum status pass_on(const struct reading *r, const char *p, int64_t at, int64_t n,
+                           struct err *e)
+{
+    const size_t size = dtype_size(r->t->dtype);
+    const int64_t from = max64(at, r->first), to = min64(at + n, r->first + r->n);
+    if (from >= to) return OK;
+    p += (size_t)(from - at) * size;
+    if (!r->dst) return r->take(r, p, from - r->first, to - from, e);
+    memcpy(r->dst + (size_t)(from - r->first) * size, p, (size_t)(to - from) * size);
+    return OK;
+}
+
+static enum status read_elements(const struct reading *r, struct err *e)
+{
+    enum status st = OK;
+    char *buffer = NULL, what[160];
+    const struct tensor_entry *t = r->t;
+    const int64_t size = (int64_t)dtype_size(t->dtype), last = r->first + r->n;
+    const bool whole = r->s->digests != NULL;
+    const int64_t begin = whole ? r->first - r->first % DIGEST_SLICE : r->first;
+    const int64_t end =
+        whole ? min64((last + DIGEST_SLICE - 1) / DIGEST_SLICE * DIGEST_SLICE, t->n_elements)
+              : last;
     snprintf(what, sizeof what, "tensor %s", t->name);
-    return tensor_file_read(s->fd, s->path, what, offset, dst, n, e);
+    for (int64_t at = begin, n; r->n > 0 && at < end; at += n) {
+        n = min64(end - at, BUFFER_BYTES / size);
+        const bool in_place = r->dst && at >= r->first && at + n <= last;
+        if (!in_place && !buffer) TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
+        char *p = in_place ? r->dst + (at - r->first) * size : buffer;
+        TRY(tensor_file_read(r->s->fd, r->s->path, what, t->offset + at * size, p, n * size, e));
+        TRY(take_digests(r, p, at, n, e));
+        if (!in_place) TRY(pass_on(r, p, at, n, e));
+    }
+done:
+    free(buffer);
+    return st;
+}
+
+static enum status widen(const struct reading *r, const char *p, int64_t at, int64_t n,
+                         struct err *e)
+{
+    (void)e;
+    dtype_widen((float *)r->to + at, p, r->t->dtype, n);
+    return OK;
 }
 
 enum status safetensors_read_range(const struct safetensors *s, const struct tensor_entry *t,
                                    int64_t first, int64_t n, float *dst, struct err *e)
 {
-    enum status st = OK;
-    char *buffer = NULL;
-    int64_t size = (int64_t)dtype_size(t->dtype), step = BUFFER_BYTES / size;
-    ENSURE(dtype_is_float(t->dtype), ERR_FORMAT,
-           "%s: tensor %s: %s where a floating type is needed", s->path, t->name,
-           dtype_name(t->dtype));
-    if (t->dtype == DTYPE_F32) {
-        TRY(name_read(s, t, t->offset + first * size, dst, n * size, e));
-        goto done;
-    }
-    TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
-    for (int64_t i = 0; i < n; i += step) {
-        int64_t m = n - i < step ? n - i : step;
-        TRY(name_read(s, t, t->offset + (first + i) * size, buffer, m * size, e));
-        dtype_widen(dst + i, buffer, t->dtype, m);
-    }
-done:
-    free(buffer);
-    return st;
+    struct reading r = {.s = s, .t = t, .first = first, .n = n, .take = widen, .to = dst};
+    NEED(dtype_is_float(t->dtype), ERR_FORMAT, "%s: tensor %s: %s where a floating type is needed",
+         s->path, t->name, dtype_name(t->dtype));
+    if (t->dtype == DTYPE_F32) r.dst = (char *)dst;
+    return read_elements(&r, e);
+}
+
+enum status safetensors_read_stored(const struct safetensors *s, const struct tensor_entry *t,
+                                    int64_t first, int64_t n, void *dst, struct err *e)
+{
+    return read_elements(&(struct reading){.s = s, .t = t, .first = first, .n = n, .dst = dst}, e);
 }
 
 /* The i-th element of a buffer of integers, little endian as dtype.c asserts of the machine. */
@@ -144,28 +212,42 @@ static int64_t integer_at(const char *buffer, enum dtype t, int64_t i)
     return (int64_t)bits;
 }
 
+static enum status convert(const struct reading *r, const char *p, int64_t at, int64_t n,
+                           struct err *e)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t value = integer_at(p, r->t->dtype, i);
+        NEED(value >= INT32_MIN && value <= INT32_MAX, ERR_FORMAT,
+             "%s: tensor %s: element %lld is %lld, which does not fit 32 bits", r->s->path,
+             r->t->name, (long long)(at + i), (long long)value);
+        ((int32_t *)r->to)[at + i] = (int32_t)value;
+    }
+    return OK;
+}
+
 enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
                                  int32_t *dst, struct err *e)
 {
-    enum status st = OK;
-    char *buffer = NULL;
-    int64_t size = (int64_t)dtype_size(t->dtype), step = BUFFER_BYTES / size;
-    ENSURE(!dtype_is_float(t->dtype), ERR_FORMAT,
-           "%s: tensor %s: %s where an integer type is needed", s->path, t->name,
-           dtype_name(t->dtype));
-    TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
-    for (int64_t i = 0; i < t->n_elements; i += step) {
-        int64_t n = t->n_elements - i < step ? t->n_elements - i : step;
-        TRY(name_read(s, t, t->offset + i * size, buffer, n * size, e));
-        for (int64_t k = 0; k < n; k++) {
-            int64_t value = integer_at(buffer, t->dtype, k);
-            ENSURE(value >= INT32_MIN && value <= INT32_MAX, ERR_FORMAT,
-                   "%s: tensor %s: element %lld is %lld, which does not fit 32 bits", s->path,
-                   t->name, (long long)(i + k), (long long)value);
-            dst[i + k] = (int32_t)value;
-        }
-    }
-done:
-    free(buffer);
-    return st;
+    NEED(!dtype_is_float(t->dtype), ERR_FORMAT, "%s: tensor %s: %s where an integer type is needed",
+         s->path, t->name, dtype_name(t->dtype));
+    return read_elements(
+        &(struct reading){.s = s, .t = t, .n = t->n_elements, .take = convert, .to = dst}, e);
+}
+
+static enum status ignore(const struct reading *r, const char *p, int64_t at, int64_t n,
+                          struct err *e)
+{
+    (void)r;
+    (void)p;
+    (void)at;
+    (void)n;
+    (void)e;
+    return OK;
+}
+
+enum status safetensors_read_slice(const struct safetensors *s, const struct tensor_entry *t,
+                                   int64_t i, struct err *e)
+{
+    return read_elements(
+        &(struct reading){.s = s, .t = t, .first = i * DIGEST_SLICE, .n = 1, .take = ignore}, e);
 }

@@ -1,8 +1,10 @@
 /* tensor_file: what the formats of weight files share: an open file of any of them (struct
  * safetensors) with its tensors in order of names, reads of exact length, digests. */
 #pragma once
+#include "checkpoint/digest.h"
 #include "tensor/dtype.h"
 #include "util/err.h"
+#include <sys/stat.h>
 
 enum { TENSOR_DIMS = 8 };
 
@@ -15,7 +17,8 @@ struct tensor_entry {
     int64_t n_elements;
     int64_t offset; /* of its first byte in the file */
     int64_t n_bytes;
-    int file; /* number of its file, for callers that have several */
+    int file;      /* number of its file, for callers that have several */
+    int64_t slice; /* number of its first slice (digest.h), for those that take digests */
 };
 
 struct safetensors {
@@ -23,8 +26,15 @@ struct safetensors {
     int fd;
     int64_t n;
     struct tensor_entry *entries; /* sorted by name */
-    char hash[33]; /* of the size, the header and samples of the data, see checkpoint.h */
+    char hash[33];           /* of the size, the header and samples of the data, see checkpoint.h */
+    struct stat opened;      /* the file when it was opened */
+    struct digests *digests; /* of what is read, borrowed; NULL: none are taken */
 };
+
+/* Opens the file, without reading it: sets path, fd and `opened` of *s, which is closed with
+ * safetensors_close whatever is returned. ERR_IO, ERR_NOMEM. */
+MUST_USE enum status tensor_file_open(const char *path, struct safetensors *s, int64_t *size,
+                                      struct err *e);
 
 /* Closes the file and frees its entries. */
 void safetensors_close(struct safetensors *s);
@@ -33,13 +43,26 @@ void safetensors_close(struct safetensors *s);
 const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
 
 /* dst (n) = elements [first, first + n) of a floating type, widened to f32; dst (t->n_elements) =
- * all elements of an integer type, converted to int32. Thread-safe. ERR_IO (a short file);
- * ERR_FORMAT (a type of the other kind, a value out of range); ERR_NOMEM. */
+ * all elements of an integer type, converted to int32; elements of any type as they are stored.
+ * Whole slices are read, and their digests taken. Thread-safe. ERR_IO (a short file); ERR_FORMAT (a
+ * type of the other kind, a value out of range); ERR_CHANGED: other bytes than the first time;
+ * ERR_NOMEM. */
 MUST_USE enum status safetensors_read_range(const struct safetensors *s,
                                             const struct tensor_entry *t, int64_t first, int64_t n,
                                             float *dst, struct err *e);
 MUST_USE enum status safetensors_read_i32(const struct safetensors *s, const struct tensor_entry *t,
                                           int32_t *dst, struct err *e);
+MUST_USE enum status safetensors_read_stored(const struct safetensors *s,
+                                             const struct tensor_entry *t, int64_t first, int64_t n,
+                                             void *dst, struct err *e);
+/* Reads slice i of the tensor for its digest alone. ERR_IO, ERR_CHANGED, ERR_NOMEM. */
+MUST_USE enum status safetensors_read_slice(const struct safetensors *s,
+                                            const struct tensor_entry *t, int64_t i, struct err *e);
+/* Number of slices of the tensor. */
+static inline int64_t tensor_slices(const struct tensor_entry *t)
+{
+    return (t->n_elements + DIGEST_SLICE - 1) / DIGEST_SLICE;
+}
 
 /* dst = n bytes at offset, with as many reads as that takes. path and `what` stand in messages.
  * Thread-safe. ERR_IO: a failed read, or a file that ends too early. */

@@ -180,6 +180,7 @@ static enum status write_all(struct average *a, struct err *e)
     const int64_t n = checkpoint_n_tensors(a->checkpoint);
     for (int64_t i = 0; i < n; i++)
         PASS(folder_copy_tensor(a->folder, a->checkpoint, a->tensors[i].name, e));
+    PASS(checkpoint_verify(a->checkpoint, e));
     PASS(folder_commit(a->folder, e));
     const int64_t files = folder_files(a->folder);
     log_info(

@@ -107,6 +107,7 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(announce(m, dir, keep_activations(m).kept, e));
     enum status st = measurement_run(&m->m, &m->request, &m->result, e);
     log_clear_line();
+    if (st == OK) st = checkpoint_verify(m->checkpoint, e);
     if (st != OK) err_prefix(e, "%s", dir);
     m->seconds = clock_seconds() - start;
     return st;

@@ -95,6 +95,10 @@ static enum status add_inputs(struct merging *m, struct err *e)
     const struct target *t = &m->target;
     PASS(merge_new(&m->merge, e));
     for (int64_t i = 0; i < m->inputs.n; i++) {
+        NEED(!fsx_same(t->journal, m->inputs.text[i]), ERR_USAGE,
+             "%s: the merge would replace it. Leave it out, since what it holds stays in it, or "
+             "name another output",
+             m->inputs.text[i]);
         PASS(merge_add(m->merge, m->inputs.text[i], e));
         PASS(note_part(m, i, m->inputs.text[i], e));
     }
@@ -230,12 +234,19 @@ static enum status run(struct call *c, struct err *e)
     const char *out;
     struct arg_list names = {0};
     struct merging m = {0};
-    const struct args args = {.more = &names};
+    bool ignore = false;
+    const struct arg table[] = {{"--ignore-damaged", ARG_SWITCH, &ignore, NULL,
+                                 "leave damaged lines of journals out instead of failing"}};
+    const struct args args = {ARGS(table), .more = &names};
     TRY(args_parse(&args, c, &out, 1, e));
     if (c->help) goto done;
     TRY(find_inputs(&m, &names, e));
     TRY(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
     TRY(add_inputs(&m, e));
+    ENSURE(ignore || !merge_damaged(m.merge), ERR_FORMAT,
+           "%lld damaged line%s in the journals (above): nothing was merged. Repeat the merge with "
+           "--ignore-damaged, and the run for what is lost",
+           (long long)merge_damaged(m.merge), quantity_plural(merge_damaged(m.merge)));
     TRY(write_output(&m, e));
     if (m.found.conflicts.n) c->code = EXIT_CELLS_FAILED;
 done:

@@ -34,6 +34,7 @@ void run_master_free(struct run_master *m, int exit_code)
     plan_free(&m->plan);
     free(m->results);
     sweep_free(&m->sweep);
+    json_decref(m->stale);
 }
 
 /* --- before: plan, journal, tasks --- */
@@ -249,6 +250,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(fsx_make_parent(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(view_results(m, &view, e));
+    m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
     m->plan.costs.rates = m->rates;
@@ -313,6 +315,7 @@ enum status run_master_take(struct run_master *m, const json_t *record, struct e
     if (!m->alone) PASS(run_delivered_add(&m->delivered, record, e));
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
+    json_object_del(m->stale, json_text(record, "key", ""));
     const int kind = progress_kind_of(json_text(record, "type", ""));
     const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
     if (kind >= 0) ++*(failed ? &m->waiting[kind].failed : &m->waiting[kind].done);
@@ -490,6 +493,17 @@ static enum status remove_states(const struct run_master *m, const struct invent
     return OK;
 }
 
+/* Whether a visit has found weights that finished results of the plan were not made from. */
+static bool has_stale(const struct run_master *m, const struct inventory *all, const json_t *stale)
+{
+    for (int k = 0; results_kinds[k]; k++)
+        for (int64_t i = 0; i < all->rows[k].n; i = rows_next(&all->rows[k], i)) {
+            const char *key = all->rows[k].rows[i].key;
+            if (json_object_get(stale, key) && !json_object_get(m->stale, key)) return true;
+        }
+    return false;
+}
+
 enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome, int *code,
                               struct err *e)
 {
@@ -501,17 +515,18 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     TRY(view_results(m, &view, e));
     TRY(take_inventory(m, view, &all, e));
     bool failed = any_failed(&all);
-    *code = outcome->end != SCHED_DONE ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    TRY(run_journal_end(&m->out, outcome->end == SCHED_DONE ? "done" : "stopped", *code, &ended,
-                        e));
+    const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, results_view_stale(view));
+    *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    TRY(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
     if (m->cube_stale || ended) TRY(write_cube(m, e));
-    if (outcome->end == SCHED_DONE) TRY(remove_states(m, &all, e));
+    if (done) TRY(remove_states(m, &all, e));
     run_journal_finish(&m->out);
     progress_end(&m->progress);
     tell_shortest(outcome);
     print_counts(m, &all,
                  m->visits.n == 0             ? "; nothing to do"
-                 : outcome->end == SCHED_DONE ? ""
+                 : done                       ? ""
+                 : outcome->end == SCHED_DONE ? "; start the run again"
                                               : "; stopped, resumable");
     if (failed)
         log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "

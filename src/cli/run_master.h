@@ -29,6 +29,7 @@ struct run_master {
     struct sched_task *tasks; // (visits.n)
     int64_t *losses;          // (visits.n) ranks lost in each, since something of it was done
     struct run_delivered delivered;
+    json_t *stale; /* {key: true} of results of other weights that no visit has made again */
     bool unsynced, cube_stale; /* records not yet durable; not yet in the cube */
     double unsynced_since;     /* clock_seconds */
     struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */

@@ -9,10 +9,13 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* {a,b} in patterns is an extension of glibc and the BSDs. */
 #ifndef GLOB_BRACE
@@ -143,32 +146,58 @@ done:
     return st;
 }
 
+/* hash = that of n files with these digests. */
+static void join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX])
+{
+    if (n == 1)
+        memcpy(hash, hashes[0], HASH_HEX);
+    else
+        hash_bytes(hashes, (size_t)n * HASH_HEX, hash);
+}
+
 enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
 {
     enum status st = OK;
     struct paths p = {0};
-    char *all = NULL;
+    char(*all)[HASH_HEX] = NULL;
     TRY(all_paths(d, &p, e));
-    TRY(mem_zero(&all, p.n * HASH_HEX, 1, "digests", e));
-    for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all + i * HASH_HEX, e));
-    if (p.n == 1)
-        memcpy(hash, all, HASH_HEX);
-    else
-        hash_bytes(all, (size_t)(p.n * HASH_HEX), hash);
+    TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
+    for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all[i], e));
+    join_hashes(all, p.n, hash);
 done:
     free(all);
     paths_free(&p);
     return st;
 }
 
-static enum status read_ids(const char *ids, const struct tensor_entry **entry,
-                            struct safetensors *s, int32_t **values, struct err *e)
+/* *copy = the file's bytes in memory, and their digest: header and ids are read from it later. */
+static enum status copy_file(const char *path, int *copy, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    char *file = NULL;
+    char *data = NULL;
+    size_t n;
+    TRY(fsx_read(path, 0, &data, &n, e));
+    hash_bytes(data, n, hash);
+    ENSURE((*copy = memfd_create("ids", MFD_CLOEXEC)) >= 0, ERR_NOMEM, "%s: %s", path,
+           strerror(errno));
+    TRY(fsx_write(*copy, path, data, n, e));
+done:
+    free(data);
+    return st;
+}
+
+static enum status read_ids(const char *ids, const struct tensor_entry **entry,
+                            struct safetensors *s, int32_t **values, char hash[HASH_HEX],
+                            struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL, copied[64];
     const char *key = NULL;
+    int copy = -1;
     TRY(split_ids(ids, &file, &key, e));
-    TRY(safetensors_open(file, s, e));
+    TRY(copy_file(file, &copy, hash, e));
+    snprintf(copied, sizeof copied, "/proc/self/fd/%d", copy);
+    TRY(safetensors_open(copied, s, e));
     const struct tensor_entry *t = safetensors_find(s, key);
     ENSURE(t, ERR_FORMAT, "%s: no tensor %s", file, key);
     ENSURE(t->n_dims == 1 || t->n_dims == 2, ERR_FORMAT,
@@ -181,6 +210,10 @@ static enum status read_ids(const char *ids, const struct tensor_entry **entry,
                file, key, (*values)[i], (long long)i);
     *entry = t;
 done:
+    if (copy >= 0) {
+        err_rename(e, copied, file);
+        close(copy);
+    }
     free(file);
     return st;
 }
@@ -203,13 +236,13 @@ static enum status row_length(const struct collector *c, const int32_t *row, int
 
 /* Each row is one sequence; a vector longer than `length` is one long text, cut into blocks as
  * packed text is. */
-static enum status load_ids(struct collector *c, struct err *e)
+static enum status load_ids(struct collector *c, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct safetensors s = {.fd = -1};
     int32_t *values = NULL;
     const struct tensor_entry *t = NULL;
-    TRY(read_ids(c->options->ids, &t, &s, &values, e));
+    TRY(read_ids(c->options->ids, &t, &s, &values, hash, e));
     int64_t length = t->shape[t->n_dims - 1];
     int64_t limit = c->options->length;
     if (t->n_dims == 1 && limit > 0) length = min64(length, limit);
@@ -229,15 +262,20 @@ done:
     return st;
 }
 
-static enum status load_text(struct collector *c, const struct tokenizer *t, struct err *e)
+static enum status load_text(struct collector *c, const struct tokenizer *t, char hash[HASH_HEX],
+                             struct err *e)
 {
     enum status st = OK;
     struct paths p = {0};
+    char(*all)[HASH_HEX] = NULL;
     ENSURE(t, ERR_USAGE, "text needs a tokenizer");
     TRY(text_paths(c->options->text, &p, e));
     TRY(collector_frame(c, t, e));
-    TRY(documents_load(p.path, p.n, t, c, e));
+    TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
+    TRY(documents_load(p.path, p.n, t, c, all, e));
+    join_hashes(all, p.n, hash);
 done:
+    free(all);
     paths_free(&p);
     return st;
 }
@@ -287,11 +325,10 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
     bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
     ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
            (long long)d->length);
-    TRY(dataset_hash(d, hash, e));
     if (d->text)
-        TRY(load_text(&c, t, e));
+        TRY(load_text(&c, t, hash, e));
     else
-        TRY(load_ids(&c, e));
+        TRY(load_ids(&c, hash, e));
     ENSURE(c.n > 0, ERR_USAGE,
            "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld, %lld "
            "documents too short: lower length, min_length or skip, raise tokens, or give more text",
@@ -308,11 +345,10 @@ done:
 
 enum status dataset_draw(const struct data_options *d, const struct tokenizer *t, int64_t size,
                          const struct sequences *avoid, uint64_t seed, int64_t n_draws,
-                         struct sequences *out, struct err *e)
+                         struct sequences *out, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct sequences pool = {0};
-    char hash[HASH_HEX];
     struct data_options all = *d; /* shallow */
     all.samples = DRAWS_POOL * size;
     all.tokens = all.cut = 0;

@@ -7,9 +7,10 @@
 
 /* *out (the caller frees with sequences_free) = the sequences. t may be NULL for d->ids; with a
  * tokenizer out->bytes is filled, with padding (padding: counted) out->valid. hash = digest of the
- * input, as dataset_hash. ERR_IO, ERR_FORMAT: with file and line; ERR_USAGE: no sequence with a
- * token to predict is left (a text shorter than one sequence), or options that contradict each
- * other; ERR_NOMEM.
+ * input's bytes as they were read, which dataset_hash gives for an unchanged input. ERR_IO,
+ * ERR_FORMAT: with file and line; ERR_USAGE: no sequence with a token to predict is left (a text
+ * shorter than one sequence), or options that contradict each other; ERR_CHANGED: while it was
+ * read; ERR_NOMEM.
  *
  * d->text: each line is a file or, when no file has that name, a pattern of * ? [] {a,b} whose
  * matches are read in bytewise order of their names; alternatives that make more than 10,000 names
@@ -26,11 +27,12 @@ MUST_USE enum status dataset_load(const struct data_options *d, const struct tok
 
 /* out[0..n_draws) (the caller frees each with sequences_free, also after a failure) = draws
  * (draws.h) of `size` sequences of the text or the ids, after the first d->skip: d's limits samples
- * and tokens do not hold, and d arranges each draw as it does the usual sequences. Errors as above
- * and of draws_make. */
+ * and tokens do not hold, and d arranges each draw as it does the usual sequences. hash and errors
+ * as above, errors of draws_make. */
 MUST_USE enum status dataset_draw(const struct data_options *d, const struct tokenizer *t,
                                   int64_t size, const struct sequences *avoid, uint64_t seed,
-                                  int64_t n_draws, struct sequences *out, struct err *e);
+                                  int64_t n_draws, struct sequences *out, char hash[33],
+                                  struct err *e);
 
 /* The name of the data in messages: the first file, and how many more there are. d has text or ids.
  */

@@ -159,7 +159,7 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
     return OK;
 }
 
-static enum status push_file(struct batch *b, const char *path, struct err *e)
+static enum status push_file(struct batch *b, const char *path, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct textfile *f = NULL;
@@ -172,17 +172,20 @@ static enum status push_file(struct batch *b, const char *path, struct err *e)
         TRY(textfile_rest(f, &text, &n, e));
         TRY(push(b, path, 0, text, n, e));
     }
+    TRY(textfile_hash(f, hash, e));
 done:
     textfile_close(f);
     return st;
 }
 
 enum status documents_load(char *const *paths, int64_t n_paths, const struct tokenizer *t,
-                           struct collector *c, struct err *e)
+                           struct collector *c, char (*hashes)[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct batch b = {.options = c->options, .tokenizer = t, .collector = c, .limit = BATCH_FIRST};
-    for (int64_t i = 0; i < n_paths && wants_more(&b); i++) TRY(push_file(&b, paths[i], e));
+    for (int64_t i = 0; i < n_paths; i++)
+        TRY(wants_more(&b) ? push_file(&b, paths[i], hashes[i], e)
+                           : hash_file(paths[i], hashes[i], e));
     TRY(flush(&b, e));
     report_replaced(&b);
 done:

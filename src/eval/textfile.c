@@ -14,7 +14,10 @@ enum { CHUNK = 1 << 20, LINE_MAX_BYTES = 1 << 30 };
 struct textfile {
     char *path;
     int fd;
-    int64_t at; /* bytes of it that have been read */
+    int64_t at;                  /* bytes of it that have been read */
+    struct XXH3_state_s *digest; /* of these */
+    unsigned char start[4];      /* by which the format was told */
+    ssize_t n_start;
     bool gzip;
     z_stream gz;
     ZSTD_DStream *stream;
@@ -51,12 +54,13 @@ static enum status open_gzip(struct textfile *f, struct err *e)
 static enum status open_stream(struct textfile *f, struct err *e)
 {
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd}, gzip[2] = {0x1f, 0x8b};
-    unsigned char start[4];
+    PASS(hash_new(&f->digest, e));
     PASS(fsx_open(f->path, &f->fd, NULL, e));
-    const ssize_t n = fsx_pread(f->fd, start, sizeof start, 0);
+    const ssize_t n = f->n_start = fsx_pread(f->fd, f->start, sizeof f->start, 0);
     NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    if (n >= (ssize_t)sizeof gzip && memcmp(start, gzip, sizeof gzip) == 0) return open_gzip(f, e);
-    if (n == sizeof start && memcmp(start, zstd, sizeof zstd) == 0) return open_zstd(f, e);
+    if (n >= (ssize_t)sizeof gzip && memcmp(f->start, gzip, sizeof gzip) == 0)
+        return open_gzip(f, e);
+    if (n == sizeof f->start && memcmp(f->start, zstd, sizeof zstd) == 0) return open_zstd(f, e);
     return OK;
 }
 
@@ -80,6 +84,7 @@ void textfile_close(struct textfile *f)
     if (!f) return;
     if (f->gzip) inflateEnd(&f->gz);
     if (f->fd >= 0) close(f->fd);
+    hash_free(f->digest);
     ZSTD_freeDStream(f->stream);
     free(f->packed);
     free(f->buffer);
@@ -91,6 +96,10 @@ static enum status read_file(struct textfile *f, char *dst, size_t size, size_t 
 {
     ssize_t n = fsx_pread(f->fd, dst, size, f->at);
     NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
+    const size_t first = n < f->n_start ? (size_t)n : (size_t)f->n_start;
+    NEED(f->at > 0 || memcmp(dst, f->start, first) == 0, ERR_CHANGED,
+         "%s: changed while it was read", f->path);
+    hash_add(f->digest, dst, (size_t)n);
     *got = (size_t)n;
     f->at += n;
     return OK;
@@ -201,5 +210,14 @@ enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err
     *n = f->end - f->begin;
     if (*n) memcpy(*text, f->buffer + f->begin, *n);
     f->begin = f->end;
+    return OK;
+}
+
+enum status textfile_hash(struct textfile *f, char hash[HASH_HEX], struct err *e)
+{
+    char rest[1 << 16];
+    size_t got = 1;
+    while (got > 0) PASS(read_file(f, rest, sizeof rest, &got, e));
+    hash_get(f->digest, hash);
     return OK;
 }

@@ -1,6 +1,6 @@
 /* textfile: reads text files that are plain, gzip or zstd, as their first bytes tell. */
 #pragma once
-#include "util/err.h"
+#include "util/hash.h"
 
 struct textfile;
 
@@ -13,6 +13,10 @@ void textfile_close(struct textfile *f);
  * damaged or truncated compression, a line of more than 1 GiB; ERR_NOMEM. */
 MUST_USE enum status textfile_line(struct textfile *f, const char **line, size_t *n,
                                    int64_t *number, struct err *e);
+
+/* hash = digest of the file's bytes as they were read; reads those that are left. The last call.
+ * ERR_IO. */
+MUST_USE enum status textfile_hash(struct textfile *f, char hash[HASH_HEX], struct err *e);
 
 /* *text (*n bytes, not NUL-terminated; the caller frees) = the file's rest. Errors as above. */
 MUST_USE enum status textfile_rest(struct textfile *f, char **text, size_t *n, struct err *e);

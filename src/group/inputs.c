@@ -22,6 +22,7 @@ struct input {
     struct requests requests; /* n = 0: none */
     int64_t n_draws;
     struct sequences *draws; // (n_draws) of the calibration text, in place of sequences
+    json_t *read;            /* {NAME: digest} of what was read, as in visit.inputs */
 };
 
 enum { INPUTS_KEPT = 4 };
@@ -37,6 +38,7 @@ static void input_free(void *input)
     sequences_free(&i->sequences);
     for (int64_t k = 0; k < i->n_draws; k++) sequences_free(&i->draws[k]);
     free(i->draws);
+    json_decref(i->read);
     free(i);
 }
 
@@ -49,6 +51,88 @@ void visit_inputs_forget(struct visit_cache *cache)
 {
     lru_trim(&cache->inputs, 0, input_free);
 }
+
+/* --- what was planned --- */
+
+/* What messages call an input. */
+static void describe(const char *name, const char *tokenizer, char text[DATASET_NAME])
+{
+    const struct data_options data = {.text = (char *)(uintptr_t)name};
+    dataset_name(&data, text);
+    if (strcmp(name, INPUT_TOKENIZER) == 0) snprintf(text, DATASET_NAME, "%s", tokenizer);
+    if (strcmp(name, INPUT_SPECIAL) == 0)
+        snprintf(text, DATASET_NAME, "%s: its end-of-text or padding token", tokenizer);
+}
+
+/* The one check of all inputs: whether what was read of one is what was planned. */
+static enum status expect(const json_t *planned, const char *name, const char *tokenizer,
+                          const char *found, struct err *e)
+{
+    char text[DATASET_NAME];
+    const char *digest = json_text(planned, name, "");
+    if (!planned || (!digest[0] && strcmp(name, INPUT_SPECIAL) == 0)) return OK;
+    describe(name, tokenizer, text);
+    NEED(digest[0], ERR_CHANGED,
+         "%s: was not there when the run was planned; `qtraj run` again plans anew", text);
+    return hash_expect(text, "the run was planned", digest, found, e);
+}
+
+static enum status expect_all(const json_t *planned, const json_t *read, struct err *e)
+{
+    const char *name;
+    json_t *digest;
+    json_object_foreach((json_t *)(uintptr_t)read, name, digest)
+        PASS(expect(planned, name, "", json_string_value(digest), e));
+    return OK;
+}
+
+enum status inputs_check_tokenizer(const struct visit *v, const char *path, struct err *e)
+{
+    char hash[HASH_HEX];
+    if (!path || !v->inputs) return OK;
+    PASS(hash_file(path, hash, e));
+    return expect(v->inputs, INPUT_TOKENIZER, path, hash, e);
+}
+
+enum status inputs_digest(const struct visit *v, char out[HASH_HEX], struct err *e)
+{
+    const char *name;
+    json_t *digest, *all = json_object();
+    json_object_foreach(v->inputs, name, digest)
+        json_object_set_new(all, json_string_value(digest), json_true());
+    char *text = json_dump_whole(all, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(all);
+    NEED(text, ERR_NOMEM, "out of memory for digests");
+    hash_text(text, out);
+    free(text);
+    return json_whole(e);
+}
+
+/* Notes what was read for x, and checks it. */
+static enum status note(const json_t *planned, const char *name, const char *tokenizer,
+                        const char *found, struct input *x, struct err *e)
+{
+    json_object_set_new(x->read, name, json_string(found));
+    return expect(planned, name, tokenizer, found, e);
+}
+
+static enum status note_data(const json_t *planned, const struct data_options *d, const char *found,
+                             struct input *x, struct err *e)
+{
+    return note(planned, d->text ? d->text : d->ids, "", found, x, e);
+}
+
+/* Opens the tokenizer if there is one. */
+static enum status open_tokenizer(const json_t *planned, const char *path, struct tokenizer **out,
+                                  struct input *x, struct err *e)
+{
+    if (!path[0]) return OK;
+    PASS(tokenizer_open(path, out, e));
+    PASS(note(planned, INPUT_TOKENIZER, path, tokenizer_hash(*out), x, e));
+    return note(planned, INPUT_SPECIAL, path, tokenizer_special_hash(*out), x, e);
+}
+
+/* --- sequences --- */
 
 /* Appends the sequences of the tasks to all->n ones of texts, for which there is room. */
 static enum status join_requests(const struct sequences *more, int64_t texts, struct sequences *all,
@@ -161,6 +245,7 @@ static enum status find_tokenizer(const struct visit *v, bool text, char **path,
 
 /* What sequences are made of. */
 struct source {
+    const json_t *planned;           /* visit.inputs */
     const struct data_options *data; // (n)
     int64_t n;
     const struct requests_options *requests; /* NULL: none */
@@ -191,6 +276,11 @@ done:
 static bool asks_for_pad(const struct data_options *d)
 {
     return d->padding == PADDING_COUNTED && d->pad_id < 0;
+}
+
+bool input_names_tokens(const struct data_options *d)
+{
+    return asks_for_pad(d) || (d->separator && strcmp(d->separator, "eos") == 0);
 }
 
 static enum status facts_read(const char *checkpoint, const struct source *from, struct facts *f,
@@ -241,17 +331,20 @@ static enum status load(const struct source *from, const char *tokenizer_path,
     struct tokenizer *tokenizer = NULL;
     struct sequences *parts = NULL;
     double start = clock_seconds();
-    if (tokenizer_path[0]) TRY(tokenizer_open(tokenizer_path, &tokenizer, e));
+    TRY(open_tokenizer(from->planned, tokenizer_path, &tokenizer, out, e));
     TRY(mem_zero(&parts, n, sizeof *parts, "datasets", e));
     for (int64_t i = 0; i < n; i++) {
         char hash[HASH_HEX];
         struct data_options d = from->data[i];
         TRY(settle(&d, f, tokenizer, e));
         TRY(dataset_load(&d, tokenizer, &parts[i], hash, e));
+        TRY(note_data(from->planned, &d, hash, out, e));
     }
     if (from->requests)
         TRY(requests_make(from->requests, tokenizer, f->written ? f->written : POSITIONS_OTHERWISE,
                           &out->requests, e));
+    json_object_update(out->read, out->requests.files);
+    TRY(expect_all(from->planned, out->requests.files, e));
     TRY(join(parts, n, out, e));
     log_trace("io", "tokens of %s: %.3f s", n ? from->data[0].name : "", clock_seconds() - start);
 done:
@@ -266,6 +359,7 @@ static enum status input_key(const struct source *from, const char *tokenizer,
 {
     enum status st = OK;
     char hash[HASH_HEX] = "";
+    const char *planned = json_text(from->planned, INPUT_TOKENIZER, NULL);
     char *text = NULL;
     json_t *list = json_array();
     const struct requests_options *r = from->requests;
@@ -275,11 +369,12 @@ static enum status input_key(const struct source *from, const char *tokenizer,
         json_array_append_new(list,
                               json_pack("[s, s, I, I, b]", r->tasks, r->folder,
                                         (json_int_t)r->shots, (json_int_t)r->limit, r->apart));
-    if (tokenizer[0]) TRY(hash_file(tokenizer, hash, e));
+    if (tokenizer[0] && !planned) TRY(hash_file(tokenizer, hash, e));
     ENSURE(text = json_dump_whole(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
     TRY(json_whole(e));
-    TRY(mem_format(key, e, "%s %lld %lld %d %d %d %s", hash, (long long)f->written,
-                   (long long)f->usable, f->pad.pad, f->pad.bos, f->pad.eos, text));
+    TRY(mem_format(key, e, "%s %lld %lld %d %d %d %s", planned ? planned : hash,
+                   (long long)f->written, (long long)f->usable, f->pad.pad, f->pad.bos, f->pad.eos,
+                   text));
 done:
     free(text);
     json_decref(list);
@@ -297,6 +392,21 @@ static const struct input *keep(struct visit_cache *cache, struct input **input,
     return kept;
 }
 
+/* *out = an empty one. */
+static enum status input_new(struct input **out, struct err *e)
+{
+    PASS(mem_zero(out, 1, sizeof **out, "token sequences", e));
+    (*out)->read = json_object();
+    return OK;
+}
+
+/* The input from the cache, if it was made of what is planned; else NULL. */
+static const struct input *find(struct visit_cache *cache, const char *key, const json_t *planned)
+{
+    const struct input *x = lru_find(&cache->inputs, key);
+    return x && expect_all(planned, x->read, NULL) == OK ? x : NULL;
+}
+
 /* Returns an input from the cache; loads it if it is not there. */
 static enum status get(struct visit_cache *cache, const char *checkpoint, const struct source *from,
                        const char *tokenizer, const struct input **out, struct err *e)
@@ -307,9 +417,9 @@ static enum status get(struct visit_cache *cache, const char *checkpoint, const 
     struct facts f;
     TRY(facts_read(checkpoint, from, &f, e));
     TRY(input_key(from, tokenizer, &f, &key, e));
-    *out = lru_find(&cache->inputs, key);
+    *out = find(cache, key, from->planned);
     if (*out) goto done;
-    TRY(mem_zero(&input, 1, sizeof *input, "token sequences", e));
+    TRY(input_new(&input, e));
     TRY(load(from, tokenizer, &f, input, e));
     *out = keep(cache, &input, &key);
 done:
@@ -325,8 +435,8 @@ enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
     const struct input *calibration = NULL, *evaluation;
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
-    const struct source first = {.data = &v->calibration, .n = 1};
-    const struct source second = {v->evaluations, v->n_evaluations,
+    const struct source first = {.planned = v->inputs, .data = &v->calibration, .n = 1};
+    const struct source second = {v->inputs, v->evaluations, v->n_evaluations,
                                   v->requests.tasks ? &v->requests : NULL};
     if (v->calibration.text || v->calibration.ids)
         TRY(get(cache, weights_folder(&v->weights), &first, tokenizer, &calibration, e));
@@ -361,7 +471,7 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
     const struct input *input;
     char *tokenizer = NULL;
     TRY(find_tokenizer(v, data->text != NULL, &tokenizer, e));
-    const struct source from = {.data = data, .n = 1};
+    const struct source from = {.planned = v->inputs, .data = data, .n = 1};
     TRY(get(cache, weights_folder(&v->weights), &from, tokenizer, &input, e));
     *out = &input->sequences;
 done:
@@ -397,6 +507,8 @@ enum status visit_common_tokens(struct visit_cache *cache, const struct visit *v
     TRY(tokenizer_open(path, &common, e));
     TRY(find_tokenizer(v, true, &own_path, e));
     TRY(tokenizer_open(own_path, &own, e));
+    TRY(expect(v->inputs, path, "", tokenizer_hash(common), e));
+    TRY(expect(v->inputs, INPUT_TOKENIZER, own_path, tokenizer_hash(own), e));
     TRY(visit_sequences_get(cache, v, data, &s, e));
     TRY(common_tokens_count(s, own, common, tokens, e));
 done:
@@ -411,6 +523,7 @@ done:
 
 /* What the draws of a visit are made of. */
 struct drawing {
+    const json_t *planned; /* visit.inputs */
     const struct data_options *options;
     const char *checkpoint, *tokenizer;
     struct facts facts;
@@ -424,10 +537,13 @@ static enum status draw(const struct drawing *d, struct input *out, struct err *
     enum status st = OK;
     struct tokenizer *tokenizer = NULL;
     struct data_options settled = *d->options;
+    char hash[HASH_HEX];
     const double start = clock_seconds();
-    if (d->tokenizer[0]) TRY(tokenizer_open(d->tokenizer, &tokenizer, e));
+    TRY(open_tokenizer(d->planned, d->tokenizer, &tokenizer, out, e));
     TRY(settle(&settled, &d->facts, tokenizer, e));
-    TRY(dataset_draw(&settled, tokenizer, d->size, d->avoid, d->seed, out->n_draws, out->draws, e));
+    TRY(dataset_draw(&settled, tokenizer, d->size, d->avoid, d->seed, out->n_draws, out->draws,
+                     hash, e));
+    TRY(note_data(d->planned, &settled, hash, out, e));
     log_trace("io", "%lld draws of %s: %.3f s", (long long)out->n_draws, d->options->name,
               clock_seconds() - start);
 done:
@@ -442,8 +558,9 @@ static enum status draws_key(const struct drawing *d, const struct visit *v, int
     enum status st = OK;
     char *calibration = NULL, *evaluation = NULL;
     struct facts facts;
-    const struct source first = {.data = d->options, .n = 1},
-                        second = {.data = v->evaluations, .n = v->n_evaluations};
+    const struct source first = {.planned = d->planned, .data = d->options, .n = 1},
+                        second = {
+                            .planned = d->planned, .data = v->evaluations, .n = v->n_evaluations};
     TRY(input_key(&first, d->tokenizer, &d->facts, &calibration, e));
     TRY(facts_read(d->checkpoint, &second, &facts, e));
     TRY(input_key(&second, d->tokenizer, &facts, &evaluation, e));
@@ -464,9 +581,9 @@ static enum status get_draws(struct visit_cache *cache, const struct visit *v,
     struct input *input = NULL;
     char *key = NULL;
     TRY(draws_key(d, v, n, &key, e));
-    *out = lru_find(&cache->inputs, key);
+    *out = find(cache, key, d->planned);
     if (*out) goto done;
-    TRY(mem_zero(&input, 1, sizeof *input, "draws", e));
+    TRY(input_new(&input, e));
     TRY(mem_zero(&input->draws, n, sizeof *input->draws, "draws", e));
     input->n_draws = n;
     TRY(draw(d, input, e));
@@ -493,7 +610,8 @@ enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
     TRY(find_tokenizer(v, reads_text(v), &tokenizer, e));
     struct sequences texts = *in.evaluation; /* shallow: without tasks */
     texts.n = in.texts;
-    struct drawing d = {.options = &v->calibration,
+    struct drawing d = {.planned = v->inputs,
+                        .options = &v->calibration,
                         .checkpoint = weights_folder(&v->weights),
                         .tokenizer = tokenizer,
                         .size = in.calibration->n,

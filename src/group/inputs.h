@@ -1,6 +1,24 @@
-/* inputs: loads the token sequences of a visit, cached between visits (visit_cache). Local. */
+/* inputs: loads the token sequences of a visit, cached between visits (visit_cache). Local.
+ *
+ * All that a visit reads but its weights is read here, hashed as it is read, and compared with the
+ * digest that the plan put into the keys (visit.inputs; docs/decisions/0002-cell-keys.md). The
+ * names there are the `text` or `ids` of data options, the paths of the tasks' files and of a
+ * common tokenizer, and two words. A file of another digest, or one that was not there, is
+ * ERR_CHANGED: its numbers would stand under the key of another file. */
 #pragma once
 #include "group/task.h"
+
+#define INPUT_TOKENIZER "tokenizer"      /* the visit's */
+#define INPUT_SPECIAL   "special tokens" /* eos.h; absent unless input_names_tokens */
+/* Whether the data ask for tokens that the files beside the tokenizer name. */
+bool input_names_tokens(const struct data_options *d);
+
+/* ERR_CHANGED unless the tokenizer at path, which an exported model gets a copy of, is the planned
+ * one. Other errors as above. */
+MUST_USE enum status inputs_check_tokenizer(const struct visit *v, const char *path, struct err *e);
+
+/* out = digest of the planned digests, wherever the files are. ERR_NOMEM. */
+MUST_USE enum status inputs_digest(const struct visit *v, char out[HASH_HEX], struct err *e);
 
 /* The calibration sequences and the concatenated evaluation datasets of a visit, borrowed from the
  * cache until visit_inputs_trim. */
@@ -13,7 +31,8 @@ struct visit_inputs {
     const struct requests *requests; /* of the tasks; NULL: none */
     int64_t texts;                   /* sequences of the texts, and units of them */
 };
-/* Loads them unless they are cached. ERR_IO, ERR_FORMAT and ERR_USAGE name the file; ERR_NOMEM. */
+/* Loads them unless they are cached. ERR_IO, ERR_FORMAT, ERR_USAGE and ERR_CHANGED name the file;
+ * ERR_NOMEM. */
 MUST_USE enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
                                       struct visit_inputs *out, struct err *e);
 

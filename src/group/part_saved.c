@@ -1,16 +1,31 @@
 #include "group/part_saved.h"
+#include "group/inputs.h"
 #include "group/pace.h"
 #include "util/mem.h"
 #include <stdlib.h>
+
+static bool continues(void *context)
+{
+    const struct part_context *c = context;
+    return reads_continue(c->provenance.reads, c->group);
+}
+
+static void move(void *context, struct saved_move *m)
+{
+    const struct part_context *c = context;
+    reads_move(c->provenance.reads, m);
+}
 
 static enum status describe(const struct part_context *c, int part, const char *settings,
                             char **label, struct saved_place *place, struct err *e)
 {
     enum status st = OK;
-    char *text = NULL;
+    char *text = NULL, inputs[HASH_HEX];
     const struct visit *v = c->visit;
     TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, pace_words[part]));
-    TRY(mem_format(&text, e, "%s %s", c->seen[part], c->provenance.weights_hash));
+    if (v->inputs) TRY(inputs_digest(v, inputs, e));
+    TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->seen[part],
+                   c->provenance.weights_hash));
     hash_text(v->key, place->owner);
     hash_text(text, place->identity[SAVED_INPUTS]);
     hash_text(settings, place->identity[SAVED_SETTINGS]);
@@ -28,6 +43,9 @@ enum status part_saved_open(const struct part_context *c, int part, const char *
     struct saved_place place = {.comm = c->group->comm,
                                 .folder = c->visit->run.checkpoints,
                                 .name = hash,
+                                .move = move,
+                                .continues = continues,
+                                .context = (struct part_context *)(uintptr_t)c,
                                 .ended = &c->cache->ended};
     *out = NULL;
     if (!place.folder) return OK;

@@ -1,4 +1,5 @@
 #include "group/provenance.h"
+#include "group/inputs.h"
 #include "linalg/linalg.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -21,9 +22,15 @@ static json_t *provenance_of(const struct provenance *o)
     char host[256] = "", utc_end[21];
     gethostname(host, sizeof host - 1);
     clock_utc(utc_end);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "host", host, "utc_start", o->utc_start,
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s*}", "host", host, "utc_start", o->utc_start,
                      "utc_end", utc_end, "weights_hash", o->weights_hash, "path",
-                     weights_folder(&o->visit->weights));
+                     weights_folder(&o->visit->weights), "special_tokens",
+                     json_text(o->visit->inputs, INPUT_SPECIAL, NULL));
+}
+
+const char *provenance_seen(const struct err *failure, const char *seen)
+{
+    return failure->code == ERR_CHANGED ? "changed" : seen;
 }
 
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
@@ -37,9 +44,12 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
                                "checkpoint", o->visit->checkpoint, "status",
                                failed ? "failed" : "done", "message", failed ? failure->text : "",
                                "values", "datasets", "provenance", provenance_of(o));
+    if (record && !failed && o->reads && json_object_size(o->reads->digests))
+        json_object_set(json_object_get(record, "provenance"), "weights_read", o->reads->digests);
     if (record && failed) {
         json_object_set_new(record, "code", json_string(status_word(failure->code)));
-        json_object_set_new(json_object_get(record, "provenance"), "inputs", json_string(o->seen));
+        json_object_set_new(json_object_get(record, "provenance"), "inputs",
+                            json_string(provenance_seen(failure, o->seen)));
     }
     return record;
 }

@@ -1,11 +1,13 @@
 /* provenance: the fields that all records of a visit share. */
 #pragma once
+#include "group/reads.h"
 #include "group/task.h"
 
 struct provenance {
     const struct visit *visit;
     const char *fingerprint;
     const char *weights_hash; /* "" when the checkpoint could not be opened */
+    struct reads *reads;      /* what the visit reads; borrowed */
     const char *seen;         /* digest of the inputs (seen.h), in failed records */
     char utc_start[21];
     int64_t memory_planned; /* predicted peak, bytes */
@@ -13,6 +15,10 @@ struct provenance {
 
 /* Peak resident bytes of this process so far. */
 double provenance_peak_memory(void);
+
+/* What a failed record says of its inputs, `seen` as above: after ERR_CHANGED a word that is no
+ * digest, so that the next run tries again. */
+const char *provenance_seen(const struct err *failure, const char *seen);
 
 /* A new record of that type and key with the shared fields and empty values and datasets (NULL: out
  * of memory). failure: the error that the record reports; NULL or code OK for none. */

@@ -28,8 +28,10 @@ struct visit {
     char *model, *checkpoint; /* labels */
     struct weights weights;   /* of the checkpoint */
     char *tokenizer;          /* path; NULL: visit_tokenizer finds it */
-    char *key;                /* key of the checkpoint's record, or of the surface point's */
-    struct run_options run;   /* threads, memory limits, type of the hidden states */
+    json_t *inputs; /* {NAME: digest} of what the visit reads but its weights, by which the keys of
+                       its records were made (inputs.h); NULL: nothing is planned. Owned */
+    char *key;      /* key of the checkpoint's record, or of the surface point's */
+    struct run_options run; /* threads, memory limits, type of the hidden states */
     int64_t n_variants;
     struct variant *variants;
     struct data_options calibration; /* neither text nor ids: none */

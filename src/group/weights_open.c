@@ -15,9 +15,10 @@ static enum status open_stored(const struct weights *w, const struct part_contex
                                struct checkpoint *const *parts, struct checkpoint **out,
                                struct err *e)
 {
-    (void)context;
     (void)parts;
-    return checkpoint_open(w->path, out, e);
+    if (!context) return checkpoint_open(w->path, out, e);
+    return reads_open(context->provenance.reads, context->visit->model, w->name ? w->name : w->path,
+                      w->path, out, e);
 }
 
 /* *terms (the caller frees) = the open parts with their coefficients. */
@@ -125,7 +126,9 @@ enum status weights_open(const struct weights *w, const struct part_context *con
 {
     enum status st = OK;
     struct checkpoint **parts = NULL;
-    TRY(mem_zero(&parts, w->n, sizeof *parts, "sources of weights", e));
+    st = mem_zero(&parts, w->n, sizeof *parts, "sources of weights", e);
+    if (context) st = group_agree(context->group, st, e);
+    TRY(st);
     for (int64_t i = 0; i < w->n; i++) TRY(weights_open(&w->parts[i], context, &parts[i], e));
     st = weights_open_from(w, context, parts, out, e);
     if (context) st = group_agree(context->group, st, e);

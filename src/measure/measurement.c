@@ -6,6 +6,7 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/temporary.h"
 #include <errno.h>
 #include <math.h>
 #include <omp.h>
@@ -327,7 +328,7 @@ static void transfer_close(struct transfer *t)
 static enum status write_open(struct transfer *t, char **name, struct err *e)
 {
     PASS(fsx_make_parent(t->path, e));
-    PASS(mem_format(name, e, "%s.tmp.%ld", t->path, (long)getpid()));
+    PASS(temporary_begin(t->path, name, e));
     return transfer_open(t, *name, e);
 }
 
@@ -344,20 +345,15 @@ enum status measurement_vector_write(struct measurement *m, const char *path, co
 {
     enum status st = OK;
     struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
-    char *name = NULL; /* temporary name, on rank 0; NULL once it is published */
+    char *name = NULL; /* temporary name, on rank 0 */
     if (m->rank == 0) st = write_open(&t, &name, e);
     TRY(err_agree(m->group->comm, st, e));
     st = transfer_run(&t, e);
     if (m->rank == 0 && st == OK) st = publish(&t, name, e);
-    if (m->rank == 0 && st == OK) {
-        free(name);
-        name = NULL;
-    }
     TRY(err_agree(m->group->comm, st, e));
 done:
     transfer_close(&t);
-    if (name) unlink(name);
-    free(name);
+    temporary_end(name);
     return st;
 }
 

@@ -192,10 +192,12 @@ static void annotate(const struct part_context *c, const struct variant *v,
         v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
     if (!v && !s->task->critical) return;
     const bool failed = failure->code != OK || r->failure;
+    const struct err why = {.code = failure->code != OK ? failure->code : r->code};
     json_t *completes = json_object_get(record, "completes");
     json_object_set_new(completes, "second_order", json_string(s->task->identity));
-    json_object_set_new(completes, "second_order_inputs",
-                        json_string(failed ? c->seen[PART_SECOND_ORDER] : ""));
+    json_object_set_new(
+        completes, "second_order_inputs",
+        json_string(failed ? provenance_seen(&why, c->seen[PART_SECOND_ORDER]) : ""));
     if (failure->code != OK)
         json_object_set_new(record, "message", json_sprintf("second_order: %s", failure->text));
     if (r->failure) json_object_set_new(record, "message", json_string(r->failure));

@@ -11,6 +11,7 @@
 struct second_order_result {
     bool done;
     char *failure;                /* why it is not done */
+    enum status code;             /* of the failure */
     struct critical critical;     /* passes 0: not requested */
     struct prediction prediction; /* n_tensors 0: not requested */
     double true_difference;       /* loss of the quantized model minus that of the model */

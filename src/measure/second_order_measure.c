@@ -248,6 +248,7 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
 static enum status note(const struct visit_group *g, const char *what, const struct err *why,
                         struct second_order_result *r, struct err *e)
 {
+    r->code = why->code;
     return group_agree(g, mem_format(&r->failure, e, "%s: %s", what, why->text), e);
 }
 
@@ -338,11 +339,14 @@ enum status second_order_measure(struct second_order *s, struct err *e)
     return OK;
 }
 
+/* Collective. */
 static enum status open_previous(const struct second_order *s, const struct sequences **tokens,
                                  struct checkpoint **previous, struct err *e)
 {
-    PASS(visit_sequences_get(s->context->cache, s->context->visit, &s->task->data, tokens, e));
-    return weights_open(&s->task->previous, NULL, previous, e);
+    const struct part_context *c = s->context;
+    PASS(group_agree(c->group, visit_sequences_get(c->cache, c->visit, &s->task->data, tokens, e),
+                     e));
+    return weights_open(&s->task->previous, c, previous, e);
 }
 
 static enum status measure_checkpoint(const struct second_order *s, struct critical *out,
@@ -353,7 +357,7 @@ static enum status measure_checkpoint(const struct second_order *s, struct criti
     const struct critical_loss along = {loss_of, &losses};
     struct checkpoint *previous = NULL;
     double loss;
-    TRY(group_agree(s->group, open_previous(s, &losses.tokens, &previous, e), e));
+    TRY(open_previous(s, &losses.tokens, &previous, e));
     TRY(loss_of_model(&losses, s->context->model, NULL, NULL, &loss, e));
     TRY(check_loss(loss, "model", e));
     TRY(critical_between(s->context->checkpoint, previous, -1, &along, loss, out, e));

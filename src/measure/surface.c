@@ -34,7 +34,8 @@ static const struct option_table task_table = {OPTION_ROWS(fields, surface_task)
 /* --- cached surfaces --- */
 
 struct surface {
-    struct lru lru; /* key: the settings that all points of the surface share */
+    struct lru lru;     /* key: the settings that all points of the surface share */
+    struct reads reads; /* what its parts are made from */
     int64_t n;
     struct checkpoint **parts; // (n) parts of the plane
     struct plane plane;
@@ -46,6 +47,7 @@ static void drop(void *surface)
     struct surface *s = surface;
     if (!s) return;
     for (int64_t i = 0; i < s->n; i++) checkpoint_close(s->parts[i]);
+    reads_close(&s->reads);
     free(s->parts);
     plane_free(&s->plane);
     free(s->lru.key);
@@ -74,8 +76,11 @@ done:
     return st;
 }
 
-static enum status make_plane(const struct part_context *c, struct surface *s, struct err *e)
+static enum status make_plane(const struct part_context *context, struct surface *s, struct err *e)
 {
+    struct part_context own = *context;
+    const struct part_context *c = &own;
+    own.provenance.reads = &s->reads;
     const struct surface_task *t = c->visit->task[PART_SURFACE];
     log_trace("visit", "surface %s: its plane is made", t->surface);
     PASS(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
@@ -136,8 +141,13 @@ static enum status get_surface(const struct part_context *c, struct surface **ou
 {
     enum status st = OK;
     char *key = NULL;
-    TRY(surface_key(c->visit, &key, e));
+    TRY(group_agree(c->group, surface_key(c->visit, &key, e), e));
     *out = lru_find(&c->cache->surfaces, key);
+    /* Its files may have changed since. */
+    if (*out && reads_settle(&(*out)->reads, c->group, NULL) != OK) {
+        surface_forget(c->cache);
+        *out = NULL;
+    }
     if (*out) {
         const struct err *failure = &(*out)->failure;
         ENSURE(failure->code == OK, failure->code, "%s", failure->text);
@@ -236,6 +246,7 @@ static enum status run(struct part_context *c, struct err *e)
     struct point *p = c->state[PART_SURFACE];
     struct surface *s;
     PASS(get_surface(c, &s, e));
+    c->provenance.reads = &s->reads;
     PASS(group_agree(c->group, open_point(c, s, p, &c->checkpoint, e), e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
     return c->engine->evaluate(c, c->checkpoint, NULL, &p->datasets, &c->provenance.memory_planned,

@@ -132,6 +132,7 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
            weights_folder(&w->task->before[i].weights), (long long)hvp_n(m.h),
            weights_folder(w->weights), (long long)hvp_n(like->h));
     st = measurement_run(&m, &request, &c, e);
+    if (st == OK) st = group_agree(like->group, checkpoint_verify(checkpoint, e), e);
     if (st != OK) {
         err_prefix(e, "warm start: %s", weights_folder(&w->task->before[i].weights));
         goto done;

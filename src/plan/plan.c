@@ -4,6 +4,7 @@
 #include "linalg/linalg.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
+#include "tokenizer/eos.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -35,6 +36,8 @@ void plan_free(struct plan *p)
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);
+    json_decref(p->tokenizers);
+    json_decref(p->specials);
     *p = (struct plan){0};
 }
 
@@ -209,34 +212,83 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
 
 /* --- checkpoints --- */
 
-enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
-                                    const char *checkpoint, char hash[HASH_HEX], struct err *e)
+/* Whether any text asks for tokens that the files beside a tokenizer name. */
+static bool names_tokens(const struct sweep *s)
 {
-    enum status st = OK;
-    char *path = NULL;
-    hash[0] = '\0';
-    if (m->tokenizer) {
-        TRY(mem_string(&path, m->tokenizer, e));
-    } else {
-        TRY(visit_tokenizer(checkpoint, &path, e));
-        if (!path) goto done;
-    }
-    const json_t *known = json_object_get(p->inputs, path);
+    bool any = s->tasks.names || input_names_tokens(&s->calibration) ||
+               input_names_tokens(&s->curvature.data);
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        any = any || input_names_tokens(&s->evaluations[i]);
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t j = 0; j < s->models[i].n_averages; j++)
+            any = any || input_names_tokens(&s->models[i].averages[j].greedy);
+    return any;
+}
+
+/* What cannot be read now is an error of the visits, and changed once it can. */
+static void read_special(const char *path, char special[HASH_HEX])
+{
+    struct special x = {0};
+    const enum status st = special_read(path, &x, NULL);
+    snprintf(special, HASH_HEX, "%s", st == OK ? x.hash : "unreadable");
+    special_free(&x);
+}
+
+/* The digests of the tokenizer at the path, from those of earlier checkpoints or read now. */
+static enum status tokenizer_digests(struct plan *p, const char *path, struct plan_checkpoint *c,
+                                     struct err *e)
+{
+    const json_t *known = json_object_get(p->tokenizers, path);
     if (known) {
-        snprintf(hash, HASH_HEX, "%s", json_string_value(known));
-        goto done;
+        snprintf(c->tokenizer, HASH_HEX, "%s", json_string_value(known));
+        snprintf(c->special, HASH_HEX, "%s", json_text(p->specials, path, ""));
+        return OK;
     }
     if (p->look_ahead && !fsx_is_file(path)) {
         char why[512];
         snprintf(why, sizeof why, "%s: no such tokenizer", path);
         plan_without(p, why);
     } else {
-        TRY(hash_file(path, hash, e));
+        PASS(hash_file(path, c->tokenizer, e));
+        if (names_tokens(p->sweep)) read_special(path, c->special);
     }
-    json_object_set_new(p->inputs, path, json_string(hash));
-done:
-    free(path);
+    json_object_set_new(p->tokenizers, path, json_string(c->tokenizer));
+    json_object_set_new(p->specials, path, json_string(c->special));
+    return OK;
+}
+
+/* Sets c->tokenizer and c->special. */
+static enum status find_tokenizer(struct plan *p, const struct model_entry *m,
+                                  struct plan_checkpoint *c, struct err *e)
+{
+    char *found = NULL;
+    if (m->tokenizer) return tokenizer_digests(p, m->tokenizer, c, e);
+    PASS(visit_tokenizer(weights_folder(&c->weights), &found, e));
+    const enum status st = found ? tokenizer_digests(p, found, c, e) : OK;
+    free(found);
     return st;
+}
+
+json_t *plan_inputs(const struct plan *p)
+{
+    json_t *all = json_copy(p->inputs);
+    json_object_update(all, p->tokenizers);
+    return all;
+}
+
+enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint *c,
+                              struct visit *v, struct err *e)
+{
+    v->inputs = json_copy(p->inputs);
+    if (c->tokenizer[0]) json_object_set_new(v->inputs, INPUT_TOKENIZER, json_string(c->tokenizer));
+    if (c->special[0]) json_object_set_new(v->inputs, INPUT_SPECIAL, json_string(c->special));
+    return json_whole(e);
+}
+
+bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record)
+{
+    const char *was = json_text(json_object_get(record, "provenance"), "special_tokens", "");
+    return was[0] && c->special[0] && strcmp(was, c->special) != 0;
 }
 
 const char *plan_activations(const struct sweep *s)
@@ -314,19 +366,20 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[model];
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
-    char tokenizer[HASH_HEX], *recipe = NULL;
+    char *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
     TRY(plan_find_weights(p->sweep, model, row, &c->weights, e));
     TRY(plan_find_heldout(p, c, e));
     TRY(weights_recipe(&c->weights, &recipe, e));
-    TRY(plan_tokenizer_identity(p, m, weights_folder(&c->weights), tokenizer, e));
+    TRY(find_tokenizer(p, m, c, e));
     /* Keys of a stored checkpoint contain only its name. */
     const char *made = recipe[0] ? recipe : NULL;
     TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*, s:s*}", "schema",
                               KEY_SCHEMA, "model", m->name, "checkpoint", m->rows[row].checkpoint,
-                              "tokenizer", tokenizer, "evaluations", of->evaluations, "activations",
-                              plan_activations(p->sweep), "products", plan_products(p->sweep),
-                              "rounding", plan_rounding(p->sweep), "recipe", made),
+                              "tokenizer", c->tokenizer, "evaluations", of->evaluations,
+                              "activations", plan_activations(p->sweep), "products",
+                              plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
+                              "recipe", made),
                     c->key, e));
     /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;
@@ -334,7 +387,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     if (of->curvature)
         TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema",
                                   KEY_SCHEMA, "model", m->name, "checkpoint",
-                                  m->rows[row].checkpoint, "tokenizer", tokenizer, "curvature",
+                                  m->rows[row].checkpoint, "tokenizer", c->tokenizer, "curvature",
                                   of->curvature, "after",
                                   warm ? before ? before->curvature_key : "" : NULL, "products",
                                   plan_products(p->sweep), "recipe", made),
@@ -343,7 +396,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
     if (p->n_accuracies)
         TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema",
                                   KEY_SCHEMA, "model", m->name, "checkpoint",
-                                  m->rows[row].checkpoint, "tokenizer", tokenizer, "activations",
+                                  m->rows[row].checkpoint, "tokenizer", c->tokenizer, "activations",
                                   plan_activations(p->sweep), "products", plan_products(p->sweep),
                                   "rounding", plan_rounding(p->sweep), "recipe", made),
                         c->task_key, e));
@@ -379,8 +432,12 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
 enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
-    struct plan p = {
-        .sweep = s, .results = s->results, .inputs = json_object(), .look_ahead = look_ahead};
+    struct plan p = {.sweep = s,
+                     .results = s->results,
+                     .inputs = json_object(),
+                     .tokenizers = json_object(),
+                     .specials = json_object(),
+                     .look_ahead = look_ahead};
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
     TRY(plan_lengths_make(&p, e));
@@ -521,7 +578,7 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "command", json_string(command));
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
-    json_object_set(record, "inputs", p->inputs);
+    json_object_set_new(record, "inputs", plan_inputs(p));
 done:
     *out = record;
     return st;

@@ -50,6 +50,9 @@ struct plan_checkpoint {
     char curvature_key[HASH_HEX]; /* "": not requested */
     char movement_key[HASH_HEX];  /* "": not requested, or no checkpoint before it */
     char task_key[HASH_HEX];      /* of what accuracies depend on but the task; "": not requested */
+    char tokenizer[HASH_HEX];     /* digest; "": it is among checkpoints that do not exist yet */
+    char special[HASH_HEX]; /* of the tokens that the files beside it name (eos.h); "": none is
+                               asked for */
 };
 
 struct plan_surface {
@@ -106,9 +109,10 @@ struct plan {
     struct plan_surface *surfaces;
     void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
                            NULL: not requested */
-    struct plan_lengths *lengths; // (models of the sweep)
-    json_t *inputs;               /* {path: digest} */
-    bool look_ahead;              /* argument of plan_make */
+    struct plan_lengths *lengths;  // (models of the sweep)
+    json_t *inputs;                /* {path: digest} but for tokenizers */
+    json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
+    bool look_ahead;               /* argument of plan_make */
     bool draft; /* a text or tokenizer is missing, so that keys differ from those of a run */
     struct plan_costs costs;
 };
@@ -153,6 +157,7 @@ struct plan_choice {
     char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…", "surface=…" (shell
                     patterns); all must match. "surface" selects only surfaces; checkpoint, bits and
                     quantizer select only cells */
+    const json_t *changed; /* {MODEL/CHECKPOINT: true}: also what was made from their weights */
 };
 /* ERR_USAGE: an unknown key. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
@@ -186,8 +191,9 @@ struct plan_visits {
     int64_t n_exports;         /* cells whose models are written */
     int64_t n_tasks[2];        /* accuracies of checkpoints; of cells */
     struct plan_visit *visits; // (n)
-    int64_t
-        n_changed; /* checkpoints recomputed because their weights differ from the recorded ones */
+    /* Checkpoints that are computed again because their weights differ from the recorded ones:
+     * {MODEL/CHECKPOINT: true} */
+    json_t *changed;
 };
 MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,
                                       const struct plan_choice *choice, struct plan_visits *out,

@@ -34,24 +34,30 @@ const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t mo
 enum status plan_common_record(const struct plan *p, int64_t model, struct visit_cache *cache,
                                json_t **out, struct err *e)
 {
+    enum status st = OK;
     const struct sweep *s = p->sweep;
-    const struct visit v = {.weights = plan_a_checkpoint(p, model)->weights, /* shallow */
-                            .tokenizer = s->models[model].tokenizer};
+    const struct plan_checkpoint *c = plan_a_checkpoint(p, model);
+    struct visit v = {.weights = c->weights, /* shallow */
+                      .tokenizer = s->models[model].tokenizer};
     *out = NULL;
     if (!s->count_tokens) return OK;
     *out = json_object();
+    TRY(plan_visit_inputs(p, c, &v, e));
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         const struct data_options d = plan_data(p, model, &s->evaluations[i]);
         struct err why = {0};
         int64_t tokens = 0;
         if (d.ids) continue;
-        enum status st = visit_common_tokens(cache, &v, &d, s->count_tokens, &tokens, &why);
-        if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
-        if (st != OK) /* a visit says what is wrong; the next run tries again */
+        const enum status counted =
+            visit_common_tokens(cache, &v, &d, s->count_tokens, &tokens, &why);
+        ENSURE(counted != ERR_NOMEM, counted, "%s", why.text);
+        if (counted != OK) /* a visit says what is wrong; the next run tries again */
             log_warn("%s: the common tokens of %s are not counted: %s", s->models[model].name,
                      d.name, why.text);
-        if (st == OK) json_object_set_new(*out, d.name, json_integer((json_int_t)tokens));
-        err_clear(&why);
+        else
+            json_object_set_new(*out, d.name, json_integer((json_int_t)tokens));
     }
-    return OK;
+done:
+    json_decref(v.inputs);
+    return st;
 }

@@ -18,10 +18,13 @@ MUST_USE enum status plan_calibration_identity(struct plan *p, int64_t model, js
 MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                                       int64_t bits, const json_t *calibration, char key[HASH_HEX],
                                       struct err *e);
-/* hash = digest of the tokenizer; "" if it belongs to checkpoints that do not exist yet. */
-MUST_USE enum status plan_tokenizer_identity(struct plan *p, const struct model_entry *m,
-                                             const char *checkpoint, char hash[HASH_HEX],
-                                             struct err *e);
+/* All inputs, tokenizers included; a new reference, NULL: out of memory. */
+json_t *plan_inputs(const struct plan *p);
+/* Sets v->inputs for visits of the checkpoint. ERR_NOMEM. */
+MUST_USE enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint *c,
+                                       struct visit *v, struct err *e);
+/* Whether a record was made with other special tokens. */
+bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record);
 
 /* The plan does without a file that is not there yet. */
 void plan_without(struct plan *p, const char *why);

@@ -66,11 +66,9 @@ static enum status make_key(struct plan *p, struct plan_surface *s, struct err *
 {
     enum status st = OK;
     const struct surface_entry *entry = s->entry;
-    char tokenizer[HASH_HEX], variant[HASH_HEX] = "";
+    char variant[HASH_HEX] = "";
     json_t *names = json_array(), *data = NULL, *calibration = NULL;
     char *recipe = NULL;
-    TRY(plan_tokenizer_identity(p, &p->sweep->models[s->model],
-                                weights_folder(&origin_of(p, s)->weights), tokenizer, e));
     TRY(plan_data_identity(p, s->model, s->dataset, &data, e));
     TRY(plan_calibration_identity(p, s->model, &calibration, e));
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
@@ -82,13 +80,14 @@ static enum status make_key(struct plan *p, struct plan_surface *s, struct err *
     }
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(
-        json_pack(
-            "{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*, s:s*}", "surface", 1,
-            "plane", surface_planes[entry->plane], "model", entry->model, "tokenizer", tokenizer,
-            "checkpoints", names, "data", data, "samples", (json_int_t)entry->samples, "variant",
-            variant, "extent", random ? entry->radius : entry->margin, "seed",
-            (json_int_t)(random ? p->sweep->seed : 0), "activations", plan_activations(p->sweep),
-            "products", plan_products(p->sweep), "rounding", plan_rounding(p->sweep)),
+        json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*, s:s*}", "surface",
+                  1, "plane", surface_planes[entry->plane], "model", entry->model, "tokenizer",
+                  origin_of(p, s)->tokenizer, "checkpoints", names, "data", data, "samples",
+                  (json_int_t)entry->samples, "variant", variant, "extent",
+                  random ? entry->radius : entry->margin, "seed",
+                  (json_int_t)(random ? p->sweep->seed : 0), "activations",
+                  plan_activations(p->sweep), "products", plan_products(p->sweep), "rounding",
+                  plan_rounding(p->sweep)),
         s->key, e));
 done:
     json_decref(names);
@@ -208,6 +207,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     PASS(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
     PASS(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
+    PASS(plan_visit_inputs(p, origin_of(p, s), v, e));
     PASS(mem_string(&v->key, key, e));
     PASS(options_copy(&run_table, &sweep->run, &v->run, e));
     if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
@@ -242,8 +242,10 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         if (!plan_part_has(choice, before + k)) continue;
         struct results_point point = results_surface_point(&s->points, k);
         results_point_key(s->key, &point, key);
-        const bool missing = plan_missing(view, key, choice);
-        if (!missing && result_state_of(results_view_find(view, key)) != STATE_FAILED) continue;
+        const json_t *record = view ? results_view_find(view, key) : NULL;
+        const bool missing =
+            plan_missing(view, key, choice) || plan_special_changed(origin_of(p, s), record);
+        if (!missing && result_state_of(record) != STATE_FAILED) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
         *v = (struct plan_visit){
             .model = s->model, .kind = p->sweep->n_models + (s - p->surfaces), .files = files};

@@ -22,6 +22,7 @@ void plan_visits_free(struct plan_visits *v)
         json_decref(v->visits[i].stage);
     }
     free(v->visits);
+    json_decref(v->changed);
     *v = (struct plan_visits){0};
 }
 
@@ -35,11 +36,24 @@ json_t *plan_visit_json(const struct plan_visit *v)
     return json;
 }
 
+/* Whether a record was made from the weights of one of these checkpoints, among others. */
+static bool made_from(const json_t *record, const json_t *changed)
+{
+    const char *name;
+    json_t *digest;
+    json_object_foreach(json_object_get(json_object_get(record, "provenance"), "weights_read"),
+                        name, digest)
+    {
+        if (json_object_get(changed, name)) return true;
+    }
+    return false;
+}
+
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice)
 {
     const json_t *record = view ? results_view_find(view, key) : NULL;
-    if (!record || choice->redo) return true;
+    if (!record || choice->redo || made_from(record, choice->changed)) return true;
     return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
 }
 
@@ -62,9 +76,10 @@ static bool weights_differ(const struct plan_checkpoint *c, const json_t *record
            weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
 }
 
+/* Or by the special tokens, which belong to the checkpoint and stand in no key. */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
 {
-    return weights_differ(c, record, "weights_hash");
+    return weights_differ(c, record, "weights_hash") || plan_special_changed(c, record);
 }
 
 enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
@@ -125,6 +140,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     PASS(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
     PASS(weights_copy(&c->weights, &v->weights, e));
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
+    PASS(plan_visit_inputs(p, c, v, e));
     PASS(mem_string(&v->key, c->key, e));
     PASS(options_copy(&run_table, &s->run, &v->run, e));
     free(v->run.checkpoints);
@@ -418,6 +434,17 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     return OK;
 }
 
+/* What other visits made from its weights too is pending. */
+static enum status note_changed(const struct visit *v, json_t *changed, struct err *e)
+{
+    char *name = NULL;
+    PASS(mem_format(&name, e, "%s/%s", v->model, v->checkpoint));
+    const int failed = json_object_set_new(changed, name, json_true());
+    free(name);
+    NEED(!failed, ERR_NOMEM, "out of memory for changed checkpoints");
+    return OK;
+}
+
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
 static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
                                   const struct results_view *view, const struct plan_choice *choice,
@@ -435,7 +462,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
                  c->weights.kind == WEIGHTS_STORED ? weights_folder(&c->weights)
                                                    : v->visit.checkpoint);
     out->n++;
-    out->n_changed += changed;
+    if (changed) PASS(note_changed(&v->visit, out->changed, e));
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const struct variant *one = &v->visit.variants[i];
         out->n_replicates += one->replicate > 0;
@@ -457,13 +484,16 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     enum status st = OK;
     int64_t *which = NULL;
     int64_t most = p->n_checkpoints + plan_surfaces_points(p);
+    struct plan_choice of = *choice;
     *out = (struct plan_visits){0};
+    ENSURE(out->changed = json_object(), ERR_NOMEM, "out of memory for visits");
+    of.changed = out->changed;
     TRY(mem_zero(&out->visits, most, sizeof *out->visits, "visits", e));
     TRY(mem_zero(&which, plan_runs(p), sizeof *which, "variants", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
-            TRY(add_checkpoint(p, &p->checkpoints[i], view, choice, which, out, e));
-    TRY(plan_surfaces_visits(p, view, choice, out, e));
+            TRY(add_checkpoint(p, &p->checkpoints[i], view, &of, which, out, e));
+    TRY(plan_surfaces_visits(p, view, &of, out, e));
 done:
     free(which);
     if (st != OK) plan_visits_free(out);

@@ -1,6 +1,7 @@
 #include "results/merge.h"
 #include "results/kind.h"
 #include "results/view.h"
+#include "results/weights_read.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -25,11 +26,15 @@ struct source {
 struct merge {
     int64_t n, capacity;
     struct source *sources; // (n)
+    json_t *weights;        /* the newest of each checkpoint (weights_read.h) */
 };
 
 enum status merge_new(struct merge **out, struct err *e)
 {
-    return mem_zero(out, 1, sizeof **out, "a merge", e);
+    PASS(mem_zero(out, 1, sizeof **out, "a merge", e));
+    (*out)->weights = json_object();
+    NEED((*out)->weights, ERR_NOMEM, "out of memory for a merge");
+    return OK;
 }
 
 static void source_free(struct source *s)
@@ -46,7 +51,19 @@ void merge_free(struct merge *m)
     if (!m) return;
     for (int64_t i = 0; i < m->n; i++) source_free(&m->sources[i]);
     free(m->sources);
+    json_decref(m->weights);
     free(m);
+}
+
+int64_t merge_damaged(const struct merge *m)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (!m->sources[i].journal) continue;
+        const struct journal_damage d = journal_damage(m->sources[i].journal);
+        n += d.lines + d.tail_lines;
+    }
+    return n;
 }
 
 bool merge_of_journals(const struct merge *m)
@@ -98,7 +115,7 @@ static enum status add_line(struct source *s, int64_t at, const json_t *head, js
     return kind_find(type) ? add_result(s, key, at, head, done, e) : OK;
 }
 
-static enum status scan_journal(struct source *s, struct err *e)
+static enum status scan_journal(struct source *s, json_t *weights, struct err *e)
 {
     enum status st = OK;
     json_t *head = NULL, *done = json_object();
@@ -107,6 +124,7 @@ static enum status scan_journal(struct source *s, struct err *e)
     ENSURE(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
         TRY(journal_read(s->journal, i, without.name, &head, e));
+        weights_read_learn(weights, head, false);
         TRY(add_line(s, i, head, done, e));
         json_decref(head);
         head = NULL;
@@ -118,7 +136,7 @@ done:
     return st;
 }
 
-static enum status scan_cube(struct source *s, struct err *e)
+static enum status scan_cube(struct source *s, json_t *weights, struct err *e)
 {
     struct inventory all = {0};
     enum status st = OK;
@@ -127,14 +145,17 @@ static enum status scan_cube(struct source *s, struct err *e)
     for (int k = 0; results_kinds[k]; k++) {
         const struct rows *r = &all.rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i))
-            if (r->rows[i].record) TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
+            if (r->rows[i].record) {
+                weights_read_learn(weights, r->rows[i].record, false);
+                TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
+            }
     }
 done:
     inventory_close(&all);
     return st;
 }
 
-static enum status open_source(struct source *s, const char *path, struct err *e)
+static enum status open_source(struct source *s, const char *path, json_t *weights, struct err *e)
 {
     bool cube = false;
     for (int i = 0; i < CLASS_N; i++)
@@ -143,10 +164,11 @@ static enum status open_source(struct source *s, const char *path, struct err *e
     PASS(results_is_hdf5(path, &cube, e));
     if (cube) {
         PASS(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
-        return scan_cube(s, e);
+        return scan_cube(s, weights, e);
     }
     PASS(journal_open_beside(path, &s->journal, e));
-    return scan_journal(s, e);
+    journal_warn(s->journal);
+    return scan_journal(s, weights, e);
 }
 
 /* Two sweeps have two plans, of which a cube could only show one. */
@@ -168,7 +190,7 @@ enum status merge_add(struct merge *m, const char *path, struct err *e)
     PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
     struct source *s = &m->sources[m->n++];
     *s = (struct source){0};
-    PASS(open_source(s, path, e));
+    PASS(open_source(s, path, m->weights, e));
     return check_name(m, s, e);
 }
 
@@ -198,12 +220,6 @@ static enum status attempt_make(struct attempt *a, json_t *record, struct err *e
     return OK;
 }
 
-static const char *time_of(const json_t *record)
-{
-    const json_t *p = json_object_get(record, "provenance");
-    return json_text(record, "utc", json_text(p, "utc_end", json_text(p, "utc_start", "")));
-}
-
 static int sign(int64_t x)
 {
     return (x > 0) - (x < 0);
@@ -226,7 +242,7 @@ static bool precedes(const struct attempt *a, const struct attempt *b)
         (result_state_of(a->record) == STATE_DONE) - (result_state_of(b->record) == STATE_DONE),
         sign(count_of(a->record) - count_of(b->record)),
         result ? sign((int64_t)json_object_size(x) - (int64_t)json_object_size(y)) : 0,
-        strcmp(time_of(a->record), time_of(b->record)),
+        strcmp(weights_read_time(a->record), weights_read_time(b->record)),
         sign((int64_t)a->length - (int64_t)b->length),
         strcmp(a->text, b->text),
     };
@@ -315,7 +331,7 @@ static enum status note(const struct attempt *kept, const struct attempt *other,
     if (verdict != MERGE_CONFLICT) return OK;
     describe(kept->record, what, sizeof what);
     TRY(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
-                   time_of(kept->record)));
+                   weights_read_time(kept->record)));
     TRY(texts_add(&out->conflicts, text, e));
 done:
     free(text);
@@ -345,7 +361,7 @@ static enum status choose(struct attempt *best, json_t *record, struct attempt *
 static bool is_outdated(const struct item *item, const struct attempt *completion,
                         const struct kept *kept)
 {
-    const char *time = time_of(completion->record);
+    const char *time = weights_read_time(completion->record);
     return item->class == CLASS_COMPLETION && kept->key && strcmp(kept->key, item->key) == 0 &&
            time[0] && strcmp(time, kept->time) < 0;
 }
@@ -354,24 +370,48 @@ static void keep(struct kept *kept, const struct item *item, const struct attemp
 {
     if (item->class != CLASS_RESULT) return;
     kept->key = item->key;
-    snprintf(kept->time, sizeof kept->time, "%s", time_of(result->record));
+    snprintf(kept->time, sizeof kept->time, "%s", weights_read_time(result->record));
+}
+
+/* A record of other weights than the newest of its checkpoint. */
+static enum status leave_out(const json_t *record, const char *name, struct merge_findings *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    char what[256], *text = NULL;
+    describe(record, what, sizeof what);
+    TRY(mem_format(&text, e,
+                   "%s: measured on other weights than the newest results of its checkpoint (%s; "
+                   "left out)",
+                   what, name));
+    TRY(texts_add(&out->conflicts, text, e));
+done:
+    free(text);
+    return st;
 }
 
 /* Of n items of one key: writes the preferred record. */
-static enum status write_best(const struct item *items, int64_t n, struct journal *to,
-                              struct kept *kept, struct merge_findings *out, struct err *e)
+static enum status write_best(const struct merge *m, const struct item *items, int64_t n,
+                              struct journal *to, struct kept *kept, struct merge_findings *out,
+                              struct err *e)
 {
     enum status st = OK;
     struct attempt best = {0}, other = {0};
     for (int64_t i = 0; i < n; i++) {
         json_t *record;
         TRY(load(&items[i], &record, e));
+        if (!weights_read_agree(m->weights, record)) {
+            st = leave_out(record, items[i].source->name, out, e);
+            json_decref(record);
+            TRY(st);
+            continue;
+        }
         TRY(choose(&best, record, &other, e));
         if (other.record && items->class != CLASS_LOSS)
             TRY(note(&best, &other, items[i].source->name, out, e));
         attempt_free(&other);
     }
-    if (is_outdated(items, &best, kept)) goto done;
+    if (!best.record || is_outdated(items, &best, kept)) goto done;
     TRY(journal_append(to, best.record, e));
     keep(kept, items, &best);
     out->records += items->class == CLASS_RESULT;
@@ -391,7 +431,7 @@ static enum status write_all(const struct merge *m, struct journal *to, struct m
     TRY(list_items(m, &items, &n, e));
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
-        TRY(write_best(items + i, end - i, to, &kept, out, e));
+        TRY(write_best(m, items + i, end - i, to, &kept, out, e));
     }
 done:
     free(items);

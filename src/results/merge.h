@@ -15,6 +15,8 @@ void merge_free(struct merge *m);
  * being written counts as far as it goes. ERR_USAGE: of another sweep; ERR_IO, ERR_FORMAT,
  * ERR_NOMEM. */
 MUST_USE enum status merge_add(struct merge *m, const char *path, struct err *e);
+/* Damaged lines of the journals that were added, of which it warned. */
+int64_t merge_damaged(const struct merge *m);
 /* Whether all that was added are journals. */
 bool merge_of_journals(const struct merge *m);
 /* The plan of source i, in the order of adding; NULL: its journal holds none yet. */

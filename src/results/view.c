@@ -1,8 +1,11 @@
 #include "results/view.h"
 #include "results/kind.h"
 #include "results/seal.h"
+#include "results/weights_read.h"
 #include "util/fsx.h"
+#include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +17,10 @@ struct results_view {
     json_t *records; /* key → record */
     struct journal_mark mark;
     struct journal_damage damage;
-    json_t *losses; /* key of a visit → the newest of its loss records */
+    bool lean;       /* what the records are not asked for is left out */
+    json_t *weights; /* the newest of each checkpoint (weights_read.h) */
+    json_t *stale;   /* key → true of results of other weights, which are left out */
+    json_t *losses;  /* key of a visit → the newest of its loss records */
     /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
     struct journal *journal;
     json_t *lines;
@@ -26,7 +32,10 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->records = json_object();
     (*out)->losses = json_object();
     (*out)->lines = json_object();
-    NEED((*out)->records && (*out)->losses && (*out)->lines, ERR_NOMEM, "out of memory for a view");
+    (*out)->weights = json_object();
+    (*out)->stale = json_object();
+    NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale,
+         ERR_NOMEM, "out of memory for a view");
     return OK;
 }
 
@@ -79,6 +88,15 @@ static const char *weights_of(const json_t *record)
     return json_text(json_object_get(record, "provenance"), "weights_hash", "");
 }
 
+/* The completion may have been made from further weights. */
+static int complete_weights(json_t *record, const json_t *completion)
+{
+    json_t *of = json_object_get(record, "provenance");
+    const json_t *more = json_object_get(json_object_get(completion, "provenance"), "weights_read");
+    return more && json_object_get(of, "weights_read") ? complete_object(of, "weights_read", more)
+                                                       : 0;
+}
+
 /* *out = a record and what completes it. */
 static enum status complete(const json_t *old, const json_t *completion, json_t **out,
                             struct err *e)
@@ -89,6 +107,7 @@ static enum status complete(const json_t *old, const json_t *completion, json_t 
     int failed = !record;
     failed |= complete_object(record, "values", json_object_get(completion, "values"));
     failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
+    failed |= complete_weights(record, completion);
     failed |= json_object_set(record, "message", json_object_get(completion, "message"));
     failed |= complete_fingerprint(record, completion);
     if (list) failed |= complete_list(record, kind->list, list);
@@ -128,6 +147,34 @@ done:
     return st;
 }
 
+static void leave_out(struct results_view *v, const char *key)
+{
+    json_object_set_new(v->stale, key, json_true());
+    json_object_del(v->lines, key);
+    json_object_del(v->records, key);
+}
+
+/* The record's weights are the newest: what was made from others is left out. */
+static void compare_weights(struct results_view *v, const json_t *record)
+{
+    const char *key;
+    json_t *other;
+    void *next;
+    if (!weights_read_learn(v->weights, record, true)) return;
+    json_object_foreach_safe(v->records, next, key, other)
+    {
+        if (!weights_read_agree(v->weights, other)) leave_out(v, key);
+    }
+}
+
+static void warn_of_stale(const struct results_view *v)
+{
+    const int64_t n = (int64_t)json_object_size(v->stale);
+    if (n)
+        log_warn("%lld result%s left out, of weights that have changed since", (long long)n,
+                 quantity_plural(n));
+}
+
 /* at: its number in the view's journal. */
 static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
 {
@@ -137,6 +184,8 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
     }
+    compare_weights(v, record);
+    if (v->lean) weights_read_share(v->weights, record);
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
@@ -144,6 +193,7 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+    json_object_del(v->stale, key);
     return add_line(v, key, at, true, e);
 }
 
@@ -180,9 +230,11 @@ static enum status read_records(struct journal *j, const struct view_names *with
     struct results_view *v = NULL;
     TRY(view_new(&v, e));
     if (by_line) v->journal = j;
+    v->lean = without->n > 0;
     for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
+    if (!by_line) warn_of_stale(v);
     *out = v;
     v = NULL;
 done:
@@ -218,6 +270,8 @@ static bool completes(const json_t *record, const json_t *completion)
 /* Adds a record that is not of the view's own journal: how that ended stays. */
 static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
 {
+    weights_read_learn(v->weights, record, false);
+    if (!weights_read_agree(v->weights, record)) return OK; /* the view's own are newer */
     json_t *end = json_incref(v->end);
     enum status st = view_add(v, record, e);
     replace(&v->end, end);
@@ -316,6 +370,8 @@ void results_view_close(struct results_view *v)
     json_decref(v->before);
     json_decref(v->end);
     json_decref(v->records);
+    json_decref(v->weights);
+    json_decref(v->stale);
     json_decref(v->losses);
     json_decref(v->lines);
     free(v);
@@ -347,6 +403,11 @@ const json_t *results_view_inputs_before(const struct results_view *v)
 struct journal_mark results_view_mark(const struct results_view *v)
 {
     return v->mark;
+}
+
+const json_t *results_view_stale(const struct results_view *v)
+{
+    return v->stale;
 }
 
 struct journal_damage results_view_damage(const struct results_view *v)

@@ -72,6 +72,7 @@ enum status lines_read(const char *folder, const char *name, int64_t limit, stru
         if (!is_blank(line, n)) TRY(add(&r, line, n, number, e));
     }
     ENSURE(r.n > 0, ERR_FORMAT, "%s: no rows", r.path);
+    TRY(textfile_hash(f, r.hash, e));
     *out = r;
     r = (struct lines){0};
 done:

@@ -1,6 +1,7 @@
 /* lines: the lines of a task's data, JSON lines that are plain, gzip or zstd. They are kept as
  * text, since of a large pool of examples only a few are looked at. */
 #pragma once
+#include "util/hash.h"
 #include "util/json.h"
 
 struct line {
@@ -12,6 +13,7 @@ struct line {
 /* Zero-initialise. */
 struct lines {
     char *path;
+    char hash[HASH_HEX]; /* digest of the file's bytes as they were read */
     int64_t n, capacity;
     struct line *line; // (n) blank ones are left out
 };

@@ -146,6 +146,13 @@ done:
     return st;
 }
 
+enum status prompts_files(const struct prompts *p, json_t *files, struct err *e)
+{
+    json_object_set_new(files, p->items.path, json_string(p->items.hash));
+    if (p->pool.path) json_object_set_new(files, p->pool.path, json_string(p->pool.hash));
+    return json_whole(e);
+}
+
 /* --- what is asked --- */
 
 static enum status make(const struct prompts *p, const struct lines *rows, int64_t i,

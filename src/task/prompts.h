@@ -27,6 +27,9 @@ void prompts_free(struct prompts *p);
 MUST_USE enum status prompts_open(const char *name, const struct prompts_choice *choice,
                                   struct prompts *out, struct err *e);
 
+/* Adds the digests of the files that it was read from to `files`, {path: digest}. ERR_NOMEM. */
+MUST_USE enum status prompts_files(const struct prompts *p, json_t *files, struct err *e);
+
 /* *out (zero-initialised; the caller frees with item_free) = item i, its contexts with description
  * and examples. Thread-safe. ERR_FORMAT with file and line; ERR_NOMEM. */
 MUST_USE enum status prompts_item(const struct prompts *p, int64_t i, struct item *out,

@@ -17,6 +17,7 @@ void requests_free(struct requests *r)
     free(r->spans);
     free(r->targets);
     sequences_free(&r->sequences);
+    json_decref(r->files);
     *r = (struct requests){0};
 }
 
@@ -279,6 +280,7 @@ static enum status add_task(struct maker *m, const char *name, const struct enco
     struct item_tokens *items = NULL;
     const struct prompts_choice choice = {m->options->folder, m->options->shots, m->options->limit};
     TRY(prompts_open(name, &choice, &p, e));
+    TRY(prompts_files(&p, r->files, e));
     TRY(item_tokens_make(&p, x, m->positions, &items, e));
     TRY(mem_grow(&r->tasks, r->n_tasks + 1, &m->tasks_capacity, sizeof *r->tasks, e));
     r->tasks[r->n_tasks++] =
@@ -315,7 +317,7 @@ enum status requests_make(const struct requests_options *o, const struct tokeniz
     enum status st = OK;
     struct encoder x;
     struct texts names = {0};
-    struct requests r = {0};
+    struct requests r = {.files = json_object()};
     struct maker m = {.options = o, .positions = positions, .out = &r, .own = -1};
     TRY(encoder_init(&x, t, e));
     TRY(task_names(o->tasks, o->folder, &names, e));

@@ -49,6 +49,7 @@ struct requests {
     struct span *spans;     /* of the continuations; unit: the request. One that is scored has one
                                or two */
     int32_t *targets;       /* which spans point to */
+    json_t *files;          /* {path: digest} of the data that they were made of */
 };
 void requests_free(struct requests *r);
 

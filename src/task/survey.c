@@ -50,16 +50,13 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
 }
 
 /* Replaces *text (owned) by itself and a line about the file; no path: none. */
-static enum status add_file(const char *path, json_t *files, char **text, struct err *e)
+static enum status add_file(const struct lines *file, char **text, struct err *e)
 {
-    char hash[HASH_HEX], *longer;
-    if (!path) return OK;
-    PASS(hash_file(path, hash, e));
-    PASS(mem_format(&longer, e, "%s %s", *text, hash));
+    char *longer;
+    if (!file->path) return OK;
+    PASS(mem_format(&longer, e, "%s %s", *text, file->hash));
     free(*text);
     *text = longer;
-    NEED(json_object_set_new(files, path, json_string(hash)) == 0, ERR_NOMEM,
-         "out of memory for digests");
     return OK;
 }
 
@@ -77,8 +74,9 @@ static enum status add_name(const char *name, const struct prompts_choice *choic
     TRY(mem_format(&longer, e, "%s\n%s", *text, name));
     free(*text);
     *text = longer;
-    TRY(add_file(p.items.path, files, text, e));
-    TRY(add_file(p.pool.path, files, text, e));
+    TRY(add_file(&p.items, text, e));
+    TRY(add_file(&p.pool, text, e));
+    TRY(prompts_files(&p, files, e));
 done:
     prompts_free(&p);
     return st;

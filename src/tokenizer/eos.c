@@ -23,10 +23,10 @@ static const struct place pad_places[] = {
 
 enum { EOS_BYTES_MAX = 16 << 20 };
 
-void eos_free(struct eos *x)
+void special_free(struct special *x)
 {
-    free(x->token);
-    x->token = NULL;
+    free(x->eos.token);
+    free(x->pad.token);
 }
 
 /* Reads "</s>", {"content": "</s>"}, 2 or [2, 3]; anything else, null included, names no token. */
@@ -58,28 +58,13 @@ done:
     return st;
 }
 
-/* The first of the places beside the tokenizer.json that names a token; none may. */
-static enum status ask_first(const char *path, const struct place *at, struct eos *out,
+/* The first of the places in the folder that names a token; none may. */
+static enum status ask_first(const char *folder, const struct place *at, struct eos *out,
                              struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
     *out = (struct eos){.id = -1};
-    TRY(fsx_parent(path, &folder, e));
     for (; at->file && !out->token && out->id < 0; at++)
-        TRY(ask(folder, at->file, at->key, out, e));
-done:
-    free(folder);
-    return st;
-}
-
-enum status eos_read(const char *path, struct eos *out, struct err *e)
-{
-    PASS(ask_first(path, eos_places, out, e));
-    NEED(out->token || out->id >= 0, ERR_USAGE,
-         "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
-         "a config.json beside %s: name the token itself",
-         path);
+        PASS(ask(folder, at->file, at->key, out, e));
     return OK;
 }
 
@@ -89,7 +74,7 @@ static enum status config_id(const char *folder, const char *key, int32_t *id, s
     struct eos x = {.id = -1};
     enum status st = ask(folder, "config.json", key, &x, e);
     *id = x.token ? -1 : x.id;
-    eos_free(&x);
+    free(x.token);
     return st;
 }
 
@@ -101,21 +86,19 @@ enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *
     return config_id(folder, "eos_token_id", &out->eos, e);
 }
 
-enum status pad_read(const char *path, const struct pad_hint *hint, struct eos *out, struct err *e)
+enum status special_read(const char *path, struct special *out, struct err *e)
 {
     enum status st = OK;
-    char *folder = NULL;
-    struct pad_hint beside;
-    if (!hint) {
-        TRY(fsx_parent(path, &folder, e));
-        TRY(pad_hint_read(folder, &beside, e));
-        hint = &beside;
-    }
-    if (hint->pad >= 0 && hint->pad != hint->bos && hint->pad != hint->eos)
-        *out = (struct eos){.id = hint->pad, .file = "config.json"};
-    else
-        TRY(ask_first(path, pad_places, out, e));
+    char *folder = NULL, *text = NULL;
+    TRY(fsx_parent(path, &folder, e));
+    TRY(pad_hint_read(folder, &out->beside, e));
+    TRY(ask_first(folder, eos_places, &out->eos, e));
+    TRY(ask_first(folder, pad_places, &out->pad, e));
+    TRY(mem_format(&text, e, "%d %s\n%d %s", out->eos.id, out->eos.token ? out->eos.token : "",
+                   out->pad.id, out->pad.token ? out->pad.token : ""));
+    hash_text(text, out->hash);
 done:
     free(folder);
+    free(text);
     return st;
 }

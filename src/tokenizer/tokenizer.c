@@ -6,6 +6,7 @@
 #include "tokenizer/pretok.h"
 #include "tokenizer/template.h"
 #include "tokenizer/utf8.h"
+#include "util/hash.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,9 @@ enum { TOKENIZER_BYTES_MAX = 256 << 20 };
 
 struct tokenizer {
     char *path;
+    char hash[HASH_HEX];
+    struct special special; /* what the files beside it name */
+    struct err unnamed;     /* why these cannot be read */
     struct vocab vocab;
     struct added added;
     struct steps normalizer;
@@ -59,8 +63,11 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     enum status st = OK;
     struct tokenizer *t = NULL;
     json_t *root = NULL;
-    TRY(json_read_file(path, TOKENIZER_BYTES_MAX, &root, e));
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
+    TRY(json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e));
+    st = special_read(path, &t->special, &t->unnamed); /* an error of who asks for them */
+    ENSURE(st != ERR_NOMEM, st, "%s", t->unnamed.text);
+    st = OK;
     TRY(mem_string(&t->path, path, e));
     if ((st = read_document(t, root, e)) != OK) {
         err_prefix(e, "%s", path);
@@ -84,9 +91,20 @@ void tokenizer_close(struct tokenizer *t)
     bpe_free(&t->bpe);
     template_free(&t->template);
     steps_free(&t->decoder.steps);
+    special_free(&t->special);
     free(t->bytes);
     free(t->path);
     free(t);
+}
+
+const char *tokenizer_hash(const struct tokenizer *t)
+{
+    return t->hash;
+}
+
+const char *tokenizer_special_hash(const struct tokenizer *t)
+{
+    return t->special.hash;
 }
 
 int64_t tokenizer_n_ids(const struct tokenizer *t)
@@ -120,39 +138,41 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *token)
     return -1;
 }
 
+/* *id = the token that the files name as `what`; -1: none. */
+static enum status named(const struct tokenizer *t, const struct eos *x, const char *what,
+                         const char *advice, int32_t *id, struct err *e)
+{
+    NEED(t->unnamed.code == OK, t->unnamed.code, "%s", t->unnamed.text);
+    *id = x->token ? tokenizer_find(t, x->token) : x->id;
+    NEED((*id >= 0 || !x->token) && *id < t->vocab.n_ids, ERR_USAGE,
+         "%s: the %s token that %s names (%s) is not among the tokens%s", t->path, what, x->file,
+         x->token ? x->token : "by its id", advice);
+    return OK;
+}
+
 enum status tokenizer_eos(const struct tokenizer *t, int32_t *id, struct err *e)
 {
-    enum status st = OK;
-    struct eos eos = {.id = -1};
-    TRY(eos_read(t->path, &eos, e));
-    *id = eos.token ? tokenizer_find(t, eos.token) : eos.id;
-    ENSURE(*id >= 0 && *id < t->vocab.n_ids, ERR_USAGE,
-           "%s: the end-of-text token that %s names (%s) is not among the tokens", t->path,
-           eos.file, eos.token ? eos.token : "by its id");
-done:
-    eos_free(&eos);
-    return st;
+    PASS(named(t, &t->special.eos, "end-of-text", "", id, e));
+    NEED(*id >= 0, ERR_USAGE,
+         "no eos_token in a tokenizer_config.json or special_tokens_map.json, no eos_token_id in "
+         "a config.json beside %s: name the token itself",
+         t->path);
+    return OK;
 }
 
 enum status tokenizer_pad(const struct tokenizer *t, const struct pad_hint *hint, int32_t *id,
                           struct err *e)
 {
-    enum status st = OK;
     static const char *const usual[] = {"<|finetune_right_pad_id|>", "<|pad|>", "<pad>", "<|unk|>",
                                         "<unk>"};
-    struct eos pad = {.id = -1};
-    TRY(pad_read(t->path, hint, &pad, e));
-    *id = pad.token ? tokenizer_find(t, pad.token) : pad.id;
-    ENSURE((*id >= 0 || !pad.token) && *id < t->vocab.n_ids, ERR_USAGE,
-           "%s: the padding token that %s names (%s) is not among the tokens: give its pad_id",
-           t->path, pad.file, pad.token ? pad.token : "by its id");
+    const struct pad_hint *h = hint ? hint : &t->special.beside;
+    const bool hinted = h->pad >= 0 && h->pad != h->bos && h->pad != h->eos;
+    const struct eos pad = {.id = h->pad, .file = "config.json"};
+    PASS(named(t, hinted ? &pad : &t->special.pad, "padding", ": give its pad_id", id, e));
     for (size_t i = 0; i < sizeof usual / sizeof *usual && *id < 0; i++)
         *id = tokenizer_find(t, usual[i]);
     if (*id < 0 && hint) *id = hint->eos;
-    if (*id < 0) TRY(tokenizer_eos(t, id, e));
-done:
-    eos_free(&pad);
-    return st;
+    return *id < 0 ? tokenizer_eos(t, id, e) : OK;
 }
 
 /* ---- encoding ---- */

@@ -11,6 +11,11 @@ struct pad_hint;
 MUST_USE enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e);
 void tokenizer_close(struct tokenizer *t);
 
+/* Digest of the file's bytes as they were read; of the tokens that the files beside it name as the
+ * end of a text and as padding (eos.h), which is "" if these cannot be read. Borrowed. */
+const char *tokenizer_hash(const struct tokenizer *t);
+const char *tokenizer_special_hash(const struct tokenizer *t);
+
 /* Largest id + 1, added tokens included. */
 int64_t tokenizer_n_ids(const struct tokenizer *t);
 

@@ -106,6 +106,7 @@ static enum status scored(const struct part_context *c, struct stream *const *st
     enum status st = OK;
     const struct cells *s = c->state[PART_CELLS];
     const struct err none = {0};
+    PASS(reads_settle(c->provenance.reads, c->group, e));
     if (c->group->rank == 0 && first) st = record_all(c, -1, &none, e);
     for (int64_t i = 0; c->group->rank == 0 && st == OK && i < n; i++)
         st = record_all(c, streams[i] - s->run.streams, &none, e);

@@ -3,6 +3,7 @@
 #include "util/clock.h"
 #include "visit/visit_internal.h"
 #include <math.h>
+#include <stdlib.h>
 
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope)
 {
@@ -30,6 +31,19 @@ static void set_checkpoint_costs(json_t *values, const struct part_context *c, c
         record_number(values, "planned_memory", (double)c->provenance.memory_planned);
 }
 
+/* Of one folder its digest, of several that of their names and digests. */
+static void set_digest(json_t *record, const struct reads *reads)
+{
+    char hash[HASH_HEX];
+    const json_t *all = reads->digests;
+    json_t *one = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)all));
+    char *text = json_object_size(all) > 1 ? json_dump_whole(all, JSON_SORT_KEYS) : NULL;
+    if (text) hash_text(text, hash);
+    json_object_set_new(json_object_get(record, "provenance"), "weights_digest",
+                        text ? json_string(hash) : json_incref(one));
+    free(text);
+}
+
 /* Which members of a greedy soup were chosen, and by which losses. */
 static void set_choice(json_t *record, const json_t *choice)
 {
@@ -50,6 +64,7 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
     set_checkpoint_costs(values, c, r);
     if (failure->code != OK) return record;
     set_choice(record, c->choice->record);
+    set_digest(record, c->provenance.reads);
     record_integer(values, "parameters", model_shape(r->model)->parameters);
     record_integer(values, "parameters_non_embedding",
                    model_shape(r->model)->parameters_non_embedding);

@@ -38,12 +38,14 @@ static enum status open_folder(const struct part_context *c, const struct varian
     if (fsx_is_dir(v->export_to)) return OK;
     TRY(weights_form_choose(v->format, quant_find(v->method.method), &v->method.options, v->bits,
                             &form, e));
-    if (!c->visit->tokenizer)
+    if (c->visit->tokenizer)
+        TRY(mem_string(&tokenizer, c->visit->tokenizer, e));
+    else
         TRY(visit_tokenizer(weights_folder(&c->visit->weights), &tokenizer, e));
+    TRY(inputs_check_tokenizer(c->visit, tokenizer, e));
     TRY(fsx_make_parent(v->export_to, e));
     temporary_remove_left(v->export_to, TEMPORARY_ALL);
-    TRY(weights_folder_create(c->checkpoint, c->visit->tokenizer ? c->visit->tokenizer : tokenizer,
-                              v->export_to, &form, out, e));
+    TRY(weights_folder_create(c->checkpoint, tokenizer, v->export_to, &form, out, e));
 done:
     free(tokenizer);
     return st;

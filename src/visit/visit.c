@@ -51,6 +51,7 @@ void visit_task_free(int i, void *task)
 void visit_free(struct visit *v)
 {
     for (int i = 0; i < PART_N; i++) visit_task_free(i, v->task[i]);
+    json_decref(v->inputs);
     options_free(&visit_table, v);
 }
 
@@ -126,7 +127,8 @@ json_t *visit_to_json(const struct visit *v)
         if (v->task[i])
             json_object_set_new(tasks, visit_part(i)->name,
                                 options_to_json(visit_part(i)->task, v->task[i]));
-    json = json_pack("{s:o, s:o}", "visit", options_to_json(&visit_table, v), "tasks", tasks);
+    json = json_pack("{s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "tasks", tasks,
+                     "inputs", v->inputs);
     return json;
 }
 
@@ -143,6 +145,7 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
         TRY(mem_zero(&v.task[i], 1, t->size, "a task", e));
         TRY(options_from_json(t, task, v.task[i], e));
     }
+    v.inputs = json_incref(json_object_get(json, "inputs"));
     *out = v;
     v = (struct visit){0};
 done:

@@ -55,6 +55,7 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
     if (failure->code != OK) return OK;
     pace_begin(c->pace, i);
     enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
+    if (worked == OK) worked = reads_settle(c->provenance.reads, c->group, failure);
     enum status lost = c->lost->code;
     if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
     PASS(err_agree(c->group->comm, lost, e));
@@ -120,6 +121,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     char *fingerprint = NULL;
     struct err lost = {0};
     struct greedy_choice choice = {0};
+    struct reads reads = {0};
     struct part_context c = {.visit = v,
                              .hooks = hooks,
                              .group = &group,
@@ -127,7 +129,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
                              .cache = cache,
                              .threads = omp_get_max_threads(),
                              .start = clock_seconds(),
-                             .provenance = {.visit = v, .weights_hash = ""},
+                             .provenance = {.visit = v, .weights_hash = "", .reads = &reads},
                              .pace = &pace,
                              .engine = &walk_engine,
                              .lost = &lost,
@@ -153,6 +155,7 @@ done:
     greedy_choice_end(&c, st);
     model_close(c.model);
     checkpoint_close(c.checkpoint);
+    reads_close(&reads);
     group_close(&group);
     group_close(&self);
     free(fingerprint);

@@ -10,6 +10,7 @@ import re
 import sys
 
 LONGEST = 50  # lines of a function, its signature included
+READERS = r"\b(tokenizer_open|dataset_load|dataset_draw|requests_make|prompts_open|json_read_\w+|fsx_read|hash_file)\("
 
 
 def blank(match):
@@ -114,7 +115,8 @@ def openings(path, text):
 
 
 def layers(path, text):
-    """layers.txt says which folders a folder may include; only main.c starts MPI for the whole program."""
+    """layers.txt says which folders a folder may include; only main.c starts MPI for the whole program; what a visit reads is
+    compared with its plan in one place."""
     if path.count("/") < 2:
         return
     folder = path.split("/")[1]
@@ -126,6 +128,9 @@ def layers(path, text):
             yield line_of(text, include.start()), f"{folder} may not include {include.group(1)}"
     for world in re.finditer(r"\bMPI_COMM_WORLD\b", text):
         yield line_of(text, world.start()), "only main.c names MPI_COMM_WORLD"
+    if folder in ("group", "visit", "measure") and path != "src/group/inputs.c":
+        for reader in re.finditer(READERS, strip(text)):
+            yield line_of(text, reader.start()), f"only group/inputs.c calls {reader.group(1)}, and compares the digest"
 
 
 def names(files):

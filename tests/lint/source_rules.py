@@ -34,6 +34,8 @@ SAMPLES = [
     ("openings", "src/util/err.c", "#include <math.h>\n", []),
     ("layers", "src/util/b.c", "#include \"cli/cli.h\"\n", [1]),
     ("layers", "src/cli/b.c", "#include \"util/err.h\"\n", []),
+    ("layers", "src/visit/b.c", "\n    PASS(tokenizer_open(path, &t, e));\n", [2]),
+    ("layers", "src/group/inputs.c", "    PASS(tokenizer_open(path, &t, e));\n", []),
     ("layers", "src/cli/b.c", "\nMPI_Barrier(MPI_COMM_WORLD);\n", [2]),
 ]
 NAMES = ["src/a/b.c", "src/a/b.h", "src/c/b.h"]

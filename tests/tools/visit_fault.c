@@ -6,6 +6,8 @@
  *   kill.NAME.* one of them is removed and the process killed
  *   hang.NAME   is removed, and the process waits for ever
  *   hang.start  likewise when it first agrees with the other ranks
+ *   load.RANK.S when the rank is loaded, init.RANK.S before and met.RANK.S after MPI_Init: one of
+ *               them is removed, and the rank gets signal S
  *   late.NAME   while it is there, the worker waits before it sends its first result, when
  *               late/PID is written; what then wants to end it waits until it has sent all
  */
@@ -108,6 +110,33 @@ int open64(const char *path, int flags, ...)
     va_end(ap);
     look(path);
     return true_open(path, flags | O_LARGEFILE, mode);
+}
+
+/* RANK.S at this moment of the process's start. */
+static void begin(const char *moment)
+{
+    static const int signals[] = {SIGKILL, SIGSTOP};
+    const char *folder = getenv("FAULTS"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char name[64];
+    for (size_t i = 0; folder && rank && i < sizeof signals / sizeof *signals; i++) {
+        snprintf(name, sizeof name, "%s.%d", rank, signals[i]);
+        if (take(folder, moment, name)) kill(getpid(), signals[i]);
+    }
+}
+
+__attribute__((constructor)) static void load(void)
+{
+    begin("load");
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided)
+{
+    int (*next)(int *, char ***, int, int *) =
+        (int (*)(int *, char ***, int, int *))dlsym(RTLD_NEXT, "MPI_Init_thread");
+    begin("init");
+    const int code = next(argc, argv, wanted, provided);
+    begin("met");
+    return code;
 }
 
 int MPI_Iallreduce(const void *from, void *to, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm,

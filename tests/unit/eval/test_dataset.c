@@ -347,10 +347,10 @@ static void test_eos(void **state)
     char *json, name[600];
     size_t n;
     assert_int_equal(fsx_read(FIXTURES "/tokenizers/gpt2/tokenizer.json", 0, &json, &n, &e), OK);
+    put_text("tokenizer_config.json", "{\"eos_token\": \"<|endoftext|>\"}");
     put("tokenizer.json", json, n);
     free(json);
     assert_int_equal(tokenizer_open(path, &t, &e), OK);
-    put_text("tokenizer_config.json", "{\"eos_token\": \"<|endoftext|>\"}");
     snprintf(name, sizeof name, "%s/a.txt\n%s/b.txt", dir, dir);
     put_text("a.txt", "one file ");
     put_text("b.txt", "and another, one token away");

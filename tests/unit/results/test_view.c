@@ -1,6 +1,7 @@
 /* A view joins records with what completes them: by key, for records that are done and of the same
  * weights; a record that comes later starts without. */
 #include "results/view.h"
+#include "results/weights_read.h"
 #include "sample.h"
 
 static void add(struct results_view *v, const char *text)
@@ -54,6 +55,70 @@ static void joins(void **state)
     results_view_close(v);
 }
 
+/* A record of that key that was made from weights with that digest; at: seconds of its time. */
+static void add_read(struct results_view *v, const char *key, const char *name, const char *digest,
+                     int at)
+{
+    char text[400];
+    snprintf(text, sizeof text,
+             "{\"type\":\"cell\",\"key\":\"%s\",\"status\":\"done\",\"values\":{},"
+             "\"provenance\":{\"utc_end\":\"2026-01-02T03:04:%02dZ\",\"weights_hash\":\"w\","
+             "\"weights_read\":{\"%s\":\"%s\"}}}",
+             key, at, name, digest);
+    add(v, text);
+}
+
+/* The newest weights of a checkpoint count; a record that does not say which it is of stays. */
+static void never_mixes_weights(void **state)
+{
+    (void)state;
+    struct results_view *v;
+    assert_int_equal(view_new(&v, NULL), OK);
+    add(v, cell);
+    add_read(v, "a", "m/s1", "old", 1);
+    add_read(v, "b", "m/s1", "old", 2);
+    add_read(v, "c", "m/s2", "old", 3);
+    assert_int_equal(json_object_size(results_view_stale(v)), 0);
+    add_read(v, "b", "m/s1", "new", 1); /* a clock that is late does not matter */
+    assert_null(results_view_find(v, "a"));
+    assert_non_null(results_view_find(v, "b"));
+    assert_non_null(results_view_find(v, "c"));
+    assert_non_null(results_view_find(v, "k"));
+    assert_int_equal(json_object_size(results_view_stale(v)), 1);
+    add_read(v, "a", "m/s1", "new", 4);
+    assert_int_equal(json_object_size(results_view_stale(v)), 0);
+    assert_non_null(results_view_find(v, "a"));
+    results_view_close(v);
+}
+
+/* Between journals the time decides, then any fixed order. */
+static void the_newest_weights_of_many_journals(void **state)
+{
+    static const struct {
+        const char *digest, *utc;
+    } of[] = {{"a", "2026-01-02T03:04:05Z"},
+              {"b", "2026-01-02T03:04:07Z"},
+              {"c", "2026-01-02T03:04:07Z"}};
+    (void)state;
+    for (int order = 0; order < 6; order++) {
+        json_t *newest = json_object();
+        int left = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (int i = 0; i < 3; i++) {
+                const int k = order < 3 ? (order + i) % 3 : (order - i + 3) % 3;
+                json_t *r = json_pack("{s:{s:s, s:{s:s}}}", "provenance", "utc_end", of[k].utc,
+                                      "weights_read", "m/s", of[k].digest);
+                if (pass == 0)
+                    weights_read_learn(newest, r, false);
+                else if (weights_read_agree(newest, r))
+                    left = k;
+                json_decref(r);
+            }
+        assert_int_equal(left, 2);
+        json_decref(newest);
+    }
+}
+
 /* The record's line was damaged, it failed, or the weights have changed since. */
 static void leaves_alone(void **state)
 {
@@ -93,6 +158,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joins),
+        cmocka_unit_test(never_mixes_weights),
+        cmocka_unit_test(the_newest_weights_of_many_journals),
         cmocka_unit_test(leaves_alone),
         cmocka_unit_test(names_both),
     };

@@ -96,46 +96,48 @@ static void check_call(enum status st, const struct err *e, int32_t id, int32_t 
         fail_msg("\"%s\" lacks \"%s\"", e->text, part);
 }
 
-static void check(const struct tokenizer *t, int32_t want, enum status code, const char *part)
+static void check(int32_t want, enum status code, const char *part)
 {
+    struct tokenizer *t = open_own();
     struct err e = {0};
     int32_t id = -1;
     enum status st = tokenizer_eos(t, &id, &e);
     check_call(st, &e, id, want, code, part);
+    tokenizer_close(t);
 }
 
 static void test_eos(void **state)
 {
     (void)state;
-    struct tokenizer *t = open_own();
-    check(t, 0, ERR_USAGE, "no eos_token in a tokenizer_config.json");
+    check(0, ERR_USAGE, "no eos_token in a tokenizer_config.json");
     put("generation_config.json", "{\"eos_token_id\": [2, 1]}");
-    check(t, 2, OK, NULL);
+    check(2, OK, NULL);
     put("config.json", "{\"eos_token_id\": 1}");
-    check(t, 1, OK, NULL);
+    check(1, OK, NULL);
     put("config.json", "{\"eos_token_id\": null}");
-    check(t, 2, OK, NULL);
+    check(2, OK, NULL);
     put("config.json", "{\"eos_token_id\": 10}");
-    check(t, 0, ERR_USAGE, "the end-of-text token that config.json names (by its id) is not among");
+    check(0, ERR_USAGE, "the end-of-text token that config.json names (by its id) is not among");
     put("special_tokens_map.json", "{\"eos_token\": {\"content\": \"<end>\", \"lstrip\": false}}");
-    check(t, 3, OK, NULL);
+    check(3, OK, NULL);
     put("tokenizer_config.json", "{\"eos_token\": \"ab\"}");
-    check(t, 2, OK, NULL);
+    check(2, OK, NULL);
     put("tokenizer_config.json", "{\"eos_token\": \"<gone>\"}");
-    check(t, 0, ERR_USAGE, "that tokenizer_config.json names (<gone>) is not among");
+    check(0, ERR_USAGE, "that tokenizer_config.json names (<gone>) is not among");
     put("tokenizer_config.json", "[]");
-    check(t, 0, ERR_FORMAT, "tokenizer_config.json: expected a JSON object");
+    check(0, ERR_FORMAT, "tokenizer_config.json: expected a JSON object");
     put("tokenizer_config.json", "{\"eos");
-    check(t, 0, ERR_FORMAT, "tokenizer_config.json");
-    tokenizer_close(t);
+    check(0, ERR_FORMAT, "tokenizer_config.json");
 }
 
-static void check_pad(const struct tokenizer *t, int32_t want, enum status code, const char *part)
+static void check_pad(int32_t want, enum status code, const char *part)
 {
+    struct tokenizer *t = open_own();
     struct err e = {0};
     int32_t id = -1;
     enum status st = tokenizer_pad(t, NULL, &id, &e);
     check_call(st, &e, id, want, code, part);
+    tokenizer_close(t);
 }
 
 /* The order in which Tokenicer looks. */
@@ -146,36 +148,36 @@ static void test_pad(void **state)
     put("special_tokens_map.json", NULL);
     put("generation_config.json", NULL);
     put("config.json", NULL);
-    struct tokenizer *t = open_own();
-    check_pad(t, 0, ERR_USAGE, "no eos_token");
+    check_pad(0, ERR_USAGE, "no eos_token");
     put("config.json", "{\"eos_token_id\": 3}");
-    check_pad(t, 3, OK, NULL); /* nothing else is available */
+    check_pad(3, OK, NULL); /* nothing else is available */
     put("special_tokens_map.json", "{\"pad_token\": \"ab\"}");
-    check_pad(t, 2, OK, NULL);
+    check_pad(2, OK, NULL);
     put("tokenizer_config.json", "{\"pad_token\": {\"content\": \"b\"}, \"eos_token\": \"a\"}");
-    check_pad(t, 1, OK, NULL);
+    check_pad(1, OK, NULL);
     put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 9}");
-    check_pad(t, 9, OK, NULL);
+    check_pad(9, OK, NULL);
     put("config.json", "{\"eos_token_id\": 3, \"bos_token_id\": 9, \"pad_token_id\": 9}");
-    check_pad(t, 1, OK, NULL); /* the start or end token of a text is not used */
+    check_pad(1, OK, NULL); /* the start or end token of a text is not used */
     put("config.json", "{\"eos_token_id\": 3, \"pad_token_id\": 3}");
-    check_pad(t, 1, OK, NULL);
+    check_pad(1, OK, NULL);
     put("tokenizer_config.json", "{\"pad_token\": null}");
-    check_pad(t, 2, OK, NULL);
+    check_pad(2, OK, NULL);
     put("special_tokens_map.json", "{\"pad_token\": \"<gone>\"}");
-    check_pad(t, 0, ERR_USAGE, "the padding token that special_tokens_map.json names (<gone>)");
+    check_pad(0, ERR_USAGE, "the padding token that special_tokens_map.json names (<gone>)");
     put("special_tokens_map.json", "{}");
     put("config.json", "{\"eos_token_id\": 1, \"pad_token_id\": 10}");
-    check_pad(t, 0, ERR_USAGE, "that config.json names (by its id)");
+    check_pad(0, ERR_USAGE, "that config.json names (by its id)");
 
     /* a checkpoint's config.json that is not beside the tokenizer */
     int32_t id;
     struct err e = {0};
+    put("config.json", NULL);
+    struct tokenizer *t = open_own();
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){9, 0, 1}, &id, &e), OK);
     assert_int_equal(id, 9);
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){1, 0, 1}, &id, &e), OK);
     assert_int_equal(id, 1); /* the end-of-text token, because there is no other */
-    put("config.json", NULL);
     assert_int_equal(tokenizer_pad(t, &(struct pad_hint){-1, -1, -1}, &id, &e), ERR_USAGE);
     tokenizer_close(t);
 }

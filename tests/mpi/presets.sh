@@ -45,7 +45,7 @@ for ranks in 2 3; do
     run "group$ranks" "$ranks" --set run.reproducible=true
     compare counted "group$ranks"
 done
-run none 1 --set run.reproducible=true --set calibration.padding=none --set calibration.batch=1
+run none 1 --set run.reproducible=true --set 'calibration={text: documents.jsonl, field: text, padding: none}'
 differ counted none
 run masked 1 --set run.reproducible=true --set calibration.padding=masked
 "$python" - "$work" <<'PY' || fail "masked padding is not none, or counted is"

@@ -82,7 +82,6 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct stage t = {0};
     char user[64];
-    int64_t *ranks = NULL;
     json_t *job = NULL;
     const struct arg more[] = {
         {"--no-wait", ARG_SWITCH, &t.no_wait, NULL,
@@ -98,11 +97,9 @@ static enum status run(struct call *c, struct err *e)
     plan_stage_user("stage-", &t.arguments.choice.part, user);
     TRY(run_stage_first(&t.sweep, user, false, e));
     TRY(find_visits(&t, e));
-    TRY(mem_zero(&ranks, t.sweep.n_models, sizeof *ranks, "models", e));
-    TRY(plan_stage_job(&t.plan, &t.visits, ranks, user, false, &job, e));
+    TRY(plan_stage_job(&t.plan, &t.visits, user, false, &job, e));
     TRY(fetch_all(&t, job, &c->code, e));
 done:
-    free(ranks);
     plan_visits_free(&t.visits);
     plan_free(&t.plan);
     sweep_free(&t.sweep);

@@ -10,6 +10,7 @@
 /* Of rank 0. */
 static struct stager *stager;
 static pthread_t thread;
+static bool runs;
 static atomic_bool closing, failed;
 static struct err failure;
 
@@ -72,29 +73,26 @@ static void *work(void *unused)
     return unused;
 }
 
-enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
-                            const char *user, struct err *e)
+enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const char *user,
+                            struct err *e)
 {
     json_t *job = NULL;
     sigset_t all, kept;
-    PASS(plan_stage_job(p, v, ranks, user, true, &job, e));
+    PASS(plan_stage_job(p, v, user, true, &job, e));
     PASS(stager_open(job, &stager, e));
     PASS(stager_step(stager, e));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &kept); /* signals are the other threads' business */
-    const bool started = pthread_create(&thread, NULL, work, NULL) == 0;
+    runs = pthread_create(&thread, NULL, work, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
-    if (!started) stager_close(stager);
-    if (!started) stager = NULL;
-    NEED(started, ERR_NOMEM, "no thread for staging");
+    NEED(runs, ERR_NOMEM, "no thread for staging");
     return OK;
 }
 
 void run_stage_end(void)
 {
-    if (!stager) return;
     closing = true;
-    pthread_join(thread, NULL);
+    if (runs) pthread_join(thread, NULL);
     if (failed) log_error("staging: %s", failure.text);
     stager_close(stager);
     stager = NULL;

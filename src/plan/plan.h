@@ -250,14 +250,12 @@ MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_
                                     struct err *e);
 /* user = the name under which a part (n 0: the whole sweep) enters the ledger. */
 void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64]);
-/* Sets turn and stage of the visits: those of models whose visits take the most ranks go first,
- * then the longest models, each in training order, so that few checkpoints are needed at a time.
- * ranks: (models of the sweep). *out (a new reference) = the job for these visits, in the order of
- * their turns. ERR_USAGE: run.stage_space is smaller than what one visit reads; errors of
- * ledger_path. */
-MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
-                                    const int64_t *ranks, const char *user, bool uses, json_t **out,
-                                    struct err *e);
+/* Sets turn and stage of the visits: begun ones go first, then those of the models with the longest
+ * visits, each in training order, so that few checkpoints are needed at a time. *out (a new
+ * reference) = the job for these visits, in the order of their turns. ERR_USAGE: run.stage_space is
+ * smaller than what one visit reads; errors of ledger_path. */
+MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const char *user,
+                                    bool uses, json_t **out, struct err *e);
 
 /* --- plan_cost.c --- */
 

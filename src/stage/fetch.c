@@ -76,19 +76,20 @@ done:
     return st;
 }
 
-bool fetch_ended(struct fetch *f, char fault[64])
+bool fetch_ended(struct fetch *f, char how[64])
 {
     int status;
     if (waitpid(f->pid, &status, WNOHANG) != f->pid) return false;
     close(f->line);
     f->pid = 0;
-    fault[0] = '\0';
+    how[0] = '\0';
     if (WIFSIGNALED(status))
-        snprintf(fault, 64, "was killed by signal %d", WTERMSIG(status));
-    else if (WEXITSTATUS(status) == NOT_STARTED)
-        snprintf(fault, 64, "cannot be started (exit code %d)", NOT_STARTED);
+        snprintf(how, 64, "was killed by signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status) != 0)
-        snprintf(fault, 64, "ended with exit code %d", WEXITSTATUS(status));
+        snprintf(how, 64, "%s %d",
+                 WEXITSTATUS(status) == NOT_STARTED ? "cannot be started: exit code"
+                                                    : "ended with exit code",
+                 WEXITSTATUS(status));
     return true;
 }
 
@@ -96,12 +97,13 @@ void fetch_stop(struct fetch *f)
 {
     const double patience = 5, end = clock_seconds() + patience;
     const struct timespec pause = {.tv_nsec = 20000000};
-    const pid_t group = f->pid;
-    char fault[64];
-    if (group <= 0) return;
-    kill(-group, SIGTERM);
-    while (!fetch_ended(f, fault)) {
-        if (clock_seconds() > end) kill(-group, SIGKILL);
+    char how[64];
+    if (f->pid <= 0) return;
+    kill(-f->pid, SIGTERM);
+    while (!fetch_ended(f, how) && clock_seconds() < end + patience) {
+        if (clock_seconds() > end) kill(-f->pid, SIGKILL);
         nanosleep(&pause, NULL);
     }
+    if (f->pid > 0) close(f->line); /* in a call of the system that does not end */
+    f->pid = 0;
 }

@@ -14,7 +14,7 @@ struct fetch {
  * be written, no process. */
 MUST_USE enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
                                  struct err *e);
-/* Whether it has ended; then fault is "" after exit code 0, else how it ended. */
-bool fetch_ended(struct fetch *f, char fault[64]);
-/* Ends it and what it has started, and waits for it, some seconds at most. */
+/* Whether it has ended; then how is "" after exit code 0, else how it ended. */
+bool fetch_ended(struct fetch *f, char how[64]);
+/* Ends it and what it has started, and waits for it, ten seconds at most. */
 void fetch_stop(struct fetch *f);

@@ -1,10 +1,14 @@
 #include "stage/ledger.h"
 #include "results/lock.h"
+#include "stage/claims.h"
+#include "stage/tree.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/hash.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +18,11 @@
 enum status ledger_folder(const char *results, char **out, struct err *e)
 {
     return mem_format(out, e, "%s.stage", results);
+}
+
+enum status ledger_user(const char *folder, const char *user, char **out, struct err *e)
+{
+    return mem_format(out, e, "%s/%s.user", folder, user);
 }
 
 static const char *last_part(const char *path)
@@ -36,10 +45,10 @@ enum status ledger_log(const char *folder, const char *path, char **out, struct 
     return mem_format(out, e, "%s/%.8s-%.200s.log", folder, digest, last_part(path));
 }
 
-enum status ledger_beside(const char *path, const char *what, char **out, struct err *e)
+enum status ledger_partial(const char *path, char **out, struct err *e)
 {
     const char *name = last_part(path);
-    return mem_format(out, e, "%.*s.%s.%s", (int)(name - path), path, name, what);
+    return mem_format(out, e, "%.*s.%s.partial", (int)(name - path), path, name);
 }
 
 enum status ledger_path(const char *path, char **out, struct err *e)
@@ -57,28 +66,17 @@ done:
     return st;
 }
 
-/* --- users --- */
-
-enum status ledger_enter(const char *folder, const char *user, struct lock **held, struct err *e)
+enum status ledger_marker(const char *path, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    const struct lock_options make = {.create = true};
-    TRY(mem_format(&path, e, "%s/%s.user", folder, user));
-    TRY(fsx_make_parent(path, e));
-    TRY(lock_take(path, &make, held, e));
-done:
-    free(path);
-    return st;
+    return mem_format(out, e, "%s/.staged-by-qtraj", path);
 }
 
-bool ledger_active(const char *folder, const char *user)
+bool ledger_has_fetched(const char *path)
 {
-    char *path;
-    if (mem_format(&path, NULL, "%s/%s.user", folder, user) != OK) return true;
-    const bool held = lock_look(path).held;
-    free(path);
-    return held;
+    char *marker = NULL;
+    const bool has = ledger_marker(path, &marker, NULL) == OK && fsx_is_file(marker);
+    free(marker);
+    return has;
 }
 
 /* --- the state --- */
@@ -100,19 +98,6 @@ done:
     return st;
 }
 
-static enum status write(const char *folder, const json_t *state, struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL, *text = json_dump_whole(state, JSON_INDENT(1) | JSON_SORT_KEYS);
-    ENSURE(text, ERR_NOMEM, "out of memory for the state of staging");
-    TRY(mem_format(&path, e, "%s/state.json", folder));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
-done:
-    free(text);
-    free(path);
-    return st;
-}
-
 /* Others hold it for a moment. */
 static enum status wait_for_lock(const char *path, struct lock **out, struct err *e)
 {
@@ -129,25 +114,57 @@ static enum status wait_for_lock(const char *path, struct lock **out, struct err
     }
 }
 
+/* Removes what is "removing", unless another process has taken the lock over. */
+static enum status remove_all(json_t *state, struct lock *lock, struct err *e)
+{
+    enum status st = OK;
+    json_t *all = json_object_get(state, "checkpoints"), *entry;
+    char *partial = NULL;
+    const char *path;
+    void *next;
+    json_object_foreach_safe(all, next, path, entry)
+    {
+        if (!claims_is(entry, "removing")) continue;
+        free(partial);
+        TRY(ledger_partial(path, &partial, e));
+        TRY(lock_check(lock, e));
+        TRY(tree_remove(partial, e));
+        ENSURE(!ledger_has_fetched(path) || rename(path, partial) == 0, fsx_errno_status(errno),
+               "%s: cannot be removed: %s", path, strerror(errno));
+        TRY(tree_remove(partial, e));
+        log_trace("stage", "removed %s", path);
+        json_object_del(all, path);
+    }
+done:
+    free(partial);
+    return st;
+}
+
 enum status ledger_update(const char *folder, ledger_change *change, void *context, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL;
+    char *path = NULL, *text = NULL, *guard = NULL;
     struct lock *lock = NULL;
     json_t *state = NULL, *before = NULL;
-    TRY(mem_format(&path, e, "%s/ledger", folder));
-    TRY(wait_for_lock(path, &lock, e));
+    TRY(mem_format(&guard, e, "%s/ledger", folder));
+    TRY(mem_format(&path, e, "%s/state.json", folder));
+    TRY(wait_for_lock(guard, &lock, e));
     TRY(ledger_read(folder, &state, e));
     before = json_deep_copy(state);
     TRY(change(context, state, e));
+    TRY(remove_all(state, lock, e));
+    text = json_dump_whole(state, JSON_INDENT(1)); /* sets are in an order */
+    ENSURE(before && text, ERR_NOMEM, "out of memory for %s", path);
     TRY(json_whole(e));
     if (json_equal(before, state)) goto done;
     TRY(lock_check(lock, e));
-    TRY(write(folder, state, e));
+    TRY(fsx_write_atomic(path, text, strlen(text), e));
 done:
     json_decref(before);
     json_decref(state);
     lock_release(lock);
+    free(text);
+    free(guard);
     free(path);
     return st;
 }

@@ -4,17 +4,9 @@
 #pragma once
 #include "util/json.h"
 
-struct lock;
-
-/* Enters as a user of the ledger in `folder`, which is made; *held (lock_release) shows that the
- * user is active. ERR_LOCKED: a process is active as this user; ERR_IO, ERR_FULL, ERR_NOMEM. */
-MUST_USE enum status ledger_enter(const char *folder, const char *user, struct lock **held,
-                                  struct err *e);
-/* Whether a process is active as that user. */
-bool ledger_active(const char *folder, const char *user);
-
-/* Calls change(context, state) while no other process changes the state, and stores what it has
- * changed. Waits for the lock. Errors of change; ERR_IO, ERR_FULL, ERR_NOMEM. */
+/* Calls change(context, state) while no other process changes the state, removes what is "removing"
+ * then, and stores what has changed. Waits for the lock. Errors of change; ERR_IO, ERR_FULL,
+ * ERR_NOMEM. */
 typedef enum status ledger_change(void *context, json_t *state, struct err *e);
 MUST_USE enum status ledger_update(const char *folder, ledger_change *change, void *context,
                                    struct err *e);
@@ -22,14 +14,18 @@ MUST_USE enum status ledger_update(const char *folder, ledger_change *change, vo
 MUST_USE enum status ledger_read(const char *folder, json_t **out, struct err *e);
 
 /* Names of files, owned by the caller; ERR_NOMEM. The ledger's folder of a sweep's results; in it,
- * the folder with a config.json of the model (fetched checkpoints may be gone when a run is
- * planned), and the log of what the command wrote for a checkpoint. No two names share one. */
+ * the file whose lock shows that a process is active as a user, the folder with a config.json of
+ * the model (fetched checkpoints may be gone when a run is planned), and the log of what the
+ * command wrote for a checkpoint. No two names share one. */
 MUST_USE enum status ledger_folder(const char *results, char **out, struct err *e);
+MUST_USE enum status ledger_user(const char *folder, const char *user, char **out, struct err *e);
 MUST_USE enum status ledger_shape(const char *folder, const char *model, char **out, struct err *e);
 MUST_USE enum status ledger_log(const char *folder, const char *path, char **out, struct err *e);
 /* *out (the caller frees) = the one spelling of a path by which a ledger knows a checkpoint,
  * wherever a command is started. Makes the folder that it is in. ERR_IO, ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status ledger_path(const char *path, char **out, struct err *e);
-/* The name of a checkpoint's folder while it is fetched ("partial") or removed ("removing"): beside
- * it, and hidden. */
-MUST_USE enum status ledger_beside(const char *path, const char *what, char **out, struct err *e);
+/* The name of a checkpoint's folder while it is fetched or removed: beside it, and hidden. */
+MUST_USE enum status ledger_partial(const char *path, char **out, struct err *e);
+/* The file that is written last into a fetched folder, and whether a folder has it. */
+MUST_USE enum status ledger_marker(const char *path, char **out, struct err *e);
+bool ledger_has_fetched(const char *path);

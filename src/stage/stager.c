@@ -23,20 +23,21 @@
 /* Seconds between two looks at the ledger. */
 static const double often = 0.2;
 
-static const char too_much[] = "was ended: what its visit reads takes more than run.stage_space";
-
 struct stager {
-    json_t *job, *items;       /* an item has also "tries", "not_before" and "seen" */
-    const char *folder, *user; /* borrowed from the job */
+    json_t *job, *items;       /* an item has also "tries", "not_before", "later" and "seen" */
+    json_t *wanted;            /* what visits that have not ended read, in their order */
+    const char *folder, *user; /* borrowed from the job, as are all texts */
     struct lock *held;
     int64_t space;
-    atomic_bool *ended;         // (visits)
-    json_t *item;               /* what this user fetches, borrowed from items; NULL: nothing */
-    const char *partial, *path; /* of that */
-    enum claim claim;           /* of that, as the last look found it */
+    atomic_bool *ended;            // (visits)
+    const char *path;              /* what this user fetches; NULL: nothing */
+    const char *partial, *outcome; /* of that; the state that it has now, NULL: it is fetched */
+    bool whole;
+    json_t *item;
     struct fetch fetch;
+    char fault[600];
     double start, next; /* clock_seconds of the command's start, and of the next look */
-    bool begun, last;
+    bool begun, last, goes_on;
     struct stager_counts counts;
 };
 
@@ -44,6 +45,8 @@ enum status stager_open(json_t *job, struct stager **out, struct err *e)
 {
     enum status st = OK;
     struct stager *s = NULL;
+    char *path = NULL;
+    const struct lock_options make = {.create = true};
     TRY(mem_zero(&s, 1, sizeof *s, "the stager", e));
     s->job = json_incref(job);
     s->items = json_object_get(job, "items");
@@ -52,10 +55,13 @@ enum status stager_open(json_t *job, struct stager **out, struct err *e)
     s->space = claims_number(job, "space");
     TRY(mem_zero(&s->ended, (int64_t)json_array_size(json_object_get(job, "visits")),
                  sizeof *s->ended, "visits", e));
-    TRY(ledger_enter(s->folder, s->user, &s->held, e));
+    TRY(ledger_user(s->folder, s->user, &path, e));
+    TRY(fsx_make_parent(path, e));
+    TRY(lock_take(path, &make, &s->held, e));
     *out = s;
     s = NULL;
 done:
+    free(path);
     json_decref(job);
     stager_close(s);
     return st;
@@ -66,39 +72,13 @@ void stager_close(struct stager *s)
     if (!s) return;
     fetch_stop(&s->fetch);
     lock_release(s->held);
+    json_decref(s->wanted);
     json_decref(s->job);
     free(s->ended);
     free(s);
 }
 
 /* --- folders --- */
-
-/* A file that is written into a fetched folder at the end. */
-static enum status marker_of(const char *folder, char **out, struct err *e)
-{
-    return mem_format(out, e, "%s/.staged-by-qtraj", folder);
-}
-
-static enum status write_marker(const char *folder, struct err *e)
-{
-    enum status st = OK;
-    char *marker = NULL;
-    static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
-    TRY(tree_sync(folder, e));
-    TRY(marker_of(folder, &marker, e));
-    TRY(fsx_write_atomic(marker, text, sizeof text - 1, e));
-done:
-    free(marker);
-    return st;
-}
-
-static bool is_fetched(const char *path)
-{
-    char *marker = NULL;
-    const bool fetched = marker_of(path, &marker, NULL) == OK && fsx_is_file(marker);
-    free(marker);
-    return fetched;
-}
 
 /* Whether all files of a checkpoint are there, and whole; else e says what is wrong. */
 static bool is_whole(const char *folder, struct err *e)
@@ -111,16 +91,17 @@ static bool is_whole(const char *folder, struct err *e)
 
 /* It is there. Its config.json is kept, where a plan finds the model's shape when no checkpoint is
  * on disk. */
-static enum status note(const struct stager *s, json_t *state, const json_t *item, const char *word,
+static enum status note(const struct stager *s, json_t *state, const char *path, const char *word,
                         struct err *e)
 {
     enum status st = OK;
     char *from = NULL, *folder = NULL, *to = NULL, *text = NULL;
     size_t n;
-    const char *path = json_text(item, "path", "");
-    claims_settle(state, item, word, tree_bytes(path), NULL);
+    const char *model = json_text(json_object_get(s->items, path), "model", "");
+    claims_settle(state, path, model, word, tree_bytes(path), NULL);
+    if (!model[0]) return OK; /* another user's */
     TRY(mem_format(&from, e, "%s/config.json", path));
-    TRY(ledger_shape(s->folder, json_text(item, "model", ""), &folder, e));
+    TRY(ledger_shape(s->folder, model, &folder, e));
     TRY(mem_format(&to, e, "%s/config.json", folder));
     if (fsx_is_file(to)) goto done;
     TRY(fsx_read(from, 0, &text, &n, e));
@@ -135,16 +116,16 @@ done:
 }
 
 /* A folder that no stager has fetched is used if it is a whole checkpoint, and left as it is. */
-static enum status judge(const struct stager *s, json_t *state, const json_t *item, struct err *e)
+static enum status judge(const struct stager *s, json_t *state, const char *path, struct err *e)
 {
     char message[1024];
     struct err own = {0};
-    if (is_whole(json_text(item, "path", ""), &own)) return note(s, state, item, "own", e);
+    if (is_whole(path, &own)) return note(s, state, path, "own", e);
     snprintf(message, sizeof message,
              "%s: is there, but not fetched by `stage`, and no whole checkpoint (%s); complete or "
              "remove it, `stage` does neither",
-             json_text(item, "path", ""), own.text);
-    claims_settle(state, item, "failed", 0, message);
+             path, own.text);
+    claims_settle(state, path, "", "failed", 0, message);
     return OK;
 }
 
@@ -153,88 +134,73 @@ static enum status judge(const struct stager *s, json_t *state, const json_t *it
 /* What an earlier process of this user had, and what others had who are gone, is nobody's. */
 static enum status bury(const struct stager *s, json_t *state, struct err *e)
 {
-    json_t *users = json_object_get(state, "users"), *active = json_object(), *one;
+    json_t *users = json_object_get(state, "users"), *one;
     const char *name, *life = json_text(json_object_get(users, s->user), "life", "");
-    json_object_foreach(users, name, one)
-    {
-        const bool is = strcmp(name, s->user) == 0 ? s->begun : ledger_active(s->folder, name);
-        json_object_set_new(active, name, json_boolean(is));
-    }
     NEED(
         !s->begun || strcmp(life, json_text(s->job, "life", "")) == 0, ERR_IO,
         "%s: this process did not renew its lock and was taken for dead; checkpoints that it reads "
         "may be gone, start again to go on",
         s->folder);
-    claims_bury(state, active);
-    json_decref(active);
+    json_object_foreach(users, name, one)
+    {
+        char *path;
+        PASS(ledger_user(s->folder, name, &path, e));
+        if (strcmp(name, s->user) == 0 ? !s->begun : !lock_look(path).held)
+            json_object_del(one, "life");
+        free(path);
+    }
+    claims_bury(state);
+    return OK;
+}
+
+/* What was fetched gets its name, if it still has its space; what was not is given back. */
+static enum status settle(struct stager *s, json_t *state, struct err *e)
+{
+    const char *path = s->path;
+    s->path = NULL;
+    if (fsx_is_dir(path)) return judge(s, state, path, e); /* somebody else has put it there */
+    if (s->whole) {
+        if (!claims_measure(state, s->user, path, tree_bytes(s->partial), s->space)) return OK;
+        NEED(rename(s->partial, path) == 0, fsx_errno_status(errno), "%s: %s", path,
+             strerror(errno));
+        PASS(fsx_sync_parent(path, e));
+        return note(s, state, path, s->outcome, e);
+    }
+    (void)rmdir(s->partial); /* if there is nothing in it */
+    if (strcmp(s->outcome, "failed") == 0) PASS(tree_remove(s->partial, e));
+    claims_settle(state, path, "", s->outcome, tree_bytes(s->partial), s->fault);
     return OK;
 }
 
 /* What the state says is compared with what is on disk: folders that were removed by hand, that
- * were there before, or got their name just before their process was killed. */
+ * were there before, or got or lost their name just before their process was killed. */
 static enum status look_at_disk(const struct stager *s, json_t *state, struct err *e)
 {
     json_t *all = json_object_get(state, "checkpoints"), *entry, *item;
     const char *path;
     void *next;
-    size_t i;
     json_object_foreach_safe(all, next, path, entry)
     {
-        const bool again = !s->begun && claims_is(entry, "failed"), fetched = is_fetched(path);
-        if (claims_is(entry, "fetching") && !json_object_get(entry, "by")) {
-            char *partial;
-            PASS(ledger_beside(path, "partial", &partial, e));
-            json_object_set_new(entry, "bytes", json_integer(tree_bytes(fetched ? path : partial)));
-            free(partial);
-            if (fetched) json_object_set_new(entry, "state", json_string("there"));
-        } else if (again || (claims_is(entry, "there") && !fetched) ||
-                   (claims_is(entry, "own") && !fsx_is_dir(path))) {
+        const bool fetched = ledger_has_fetched(path);
+        char *partial;
+        if ((!s->begun && claims_is(entry, "failed")) ||
+            (claims_is(entry, "own") && !fsx_is_dir(path)))
             json_object_del(all, path);
+        else if ((claims_is(entry, "there") && !fetched) ||
+                 (claims_is(entry, "fetching") && !json_object_get(entry, "by"))) {
+            if (fetched) {
+                PASS(note(s, state, path, "there", e));
+                continue;
+            }
+            PASS(ledger_partial(path, &partial, e));
+            claims_settle(state, path, "", "fetching", tree_bytes(partial), NULL);
+            free(partial);
         }
     }
-    json_array_foreach(s->items, i, item)
+    json_object_foreach(s->items, path, item)
     {
-        path = json_text(item, "path", "");
         if (!s->begun && !claims_entry(state, path) && fsx_is_dir(path))
-            PASS(judge(s, state, item, e));
-    }
-    return OK;
-}
-
-static enum status remove_one(const char *path, struct err *e)
-{
-    static const char *const what[] = {"partial", "removing"};
-    enum status st = OK;
-    char *beside = NULL;
-    for (int i = 0; i < 2 && st == OK; i++) {
-        free(beside);
-        PASS(ledger_beside(path, what[i], &beside, e));
-        st = tree_remove(beside, e);
-    }
-    if (st == OK && is_fetched(path)) {
-        if (rename(path, beside) == 0)
-            st = tree_remove(beside, e);
-        else
-            st = err_set(e, fsx_errno_status(errno), __FILE__, __LINE__,
-                         "%s: cannot be removed: %s", path, strerror(errno));
-    }
-    free(beside);
-    return st;
-}
-
-/* Removes what an earlier look has found, so that the state says so whenever this process dies. */
-static enum status remove_condemned(struct stager *s, json_t *state, struct err *e)
-{
-    json_t *all = json_object_get(state, "checkpoints"), *entry;
-    const char *path;
-    void *next;
-    json_object_foreach_safe(all, next, path, entry)
-    {
-        if (!claims_is(entry, "removing")) continue;
-        PASS(remove_one(path, e));
-        log_trace("stage", "removed %s", path);
-        json_object_del(all, path);
-        s->next = 0;
+            PASS(judge(s, state, path, e));
     }
     return OK;
 }
@@ -242,35 +208,30 @@ static enum status remove_condemned(struct stager *s, json_t *state, struct err 
 /* What the visits that have not ended need, in their order; those that have hold no lease. */
 static void register_visits(struct stager *s, json_t *state)
 {
-    json_t *needs = json_array(), *item, *visit, *one;
-    size_t i, k;
-    json_array_foreach(s->items, i, item) json_object_set_new(item, "needed", json_false());
-    json_array_foreach(json_object_get(s->job, "visits"), i, visit)
+    json_t *none = json_object(), *reads;
+    size_t i;
+    json_decref(s->wanted);
+    s->wanted = json_object();
+    json_array_foreach(json_object_get(s->job, "visits"), i, reads)
     {
-        const bool ended = s->ended[i];
-        if (ended) claims_end(state, s->user, (int64_t)i);
-        json_array_foreach(visit, k, one)
-        {
-            item = json_array_get(s->items, (size_t)json_integer_value(one));
-            if (ended || json_is_true(json_object_get(item, "needed"))) continue;
-            json_object_set_new(item, "needed", json_true());
-            if (json_is_true(json_object_get(s->job, "uses")))
-                json_array_append(needs, json_object_get(item, "path"));
-        }
+        if (s->ended[i])
+            claims_end(state, s->user, (int64_t)i);
+        else
+            json_object_update_missing(s->wanted, reads);
     }
-    claims_register(state, s->user, json_text(s->job, "life", ""), needs);
-    json_decref(needs);
+    claims_register(state, s->user, json_text(s->job, "life", ""),
+                    json_is_true(json_object_get(s->job, "uses")) ? s->wanted : none);
+    json_decref(none);
 }
 
 static void count(struct stager *s, const json_t *state)
 {
     const double now = clock_seconds();
+    const char *path;
     json_t *item;
-    size_t i;
-    s->counts = (struct stager_counts){.items = (int64_t)json_array_size(s->items), .all = true};
-    json_array_foreach(s->items, i, item)
+    s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items), .all = true};
+    json_object_foreach(s->items, path, item)
     {
-        const char *path = json_text(item, "path", "");
         const json_t *entry = claims_entry(state, path);
         const bool there = claims_there(entry), failed = claims_is(entry, "failed");
         const bool seen = there || json_is_true(json_object_get(item, "seen"));
@@ -280,61 +241,37 @@ static void count(struct stager *s, const json_t *state)
         s->counts.there += seen;
         s->counts.failed += failed;
         if (there || failed) continue;
-        if (!seen || claims_needed(state, path))
+        if (seen && !claims_needed(state, path))
+            json_object_del(s->wanted, path); /* it has been read */
+        else
             s->counts.all = false;
-        else /* it has been read */
-            json_object_set_new(item, "needed", json_false());
     }
 }
 
-static enum status arrange(void *context, json_t *state, struct err *e)
+static enum status look(void *context, json_t *state, struct err *e)
 {
     struct stager *s = context;
     PASS(bury(s, state, e));
-    PASS(remove_condemned(s, state, e));
+    if (s->path && s->outcome) PASS(settle(s, state, e));
     PASS(look_at_disk(s, state, e));
     register_visits(s, state);
     claims_tidy(state);
     count(s, state);
-    if (s->item) {
-        s->claim = claims_measure(state, s->user, s->item, tree_bytes(s->partial), s->space);
+    if (s->path) {
+        s->goes_on = claims_measure(state, s->user, s->path, tree_bytes(s->partial), s->space);
     } else if (json_is_true(json_object_get(s->job, "commands")) && !s->last) {
-        s->item = claims_fetch(state, s->user, s->items, s->space, &s->counts.full);
+        s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, &s->counts.full);
+        s->item = json_object_get(s->items, s->path ? s->path : "");
         s->partial = json_text(s->item, "partial", "");
-        s->path = json_text(s->item, "path", "");
-        s->claim = CLAIM_FITS;
+        s->goes_on = true;
+        s->outcome = NULL;
+        s->whole = false;
     }
     s->begun = true;
     return OK;
 }
 
 /* --- fetching --- */
-
-/* It is there, if it is whole; else it is given back. */
-static enum status settle(void *stager, json_t *state, struct err *e)
-{
-    struct stager *s = stager;
-    if (fsx_is_dir(s->path))
-        return judge(s, state, s->item, e); /* somebody else has put it there */
-    if (!is_fetched(s->partial)) {
-        (void)rmdir(s->partial); /* if there is nothing in it */
-        claims_settle(state, s->item, "fetching", tree_bytes(s->partial), NULL);
-        return OK;
-    }
-    NEED(rename(s->partial, s->path) == 0, fsx_errno_status(errno), "%s: %s", s->path,
-         strerror(errno));
-    PASS(fsx_sync_parent(s->path, e));
-    return note(s, state, s->item, "there", e);
-}
-
-static enum status give_up(void *stager, json_t *state, struct err *e)
-{
-    struct stager *s = stager;
-    PASS(tree_remove(s->partial, e));
-    claims_settle(state, s->item, "failed", 0, json_text(s->item, "fault", ""));
-    log_warn("%s", json_text(s->item, "fault", ""));
-    return OK;
-}
 
 /* So much is free on the disk as is still to be fetched, as far as that is known. */
 static enum status check_disk(const struct stager *s, int64_t bytes, struct err *e)
@@ -353,7 +290,7 @@ static enum status check_disk(const struct stager *s, int64_t bytes, struct err 
 }
 
 /* Another try after a while; after the last its cells fail. */
-static enum status fail(struct stager *s, const char *fault, bool never, struct err *e)
+static enum status fail(struct stager *s, const char *fault, struct err *e)
 {
     const int64_t tries = claims_number(s->item, "tries") + 1,
                   most = claims_number(s->job, "tries"), a_little = 1 << 20;
@@ -363,85 +300,83 @@ static enum status fail(struct stager *s, const char *fault, bool never, struct 
     PASS(check_disk(s, a_little, e));
     json_object_set_new(s->item, "tries", json_integer(tries));
     json_object_set_new(s->item, "not_before", json_real(clock_seconds() + pause));
-    if (never || tries >= most) {
-        json_object_set_new(s->item, "fault",
-                            json_sprintf("%s: could not be staged in %lld tr%s; the last time, the "
-                                         "command %s; its output is in %s",
-                                         s->path, (long long)tries, tries == 1 ? "y" : "ies", fault,
-                                         log));
-        return ledger_update(s->folder, give_up, s, e);
-    }
-    log_warn("staging %s: the command %s (try %lld of %lld; the next in %.3g s; output: %s)", name,
-             fault, (long long)tries, (long long)most, pause, log);
-    return ledger_update(s->folder, settle, s, e);
+    s->outcome = tries < most ? "fetching" : "failed";
+    snprintf(s->fault, sizeof s->fault,
+             "%s: could not be staged in %lld tr%s; the last time, the command %s; its output is "
+             "in %s",
+             s->path, (long long)tries, tries == 1 ? "y" : "ies", fault, log);
+    if (tries < most)
+        log_warn("staging %s: the command %s (try %lld of %lld; the next in %.3g s; output: %s)",
+                 name, fault, (long long)tries, (long long)most, pause, log);
+    else
+        log_warn("%s", s->fault);
+    return OK;
 }
 
+/* The command has ended so; "": with exit code 0. */
 static enum status end_fetch(struct stager *s, const char *how, struct err *e)
 {
-    char fault[400], took[QUANTITY];
+    enum status st = OK;
+    char fault[400], took[QUANTITY], *marker = NULL;
     struct err own = {0};
-    if (how[0]) return fail(s, how, false, e);
-    if (!is_whole(s->partial, &own)) {
+    static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
+    const bool keep = json_is_true(json_object_get(s->item, "keep"));
+    snprintf(fault, sizeof fault, "%s", how);
+    if (!how[0] && !is_whole(s->partial, &own))
         snprintf(fault, sizeof fault, "left no whole checkpoint (%.300s)", own.text);
-        return fail(s, fault, false, e);
-    }
-    PASS(ledger_update(s->folder, arrange, s, e)); /* its size */
-    if (s->claim == CLAIM_NEVER) return fail(s, too_much, true, e);
-    if (s->claim == CLAIM_LOST) return OK;
+    if (fault[0]) return fail(s, fault, e);
     quantity_time(clock_seconds() - s->start, took);
     log_info("staged %s in %s", json_text(s->item, "name", ""), took);
-    PASS(write_marker(s->partial, e));
-    return ledger_update(s->folder, settle, s, e);
+    TRY(tree_sync(s->partial, e));
+    TRY(ledger_marker(s->partial, &marker, e));
+    if (!keep) TRY(fsx_write_atomic(marker, text, sizeof text - 1, e));
+    s->outcome = keep ? "own" : "there";
+    s->whole = true;
+done:
+    free(marker);
+    return st;
 }
 
 static enum status begin_fetch(struct stager *s, struct err *e)
 {
-    json_t *state;
+    const int64_t bytes = claims_number(s->item, "bytes");
     s->start = clock_seconds();
     NEED(mkdir(s->partial, 0777) == 0 || errno == EEXIST, fsx_errno_status(errno),
          "%s: `stage` cannot make this folder: %s", s->partial, strerror(errno));
-    PASS(ledger_read(s->folder, &state, e));
-    const int64_t bytes = claims_model_bytes(state, json_text(s->item, "model", ""));
-    json_decref(state);
     PASS(check_disk(s, bytes - tree_bytes(s->partial), e));
     if (!fsx_is_dir(s->path))
         PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"),
                          json_text(s->item, "log", ""), e));
-    if (s->fetch.pid > 0) {
+    if (s->fetch.pid > 0)
         log_trace("stage", "fetching %s into %s", json_text(s->item, "name", ""), s->partial);
-        return OK;
-    }
-    PASS(ledger_update(s->folder, settle, s, e)); /* an earlier process's command still runs */
-    s->item = NULL;
+    else
+        s->outcome = "fetching"; /* an earlier process's command still runs, or it is there */
     return OK;
 }
 
 enum status stager_step(struct stager *s, struct err *e)
 {
-    char fault[64];
-    if (s->fetch.pid > 0 && fetch_ended(&s->fetch, fault)) {
-        PASS(end_fetch(s, fault, e));
-        s->item = NULL;
+    char how[64];
+    if (s->fetch.pid > 0 && fetch_ended(&s->fetch, how)) {
+        PASS(end_fetch(s, how, e));
         s->next = 0;
     }
     if (clock_seconds() < s->next) return OK;
     s->next = clock_seconds() + often;
-    PASS(ledger_update(s->folder, arrange, s, e));
-    if (s->item && s->claim != CLAIM_FITS) { /* it goes on when there is more space */
+    PASS(ledger_update(s->folder, look, s, e));
+    if (s->path && !s->goes_on) { /* it goes on when there is more space */
         fetch_stop(&s->fetch);
-        if (s->claim == CLAIM_NEVER) PASS(fail(s, too_much, true, e));
-        s->item = NULL;
+        s->path = NULL;
     }
-    return s->item && s->fetch.pid == 0 ? begin_fetch(s, e) : OK;
+    return s->path && !s->outcome && s->fetch.pid == 0 ? begin_fetch(s, e) : OK;
 }
 
 enum status stager_finish(struct stager *s, struct err *e)
 {
     fetch_stop(&s->fetch);
-    s->item = NULL;
+    if (s->path && !s->outcome) s->outcome = "fetching";
     s->last = true;
-    PASS(ledger_update(s->folder, arrange, s, e));
-    return ledger_update(s->folder, arrange, s, e); /* removes what the first has found */
+    return ledger_update(s->folder, look, s, e);
 }
 
 void stager_end_visit(struct stager *s, int64_t visit)
@@ -458,39 +393,46 @@ struct stager_counts stager_count(const struct stager *s)
 
 struct ask {
     const json_t *stage;
-    bool leased;
+    bool there;
+    enum claim claim;
+    char *message; // (512)
 };
 
 static enum status ask(void *context, json_t *state, struct err *e)
 {
     struct ask *a = context;
+    const char *path;
+    json_t *bytes;
     (void)e;
-    a->leased = claims_ask(state, a->stage, claims_number(a->stage, "space"));
+    a->there = true;
+    json_object_foreach(json_object_get(a->stage, "reads"), path, bytes)
+    {
+        const json_t *entry = claims_entry(state, path);
+        if (claims_is(entry, "failed"))
+            snprintf(a->message, 512, "%s", json_text(entry, "message", ""));
+        a->there = a->there && fsx_is_dir(path);
+    }
+    if (state) a->claim = claims_ask(state, a->stage, a->there, claims_number(a->stage, "space"));
+    if (a->claim == CLAIM_NEVER && !a->message[0])
+        snprintf(a->message, 512, "what its visit reads takes more than run.stage_space");
     return OK;
 }
 
 enum await_state await_look(const json_t *stage, bool asks, char message[512])
 {
-    struct ask a = {.stage = stage, .leased = !asks};
+    struct ask a = {.stage = stage, .claim = asks ? CLAIM_WAITS : CLAIM_LEASED, .message = message};
     struct err e = {0};
-    const char *folder = json_text(stage, "folder", ""), *path;
-    json_t *state = NULL, *before, *model;
-    bool there = true;
+    const char *folder = json_text(stage, "folder", "");
+    json_t *state = NULL, *before;
     message[0] = '\0';
     if (asks && ledger_read(folder, &state, NULL) != OK) return AWAIT_WAITS;
     before = json_deep_copy(state);
-    json_object_foreach(json_object_get(stage, "reads"), path, model)
-    {
-        const json_t *entry = claims_entry(state, path);
-        if (claims_is(entry, "failed"))
-            snprintf(message, 512, "%s", json_text(entry, "message", ""));
-        there = there && fsx_is_dir(path);
-    }
     /* The lock is taken only where something changes. */
-    if (asks && !message[0] && ask(&a, state, &e) == OK && !json_equal(before, state) &&
+    if (ask(&a, state, &e) == OK && !json_equal(before, state) &&
         ledger_update(folder, ask, &a, &e) != OK)
         snprintf(message, 512, "%s", e.text);
     json_decref(before);
     json_decref(state);
-    return message[0] ? AWAIT_FAILED : there && a.leased ? AWAIT_THERE : AWAIT_WAITS;
+    if (message[0]) return AWAIT_FAILED;
+    return a.there && a.claim == CLAIM_LEASED ? AWAIT_THERE : AWAIT_WAITS;
 }

@@ -33,12 +33,12 @@ struct user {
     bool runs, uses, commands;
     int64_t n, groups, lives, fetching; /* checkpoint; -1: none */
     struct visit visits[VISITS * USERS];
-    json_t *items;
+    json_t *items, *wanted;
 };
 
-/* What lies on disk: bytes of what is fetched, of the finished folder, of one that is removed. */
+/* What lies on disk: bytes of what is fetched or removed, and of the finished folder. */
 struct disk {
-    int64_t partial, whole, removing;
+    int64_t partial, whole;
 };
 
 static struct world {
@@ -46,7 +46,7 @@ static struct world {
     struct user users[USERS + 1];
     struct disk disk[CHECKPOINTS];
     int64_t n_users, n, space, size[CHECKPOINTS], fetches[CHECKPOINTS], readers[CHECKPOINTS];
-    int64_t deaths, number;
+    int64_t deaths, number, expected;
     bool grows; /* checkpoints differ in size, which nobody knows before */
 } w;
 
@@ -77,8 +77,7 @@ static int64_t number_of(const char *path)
 static int64_t bytes_on_disk(void)
 {
     int64_t sum = 0;
-    for (int64_t c = 0; c < w.n; c++)
-        sum += w.disk[c].partial + w.disk[c].whole + w.disk[c].removing;
+    for (int64_t c = 0; c < w.n; c++) sum += w.disk[c].partial + w.disk[c].whole;
     return sum;
 }
 
@@ -100,6 +99,14 @@ static void check(void)
 
 /* --- what a process does --- */
 
+static json_t *reads_of(const struct visit *v)
+{
+    json_t *reads = json_object();
+    for (int64_t r = 0; r < v->n; r++)
+        json_object_set_new(reads, path_of(v->reads[r]), json_integer(w.expected));
+    return reads;
+}
+
 static bool die(const struct user *u)
 {
     return u->uses && u->lives <= 3 && below(400) == 0;
@@ -117,16 +124,16 @@ static void kill_user(struct user *u)
 /* Who is gone gives back; a process that has just begun also what its user had before. */
 static void bury(const struct user *self, bool begins)
 {
-    json_t *active = json_object();
     for (int64_t i = 0; i < w.n_users; i++) {
         const struct user *u = &w.users[i];
-        json_object_set_new(active, u->name, json_boolean(u->runs && !(begins && u == self)));
+        json_t *user = json_object_get(json_object_get(w.state, "users"), u->name);
+        if (!u->runs || (begins && u == self)) json_object_del(user, "life");
     }
-    claims_bury(w.state, active);
-    json_decref(active);
+    claims_bury(w.state);
 }
 
-static void remove_condemned(void)
+/* False: killed while it does so, before the state is stored. */
+static bool remove_all(const struct user *u)
 {
     json_t *all = json_object_get(w.state, "checkpoints"), *entry;
     const char *path;
@@ -135,17 +142,17 @@ static void remove_condemned(void)
     {
         struct disk *d = &w.disk[number_of(path)];
         if (!claims_is(entry, "removing")) continue;
-        d->partial = d->removing = 0;
-        d->removing = d->whole;
+        d->partial = d->whole;
         d->whole = 0;
         check();
-        if (below(50) == 0) return; /* killed: the rest is the next one's */
-        d->removing = 0;
+        if (u->uses && u->lives <= 3 && below(50) == 0) return false;
+        d->partial = 0;
         json_object_del(all, path);
     }
+    return true;
 }
 
-/* What got its name just before its process was killed. */
+/* What got or lost its name just before its process was killed. */
 static void look_at_disk(void)
 {
     json_t *entry;
@@ -153,55 +160,59 @@ static void look_at_disk(void)
     json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry)
     {
         const struct disk *d = &w.disk[number_of(path)];
-        if (!claims_is(entry, "fetching") || json_object_get(entry, "by")) continue;
-        json_object_set_new(entry, "bytes", json_integer(d->whole + d->partial));
-        if (d->whole) json_object_set_new(entry, "state", json_string("there"));
+        const bool lost = claims_is(entry, "there") && !d->whole;
+        if (lost || (claims_is(entry, "fetching") && !json_object_get(entry, "by")))
+            claims_settle(w.state, path, "m", d->whole ? "there" : "fetching",
+                          d->whole + d->partial, NULL);
     }
 }
 
 static void register_visits(struct user *u)
 {
-    json_t *needs = json_array(), *item;
-    size_t k;
-    json_array_foreach(u->items, k, item) json_object_set_new(item, "needed", json_false());
+    json_t *none = json_object();
+    json_decref(u->wanted);
+    u->wanted = json_object();
     for (int64_t i = 0; i < u->n; i++) {
         const struct visit *v = &u->visits[i];
         if (v->phase == DONE) claims_end(w.state, u->name, i);
-        for (int64_t r = 0; r < v->n && v->phase != DONE; r++) {
-            json_array_foreach(u->items, k, item)
-            {
-                if (strcmp(json_text(item, "path", ""), path_of(v->reads[r])) != 0 ||
-                    json_is_true(json_object_get(item, "needed")))
-                    continue;
-                json_object_set_new(item, "needed", json_true());
-                if (u->uses) json_array_append(needs, json_object_get(item, "path"));
-            }
-        }
+        json_t *reads = reads_of(v);
+        if (v->phase != DONE) json_object_update_missing(u->wanted, reads);
+        json_decref(reads);
     }
-    claims_register(w.state, u->name, u->life, needs);
-    json_decref(needs);
+    claims_register(w.state, u->name, u->life, u->uses ? u->wanted : none);
+    json_decref(none);
+}
+
+static void claim(struct user *u)
+{
+    bool full;
+    const char *path;
+    json_t *item;
+    if (!u->commands || u->fetching >= 0) return;
+    json_object_foreach(u->items, path, item)
+    {
+        if (w.disk[number_of(path)].whole) json_object_set_new(item, "seen", json_true());
+        if (json_object_get(item, "seen") && !claims_needed(w.state, path))
+            json_object_del(u->wanted, path);
+    }
+    path = claims_fetch(w.state, u->name, u->items, u->wanted, w.space, &full);
+    if (path) u->fetching = number_of(path);
 }
 
 static void look(struct user *u, bool begins)
 {
-    bool full;
+    json_t *before = json_deep_copy(w.state);
     bury(u, begins);
-    remove_condemned();
     look_at_disk();
     register_visits(u);
     claims_tidy(w.state);
-    if (!u->commands || u->fetching >= 0) return;
-    json_t *item;
-    size_t k;
-    json_array_foreach(u->items, k, item)
-    {
-        const char *path = json_text(item, "path", "");
-        if (w.disk[number_of(path)].whole) json_object_set_new(item, "seen", json_true());
-        if (json_object_get(item, "seen") && !claims_needed(w.state, path))
-            json_object_set_new(item, "needed", json_false());
+    claim(u);
+    if (!remove_all(u)) {
+        kill_user(u);
+        json_decref(w.state);
+        w.state = json_incref(before);
     }
-    item = claims_fetch(w.state, u->name, u->items, w.space, &full);
-    if (item) u->fetching = number_of(json_text(item, "path", ""));
+    json_decref(before);
 }
 
 static void start(struct user *u)
@@ -211,30 +222,17 @@ static void start(struct user *u)
     look(u, true);
 }
 
-static const json_t *item_of(const struct user *u, int64_t c)
-{
-    json_t *item, *found = NULL;
-    size_t k;
-    json_array_foreach(u->items, k, item)
-    {
-        if (strcmp(json_text(item, "path", ""), path_of(c)) == 0) found = item;
-    }
-    return found;
-}
-
 /* A piece of the running fetch. */
 static void fetch(struct user *u)
 {
     const int64_t c = u->fetching;
     if (c < 0) return;
-    const json_t *item = item_of(u, c);
     if (!w.disk[c].whole) {
         w.disk[c].partial = min64(w.disk[c].partial + PIECE, w.size[c]);
-        const enum claim claim = claims_measure(w.state, u->name, item, w.disk[c].partial, w.space);
+        const bool fits = claims_measure(w.state, u->name, path_of(c), w.disk[c].partial, w.space);
         check();
-        assert_int_not_equal(claim, CLAIM_NEVER);
-        if (claim != CLAIM_FITS) u->fetching = -1;
-        if (claim != CLAIM_FITS || w.disk[c].partial < w.size[c]) return;
+        if (!fits) u->fetching = -1;
+        if (!fits || w.disk[c].partial < w.size[c]) return;
         w.disk[c].whole = w.size[c];
         w.disk[c].partial = 0;
         w.fetches[c]++;
@@ -243,20 +241,11 @@ static void fetch(struct user *u)
             return;
         }
     }
-    claims_settle(w.state, item, "there", w.size[c], NULL);
+    claims_settle(w.state, path_of(c), "m", "there", w.size[c], NULL);
     u->fetching = -1;
 }
 
 /* --- visits --- */
-
-static json_t *stage_of(const struct user *u, int64_t i)
-{
-    json_t *reads = json_object();
-    for (int64_t r = 0; r < u->visits[i].n; r++)
-        json_object_set_new(reads, path_of(u->visits[i].reads[r]), json_string("m"));
-    return json_pack("{s:s, s:s, s:I, s:o}", "user", u->name, "life", u->life, "visit",
-                     (json_int_t)i, "reads", reads);
-}
 
 /* The first visit that waits, if it has space beside what is leased; else NULL. */
 static const json_t *first_with_space(void)
@@ -282,9 +271,14 @@ static const json_t *first_with_space(void)
 static void ask(struct user *u, int64_t i)
 {
     struct visit *v = &u->visits[i];
-    json_t *stage = stage_of(u, i);
+    json_t *stage = json_pack("{s:s, s:s, s:I, s:o}", "user", u->name, "life", u->life, "visit",
+                              (json_int_t)i, "reads", reads_of(v));
     const json_t *first = first_with_space();
-    if (claims_ask(w.state, stage, w.space)) {
+    bool there = true;
+    for (int64_t r = 0; r < v->n; r++) there = there && w.disk[v->reads[r]].whole;
+    const enum claim claim = claims_ask(w.state, stage, there, w.space);
+    assert_int_not_equal(claim, CLAIM_NEVER);
+    if (claim == CLAIM_LEASED) {
         v->phase = BEGUN;
         v->left = 1 + (int)below(8);
         /* nobody who is leased keeps from the first the space that it had */
@@ -320,7 +314,7 @@ static bool is_through(const struct user *u)
 static bool is_over_for(const struct user *u)
 {
     const json_t *user = json_object_get(json_object_get(w.state, "users"), u->name);
-    return is_through(u) && json_array_size(json_object_get(user, "needs")) == 0;
+    return is_through(u) && json_object_size(json_object_get(user, "needs")) == 0;
 }
 
 static bool is_over(void)
@@ -365,17 +359,11 @@ static void make_visit(struct visit *v, int64_t around, bool any)
 
 static void make_items(struct user *u)
 {
-    bool known[CHECKPOINTS] = {false};
-    u->items = json_array();
+    u->items = json_object();
     u->fetching = -1;
     for (int64_t i = 0; i < u->n; i++)
-        for (int64_t r = 0; r < u->visits[i].n; r++) {
-            const int64_t c = u->visits[i].reads[r];
-            if (!known[c])
-                json_array_append_new(u->items, json_pack("{s:s, s:s, s:b}", "path", path_of(c),
-                                                          "model", "m", "keep", 0));
-            known[c] = true;
-        }
+        for (int64_t r = 0; r < u->visits[i].n; r++)
+            json_object_set_new(u->items, path_of(u->visits[i].reads[r]), json_object());
 }
 
 static void make_user(struct user *u, int64_t i, int64_t *most)
@@ -414,13 +402,13 @@ static void make_world(int64_t number)
     int64_t most = 0;
     seed = (uint64_t)number * 7919 + 17;
     const bool staged = number % 4 == 3, grows = number % 4 == 2;
-    w = (struct world){.n_users = 2 + below(USERS - 2),
-                       .n = 4 + below(CHECKPOINTS - 3),
-                       .grows = grows,
-                       .number = number,
-                       .state = json_pack("{s:{s:i}, s:{}, s:{}, s:[]}", "models", "m",
-                                          (grows ? 1 : PIECES) * PIECE, "checkpoints", "users",
-                                          "visits")};
+    w = (struct world){
+        .n_users = 2 + below(USERS - 2),
+        .n = 4 + below(CHECKPOINTS - 3),
+        .grows = grows,
+        .expected = (grows ? 1 : PIECES) * PIECE,
+        .number = number,
+        .state = json_pack("{s:{}, s:{}, s:{}, s:[]}", "models", "checkpoints", "users", "visits")};
     for (int64_t i = 0; i < w.n; i++) w.size[i] = PIECE * (grows ? 1 + below(PIECES) : PIECES);
     for (int64_t i = 0; i < w.n_users; i++) make_user(&w.users[i], i, &most);
     for (int64_t i = 0; i < w.n_users; i++) w.users[i].commands = !staged;
@@ -449,7 +437,10 @@ static void run_world(int64_t number, int64_t sum[2])
         sum[1] += w.readers[c] > 0;
         fetches += w.fetches[c];
         reads += w.readers[c];
-        if (w.users[w.n_users - 1].uses) assert_int_equal(w.disk[c].whole, 0);
+        if (w.users[w.n_users - 1].uses && w.disk[c].whole) {
+            json_dumpf(w.state, stderr, JSON_INDENT(1));
+            fail_msg("sweep %lld: c%02lld is left", (long long)number, (long long)c);
+        }
     }
     /* once for each checkpoint, and once more for each that a visit asked for or that somebody
      * removed although another reads it */
@@ -457,6 +448,7 @@ static void run_world(int64_t number, int64_t sum[2])
         fail_msg("sweep %lld: %lld fetches for %lld reads", (long long)number, (long long)fetches,
                  (long long)reads);
     for (int64_t i = 0; i < w.n_users; i++) json_decref(w.users[i].items);
+    for (int64_t i = 0; i < w.n_users; i++) json_decref(w.users[i].wanted);
     json_decref(w.state);
 }
 

@@ -30,10 +30,9 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
     struct stager_counts n = {0};
     bool told = false;
     TRY(stager_open(job, &s, e));
-    while (!n.all && !sched_told_to_end()) {
+    while (!n.all && !(n.full && t->no_wait) && !sched_told_to_end()) {
         TRY(stager_step(s, e));
         n = stager_count(s);
-        if (n.full && t->no_wait) break;
         if (n.full && !told)
             log_info("run.stage_space is used up after %lld of %lld checkpoints; waiting for runs "
                      "to remove those that they need no longer",
@@ -62,8 +61,7 @@ static enum status find_visits(struct stage *t, struct err *e)
     TRY(plan_make(&t->sweep, false, &t->plan, e));
     TRY(plan_choice_match(&t->plan, choice, e));
     TRY(plan_part_find(&t->plan, true, &choice->part, e));
-    TRY(choice->part.n ? parts_path(t->sweep.results, choice->part.k, choice->part.n, &results, e)
-                       : mem_string(&results, t->sweep.results, e));
+    TRY(run_arguments_results(&t->arguments, &t->sweep, &results, e));
     TRY(journal_path(results, &journal, e));
     if (fsx_is_file(journal)) TRY(results_view_open(journal, VIEW_STATES, NULL, &view, e));
     if (view && choice->part.n)
@@ -81,23 +79,22 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct stage t = {0};
-    char user[64];
+    const struct plan_part *part = &t.arguments.choice.part;
     json_t *job = NULL;
     const struct arg more[] = {
         {"--no-wait", ARG_SWITCH, &t.no_wait, NULL,
          "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"},
     };
-    TRY(run_arguments(&t.arguments, c, more, sizeof more / sizeof *more, e));
+    TRY(run_arguments(&t.arguments, c, more, 1, e));
     if (c->help) goto done;
     TRY(sweep_read(t.arguments.path, (const char *const *)t.arguments.set.items, t.arguments.set.n,
                    &t.sweep, e));
     ENSURE(plan_stages(&t.sweep), ERR_USAGE,
            "%s: no model has a `stage`, there is nothing to fetch", t.arguments.path);
     sched_catch_signals();
-    plan_stage_user("stage-", &t.arguments.choice.part, user);
-    TRY(run_stage_first(&t.sweep, user, false, e));
+    TRY(run_stage_first(&t.sweep, part, false, e));
     TRY(find_visits(&t, e));
-    TRY(plan_stage_job(&t.plan, &t.visits, user, false, &job, e));
+    TRY(plan_stage_job(&t.plan, &t.visits, part, false, &job, e));
     TRY(fetch_all(&t, job, &c->code, e));
 done:
     plan_visits_free(&t.visits);

@@ -224,12 +224,11 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     enum status st = OK;
     struct results_view *view = NULL;
     struct manner *manners = NULL;
-    char user[64];
+    const struct plan_part *part = &m->arguments.choice.part;
     TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
                    m->arguments.set.n, &m->sweep, e));
     m->stages = plan_stages(&m->sweep);
-    plan_stage_user("", &m->arguments.choice.part, user);
-    TRY(run_stage_first(&m->sweep, user, true, e));
+    TRY(run_stage_first(&m->sweep, part, true, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
     TRY(find_part(m, e));
@@ -246,7 +245,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    if (m->stages) TRY(run_stage_begin(&m->plan, &m->visits, user, e));
+    if (m->stages) TRY(run_stage_begin(&m->plan, &m->visits, part, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);

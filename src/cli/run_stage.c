@@ -1,10 +1,12 @@
 #include "cli/run_stage.h"
 #include "stage/stager.h"
 #include "util/clock.h"
+#include "util/fsx.h"
 #include "util/log.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* Of rank 0. */
@@ -21,40 +23,41 @@ static void sleep_for(double seconds)
 
 /* --- before the plan --- */
 
-static enum status stage_row(const struct sweep *s, int64_t model, int64_t row, const char *user,
-                             bool uses, char message[512], struct err *e)
+static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
+                             const struct plan_part *part, bool uses, char message[512],
+                             struct err *e)
 {
     enum status st = OK;
     json_t *job = NULL, *stage = NULL;
     struct stager *own = NULL;
-    enum await_state state = AWAIT_WAITS;
-    TRY(plan_stage_row(s, model, row, user, uses, &job, &stage, e));
+    TRY(plan_stage_row(s, model, row, part, uses, &job, &stage, e));
     TRY(stager_open(job, &own, e));
-    while (state == AWAIT_WAITS) {
+    do {
         ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
-        state = await_look(stage, true, message);
         sleep_for(0.02);
-    }
+    } while (await_look(stage, true, message) == AWAIT_WAITS);
 done:
     stager_close(own);
     json_decref(stage);
     return st;
 }
 
-enum status run_stage_first(const struct sweep *s, const char *user, bool uses, struct err *e)
+enum status run_stage_first(const struct sweep *s, const struct plan_part *part, bool uses,
+                            struct err *e)
 {
-    char message[512] = "";
-    for (int64_t model, row = 0, before = -1; plan_stages(s); before = model) {
-        PASS(plan_stage_lacks(s, &model, e));
-        if (model < 0) return OK;
-        row = model == before ? row + 1 : 0;
-        const struct model_entry *m = &s->models[model];
-        NEED(row < m->n_stored, ERR_IO, "%s: none of its checkpoints could be staged: %s", m->name,
-             message);
-        log_info("%s: no checkpoint is known yet; staging one, from which the sweep is planned",
-                 m->name);
-        PASS(stage_row(s, model, row, user, uses, message, e));
+    char message[512] = "", *shape;
+    for (int64_t i = 0, row = 0; i < s->n_models; row++) {
+        const struct model_entry *m = &s->models[i];
+        PASS(plan_stage_shape(s, i, &shape, e));
+        const bool known = !shape || fsx_is_dir(shape);
+        free(shape);
+        if (known)
+            i++, row = -1;
+        else if (row == m->n_stored)
+            RAISE(ERR_IO, "%s: none of its checkpoints could be staged: %s", m->name, message);
+        else
+            PASS(stage_row(s, i, row, part, uses, message, e));
     }
     return OK;
 }
@@ -68,17 +71,16 @@ static void *work(void *unused)
         st = stager_step(stager, &failure);
         sleep_for(0.02);
     }
-    if (st == OK) st = stager_finish(stager, &failure);
     failed = st != OK;
     return unused;
 }
 
-enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const char *user,
-                            struct err *e)
+enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
+                            const struct plan_part *part, struct err *e)
 {
     json_t *job = NULL;
     sigset_t all, kept;
-    PASS(plan_stage_job(p, v, user, true, &job, e));
+    PASS(plan_stage_job(p, v, part, true, &job, e));
     PASS(stager_open(job, &stager, e));
     PASS(stager_step(stager, e));
     sigfillset(&all);

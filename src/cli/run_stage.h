@@ -4,14 +4,14 @@
 #include "sched/sched.h"
 
 /* Before the plan: has one checkpoint of each model staged of which nothing is known, and waits for
- * it, as that user. Does nothing if no model has a `stage`. ERR_IO: none of its checkpoints could
- * be staged; ERR_STOPPED; errors of stager_open and stager_step. */
-MUST_USE enum status run_stage_first(const struct sweep *s, const char *user, bool uses,
+ * it. part, uses: as plan_stage_job. Does nothing if no model has a `stage`. ERR_IO: none of its
+ * checkpoints could be staged; ERR_STOPPED; errors of stager_open and stager_step. */
+MUST_USE enum status run_stage_first(const struct sweep *s, const struct plan_part *part, bool uses,
                                      struct err *e);
 /* Starts the thread that stages for these visits, and sets their turns. Errors of plan_stage_job,
  * stager_open and stager_step. */
-MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const char *user,
-                                     struct err *e);
+MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
+                                     const struct plan_part *part, struct err *e);
 /* The visit has ended: what only it needed is removed. */
 void run_stage_end_visit(const struct plan_visit *v);
 /* The thread has ended before its time: its error. */

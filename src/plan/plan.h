@@ -240,22 +240,24 @@ MUST_USE enum status plan_exports_left(const struct plan *p, struct plan_exports
 
 /* Whether a model of the sweep has a `stage`. */
 bool plan_stages(const struct sweep *s);
-/* *model = the first model of which a stored checkpoint must be staged before the sweep is planned,
- * because nothing says its shape and size; -1: none. ERR_NOMEM, ERR_FORMAT. */
-MUST_USE enum status plan_stage_lacks(const struct sweep *s, int64_t *model, struct err *e);
+/* *out (the caller frees) = the folder in which staging keeps a config.json of the model: until it
+ * is there nothing is known of its shape and size; NULL: it is not staged. ERR_NOMEM. */
+MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
+                                      struct err *e);
 /* *job (a new reference) = the job (stager.h) that stages one row of a model alone; *stage (a new
- * reference): of the visit that it is for (await_look). Errors of ledger_path. */
+ * reference): of the visit that it is for (await_look). part, uses: as plan_stage_job. Errors of
+ * ledger_path. */
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
-                                    const char *user, bool uses, json_t **job, json_t **stage,
-                                    struct err *e);
-/* user = the name under which a part (n 0: the whole sweep) enters the ledger. */
-void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64]);
+                                    const struct plan_part *part, bool uses, json_t **job,
+                                    json_t **stage, struct err *e);
 /* Sets turn and stage of the visits: begun ones go first, then those of the models with the longest
  * visits, each in training order, so that few checkpoints are needed at a time. *out (a new
- * reference) = the job for these visits, in the order of their turns. ERR_USAGE: run.stage_space is
+ * reference) = the job for these visits, in the order of their turns. part: as which it enters the
+ * ledger; uses: it runs them. ERR_USAGE: run.stage_space is
  * smaller than what one visit reads; errors of ledger_path. */
-MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const char *user,
-                                    bool uses, json_t **out, struct err *e);
+MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
+                                    const struct plan_part *part, bool uses, json_t **out,
+                                    struct err *e);
 
 /* --- plan_cost.c --- */
 

@@ -43,10 +43,6 @@ const char *plan_rounding(const struct sweep *s);
 bool plan_predicts(const struct sweep *s);
 
 /* --- plan_stage.c --- */
-/* *out (the caller frees) = the folder in which staging has kept a config.json of the model; NULL:
- * it is not staged. ERR_NOMEM. */
-MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
-                                      struct err *e);
 /* Whether checkpoint c is staged and not on disk: what is seen of its files says nothing. */
 bool plan_is_away(const struct plan *p, const struct plan_checkpoint *c);
 

@@ -31,7 +31,7 @@ enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, s
     *out = NULL;
     if (!s->models[model].stage) return OK;
     TRY(ledger_folder(s->results, &ledger, e));
-    TRY(ledger_shape(ledger, s->models[model].name, out, e));
+    TRY(ledger_file(ledger, s->models[model].name, "shape", out, e));
 done:
     free(ledger);
     return st;
@@ -41,8 +41,8 @@ done:
 
 /* The job (stager.h) without items and visits; "ledger": its state; "known": {PATH as visits name
  * it: {"model", "row"}}, all stored rows of models with a `stage`. The caller decrefs. */
-static enum status make_job(const struct sweep *s, const char *user, bool uses, json_t **out,
-                            struct err *e)
+static enum status make_job(const struct sweep *s, const struct plan_part *part, bool uses,
+                            json_t **out, struct err *e)
 {
     enum status st = OK;
     const struct run_options *o = &s->run;
@@ -51,23 +51,22 @@ static enum status make_job(const struct sweep *s, const char *user, bool uses, 
     json_t *self = holder_self(), *known = json_object(), *ledger = NULL;
     TRY(ledger_folder(s->results, &folder, e));
     TRY(ledger_read(folder, &ledger, e));
-    *out = json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:b, s:b, s:{}, s:[], s:O, s:O}", "folder",
-                     folder, "user", user, "life", json_text(self, "token", ""), "space",
-                     (json_int_t)(o->stage_bytes ? o->stage_bytes : unlimited), "tries",
-                     (json_int_t)o->stage_tries, "pause", o->stage_pause, "commands",
-                     !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known,
-                     "ledger", ledger);
+    *out = json_pack(
+        "{s:s, s:o, s:s, s:I, s:I, s:f, s:b, s:b, s:{}, s:[], s:O, s:O}", "folder", folder, "user",
+        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
+        json_text(self, "token", ""), "space",
+        (json_int_t)(o->stage_bytes ? o->stage_bytes : unlimited), "tries",
+        (json_int_t)o->stage_tries, "pause", o->stage_pause, "commands", !uses || o->stage_commands,
+        "uses", uses, "items", "visits", "known", known, "ledger", ledger);
     ENSURE(*out, ERR_NOMEM, "out of memory for staging");
     for (int64_t i = 0; i < s->n_models; i++)
         for (int64_t row = 0; s->models[i].stage && row < s->models[i].n_stored; row++) {
             struct weights w = {0};
-            st = plan_find_weights(s, i, row, &w, e);
-            if (st == OK)
-                json_object_set_new(
-                    known, w.path,
-                    json_pack("{s:I, s:I}", "model", (json_int_t)i, "row", (json_int_t)row));
+            TRY(plan_find_weights(s, i, row, &w, e));
+            json_object_set_new(
+                known, w.path,
+                json_pack("{s:I, s:I}", "model", (json_int_t)i, "row", (json_int_t)row));
             options_free(&weights_table, &w);
-            TRY(st);
         }
 done:
     free(folder);
@@ -89,7 +88,7 @@ static enum status add_item(const struct sweep *s, const json_t *job, const char
     char *path = NULL, *partial = NULL, *log = NULL;
     TRY(ledger_path(known_as, &path, e));
     TRY(ledger_partial(path, &partial, e));
-    TRY(ledger_log(json_text(job, "folder", ""), path, &log, e));
+    TRY(ledger_file(json_text(job, "folder", ""), path, "log", &log, e));
     TRY(stage_command(m, row, partial, &command, e));
     const int64_t bytes = max64(1, claims_number(json_object_get(ledger, "models"), m->name));
     json_object_set_new(json_object_get(job, "items"), path,
@@ -140,36 +139,13 @@ static enum status add_visit(const struct sweep *s, json_t *job, json_t *visit, 
     return json_whole(e);
 }
 
-/* --- before the plan --- */
-
-enum status plan_stage_lacks(const struct sweep *s, int64_t *model, struct err *e)
-{
-    enum status st = OK;
-    char *ledger = NULL, *kept = NULL;
-    json_t *state = NULL;
-    *model = -1;
-    TRY(ledger_folder(s->results, &ledger, e));
-    TRY(ledger_read(ledger, &state, e));
-    for (int64_t i = 0; i < s->n_models && *model < 0; i++) {
-        free(kept);
-        TRY(plan_stage_shape(s, i, &kept, e));
-        if (kept && (!fsx_is_dir(kept) ||
-                     !json_object_get(json_object_get(state, "models"), s->models[i].name)))
-            *model = i;
-    }
-done:
-    free(ledger);
-    free(kept);
-    json_decref(state);
-    return st;
-}
-
-enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row, const char *user,
-                           bool uses, json_t **job, json_t **stage, struct err *e)
+enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
+                           const struct plan_part *part, bool uses, json_t **job, json_t **stage,
+                           struct err *e)
 {
     enum status st = OK;
     struct weights w = {0};
-    TRY(make_job(s, user, uses, job, e));
+    TRY(make_job(s, part, uses, job, e));
     TRY(plan_find_weights(s, model, row, &w, e));
     TRY(add_visit(s, *job, json_string(w.path), stage, e));
 done:
@@ -194,13 +170,6 @@ static int by_turn(const void *a, const void *b)
     return x->visit < y->visit ? -1 : x->visit > y->visit;
 }
 
-static double length_of(const struct plan_visit *v)
-{
-    double sum = v->cost;
-    for (int64_t i = 0; i < v->n_pieces; i++) sum += v->pieces[i];
-    return sum;
-}
-
 /* The place in training of the last checkpoint that the visit is of, an average after the stored
  * one of its row; points of surfaces come last. */
 static double place_in_training(const struct sweep *s, const struct plan_visit *v)
@@ -220,8 +189,11 @@ static enum status find_turns(const struct sweep *s, struct plan_visits *v, stru
     double *longest = NULL;
     PASS(mem_zero(out, v->n, sizeof **out, "visits", e));
     PASS(mem_zero(&longest, s->n_models, sizeof *longest, "models", e));
-    for (int64_t i = 0; i < v->n; i++)
-        longest[v->visits[i].model] = fmax(longest[v->visits[i].model], length_of(&v->visits[i]));
+    for (int64_t i = 0; i < v->n; i++) {
+        double length = v->visits[i].cost, *most = &longest[v->visits[i].model];
+        for (int64_t k = 0; k < v->visits[i].n_pieces; k++) length += v->visits[i].pieces[k];
+        *most = fmax(*most, length);
+    }
     for (int64_t i = 0; i < v->n; i++) {
         struct plan_visit *at = &v->visits[i];
         (*out)[i] = (struct place){at,
@@ -233,49 +205,38 @@ static enum status find_turns(const struct sweep *s, struct plan_visits *v, stru
     return OK;
 }
 
-/* --- space --- */
-
 /* What any visit reads must fit; the error says how much would do. */
 static enum status check_space(const struct sweep *s, const struct plan_visits *v, struct err *e)
 {
     char asked[QUANTITY], there[QUANTITY];
-    const struct plan_visit *largest = NULL;
-    int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX;
-    json_t *expected;
+    int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX, largest = -1;
+    json_t *reads, *expected;
     const char *path;
     for (int64_t i = 0; i < v->n; i++) {
         int64_t sum = 0;
-        json_object_foreach(json_object_get(v->visits[i].stage, "reads"), path, expected) sum +=
-            json_integer_value(expected);
-        if (sum > most) largest = &v->visits[i];
+        reads = json_object_get(v->visits[i].stage, "reads");
+        json_object_foreach(reads, path, expected) sum += json_integer_value(expected);
+        if (sum > most) largest = i;
         most = max64(most, sum);
     }
-    if (!largest) return OK;
-    const size_t n = json_object_size(json_object_get(largest->stage, "reads"));
+    if (largest < 0) return OK;
+    const struct plan_visit *at = &v->visits[largest];
     quantity_prefix((double)most, asked);
     quantity_prefix((double)s->run.stage_bytes, there);
     RAISE(ERR_USAGE,
-          "run.stage_space: %sB (%lld bytes), but the visit of %s %s reads %zu checkpoint%s at "
+          "run.stage_space: %sB (%lld bytes), but the visit of %s %s reads %zu checkpoints at "
           "once, which take %sB (%lld bytes); so much would do for all visits",
-          there, (long long)s->run.stage_bytes, largest->visit.model, largest->visit.checkpoint, n,
-          quantity_plural((int64_t)n), asked, (long long)most);
+          there, (long long)s->run.stage_bytes, at->visit.model, at->visit.checkpoint,
+          json_object_size(json_object_get(at->stage, "reads")), asked, (long long)most);
 }
 
-void plan_stage_user(const char *prefix, const struct plan_part *part, char user[64])
-{
-    if (part->n == 0)
-        snprintf(user, 64, "%sall", prefix);
-    else
-        snprintf(user, 64, "%spart-%lld-of-%lld", prefix, (long long)part->k, (long long)part->n);
-}
-
-enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const char *user, bool uses,
-                           json_t **out, struct err *e)
+enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
+                           const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
     enum status st = OK;
     struct place *order = NULL;
     *out = NULL;
-    TRY(make_job(p->sweep, user, uses, out, e));
+    TRY(make_job(p->sweep, part, uses, out, e));
     TRY(find_turns(p->sweep, v, &order, e));
     for (int64_t i = 0; i < v->n; i++) {
         struct plan_visit *visit = order[i].visit;

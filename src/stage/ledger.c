@@ -20,29 +20,18 @@ enum status ledger_folder(const char *results, char **out, struct err *e)
     return mem_format(out, e, "%s.stage", results);
 }
 
-enum status ledger_user(const char *folder, const char *user, char **out, struct err *e)
-{
-    return mem_format(out, e, "%s/%s.user", folder, user);
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-enum status ledger_shape(const char *folder, const char *model, char **out, struct err *e)
+enum status ledger_file(const char *folder, const char *name, const char *kind, char **out,
+                        struct err *e)
 {
     char digest[HASH_HEX];
-    hash_text(model, digest);
-    return mem_format(out, e, "%s/%s.shape", folder, digest);
-}
-
-enum status ledger_log(const char *folder, const char *path, char **out, struct err *e)
-{
-    char digest[HASH_HEX];
-    hash_text(path, digest);
-    return mem_format(out, e, "%s/%.8s-%.200s.log", folder, digest, last_part(path));
+    hash_text(name, digest);
+    return mem_format(out, e, "%s/%s-%.150s.%s", folder, digest, last_part(name), kind);
 }
 
 enum status ledger_partial(const char *path, char **out, struct err *e)

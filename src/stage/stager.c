@@ -37,7 +37,7 @@ struct stager {
     struct fetch fetch;
     char fault[600];
     double start, next; /* clock_seconds of the command's start, and of the next look */
-    bool begun, last, goes_on;
+    bool begun, last, broken, goes_on;
     struct stager_counts counts;
 };
 
@@ -55,7 +55,7 @@ enum status stager_open(json_t *job, struct stager **out, struct err *e)
     s->space = claims_number(job, "space");
     TRY(mem_zero(&s->ended, (int64_t)json_array_size(json_object_get(job, "visits")),
                  sizeof *s->ended, "visits", e));
-    TRY(ledger_user(s->folder, s->user, &path, e));
+    TRY(ledger_file(s->folder, s->user, "user", &path, e));
     TRY(fsx_make_parent(path, e));
     TRY(lock_take(path, &make, &s->held, e));
     *out = s;
@@ -65,17 +65,6 @@ done:
     json_decref(job);
     stager_close(s);
     return st;
-}
-
-void stager_close(struct stager *s)
-{
-    if (!s) return;
-    fetch_stop(&s->fetch);
-    lock_release(s->held);
-    json_decref(s->wanted);
-    json_decref(s->job);
-    free(s->ended);
-    free(s);
 }
 
 /* --- folders --- */
@@ -101,7 +90,7 @@ static enum status note(const struct stager *s, json_t *state, const char *path,
     claims_settle(state, path, model, word, tree_bytes(path), NULL);
     if (!model[0]) return OK; /* another user's */
     TRY(mem_format(&from, e, "%s/config.json", path));
-    TRY(ledger_shape(s->folder, model, &folder, e));
+    TRY(ledger_file(s->folder, model, "shape", &folder, e));
     TRY(mem_format(&to, e, "%s/config.json", folder));
     if (fsx_is_file(to)) goto done;
     TRY(fsx_read(from, 0, &text, &n, e));
@@ -144,7 +133,7 @@ static enum status bury(const struct stager *s, json_t *state, struct err *e)
     json_object_foreach(users, name, one)
     {
         char *path;
-        PASS(ledger_user(s->folder, name, &path, e));
+        PASS(ledger_file(s->folder, name, "user", &path, e));
         if (strcmp(name, s->user) == 0 ? !s->begun : !lock_look(path).held)
             json_object_del(one, "life");
         free(path);
@@ -354,7 +343,7 @@ static enum status begin_fetch(struct stager *s, struct err *e)
     return OK;
 }
 
-enum status stager_step(struct stager *s, struct err *e)
+static enum status step(struct stager *s, struct err *e)
 {
     char how[64];
     if (s->fetch.pid > 0 && fetch_ended(&s->fetch, how)) {
@@ -371,12 +360,27 @@ enum status stager_step(struct stager *s, struct err *e)
     return s->path && !s->outcome && s->fetch.pid == 0 ? begin_fetch(s, e) : OK;
 }
 
-enum status stager_finish(struct stager *s, struct err *e)
+enum status stager_step(struct stager *s, struct err *e)
 {
+    const enum status st = step(s, e);
+    s->broken = st != OK;
+    return st;
+}
+
+void stager_close(struct stager *s)
+{
+    struct err e = {0};
+    if (!s) return;
     fetch_stop(&s->fetch);
     if (s->path && !s->outcome) s->outcome = "fetching";
     s->last = true;
-    return ledger_update(s->folder, look, s, e);
+    if (s->begun && !s->broken && ledger_update(s->folder, look, s, &e) != OK)
+        log_warn("staging: %s", e.text);
+    lock_release(s->held);
+    json_decref(s->wanted);
+    json_decref(s->job);
+    free(s->ended);
+    free(s);
 }
 
 void stager_end_visit(struct stager *s, int64_t visit)

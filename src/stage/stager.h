@@ -2,14 +2,13 @@
  * given, and removes them after the last visit (docs/decisions/0026-staging.md).
  *
  * A job is JSON:
- *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes (0: no
- *    limit), "tries": N, "pause": seconds, "commands": BOOL, "uses": BOOL,
- *    "items": [{"name", "model", "path", "keep": BOOL, "command": [TEXT, ...],
- *               "partial": the folder that the command fills, "log"}, ...],
- *    "visits": [[index of an item, ...], ...]}
- * commands: it starts them. uses: the visits are run by this user, who ends them with
- * stager_end_visit; else what they read is only fetched. Items are in the order in which visits
- * need them. Nothing here uses MPI. */
+ *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes,
+ *    "tries": N, "pause": seconds, "commands": BOOL, "uses": BOOL,
+ *    "items": {PATH: {"name", "model", "bytes": expected, "keep": BOOL, "command":
+ *    [TEXT, ...], "partial": the folder that the command fills, "log"}}, "visits": [SET
+ * (claims.h)]} commands: it starts them. uses: the visits are run by this user, who ends them with
+ * stager_end_visit; else what they read is only fetched. Visits are in the order in which they are
+ * to run. Nothing here uses MPI. */
 #pragma once
 #include "util/json.h"
 
@@ -18,16 +17,14 @@ struct stager;
 /* Enters the ledger. Takes job. ERR_LOCKED: a process is active as this user; ERR_IO, ERR_FULL,
  * ERR_NOMEM. */
 MUST_USE enum status stager_open(json_t *job, struct stager **out, struct err *e);
-/* Ends a running command; what it has fetched so far stays, and is given to the next try. NULL:
- * nothing. */
+/* Ends a running command; what it has fetched so far stays, and is given to the next try. Removes
+ * what is needed no longer. NULL: nothing. */
 void stager_close(struct stager *s);
 
 /* Looks after everything; call it some times a second. The first call has registered what the
  * visits need when it returns. ERR_IO: folders cannot be made or removed, or others have taken this
  * user for dead; ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status stager_step(struct stager *s, struct err *e);
-/* The last step: starts nothing, and removes what is needed no longer. */
-MUST_USE enum status stager_finish(struct stager *s, struct err *e);
 /* Nothing will read what the visit needs. From any thread. */
 void stager_end_visit(struct stager *s, int64_t visit);
 
@@ -41,6 +38,6 @@ struct stager_counts stager_count(const struct stager *s);
 
 enum await_state { AWAIT_FAILED, AWAIT_WAITS, AWAIT_THERE };
 /* Whether a visit may read its checkpoints. stage: {"folder", "user", "life", "space", "visit",
- * "reads": {PATH: MODEL}}. asks: asks for the lease of all of them; else only looks whether they
+ * "reads": SET}. asks: asks for the lease of all of them; else only looks whether they
  * are on disk, as the other ranks of a group do. message: AWAIT_FAILED: why. */
 enum await_state await_look(const json_t *stage, bool asks, char message[512]);

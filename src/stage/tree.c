@@ -14,7 +14,7 @@ static _Thread_local int64_t total;
 static int add(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
     (void)path, (void)at;
-    if (kind == FTW_F) total += (int64_t)s->st_size;
+    total += kind == FTW_F ? (int64_t)s->st_size : 0;
     return 0;
 }
 
@@ -27,7 +27,8 @@ int64_t tree_bytes(const char *path)
 
 static int sync_one(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
-    (void)s, (void)at;
+    (void)at;
+    if (kind == FTW_D && (s->st_mode & S_IRWXU) != S_IRWXU) (void)chmod(path, s->st_mode | S_IRWXU);
     const int fd = kind == FTW_F || kind == FTW_D ? fsx_open_as(path, O_RDONLY) : -1;
     const bool failed = fd >= 0 && !fsx_sync(fd, FSX_ALL);
     if (fd >= 0) close(fd);
@@ -41,14 +42,6 @@ enum status tree_sync(const char *path, struct err *e)
     return OK;
 }
 
-/* Folders that a command has made read-only are opened up on the way down. */
-static int open_up(const char *path, const struct stat *s, int kind, struct FTW *at)
-{
-    (void)at;
-    if (kind == FTW_D && (s->st_mode & S_IRWXU) != S_IRWXU) (void)chmod(path, S_IRWXU);
-    return 0;
-}
-
 static int drop(const char *path, const struct stat *s, int kind, struct FTW *at)
 {
     (void)s, (void)kind, (void)at;
@@ -57,7 +50,6 @@ static int drop(const char *path, const struct stat *s, int kind, struct FTW *at
 
 enum status tree_remove(const char *path, struct err *e)
 {
-    (void)nftw(path, open_up, DESCRIPTORS, FTW_PHYS);
     NEED(nftw(path, drop, DESCRIPTORS, FTW_PHYS | FTW_DEPTH) == 0 || errno == ENOENT, ERR_IO,
          "%s: cannot be removed: %s", path, strerror(errno));
     return OK;

@@ -171,7 +171,6 @@ static void test_fetched(void **state)
     stager_end_visit(s, 0);
     assert_int_equal(read_them(s, "all", 2.5, 1, one(1), message), AWAIT_THERE);
     stager_end_visit(s, 1);
-    assert_int_equal(stager_finish(s, &error), OK);
     stager_close(s);
     shell("test -z \"$(ls -A %s/store)\"", base);
     assert_int_equal(count_fetches(0) + count_fetches(1), 2);
@@ -201,7 +200,6 @@ static void test_own_folders(void **state)
     shell("cp -r %s %s && touch %s", checkpoint(0), checkpoint(3), in("go-3"));
     assert_int_equal(read_them(s, "all", 1.5, 3, one(3), message), AWAIT_THERE);
     for (int i = 0; i < 4; i++) stager_end_visit(s, i);
-    assert_int_equal(stager_finish(s, &error), OK);
     stager_close(s);
     for (int i = 0; i < 4; i++) assert_true(fsx_is_dir(checkpoint(i)));
     for (int i = 0; i < 3; i++) assert_int_equal(count_fetches(i), 0);
@@ -288,8 +286,8 @@ static void test_names(void **state)
     char *shapes[N], *logs[N];
     (void)state;
     for (int i = 0; i < N; i++) {
-        assert_int_equal(ledger_shape("l", names[i], &shapes[i], &error), OK);
-        assert_int_equal(ledger_log("l", names[i], &logs[i], &error), OK);
+        assert_int_equal(ledger_file("l", names[i], "shape", &shapes[i], &error), OK);
+        assert_int_equal(ledger_file("l", names[i], "log", &logs[i], &error), OK);
         for (int k = 0; k < i; k++) {
             assert_string_not_equal(shapes[i], shapes[k]);
             assert_string_not_equal(logs[i], logs[k]);

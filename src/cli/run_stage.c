@@ -123,16 +123,18 @@ enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_po
     refusal[0] = '\0';
     if (!stage) return OK;
     MPI_Comm_rank(group, &rank);
-    for (;;) {
-        int state = await_look(stage, rank == 0, refusal), all;
+    for (int all = AWAIT_WAITS;;) {
+        const int state = await_look(stage, rank == 0, refusal);
         MPI_Allreduce(&state, &all, 1, MPI_INT, MPI_MIN, group);
+        *waited = clock_seconds() - start;
         if (all == AWAIT_FAILED && !refusal[0])
             snprintf(refusal, 512, "a checkpoint of this visit could not be staged");
-        if (all != AWAIT_WAITS) return OK;
+        if (all != AWAIT_WAITS) break;
         NEED(!sched_should_stop(port), ERR_STOPPED, "stopped while waiting for a checkpoint");
         sched_report(port, "waiting for files", left, *waited, false);
         sleep_for(pause);
         if (pause < longest) pause *= 1.5;
-        *waited = clock_seconds() - start;
     }
+    if (rank == 0) log_trace("stage", "%s: waited %.1f s", json_text(stage, "visit", ""), *waited);
+    return OK;
 }

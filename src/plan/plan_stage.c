@@ -52,7 +52,7 @@ static enum status make_job(const struct sweep *s, const struct plan_part *part,
     TRY(ledger_folder(s->results, &folder, e));
     TRY(ledger_read(folder, &ledger, e));
     *out = json_pack(
-        "{s:s, s:o, s:s, s:I, s:I, s:f, s:b, s:b, s:{}, s:[], s:O, s:O}", "folder", folder, "user",
+        "{s:s, s:o, s:s, s:I, s:I, s:f, s:b, s:b, s:{}, s:{}, s:O, s:O}", "folder", folder, "user",
         json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
         json_text(self, "token", ""), "space",
         (json_int_t)(o->stage_bytes ? o->stage_bytes : unlimited), "tries",
@@ -125,15 +125,14 @@ static enum status add_visit(const struct sweep *s, json_t *job, json_t *visit, 
                              struct err *e)
 {
     static const char *const shared[] = {"folder", "user", "life", "space"};
-    json_t *visits = json_object_get(job, "visits"), *reads = json_object(), *json = NULL;
+    char name[80];
+    json_t *visits = json_object_get(job, "visits"), *reads = json_object();
     const enum status st = add_reads(s, job, visit, reads, e);
-    if (json_object_size(reads))
-        json =
-            json_pack("{s:I, s:O}", "visit", (json_int_t)json_array_size(visits), "reads", reads);
-    for (size_t i = 0; json && i < sizeof shared / sizeof *shared; i++)
-        json_object_set(json, shared[i], json_object_get(job, shared[i]));
-    *stage = json;
-    json_array_append_new(visits, reads);
+    snprintf(name, sizeof name, "%s: %zu", json_text(job, "user", ""), json_object_size(visits));
+    if (json_object_size(reads)) *stage = json_pack("{s:s, s:O}", "visit", name, "reads", reads);
+    for (size_t i = 0; *stage && i < sizeof shared / sizeof *shared; i++)
+        json_object_set(*stage, shared[i], json_object_get(job, shared[i]));
+    json_object_set_new(visits, name, reads);
     json_decref(visit);
     PASS(st);
     return json_whole(e);

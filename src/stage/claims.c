@@ -80,22 +80,18 @@ static bool lives(const json_t *state, const char *user)
 
 void claims_bury(json_t *state)
 {
-    json_t *users = json_object_get(state, "users"), *visits = json_object_get(state, "visits"),
-           *one;
-    const char *name;
+    const char *key;
+    json_t *one;
     void *next;
-    json_object_foreach_safe(users, next, name, one)
-    {
-        if (!lives(state, name) && json_object_size(json_object_get(one, "needs")) == 0)
-            json_object_del(users, name);
-    }
-    json_object_foreach(json_object_get(state, "checkpoints"), name, one)
+    json_object_foreach(json_object_get(state, "checkpoints"), key, one)
     {
         if (!lives(state, json_text(one, "by", ""))) json_object_del(one, "by");
     }
-    for (size_t i = json_array_size(visits); i-- > 0;)
-        if (!lives(state, json_text(json_array_get(visits, i), "user", "")))
-            json_array_remove(visits, i);
+    json_object_foreach_safe(json_object_get(state, "visits"), next, key, one)
+    {
+        if (!lives(state, json_text(one, "user", "")))
+            json_object_del(json_object_get(state, "visits"), key);
+    }
 }
 
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs)
@@ -149,9 +145,9 @@ static int64_t distance(const json_t *state, const char *path)
 static json_t *find_asked(const json_t *state, json_t **first)
 {
     json_t *set = json_object(), *one;
-    size_t i;
+    const char *visit;
     *first = NULL;
-    json_array_foreach(json_object_get(state, "visits"), i, one)
+    json_object_foreach(json_object_get(state, "visits"), visit, one)
     {
         if (!flag(one, "leased") && *first) continue;
         if (!flag(one, "leased")) *first = one;
@@ -173,54 +169,39 @@ static bool may_lease(const json_t *state, const json_t *visit, int64_t space)
     return may;
 }
 
-static size_t find_visit(const json_t *state, const char *user, int64_t visit)
-{
-    json_t *one;
-    size_t i;
-    json_array_foreach(json_object_get(state, "visits"), i, one)
-    {
-        if (claims_number(one, "visit") == visit && !strcmp(json_text(one, "user", ""), user))
-            break;
-    }
-    return i;
-}
-
 enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t space)
 {
     json_t *visits = json_object_get(state, "visits"), *reads = json_object_get(visit, "reads");
-    const char *user = json_text(visit, "user", "");
+    const char *user = json_text(visit, "user", ""), *name = json_text(visit, "visit", "");
     const json_t *known = json_object_get(json_object_get(state, "users"), user);
-    const size_t i = find_visit(state, user, claims_number(visit, "visit"));
-    json_t *one = json_array_get(visits, i);
+    json_t *one = json_object_get(visits, name);
     if (!json_equal(json_object_get(known, "life"), json_object_get(visit, "life")))
         return CLAIM_WAITS;
     if (flag(one, "leased")) return CLAIM_LEASED;
     if (size_of_all(state, reads) > space) return CLAIM_NEVER;
     if (!one)
-        json_array_append_new(visits, json_pack("{s:s, s:O, s:O}", "user", user, "visit",
-                                                json_object_get(visit, "visit"), "reads", reads));
-    one = json_array_get(visits, i);
+        json_object_set_new(visits, name, json_pack("{s:s, s:O}", "user", user, "reads", reads));
+    one = json_object_get(visits, name);
     if (!there || !may_lease(state, one, space)) return CLAIM_WAITS;
     json_object_set_new(one, "leased", json_true());
     return CLAIM_LEASED;
 }
 
-void claims_end(json_t *state, const char *user, int64_t visit)
+void claims_end(json_t *state, const char *visit)
 {
-    json_array_remove(json_object_get(state, "visits"), find_visit(state, user, visit));
+    json_object_del(json_object_get(state, "visits"), visit);
 }
 
 /* --- removing --- */
 
 void claims_tidy(json_t *state)
 {
-    const char *path;
+    const char *path, *visit;
     json_t *entry, *one;
-    size_t i;
     json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
     {
         bool stays = !flag(entry, "used") || !may_go(entry) || claims_needed(state, path);
-        json_array_foreach(json_object_get(state, "visits"), i, one) stays =
+        json_object_foreach(json_object_get(state, "visits"), visit, one) stays =
             stays || json_object_get(json_object_get(one, "reads"), path);
         if (!stays) json_object_set_new(entry, "state", json_string("removing"));
     }

@@ -10,7 +10,7 @@
  *                           "bytes", "used": a run has needed it}}
  *    "users":       {USER: {"life": which process it is; without: it is gone
  *                           "needs": SET, what it reads next first}}
- *    "visits":      [{"user", "visit", "reads": SET, "leased": BOOL}, as they asked]}
+ *    "visits":      {VISIT: {"user", "reads": SET, "leased": BOOL}}, in the order of asking}
  *
  * A SET is {PATH: bytes that it is expected to take}, in an order. space is in bytes. Without
  * memory a function may leave its change undone, which json_whole finds. */
@@ -42,7 +42,7 @@ void claims_register(json_t *state, const char *user, const char *life, json_t *
  * that life of the user is over; CLAIM_NEVER: that is more than the space. */
 enum claim { CLAIM_NEVER, CLAIM_WAITS, CLAIM_LEASED };
 enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t space);
-void claims_end(json_t *state, const char *user, int64_t visit);
+void claims_end(json_t *state, const char *visit);
 
 /* The checkpoint that the user is to fetch now, claimed for it: of what visits ask for, else of
  * wanted (a SET); NULL: none. Only a key of items ({PATH: {"later": not now}}), borrowed. What is

@@ -18,9 +18,8 @@ extern char **environ;
 
 enum { NOT_STARTED = 127, LINE = 3 };
 
-/* posix_spawn copies nothing of this process, so that it suits one that uses MPI. The shell becomes
- * the command; its companion ends the group when the line is closed. */
-static enum status spawn(struct fetch *f, char **argv, int line, int log, struct err *e)
+/* posix_spawn copies nothing of this process, so that it suits one that uses MPI. */
+static int spawn(pid_t *pid, char **argv, int line, int log)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -37,41 +36,41 @@ static enum status spawn(struct fetch *f, char **argv, int line, int log, struct
     posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&files, line, LINE);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    const int failed = posix_spawnp(&f->pid, argv[0], &files, &how, argv, environ);
+    const int failed = posix_spawnp(pid, argv[0], &files, &how, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
-    if (failed) f->pid = 0;
-    NEED(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
-    return OK;
+    return failed;
 }
 
 /* flock on the log stays with the command, which has it as its output: so no two fill one folder,
- * whatever becomes of this process. */
+ * whatever becomes of this process. The shell becomes the command; its companion ends the group
+ * when the line is closed. */
 enum status fetch_start(struct fetch *f, const json_t *command, const char *log, struct err *e)
 {
     enum status st = OK;
     static char sh[] = "sh", flag[] = "-c", name[] = "stage",
                 script[] = "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec \"$@\"";
     char utc[21], **argv = NULL;
-    int line[2] = {-1, -1};
+    int line[2] = {-1, -1}, failed;
     size_t i;
     json_t *word;
     *f = (struct fetch){0};
     const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
-    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
+    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
     clock_utc(utc);
     dprintf(fd, "# %s\n", utc);
     TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
     memcpy(argv, (char *[]){sh, flag, script, name}, 4 * sizeof *argv);
     json_array_foreach(command, i, word) argv[4 + i] = (char *)(uintptr_t)json_string_value(word);
-    ENSURE(pipe2(line, O_CLOEXEC) == 0, ERR_IO, "no pipe for %s: %s", argv[4], strerror(errno));
-    TRY(spawn(f, argv, line[0], fd, e));
+    failed = pipe2(line, O_CLOEXEC) == 0 ? spawn(&f->pid, argv, line[0], fd) : errno;
+    if (failed) f->pid = 0;
     f->line = line[1];
-done:
     if (line[0] >= 0) close(line[0]);
-    if (line[1] >= 0 && f->pid == 0) close(line[1]);
-    if (fd >= 0) close(fd);
+    if (failed && line[1] >= 0) close(line[1]);
+    ENSURE(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
+done:
+    close(fd);
     free(argv);
     return st;
 }

@@ -77,30 +77,14 @@ enum status ledger_read(const char *folder, json_t **out, struct err *e)
     *out = NULL;
     TRY(mem_format(&path, e, "%s/state.json", folder));
     if (fsx_is_file(path)) TRY(json_read_file(path, 0, out, e));
-    if (!json_is_array(json_object_get(*out, "visits"))) { /* none, or of an earlier version */
+    if (!json_is_object(json_object_get(*out, "visits"))) { /* none, or of an earlier version */
         json_decref(*out);
-        *out = json_pack("{s:{}, s:{}, s:{}, s:[]}", "models", "checkpoints", "users", "visits");
+        *out = json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits");
     }
     ENSURE(*out, ERR_NOMEM, "out of memory for %s", path);
 done:
     free(path);
     return st;
-}
-
-/* Others hold it for a moment. */
-static enum status wait_for_lock(const char *path, struct lock **out, struct err *e)
-{
-    const double patience = 600, end = clock_seconds() + patience;
-    const struct timespec pause = {.tv_nsec = 20000000};
-    const struct lock_options make = {.create = true};
-    for (;;) {
-        struct err own = {0};
-        const enum status st = lock_take(path, &make, out, &own);
-        if (st == OK) return OK;
-        NEED(st == ERR_LOCKED && clock_seconds() < end, st == ERR_LOCKED ? ERR_IO : st, "%s",
-             own.text);
-        nanosleep(&pause, NULL);
-    }
 }
 
 /* Removes what is "removing", unless another process has taken the lock over. */
@@ -135,9 +119,16 @@ enum status ledger_update(const char *folder, ledger_change *change, void *conte
     char *path = NULL, *text = NULL, *guard = NULL;
     struct lock *lock = NULL;
     json_t *state = NULL, *before = NULL;
+    const struct lock_options make = {.create = true};
+    const struct timespec pause = {.tv_nsec = 20000000};
+    const double patience = 600, end = clock_seconds() + patience;
     TRY(mem_format(&guard, e, "%s/ledger", folder));
     TRY(mem_format(&path, e, "%s/state.json", folder));
-    TRY(wait_for_lock(guard, &lock, e));
+    while ((st = lock_take(guard, &make, &lock, e)) == ERR_LOCKED && clock_seconds() < end) {
+        nanosleep(&pause, NULL); /* others hold it for a moment */
+        err_clear(e);
+    }
+    TRY(st == ERR_LOCKED ? ERR_IO : st);
     TRY(ledger_read(folder, &state, e));
     before = json_deep_copy(state);
     TRY(change(context, state, e));

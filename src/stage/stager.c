@@ -53,7 +53,7 @@ enum status stager_open(json_t *job, struct stager **out, struct err *e)
     s->folder = json_text(job, "folder", "");
     s->user = json_text(job, "user", "");
     s->space = claims_number(job, "space");
-    TRY(mem_zero(&s->ended, (int64_t)json_array_size(json_object_get(job, "visits")),
+    TRY(mem_zero(&s->ended, (int64_t)json_object_size(json_object_get(job, "visits")),
                  sizeof *s->ended, "visits", e));
     TRY(ledger_file(s->folder, s->user, "user", &path, e));
     TRY(fsx_make_parent(path, e));
@@ -198,13 +198,14 @@ static enum status look_at_disk(const struct stager *s, json_t *state, struct er
 static void register_visits(struct stager *s, json_t *state)
 {
     json_t *none = json_object(), *reads;
-    size_t i;
+    const char *visit;
+    int64_t i = 0;
     json_decref(s->wanted);
     s->wanted = json_object();
-    json_array_foreach(json_object_get(s->job, "visits"), i, reads)
+    json_object_foreach(json_object_get(s->job, "visits"), visit, reads)
     {
-        if (s->ended[i])
-            claims_end(state, s->user, (int64_t)i);
+        if (s->ended[i++])
+            claims_end(state, visit);
         else
             json_object_update_missing(s->wanted, reads);
     }
@@ -279,26 +280,21 @@ static enum status check_disk(const struct stager *s, int64_t bytes, struct err 
 }
 
 /* Another try after a while; after the last its cells fail. */
-static enum status fail(struct stager *s, const char *fault, struct err *e)
+static enum status fail(struct stager *s, const char *how, struct err *e)
 {
     const int64_t tries = claims_number(s->item, "tries") + 1,
                   most = claims_number(s->job, "tries"), a_little = 1 << 20;
     const double pause = json_number_get(json_object_get(s->job, "pause")) *
                          ldexp(1, tries < 40 ? (int)tries - 1 : 39);
-    const char *log = json_text(s->item, "log", ""), *name = json_text(s->item, "name", "");
     PASS(check_disk(s, a_little, e));
     json_object_set_new(s->item, "tries", json_integer(tries));
     json_object_set_new(s->item, "not_before", json_real(clock_seconds() + pause));
     s->outcome = tries < most ? "fetching" : "failed";
     snprintf(s->fault, sizeof s->fault,
-             "%s: could not be staged in %lld tr%s; the last time, the command %s; its output is "
-             "in %s",
-             s->path, (long long)tries, tries == 1 ? "y" : "ies", fault, log);
-    if (tries < most)
-        log_warn("staging %s: the command %s (try %lld of %lld; the next in %.3g s; output: %s)",
-                 name, fault, (long long)tries, (long long)most, pause, log);
-    else
-        log_warn("%s", s->fault);
+             "staging %s: the command %s (try %lld of %lld); its output is in %s",
+             json_text(s->item, "name", ""), how, (long long)tries, (long long)most,
+             json_text(s->item, "log", ""));
+    log_warn("%s", s->fault);
     return OK;
 }
 

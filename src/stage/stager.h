@@ -5,8 +5,9 @@
  *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes,
  *    "tries": N, "pause": seconds, "commands": BOOL, "uses": BOOL,
  *    "items": {PATH: {"name", "model", "bytes": expected, "keep": BOOL, "command":
- *    [TEXT, ...], "partial": the folder that the command fills, "log"}}, "visits": [SET
- * (claims.h)]} commands: it starts them. uses: the visits are run by this user, who ends them with
+ *    [TEXT, ...], "partial": the folder that the command fills, "log"}}, "visits": {VISIT:
+ *    SET (claims.h)}}
+ * commands: it starts them. uses: the visits are run by this user, who ends them with
  * stager_end_visit; else what they read is only fetched. Visits are in the order in which they are
  * to run. Nothing here uses MPI. */
 #pragma once
@@ -25,7 +26,7 @@ void stager_close(struct stager *s);
  * visits need when it returns. ERR_IO: folders cannot be made or removed, or others have taken this
  * user for dead; ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status stager_step(struct stager *s, struct err *e);
-/* Nothing will read what the visit needs. From any thread. */
+/* Nothing will read what the job's visit of that number needs. From any thread. */
 void stager_end_visit(struct stager *s, int64_t visit);
 
 struct stager_counts {

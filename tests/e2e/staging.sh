@@ -105,7 +105,7 @@ failures = json.load(open("status.json"))["failures"]
 assert {f["checkpoint"] for f in failures} == {sys.argv[1]}, failures
 text = failures[0]["message"]
 log = text.split("output is in ")[1].strip()
-assert "3 tries" in text and "exit code 5" in text and os.path.isfile(log), text
+assert "(try 3 of 3)" in text and "exit code 5" in text and os.path.isfile(log), text
 PY
 [ "$(grep -c "^${names[1]} " diary) $(grep -c "^${names[3]} " diary)" = "3 3" ] || fail "tries: $(cat diary)"
 [ "$(most_on_disk)" = 2 ] || fail "with failures, $(most_on_disk) on disk"

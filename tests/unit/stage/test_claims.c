@@ -99,6 +99,13 @@ static void check(void)
 
 /* --- what a process does --- */
 
+static const char *name_of(const struct user *u, int64_t i)
+{
+    static char name[64];
+    snprintf(name, sizeof name, "%s: %lld", u->name, (long long)i);
+    return name;
+}
+
 static json_t *reads_of(const struct visit *v)
 {
     json_t *reads = json_object();
@@ -174,7 +181,7 @@ static void register_visits(struct user *u)
     u->wanted = json_object();
     for (int64_t i = 0; i < u->n; i++) {
         const struct visit *v = &u->visits[i];
-        if (v->phase == DONE) claims_end(w.state, u->name, i);
+        if (v->phase == DONE) claims_end(w.state, name_of(u, i));
         json_t *reads = reads_of(v);
         if (v->phase != DONE) json_object_update_missing(u->wanted, reads);
         json_decref(reads);
@@ -252,9 +259,9 @@ static const json_t *first_with_space(void)
 {
     json_t *one, *set = json_object(), *model, *first = NULL;
     const char *path;
-    size_t i, reads = 0;
+    size_t reads = 0;
     int64_t bytes = 0;
-    json_array_foreach(json_object_get(w.state, "visits"), i, one)
+    json_object_foreach(json_object_get(w.state, "visits"), path, one)
     {
         const bool leased = json_is_true(json_object_get(one, "leased"));
         if (!leased && first) continue;
@@ -271,8 +278,8 @@ static const json_t *first_with_space(void)
 static void ask(struct user *u, int64_t i)
 {
     struct visit *v = &u->visits[i];
-    json_t *stage = json_pack("{s:s, s:s, s:I, s:o}", "user", u->name, "life", u->life, "visit",
-                              (json_int_t)i, "reads", reads_of(v));
+    json_t *stage = json_pack("{s:s, s:s, s:s, s:o}", "user", u->name, "life", u->life, "visit",
+                              name_of(u, i), "reads", reads_of(v));
     const json_t *first = first_with_space();
     bool there = true;
     for (int64_t r = 0; r < v->n; r++) there = there && w.disk[v->reads[r]].whole;
@@ -408,7 +415,7 @@ static void make_world(int64_t number)
         .grows = grows,
         .expected = (grows ? 1 : PIECES) * PIECE,
         .number = number,
-        .state = json_pack("{s:{}, s:{}, s:{}, s:[]}", "models", "checkpoints", "users", "visits")};
+        .state = json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits")};
     for (int64_t i = 0; i < w.n; i++) w.size[i] = PIECE * (grows ? 1 + below(PIECES) : PIECES);
     for (int64_t i = 0; i < w.n_users; i++) make_user(&w.users[i], i, &most);
     for (int64_t i = 0; i < w.n_users; i++) w.users[i].commands = !staged;

@@ -27,10 +27,10 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
     enum status st = OK;
     const struct timespec pause = {.tv_nsec = 50000000};
     struct stager *s = NULL;
-    struct stager_counts n = {0};
+    struct stager_counts n = {.left = 1};
     bool told = false;
     TRY(stager_open(job, &s, e));
-    while (!n.all && !(n.full && t->no_wait) && !sched_told_to_end()) {
+    while (n.left > 0 && !(n.full && t->no_wait) && !sched_told_to_end()) {
         TRY(stager_step(s, e));
         n = stager_count(s);
         if (n.full && !told)
@@ -44,7 +44,7 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
     log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
              (long long)n.there, (long long)n.items, quantity_plural(n.items), (long long)n.failed,
              sched_told_to_end() ? "; stopped"
-             : n.full && !n.all  ? "; no space for more"
+             : n.full            ? "; no space for more"
                                  : "");
 done:
     stager_close(s);

@@ -36,7 +36,7 @@ static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
         ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
         sleep_for(0.02);
-    } while (await_look(stage, true, message) == AWAIT_WAITS);
+    } while (stager_ask(stage, true, message) == CLAIM_WAITS);
 done:
     stager_close(own);
     json_decref(stage);
@@ -123,13 +123,13 @@ enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_po
     refusal[0] = '\0';
     if (!stage) return OK;
     MPI_Comm_rank(group, &rank);
-    for (int all = AWAIT_WAITS;;) {
-        const int state = await_look(stage, rank == 0, refusal);
+    for (int all = CLAIM_WAITS;;) {
+        const int state = stager_ask(stage, rank == 0, refusal);
         MPI_Allreduce(&state, &all, 1, MPI_INT, MPI_MIN, group);
         *waited = clock_seconds() - start;
-        if (all == AWAIT_FAILED && !refusal[0])
+        if (all == CLAIM_NEVER && !refusal[0])
             snprintf(refusal, 512, "a checkpoint of this visit could not be staged");
-        if (all != AWAIT_WAITS) break;
+        if (all != CLAIM_WAITS) break;
         NEED(!sched_should_stop(port), ERR_STOPPED, "stopped while waiting for a checkpoint");
         sched_report(port, "waiting for files", left, *waited, false);
         sleep_for(pause);

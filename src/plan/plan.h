@@ -179,7 +179,7 @@ struct plan_visit {
     int64_t files; /* number of the set of files that it reads, from 1 */
     int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
     double saved;  /* seconds of its work that a saved state holds; 0: there is none */
-    json_t *stage; /* what of it is staged (await_look); NULL: nothing */
+    json_t *stage; /* what of it is staged (stager_ask); NULL: nothing */
 };
 
 /* The visits that compute what is missing: one per checkpoint, in the order of the plan, then one
@@ -245,7 +245,7 @@ bool plan_stages(const struct sweep *s);
 MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
                                       struct err *e);
 /* *job (a new reference) = the job (stager.h) that stages one row of a model alone; *stage (a new
- * reference): of the visit that it is for (await_look). part, uses: as plan_stage_job. Errors of
+ * reference): of the visit that it is for (stager_ask). part, uses: as plan_stage_job. Errors of
  * ledger_path. */
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                                     const struct plan_part *part, bool uses, json_t **job,

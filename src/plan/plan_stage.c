@@ -120,7 +120,7 @@ static enum status add_reads(const struct sweep *s, const json_t *job, json_t *v
     return OK;
 }
 
-/* Adds a visit; takes its JSON. *stage = what its ranks wait for (await_look); NULL: nothing. */
+/* Adds a visit; takes its JSON. *stage = what its ranks wait for (stager_ask); NULL: nothing. */
 static enum status add_visit(const struct sweep *s, json_t *job, json_t *visit, json_t **stage,
                              struct err *e)
 {

@@ -231,14 +231,15 @@ static void evict(json_t *state, const json_t *set, int64_t excess)
 /* --- fetching --- */
 
 /* The first of the set that is to be fetched, as a key of items. */
-static const char *find_away(const json_t *state, json_t *items, json_t *set)
+static const char *find_away(const json_t *state, json_t *items, json_t *set, double now)
 {
     const char *path;
     json_t *expected;
     json_object_foreach(set, path, expected)
     {
         const json_t *item = json_object_get(items, path), *entry = claims_entry(state, path);
-        if (item && !flag(item, "later") && (!entry || is_left(entry)))
+        if (item && !(json_number_get(json_object_get(item, "not_before")) > now) &&
+            (!entry || is_left(entry)))
             return json_object_iter_key(json_object_iter_at(items, path));
     }
     return NULL;
@@ -252,11 +253,11 @@ static json_t *make_entry(json_t *state, const char *path)
 }
 
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
-                         int64_t space, bool *full)
+                         int64_t space, double now, bool *full)
 {
     json_t *first, *set = find_asked(state, &first), *entry;
-    const char *asked = find_away(state, items, set),
-               *path = asked ? asked : find_away(state, items, wanted);
+    const char *asked = find_away(state, items, set, now),
+               *path = asked ? asked : find_away(state, items, wanted, now);
     const int64_t bytes = path ? size_of(state, asked ? set : wanted, path) : 0,
                   more = bytes - claims_number(claims_entry(state, path), "bytes");
     /* What is fetched ahead leaves space to what is asked for. */

@@ -45,10 +45,10 @@ enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t sp
 void claims_end(json_t *state, const char *visit);
 
 /* The checkpoint that the user is to fetch now, claimed for it: of what visits ask for, else of
- * wanted (a SET); NULL: none. Only a key of items ({PATH: {"later": not now}}), borrowed. What is
- * in the way is "removing" now. *full: there is no space for the next. */
+ * wanted (a SET); NULL: none. Only a key of items ({PATH: {"not_before": later than now: not it}}),
+ * borrowed. What is in the way is "removing" now. *full: there is no space for the next. */
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
-                         int64_t space, bool *full);
+                         int64_t space, double now, bool *full);
 /* So many bytes of what the user fetches are on disk. False: its command is to be ended. */
 bool claims_measure(json_t *state, const char *user, const char *path, int64_t bytes,
                     int64_t space);

@@ -24,7 +24,7 @@
 static const double often = 0.2;
 
 struct stager {
-    json_t *job, *items;       /* an item has also "tries", "not_before", "later" and "seen" */
+    json_t *job, *items;       /* an item has also "tries", "not_before" and "seen" */
     json_t *wanted;            /* what visits that have not ended read, in their order */
     const char *folder, *user; /* borrowed from the job, as are all texts */
     struct lock *held;
@@ -194,11 +194,13 @@ static enum status look_at_disk(const struct stager *s, json_t *state, struct er
     return OK;
 }
 
-/* What the visits that have not ended need, in their order; those that have hold no lease. */
+/* What the visits that have not ended need, in their order; those that have hold no lease. Who only
+ * fetches wants what has not been there yet. */
 static void register_visits(struct stager *s, json_t *state)
 {
-    json_t *none = json_object(), *reads;
-    const char *visit;
+    const bool uses = json_is_true(json_object_get(s->job, "uses"));
+    json_t *none = json_object(), *reads, *item;
+    const char *visit, *path;
     int64_t i = 0;
     json_decref(s->wanted);
     s->wanted = json_object();
@@ -209,32 +211,19 @@ static void register_visits(struct stager *s, json_t *state)
         else
             json_object_update_missing(s->wanted, reads);
     }
-    claims_register(state, s->user, json_text(s->job, "life", ""),
-                    json_is_true(json_object_get(s->job, "uses")) ? s->wanted : none);
+    claims_register(state, s->user, json_text(s->job, "life", ""), uses ? s->wanted : none);
     json_decref(none);
-}
-
-static void count(struct stager *s, const json_t *state)
-{
-    const double now = clock_seconds();
-    const char *path;
-    json_t *item;
-    s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items), .all = true};
+    s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items)};
     json_object_foreach(s->items, path, item)
     {
         const json_t *entry = claims_entry(state, path);
-        const bool there = claims_there(entry), failed = claims_is(entry, "failed");
-        const bool seen = there || json_is_true(json_object_get(item, "seen"));
-        const bool later = json_number_get(json_object_get(item, "not_before")) > now;
-        json_object_set_new(item, "seen", json_boolean(seen));
-        json_object_set_new(item, "later", json_boolean(later));
+        if (claims_there(entry)) json_object_set_new(item, "seen", json_true());
+        const bool seen = json_object_get(item, "seen"), failed = claims_is(entry, "failed"),
+                   left = !claims_there(entry) && !failed && (!seen || claims_needed(state, path));
+        if (seen && !uses && !left) json_object_del(s->wanted, path);
         s->counts.there += seen;
         s->counts.failed += failed;
-        if (there || failed) continue;
-        if (seen && !claims_needed(state, path))
-            json_object_del(s->wanted, path); /* it has been read */
-        else
-            s->counts.all = false;
+        s->counts.left += left;
     }
 }
 
@@ -246,11 +235,11 @@ static enum status look(void *context, json_t *state, struct err *e)
     PASS(look_at_disk(s, state, e));
     register_visits(s, state);
     claims_tidy(state);
-    count(s, state);
     if (s->path) {
         s->goes_on = claims_measure(state, s->user, s->path, tree_bytes(s->partial), s->space);
     } else if (json_is_true(json_object_get(s->job, "commands")) && !s->last) {
-        s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, &s->counts.full);
+        s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, clock_seconds(),
+                               &s->counts.full);
         s->item = json_object_get(s->items, s->path ? s->path : "");
         s->partial = json_text(s->item, "partial", "");
         s->goes_on = true;
@@ -269,10 +258,9 @@ static enum status check_disk(const struct stager *s, int64_t bytes, struct err 
     struct statvfs disk;
     char left[QUANTITY], needed[QUANTITY];
     if (statvfs(s->partial, &disk) != 0) return OK;
-    const double is_free = (double)disk.f_bavail * (double)disk.f_frsize;
-    quantity_prefix(is_free, left);
+    quantity_prefix((double)disk.f_bavail * (double)disk.f_frsize, left);
     quantity_prefix((double)bytes, needed);
-    NEED(is_free >= (double)bytes, ERR_FULL,
+    NEED((double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes, ERR_FULL,
          "%s: %sB are free on its disk and %sB are to be fetched; make space, or limit "
          "run.stage_space, and start again",
          s->partial, left, needed);
@@ -418,21 +406,20 @@ static enum status ask(void *context, json_t *state, struct err *e)
     return OK;
 }
 
-enum await_state await_look(const json_t *stage, bool asks, char message[512])
+enum claim stager_ask(const json_t *stage, bool asks, char message[512])
 {
     struct ask a = {.stage = stage, .claim = asks ? CLAIM_WAITS : CLAIM_LEASED, .message = message};
     struct err e = {0};
     const char *folder = json_text(stage, "folder", "");
-    json_t *state = NULL, *before;
+    json_t *state = NULL;
     message[0] = '\0';
-    if (asks && ledger_read(folder, &state, NULL) != OK) return AWAIT_WAITS;
-    before = json_deep_copy(state);
+    if (asks && ledger_read(folder, &state, NULL) != OK) return CLAIM_WAITS;
+    json_t *before = json_deep_copy(state);
     /* The lock is taken only where something changes. */
     if (ask(&a, state, &e) == OK && !json_equal(before, state) &&
         ledger_update(folder, ask, &a, &e) != OK)
         snprintf(message, 512, "%s", e.text);
     json_decref(before);
     json_decref(state);
-    if (message[0]) return AWAIT_FAILED;
-    return a.there && a.claim == CLAIM_LEASED ? AWAIT_THERE : AWAIT_WAITS;
+    return message[0] ? CLAIM_NEVER : a.there ? a.claim : CLAIM_WAITS;
 }

@@ -11,7 +11,7 @@
  * stager_end_visit; else what they read is only fetched. Visits are in the order in which they are
  * to run. Nothing here uses MPI. */
 #pragma once
-#include "util/json.h"
+#include "stage/claims.h"
 
 struct stager;
 
@@ -30,15 +30,14 @@ MUST_USE enum status stager_step(struct stager *s, struct err *e);
 void stager_end_visit(struct stager *s, int64_t visit);
 
 struct stager_counts {
-    int64_t items, there, failed; /* of the job: all, on disk at some time, not to be had */
-    bool all;                     /* nothing is left to fetch */
-    bool full;                    /* the next does not fit into the space */
+    int64_t items, there, failed, left; /* of the job: all, on disk at some time, not to be had, to
+                                           be fetched */
+    bool full;                          /* the next does not fit into the space */
 };
 /* As the last step found it. */
 struct stager_counts stager_count(const struct stager *s);
 
-enum await_state { AWAIT_FAILED, AWAIT_WAITS, AWAIT_THERE };
 /* Whether a visit may read its checkpoints. stage: {"folder", "user", "life", "space", "visit",
- * "reads": SET}. asks: asks for the lease of all of them; else only looks whether they
- * are on disk, as the other ranks of a group do. message: AWAIT_FAILED: why. */
-enum await_state await_look(const json_t *stage, bool asks, char message[512]);
+ * "reads": SET}. asks: asks for the lease of all of them; else only looks whether they are on disk,
+ * as the other ranks of a group do. message: CLAIM_NEVER: why. */
+enum claim stager_ask(const json_t *stage, bool asks, char message[512]);

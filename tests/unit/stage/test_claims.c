@@ -202,7 +202,7 @@ static void claim(struct user *u)
         if (json_object_get(item, "seen") && !claims_needed(w.state, path))
             json_object_del(u->wanted, path);
     }
-    path = claims_fetch(w.state, u->name, u->items, u->wanted, w.space, &full);
+    path = claims_fetch(w.state, u->name, u->items, u->wanted, w.space, 0, &full);
     if (path) u->fetching = number_of(path);
 }
 

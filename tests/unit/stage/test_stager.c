@@ -128,8 +128,8 @@ static void step(struct stager *s)
 }
 
 /* Asks for a visit that reads these checkpoints, until it has them or they failed. */
-static enum await_state read_them(struct stager *s, const char *user, double space, int visit,
-                                  json_t *reads, char message[512])
+static enum claim read_them(struct stager *s, const char *user, double space, int visit,
+                            json_t *reads, char message[512])
 {
     char name[8];
     snprintf(name, sizeof name, "%d", visit);
@@ -137,10 +137,10 @@ static enum await_state read_them(struct stager *s, const char *user, double spa
         "{s:s, s:s, s:s, s:I, s:s, s:o}", "folder", in("ledger"), "user", user, "life", user,
         "space", (json_int_t)(space > 0 ? space * SIZE : 1e18), "visit", name, "reads", reads);
     const double end = clock_seconds() + 120;
-    enum await_state state = AWAIT_WAITS;
-    while (state == AWAIT_WAITS && clock_seconds() < end) {
+    enum claim state = CLAIM_WAITS;
+    while (state == CLAIM_WAITS && clock_seconds() < end) {
         step(s);
-        state = await_look(stage, true, message);
+        state = stager_ask(stage, true, message);
         assert_true(space == 0 || tree_bytes(in("store")) <= (int64_t)(space * SIZE) + beyond);
     }
     json_decref(stage);
@@ -170,10 +170,10 @@ static void test_fetched(void **state)
     struct stager *s = open_job(job("all", 2.5, true,
                                     json_pack("[o,o]", item(0, SIZE, false, WHOLE "; chmod 555 $0"),
                                               item(1, SIZE, false, WHOLE))));
-    assert_int_equal(read_them(s, "all", 2.5, 0, one(0), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 2.5, 0, one(0), message), CLAIM_LEASED);
     shell("test -f %s/.staged-by-qtraj", checkpoint(0));
     stager_end_visit(s, 0);
-    assert_int_equal(read_them(s, "all", 2.5, 1, one(1), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 2.5, 1, one(1), message), CLAIM_LEASED);
     stager_end_visit(s, 1);
     stager_close(s);
     shell("test -z \"$(ls -A %s/store)\"", base);
@@ -193,16 +193,16 @@ static void test_own_folders(void **state)
     shell("cp -r %s %s && rm %s/model.safetensors && mkdir %s", checkpoint(0), checkpoint(1),
           checkpoint(1), checkpoint(2));
     struct stager *s = open_job(job("all", 1.5, true, items));
-    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), CLAIM_LEASED);
     for (int i = 1; i < 3; i++) {
-        assert_int_equal(read_them(s, "all", 1.5, i, one(i), message), AWAIT_FAILED);
+        assert_int_equal(read_them(s, "all", 1.5, i, one(i), message), CLAIM_NEVER);
         assert_non_null(strstr(message, "not fetched by `stage`, and no whole checkpoint"));
         assert_non_null(strstr(message, checkpoint(i)));
     }
     const double end = clock_seconds() + 120;
     while (count_fetches(3) == 0 && clock_seconds() < end) step(s);
     shell("cp -r %s %s && touch %s", checkpoint(0), checkpoint(3), in("go-3"));
-    assert_int_equal(read_them(s, "all", 1.5, 3, one(3), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 1.5, 3, one(3), message), CLAIM_LEASED);
     for (int i = 0; i < 4; i++) stager_end_visit(s, i);
     stager_close(s);
     for (int i = 0; i < 4; i++) assert_true(fsx_is_dir(checkpoint(i)));
@@ -273,9 +273,9 @@ static void test_failures(void **state)
         open_job(job("all", 0, true,
                      json_pack("[o,o]", item(0, SIZE, false, "echo {} >$0/config.json"),
                                item(1, SIZE, false, "exit 7"))));
-    assert_int_equal(read_them(s, "all", 0, 0, one(0), message), AWAIT_FAILED);
+    assert_int_equal(read_them(s, "all", 0, 0, one(0), message), CLAIM_NEVER);
     assert_non_null(strstr(message, "m c0: the command left no whole"));
-    assert_int_equal(read_them(s, "all", 0, 1, one(1), message), AWAIT_FAILED);
+    assert_int_equal(read_them(s, "all", 0, 1, one(1), message), CLAIM_NEVER);
     assert_non_null(strstr(message, "ended with exit code 7 (try 2 of 2)"));
     assert_int_equal(count_fetches(0) + count_fetches(1), 4);
     assert_int_equal(stager_count(s).failed, 2);
@@ -311,7 +311,7 @@ static void test_larger(void **state)
     struct stager *s = open_job(
         job("all", 2.2, true,
             json_pack("[o,o]", item(0, SIZE, false, WHOLE), item(1, 2 * SIZE, true, WHOLE))));
-    assert_int_equal(read_them(s, "all", 2.2, 0, one(0), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 2.2, 0, one(0), message), CLAIM_LEASED);
     const double end = clock_seconds() + 120;
     while (count_fetches(1) == 0 && clock_seconds() < end) step(s);
     shell("touch %s", in("go-1")); /* its second half is too much */
@@ -319,7 +319,7 @@ static void test_larger(void **state)
     for (int i = 0; i < 100; i++) step(s);
     assert_false(is_there(1));
     stager_end_visit(s, 0);
-    assert_int_equal(read_them(s, "all", 2.2, 1, one(1), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 2.2, 1, one(1), message), CLAIM_LEASED);
     assert_int_equal(stager_count(s).failed, 0);
     stager_close(s);
 }
@@ -334,9 +334,9 @@ static void test_too_large(void **state)
     struct stager *s = open_job(
         job("all", 1.5, true,
             json_pack("[o,o]", item(0, SIZE, false, WHOLE), item(1, 4 * SIZE, true, WHOLE))));
-    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), AWAIT_THERE);
+    assert_int_equal(read_them(s, "all", 1.5, 0, one(0), message), CLAIM_LEASED);
     stager_end_visit(s, 0);
-    assert_int_equal(read_them(s, "all", 1.5, 1, one(1), message), AWAIT_FAILED);
+    assert_int_equal(read_them(s, "all", 1.5, 1, one(1), message), CLAIM_NEVER);
     assert_non_null(strstr(message, "what its visit reads takes more than run.stage_space"));
     assert_false(is_there(1));
     stager_close(s);
@@ -361,11 +361,11 @@ static void test_killed(void **state)
     shell("touch %s", in("go-0"));
     struct stager *ahead =
         open_job(job("stage-all", 0, false, json_pack("[o]", item(0, SIZE, false, WHOLE))));
-    while (!stager_count(ahead).all && clock_seconds() < end) step(ahead);
+    while (stager_count(ahead).left > 0 && clock_seconds() < end) step(ahead);
     assert_true(is_there(0));
     assert_int_equal(tree_remove(checkpoint(0), &error), OK);
     for (int i = 0; i < 60; i++) step(ahead);
-    while (!stager_count(ahead).all && clock_seconds() < end) step(ahead);
+    while (stager_count(ahead).left > 0 && clock_seconds() < end) step(ahead);
     assert_true(is_there(0));
     assert_int_equal(count_fetches(0), 3);
     stager_close(ahead);

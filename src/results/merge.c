@@ -124,7 +124,7 @@ static enum status scan_journal(struct source *s, json_t *weights, struct err *e
     ENSURE(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
         TRY(journal_read(s->journal, i, without.name, &head, e));
-        weights_read_learn(weights, head, false);
+        weights_read_learn(weights, head);
         TRY(add_line(s, i, head, done, e));
         json_decref(head);
         head = NULL;
@@ -146,7 +146,7 @@ static enum status scan_cube(struct source *s, json_t *weights, struct err *e)
         const struct rows *r = &all.rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i))
             if (r->rows[i].record) {
-                weights_read_learn(weights, r->rows[i].record, false);
+                weights_read_learn(weights, r->rows[i].record);
                 TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
             }
     }
@@ -155,20 +155,33 @@ done:
     return st;
 }
 
+static enum status scan(struct source *s, json_t *weights, struct err *e)
+{
+    return s->view ? scan_cube(s, weights, e) : scan_journal(s, weights, e);
+}
+
+/* Opens and scans it. weights: the newest of all sources. */
 static enum status open_source(struct source *s, const char *path, json_t *weights, struct err *e)
 {
+    enum status st = OK;
     bool cube = false;
+    json_t *own = json_object();
+    ENSURE(own, ERR_NOMEM, "out of memory for digests");
     for (int i = 0; i < CLASS_N; i++)
-        NEED(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
-    PASS(mem_string(&s->name, path, e));
-    PASS(results_is_hdf5(path, &cube, e));
+        ENSURE(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
+    TRY(mem_string(&s->name, path, e));
+    TRY(results_is_hdf5(path, &cube, e));
     if (cube) {
-        PASS(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
-        return scan_cube(s, weights, e);
+        TRY(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
+    } else {
+        TRY(journal_open_beside(path, &s->journal, e));
+        journal_warn(s->journal);
     }
-    PASS(journal_open_beside(path, &s->journal, e));
-    journal_warn(s->journal);
-    return scan_journal(s, weights, e);
+    TRY(scan(s, own, e));
+    weights_read_join(weights, own);
+done:
+    json_decref(own);
+    return st;
 }
 
 /* Two sweeps have two plans, of which a cube could only show one. */

@@ -154,16 +154,15 @@ static void leave_out(struct results_view *v, const char *key)
     json_object_del(v->records, key);
 }
 
-/* The record's weights are the newest: what was made from others is left out. */
-static void compare_weights(struct results_view *v, const json_t *record)
+/* What was made from other weights than the newest is left out. */
+static void leave_out_stale(struct results_view *v)
 {
     const char *key;
-    json_t *other;
+    json_t *record;
     void *next;
-    if (!weights_read_learn(v->weights, record, true)) return;
-    json_object_foreach_safe(v->records, next, key, other)
+    json_object_foreach_safe(v->records, next, key, record)
     {
-        if (!weights_read_agree(v->weights, other)) leave_out(v, key);
+        if (!weights_read_agree(v->weights, record)) leave_out(v, key);
     }
 }
 
@@ -184,7 +183,7 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
     }
-    compare_weights(v, record);
+    if (weights_read_learn(v->weights, record)) leave_out_stale(v);
     if (v->lean) weights_read_share(v->weights, record);
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
@@ -270,8 +269,7 @@ static bool completes(const json_t *record, const json_t *completion)
 /* Adds a record that is not of the view's own journal: how that ended stays. */
 static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
 {
-    weights_read_learn(v->weights, record, false);
-    if (!weights_read_agree(v->weights, record)) return OK; /* the view's own are newer */
+    if (!weights_read_agree(v->weights, record)) return OK;
     json_t *end = json_incref(v->end);
     enum status st = view_add(v, record, e);
     replace(&v->end, end);
@@ -290,6 +288,26 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
 
+/* Learns the newest weights of another journal. */
+static enum status learn_elsewhere(struct results_view *v, struct journal *j,
+                                   const char *const *without, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL, *weights = json_object();
+    ENSURE(weights, ERR_NOMEM, "out of memory for a view");
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(journal_read(j, i, without, &record, e));
+        weights_read_learn(weights, record);
+        json_decref(record);
+        record = NULL;
+    }
+    if (weights_read_join(v->weights, weights)) leave_out_stale(v);
+done:
+    json_decref(record);
+    json_decref(weights);
+    return st;
+}
+
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
                                json_t *late, struct err *e)
 {
@@ -297,6 +315,7 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
     struct view_names without;
     json_t *record = NULL;
     TRY(view_leave_out(content, NULL, &without, e));
+    TRY(learn_elsewhere(v, j, without.name, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without.name, &record, e));
         if (strcmp(json_text(record, "type", ""), "completion") == 0)

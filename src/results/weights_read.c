@@ -13,21 +13,38 @@ static json_t *digests_of(const json_t *record)
     return json_object_get(json_object_get(record, "provenance"), "weights_read");
 }
 
-bool weights_read_learn(json_t *newest, const json_t *record, bool always)
+bool weights_read_learn(json_t *newest, const json_t *record)
 {
     const char *name, *time = weights_read_time(record);
     json_t *digest;
     bool changed = false;
     json_object_foreach(digests_of(record), name, digest)
     {
+        json_t *known = json_object_get(newest, name);
+        const bool same = known && json_equal(json_object_get(known, "digest"), digest);
+        if (!same)
+            json_object_set_new(newest, name,
+                                json_pack("{s:O, s:s}", "digest", digest, "utc", time));
+        else if (strcmp(time, json_text(known, "utc", "")) > 0)
+            json_object_set_new(known, "utc", json_string(time));
+        changed = changed || (known && !same);
+    }
+    return changed;
+}
+
+bool weights_read_join(json_t *newest, const json_t *other)
+{
+    const char *name;
+    json_t *more;
+    bool changed = false;
+    json_object_foreach((json_t *)(uintptr_t)other, name, more)
+    {
         const json_t *known = json_object_get(newest, name);
-        const char *was = json_text(known, "digest", ""), *is = json_string_value(digest);
-        const bool differs = known && strcmp(was, is) != 0;
-        int later = known ? strcmp(time, json_text(known, "utc", "")) : 1;
-        if (later == 0) later = strcmp(is, was);
-        if (known && !(always ? differs : later > 0)) continue;
-        json_object_set_new(newest, name, json_pack("{s:O, s:s}", "digest", digest, "utc", time));
-        changed = changed || differs;
+        const int digests = strcmp(json_text(more, "digest", ""), json_text(known, "digest", ""));
+        const int times = strcmp(json_text(more, "utc", ""), json_text(known, "utc", ""));
+        if (known && (times ? times : digests) <= 0) continue;
+        changed = changed || (known && digests);
+        json_object_set(newest, name, more);
     }
     return changed;
 }

@@ -5,10 +5,12 @@
 #pragma once
 #include "util/json.h"
 
-/* newest: an object, empty at first. Learns the digests of a record: with `always` they are the
- * newest, else if its time is not before that of those that are known. Returns whether a known one
- * has changed. */
-bool weights_read_learn(json_t *newest, const json_t *record, bool always);
+/* newest: an object, empty at first. Learns the digests of the next record of a journal or cube,
+ * which are the newest. Returns whether a known one has changed. */
+bool weights_read_learn(json_t *newest, const json_t *record);
+/* Learns what another journal or cube has. Of two digests of one checkpoint that counts whose last
+ * record ended later. Returns whether a known one has changed. */
+bool weights_read_join(json_t *newest, const json_t *other);
 /* Whether the record was made from the newest weights. */
 bool weights_read_agree(const json_t *newest, const json_t *record);
 /* Makes a record that is held in memory smaller: equal digests are one object, and its time is

@@ -325,6 +325,55 @@ static void test_full_precision(void **state)
     }
 }
 
+/* Of one journal its last weights are kept, whatever its clock said; between journals the time
+ * decides. The records are of three cells of one checkpoint. */
+static void test_other_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *digest, *utc;
+        int journal;
+        bool kept;
+    } of[2][3] = {{{"old", "2026-01-02T03:04:09Z", 0, false},
+                   {"new", "2026-01-02T03:04:05Z", 0, true},
+                   {"new", "2026-01-02T03:04:05Z", 0, true}},
+                  {{"old", "2026-01-02T03:04:05Z", 0, false},
+                   {"old", "2026-01-02T03:04:07Z", 0, false},
+                   {"new", "2026-01-02T03:04:08Z", 1, true}}};
+    char *paths[] = {path_of("weights", 0), path_of("weights", 1)}, *to = path_of("weights", 2);
+    const int64_t cell = first_cell();
+    for (int c = 0; c < 2; c++) {
+        struct journal *j[2];
+        struct merge_findings found = {0};
+        for (int k = 0; k < 2; k++) {
+            unlink(paths[k]);
+            assert_int_equal(journal_open(paths[k], &j[k], &error), OK);
+            assert_int_equal(journal_append(j[k], records[0], &error), OK);
+        }
+        for (int i = 0; i < 3; i++) {
+            json_t *r = json_deep_copy(records[cell + i]);
+            json_t *p = json_object_get(r, "provenance");
+            json_object_set_new(p, "utc_end", json_string(of[c][i].utc));
+            json_object_set_new(p, "weights_read", json_pack("{s:s}", "small/s", of[c][i].digest));
+            assert_int_equal(journal_append(j[of[c][i].journal], r, &error), OK);
+            json_decref(r);
+        }
+        for (int k = 0; k < 2; k++) journal_close(j[k]);
+        merge_files(paths, 2, to, &found);
+        struct results_view *v;
+        assert_int_equal(results_view_open(to, VIEW_ALL, NULL, &v, &error), OK);
+        for (int i = 0; i < 3; i++) {
+            const char *key = json_text(records[cell + i], "key", "");
+            assert_int_equal(results_view_find(v, key) != NULL, of[c][i].kept);
+        }
+        results_view_close(v);
+        texts_free(&found.conflicts);
+    }
+    free(paths[0]);
+    free(paths[1]);
+    free(to);
+}
+
 static void test_another_sweep(void **state)
 {
     (void)state;
@@ -352,7 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits),        cmocka_unit_test(test_cubes),
         cmocka_unit_test(test_conflicts),     cmocka_unit_test(test_full_precision),
-        cmocka_unit_test(test_another_sweep),
+        cmocka_unit_test(test_other_weights), cmocka_unit_test(test_another_sweep),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

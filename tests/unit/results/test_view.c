@@ -3,6 +3,7 @@
 #include "results/view.h"
 #include "results/weights_read.h"
 #include "sample.h"
+#include "scratch.h"
 
 static void add(struct results_view *v, const char *text)
 {
@@ -108,15 +109,100 @@ static void the_newest_weights_of_many_journals(void **state)
                 const int k = order < 3 ? (order + i) % 3 : (order - i + 3) % 3;
                 json_t *r = json_pack("{s:{s:s, s:{s:s}}}", "provenance", "utc_end", of[k].utc,
                                       "weights_read", "m/s", of[k].digest);
+                json_t *own = json_object();
+                weights_read_learn(own, r);
                 if (pass == 0)
-                    weights_read_learn(newest, r, false);
+                    weights_read_join(newest, own);
                 else if (weights_read_agree(newest, r))
                     left = k;
+                json_decref(own);
                 json_decref(r);
             }
         assert_int_equal(left, 2);
         json_decref(newest);
     }
+}
+
+/* A record as above. */
+static json_t *read_record(const char *key, const char *digest, int at)
+{
+    return json_pack("{s:s, s:s, s:s, s:{}, s:{s:o, s:s, s:{s:s}}}", "type", "cell", "key", key,
+                     "status", "done", "values", "provenance", "utc_end",
+                     json_sprintf("2026-01-02T03:04:%02dZ", at), "weights_hash", "w",
+                     "weights_read", "m/s1", digest);
+}
+
+/* Of "KEY DIGEST SECONDS" entries a journal, which is added to the view. */
+static void add_journal(struct results_view *v, const char *entries)
+{
+    char key[8], digest[8];
+    int at, used;
+    struct journal *j;
+    json_t *late = json_array();
+    const char *path = scratch_path("elsewhere.journal");
+    unlink(path);
+    assert_int_equal(journal_open(path, &j, NULL), OK);
+    for (; sscanf(entries, "%7s %7s %d%n", key, digest, &at, &used) == 3; entries += used) {
+        json_t *r = read_record(key, digest, at);
+        assert_int_equal(journal_append(j, r, NULL), OK);
+        json_decref(r);
+    }
+    assert_int_equal(view_add_elsewhere(v, j, VIEW_STATES, late, NULL), OK);
+    assert_int_equal(view_add_late(v, late, NULL), OK);
+    json_decref(late);
+    journal_close(j);
+}
+
+/* What a view has of the keys a to d: the first letters of the digests of weights. */
+static void assert_holds(const struct results_view *v, const char *expected)
+{
+    static const char *const keys[] = {"a", "b", "c", "d"};
+    char found[5] = "";
+    for (int i = 0; i < 4; i++) {
+        const json_t *r = results_view_find(v, keys[i]);
+        const json_t *of = json_object_get(json_object_get(r, "provenance"), "weights_read");
+        found[i] = r ? json_text(of, "m/s1", "?")[0] : '-';
+    }
+    assert_string_equal(found, expected);
+}
+
+/* Nor does one of many journals, whichever is read first. */
+static void never_mixes_weights_of_journals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *journals[3], *holds;
+    } cases[] = {
+        {{"a old 1 b old 2", "c new 5"}, "--n-"},
+        {{"c new 5", "a old 1 b old 2"}, "--n-"},
+        {{"a old 1 b old 2", "a new 5 c new 6"}, "n-n-"},
+        {{"a old 1", "b new 5", "a new 6"}, "nn--"},
+        {{"a old 1 b old 2 b new 3"}, "-n--"}, /* in one journal the order of its lines decides, */
+        {{"a old 9 b old 9 b new 3"}, "-n--"}, /* whatever its clock said */
+        {{"a new 1 b new 9", "c old 5"}, "nn--"}, /* and the last of each counts between them */
+        {{"c old 5", "a new 1 b new 9"}, "nn--"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct results_view *v;
+        assert_int_equal(view_new(&v, NULL), OK);
+        for (int k = 0; k < 3 && cases[i].journals[k]; k++) add_journal(v, cases[i].journals[k]);
+        assert_holds(v, cases[i].holds);
+        results_view_close(v);
+    }
+}
+
+/* Its own records, too, are left out for newer ones elsewhere. */
+static void leaves_own_records_out(void **state)
+{
+    (void)state;
+    struct results_view *v;
+    assert_int_equal(view_new(&v, NULL), OK);
+    add_read(v, "a", "m/s1", "old", 1);
+    add_read(v, "b", "m/s1", "old", 2);
+    add_journal(v, "b new 5 c new 6");
+    assert_holds(v, "-nn-");
+    assert_int_equal(json_object_size(results_view_stale(v)), 1);
+    results_view_close(v);
 }
 
 /* The record's line was damaged, it failed, or the weights have changed since. */
@@ -160,6 +246,8 @@ int main(void)
         cmocka_unit_test(joins),
         cmocka_unit_test(never_mixes_weights),
         cmocka_unit_test(the_newest_weights_of_many_journals),
+        cmocka_unit_test(never_mixes_weights_of_journals),
+        cmocka_unit_test(leaves_own_records_out),
         cmocka_unit_test(leaves_alone),
         cmocka_unit_test(names_both),
     };

@@ -148,14 +148,23 @@ static void move(struct part_context *c, const struct variant *v, struct saved_m
     if (spill->out) safetensors_move(spill->out, m);
 }
 
+/* All ranks of the visit open what is read, those too that do not measure (reads.h). */
 static enum status run(struct part_context *c, struct err *e)
 {
+    enum status st = OK;
     struct second_order *s = c->state[PART_SECOND_ORDER];
-    if (!s->group) return OK;
-    if (s->n > 0) PASS(second_order_measure(s, e));
+    const struct weights *of = &s->task->previous;
+    const bool critical = s->task->critical && !c->visit->cells_only && !weights_table.absent(of);
+    struct checkpoint *previous = NULL;
+    struct err failure = {0};
+    if (critical && weights_open(of, c, &previous, &failure) == OK) err_clear(&failure);
+    if (!s->group) goto done;
+    if (s->n > 0) TRY(second_order_measure(s, e));
     c->provenance.memory_planned = max64(c->provenance.memory_planned, s->planned);
-    if (s->task->critical && !c->visit->cells_only) PASS(second_order_of_checkpoint(s, e));
-    return OK;
+    if (critical) TRY(second_order_of_checkpoint(s, previous, &failure, e));
+done:
+    checkpoint_close(previous);
+    return st;
 }
 
 /* The terms of the expansion for one layer. A new reference. */

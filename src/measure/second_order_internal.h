@@ -50,5 +50,8 @@ MUST_USE enum status second_order_quantized(struct second_order *s, struct weigh
  * on all ranks. ERR_STOPPED; ERR_NOMEM: a failure could not be stored. Collective. */
 MUST_USE enum status second_order_measure(struct second_order *s, struct err *e);
 /* Sets of_checkpoint: critical sharpness of the visit's checkpoint along the direction from the
- * previous one (n_tensors 0). ERR_NOMEM: a failure could not be stored. Collective. */
-MUST_USE enum status second_order_of_checkpoint(struct second_order *s, struct err *e);
+ * previous one (n_tensors 0). failure: why that could not be opened, else code OK. ERR_NOMEM: a
+ * failure could not be stored. Collective. */
+MUST_USE enum status second_order_of_checkpoint(struct second_order *s,
+                                                const struct checkpoint *previous,
+                                                struct err *failure, struct err *e);

@@ -339,41 +339,29 @@ enum status second_order_measure(struct second_order *s, struct err *e)
     return OK;
 }
 
-/* Collective. */
-static enum status open_previous(const struct second_order *s, const struct sequences **tokens,
-                                 struct checkpoint **previous, struct err *e)
-{
-    const struct part_context *c = s->context;
-    PASS(group_agree(c->group, visit_sequences_get(c->cache, c->visit, &s->task->data, tokens, e),
-                     e));
-    return weights_open(&s->task->previous, c, previous, e);
-}
-
-static enum status measure_checkpoint(const struct second_order *s, struct critical *out,
+static enum status measure_checkpoint(const struct second_order *s,
+                                      const struct checkpoint *previous, struct critical *out,
                                       struct err *e)
 {
-    enum status st = OK;
-    struct losses losses = {.group = s->group, .products = s->context->products};
+    const struct part_context *c = s->context;
+    struct losses losses = {.group = s->group, .products = c->products};
     const struct critical_loss along = {loss_of, &losses};
-    struct checkpoint *previous = NULL;
     double loss;
-    TRY(open_previous(s, &losses.tokens, &previous, e));
-    TRY(loss_of_model(&losses, s->context->model, NULL, NULL, &loss, e));
-    TRY(check_loss(loss, "model", e));
-    TRY(critical_between(s->context->checkpoint, previous, -1, &along, loss, out, e));
-done:
-    checkpoint_close(previous);
-    return st;
+    PASS(group_agree(
+        s->group, visit_sequences_get(c->cache, c->visit, &s->task->data, &losses.tokens, e), e));
+    PASS(loss_of_model(&losses, c->model, NULL, NULL, &loss, e));
+    PASS(check_loss(loss, "model", e));
+    return critical_between(c->checkpoint, previous, -1, &along, loss, out, e);
 }
 
-enum status second_order_of_checkpoint(struct second_order *s, struct err *e)
+enum status second_order_of_checkpoint(struct second_order *s, const struct checkpoint *previous,
+                                       struct err *failure, struct err *e)
 {
-    struct err failure = {0};
     struct second_order_result *out = &s->of_checkpoint;
     double start = clock_seconds();
-    if (weights_table.absent(&s->task->previous)) return OK;
-    out->done = measure_checkpoint(s, &out->critical, &failure) == OK;
-    if (!out->done) PASS(note(s->group, "critical", &failure, out, e));
+    out->done =
+        failure->code == OK && measure_checkpoint(s, previous, &out->critical, failure) == OK;
+    if (!out->done) PASS(note(s->group, "critical", failure, out, e));
     out->seconds = clock_seconds() - start;
     return OK;
 }

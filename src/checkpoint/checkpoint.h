@@ -75,7 +75,7 @@ MUST_USE enum status checkpoint_read_slices(const struct checkpoint *c, bool kno
 MUST_USE enum status checkpoint_read_slice(const struct checkpoint *c, int64_t i, struct err *e);
 /* hash = the digest of all bytes of a folder whose slices have all been read. */
 void checkpoint_whole(const struct checkpoint *c, char hash[HASH_HEX]);
-/* Compares size, time and inode of every file of a folder, or of the folders that c is computed
+/* Compares size, times and inode of every file of a folder, or of the folders that c is computed
  * from, with those when it was opened. Of a file that differs, all that was read is read again:
  * with equal bytes it counts as the same. A file that is gone counts as the same too: what was read
  * of it was read from the open file. ERR_CHANGED names the file; ERR_IO, ERR_NOMEM. */

@@ -60,36 +60,43 @@ void checkpoint_whole(const struct checkpoint *c, char hash[HASH_HEX])
 
 /* --- files --- */
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool same_time(struct timespec a, struct timespec b)
 {
-    return a->st_size == b->st_size && a->st_ino == b->st_ino &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Opens the path anew, which shows what other machines have written. *same: it is the file that
- * `opened` is of, or is not there. */
-static enum status look(const char *path, const struct stat *opened, bool *same, struct err *e)
+static bool same_data(const struct stat *a, const struct stat *b)
 {
-    struct stat now;
+    return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim);
+}
+
+/* Who puts the time of the data back cannot put back that of the inode. */
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return same_data(a, b) && a->st_ino == b->st_ino && same_time(a->st_ctim, b->st_ctim);
+}
+
+/* Opens the path anew, which shows what other machines have written. *gone: there is no file. */
+static enum status look(const char *path, struct stat *now, bool *gone, struct err *e)
+{
     int fd = fsx_open_as(path, O_RDONLY);
-    *same = fd < 0 && errno == ENOENT;
-    if (*same) return OK;
+    *gone = fd < 0 && errno == ENOENT;
+    if (*gone) return OK;
     NEED(fd >= 0, ERR_IO, "%s: %s", path, strerror(errno));
-    const int failed = fstat(fd, &now);
+    const int failed = fstat(fd, now);
     close(fd);
     NEED(!failed, ERR_IO, "%s: %s", path, strerror(errno));
-    *same = same_file(&now, opened);
     return OK;
 }
 
 static enum status check_text(struct checkpoint_text *t, struct err *e)
 {
-    bool same = true;
+    bool gone;
     char now[HASH_HEX];
     struct stat at;
     if (!t->path) return OK;
-    PASS(look(t->path, &t->opened, &same, e));
-    if (same || stat(t->path, &at) != 0) return OK;
+    PASS(look(t->path, &at, &gone, e));
+    if (gone || same_file(&at, &t->opened)) return OK;
     PASS(hash_file(t->path, now, e));
     t->opened = at;
     return hash_expect(t->path, "the visit began", t->hash, now, e);
@@ -116,11 +123,11 @@ done:
 
 static enum status check_file(const struct checkpoint *c, struct safetensors *f, struct err *e)
 {
-    struct stat now;
-    bool same;
-    NEED(fstat(f->fd, &now) == 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    PASS(look(f->path, &f->opened, &same, e));
-    if (same && same_file(&now, &f->opened)) return OK;
+    struct stat open, now;
+    bool gone;
+    NEED(fstat(f->fd, &open) == 0, ERR_IO, "%s: %s", f->path, strerror(errno));
+    PASS(look(f->path, &now, &gone, e));
+    if (gone ? same_data(&open, &f->opened) : same_file(&now, &f->opened)) return OK;
     struct err own = {0};
     const enum status st = compare_again(c, f, &own);
     if (st == ERR_FORMAT || st == ERR_IO)

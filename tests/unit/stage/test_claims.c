@@ -30,8 +30,8 @@ struct visit {
 
 struct user {
     char name[32], life[32];
-    bool runs, uses, commands;
-    int64_t n, groups, lives, fetching; /* checkpoint; -1: none */
+    bool runs, uses, commands, deserted; /* its process was killed and never starts again */
+    int64_t n, groups, lives, fetching;  /* checkpoint; -1: none */
     struct visit visits[VISITS * USERS];
     json_t *items, *wanted;
 };
@@ -46,7 +46,7 @@ static struct world {
     struct user users[USERS + 1];
     struct disk disk[CHECKPOINTS];
     int64_t n_users, n, space, size[CHECKPOINTS], fetches[CHECKPOINTS], readers[CHECKPOINTS];
-    int64_t deaths, number, expected;
+    int64_t deaths, deserters, number, expected;
     bool grows; /* checkpoints differ in size, which nobody knows before */
 } w;
 
@@ -123,6 +123,8 @@ static void kill_user(struct user *u)
 {
     u->runs = false;
     u->fetching = -1;
+    u->deserted = below(6) == 0;
+    w.deserters += u->deserted;
     w.deaths++;
     for (int64_t i = 0; i < u->n; i++)
         if (u->visits[i].phase == BEGUN) u->visits[i].phase = WAITS;
@@ -327,14 +329,14 @@ static bool is_over_for(const struct user *u)
 static bool is_over(void)
 {
     for (int64_t i = 0; i < w.n_users; i++)
-        if (w.users[i].uses && !is_over_for(&w.users[i])) return false;
+        if (w.users[i].uses && !w.users[i].deserted && !is_over_for(&w.users[i])) return false;
     return true;
 }
 
 static void step(struct user *u)
 {
     if (!u->runs) {
-        if (!is_over_for(u) && below(20) == 0) start(u);
+        if (!is_over_for(u) && !u->deserted && below(20) == 0) start(u);
         return;
     }
     const int64_t what = below(4);
@@ -444,7 +446,7 @@ static void run_world(int64_t number, int64_t sum[2])
         sum[1] += w.readers[c] > 0;
         fetches += w.fetches[c];
         reads += w.readers[c];
-        if (w.users[w.n_users - 1].uses && w.disk[c].whole) {
+        if (w.deserters == 0 && w.users[w.n_users - 1].uses && w.disk[c].whole) {
             json_dumpf(w.state, stderr, JSON_INDENT(1));
             fail_msg("sweep %lld: c%02lld is left", (long long)number, (long long)c);
         }

@@ -285,7 +285,7 @@ static void test_failures(void **state)
 /* Models and checkpoints of any two names have folders and logs of their own. */
 static void test_names(void **state)
 {
-    static const char *const names[] = {"x y", "x_y", "x/y", "x", "x%20y", "X y"};
+    static const char *const names[] = {"x y", "x_y", "x/y", "x", "x%20y", "X y", "z/x"};
     enum { N = sizeof names / sizeof *names };
     char *shapes[N], *logs[N];
     (void)state;

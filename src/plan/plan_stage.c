@@ -47,17 +47,19 @@ static enum status make_job(const struct sweep *s, const struct plan_part *part,
     enum status st = OK;
     const struct run_options *o = &s->run;
     const int64_t unlimited = INT64_MAX / 4;
+    const double patience = 6 * 3600.0; /* a mass store may look for a tape */
     char *folder = NULL;
     json_t *self = holder_self(), *known = json_object(), *ledger = NULL;
     TRY(ledger_folder(s->results, &folder, e));
     TRY(ledger_read(folder, &ledger, e));
     *out = json_pack(
-        "{s:s, s:o, s:s, s:I, s:I, s:f, s:b, s:b, s:{}, s:{}, s:O, s:O}", "folder", folder, "user",
-        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
-        json_text(self, "token", ""), "space",
+        "{s:s, s:o, s:s, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:O, s:O}", "folder", folder,
+        "user", json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
+        "life", json_text(self, "token", ""), "space",
         (json_int_t)(o->stage_bytes ? o->stage_bytes : unlimited), "tries",
-        (json_int_t)o->stage_tries, "pause", o->stage_pause, "commands", !uses || o->stage_commands,
-        "uses", uses, "items", "visits", "known", known, "ledger", ledger);
+        (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
+        !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known, "ledger",
+        ledger);
     ENSURE(*out, ERR_NOMEM, "out of memory for staging");
     for (int64_t i = 0; i < s->n_models; i++)
         for (int64_t row = 0; s->models[i].stage && row < s->models[i].n_stored; row++) {

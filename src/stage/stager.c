@@ -36,7 +36,9 @@ struct stager {
     json_t *item;
     struct fetch fetch;
     char fault[600];
-    double start, next; /* clock_seconds of the command's start, and of the next look */
+    int64_t bytes;             /* that it has brought */
+    double start, moved, next; /* clock_seconds of the command's start, of its last byte, and of the
+                                  next look */
     bool begun, last, broken, goes_on;
     struct stager_counts counts;
 };
@@ -236,7 +238,10 @@ static enum status look(void *context, json_t *state, struct err *e)
     register_visits(s, state);
     claims_tidy(state);
     if (s->path) {
-        s->goes_on = claims_measure(state, s->user, s->path, tree_bytes(s->partial), s->space);
+        const int64_t bytes = tree_bytes(s->partial);
+        if (bytes != s->bytes) s->moved = clock_seconds();
+        s->bytes = bytes;
+        s->goes_on = claims_measure(state, s->user, s->path, bytes, s->space);
     } else if (json_is_true(json_object_get(s->job, "commands")) && !s->last) {
         s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, clock_seconds(),
                                &s->counts.full);
@@ -313,7 +318,7 @@ done:
 static enum status begin_fetch(struct stager *s, struct err *e)
 {
     const int64_t bytes = claims_number(s->item, "bytes");
-    s->start = clock_seconds();
+    s->start = s->moved = clock_seconds();
     NEED(mkdir(s->partial, 0777) == 0 || errno == EEXIST, fsx_errno_status(errno),
          "%s: `stage` cannot make this folder: %s", s->partial, strerror(errno));
     PASS(check_disk(s, bytes - tree_bytes(s->partial), e));
@@ -340,6 +345,11 @@ static enum status step(struct stager *s, struct err *e)
     if (s->path && !s->goes_on) { /* it goes on when there is more space */
         fetch_stop(&s->fetch);
         s->path = NULL;
+    }
+    if (s->fetch.pid > 0 &&
+        clock_seconds() - s->moved > json_number_get(json_object_get(s->job, "patience"))) {
+        fetch_stop(&s->fetch);
+        return fail(s, "brought no byte for too long, and was ended", e);
     }
     return s->path && !s->outcome && s->fetch.pid == 0 ? begin_fetch(s, e) : OK;
 }

@@ -3,10 +3,9 @@
  *
  * A job is JSON:
  *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes,
- *    "tries": N, "pause": seconds, "commands": BOOL, "uses": BOOL,
- *    "items": {PATH: {"name", "model", "bytes": expected, "keep": BOOL, "command":
- *    [TEXT, ...], "partial": the folder that the command fills, "log"}}, "visits": {VISIT:
- *    SET (claims.h)}}
+ *    "tries": N, "pause": seconds, "patience": seconds without a byte, "commands": BOOL, "uses":
+ * BOOL, "items": {PATH: {"name", "model", "bytes": expected, "keep": BOOL, "command": [TEXT, ...],
+ * "partial": the folder that the command fills, "log"}}, "visits": {VISIT: SET (claims.h)}}
  * commands: it starts them. uses: the visits are run by this user, who ends them with
  * stager_end_visit; else what they read is only fetched. Visits are in the order in which they are
  * to run. Nothing here uses MPI. */

@@ -23,8 +23,9 @@
 enum { SIZE = 100000 };
 
 static struct err error;
-static char base[512]; /* of the test that runs */
-static int64_t beyond; /* bytes that its commands write at once beyond the space */
+static char base[512];  /* of the test that runs */
+static double patience; /* seconds that a command may bring nothing */
+static int64_t beyond;  /* bytes that its commands write at once beyond the space */
 
 static void shell(const char *format, ...)
 {
@@ -40,6 +41,7 @@ static void begin(const char *name)
 {
     error = (struct err){0};
     beyond = 1000;
+    patience = 1000;
     snprintf(base, sizeof base, "%s/%s", scratch_dir(), name);
     shell("mkdir -p %s/store", base);
 }
@@ -106,10 +108,11 @@ static json_t *job(const char *user, double space, bool uses, json_t *list)
         json_object_set_new(visits, name, json_pack("{s:i}", json_text(next, "path", ""), SIZE));
     }
     json_decref(list);
-    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:b, s:b, s:o, s:o}", "folder", in("ledger"),
-                     "user", user, "life", user, "space",
+    return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:b, s:b, s:o, s:o}", "folder",
+                     in("ledger"), "user", user, "life", user, "space",
                      (json_int_t)(space > 0 ? space * SIZE : 1e18), "tries", 2, "pause", 0.01,
-                     "commands", 1, "uses", uses, "items", items, "visits", visits);
+                     "patience", patience, "commands", 1, "uses", uses, "items", items, "visits",
+                     visits);
 }
 
 static struct stager *open_job(json_t *j)
@@ -282,6 +285,21 @@ static void test_failures(void **state)
     stager_close(s);
 }
 
+/* A command that hangs is ended. */
+static void test_hangs(void **state)
+{
+    char message[512];
+    (void)state;
+    begin("hangs");
+    patience = 0.5;
+    struct stager *s = open_job(job("all", 0, true, json_pack("[o]", item(0, SIZE, true, WHOLE))));
+    assert_int_equal(read_them(s, "all", 0, 0, one(0), message), CLAIM_NEVER);
+    assert_non_null(strstr(message, "brought no byte for too long"));
+    assert_int_equal(count_fetches(0), 2);
+    assert_false(fsx_is_dir(in("store/.c0.partial")));
+    stager_close(s);
+}
+
 /* Models and checkpoints of any two names have folders and logs of their own. */
 static void test_names(void **state)
 {
@@ -376,9 +394,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fetched),    cmocka_unit_test(test_own_folders),
         cmocka_unit_test(test_unwritable), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_failures),   cmocka_unit_test(test_names),
-        cmocka_unit_test(test_larger),     cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_failures),   cmocka_unit_test(test_hangs),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_larger),
+        cmocka_unit_test(test_too_large),  cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void (*const parts[ISA_N])(const struct strip *s, const struct strip_fact
 
 bool strip_fast(void)
 {
-    return isa_active() != ISA_PLAIN;
+    return isa_active() == ISA_AVX512;
 }
 
 void strip_products(const struct strip *s, int n, const struct strip_factor *f, int64_t depth)

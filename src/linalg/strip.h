@@ -24,7 +24,7 @@ struct strip_factor {
     bool add;     /* to y */
 };
 
-/* Whether strips are faster than BLAS: not with the set "plain" (tensor/isa.h). Thread-safe. */
+/* Whether strips are faster than BLAS for GPTQ: with AVX-512 (tensor/isa.h). Thread-safe. */
 bool strip_fast(void);
 /* Computes n strips, by the calling thread. A number of y depends on the row of a and the column of
  * b that it is the product of, in f32, and on nothing else: `depth` terms at a time are multiplied

@@ -28,36 +28,37 @@ SET(block)(float *y, const float *a, const float *b, const struct strip_factor *
     }
 }
 
-/* Columns [from, to) of a, for all rows of the strip and `wide` vectors of its columns from c on.
- */
-TARGET static inline __attribute__((always_inline)) void SET(columns)(const struct strip *s,
-                                                                      const struct strip_factor *f,
-                                                                      int64_t from, int64_t to,
-                                                                      int64_t c, const int wide)
+/* The same for all columns of a strip, as many at a time as the registers hold. */
+TARGET static inline __attribute__((always_inline)) void
+SET(block_rows)(float *y, const float *a, const float *b, const struct strip_factor *f, int64_t k,
+                bool add, const int rows)
 {
-    const float *a = f->a + from * f->a_col, *b = s->b + from * f->ldb + c;
+    int64_t c = 0;
+    for (; c + WIDE * LANES <= f->cols; c += WIDE * LANES)
+        SET(block)(y + c, a, b + c, f, k, add, rows, WIDE);
+    for (; c < f->cols; c += STRIP_GRAIN)
+        SET(block)(y + c, a, b + c, f, k, add, rows, STRIP_GRAIN / LANES);
+}
+
+/* Columns [from, to) of a, for all rows of the strip. */
+TARGET static void SET(part)(const struct strip *s, const struct strip_factor *f, int64_t from,
+                             int64_t to)
+{
+    const float *a = f->a + from * f->a_col, *b = s->b + from * f->ldb;
     const bool add = f->add || from > 0;
     for (int64_t i = 0, n; i < s->rows; i += n, a += n * f->a_row) {
         const int64_t left = s->rows - i;
-        float *y = s->y + i * f->ldy + c;
+        float *y = s->y + i * f->ldy;
         n = left >= ROWS ? ROWS : left >= 2 ? 2 : 1;
         const int64_t k = max64((f->lower ? min64(to, i + n) : to) - from, 0);
         if (k == 0 && add) continue;
         if (n == ROWS)
-            SET(block)(y, a, b, f, k, add, ROWS, wide);
+            SET(block_rows)(y, a, b, f, k, add, ROWS);
         else if (n == 2)
-            SET(block)(y, a, b, f, k, add, 2, wide);
+            SET(block_rows)(y, a, b, f, k, add, 2);
         else
-            SET(block)(y, a, b, f, k, add, 1, wide);
+            SET(block_rows)(y, a, b, f, k, add, 1);
     }
-}
-
-TARGET static void SET(part)(const struct strip *s, const struct strip_factor *f, int64_t from,
-                             int64_t to)
-{
-    int64_t c = 0;
-    for (; c + WIDE * LANES <= f->cols; c += WIDE * LANES) SET(columns)(s, f, from, to, c, WIDE);
-    for (; c < f->cols; c += STRIP_GRAIN) SET(columns)(s, f, from, to, c, STRIP_GRAIN / LANES);
 }
 
 #undef SET

@@ -61,7 +61,7 @@ void doctor_check_versions(struct doctor *d)
     for (int i = 0; i < ISA_N; i++)
         if (isa_runs((enum isa)i)) widest = (enum isa)i;
     if (isa_active() != widest)
-        doctor_warn(d, "unset QTRAJ_KERNELS: results are the same",
+        doctor_warn(d, "unset QTRAJ_KERNELS",
                     "the %s kernels are in use on a CPU that has %s: slower",
                     isa_name(isa_active()), isa_name(widest));
 }

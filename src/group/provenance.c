@@ -1,6 +1,7 @@
 #include "group/provenance.h"
 #include "group/inputs.h"
 #include "linalg/linalg.h"
+#include "tensor/isa.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -66,15 +67,14 @@ enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool 
                               enum products products, char **out, struct err *e)
 {
     int size;
-    char ranks[64] = "any", multiplied[128] = "";
+    char ranks[64] = "any";
     bool named = curvature || !o->reproducible;
     MPI_Comm_size(group, &size);
     if (named && size == 1) snprintf(ranks, sizeof ranks, "1");
     if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
-    snprintf(multiplied, sizeof multiplied, "; products %s, %s", products_words[products],
-             products_unit(products));
-    return mem_format(out, e, "qtraj %s; ranks %s; %s%s", version_text, ranks, linalg_blas_name(),
-                      multiplied);
+    return mem_format(out, e, "qtraj %s; ranks %s; %s; products %s, %s; kernels %s", version_text,
+                      ranks, linalg_blas_name(), products_words[products], products_unit(products),
+                      isa_name(isa_active()));
 }

@@ -32,8 +32,7 @@ enum isa isa_active(void)
 {
     int isa = atomic_load_explicit(&active, memory_order_relaxed);
     if (isa >= 0) return (enum isa)isa;
-    isa_use(widest());
-    if (isa_setup(NULL) != OK) isa_use(widest()); /* its caller has said that it is wrong */
+    if (isa_setup(NULL) != OK) isa_use(widest()); /* who starts the program says that it is wrong */
     return isa_active();
 }
 
@@ -45,8 +44,8 @@ void isa_use(enum isa isa)
 enum status isa_setup(struct err *e)
 {
     const char *name = getenv("QTRAJ_KERNELS");
-    if (!name || !*name) return OK;
     int isa = 0;
+    if (!name || !*name) name = names[widest()];
     while (isa < ISA_N && strcmp(name, names[isa]) != 0) isa++;
     NEED(isa < ISA_N, ERR_USAGE, "QTRAJ_KERNELS=%s: expected plain, avx2 or avx512", name);
     NEED(isa_runs((enum isa)isa), ERR_USAGE,

@@ -1,6 +1,7 @@
-/* isa: the instruction set that the vector kernels use. The compiler vectorises each kernel once
- * per set (tensor/kernel.h). All sets give the same bits, so results do not depend on the choice.
- */
+/* isa: the instruction set that the vector kernels use. The compiler vectorises each row kernel
+ * once per set (tensor/kernel.h), and all sets give the same bits. Products do not: "plain" does
+ * not fuse multiplication and addition, and GPTQ's wide matrices and derivatives have products of
+ * their own with AVX-512 (linalg/strip.h, linalg/panels.h). So a fingerprint names the set. */
 #pragma once
 #include "util/err.h"
 

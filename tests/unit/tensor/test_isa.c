@@ -230,6 +230,10 @@ static void environment_chooses(void **ignored)
     assert_int_equal(isa_setup(&e), ERR_USAGE);
     assert_non_null(strstr(e.text, "sse9"));
     unsetenv("QTRAJ_KERNELS");
+    isa_use(ISA_PLAIN);
+    assert_int_equal(isa_setup(&e), OK);
+    assert_true(isa_runs(isa_active()));
+    for (int isa = (int)isa_active() + 1; isa < ISA_N; isa++) assert_false(isa_runs((enum isa)isa));
 }
 
 int main(void)

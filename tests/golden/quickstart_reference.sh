@@ -7,12 +7,18 @@ need_python xarray h5netcdf
 sum=f687d96695d667f428edb40476d0b73efc611689e030d3a0828bb76f31dc81f6
 zcat $faq | sha256sum | grep -q $sum || skip "the Debian FAQ here is not that of the reference (11.1)"
 
-launch 900 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[2, 3, 4]' \
+launch 900 3 run "$quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[2, 3, 4]' \
     --set curvature=null --only 'checkpoint=step*' ||
     fail "exit code $?: $(cat "$work/err")"
 
-compare() { "$python" "$SOURCE/tests/tools/compare_reference.py" "$work/cube.h5" "$SOURCE/configs/quickstart/reference.json" "$@"; }
-compare || fail "the results differ from the reference"
-# test of the test: round-to-nearest must fail as GPTQ
-compare rtn >/dev/null && fail "round-to-nearest passes for GPTQ"
+# compare NAME [LABEL]
+compare() { "$python" "$SOURCE/tests/tools/compare_reference.py" "$work/$1.h5" "$quickstart/reference.json" "${@:2}"; }
+compare cube || fail "the results differ from the reference"
+# test of the test: round-to-nearest must fail as GPTQ, and so must a damping of 0.011 in place of 0.01
+compare cube rtn >/dev/null && fail "round-to-nearest passes for GPTQ"
+methods='[{method: rtn, symmetric: true, group_size: 64}, {method: gptq, symmetric: true, group_size: 64, damping: 0.011, order: none}]'
+launch 300 3 run "$quickstart/quickstart.yaml" --set "results=$work/damped.h5" --set 'bits=[2]' --set "methods=$methods" \
+    --set curvature=null --set movement=null --only model=quickstart --only checkpoint=step000900 || fail "exit code $?: $(cat "$work/err")"
+compare damped >"$work/damped.txt" && fail "a damping of 0.011 passes: $(cat "$work/damped.txt")"
+grep -q "^median at 2 bits gptq: off by" "$work/damped.txt" || fail "a damping of 0.011 fails by something else: $(cat "$work/damped.txt")"
 finish

@@ -10,15 +10,26 @@ the same bit for bit), SkylakeX and Cooperlake.
 GPTQ: a group's largest weight is exactly half-way between two codes (absmax / (2 absmax / (2^bits - 1))). At 3 and 4 bits one
 unit in the last place, which depends on the order of f32 sums, moves it by a whole step and changes all later layers: the
 relative error of the loss is then another draw from a distribution. At 2 bits the division is exact, and a code flips only
-where a weight happens to be near a tie. Differences from the reference, measured over the kernels:
+where a weight happens to be near a tie. Differences from the reference, measured over the kernels (of the BLAS; before products
+of forward passes became qtraj's own):
 
     bits   within 1e-6   root mean square   largest   mean of the 11 checkpoints: Haswell, SkylakeX, Cooperlake
     2      29 of 33      1.0e-4             5.6e-4    +0.3e-5  -0.6e-5  +5.4e-5
     3      12 of 33      2.6e-4             7.6e-4    +3.2e-5  +4.4e-5  +12e-5
     4       6 of 33      2.4e-4             8.9e-4    -3.5e-5  +4.1e-5  +3.8e-5
 
-So at every width a cell may differ by 6 standard deviations of 3e-4 and the mean over n checkpoints by 5 / sqrt(n) of them, and
-at 2 bits at least half of the cells must be within 1e-6, which takes the same codes in the whole model.
+So at 3 and 4 bits a cell may differ by 6 standard deviations of 3e-4 and the mean over n checkpoints by 5 / sqrt(n) of them.
+
+At 2 bits at least half of the cells must be within 1e-6, which takes the same codes in the whole model: that tells a damping of
+0.011 from 0.01. What one flip does there grows with the error. The cooldown's step000800 has an error of 0.122 and, in the first
+block, a weight of v_proj, (2, 72), that is 5e-7 of a step from a tie. With the kernels Sandybridge and Nehalem, and with the reference's
+algorithm written in numpy (2e-9 from each other), this one code is another than with Haswell and in the reference; q, k and the other
+rows of v keep theirs, 71 of 128 rows of o do not, and the error moves by 3.89e-3. With Haswell a code of a later block flips:
+5.6e-4. Noise of one unit in the last place in Gram sums and attention gives either the reference's number or the latter; in
+the calibration inputs of numpy's, 3.89e-3 (4 of 5) or 1.97e-3. The other checkpoints are within 5e-9 with these three kernels
+(step000100: 3.2e-5), but numpy's is off by 5.3e-3 at step001200. How far flips can move an error was
+measured with noise of 100 units in Gram sums and attention, by which each checkpoint gets other codes from the first blocks on: 2.5 %
+of the error (root mean square of 18 cells), 5 % at most. So a cell may differ by a tenth of its error.
 """
 
 import json
@@ -28,7 +39,8 @@ import numpy as np
 import xarray as xr
 
 MODELS = {"quickstart": "trajectory", "quickstart-cooldown": "cooldown"}
-DEVIATION = 3e-4  # of GPTQ's relative errors where codes flip
+DEVIATION = 3e-4  # of GPTQ's relative errors where codes flip, at 3 and 4 bits
+FLIPPED = 0.1  # of a cell's error, by which it may differ at 2 bits
 
 
 def places(cube):
@@ -60,18 +72,21 @@ class Check:
             self.hold("rtn", f"{what} {bits} bits rtn", abs(got / (loss * (1 + errors[f"rtn{bits}"])) - 1), self.loss)
             if label not in here.quantizer.values:
                 continue
-            difference = float(here.loss_relative.sel(bits=bits, quantizer=label)) - errors[f"gptq{bits}"]
-            self.hold("gptq", f"{what} {bits} bits {label}", abs(difference), 6 * DEVIATION)
+            expected = errors[f"gptq{bits}"]
+            difference = float(here.loss_relative.sel(bits=bits, quantizer=label)) - expected
+            allowed = max(6 * DEVIATION, FLIPPED * expected if bits == 2 else 0)
+            self.hold("gptq", f"{what} {bits} bits {label}", abs(difference), allowed)
             self.gptq[bits].append(difference)
 
     def together(self, label):
         for bits, differences in self.gptq.items():
             if not differences:
                 continue
-            allowed = 5 * DEVIATION / np.sqrt(len(differences))
-            self.hold("mean of gptq", f"mean at {bits} bits {label}", abs(np.mean(differences)), allowed)
             if bits == 2:
                 self.hold("gptq, equal codes", f"median at 2 bits {label}", np.median(np.abs(differences)), 1e-6)
+                continue
+            allowed = 5 * DEVIATION / np.sqrt(len(differences))
+            self.hold("mean of gptq", f"mean at {bits} bits {label}", abs(np.mean(differences)), allowed)
 
 
 def main():

@@ -74,6 +74,9 @@ static enum status expect(const json_t *planned, const char *name, const char *t
     describe(name, tokenizer, text);
     NEED(digest[0], ERR_CHANGED,
          "%s: was not there when the run was planned; `qtraj run` again plans anew", text);
+    NEED(found[0], ERR_CHANGED,
+         "%s: changed since the run was planned, and cannot be read; `qtraj run` again plans anew",
+         text);
     return hash_expect(text, "the run was planned", digest, found, e);
 }
 

@@ -200,6 +200,12 @@ static void what_is_read_is_what_was_planned(void **state)
         k.visit.inputs = planned;
         if (get(&cache, &k.visit, &e) != OK) fail_msg("%s", e.text);
     }
+    put(k.path[SPECIAL], "{\"eos_token\": \"<|endo"); /* half written */
+    visit_inputs_forget(&cache);
+    assert_int_equal(get(&cache, &k.visit, &e), ERR_CHANGED);
+    if (!strstr(e.text, "changed since the run was planned, and cannot be read"))
+        fail_msg("%s", e.text);
+    put(k.path[SPECIAL], "{\"eos_token\": \"<|endoftext|>\"}");
     json_object_del(planned, k.path[TEXT]);
     assert_int_equal(get(&cache, &k.visit, &e), ERR_CHANGED);
     assert_non_null(strstr(e.text, "was not there when the run was planned"));

@@ -419,6 +419,8 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
+    /* What is chosen anew may be another soup than that of finished cells. */
+    if (c->weights.kind == WEIGHTS_GREEDY && need == NEED_ALL) s.choice.redo = true;
     PASS(plan_accuracies_find(p, c, -1, accuracy_missing, &s, &v->accuracies, e));
     PASS(add_variants(&s, which, e));
     /* Its cells make a checkpoint whose record failed worth another try. */

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
+#include "results/view.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,6 +465,49 @@ static void visits_survive_the_way(void **state)
     drop(&m);
 }
 
+/* A record of that key, which is done. */
+static void add_done(struct results_view *view, const char *type, const char *key)
+{
+    json_t *r = json_pack("{s:s, s:s, s:s, s:s, s:{}}", "type", type, "key", key, "status", "done",
+                          "soup_members", "step000300", "provenance");
+    assert_int_equal(view_add(view, r, NULL), OK);
+    json_decref(r);
+}
+
+/* Cells of a soup that is chosen anew are made anew; those of a finished one are not. */
+static void soups_are_of_one_choice(void **state)
+{
+    (void)state;
+    struct made m;
+    char key[HASH_HEX];
+    write_file("heldout.txt", "some other text that is long enough for a sequence of tokens");
+    make(&m,
+         "models[0].averages=[{name: soup, of: [step000100, step000300], greedy: {text: "
+         "heldout.txt, length: 8}}]",
+         NULL);
+    const struct plan_checkpoint *soup = &m.plan.checkpoints[m.plan.n_checkpoints - 1];
+    assert_int_equal(soup->weights.kind, WEIGHTS_GREEDY);
+    plan_cell_key(&m.plan, soup, 0, key);
+    for (int finished = 0; finished < 2; finished++) {
+        struct plan_visits visits = {0};
+        struct plan_choice choice = {0};
+        struct results_view *view;
+        assert_int_equal(view_new(&view, NULL), OK);
+        add_done(view, "cell", key);
+        if (finished) add_done(view, "checkpoint", soup->key);
+        assert_int_equal(plan_visits_make(&m.plan, view, &choice, &visits, NULL), OK);
+        int64_t cells = 0;
+        for (int64_t i = 0; i < visits.n; i++) {
+            const struct visit *v = &visits.visits[i].visit;
+            if (strcmp(v->checkpoint, "soup") == 0) cells += v->n_variants;
+        }
+        assert_int_equal(cells, m.plan.n_variants - finished);
+        plan_visits_free(&visits);
+        results_view_close(view);
+    }
+    drop(&m);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -476,7 +520,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sweep.yaml", "text.txt", "copy.txt"};
+    static const char *const names[] = {"sweep.yaml", "text.txt", "copy.txt", "heldout.txt"};
     char path[256];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -568,6 +612,7 @@ int main(void)
         cmocka_unit_test(keys_follow_the_text),
         cmocka_unit_test(visits_hold_the_applicable_cells),
         cmocka_unit_test(visits_cost_their_second_order),
+        cmocka_unit_test(soups_are_of_one_choice),
         cmocka_unit_test(visits_survive_the_way),
         cmocka_unit_test(keys_hash_the_length_that_auto_stands_for),
         cmocka_unit_test(visits_have_settled_lengths),

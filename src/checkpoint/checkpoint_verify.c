@@ -102,6 +102,15 @@ static enum status check_text(struct checkpoint_text *t, struct err *e)
     return hash_expect(t->path, "the visit began", t->hash, now, e);
 }
 
+/* Both number their slices alike. The samples of a damaged .bin may hide that it has others. */
+static bool same_tensors(const struct safetensors *a, const struct safetensors *b)
+{
+    bool same = a->n == b->n;
+    for (int64_t k = 0; same && k < a->n; k++)
+        same = a->entries[k].n_elements == b->entries[k].n_elements;
+    return same;
+}
+
 /* Compares what was read of file f with what is at its path. If that is the same, the path's file
  * takes its place. */
 static enum status compare_again(const struct checkpoint *c, struct safetensors *f, struct err *e)
@@ -111,6 +120,7 @@ static enum status compare_again(const struct checkpoint *c, struct safetensors 
     int64_t count = 0;
     TRY((c->pickled ? pytorch_open : safetensors_open)(f->path, &again, e));
     TRY(hash_expect(f->path, "the visit began", f->hash, again.hash, e));
+    ENSURE(same_tensors(f, &again), ERR_FORMAT, "it has other tensors");
     again.digests = c->digests;
     for (int64_t k = 0; k < again.n; k++) again.entries[k].slice = f->entries[k].slice;
     TRY(read_slices(c, &again, true, 0, 1, &count, e));

@@ -18,18 +18,18 @@ static const struct option keys[] = {
     OPTION(surface_entry, model, TEXT, "name of the trajectory in `models`",
            .otherwise = "the first"),
     OPTION(surface_entry, checkpoint, TEXT, "the plane's origin (quantization, random)",
-           .otherwise = "the trajectory's last"),
+           .otherwise = "the trajectory's last", .with = "plane=quantization|random"),
     OPTION(surface_entry, previous, TEXT,
            "the checkpoint that the first axis points to (quantization)",
-           .otherwise = "the previous checkpoint"),
+           .otherwise = "the previous checkpoint", .with = "plane=quantization"),
     OPTION(surface_entry, checkpoints, TEXT,
            "shell pattern of the checkpoints that span the plane (trajectory)",
-           .otherwise = "all but averages"),
+           .otherwise = "all but averages", .with = "plane=trajectory"),
     OPTION(surface_entry, quantizer, TEXT, "name of the method in `methods` (quantization)",
-           .otherwise = "the first"),
+           .otherwise = "the first", .with = "plane=quantization"),
     OPTION(surface_entry, bits, INT, "its bit-width (quantization)", .unit = "bits",
            .fallback = "0", .otherwise = "the method's first", .low = QUANT_BITS_MIN,
-           .high = QUANT_BITS_MAX, OPTION_SPECIAL(0, NULL)),
+           .high = QUANT_BITS_MAX, OPTION_SPECIAL(0, NULL), .with = "plane=quantization"),
     OPTION(surface_entry, columns, INT,
            "points of the grid along the first axis; 0: only the points that span the plane",
            .unit = "points", .fallback = "21", .low = 2, .high = 1001, OPTION_SPECIAL(0, NULL)),
@@ -38,10 +38,11 @@ static const struct option keys[] = {
     OPTION(surface_entry, margin, REAL,
            "margin of the grid around the box of the plane's points, as a fraction of the box "
            "(quantization, trajectory)",
-           .fallback = "0.25", .minimum = 0, .maximum = 100),
+           .fallback = "0.25", .minimum = 0, .maximum = 100,
+           .with = "columns plane=quantization|trajectory"),
     OPTION(surface_entry, radius, REAL,
            "the grid extends from -radius to radius times each direction (random)", .fallback = "1",
-           .minimum = 0, .maximum = 1000),
+           .minimum = 0, .maximum = 1000, .with = "columns plane=random"),
     OPTION(surface_entry, dataset, TEXT,
            "name of the text in `evaluation` that the loss is measured on",
            .otherwise = "the first"),
@@ -50,25 +51,9 @@ static const struct option keys[] = {
            .fallback = "0", .low = 0, .high = INT64_MAX),
 };
 
-/* A key that is set but does not concern the plane; NULL: none. */
-static const char *foreign_key(const struct surface_entry *s)
-{
-    if (s->plane != SURFACE_QUANTIZATION) {
-        if (s->previous) return "previous";
-        if (s->quantizer) return "quantizer";
-        if (s->bits) return "bits";
-    }
-    if (s->plane == SURFACE_TRAJECTORY && s->checkpoint) return "checkpoint";
-    if (s->plane != SURFACE_TRAJECTORY && s->checkpoints) return "checkpoints";
-    return NULL;
-}
-
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct surface_entry *s = entry;
-    const char *key = foreign_key(s);
-    if (key)
-        PASS(options_fail(scope, key, e, "does not go with plane: %s", surface_planes[s->plane]));
     if ((s->columns == 0) != (s->rows == 0))
         PASS(options_fail(scope, "rows", e, "columns and rows are 0 together or not at all"));
     if (!s->name) PASS(mem_string(&s->name, surface_planes[s->plane], e));

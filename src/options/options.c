@@ -2,6 +2,7 @@
 #include "options/options.h"
 #include "options/nearest.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -382,15 +383,17 @@ const struct option *options_find(const struct option_table *t, const char *name
     return NULL;
 }
 
-/* Whether the value is that word, or any but that of a key that asks for nothing. */
-static bool is_given(const struct option *o, const void *at, const char *word)
+/* Whether the value is one of the words, which | separates, or, without any, is not that of a key
+ * that asks for nothing. */
+static bool is_given(const struct option *o, const void *at, const char *words)
 {
     if (option_is_text(o)) return *(char *const *)at != NULL;
     if (o->type == OPTION_BOOL) return *(const bool *)at;
     if (o->type == OPTION_REAL) return *(const double *)at != 0;
     if (o->type == OPTION_INT) return *(const int64_t *)at != 0;
     const int choice = *(const int *)at;
-    return *word ? strcmp(o->choices[choice], word) == 0 : choice != 0;
+    const char *word = o->choices[choice];
+    return *words ? words_have(words, "|", word, strlen(word)) : choice != 0;
 }
 
 bool option_has_effect(const struct option_table *t, const struct option *o, const void *entry,
@@ -487,7 +490,15 @@ static enum status read_keys(const struct option_table *t, const struct option_s
     return OK;
 }
 
-/* What is written and changes the entry (`before`: without it) has an effect. */
+/* Whether --set has given or removed `name` beside a key of the file. */
+static bool is_overridden(const struct option_scope *s, const struct node *key, const char *name)
+{
+    const struct node *other = node_find(s->node, name);
+    return !key->place.override && other && other->place.override;
+}
+
+/* What is written and changes the entry (`before`: without it) has an effect, unless --set has
+ * taken it from a key of the file. */
 static enum status check_effects(const struct option_table *t, const struct option_scope *s,
                                  const void *before, const void *out, struct err *e)
 {
@@ -500,7 +511,7 @@ static enum status check_effects(const struct option_table *t, const struct opti
                             : o->type == OPTION_CHOICE ? sizeof(int)
                                                        : sizeof(int64_t);
         base += o->offset;
-        if (option_has_effect(t, o, out, name, word) ||
+        if (option_has_effect(t, o, out, name, word) || is_overridden(s, n, name) ||
             memcmp((const char *)before + base, (const char *)out + base, size) == 0)
             continue;
         return options_fail(s, n->key, e, "has no effect here: it goes with %s%s%s", name,

@@ -50,8 +50,9 @@ struct option {
     const char *const *choices; /* CHOICE: NULL after the last */
     bool file_only;             /* no flag */
     /* It has an effect only with these keys of its table, separated by blanks: "text" is given (not
-     * null, false, 0 or the first word), "layout=packed" has that word. A flag without them is an
-     * error, and so is a key that would change its default or its preset's. NULL: with any. */
+     * null, false, 0 or the first word), "plane=random|trajectory" is one of these words. A flag
+     * without them is an error, and so is a key that would change its default or its preset's,
+     * unless --set has taken them from it. NULL: with any. */
     const char *with;
     bool later; /* results are older than it: in their keys only where it is not the default */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */

@@ -296,6 +296,19 @@ static void test_overrides(void **state)
     sweep_free(&s);
 }
 
+/* --set may take from keys of the file what they go with. */
+static void test_overrides_of_others(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"calibration.text=", "calibration.ids=a.safetensors:b",
+                                      "evaluation[3].layout=document"};
+    struct sweep s;
+    read_ok(file, set, sizeof set / sizeof *set, &s);
+    assert_string_equal(s.calibration.ids, FIXTURES "/config/a.safetensors:b");
+    assert_int_equal(s.evaluations[3].layout, LAYOUT_DOCUMENT);
+    sweep_free(&s);
+}
+
 struct bad_set {
     const char *set, *expected;
 };
@@ -326,6 +339,8 @@ static void test_bad_overrides(void **state)
         {"models[0].path=p", "--set models[0].path=p: models[0].path: expected {checkpoint}"},
         {"methods[1].name=gptq", "methods[1].name: the name gptq is already that of methods[0]"},
         {"methods[0]=null", "--set methods[0]=null: methods[0]: expected a mapping"},
+        {"evaluation[2].length=8", "evaluation[2].length: has no effect here: it goes with text"},
+        {"calibration.separator=eos", "has no effect here: it goes with layout: packed"},
         {"calibration.text=null", "calibration: text or ids is missing"},
         {"models[a\nb].name=x", "expected [number] at [a?b].name"},
         {"results=${QTRAJ_TEST_BYTES}/x", "results: expected a path, found text that is not UTF-8"},
@@ -553,14 +568,23 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),         cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_data),           cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_documentation),  cmocka_unit_test(test_averages),
-        cmocka_unit_test(test_quickstart),     cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_bad_overrides),  cmocka_unit_test(test_override_depth),
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_curvature_is_kept),
-        cmocka_unit_test(test_curvature_data), cmocka_unit_test(test_method_json),
-        cmocka_unit_test(test_data_json),      cmocka_unit_test(test_strict_json),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_documentation),
+        cmocka_unit_test(test_averages),
+        cmocka_unit_test(test_quickstart),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_overrides_of_others),
+        cmocka_unit_test(test_bad_overrides),
+        cmocka_unit_test(test_override_depth),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_curvature_is_kept),
+        cmocka_unit_test(test_curvature_data),
+        cmocka_unit_test(test_method_json),
+        cmocka_unit_test(test_data_json),
+        cmocka_unit_test(test_strict_json),
         cmocka_unit_test(test_listing),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

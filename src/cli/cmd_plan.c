@@ -366,9 +366,11 @@ static enum status run(struct call *c, struct err *e)
         {"--brief", ARG_SWITCH, &a.brief, NULL, "models and totals without the list of visits"},
         {"--json", ARG_SWITCH, &a.json, NULL, "print JSON"},
     };
-    const struct args args = {ARGS(table)};
+    static const struct arg_with with[] = {{"--group", "--simulate"}, {NULL, NULL}};
+    const struct args args = {ARGS(table), .with = with};
     TRY(args_parse(&args, c, &a.path, 1, e));
     if (c->help) goto done;
+    ENSURE(!a.brief || !a.json, ERR_USAGE, "--brief and --json: expected one of them");
     a.choice.n_only = a.only.n;
     a.choice.only = a.only.items;
     TRY(plan_choice_check(&a.choice, e));

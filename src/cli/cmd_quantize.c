@@ -308,11 +308,16 @@ static enum status compute(struct quantize *o, bool json, struct err *e)
     return json ? print_json(o, e) : print_text(o, e);
 }
 
+/* What needs a forward pass. */
+static const char passes[] =
+    "--calibration-text --calibration-ids --evaluation-text --evaluation-ids";
 static const struct arg_with with[] = {
     {"--field", "--calibration-text --evaluation-text"},
     {"--length", "--calibration-text --evaluation-text"},
     {"--tokenizer", "--calibration-text --evaluation-text --calibration-padding --out"},
     {"--format", "--out"},
+    {"--products", passes},
+    {"--rounding", passes},
     {NULL, NULL}};
 
 static enum status run(struct call *c, struct err *e)
@@ -346,7 +351,8 @@ static enum status run(struct call *c, struct err *e)
     const struct arg_keys keys[] = {
         {"the method's options (qtraj methods says which it has):", &quant_table, "",
          &o.entry.options, NULL},
-        {"the text that calibrates:", &data_table, "calibration-", &o.calibration, calibration(c)},
+        {"the text that calibrates:", &data_calibration_table, "calibration-", &o.calibration,
+         calibration(c)},
         {"the text that is scored:", &data_scored_table, "evaluation-", &o.evaluation,
          "--evaluation-text --evaluation-ids"},
     };

@@ -207,6 +207,7 @@ static enum status run_show(struct call *c, struct err *e)
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &path, 1, e));
     if (c->help) goto done;
+    ENSURE(!o.csv || !o.json, ERR_USAGE, "--csv and --json: expected one of them");
     TRY(add_choices(&only, patterns, texts, e));
     o.kind = kind.word;
     o.only = (const char *const *)only.items;

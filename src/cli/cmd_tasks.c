@@ -144,9 +144,15 @@ static enum status run(struct call *c, struct err *e)
         {"--tokenizer", ARG_TEXT, &tokenizer, "FILE", "tokenizer.json: print the token ids too"},
         {"--json", ARG_SWITCH, &json, NULL, "print the table as JSON (prompts always are)"},
     };
-    const struct args args = {ARGS(table), .optional = 1};
+    static const struct arg_with with[] = {{"--shots", "--task-data"},
+                                           {"--limit", "--task-data"},
+                                           {"--tokenizer", "--task-data"},
+                                           {NULL, NULL}};
+    const struct args args = {ARGS(table), .with = with, .optional = 1};
     PASS(args_parse(&args, c, &name, 1, e));
     if (c->help) return OK;
+    NEED(name || !choice.folder, ERR_USAGE,
+         "--task-data has no effect here: it goes with the NAME of a task");
     if (!name) return print_table(json, e);
     NEED(choice.folder, ERR_USAGE, "--task-data FOLDER is missing: where is the data of %s?", name);
     return print_task_items(name, &choice, tokenizer, e);

@@ -166,6 +166,12 @@ const struct option_table data_scored_table = {.options = keys + LABEL_KEYS,
                                                .size = sizeof(struct data_options),
                                                .absent = absent};
 
+const struct option_table data_calibration_table = {.options = keys + LABEL_KEYS,
+                                                    .n = sizeof keys / sizeof *keys - LABEL_KEYS -
+                                                         PRESET_KEYS,
+                                                    .size = sizeof(struct data_options),
+                                                    .absent = absent};
+
 int64_t data_options_length(const struct data_options *d, int64_t positions)
 {
     if (d->length != LENGTH_AUTO) return d->length;

@@ -274,6 +274,8 @@ extern const struct option_table sweep_table, model_table, average_table, method
     tasks_table, curvature_section_table, surface_table, export_table, run_table;
 /* The keys of data_table that concern a text that one command scores: no label, no padding. */
 extern const struct option_table data_scored_table;
+/* Those of a text that one command calibrates on: no label. */
+extern const struct option_table data_calibration_table;
 /* The same with checks between the keys: a section for a text that is scored and has no label. */
 extern const struct option_table data_heldout_table;
 extern const struct option_table row_table; /* columns of a trajectory */

@@ -359,10 +359,10 @@ static const struct option own_options[] = {
     OPTION(awq_options, judged, CHOICE,
            "awq: scales of the inputs of attention and MLP are judged by the output of these "
            "(module) or of the linears alone (linear)",
-           .fallback = "module", .choices = judged),
+           .fallback = "module", .choices = judged, .with = "scaled"),
     OPTION(awq_options, duo_scaling, BOOL,
            "awq: scales also fall with the mean weight of a channel, as in AutoAWQ",
-           .fallback = "false"),
+           .fallback = "false", .with = "scaled"),
     OPTION(awq_options, zero_point, BOOL,
            "awq: ranges from the minimum to the maximum; false: centred on zero",
            .fallback = "true"),

@@ -86,19 +86,22 @@ grep -q "^small: 1 visit, 1 cell " "$work/plan" || fail "plan: $(cat "$work/plan
 grep -qE "^quickstart +1 +1\.05M +2\.1MB " "$work/plan" || fail "plan: $(cat "$work/plan")"
 grep -qE "; left: 1 visit, [0-9.]+ s$" "$work/plan" || fail "plan: $(cat "$work/plan")"
 
-# --- flags that have no effect beside the others are errors that name them, for every key of a text and every flag of one task ---
+# --- flags that have no effect beside the others are errors that name them as they are typed, before any work ---
 models=$SOURCE/tests/fixtures/models/llama
 ids=$models/reference.safetensors:input_ids
-# idle FLAG COMMAND ARGUMENT...: the command refuses the flag (its first word) before any work.
+: >"$work/tried"
+# idle FLAG COMMAND ARGUMENT...: the command refuses the flag (its first word).
 idle() {
     local flag=$1
     shift
+    echo "$1 ${flag%% *}" >>"$work/tried"
     # shellcheck disable=SC2086 # flag and value
     "$QTRAJ" "$@" $flag >/dev/null 2>"$work/err"
     [ $? = 2 ] || fail "$* $flag: not refused"
-    grep -qF -- "${flag%% *} has no effect here: it goes with " "$work/err" || fail "$* $flag: $(cat "$work/err")"
+    grep -qE -- "error: ${flag%% *} (has no effect here: it goes with |and --json: expected one of them)" "$work/err" ||
+        fail "$* $flag: $(cat "$work/err")"
 }
-of_text=("field x" "layout packed" "layout document" "length 64" special-tokens "separator eos" "documents 3" "follow 2")
+of_text=("field x" "layout packed" "layout document" "length 64" special-tokens no-special-tokens "separator eos" "documents 3" "follow 2")
 of_both=("min-length 3" "skip 1" "samples 2" "tokens 9" "cut 8" "sort length" within-positions)
 quantize=(quantize "$models" --method rtn --bits 3)
 for key in "${of_text[@]}"; do
@@ -122,12 +125,70 @@ idle "--logits $work/never" eval "$models" --tasks mmlu --task-data "$work"
 for flag in "--tokenizer nosuch" "--field x" "--length 5" "--format gptq" "--rotation-seed 3"; do
     idle "$flag" "${quantize[@]}" --evaluation-ids "$ids"
 done
+for flag in "--products bf16" "--rounding bf16"; do
+    idle "$flag" "${quantize[@]}"
+done
 for flag in "--calibration-batch 2" "--calibration-pad-id 2"; do
     idle "$flag" quantize "$models" --method gptq --bits 3 --calibration-ids "$ids"
+done
+for flag in --true-sequential --no-true-sequential; do
+    idle "$flag" quantize "$models" --method gptq --bits 3 --calibration-ids "$ids" --hessian shared
+done
+for flag in "--judged linear" --duo-scaling; do
+    idle "$flag" quantize "$models" --method awq --bits 3 --calibration-ids "$ids" --scaled none
 done
 for flag in "--stop residual" "--tolerance 0.1" "--products 3" --smallest "--trace-error 0.1" "--trace-most 9" "--density-runs 2" \
     "--seed 3" "--tokenizer nosuch"; do
     idle "$flag" curvature "$models" --ids "$ids"
 done
+for flag in "--shots 3" "--limit 3" "--tokenizer nosuch" "--task-data $work"; do
+    idle "$flag" tasks
+done
+idle "--group 2" plan "$work/sweep.yaml"
+idle --brief plan "$work/sweep.yaml" --json
+idle --csv show "$work/none.h5" --json
 [ ! -e "$work/never" ] || fail "a refused command wrote"
+
+# Every flag of every command is above, or here: those that always have an effect. Of a method's options those that another method
+# has are errors (qtraj methods says which).
+cat >"$work/always" <<'END'
+run --set --only --part --retry --redo --until
+launch --set --only --part --retry --redo --until -n --mpirun --requeue --meet
+slurm --set --nodes --time --rate --node-cores --node-memory --partition --account --report --submit
+plan --set --only --part --redo --rate --simulate --json
+stage --set --only --part --retry --redo --until --no-wait
+status --json --exit-code
+show --kind --metric --only --model --checkpoint --bits --quantizer --dataset --task --json
+merge --ignore-damaged
+eval --products --rounding --tasks --json --text --ids
+quantize --method --preset --bits --out --weights --json --calibration-padding --evaluation-text --evaluation-ids
+curvature --probe --products-in --json --subset --sharpness --trace --hutchpp --together --density --memory --text --ids
+curvature --min-length --skip --samples --tokens --cut --within-positions --sort
+inspect --tensors --json
+average --weights --ema --greedy --dtype --tokenizer
+tasks --json
+tokenize --special-tokens --json
+options --json
+methods --json
+architectures --json
+doctor --results --scratch --json
+END
+"$python" - "$QTRAJ" "$work/tried" "$work/always" <<'PY' || fail "flags of which nothing is known"
+import json, re, subprocess, sys
+
+program, tried, always = sys.argv[1:]
+known = {tuple(line.split()) for line in open(tried)}
+for line in open(always):
+    command, *flags = line.split()
+    known |= {(command, flag) for flag in flags}
+text = lambda *words: subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
+methods = json.loads(text("methods", "--json"))
+known |= {("quantize", "--" + name.replace("_", "-")) for m in methods for name in m["options"].split()}
+commands = re.findall(r"^  ([a-z]+) ", text("help"), re.M)
+flags = {(c, flag) for c in commands for flag in re.findall(r"^  (--?[a-z][-a-z]*)", text("help", c), re.M) if flag != "--help"}
+assert len(commands) > 15 and len(flags) > 150, (commands, len(flags))
+assert flags <= known, sorted(flags - known)
+gone = {pair for pair in known - flags if not pair[1].startswith(("--no-", "--calibration-no-", "--evaluation-no-"))}
+assert not gone, sorted(gone)
+PY
 finish

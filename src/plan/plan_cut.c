@@ -6,6 +6,7 @@
 #include "util/hash.h"
 #include "util/json.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static bool was_cut_before(const struct cut_file *f, int64_t n, bool journals)
 static enum status record(const struct cut_file *f, int64_t n, const int64_t *bounds, struct err *e)
 {
     enum status st = OK;
-    char *temporary = NULL, *text = NULL;
+    char *hidden = NULL, *temporary = NULL, *text = NULL;
     json_t *list = json_array(), *json = NULL;
     for (int64_t i = 0; i <= n; i++)
         json_array_append_new(list, json_integer((json_int_t)bounds[i]));
@@ -109,15 +110,16 @@ static enum status record(const struct cut_file *f, int64_t n, const int64_t *bo
                      was_cut_before(f, n, true), "bounds", list);
     ENSURE(json && (text = json_write_text(json, JSON_COMPACT)), ERR_NOMEM,
            "out of memory for a cut into parts");
-    TRY(mem_format(&temporary, e, "%s/.%s.%ld", f->folder, f->name, (long)getpid()));
-    TRY(fsx_make_parent(temporary, e));
+    TRY(mem_format(&hidden, e, "%s/.%s", f->folder, f->name)); /* was_cut_before does not see it */
+    TRY(fsx_make_parent(hidden, e));
+    TRY(temporary_begin(hidden, &temporary, e));
     TRY(fsx_write_atomic(temporary, text, strlen(text), e));
     if (link(temporary, f->path) != 0 && errno != EEXIST)
         ENSURE(rename(temporary, f->path) == 0, fsx_errno_status(errno), "%s: %s", f->path,
                strerror(errno)); /* a file system without links */
 done:
-    if (temporary) unlink(temporary);
-    free(temporary);
+    temporary_end(temporary);
+    free(hidden);
     free(text);
     json_decref(list);
     json_decref(json);

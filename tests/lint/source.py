@@ -10,6 +10,7 @@ import re
 import sys
 
 LONGEST = 50  # lines of a function, its signature included
+NAMERS = ("src/util/temporary.c", "src/group/weights_file.c")  # with the host's name too
 READERS = r"\b(tokenizer_open|dataset_load|dataset_draw|requests_make|prompts_open|json_read_\w+|fsx_read|hash_file)\("
 
 
@@ -116,7 +117,7 @@ def openings(path, text):
 
 def layers(path, text):
     """layers.txt says which folders a folder may include; only main.c starts MPI for the whole program; what a visit reads is
-    compared with its plan in one place."""
+    compared with its plan in one place; temporary names come from one."""
     if path.count("/") < 2:
         return
     folder = path.split("/")[1]
@@ -128,6 +129,8 @@ def layers(path, text):
             yield line_of(text, include.start()), f"{folder} may not include {include.group(1)}"
     for world in re.finditer(r"\bMPI_COMM_WORLD\b", text):
         yield line_of(text, world.start()), "only main.c names MPI_COMM_WORLD"
+    for name in re.finditer(r"\bmem_format\([^;]*\bgetpid\(\)", strip(text)) if path not in NAMERS else ():
+        yield line_of(text, name.start()), "temporary_begin makes temporary names: two hosts have equal processes"
     if folder in ("group", "visit", "measure") and path != "src/group/inputs.c":
         for reader in re.finditer(READERS, strip(text)):
             yield line_of(text, reader.start()), f"only group/inputs.c calls {reader.group(1)}, and compares the digest"

@@ -36,6 +36,8 @@ SAMPLES = [
     ("layers", "src/cli/b.c", "#include \"util/err.h\"\n", []),
     ("layers", "src/visit/b.c", "\n    PASS(tokenizer_open(path, &t, e));\n", [2]),
     ("layers", "src/group/inputs.c", "    PASS(tokenizer_open(path, &t, e));\n", []),
+    ("layers", "src/plan/b.c", "\n    TRY(mem_format(&t, e, \"%s.%ld\", path,\n                   (long)getpid()));\n", [2]),
+    ("layers", "src/plan/b.c", "    TRY(mem_format(&t, e, \"%s\", path));\n    kill(getpid(), 9);\n", []),
     ("layers", "src/cli/b.c", "\nMPI_Barrier(MPI_COMM_WORLD);\n", [2]),
 ]
 NAMES = ["src/a/b.c", "src/a/b.h", "src/c/b.h"]

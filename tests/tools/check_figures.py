@@ -47,13 +47,12 @@ def surface_complaints(figure, cube):
 
 
 def complaints(figure, cube, name):
-    figure.canvas.draw()
+    yield from text_complaints(figure)  # which draws it
     yield from axis_complaints(figure)
     if name == "loss_surface":
         yield from surface_complaints(figure, cube)
     if name == "curvature" and hollow(figure) != unsure(cube):
         yield f"{hollow(figure)} hollow markers, but {unsure(cube)} points whose sharpness has not converged"
-    yield from text_complaints(figure)
     entries = {t.get_text() for legend in figure.legends for t in legend.get_texts()}
     if name in ("relative_error", "validation_loss", "agreement", "curvature", "prediction", "quantized_loss", "bit_widths", "accuracy", "accuracy_loss"):
         for quantizer in cube.quantizer.values:
@@ -82,7 +81,7 @@ def main():
             for complaint in complaints(figure, cube, name):
                 bad += 1
                 print(f"{path.stem}: {name}: {complaint}")
-            figure.savefig(folder / f"{name}.png", dpi=100)
+            style.plt.imsave(folder / f"{name}.png", figure.canvas.buffer_rgba())  # as it was drawn for its texts
             style.plt.close(figure)
     print(f"{drawn} figures, {bad} complaints")
     sys.exit(bad > 0 or drawn == 0)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All tests: the dev build (warnings are errors) with everything, then the unit tests under the address and
-# undefined-behaviour sanitizers. Installs missing packages first. Ends with ctest's summaries, failed ones last;
-# the exit code is 0 only if every test of both passed. On a CPU with AVX-512, what compares bits runs once more with kernels held
-# to AVX2 (tests/kernels.sh).
+# All tests: the dev build (warnings are errors) with everything, then the unit tests under the sanitizers (preset asan); on a CPU with
+# AVX-512, what compares bits once more with kernels held to AVX2. Installs missing packages first; failed tests are listed last, and
+# the exit code is 0 only if all passed. tests/run.sh --quick: unit tests, lint and one sweep that is killed, without the sanitizers.
+# tests/run.sh ARGUMENT ...: the tests of the dev build that these arguments of ctest select, as in tests/run.sh -R gptq
 set -u
 . "$(dirname "$0")/../jobs/lib.sh"
 
@@ -11,9 +11,12 @@ install() {
     python_find
 }
 
-# test_preset NAME: prints ctest's report and writes it to a log.
+# One place more than there are cores: a test that waits leaves its core to another. tests.cmake gives tests of several ranks two.
+places=$(($(cores) + 1))
+
+# test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {
-    ctest --preset "$1" --parallel "$(cores)" --no-compress-output 2>&1 | tee "build/$1/ctest.log"
+    ctest --preset "$1" --parallel "$places" --no-compress-output "${@:2}" 2>&1 | tee "build/$1/ctest.log"
     return "${PIPESTATUS[0]}"
 }
 
@@ -23,16 +26,23 @@ summary() {
     sed -n '/tests passed,/,$p' "$log"
 }
 
+presets="dev asan" selected=()
+if [ "${1:-}" = --quick ]; then
+    presets=dev selected=(-L '^(unit|lint|quick)$' "${@:2}")
+elif [ $# -gt 0 ]; then
+    presets=dev selected=("$@")
+fi
+
 mpi_environment
 timed installing install || exit
 passed=() failed=()
-for preset in dev asan; do
+for preset in $presets; do
     timed "build $preset" build_preset $preset || exit
-    if timed "test $preset" test_preset $preset; then passed+=("$preset"); else failed+=("$preset"); fi
+    if timed "test $preset" test_preset $preset "${selected[@]}"; then passed+=("$preset"); else failed+=("$preset"); fi
 done
 
 bits='^((linalg|model|quant)\.test_|eval\.test_head|curvature\.test_hvp|mpi\.(ranks|tasks)$)'
-if grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh -R "$bits"; then
+if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh -R "$bits"; then
     failed+=(avx2)
 fi
 

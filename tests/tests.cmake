@@ -57,15 +57,20 @@ foreach(script IN LISTS scripts)
     FAULT=$<TARGET_FILE:visit_fault> MESSAGE_FAULT=$<TARGET_FILE:message_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
     SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
   qtraj_test_properties(${kind}.${name} ${kind} 900)
-  set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
+  set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
-# Those that compute on one core, and neither signal, limit nor time what they start, run beside each other, and beside slurm.sweep,
-# which mostly waits, has nodes, ports and folders of its own and signals only its own jobs.
-set_tests_properties(golden.figures golden.figures_any_cube golden.fits golden.report golden.average golden.gptq_models
-  golden.gptq_methods golden.tokenize golden.inspect golden.curvature golden.presets golden.tutorial mpi.memory mpi.products
-  mpi.memory_after mpi.curvature e2e.configs e2e.export e2e.export_sweep e2e.packed e2e.texts e2e.averages e2e.setups e2e.make_checkpoint
-  e2e.without_bf16
-  slurm.sweep PROPERTIES RUN_SERIAL FALSE)
+# Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
+# machine. tests/run.sh gives ctest one place more than there are cores; a test whose ranks compute on several cores takes two places.
+set_tests_properties(golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
+  mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks PROPERTIES PROCESSORS 2)
+# The longest begin first, so that none is left alone at the end.
+set_tests_properties(slurm.sweep PROPERTIES COST 200)
+set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.tutorial golden.tasks golden.quickstart_reference
+  golden.quickstart_products mpi.memory_after mpi.memory mpi.hosts mpi.losses mpi.tasks mpi.groups mpi.groups_curvature e2e.averages
+  e2e.saved_state e2e.until e2e.export e2e.progress e2e.staging e2e.ownership fault.files fault.start fault.memory fault.inputs
+  PROPERTIES COST 100)
+# Beside unit tests and lint, in tests/run.sh --quick.
+set_property(TEST e2e.kill_resume APPEND PROPERTY LABELS quick)
 
 # Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.
 add_library(kill_at_line MODULE ${CMAKE_SOURCE_DIR}/tests/tools/kill_at_line.c)

@@ -60,9 +60,11 @@ foreach(script IN LISTS scripts)
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
-# machine. tests/run.sh gives ctest one place more than there are cores; a test whose ranks compute on several cores takes two places.
+# machine. tests/run.sh gives ctest one place more than there are cores. Two places are taken by tests whose ranks compute on several
+# cores, and by those in which ranks count as lost after a few seconds of silence.
 set_tests_properties(golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
-  mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks PROPERTIES PROCESSORS 2)
+  mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks mpi.losses mpi.messages fault.kills fault.start e2e.until
+  PROPERTIES PROCESSORS 2)
 # The longest begin first, so that none is left alone at the end.
 set_tests_properties(slurm.sweep PROPERTIES COST 200)
 set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.tutorial golden.tasks golden.quickstart_reference

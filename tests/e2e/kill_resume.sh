@@ -7,17 +7,13 @@ kills=${QTRAJ_KILLS:-3}
 # files that a killed Open MPI job leaves behind are removed with the scratch folder
 export TMPDIR=$work OMPI_MCA_btl_vader_backing_directory=$work
 
-trajectory=$SOURCE/configs/quickstart/trajectory
-own_text "$work/text.txt"
-cat >"$work/sweep.yaml" <<YAML
+quickstart_sweep '1p;2p;4p;6p;9p' <<YAML
 name: kill
 results: undisturbed.h5
-models:
-  - {name: small, trajectory: $trajectory.csv, path: "$trajectory/{checkpoint}", tokenizer: $trajectory/tokenizer.json}
 bits: [2, 4]
 methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
 calibration: {text: text.txt, length: 128, samples: 16}
-evaluation: [{name: own, text: text.txt, length: 128, skip: 16, samples: 32}]
+evaluation: [{name: own, text: text.txt, length: 128, skip: 16, samples: 16}]
 YAML
 
 # Starts a job in its own session and kills all of it with kill -9 after SECONDS.
@@ -33,7 +29,7 @@ kill_after() {
 }
 
 start=$(date +%s.%N)
-launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
+launch 600 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
 end=$(date +%s.%N)
 
 resumed=0
@@ -42,7 +38,7 @@ for i in $(seq "$kills"); do
     cube=$work/killed$i.h5
     kill_after "$at" "$cube"
     records=$(cat "$work/killed$i.journal" 2>/dev/null | wc -l)
-    launch 120 2 run "$work/sweep.yaml" --set "results=$cube" ||
+    launch 600 2 run "$work/sweep.yaml" --set "results=$cube" ||
         fail "restart after kill $i: exit code $?: $(cat "$work/err")"
     grep -q 'nothing to do' "$work/err" || resumed=$((resumed + 1))
     echo "killed after $at s with $records records; $(tail -n 1 "$work/err")"

@@ -29,7 +29,7 @@ kill_after() {
 }
 
 start=$(date +%s.%N)
-launch 600 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
+launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
 end=$(date +%s.%N)
 
 resumed=0
@@ -38,7 +38,7 @@ for i in $(seq "$kills"); do
     cube=$work/killed$i.h5
     kill_after "$at" "$cube"
     records=$(cat "$work/killed$i.journal" 2>/dev/null | wc -l)
-    launch 600 2 run "$work/sweep.yaml" --set "results=$cube" ||
+    launch 120 2 run "$work/sweep.yaml" --set "results=$cube" ||
         fail "restart after kill $i: exit code $?: $(cat "$work/err")"
     grep -q 'nothing to do' "$work/err" || resumed=$((resumed + 1))
     echo "killed after $at s with $records records; $(tail -n 1 "$work/err")"

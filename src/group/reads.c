@@ -4,13 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+void reads_drop(struct reads *r, int64_t n)
+{
+    for (; r->n > n; r->n--) {
+        struct read_folder *f = &r->all[r->n - 1];
+        checkpoint_close(f->checkpoint);
+        free(f->name);
+        free(f->saved);
+    }
+}
+
 void reads_close(struct reads *r)
 {
-    for (int64_t i = 0; i < r->n; i++) {
-        checkpoint_close(r->all[i].checkpoint);
-        free(r->all[i].name);
-        free(r->all[i].saved);
-    }
+    reads_drop(r, 0);
     free(r->all);
     json_decref(r->digests);
     *r = (struct reads){0};

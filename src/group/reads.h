@@ -22,6 +22,9 @@ struct reads {
 };
 /* Local. */
 void reads_close(struct reads *r);
+/* Leaves the first n: what one part of a visit has read beside the visit's checkpoint, the records
+ * of the others are not made from. Local. */
+void reads_drop(struct reads *r, int64_t n);
 
 /* Opens the folder, or one more owner of it if it is among them. Its name becomes MODEL/NAME unless
  * it is of that form, as those of other models' checkpoints are. Local. Errors of checkpoint_open.

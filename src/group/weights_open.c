@@ -126,6 +126,7 @@ enum status weights_open(const struct weights *w, const struct part_context *con
 {
     enum status st = OK;
     struct checkpoint **parts = NULL;
+    const int64_t before = context ? context->provenance.reads->n : 0;
     st = mem_zero(&parts, w->n, sizeof *parts, "sources of weights", e);
     if (context) st = group_agree(context->group, st, e);
     TRY(st);
@@ -136,6 +137,8 @@ done:
     /* *out retains them. */
     for (int64_t i = 0; parts && i < w->n; i++) checkpoint_close(parts[i]);
     free(parts);
+    /* Some ranks may have opened it. */
+    if (st != OK && context) reads_drop(context->provenance.reads, before);
     return st;
 }
 

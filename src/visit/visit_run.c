@@ -87,6 +87,8 @@ static enum status run_parts(struct part_context *c, struct err *e)
     struct err failure = {0};
     const bool opened = group_agree(c->group, open_checkpoint(c, &failure), &failure) == OK;
     if (opened) err_clear(&failure);
+    struct reads *reads = c->provenance.reads;
+    const int64_t own_reads = reads->n;
     for (int i = 0; i < PART_N; i++) {
         const struct part *p = visit_part(i);
         if (!visit_wants(c->visit, i)) continue;
@@ -99,6 +101,7 @@ static enum status run_parts(struct part_context *c, struct err *e)
         if (!visit_wants(c->visit, i) || visit_part(i)->of_cells) continue;
         PASS(run_and_emit(c, i, &own, e));
         if (i == PART_CELLS) failure = own;
+        reads_drop(reads, own_reads);
     }
     return OK;
 }

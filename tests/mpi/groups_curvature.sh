@@ -103,4 +103,11 @@ run warm 3 "${warm[@]}" --redo --only 'checkpoint=step001200' || fail "warm star
 compare first warm
 [ -e "$work/warm.h5.vectors" ] && fail "vectors are left"
 ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+# One rank alone cannot open the checkpoint before: critical sharpness fails, the rest is done, and nobody waits.
+FAULT_CALLS=open FAULT_DO=EIO FAULT_AT=1 FAULT_STAYS=1 FAULT_RANK=2 FAULT_FOLDER=$quickstart/trajectory/step000500 FAULT_REPORT=$work/fault \
+    timeout -k 5 300 mpirun -n 3 -x LD_PRELOAD="$FAULT_LIBRARY" "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/one.h5" \
+    --set run.ranks_per_group=2 --set 'bits=[4]' --set 'curvature={sharpness: power, products: 1, critical: true, sequences: 2, length: 64}' \
+    --only checkpoint=step001200 >"$work/out" 2>"$work/err" </dev/null || fail "one rank without the checkpoint before: $(cat "$work/err")"
+[ -s "$work/fault" ] && grep -q '"message":"critical: .*Input/output error' "$work/one.journal" || fail "critical sharpness did not fail: $(cat "$work/err")"
+
 finish

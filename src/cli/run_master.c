@@ -219,6 +219,19 @@ static enum status take_inventory(const struct run_master *m, const struct resul
     return OK;
 }
 
+/* Gives the visits their turns and has their checkpoints staged. */
+static enum status begin_stage(struct run_master *m, const struct manner *manners, struct err *e)
+{
+    enum status st = OK;
+    int64_t *ranks = NULL;
+    TRY(mem_zero(&ranks, m->sweep.n_models, sizeof *ranks, "models", e));
+    for (int64_t i = 0; i < m->sweep.n_models; i++) ranks[i] = manners[i].ranks;
+    TRY(run_stage_begin(&m->plan, &m->visits, ranks, &m->arguments.choice.part, e));
+done:
+    free(ranks);
+    return st;
+}
+
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
@@ -245,7 +258,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    if (m->stages) TRY(run_stage_begin(&m->plan, &m->visits, part, e));
+    if (m->stages) TRY(begin_stage(m, manners, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);

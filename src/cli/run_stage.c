@@ -75,12 +75,12 @@ static void *work(void *unused)
     return unused;
 }
 
-enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
+enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
                             const struct plan_part *part, struct err *e)
 {
     json_t *job = NULL;
     sigset_t all, kept;
-    PASS(plan_stage_job(p, v, part, true, &job, e));
+    PASS(plan_stage_job(p, v, ranks, part, true, &job, e));
     PASS(stager_open(job, &stager, e));
     PASS(stager_step(stager, e));
     sigfillset(&all);

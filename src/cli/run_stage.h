@@ -11,7 +11,8 @@ MUST_USE enum status run_stage_first(const struct sweep *s, const struct plan_pa
 /* Starts the thread that stages for these visits, and sets their turns. Errors of plan_stage_job,
  * stager_open and stager_step. */
 MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
-                                     const struct plan_part *part, struct err *e);
+                                     const int64_t *ranks, const struct plan_part *part,
+                                     struct err *e);
 /* The visit has ended: what only it needed is removed. */
 void run_stage_end_visit(const struct plan_visit *v);
 /* The thread has ended before its time: its error. */

@@ -250,14 +250,15 @@ MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                                     const struct plan_part *part, bool uses, json_t **job,
                                     json_t **stage, struct err *e);
-/* Sets turn and stage of the visits: begun ones go first, then those of the models with the longest
- * visits, each in training order, so that few checkpoints are needed at a time. *out (a new
- * reference) = the job for these visits, in the order of their turns. part: as which it enters the
- * ledger; uses: it runs them. ERR_USAGE: run.stage_space is
- * smaller than what one visit reads; errors of ledger_path. */
+/* Sets turn and stage of the visits: those of models whose visits take the most ranks go first, as
+ * the master runs them, then begun ones, then those of the models with the longest visits, each in
+ * training order, so that few checkpoints are needed at a time. ranks: (models of the sweep); NULL:
+ * not known. part: as which it enters the ledger; uses: it runs them. *out (a new reference) = the
+ * job for these visits, in the order of their turns. ERR_USAGE: run.stage_space is smaller than
+ * what one visit reads; errors of ledger_path. */
 MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
-                                    const struct plan_part *part, bool uses, json_t **out,
-                                    struct err *e);
+                                    const int64_t *ranks, const struct plan_part *part, bool uses,
+                                    json_t **out, struct err *e);
 
 /* --- plan_cost.c --- */
 

@@ -156,7 +156,7 @@ done:
 
 /* --- order --- */
 
-enum { KEYS = 4 };
+enum { KEYS = 5 };
 
 struct place {
     struct plan_visit *visit;
@@ -184,8 +184,8 @@ static double place_in_training(const struct sweep *s, const struct plan_visit *
     return (double)INT64_MAX;
 }
 
-static enum status find_turns(const struct sweep *s, struct plan_visits *v, struct place **out,
-                              struct err *e)
+static enum status find_turns(const struct sweep *s, struct plan_visits *v, const int64_t *ranks,
+                              struct place **out, struct err *e)
 {
     double *longest = NULL;
     PASS(mem_zero(out, v->n, sizeof **out, "visits", e));
@@ -197,9 +197,10 @@ static enum status find_turns(const struct sweep *s, struct plan_visits *v, stru
     }
     for (int64_t i = 0; i < v->n; i++) {
         struct plan_visit *at = &v->visits[i];
-        (*out)[i] = (struct place){at,
-                                   {at->saved > 0 ? 0 : 1, -longest[at->model], (double)at->model,
-                                    place_in_training(s, at)}};
+        (*out)[i] =
+            (struct place){at,
+                           {ranks ? -(double)ranks[at->model] : 0, at->saved > 0 ? 0 : 1,
+                            -longest[at->model], (double)at->model, place_in_training(s, at)}};
     }
     qsort(*out, (size_t)v->n, sizeof **out, by_turn);
     free(longest);
@@ -231,14 +232,14 @@ static enum status check_space(const struct sweep *s, const struct plan_visits *
           json_object_size(json_object_get(at->stage, "reads")), asked, (long long)most);
 }
 
-enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
+enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
     enum status st = OK;
     struct place *order = NULL;
     *out = NULL;
     TRY(make_job(p->sweep, part, uses, out, e));
-    TRY(find_turns(p->sweep, v, &order, e));
+    TRY(find_turns(p->sweep, v, ranks, &order, e));
     for (int64_t i = 0; i < v->n; i++) {
         struct plan_visit *visit = order[i].visit;
         visit->turn = 1 + i;

@@ -51,12 +51,12 @@ enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
     static char sh[] = "sh", flag[] = "-c", name[] = "stage",
                 script[] = "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec \"$@\"";
     char utc[21], **argv = NULL;
-    int line[2] = {-1, -1}, failed;
+    int line[2] = {-1, -1}, failed = 0;
     size_t i;
     json_t *word;
     *f = (struct fetch){0};
     const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
-    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
+    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
     clock_utc(utc);
     dprintf(fd, "# %s\n", utc);
@@ -70,7 +70,7 @@ enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
     if (failed && line[1] >= 0) close(line[1]);
     ENSURE(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
 done:
-    close(fd);
+    if (fd >= 0) close(fd);
     free(argv);
     return st;
 }

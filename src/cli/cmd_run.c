@@ -276,6 +276,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
 static enum status take_share(void *context, const char *terms, struct err *e)
 {
     (void)context;
+    startup_end();
     return cli_share_take(terms, e);
 }
 

@@ -74,6 +74,13 @@ done:
 
 /* --- the clock --- */
 
+/* Whether rank 0 has spawned this process to replace a lost one. It meets rank 0 alone, which
+ * counts it as lost if it does not come; the others go on. */
+static bool replaces(void)
+{
+    return getenv("OMPI_PARENT_PORT");
+}
+
 /* With recovery, mpirun would wait for a stopped rank. */
 static void give_up(double seconds)
 {
@@ -81,7 +88,7 @@ static void give_up(double seconds)
               "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
               "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
               seconds);
-    if (link_recovers()) kill(getppid(), SIGTERM);
+    if (link_recovers() && !replaces()) kill(getppid(), SIGTERM);
     _exit(late);
 }
 
@@ -139,7 +146,7 @@ void startup_begin(bool meets, int code)
     begun = clock_seconds();
     late = code;
     if (!meets || startup_rank() < 0) return;
-    if (address) launch = link_socket_connect(address, startup_rank(), patience);
+    if (address && !replaces()) launch = link_socket_connect(address, startup_rank(), patience);
     if (launch < 0) start_clock();
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The beginning of runs: a rank that is killed or stopped before, in or after MPI_Init is named and the run started again; what
-# a parent has done to SIGCHLD, and a TMPDIR that is missing or full, lets nothing hang.
+# The beginning of runs: a rank that is killed or stopped before, in or after MPI_Init is named and the run started again; one that
+# replaces another has come when it has met rank 0; what a parent has done to SIGCHLD, and a TMPDIR that is missing or full, lets
+# nothing hang.
 . "$SOURCE/tests/tools/lib.sh"
 : "${FAULT:?the library of tests/tools/visit_fault.c}"
 need_python h5py numpy
@@ -54,6 +55,25 @@ touch "$FAULTS"/load.2.9{,.again,.more}
 LD_PRELOAD=$FAULT start never "$QTRAJ" launch -n 3 --meet 3
 [ "$(grep -c 'rank 2 has not come' "$work/err")" = 3 ] || fail "never: not three times: $(tail -n 5 "$work/err")"
 same 4
+
+# A rank that replaces another meets rank 0 alone, and works for longer than that may take.
+visits() { ls "$FAULTS/at" | grep -vx "${1:-none}" | head -n 1; }
+visiting() { [ -n "$(visits "$@")" ]; }
+replace() {
+    wait_for 60 visiting || return
+    killed=$(visits)
+    kill -9 "$killed"
+    wait_for 60 visiting "$killed"
+    sleep 12
+    rm "$FAULTS/hold"
+}
+rm -f "$FAULTS"/at/*
+touch "$FAULTS/hold"
+replace &
+QTRAJ_MEET=10 LD_PRELOAD=$FAULT start replaced "$QTRAJ" launch -n 2 --meet 90
+wait
+grep -q 'come together' "$work/err" && fail "$name: a replacement is not counted as met: $(tail -n 5 "$work/err")"
+same 0
 
 # TMPDIR that is missing, or has no room
 TMPDIR=$work/none start missing "$QTRAJ" launch -n 2

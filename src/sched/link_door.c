@@ -101,10 +101,8 @@ struct link_door *link_door_open(bool here)
     if (d->epoll >= 0 && getrandom(d->secret, sizeof d->secret, 0) == sizeof d->secret) {
         snprintf(d->address, sizeof d->address, "%016" PRIx64 "%016" PRIx64, d->secret[0],
                  d->secret[1]);
-        if (here)
-            listen_on(d, (struct in_addr){htonl(INADDR_LOOPBACK)});
-        else
-            listen_to_hosts(d);
+        if (!here) listen_to_hosts(d);
+        if (d->n == 0) listen_on(d, (struct in_addr){htonl(INADDR_LOOPBACK)});
     }
     if (d->n > 0) return d;
     link_door_close(d);
@@ -161,7 +159,9 @@ static void take_guest(struct link_door *d, int listener)
     if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &event) != 0) send_away(g);
 }
 
-/* Reads no more than a greeting. True: it is whole, has the secret, and its sender still waits. */
+/* Reads no more than a greeting. The secret is judged as a whole: from who is sent away for its
+ * first byte, 4096 strangers could learn it. True: it is whole, has the secret, and its sender
+ * still waits. */
 static bool hear(const struct link_door *d, struct guest *g)
 {
     char more;
@@ -170,8 +170,8 @@ static bool hear(const struct link_door *d, struct guest *g)
         recv(g->fd, (char *)&g->greeting + g->n, sizeof g->greeting - g->n, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got > 0) g->n += (size_t)got;
-    const size_t secret = g->n < sizeof d->secret ? g->n : sizeof d->secret;
-    if (got <= 0 || memcmp(g->greeting.secret, d->secret, secret) != 0) {
+    const bool whole = g->n >= sizeof d->secret;
+    if (got <= 0 || (whole && memcmp(g->greeting.secret, d->secret, sizeof d->secret) != 0)) {
         send_away(g);
         return false;
     }

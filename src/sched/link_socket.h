@@ -14,12 +14,12 @@ struct link_greeting {
 };
 
 /* A strange connection costs the door a descriptor for a few seconds, one of 64: the oldest of more
- * is closed, and each as soon as its first bytes are not the secret. */
+ * is closed, and each as soon as its first 16 bytes are not the secret. */
 struct link_door;
 
 /* Listens for who knows a new random secret: on the loopback address if all are `here`, on this
  * host; else on the addresses of the interfaces that Open MPI may use (btl_tcp_if_include), all but
- * loopback ones by default. NULL: it cannot. */
+ * loopback ones by default; where there is none, on the loopback address. NULL: it cannot. */
 struct link_door *link_door_open(bool here);
 /* NULL: nothing. */
 void link_door_close(struct link_door *d);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -109,6 +110,43 @@ static bool is_closed(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
+/* Nobody can find the secret byte by byte: a part of it is treated as a part of another. */
+static void tells_nothing_of_the_secret(void **state)
+{
+    uint64_t secret[2];
+    struct link_greeting g;
+    struct link_door *d = link_door_open(true);
+    const int right = stranger(d), wrong = stranger(d);
+    (void)state;
+    assert_int_equal(
+        sscanf(link_door_address(d), "%16" SCNx64 "%16" SCNx64, &secret[0], &secret[1]), 2);
+    assert_int_equal(send(right, secret, 15, 0), 15);
+    secret[0]++;
+    assert_int_equal(send(wrong, secret, 15, 0), 15);
+    assert_int_equal(link_door_tend(d, &g), -1);
+    assert_false(is_closed(right));
+    assert_false(is_closed(wrong));
+    assert_int_equal(send(wrong, (char *)secret + 15, 1, 0), 1);
+    assert_int_equal(link_door_tend(d, &g), -1);
+    assert_true(is_closed(wrong));
+    close(right);
+    close(wrong);
+    link_door_close(d);
+}
+
+/* Ranks of other hosts are expected, but no interface leads to them. */
+static void without_a_network(void **state)
+{
+    struct link_door *d;
+    (void)state;
+    setenv("OMPI_MCA_btl_tcp_if_include", "none0", 1);
+    d = link_door_open(false);
+    unsetenv("OMPI_MCA_btl_tcp_if_include");
+    assert_non_null(d);
+    assert_non_null(strstr(link_door_address(d), " 127.0.0.1:"));
+    link_door_close(d);
+}
+
 /* Who says nothing, or the secret byte by byte, has three seconds. */
 static void time_is_limited(void **state)
 {
@@ -151,6 +189,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_the_secret),
         cmocka_unit_test(among_strangers),
+        cmocka_unit_test(tells_nothing_of_the_secret),
+        cmocka_unit_test(without_a_network),
         cmocka_unit_test(time_is_limited),
         cmocka_unit_test(nobody_is_there),
     };

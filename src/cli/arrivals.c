@@ -98,6 +98,7 @@ static void listen_to(struct arrivals *a, struct arrival *r)
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return;
     close(r->fd);
     r->fd = -1;
+    if (r == a->ranks) a->view.gone = true;
     if (!r->met && !a->view.met && a->view.ended < 0) a->view.ended = r - a->ranks;
 }
 

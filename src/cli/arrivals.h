@@ -17,6 +17,7 @@ struct arrivals_view {
     bool met;      /* rank 0 has met all others */
     int verdict;   /* the code that rank 0 has told; -1: none */
     bool stopped;  /* rank 0, of this host, does not run */
+    bool gone;     /* rank 0 has ended */
     int64_t ended; /* a rank that has ended before all had met; -1: none */
 };
 /* Takes in what has come, without waiting. */

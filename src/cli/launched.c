@@ -30,7 +30,7 @@ struct child {
     double run, last; /* seconds that this process has run since the start, and when it looked */
     double running;   /* the like, when rank 0 was last seen to run */
     bool met;
-    double asked; /* clock_seconds of the first signal to stop, or of the verdict; 0: none */
+    double asked; /* clock_seconds of the first signal to stop, or of the end of rank 0; 0: none */
     double termed;
     double patience; /* seconds after `asked` */
 };
@@ -138,7 +138,7 @@ static void attend(struct child *c, int signals, struct launched *out)
         out->verdict = v.verdict;
         if (ended) break;
         look_for_ranks(c, &v, out);
-        if (c->asked <= 0 && v.verdict != NO_VERDICT) c->asked = clock_seconds();
+        if (c->asked <= 0 && (v.verdict != NO_VERDICT || v.gone)) c->asked = clock_seconds();
         if (!out->apart) c->patience = v.verdict == CLI_AGAIN ? broken_off : linger;
         urge(c);
     }

@@ -492,6 +492,7 @@ bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code))
     l->code = code;
     l->tell = tell;
     for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->lost;
+    l->alarm = 0;
     l->finishing = !apart;
     l->bye = l->bye || apart;
     l->ends_at = l->awake;

@@ -60,11 +60,13 @@ int link_socket_connect(const char *address, int64_t id, double seconds)
         return -1;
     if (gethostname(g.host, sizeof g.host - 1) != 0) g.host[0] = '\0';
     for (bool again = true; fd < 0 && again && clock_seconds() < end;) {
+        const int pause_ms = 50;
         char text[LINK_ADDRESS], *next = NULL;
         again = false;
         snprintf(text, sizeof text, "%s", address + used);
         for (char *w = strtok_r(text, " ", &next); w && fd < 0; w = strtok_r(NULL, " ", &next))
             fd = knock_at(w, &g, &again);
+        if (fd < 0 && again) link_socket_wait(-1, pause_ms);
     }
     return fd;
 }

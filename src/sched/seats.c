@@ -90,7 +90,9 @@ void seats_close(struct seats *s)
 {
     const double end = clock_seconds() + 1;
     for (long pause = 0; s->n_sent > 0 && clock_seconds() < end;) {
+        begin_calls(s);
         tend_sent(s);
+        end_calls(s);
         if (s->n_sent > 0) patient_pause(&pause);
     }
     for (int i = 0; i < s->n; i++) free(s->seat[i].arrival.text);

@@ -94,7 +94,7 @@ static enum status run(struct call *c, struct err *e)
     sched_catch_signals();
     TRY(run_stage_first(&t.sweep, part, false, e));
     TRY(find_visits(&t, e));
-    TRY(plan_stage_job(&t.plan, &t.visits, NULL, part, false, &job, e));
+    TRY(plan_stage_job(&t.plan, &t.visits, part, false, &job, e));
     TRY(fetch_all(&t, job, &c->code, e));
 done:
     plan_visits_free(&t.visits);

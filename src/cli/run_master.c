@@ -21,7 +21,7 @@ void run_master_free(struct run_master *m, int exit_code)
         free(m->tasks[i].text);
         free(m->tasks[i].name);
     }
-    if (m->stages) run_stage_end();
+    run_stage_end();
     free(m->tasks);
     free(m->losses);
     free(m->shares);
@@ -219,19 +219,6 @@ static enum status take_inventory(const struct run_master *m, const struct resul
     return OK;
 }
 
-/* Gives the visits their turns and has their checkpoints staged. */
-static enum status begin_stage(struct run_master *m, const struct manner *manners, struct err *e)
-{
-    enum status st = OK;
-    int64_t *ranks = NULL;
-    TRY(mem_zero(&ranks, m->sweep.n_models, sizeof *ranks, "models", e));
-    for (int64_t i = 0; i < m->sweep.n_models; i++) ranks[i] = manners[i].ranks;
-    TRY(run_stage_begin(&m->plan, &m->visits, ranks, &m->arguments.choice.part, e));
-done:
-    free(ranks);
-    return st;
-}
-
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
@@ -240,7 +227,6 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     const struct plan_part *part = &m->arguments.choice.part;
     TRY(sweep_read(m->arguments.path, (const char *const *)m->arguments.set.items,
                    m->arguments.set.n, &m->sweep, e));
-    m->stages = plan_stages(&m->sweep);
     TRY(run_stage_first(&m->sweep, part, true, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->arguments.choice, e));
@@ -258,7 +244,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_visits_make(&m->plan, view, &m->arguments.choice, &m->visits, e));
     if (m->visits.n) TRY(plan_warn(&m->plan, e));
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    if (m->stages) TRY(begin_stage(m, manners, e));
+    TRY(run_stage_begin(&m->plan, &m->visits, part, e));
     TRY(make_tasks(m, view, manners, e));
 done:
     free(manners);
@@ -384,8 +370,8 @@ done:
 
 void run_master_finished(void *context, int64_t id)
 {
-    const struct run_master *m = context;
-    if (m->stages) run_stage_end_visit(&m->visits.visits[id]);
+    (void)context;
+    run_stage_end_visit(id);
 }
 
 double run_master_watch(void *context, const struct sched_progress *p)

@@ -37,7 +37,6 @@ struct run_master {
     struct progress progress;
     double progress_due; /* clock_seconds of its next line */
     struct run_hand hand;
-    bool stages; /* checkpoints are staged (run_stage.h) */
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);

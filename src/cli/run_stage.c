@@ -23,11 +23,13 @@ static void sleep_for(double seconds)
 
 /* --- before the plan --- */
 
+/* *known = the row's checkpoint is there; else message says why it is not to be had. */
 static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
-                             const struct plan_part *part, bool uses, char message[512],
-                             struct err *e)
+                             const struct plan_part *part, bool uses, bool *known,
+                             char message[512], struct err *e)
 {
     enum status st = OK;
+    enum claim claim;
     json_t *job = NULL, *stage = NULL;
     struct stager *own = NULL;
     TRY(plan_stage_row(s, model, row, part, uses, &job, &stage, e));
@@ -36,7 +38,8 @@ static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
         ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
         sleep_for(0.02);
-    } while (stager_ask(stage, true, message) == CLAIM_WAITS);
+    } while ((claim = stager_ask(stage, true, message)) == CLAIM_WAITS);
+    *known = claim == CLAIM_LEASED;
 done:
     stager_close(own);
     json_decref(stage);
@@ -46,18 +49,16 @@ done:
 enum status run_stage_first(const struct sweep *s, const struct plan_part *part, bool uses,
                             struct err *e)
 {
-    char message[512] = "", *shape;
-    for (int64_t i = 0, row = 0; i < s->n_models; row++) {
-        const struct model_entry *m = &s->models[i];
+    for (int64_t i = 0; i < s->n_models; i++) {
+        char message[512] = "", *shape;
         PASS(plan_stage_shape(s, i, &shape, e));
-        const bool known = !shape || fsx_is_dir(shape);
+        bool known = !shape || fsx_is_dir(shape);
         free(shape);
-        if (known)
-            i++, row = -1;
-        else if (row == m->n_stored)
-            RAISE(ERR_IO, "%s: none of its checkpoints could be staged: %s", m->name, message);
-        else
-            PASS(stage_row(s, i, row, part, uses, message, e));
+        for (int64_t row = 0; !known; row++) {
+            NEED(row < s->models[i].n_stored, ERR_IO,
+                 "%s: none of its checkpoints could be staged: %s", s->models[i].name, message);
+            PASS(stage_row(s, i, row, part, uses, &known, message, e));
+        }
     }
     return OK;
 }
@@ -75,12 +76,13 @@ static void *work(void *unused)
     return unused;
 }
 
-enum status run_stage_begin(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
+enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
                             const struct plan_part *part, struct err *e)
 {
     json_t *job = NULL;
     sigset_t all, kept;
-    PASS(plan_stage_job(p, v, ranks, part, true, &job, e));
+    if (!plan_stages(p->sweep)) return OK;
+    PASS(plan_stage_job(p, v, part, true, &job, e));
     PASS(stager_open(job, &stager, e));
     PASS(stager_step(stager, e));
     sigfillset(&all);
@@ -106,9 +108,9 @@ enum status run_stage_check(struct err *e)
     return OK;
 }
 
-void run_stage_end_visit(const struct plan_visit *v)
+void run_stage_end_visit(int64_t visit)
 {
-    if (stager && v->turn > 0) stager_end_visit(stager, v->turn - 1);
+    if (stager) stager_end_visit(stager, visit);
 }
 
 /* --- those who run visits --- */

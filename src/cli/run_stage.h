@@ -8,13 +8,12 @@
  * checkpoints could be staged; ERR_STOPPED; errors of stager_open and stager_step. */
 MUST_USE enum status run_stage_first(const struct sweep *s, const struct plan_part *part, bool uses,
                                      struct err *e);
-/* Starts the thread that stages for these visits, and sets their turns. Errors of plan_stage_job,
- * stager_open and stager_step. */
+/* Sorts the visits, and starts the thread that stages for them, if a model has a `stage`. Errors of
+ * plan_stage_job, stager_open and stager_step. */
 MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
-                                     const int64_t *ranks, const struct plan_part *part,
-                                     struct err *e);
-/* The visit has ended: what only it needed is removed. */
-void run_stage_end_visit(const struct plan_visit *v);
+                                     const struct plan_part *part, struct err *e);
+/* The visit of that number has ended: what only it needed is removed. */
+void run_stage_end_visit(int64_t visit);
 /* The thread has ended before its time: its error. */
 MUST_USE enum status run_stage_check(struct err *e);
 /* Ends the thread, after it has removed what is needed no longer. */

@@ -73,6 +73,7 @@ struct plan_model {
     bool known; /* a config.json could be read */
     struct model_sizes sizes;
     double bytes_per_weight;
+    int64_t ranks;            /* of a visit; 0: not known (plan_costs_fit) */
     struct cost shared;       /* work that every piece of a visit repeats */
     struct cost statistics;   /* additional, if a variant uses shared statistics */
     bool kept[PART_N];        /* products of the part retain activations (plan_costs_fit) */
@@ -250,15 +251,14 @@ MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                                     const struct plan_part *part, bool uses, json_t **job,
                                     json_t **stage, struct err *e);
-/* Sets turn and stage of the visits: those of models whose visits take the most ranks go first, as
- * the master runs them, then begun ones, then those of the models with the longest visits, each in
- * training order, so that few checkpoints are needed at a time. ranks: (models of the sweep); NULL:
- * not known. part: as which it enters the ledger; uses: it runs them. *out (a new reference) = the
- * job for these visits, in the order of their turns. ERR_USAGE: run.stage_space is smaller than
- * what one visit reads; errors of ledger_path. */
+/* Sets turn and stage of the visits and sorts them by their turns: models whose visits take the
+ * most ranks go first, as the master runs them, then the order is that of the sweep and of
+ * training, so that few checkpoints are needed at a time. part: as which it enters the ledger;
+ * uses: it runs them. *out (a new reference, also after an error) = the job for these visits.
+ * ERR_USAGE: run.stage_space is smaller than what one visit reads; errors of ledger_path. */
 MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
-                                    const int64_t *ranks, const struct plan_part *part, bool uses,
-                                    json_t **out, struct err *e);
+                                    const struct plan_part *part, bool uses, json_t **out,
+                                    struct err *e);
 
 /* --- plan_cost.c --- */
 

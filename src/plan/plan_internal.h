@@ -42,10 +42,6 @@ const char *plan_rounding(const struct sweep *s);
 /* Whether the weights of each variant are measured with. */
 bool plan_predicts(const struct sweep *s);
 
-/* --- plan_stage.c --- */
-/* Whether checkpoint c is staged and not on disk: what is seen of its files says nothing. */
-bool plan_is_away(const struct plan *p, const struct plan_checkpoint *c);
-
 /* --- plan_weights.c --- */
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,

@@ -90,6 +90,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
 void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
 {
     struct plan_model *m = &p->costs.models[model];
+    m->ranks = rank->ranks;
     if (!m->known) return;
     for (int i = 0; i < PART_N; i++) {
         struct memory_fit fit;

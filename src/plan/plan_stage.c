@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +16,6 @@ bool plan_stages(const struct sweep *s)
     for (int64_t i = 0; i < s->n_models; i++)
         if (s->models[i].stage) return true;
     return false;
-}
-
-bool plan_is_away(const struct plan *p, const struct plan_checkpoint *c)
-{
-    return p->sweep->models[c->model].stage && !weights_present(&c->weights);
 }
 
 enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, struct err *e)
@@ -46,7 +40,6 @@ static enum status make_job(const struct sweep *s, const struct plan_part *part,
 {
     enum status st = OK;
     const struct run_options *o = &s->run;
-    const int64_t unlimited = INT64_MAX / 4;
     const double patience = 6 * 3600.0; /* a mass store may look for a tape */
     char *folder = NULL;
     json_t *self = holder_self(), *known = json_object(), *ledger = NULL;
@@ -56,7 +49,7 @@ static enum status make_job(const struct sweep *s, const struct plan_part *part,
         "{s:s, s:o, s:s, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:O, s:O}", "folder", folder,
         "user", json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
         "life", json_text(self, "token", ""), "space",
-        (json_int_t)(o->stage_bytes ? o->stage_bytes : unlimited), "tries",
+        (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
         (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
         !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known, "ledger",
         ledger);
@@ -156,73 +149,48 @@ done:
 
 /* --- order --- */
 
-enum { KEYS = 5 };
-
-struct place {
-    struct plan_visit *visit;
-    double key[KEYS];
-};
-
-static int by_turn(const void *a, const void *b)
-{
-    const struct place *x = a, *y = b;
-    for (int i = 0; i < KEYS; i++)
-        if (x->key[i] != y->key[i]) return x->key[i] < y->key[i] ? -1 : 1;
-    return x->visit < y->visit ? -1 : x->visit > y->visit;
-}
-
-/* The place in training of the last checkpoint that the visit is of, an average after the stored
- * one of its row; points of surfaces come last. */
+/* The place in training of what the visit is of, an average after its last member; points of
+ * surfaces come last. */
 static double place_in_training(const struct sweep *s, const struct plan_visit *v)
 {
     const struct model_entry *m = &s->models[v->model];
-    for (int64_t i = 0; i < m->n_rows && !v->visit.task[PART_SURFACE]; i++) {
-        if (strcmp(m->rows[i].checkpoint, v->visit.checkpoint) != 0) continue;
-        const int64_t row = trajectory_table_row(s, v->model, i);
-        return (double)(row < 0 ? i : row) + (i >= m->n_stored ? 0.5 : 0);
-    }
-    return (double)INT64_MAX;
+    int64_t i = v->visit.task[PART_SURFACE] ? m->n_rows : 0;
+    while (i < m->n_rows && strcmp(m->rows[i].checkpoint, v->visit.checkpoint) != 0) i++;
+    const int64_t row = i < m->n_rows ? trajectory_table_row(s, v->model, i) : -1;
+    return row < 0 ? (double)i : (double)row + (i >= m->n_stored ? 0.5 : 0);
 }
 
-static enum status find_turns(const struct sweep *s, struct plan_visits *v, const int64_t *ranks,
-                              struct place **out, struct err *e)
+/* Models that take the most ranks go first, as the master runs them. */
+static int by_turn(const void *a, const void *b, void *plan)
 {
-    double *longest = NULL;
-    PASS(mem_zero(out, v->n, sizeof **out, "visits", e));
-    PASS(mem_zero(&longest, s->n_models, sizeof *longest, "models", e));
-    for (int64_t i = 0; i < v->n; i++) {
-        double length = v->visits[i].cost, *most = &longest[v->visits[i].model];
-        for (int64_t k = 0; k < v->visits[i].n_pieces; k++) length += v->visits[i].pieces[k];
-        *most = fmax(*most, length);
-    }
-    for (int64_t i = 0; i < v->n; i++) {
-        struct plan_visit *at = &v->visits[i];
-        (*out)[i] =
-            (struct place){at,
-                           {ranks ? -(double)ranks[at->model] : 0, at->saved > 0 ? 0 : 1,
-                            -longest[at->model], (double)at->model, place_in_training(s, at)}};
-    }
-    qsort(*out, (size_t)v->n, sizeof **out, by_turn);
-    free(longest);
-    return OK;
+    const struct plan *p = plan;
+    const struct plan_visit *x = a, *y = b;
+    const struct plan_model *models = p->costs.models;
+    const double keys[] = {(double)(models[y->model].ranks - models[x->model].ranks),
+                           (double)(x->model - y->model),
+                           place_in_training(p->sweep, x) - place_in_training(p->sweep, y),
+                           (double)(x->files - y->files)};
+    int i = 0;
+    while (i < 3 && keys[i] == 0) i++;
+    return (keys[i] > 0) - (keys[i] < 0);
 }
 
 /* What any visit reads must fit; the error says how much would do. */
 static enum status check_space(const struct sweep *s, const struct plan_visits *v, struct err *e)
 {
     char asked[QUANTITY], there[QUANTITY];
-    int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX, largest = -1;
-    json_t *reads, *expected;
+    int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX;
+    const struct plan_visit *at = NULL;
+    json_t *expected;
     const char *path;
     for (int64_t i = 0; i < v->n; i++) {
         int64_t sum = 0;
-        reads = json_object_get(v->visits[i].stage, "reads");
-        json_object_foreach(reads, path, expected) sum += json_integer_value(expected);
-        if (sum > most) largest = i;
+        json_object_foreach(json_object_get(v->visits[i].stage, "reads"), path, expected) sum +=
+            json_integer_value(expected);
+        if (sum > most) at = &v->visits[i];
         most = max64(most, sum);
     }
-    if (largest < 0) return OK;
-    const struct plan_visit *at = &v->visits[largest];
+    if (!at) return OK;
     quantity_prefix((double)most, asked);
     quantity_prefix((double)s->run.stage_bytes, there);
     RAISE(ERR_USAGE,
@@ -232,22 +200,15 @@ static enum status check_space(const struct sweep *s, const struct plan_visits *
           json_object_size(json_object_get(at->stage, "reads")), asked, (long long)most);
 }
 
-enum status plan_stage_job(const struct plan *p, struct plan_visits *v, const int64_t *ranks,
+enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
-    enum status st = OK;
-    struct place *order = NULL;
-    *out = NULL;
-    TRY(make_job(p->sweep, part, uses, out, e));
-    TRY(find_turns(p->sweep, v, ranks, &order, e));
+    PASS(make_job(p->sweep, part, uses, out, e));
+    qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
     for (int64_t i = 0; i < v->n; i++) {
-        struct plan_visit *visit = order[i].visit;
+        struct plan_visit *visit = &v->visits[i];
         visit->turn = 1 + i;
-        TRY(add_visit(p->sweep, *out, visit_to_json(&visit->visit), &visit->stage, e));
+        PASS(add_visit(p->sweep, *out, visit_to_json(&visit->visit), &visit->stage, e));
     }
-    TRY(check_space(p->sweep, v, e));
-done:
-    free(order);
-    if (st != OK) json_decref(*out);
-    return st;
+    return check_space(p->sweep, v, e);
 }

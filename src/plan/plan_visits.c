@@ -280,11 +280,13 @@ struct search {
 /* What is to be made of a cell, or of the checkpoint itself. */
 enum need { NEED_NOTHING, NEED_COMPLETION, NEED_ALL };
 
-/* Whether the input files of a record have changed since; no, if they cannot be seen now. */
+/* Whether the input files of a record have changed since; no, if they cannot be seen now, as those
+ * of a checkpoint that is staged and not on disk. */
 static bool inputs_changed(const struct search *s, const json_t *record, const char *field,
                            int part)
 {
-    return !plan_is_away(s->p, s->c) && plan_inputs_changed(record, field, s->v, part);
+    const bool away = s->p->sweep->models[s->c->model].stage && !weights_present(&s->c->weights);
+    return !away && plan_inputs_changed(record, field, s->v, part);
 }
 
 /* What has failed is made again when one of its input files has changed. A finished one that lacks

@@ -24,7 +24,7 @@ enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, s
     char *ledger = NULL;
     *out = NULL;
     if (!s->models[model].stage) return OK;
-    TRY(ledger_folder(s->results, &ledger, e));
+    TRY(mem_format(&ledger, e, "%s.stage", s->results));
     TRY(ledger_file(ledger, s->models[model].name, "shape", out, e));
 done:
     free(ledger);
@@ -34,41 +34,35 @@ done:
 /* --- jobs --- */
 
 /* The job (stager.h) without items and visits; "ledger": its state; "known": {PATH as visits name
- * it: {"model", "row"}}, all stored rows of models with a `stage`. The caller decrefs. */
+ * it: {"model", "row"}}, all stored rows of models with a `stage`. */
 static enum status make_job(const struct sweep *s, const struct plan_part *part, bool uses,
                             json_t **out, struct err *e)
 {
-    enum status st = OK;
     const struct run_options *o = &s->run;
     const double patience = 6 * 3600.0; /* a mass store may look for a tape */
-    char *folder = NULL;
-    json_t *self = holder_self(), *known = json_object(), *ledger = NULL;
-    TRY(ledger_folder(s->results, &folder, e));
-    TRY(ledger_read(folder, &ledger, e));
+    json_t *self = holder_self(), *known = json_object(), *ledger;
     *out = json_pack(
-        "{s:s, s:o, s:s, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:O, s:O}", "folder", folder,
-        "user", json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
-        "life", json_text(self, "token", ""), "space",
+        "{s:o, s:o, s:s, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:o}", "folder",
+        json_sprintf("%s.stage", s->results), "user",
+        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
+        json_text(self, "token", ""), "space",
         (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
         (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
-        !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known, "ledger",
-        ledger);
-    ENSURE(*out, ERR_NOMEM, "out of memory for staging");
+        !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known);
+    json_decref(self);
+    NEED(*out, ERR_NOMEM, "out of memory for staging");
+    PASS(ledger_read(json_text(*out, "folder", ""), &ledger, e));
+    json_object_set_new(*out, "ledger", ledger);
     for (int64_t i = 0; i < s->n_models; i++)
         for (int64_t row = 0; s->models[i].stage && row < s->models[i].n_stored; row++) {
             struct weights w = {0};
-            TRY(plan_find_weights(s, i, row, &w, e));
+            PASS(plan_find_weights(s, i, row, &w, e));
             json_object_set_new(
                 known, w.path,
                 json_pack("{s:I, s:I}", "model", (json_int_t)i, "row", (json_int_t)row));
             options_free(&weights_table, &w);
         }
-done:
-    free(folder);
-    json_decref(self);
-    json_decref(known);
-    json_decref(ledger);
-    return st;
+    return OK;
 }
 
 /* Adds a known checkpoint to a visit's reads, and to the job's items. */
@@ -79,13 +73,13 @@ static enum status add_item(const struct sweep *s, const json_t *job, const char
     const struct model_entry *m = &s->models[claims_number(known, "model")];
     const int64_t row = claims_number(known, "row");
     const json_t *ledger = json_object_get(job, "ledger");
+    const int64_t bytes = max64(1, claims_number(json_object_get(ledger, "models"), m->name));
     json_t *command = NULL;
     char *path = NULL, *partial = NULL, *log = NULL;
     TRY(ledger_path(known_as, &path, e));
     TRY(ledger_partial(path, &partial, e));
     TRY(ledger_file(json_text(job, "folder", ""), path, "log", &log, e));
     TRY(stage_command(m, row, partial, &command, e));
-    const int64_t bytes = max64(1, claims_number(json_object_get(ledger, "models"), m->name));
     json_object_set_new(json_object_get(job, "items"), path,
                         json_pack("{s:s++, s:s, s:I, s:b, s:O, s:s, s:s}", "name", m->name, " ",
                                   m->rows[row].checkpoint, "model", m->name, "bytes",
@@ -93,7 +87,6 @@ static enum status add_item(const struct sweep *s, const json_t *job, const char
                                   partial, "log", log));
     const bool own = claims_is(claims_entry(ledger, path), "own");
     json_object_set_new(reads, path, json_integer(own ? 0 : bytes));
-    TRY(json_whole(e));
 done:
     free(path);
     free(partial);
@@ -137,12 +130,10 @@ enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                            const struct plan_part *part, bool uses, json_t **job, json_t **stage,
                            struct err *e)
 {
-    enum status st = OK;
     struct weights w = {0};
-    TRY(make_job(s, part, uses, job, e));
-    TRY(plan_find_weights(s, model, row, &w, e));
-    TRY(add_visit(s, *job, json_string(w.path), stage, e));
-done:
+    PASS(make_job(s, part, uses, job, e));
+    PASS(plan_find_weights(s, model, row, &w, e));
+    const enum status st = add_visit(s, *job, json_string(w.path), stage, e);
     options_free(&weights_table, &w);
     return st;
 }

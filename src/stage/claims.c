@@ -12,31 +12,19 @@ bool claims_is(const json_t *entry, const char *word)
     return strcmp(json_text(entry, "state", ""), word) == 0;
 }
 
-static bool flag(const json_t *object, const char *key)
-{
-    return json_is_true(json_object_get(object, key));
-}
-
 bool claims_there(const json_t *entry)
 {
     return claims_is(entry, "there") || claims_is(entry, "own");
 }
 
-static bool is_left(const json_t *entry)
+bool claims_left(const json_t *entry)
 {
     return claims_is(entry, "fetching") && !json_object_get(entry, "by");
 }
 
 static bool may_go(const json_t *entry)
 {
-    return claims_is(entry, "there") || is_left(entry);
-}
-
-static void set_state(json_t *entry, const char *word, int64_t bytes)
-{
-    json_object_set_new(entry, "state", json_string(word));
-    json_object_set_new(entry, "bytes", json_integer(bytes));
-    json_object_del(entry, "by");
+    return claims_is(entry, "there") || claims_left(entry);
 }
 
 /* --- space --- */
@@ -54,12 +42,12 @@ static int64_t bytes_beside(const json_t *state, const json_t *set)
     return bytes;
 }
 
-/* What a member of a set takes on disk once it is fetched, as far as is known. */
-static int64_t size_of(const json_t *state, json_t *set, const char *path)
+/* What a checkpoint takes on disk once it is fetched, as far as is known. */
+static int64_t size_of(const json_t *state, const char *path, const json_t *expected)
 {
     const json_t *entry = claims_entry(state, path);
     const int64_t bytes = claims_number(entry, "bytes");
-    return claims_there(entry) ? bytes : max64(bytes, claims_number(set, path));
+    return claims_there(entry) ? bytes : max64(bytes, json_integer_value(expected));
 }
 
 static int64_t size_of_all(const json_t *state, json_t *set)
@@ -67,7 +55,7 @@ static int64_t size_of_all(const json_t *state, json_t *set)
     const char *path;
     json_t *expected;
     int64_t bytes = 0;
-    json_object_foreach(set, path, expected) bytes += size_of(state, set, path);
+    json_object_foreach(set, path, expected) bytes += size_of(state, path, expected);
     return bytes;
 }
 
@@ -99,7 +87,7 @@ void claims_register(json_t *state, const char *user, const char *life, json_t *
     const char *path;
     json_t *expected;
     json_object_set_new(json_object_get(state, "users"), user,
-                        json_pack("{s:s, s:O}", "life", life, "needs", needs));
+                        json_pack("{s:s, s:O*}", "life", life, "needs", needs));
     json_object_foreach(needs, path, expected)
     {
         json_t *entry = claims_entry(state, path);
@@ -149,42 +137,34 @@ static json_t *find_asked(const json_t *state, json_t **first)
     *first = NULL;
     json_object_foreach(json_object_get(state, "visits"), visit, one)
     {
-        if (!flag(one, "leased") && *first) continue;
-        if (!flag(one, "leased")) *first = one;
+        if (!claims_flag(one, "leased") && *first) continue;
+        if (!claims_flag(one, "leased")) *first = one;
         json_object_update(set, json_object_get(one, "reads"));
     }
     return set;
 }
 
-/* All of it is there, and the first that waits has space beside it. */
-static bool may_lease(const json_t *state, const json_t *visit, int64_t space)
-{
-    const char *path;
-    json_t *first, *set = find_asked(state, &first), *reads = json_object_get(visit, "reads"),
-                   *expected;
-    json_object_update(set, reads);
-    bool may = visit == first || size_of_all(state, set) <= space;
-    json_object_foreach(reads, path, expected) may = may && claims_there(claims_entry(state, path));
-    json_decref(set);
-    return may;
-}
-
 enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t space)
 {
     json_t *visits = json_object_get(state, "visits"), *reads = json_object_get(visit, "reads");
-    const char *user = json_text(visit, "user", ""), *name = json_text(visit, "visit", "");
+    const char *user = json_text(visit, "user", ""), *name = json_text(visit, "visit", ""), *path;
     const json_t *known = json_object_get(json_object_get(state, "users"), user);
-    json_t *one = json_object_get(visits, name);
+    json_t *one = json_object_get(visits, name), *first, *set, *expected;
     if (!json_equal(json_object_get(known, "life"), json_object_get(visit, "life")))
         return CLAIM_WAITS;
-    if (flag(one, "leased")) return CLAIM_LEASED;
+    if (claims_flag(one, "leased")) return CLAIM_LEASED;
     if (size_of_all(state, reads) > space) return CLAIM_NEVER;
     if (!one)
         json_object_set_new(visits, name, json_pack("{s:s, s:O}", "user", user, "reads", reads));
     one = json_object_get(visits, name);
-    if (!there || !may_lease(state, one, space)) return CLAIM_WAITS;
-    json_object_set_new(one, "leased", json_true());
-    return CLAIM_LEASED;
+    set = find_asked(state, &first);
+    json_object_update(set, reads);
+    /* The first that waits keeps its space. */
+    bool may = there && (one == first || size_of_all(state, set) <= space);
+    json_object_foreach(reads, path, expected) may = may && claims_there(claims_entry(state, path));
+    json_decref(set);
+    if (may) json_object_set_new(one, "leased", json_true());
+    return may ? CLAIM_LEASED : CLAIM_WAITS;
 }
 
 void claims_end(json_t *state, const char *visit)
@@ -200,7 +180,7 @@ void claims_tidy(json_t *state)
     json_t *entry, *one;
     json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
     {
-        bool stays = !flag(entry, "used") || !may_go(entry) || claims_needed(state, path);
+        bool stays = !claims_flag(entry, "used") || !may_go(entry) || claims_needed(state, path);
         json_object_foreach(json_object_get(state, "visits"), visit, one) stays =
             stays || json_object_get(json_object_get(one, "reads"), path);
         if (!stays) json_object_set_new(entry, "state", json_string("removing"));
@@ -239,17 +219,10 @@ static const char *find_away(const json_t *state, json_t *items, json_t *set, do
     {
         const json_t *item = json_object_get(items, path), *entry = claims_entry(state, path);
         if (item && !(json_number_get(json_object_get(item, "not_before")) > now) &&
-            (!entry || is_left(entry)))
+            (!entry || claims_left(entry)))
             return json_object_iter_key(json_object_iter_at(items, path));
     }
     return NULL;
-}
-
-static json_t *make_entry(json_t *state, const char *path)
-{
-    if (!claims_entry(state, path))
-        json_object_set_new(json_object_get(state, "checkpoints"), path, json_object());
-    return claims_entry(state, path);
 }
 
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
@@ -258,7 +231,8 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     json_t *first, *set = find_asked(state, &first), *entry;
     const char *asked = find_away(state, items, set, now),
                *path = asked ? asked : find_away(state, items, wanted, now);
-    const int64_t bytes = path ? size_of(state, asked ? set : wanted, path) : 0,
+    const int64_t bytes =
+                      path ? size_of(state, path, json_object_get(asked ? set : wanted, path)) : 0,
                   more = bytes - claims_number(claims_entry(state, path), "bytes");
     /* What is fetched ahead leaves space to what is asked for. */
     const int64_t sum =
@@ -267,8 +241,8 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     json_decref(set);
     *full = path && sum + more > space;
     if (!path || *full) return NULL;
-    entry = make_entry(state, path);
-    set_state(entry, "fetching", bytes);
+    claims_settle(state, path, "", "fetching", bytes, NULL);
+    entry = claims_entry(state, path);
     json_object_set_new(entry, "by", json_string(user));
     if (claims_needed(state, path)) json_object_set_new(entry, "used", json_true());
     return path;
@@ -289,8 +263,13 @@ bool claims_measure(json_t *state, const char *user, const char *path, int64_t b
 void claims_settle(json_t *state, const char *path, const char *model, const char *word,
                    int64_t bytes, const char *message)
 {
-    json_t *entry = make_entry(state, path), *models = json_object_get(state, "models");
-    set_state(entry, word, strcmp(word, "own") == 0 ? 0 : bytes);
+    json_t *models = json_object_get(state, "models"), *entry;
+    if (!claims_entry(state, path))
+        json_object_set_new(json_object_get(state, "checkpoints"), path, json_object());
+    entry = claims_entry(state, path);
+    json_object_set_new(entry, "state", json_string(word));
+    json_object_set_new(entry, "bytes", json_integer(strcmp(word, "own") == 0 ? 0 : bytes));
+    json_object_del(entry, "by");
     if (claims_is(entry, "failed")) json_object_set_new(entry, "message", json_string(message));
     if (claims_there(entry) && model[0] && bytes > claims_number(models, model))
         json_object_set_new(models, model, json_integer(bytes));

@@ -17,24 +17,29 @@
 #pragma once
 #include "util/json.h"
 
-/* The integer of that name; 0 if there is none. */
+/* The integer of that name; 0 if there is none. Whether it is true. */
 static inline int64_t claims_number(const json_t *object, const char *key)
 {
     return (int64_t)json_integer_value(json_object_get(object, key));
+}
+static inline bool claims_flag(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
 }
 
 /* What the ledger notes of a checkpoint, borrowed; NULL: nothing. Whether it is in that state. */
 json_t *claims_entry(const json_t *state, const char *path);
 bool claims_is(const json_t *entry, const char *word);
-/* On disk, complete. */
+/* On disk, complete; what is left of a try. */
 bool claims_there(const json_t *entry);
+bool claims_left(const json_t *entry);
 /* Whether a user, gone or not, needs it. */
 bool claims_needed(const json_t *state, const char *path);
 
 /* What users without a life had asked for, leased or fetched is nobody's; what they need is
  * remembered. */
 void claims_bury(json_t *state);
-/* The user needs these (a SET). */
+/* The user needs these (a SET; NULL: nothing). */
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs);
 
 /* A visit ({"user", "life", "visit", "reads"}) asks for a lease of all that it reads; there: the

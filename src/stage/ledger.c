@@ -15,11 +15,6 @@
 
 /* --- names --- */
 
-enum status ledger_folder(const char *results, char **out, struct err *e)
-{
-    return mem_format(out, e, "%s.stage", results);
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -55,17 +50,27 @@ done:
     return st;
 }
 
-enum status ledger_marker(const char *path, char **out, struct err *e)
+static enum status marker(const char *path, char **out, struct err *e)
 {
     return mem_format(out, e, "%s/.staged-by-qtraj", path);
 }
 
 bool ledger_has_fetched(const char *path)
 {
-    char *marker = NULL;
-    const bool has = ledger_marker(path, &marker, NULL) == OK && fsx_is_file(marker);
-    free(marker);
+    char *file = NULL;
+    const bool has = marker(path, &file, NULL) == OK && fsx_is_file(file);
+    free(file);
     return has;
+}
+
+enum status ledger_mark(const char *path, struct err *e)
+{
+    static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
+    char *file;
+    PASS(marker(path, &file, e));
+    const enum status st = fsx_write_atomic(file, text, sizeof text - 1, e);
+    free(file);
+    return st;
 }
 
 /* --- the state --- */

@@ -13,11 +13,10 @@ MUST_USE enum status ledger_update(const char *folder, ledger_change *change, vo
 /* *out (a new reference) = the state as it is now; empty if there is none. ERR_IO, ERR_FORMAT. */
 MUST_USE enum status ledger_read(const char *folder, json_t **out, struct err *e);
 
-/* Names of files, owned by the caller; ERR_NOMEM. The ledger's folder of a sweep's results; in it,
- * one file or folder of a kind for each name: "user", whose lock shows that a process is active as
- * that user; "shape", with a config.json of that model (fetched checkpoints may be gone when a run
- * is planned); "log", what the command wrote for the checkpoint of that path. */
-MUST_USE enum status ledger_folder(const char *results, char **out, struct err *e);
+/* Names of files, owned by the caller; ERR_NOMEM. In the ledger's folder, one file of a kind for
+ * each name: "user", whose lock shows that a process is active as that user; "shape/config.json",
+ * that of this model (fetched checkpoints may be gone when a run is planned); "log", what the
+ * command wrote for the checkpoint of that path. */
 MUST_USE enum status ledger_file(const char *folder, const char *name, const char *kind, char **out,
                                  struct err *e);
 /* *out (the caller frees) = the one spelling of a path by which a ledger knows a checkpoint,
@@ -25,7 +24,7 @@ MUST_USE enum status ledger_file(const char *folder, const char *name, const cha
 MUST_USE enum status ledger_path(const char *path, char **out, struct err *e);
 /* The name of a checkpoint's folder while it is fetched or removed: beside it, and hidden. */
 MUST_USE enum status ledger_partial(const char *path, char **out, struct err *e);
-/* The file that is written last into a fetched folder. */
-MUST_USE enum status ledger_marker(const char *path, char **out, struct err *e);
-/* Whether a folder has that file. */
+/* The file that is written last into a fetched folder: writes it; whether it is there. ERR_IO,
+ * ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status ledger_mark(const char *path, struct err *e);
 bool ledger_has_fetched(const char *path);

@@ -1,7 +1,6 @@
 #include "stage/stager.h"
 #include "checkpoint/checkpoint.h"
 #include "results/lock.h"
-#include "stage/claims.h"
 #include "stage/fetch.h"
 #include "stage/ledger.h"
 #include "stage/tree.h"
@@ -9,6 +8,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/quantity.h"
 #include <errno.h>
 #include <math.h>
@@ -23,49 +23,47 @@
 /* Seconds between two looks at the ledger. */
 static const double often = 0.2;
 
+enum outcome { RUNS, BROUGHT, AGAIN, FAILED };
+
 struct stager {
     json_t *job, *items;       /* an item has also "tries", "not_before" and "seen" */
     json_t *wanted;            /* what visits that have not ended read, in their order */
     const char *folder, *user; /* borrowed from the job, as are all texts */
     struct lock *held;
     int64_t space;
-    atomic_bool *ended;            // (visits)
-    const char *path;              /* what this user fetches; NULL: nothing */
-    const char *partial, *outcome; /* of that; the state that it has now, NULL: it is fetched */
-    bool whole;
-    json_t *item;
+    atomic_bool *ended;         // (visits)
+    const char *path, *partial; /* what this user fetches (NULL: nothing), and where to */
+    json_t *item;               /* of that */
     struct fetch fetch;
-    char fault[600];
+    enum outcome outcome;
+    char fault[600];           /* FAILED: why */
     int64_t bytes;             /* that it has brought */
     double start, moved, next; /* clock_seconds of the command's start, of its last byte, and of the
                                   next look */
-    bool begun, last, broken, goes_on;
+    bool begun, last;
     struct stager_counts counts;
 };
 
 enum status stager_open(json_t *job, struct stager **out, struct err *e)
 {
     enum status st = OK;
-    struct stager *s = NULL;
     char *path = NULL;
-    const struct lock_options make = {.create = true};
-    TRY(mem_zero(&s, 1, sizeof *s, "the stager", e));
+    struct stager *s;
+    json_t *visits = json_object_get(job, "visits");
+    TRY(mem_zero(out, 1, sizeof **out, "the stager", e));
+    s = *out;
     s->job = json_incref(job);
     s->items = json_object_get(job, "items");
     s->folder = json_text(job, "folder", "");
     s->user = json_text(job, "user", "");
     s->space = claims_number(job, "space");
-    TRY(mem_zero(&s->ended, (int64_t)json_object_size(json_object_get(job, "visits")),
-                 sizeof *s->ended, "visits", e));
+    TRY(mem_zero(&s->ended, (int64_t)json_object_size(visits), sizeof *s->ended, "visits", e));
     TRY(ledger_file(s->folder, s->user, "user", &path, e));
     TRY(fsx_make_parent(path, e));
-    TRY(lock_take(path, &make, &s->held, e));
-    *out = s;
-    s = NULL;
+    TRY(lock_take(path, &(struct lock_options){.create = true}, &s->held, e));
 done:
     free(path);
     json_decref(job);
-    stager_close(s);
     return st;
 }
 
@@ -80,44 +78,39 @@ static bool is_whole(const char *folder, struct err *e)
     return whole;
 }
 
-/* It is there. Its config.json is kept, where a plan finds the model's shape when no checkpoint is
- * on disk. */
-static enum status note(const struct stager *s, json_t *state, const char *path, const char *word,
+/* A folder has its name. One that no stager has fetched is used if it is a whole checkpoint, and
+ * left as it is. The first config.json of a model is kept, where a plan finds its shape when no
+ * checkpoint is on disk. */
+static enum status note(const struct stager *s, json_t *state, const char *path, bool fetched,
                         struct err *e)
 {
     enum status st = OK;
-    char *from = NULL, *folder = NULL, *to = NULL, *text = NULL;
+    char *from = NULL, *to = NULL, *text = NULL;
     size_t n;
+    struct err own = {0};
     const char *model = json_text(json_object_get(s->items, path), "model", "");
-    claims_settle(state, path, model, word, tree_bytes(path), NULL);
-    if (!model[0]) return OK; /* another user's */
+    const bool there = fetched || is_whole(path, &own);
+    err_prefix(&own,
+               "%s: is there, but not fetched by `stage`, and no whole checkpoint; complete or "
+               "remove it, `stage` does neither",
+               path);
+    claims_settle(state, path, model,
+                  !there    ? "failed"
+                  : fetched ? "there"
+                            : "own",
+                  there ? tree_bytes(path) : 0, own.text);
+    if (!there || !model[0]) return OK; /* another user's */
     TRY(mem_format(&from, e, "%s/config.json", path));
-    TRY(ledger_file(s->folder, model, "shape", &folder, e));
-    TRY(mem_format(&to, e, "%s/config.json", folder));
+    TRY(ledger_file(s->folder, model, "shape/config.json", &to, e));
     if (fsx_is_file(to)) goto done;
     TRY(fsx_read(from, 0, &text, &n, e));
     TRY(fsx_make_parent(to, e));
     TRY(fsx_write_atomic(to, text, n, e));
 done:
     free(from);
-    free(folder);
     free(to);
     free(text);
     return st;
-}
-
-/* A folder that no stager has fetched is used if it is a whole checkpoint, and left as it is. */
-static enum status judge(const struct stager *s, json_t *state, const char *path, struct err *e)
-{
-    char message[1024];
-    struct err own = {0};
-    if (is_whole(path, &own)) return note(s, state, path, "own", e);
-    snprintf(message, sizeof message,
-             "%s: is there, but not fetched by `stage`, and no whole checkpoint (%s); complete or "
-             "remove it, `stage` does neither",
-             path, own.text);
-    claims_settle(state, path, "", "failed", 0, message);
-    return OK;
 }
 
 /* --- a look at the ledger --- */
@@ -149,17 +142,16 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
 {
     const char *path = s->path;
     s->path = NULL;
-    if (fsx_is_dir(path)) return judge(s, state, path, e); /* somebody else has put it there */
-    if (s->whole) {
+    if (fsx_is_dir(path)) return note(s, state, path, false, e); /* by somebody else */
+    if (s->outcome == BROUGHT) {
         if (!claims_measure(state, s->user, path, tree_bytes(s->partial), s->space)) return OK;
-        NEED(rename(s->partial, path) == 0, fsx_errno_status(errno), "%s: %s", path,
-             strerror(errno));
-        PASS(fsx_sync_parent(path, e));
-        return note(s, state, path, s->outcome, e);
+        PASS(fsx_publish(s->partial, path, e));
+        return note(s, state, path, ledger_has_fetched(path), e);
     }
     (void)rmdir(s->partial); /* if there is nothing in it */
-    if (strcmp(s->outcome, "failed") == 0) PASS(tree_remove(s->partial, e));
-    claims_settle(state, path, "", s->outcome, tree_bytes(s->partial), s->fault);
+    if (s->outcome == FAILED) PASS(tree_remove(s->partial, e));
+    claims_settle(state, path, "", s->outcome == FAILED ? "failed" : "fetching",
+                  tree_bytes(s->partial), s->fault);
     return OK;
 }
 
@@ -172,17 +164,14 @@ static enum status look_at_disk(const struct stager *s, json_t *state, struct er
     void *next;
     json_object_foreach_safe(all, next, path, entry)
     {
-        const bool fetched = ledger_has_fetched(path);
+        const bool fetched = ledger_has_fetched(path), left = claims_left(entry);
         char *partial;
         if ((!s->begun && claims_is(entry, "failed")) ||
             (claims_is(entry, "own") && !fsx_is_dir(path)))
             json_object_del(all, path);
-        else if ((claims_is(entry, "there") && !fetched) ||
-                 (claims_is(entry, "fetching") && !json_object_get(entry, "by"))) {
-            if (fetched) {
-                PASS(note(s, state, path, "there", e));
-                continue;
-            }
+        else if (left && fetched)
+            PASS(note(s, state, path, true, e));
+        else if (left || (claims_is(entry, "there") && !fetched)) {
             PASS(ledger_partial(path, &partial, e));
             claims_settle(state, path, "", "fetching", tree_bytes(partial), NULL);
             free(partial);
@@ -191,17 +180,17 @@ static enum status look_at_disk(const struct stager *s, json_t *state, struct er
     json_object_foreach(s->items, path, item)
     {
         if (!s->begun && !claims_entry(state, path) && fsx_is_dir(path))
-            PASS(judge(s, state, path, e));
+            PASS(note(s, state, path, false, e));
     }
     return OK;
 }
 
 /* What the visits that have not ended need, in their order; those that have hold no lease. Who only
- * fetches wants what has not been there yet. */
+ * fetches needs nothing, and wants what has not been there yet. */
 static void register_visits(struct stager *s, json_t *state)
 {
-    const bool uses = json_is_true(json_object_get(s->job, "uses"));
-    json_t *none = json_object(), *reads, *item;
+    const bool uses = claims_flag(s->job, "uses");
+    json_t *reads, *item;
     const char *visit, *path;
     int64_t i = 0;
     json_decref(s->wanted);
@@ -213,45 +202,48 @@ static void register_visits(struct stager *s, json_t *state)
         else
             json_object_update_missing(s->wanted, reads);
     }
-    claims_register(state, s->user, json_text(s->job, "life", ""), uses ? s->wanted : none);
-    json_decref(none);
+    claims_register(state, s->user, json_text(s->job, "life", ""), uses ? s->wanted : NULL);
     s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items)};
     json_object_foreach(s->items, path, item)
     {
         const json_t *entry = claims_entry(state, path);
-        if (claims_there(entry)) json_object_set_new(item, "seen", json_true());
-        const bool seen = json_object_get(item, "seen"), failed = claims_is(entry, "failed"),
-                   left = !claims_there(entry) && !failed && (!seen || claims_needed(state, path));
-        if (seen && !uses && !left) json_object_del(s->wanted, path);
+        const bool there = claims_there(entry), failed = claims_is(entry, "failed");
+        if (there) json_object_set_new(item, "seen", json_true());
+        const bool seen = claims_flag(item, "seen"),
+                   left = !there && !failed && (!seen || claims_needed(state, path));
+        if (!uses && !left) json_object_del(s->wanted, path);
         s->counts.there += seen;
         s->counts.failed += failed;
         s->counts.left += left;
     }
 }
 
+/* What the running command has brought; it is given up if that is too much. */
+static void measure(struct stager *s, json_t *state)
+{
+    const int64_t bytes = tree_bytes(s->partial);
+    if (bytes != s->bytes) s->moved = clock_seconds();
+    s->bytes = bytes;
+    if (!claims_measure(state, s->user, s->path, bytes, s->space)) s->path = NULL;
+}
+
 static enum status look(void *context, json_t *state, struct err *e)
 {
     struct stager *s = context;
     PASS(bury(s, state, e));
-    if (s->path && s->outcome) PASS(settle(s, state, e));
+    if (s->path && s->outcome != RUNS) PASS(settle(s, state, e));
     PASS(look_at_disk(s, state, e));
     register_visits(s, state);
     claims_tidy(state);
     if (s->path) {
-        const int64_t bytes = tree_bytes(s->partial);
-        if (bytes != s->bytes) s->moved = clock_seconds();
-        s->bytes = bytes;
-        s->goes_on = claims_measure(state, s->user, s->path, bytes, s->space);
-    } else if (json_is_true(json_object_get(s->job, "commands")) && !s->last) {
+        measure(s, state);
+    } else if (claims_flag(s->job, "commands") && !s->last) {
         s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, clock_seconds(),
                                &s->counts.full);
         s->item = json_object_get(s->items, s->path ? s->path : "");
         s->partial = json_text(s->item, "partial", "");
-        s->goes_on = true;
-        s->outcome = NULL;
-        s->whole = false;
+        s->outcome = RUNS;
     }
-    s->begun = true;
     return OK;
 }
 
@@ -263,9 +255,10 @@ static enum status check_disk(const struct stager *s, int64_t bytes, struct err 
     struct statvfs disk;
     char left[QUANTITY], needed[QUANTITY];
     if (statvfs(s->partial, &disk) != 0) return OK;
-    quantity_prefix((double)disk.f_bavail * (double)disk.f_frsize, left);
+    const double available = (double)disk.f_bavail * (double)disk.f_frsize;
+    quantity_prefix(available, left);
     quantity_prefix((double)bytes, needed);
-    NEED((double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes, ERR_FULL,
+    NEED(available >= (double)bytes, ERR_FULL,
          "%s: %sB are free on its disk and %sB are to be fetched; make space, or limit "
          "run.stage_space, and start again",
          s->partial, left, needed);
@@ -277,14 +270,14 @@ static enum status fail(struct stager *s, const char *how, struct err *e)
 {
     const int64_t tries = claims_number(s->item, "tries") + 1,
                   most = claims_number(s->job, "tries"), a_little = 1 << 20;
-    const double pause = json_number_get(json_object_get(s->job, "pause")) *
-                         ldexp(1, tries < 40 ? (int)tries - 1 : 39);
+    const double pause =
+        json_number_get(json_object_get(s->job, "pause")) * ldexp(1, (int)min64(tries - 1, 39));
     PASS(check_disk(s, a_little, e));
     json_object_set_new(s->item, "tries", json_integer(tries));
     json_object_set_new(s->item, "not_before", json_real(clock_seconds() + pause));
-    s->outcome = tries < most ? "fetching" : "failed";
+    s->outcome = tries < most ? AGAIN : FAILED;
     snprintf(s->fault, sizeof s->fault,
-             "staging %s: the command %s (try %lld of %lld); its output is in %s",
+             "staging %s: the command %.300s (try %lld of %lld); its output is in %s",
              json_text(s->item, "name", ""), how, (long long)tries, (long long)most,
              json_text(s->item, "log", ""));
     log_warn("%s", s->fault);
@@ -294,47 +287,38 @@ static enum status fail(struct stager *s, const char *how, struct err *e)
 /* The command has ended so; "": with exit code 0. */
 static enum status end_fetch(struct stager *s, const char *how, struct err *e)
 {
-    enum status st = OK;
-    char fault[400], took[QUANTITY], *marker = NULL;
+    char took[QUANTITY];
     struct err own = {0};
-    static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
-    const bool keep = json_is_true(json_object_get(s->item, "keep"));
-    snprintf(fault, sizeof fault, "%s", how);
-    if (!how[0] && !is_whole(s->partial, &own))
-        snprintf(fault, sizeof fault, "left no whole checkpoint (%.300s)", own.text);
-    if (fault[0]) return fail(s, fault, e);
+    if (how[0]) return fail(s, how, e);
+    if (!is_whole(s->partial, &own)) {
+        err_prefix(&own, "left no whole checkpoint");
+        return fail(s, own.text, e);
+    }
     quantity_time(clock_seconds() - s->start, took);
     log_info("staged %s in %s", json_text(s->item, "name", ""), took);
-    TRY(tree_sync(s->partial, e));
-    TRY(ledger_marker(s->partial, &marker, e));
-    if (!keep) TRY(fsx_write_atomic(marker, text, sizeof text - 1, e));
-    s->outcome = keep ? "own" : "there";
-    s->whole = true;
-done:
-    free(marker);
-    return st;
+    PASS(tree_sync(s->partial, e));
+    s->outcome = BROUGHT;
+    return claims_flag(s->item, "keep") ? OK : ledger_mark(s->partial, e);
 }
 
 static enum status begin_fetch(struct stager *s, struct err *e)
 {
-    const int64_t bytes = claims_number(s->item, "bytes");
+    const char *log = json_text(s->item, "log", "");
     s->start = s->moved = clock_seconds();
     NEED(mkdir(s->partial, 0777) == 0 || errno == EEXIST, fsx_errno_status(errno),
          "%s: `stage` cannot make this folder: %s", s->partial, strerror(errno));
-    PASS(check_disk(s, bytes - tree_bytes(s->partial), e));
+    PASS(check_disk(s, claims_number(s->item, "bytes") - tree_bytes(s->partial), e));
     if (!fsx_is_dir(s->path))
-        PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"),
-                         json_text(s->item, "log", ""), e));
-    if (s->fetch.pid > 0)
-        log_trace("stage", "fetching %s into %s", json_text(s->item, "name", ""), s->partial);
-    else
-        s->outcome = "fetching"; /* an earlier process's command still runs, or it is there */
+        PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"), log, e));
+    /* else an earlier process's command still runs, or it is there */
+    if (s->fetch.pid == 0) s->outcome = AGAIN;
     return OK;
 }
 
 static enum status step(struct stager *s, struct err *e)
 {
     char how[64];
+    const double patience = json_number_get(json_object_get(s->job, "patience"));
     if (s->fetch.pid > 0 && fetch_ended(&s->fetch, how)) {
         PASS(end_fetch(s, how, e));
         s->next = 0;
@@ -342,22 +326,17 @@ static enum status step(struct stager *s, struct err *e)
     if (clock_seconds() < s->next) return OK;
     s->next = clock_seconds() + often;
     PASS(ledger_update(s->folder, look, s, e));
-    if (s->path && !s->goes_on) { /* it goes on when there is more space */
-        fetch_stop(&s->fetch);
-        s->path = NULL;
-    }
-    if (s->fetch.pid > 0 &&
-        clock_seconds() - s->moved > json_number_get(json_object_get(s->job, "patience"))) {
-        fetch_stop(&s->fetch);
-        return fail(s, "brought no byte for too long, and was ended", e);
-    }
-    return s->path && !s->outcome && s->fetch.pid == 0 ? begin_fetch(s, e) : OK;
+    if (!s->path) fetch_stop(&s->fetch); /* it goes on when there is more space */
+    if (s->path && s->outcome == RUNS && s->fetch.pid == 0) return begin_fetch(s, e);
+    if (s->fetch.pid == 0 || clock_seconds() - s->moved < patience) return OK;
+    fetch_stop(&s->fetch);
+    return fail(s, "brought no byte for too long, and was ended", e);
 }
 
 enum status stager_step(struct stager *s, struct err *e)
 {
     const enum status st = step(s, e);
-    s->broken = st != OK;
+    s->begun = st == OK;
     return st;
 }
 
@@ -366,10 +345,9 @@ void stager_close(struct stager *s)
     struct err e = {0};
     if (!s) return;
     fetch_stop(&s->fetch);
-    if (s->path && !s->outcome) s->outcome = "fetching";
+    if (s->outcome == RUNS) s->outcome = AGAIN;
     s->last = true;
-    if (s->begun && !s->broken && ledger_update(s->folder, look, s, &e) != OK)
-        log_warn("staging: %s", e.text);
+    if (s->begun && ledger_update(s->folder, look, s, &e) != OK) log_warn("staging: %s", e.text);
     lock_release(s->held);
     json_decref(s->wanted);
     json_decref(s->job);
@@ -389,11 +367,19 @@ struct stager_counts stager_count(const struct stager *s)
 
 /* --- those who run visits --- */
 
+static bool is_on_disk(const json_t *stage)
+{
+    const char *path;
+    json_t *bytes;
+    bool there = true;
+    json_object_foreach(json_object_get(stage, "reads"), path, bytes) there =
+        there && fsx_is_dir(path);
+    return there;
+}
+
 struct ask {
     const json_t *stage;
-    bool there;
     enum claim claim;
-    char *message; // (512)
 };
 
 static enum status ask(void *context, json_t *state, struct err *e)
@@ -401,35 +387,31 @@ static enum status ask(void *context, json_t *state, struct err *e)
     struct ask *a = context;
     const char *path;
     json_t *bytes;
-    (void)e;
-    a->there = true;
     json_object_foreach(json_object_get(a->stage, "reads"), path, bytes)
     {
         const json_t *entry = claims_entry(state, path);
-        if (claims_is(entry, "failed"))
-            snprintf(a->message, 512, "%s", json_text(entry, "message", ""));
-        a->there = a->there && fsx_is_dir(path);
+        NEED(!claims_is(entry, "failed"), ERR_IO, "%s", json_text(entry, "message", ""));
     }
-    if (state) a->claim = claims_ask(state, a->stage, a->there, claims_number(a->stage, "space"));
-    if (a->claim == CLAIM_NEVER && !a->message[0])
-        snprintf(a->message, 512, "what its visit reads takes more than run.stage_space");
+    a->claim = claims_ask(state, a->stage, is_on_disk(a->stage), claims_number(a->stage, "space"));
+    NEED(a->claim != CLAIM_NEVER, ERR_FULL, "what its visit reads takes more than run.stage_space");
     return OK;
 }
 
 enum claim stager_ask(const json_t *stage, bool asks, char message[512])
 {
-    struct ask a = {.stage = stage, .claim = asks ? CLAIM_WAITS : CLAIM_LEASED, .message = message};
+    struct ask a = {stage, CLAIM_LEASED};
     struct err e = {0};
     const char *folder = json_text(stage, "folder", "");
-    json_t *state = NULL;
+    json_t *state = NULL, *before;
+    enum status st = OK;
     message[0] = '\0';
     if (asks && ledger_read(folder, &state, NULL) != OK) return CLAIM_WAITS;
-    json_t *before = json_deep_copy(state);
+    before = json_deep_copy(state);
+    if (asks) st = ask(&a, state, &e);
     /* The lock is taken only where something changes. */
-    if (ask(&a, state, &e) == OK && !json_equal(before, state) &&
-        ledger_update(folder, ask, &a, &e) != OK)
-        snprintf(message, 512, "%s", e.text);
+    if (st == OK && !json_equal(before, state)) st = ledger_update(folder, ask, &a, &e);
     json_decref(before);
     json_decref(state);
-    return message[0] ? CLAIM_NEVER : a.there ? a.claim : CLAIM_WAITS;
+    snprintf(message, 512, "%s", e.text);
+    return st != OK ? CLAIM_NEVER : is_on_disk(stage) ? a.claim : CLAIM_WAITS;
 }

@@ -6,12 +6,12 @@
 #include "results/part_files.h"
 #include "results/results.h"
 #include "stage/stager.h"
+#include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <stdlib.h>
-#include <time.h>
 
 struct stage {
     struct run_arguments arguments;
@@ -25,7 +25,6 @@ struct stage {
 static enum status fetch_all(const struct stage *t, json_t *job, int *code, struct err *e)
 {
     enum status st = OK;
-    const struct timespec pause = {.tv_nsec = 50000000};
     struct stager *s = NULL;
     struct stager_counts n = {.left = 1};
     bool told = false;
@@ -38,7 +37,7 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
                      "to remove those that they need no longer",
                      (long long)n.there, (long long)n.items);
         told = told || n.full;
-        nanosleep(&pause, NULL);
+        clock_sleep(0.05);
     }
     *code = sched_told_to_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* Of rank 0. */
 static struct stager *stager;
@@ -15,11 +14,6 @@ static pthread_t thread;
 static bool runs;
 static atomic_bool closing, failed;
 static struct err failure;
-
-static void sleep_for(double seconds)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
-}
 
 /* --- before the plan --- */
 
@@ -37,7 +31,7 @@ static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
     do {
         ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
-        sleep_for(0.02);
+        clock_sleep(0.02);
     } while ((claim = stager_ask(stage, true, message)) == CLAIM_WAITS);
     *known = claim == CLAIM_LEASED;
 done:
@@ -70,7 +64,7 @@ static void *work(void *unused)
     enum status st = OK;
     while (!closing && st == OK) {
         st = stager_step(stager, &failure);
-        sleep_for(0.02);
+        clock_sleep(0.02);
     }
     failed = st != OK;
     return unused;
@@ -134,7 +128,7 @@ enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_po
         if (all != CLAIM_WAITS) break;
         NEED(!sched_should_stop(port), ERR_STOPPED, "stopped while waiting for a checkpoint");
         sched_report(port, "waiting for files", left, *waited, false);
-        sleep_for(pause);
+        clock_sleep(pause);
         if (pause < longest) pause *= 1.5;
     }
     if (rank == 0) log_trace("stage", "%s: waited %.1f s", json_text(stage, "visit", ""), *waited);

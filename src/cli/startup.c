@@ -97,14 +97,13 @@ static void give_up(double seconds)
 static void *wait_for_ranks(void *unused)
 {
     enum { TURNS = 10 };
-    const struct timespec often = {.tv_nsec = 100000000};
     const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
     const double most = 1, turn = 2, limit = startup_limit(ranks ? atoll(ranks) : 1);
     const int64_t rank = startup_rank();
     const double end = limit + turn * (double)(rank < TURNS ? rank : TURNS);
     (void)unused;
     for (double run = 0, last = clock_seconds(); run < end;) {
-        nanosleep(&often, NULL);
+        clock_sleep(0.1);
         if (over) return NULL;
         const double now = clock_seconds();
         run += now - last < most ? now - last : most;

@@ -354,7 +354,7 @@ enum status lock_take(const char *journal, const struct lock_options *o, struct 
     for (;;) {
         TRY(try_once(&a, &r, e));
         if (a.taken) break;
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        clock_sleep(0.05);
     }
     unlink(a.lock->temporary);
     remove_leftovers(a.lock);
@@ -419,7 +419,7 @@ enum status lock_check_free(const char *journal, struct err *e)
         h = lock_look(journal);
         if (!h.certain || h.ending || !h.renewed || !is_busy(journal)) return OK;
         if (clock_seconds() > end) break;
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        clock_sleep(0.05);
     }
     RAISE(ERR_LOCKED, "%s.lock: held by process %lld on host %s since %s", journal,
           (long long)h.pid, h.host, h.utc);

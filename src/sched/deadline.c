@@ -37,7 +37,7 @@ static void *wait_for_signal(void *deadline)
     struct deadline *d = deadline;
     while (!sched_told_to_stop() && clock_seconds() < sched_last() && !d->closed) wait_a_while();
     for (double end = clock_seconds() + d->seconds; !d->closed && clock_seconds() < end;)
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        clock_sleep(0.002);
     if (!d->closed) d->late(d->context);
     return NULL;
 }

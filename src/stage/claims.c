@@ -85,14 +85,15 @@ void claims_bury(json_t *state)
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs)
 {
     const char *path;
-    json_t *expected;
-    json_object_set_new(json_object_get(state, "users"), user,
-                        json_pack("{s:s, s:O*}", "life", life, "needs", needs));
+    json_t *expected, *places = json_object();
     json_object_foreach(needs, path, expected)
     {
         json_t *entry = claims_entry(state, path);
+        json_object_set_new(places, path, json_integer((json_int_t)json_object_size(places)));
         if (entry) json_object_set_new(entry, "used", json_true());
     }
+    json_object_set_new(json_object_get(state, "users"), user,
+                        json_pack("{s:s, s:o}", "life", life, "needs", places));
 }
 
 bool claims_needed(const json_t *state, const char *path)
@@ -109,19 +110,12 @@ bool claims_needed(const json_t *state, const char *path)
 static int64_t distance(const json_t *state, const char *path)
 {
     int64_t least = INT64_MAX;
-    const char *name, *one;
-    json_t *user, *expected;
+    const char *name;
+    json_t *user;
     json_object_foreach(json_object_get(state, "users"), name, user)
     {
-        int64_t n = 0;
-        json_t *needs = lives(state, name) ? json_object_get(user, "needs") : NULL;
-        if (!json_object_get(needs, path)) continue;
-        json_object_foreach(needs, one, expected)
-        {
-            if (strcmp(one, path) == 0) break;
-            n++;
-        }
-        least = min64(least, n);
+        const json_t *needs = lives(state, name) ? json_object_get(user, "needs") : NULL;
+        if (json_object_get(needs, path)) least = min64(least, claims_number(needs, path));
     }
     return least;
 }

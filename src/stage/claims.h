@@ -9,7 +9,7 @@
  *                                    "removing"  only until the caller has removed it
  *                           "bytes", "used": a run has needed it}}
  *    "users":       {USER: {"life": which process it is; without: it is gone
- *                           "needs": SET, what it reads next first}}
+ *                           "needs": {PATH: after how many others it reads it}}}
  *    "visits":      {VISIT: {"user", "reads": SET, "leased": BOOL}}, in the order of asking}
  *
  * A SET is {PATH: bytes that it is expected to take}, in an order. space is in bytes. Without

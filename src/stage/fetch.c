@@ -11,15 +11,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { NOT_STARTED = 127, LINE = 3 };
+enum { LINE = 3 };
 
 /* posix_spawn copies nothing of this process, so that it suits one that uses MPI. */
-static int spawn(pid_t *pid, char **argv, int line, int log)
+static int spawn(pid_t *pid, const char **argv, int line, int log)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -35,8 +34,7 @@ static int spawn(pid_t *pid, char **argv, int line, int log)
     posix_spawn_file_actions_adddup2(&files, log, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&files, line, LINE);
-    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    const int failed = posix_spawnp(pid, argv[0], &files, &how, argv, environ);
+    const int failed = posix_spawnp(pid, argv[0], &files, &how, (char **)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
     return failed;
@@ -48,21 +46,23 @@ static int spawn(pid_t *pid, char **argv, int line, int log)
 enum status fetch_start(struct fetch *f, const json_t *command, const char *log, struct err *e)
 {
     enum status st = OK;
-    static char sh[] = "sh", flag[] = "-c", name[] = "stage",
-                script[] = "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&-; exec \"$@\"";
-    char utc[21], **argv = NULL;
+    static const char *const shell[] = {
+        "sh", "-c",
+        "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&- </dev/null; exec \"$@\"",
+        "stage"};
+    char utc[21];
+    const char **argv = NULL;
     int line[2] = {-1, -1}, failed = 0;
     size_t i;
     json_t *word;
-    *f = (struct fetch){0};
     const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
     ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
     clock_utc(utc);
     dprintf(fd, "# %s\n", utc);
     TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
-    memcpy(argv, (char *[]){sh, flag, script, name}, 4 * sizeof *argv);
-    json_array_foreach(command, i, word) argv[4 + i] = (char *)(uintptr_t)json_string_value(word);
+    memcpy(argv, shell, sizeof shell);
+    json_array_foreach(command, i, word) argv[4 + i] = json_string_value(word);
     failed = pipe2(line, O_CLOEXEC) == 0 ? spawn(&f->pid, argv, line[0], fd) : errno;
     if (failed) f->pid = 0;
     f->line = line[1];
@@ -85,23 +85,19 @@ bool fetch_ended(struct fetch *f, char how[64])
     if (WIFSIGNALED(status))
         snprintf(how, 64, "was killed by signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status) != 0)
-        snprintf(how, 64, "%s %d",
-                 WEXITSTATUS(status) == NOT_STARTED ? "cannot be started: exit code"
-                                                    : "ended with exit code",
-                 WEXITSTATUS(status));
+        snprintf(how, 64, "ended with exit code %d", WEXITSTATUS(status));
     return true;
 }
 
 void fetch_stop(struct fetch *f)
 {
     const double patience = 5, end = clock_seconds() + patience;
-    const struct timespec pause = {.tv_nsec = 20000000};
     char how[64];
     if (f->pid <= 0) return;
     kill(-f->pid, SIGTERM);
     while (!fetch_ended(f, how) && clock_seconds() < end + patience) {
         if (clock_seconds() > end) kill(-f->pid, SIGKILL);
-        nanosleep(&pause, NULL);
+        clock_sleep(0.02);
     }
     if (f->pid > 0) close(f->line); /* in a call of the system that does not end */
     f->pid = 0;

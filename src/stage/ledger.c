@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* --- names --- */
 
@@ -125,12 +124,11 @@ enum status ledger_update(const char *folder, ledger_change *change, void *conte
     struct lock *lock = NULL;
     json_t *state = NULL, *before = NULL;
     const struct lock_options make = {.create = true};
-    const struct timespec pause = {.tv_nsec = 20000000};
     const double patience = 600, end = clock_seconds() + patience;
     TRY(mem_format(&guard, e, "%s/ledger", folder));
     TRY(mem_format(&path, e, "%s/state.json", folder));
     while ((st = lock_take(guard, &make, &lock, e)) == ERR_LOCKED && clock_seconds() < end) {
-        nanosleep(&pause, NULL); /* others hold it for a moment */
+        clock_sleep(0.02); /* others hold it for a moment */
         err_clear(e);
     }
     TRY(st == ERR_LOCKED ? ERR_IO : st);

@@ -218,15 +218,6 @@ static void register_visits(struct stager *s, json_t *state)
     }
 }
 
-/* What the running command has brought; it is given up if that is too much. */
-static void measure(struct stager *s, json_t *state)
-{
-    const int64_t bytes = tree_bytes(s->partial);
-    if (bytes != s->bytes) s->moved = clock_seconds();
-    s->bytes = bytes;
-    if (!claims_measure(state, s->user, s->path, bytes, s->space)) s->path = NULL;
-}
-
 static enum status look(void *context, json_t *state, struct err *e)
 {
     struct stager *s = context;
@@ -236,7 +227,10 @@ static enum status look(void *context, json_t *state, struct err *e)
     register_visits(s, state);
     claims_tidy(state);
     if (s->path) {
-        measure(s, state);
+        const int64_t bytes = tree_bytes(s->partial);
+        if (bytes != s->bytes) s->moved = clock_seconds();
+        s->bytes = bytes;
+        if (!claims_measure(state, s->user, s->path, bytes, s->space)) s->path = NULL;
     } else if (claims_flag(s->job, "commands") && !s->last) {
         s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, clock_seconds(),
                                &s->counts.full);
@@ -310,8 +304,8 @@ static enum status begin_fetch(struct stager *s, struct err *e)
     PASS(check_disk(s, claims_number(s->item, "bytes") - tree_bytes(s->partial), e));
     if (!fsx_is_dir(s->path))
         PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"), log, e));
-    /* else an earlier process's command still runs, or it is there */
-    if (s->fetch.pid == 0) s->outcome = AGAIN;
+    log_trace("stage", "fetching %s into %s", json_text(s->item, "name", ""), s->partial);
+    if (s->fetch.pid == 0) s->outcome = AGAIN; /* another's command still runs, or it is there */
     return OK;
 }
 

@@ -15,3 +15,8 @@ void clock_utc(char text[21])
     gmtime_r(&now, &tm);
     strftime(text, 21, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
+
+void clock_sleep(double seconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
+}

@@ -254,7 +254,7 @@ MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_
 /* Sets turn and stage of the visits and sorts them by their turns: models whose visits take the
  * most ranks go first, as the master runs them, then the order is that of the sweep and of
  * training, so that few checkpoints are needed at a time. part: as which it enters the ledger;
- * uses: it runs them. *out (a new reference, also after an error) = the job for these visits.
+ * uses: it runs them. *out (a new reference) = the job for these visits.
  * ERR_USAGE: run.stage_space is smaller than what one visit reads; errors of ledger_path. */
 MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                                     const struct plan_part *part, bool uses, json_t **out,

@@ -130,11 +130,14 @@ enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                            const struct plan_part *part, bool uses, json_t **job, json_t **stage,
                            struct err *e)
 {
+    enum status st = OK;
     struct weights w = {0};
-    PASS(make_job(s, part, uses, job, e));
-    PASS(plan_find_weights(s, model, row, &w, e));
-    const enum status st = add_visit(s, *job, json_string(w.path), stage, e);
+    TRY(make_job(s, part, uses, job, e));
+    TRY(plan_find_weights(s, model, row, &w, e));
+    TRY(add_visit(s, *job, json_string(w.path), stage, e));
+done:
     options_free(&weights_table, &w);
+    if (st != OK) json_decref(*job);
     return st;
 }
 
@@ -169,7 +172,7 @@ static int by_turn(const void *a, const void *b, void *plan)
 /* What any visit reads must fit; the error says how much would do. */
 static enum status check_space(const struct sweep *s, const struct plan_visits *v, struct err *e)
 {
-    char asked[QUANTITY], there[QUANTITY];
+    char asked[QUANTITY];
     int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX;
     const struct plan_visit *at = NULL;
     json_t *expected;
@@ -183,23 +186,26 @@ static enum status check_space(const struct sweep *s, const struct plan_visits *
     }
     if (!at) return OK;
     quantity_prefix((double)most, asked);
-    quantity_prefix((double)s->run.stage_bytes, there);
     RAISE(ERR_USAGE,
-          "run.stage_space: %sB (%lld bytes), but the visit of %s %s reads %zu checkpoints at "
-          "once, which take %sB (%lld bytes); so much would do for all visits",
-          there, (long long)s->run.stage_bytes, at->visit.model, at->visit.checkpoint,
+          "run.stage_space: %s, but the visit of %s %s reads %zu checkpoints at once, which take "
+          "%sB (%lld bytes); so much would do for all visits",
+          s->run.stage_space, at->visit.model, at->visit.checkpoint,
           json_object_size(json_object_get(at->stage, "reads")), asked, (long long)most);
 }
 
 enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
-    PASS(make_job(p->sweep, part, uses, out, e));
+    enum status st = OK;
+    TRY(make_job(p->sweep, part, uses, out, e));
     qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
     for (int64_t i = 0; i < v->n; i++) {
         struct plan_visit *visit = &v->visits[i];
         visit->turn = 1 + i;
-        PASS(add_visit(p->sweep, *out, visit_to_json(&visit->visit), &visit->stage, e));
+        TRY(add_visit(p->sweep, *out, visit_to_json(&visit->visit), &visit->stage, e));
     }
-    return check_space(p->sweep, v, e);
+    TRY(check_space(p->sweep, v, e));
+done:
+    if (st != OK) json_decref(*out);
+    return st;
 }

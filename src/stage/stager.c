@@ -146,7 +146,7 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
     if (s->outcome == BROUGHT) {
         if (!claims_measure(state, s->user, path, tree_bytes(s->partial), s->space)) return OK;
         PASS(fsx_publish(s->partial, path, e));
-        return note(s, state, path, ledger_has_fetched(path), e);
+        return note(s, state, path, !claims_flag(s->item, "keep"), e);
     }
     (void)rmdir(s->partial); /* if there is nothing in it */
     if (s->outcome == FAILED) PASS(tree_remove(s->partial, e));

@@ -14,8 +14,8 @@
 
 struct stager;
 
-/* Enters the ledger. Takes job. ERR_LOCKED: a process is active as this user; ERR_IO, ERR_FULL,
- * ERR_NOMEM. */
+/* Enters the ledger. Takes job. The caller closes *out, also after an error. ERR_LOCKED: a process
+ * is active as this user; ERR_IO, ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status stager_open(json_t *job, struct stager **out, struct err *e);
 /* Ends a running command; what it has fetched so far stays, and is given to the next try. Removes
  * what is needed no longer. NULL: nothing. */

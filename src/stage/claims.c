@@ -242,11 +242,9 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     return path;
 }
 
-bool claims_measure(json_t *state, const char *user, const char *path, int64_t bytes, int64_t space)
+bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t space)
 {
     json_t *entry = claims_entry(state, path);
-    if (!claims_is(entry, "fetching") || strcmp(json_text(entry, "by", ""), user) != 0)
-        return false;
     if (bytes <= claims_number(entry, "bytes")) return true;
     json_object_set_new(entry, "bytes", json_integer(bytes));
     if (bytes_beside(state, NULL) <= space) return true;
@@ -262,7 +260,8 @@ void claims_settle(json_t *state, const char *path, const char *model, const cha
         json_object_set_new(json_object_get(state, "checkpoints"), path, json_object());
     entry = claims_entry(state, path);
     json_object_set_new(entry, "state", json_string(word));
-    json_object_set_new(entry, "bytes", json_integer(strcmp(word, "own") == 0 ? 0 : bytes));
+    const bool counts = claims_is(entry, "there") || claims_is(entry, "fetching");
+    json_object_set_new(entry, "bytes", json_integer(counts ? bytes : 0));
     json_object_del(entry, "by");
     if (claims_is(entry, "failed")) json_object_set_new(entry, "message", json_string(message));
     if (claims_there(entry) && model[0] && bytes > claims_number(models, model))

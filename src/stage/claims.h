@@ -4,7 +4,7 @@
  *   {"models":      {MODEL: bytes of its largest checkpoint so far}
  *    "checkpoints": {PATH: {"state": "fetching"  "by" a user; without: what is left of a try
  *                                    "there"     complete
- *                                    "failed"    "message" says why
+ *                                    "failed"    "message" says why; takes no space
  *                                    "own"       the user's: not counted, never removed
  *                                    "removing"  only until the caller has removed it
  *                           "bytes", "used": a run has needed it}}
@@ -54,9 +54,8 @@ void claims_end(json_t *state, const char *visit);
  * borrowed. What is in the way is "removing" now. *full: there is no space for the next. */
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
                          int64_t space, double now, bool *full);
-/* So many bytes of what the user fetches are on disk. False: its command is to be ended. */
-bool claims_measure(json_t *state, const char *user, const char *path, int64_t bytes,
-                    int64_t space);
+/* So many bytes of what a user fetches are on disk. False: its command is to be ended. */
+bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t space);
 /* It is "there", "own", "failed" (message: why), or "fetching" by nobody. model: whose size is
  * noted then; "": not. */
 void claims_settle(json_t *state, const char *path, const char *model, const char *word,

@@ -20,9 +20,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Seconds between two looks at the ledger. */
-static const double often = 0.2;
-
 enum outcome { RUNS, BROUGHT, AGAIN, FAILED };
 
 struct stager {
@@ -89,17 +86,13 @@ static enum status note(const struct stager *s, json_t *state, const char *path,
     size_t n;
     struct err own = {0};
     const char *model = json_text(json_object_get(s->items, path), "model", "");
-    const bool there = fetched || is_whole(path, &own);
+    const char *word = fetched ? "there" : is_whole(path, &own) ? "own" : "failed";
     err_prefix(&own,
                "%s: is there, but not fetched by `stage`, and no whole checkpoint; complete or "
                "remove it, `stage` does neither",
                path);
-    claims_settle(state, path, model,
-                  !there    ? "failed"
-                  : fetched ? "there"
-                            : "own",
-                  there ? tree_bytes(path) : 0, own.text);
-    if (!there || !model[0]) return OK; /* another user's */
+    claims_settle(state, path, model, word, tree_bytes(path), own.text);
+    if (!claims_there(claims_entry(state, path)) || !model[0]) return OK; /* another user's */
     TRY(mem_format(&from, e, "%s/config.json", path));
     TRY(ledger_file(s->folder, model, "shape/config.json", &to, e));
     if (fsx_is_file(to)) goto done;
@@ -144,7 +137,7 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
     s->path = NULL;
     if (fsx_is_dir(path)) return note(s, state, path, false, e); /* by somebody else */
     if (s->outcome == BROUGHT) {
-        if (!claims_measure(state, s->user, path, tree_bytes(s->partial), s->space)) return OK;
+        if (!claims_measure(state, path, tree_bytes(s->partial), s->space)) return OK;
         PASS(fsx_publish(s->partial, path, e));
         return note(s, state, path, !claims_flag(s->item, "keep"), e);
     }
@@ -230,7 +223,7 @@ static enum status look(void *context, json_t *state, struct err *e)
         const int64_t bytes = tree_bytes(s->partial);
         if (bytes != s->bytes) s->moved = clock_seconds();
         s->bytes = bytes;
-        if (!claims_measure(state, s->user, s->path, bytes, s->space)) s->path = NULL;
+        if (!claims_measure(state, s->path, bytes, s->space)) s->path = NULL;
     } else if (claims_flag(s->job, "commands") && !s->last) {
         s->path = claims_fetch(state, s->user, s->items, s->wanted, s->space, clock_seconds(),
                                &s->counts.full);
@@ -312,7 +305,7 @@ static enum status begin_fetch(struct stager *s, struct err *e)
 static enum status step(struct stager *s, struct err *e)
 {
     char how[64];
-    const double patience = json_number_get(json_object_get(s->job, "patience"));
+    const double patience = json_number_get(json_object_get(s->job, "patience")), often = 0.2;
     if (s->fetch.pid > 0 && fetch_ended(&s->fetch, how)) {
         PASS(end_fetch(s, how, e));
         s->next = 0;

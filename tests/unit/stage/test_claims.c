@@ -238,7 +238,7 @@ static void fetch(struct user *u)
     if (c < 0) return;
     if (!w.disk[c].whole) {
         w.disk[c].partial = min64(w.disk[c].partial + PIECE, w.size[c]);
-        const bool fits = claims_measure(w.state, u->name, path_of(c), w.disk[c].partial, w.space);
+        const bool fits = claims_measure(w.state, path_of(c), w.disk[c].partial, w.space);
         check();
         if (!fits) u->fetching = -1;
         if (!fits || w.disk[c].partial < w.size[c]) return;

@@ -601,6 +601,37 @@ static void memory_decides_what_products_cost(void **state)
     drop(&m);
 }
 
+/* Visits of what is staged run in training order, an average after its last member; their job has
+ * each stored checkpoint once. */
+static void staged_visits_are_in_training_order(void **state)
+{
+    const struct plan_part part = {0};
+    const struct plan_choice choice = {0};
+    struct plan_visits v;
+    struct made m;
+    struct err e = {0};
+    json_t *job;
+    (void)state;
+    make(&m, "models[0].stage=[fetch, '{path}']",
+         "models[0].averages=[{name: pair, window: 2}, {name: last, window: 3, stride: 0}]");
+    if (plan_visits_make(&m.plan, NULL, &choice, &v, &e) != OK) fail_msg("%s", e.text);
+    if (plan_stage_job(&m.plan, &v, &part, true, &job, &e) != OK) fail_msg("%s", e.text);
+    const int64_t n = m.sweep.models[0].n_stored;
+    assert_int_equal(v.n, 2 * n);
+    for (int64_t i = 0; i < v.n; i++) {
+        const char *name = v.visits[i].visit.checkpoint, *of = strchr(name, '@');
+        const size_t reads = json_object_size(json_object_get(v.visits[i].stage, "reads"));
+        assert_int_equal(v.visits[i].turn, 1 + i);
+        assert_int_equal(reads, !of ? 1 : name[0] == 'p' ? 2 : 3);
+        if (of && name[0] == 'p') assert_string_equal(of + 1, v.visits[i - 1].visit.checkpoint);
+    }
+    assert_true(strncmp(v.visits[v.n - 1].visit.checkpoint, "last@", 5) == 0);
+    assert_int_equal(json_object_size(json_object_get(job, "items")), n);
+    json_decref(job);
+    plan_visits_free(&v);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -619,6 +650,7 @@ int main(void)
         cmocka_unit_test(patterns_that_match_nothing),
         cmocka_unit_test(more_ranks_come_last),
         cmocka_unit_test(memory_decides_what_products_cost),
+        cmocka_unit_test(staged_visits_are_in_training_order),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -18,5 +18,6 @@ void clock_utc(char text[21])
 
 void clock_sleep(double seconds)
 {
-    nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
+    const time_t whole = (time_t)seconds;
+    nanosleep(&(struct timespec){whole, (long)(1e9 * (seconds - (double)whole))}, NULL);
 }

@@ -7,5 +7,5 @@ double clock_seconds(void);
 /* "2026-01-31T12:34:56Z" into text. */
 void clock_utc(char text[21]);
 
-/* Sleeps for less than a second, or until a signal comes. */
+/* Sleeps so long (0 or more), or until a signal comes. */
 void clock_sleep(double seconds);

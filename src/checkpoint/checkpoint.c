@@ -40,6 +40,12 @@ static enum status find_files(struct checkpoint *c, struct shards *s, struct err
     return hash_file(at->path, at->hash, e);
 }
 
+enum status checkpoint_open_file(const struct checkpoint *c, const char *path,
+                                 struct safetensors *out, struct err *e)
+{
+    return (c->pickled ? pytorch_open : safetensors_open)(path, out, e);
+}
+
 static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
                              int64_t *slices, struct err *e)
 {
@@ -48,7 +54,7 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
     TRY(fsx_join(c->dir, s->files[i], &path, e));
     ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
            s->index);
-    TRY((s->pickled ? pytorch_open : safetensors_open)(path, &c->files[i], e));
+    TRY(checkpoint_open_file(c, path, &c->files[i], e));
     c->n_files++;
     for (int64_t k = 0; k < c->files[i].n; k++) {
         struct tensor_entry *t = &c->files[i].entries[k];

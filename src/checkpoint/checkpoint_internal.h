@@ -4,6 +4,7 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/packed.h"
+#include "util/num.h"
 
 struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
@@ -71,13 +72,16 @@ MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what
 MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
                                           const struct checkpoint *like,
                                           const struct tensor_entry **out, struct err *e);
+/* Opens one of the weight files of a folder, of whichever format they are. Errors of
+ * safetensors_open. */
+MUST_USE enum status checkpoint_open_file(const struct checkpoint *c, const char *path,
+                                          struct safetensors *out, struct err *e);
 /* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
 enum { CHECKPOINT_CHUNK = DIGEST_SLICE };
 /* Elements from number `at` of a tensor on that are in one piece, at most n. */
 static inline int64_t checkpoint_chunk(int64_t at, int64_t n)
 {
-    const int64_t left = CHECKPOINT_CHUNK - at % CHECKPOINT_CHUNK;
-    return n < left ? n : left;
+    return min64(n, CHECKPOINT_CHUNK - at % CHECKPOINT_CHUNK);
 }
 /* sum (n <= CHECKPOINT_CHUNK) = the sum of coefficient * tensor over the parts; zero without any
  * coefficient. one (n): scratch. */

@@ -1,6 +1,5 @@
 /* Whether the files of a checkpoint stay as they are while it is read. */
 #include "checkpoint/checkpoint_internal.h"
-#include "checkpoint/pytorch.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -118,7 +117,7 @@ static enum status compare_again(const struct checkpoint *c, struct safetensors 
     enum status st = OK;
     struct safetensors again = {.fd = -1};
     int64_t count = 0;
-    TRY((c->pickled ? pytorch_open : safetensors_open)(f->path, &again, e));
+    TRY(checkpoint_open_file(c, f->path, &again, e));
     TRY(hash_expect(f->path, "the visit began", f->hash, again.hash, e));
     ENSURE(same_tensors(f, &again), ERR_FORMAT, "it has other tensors");
     again.digests = c->digests;

@@ -3,10 +3,8 @@
 # replaces another has come when it has met rank 0; what a parent has done to SIGCHLD, and a TMPDIR that is missing or full, lets
 # nothing hang.
 . "$SOURCE/tests/tools/lib.sh"
-: "${FAULT:?the library of tests/tools/visit_fault.c}"
 need_python h5py numpy
-export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
-mkdir -p "$FAULTS/at" "$FAULTS/late"
+take_faults
 quickstart_sweep '1p;2p' fixed_text <<YAML
 name: start
 results: whole.h5

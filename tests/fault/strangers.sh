@@ -2,11 +2,10 @@
 # Strangers on the network: QTRAJ_STRANGERS connections (garbage, half-open, wrong secrets) to `qtraj launch` while it waits for a rank,
 # and to rank 0 while it waits for a replacement, change nothing: the run goes on and gives the cube of an undisturbed one.
 . "$SOURCE/tests/tools/lib.sh"
-: "${FAULT:?the library of tests/tools/visit_fault.c}"
 need_python h5py numpy
 strangers=${QTRAJ_STRANGERS:-600}
-export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work QTRAJ_MEET=200
-mkdir -p "$FAULTS/at" "$FAULTS/late"
+take_faults
+export QTRAJ_MEET=200
 quickstart_sweep '1p;2p' fixed_text <<YAML
 name: strangers
 results: whole.h5

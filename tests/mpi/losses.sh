@@ -5,23 +5,12 @@
 # QTRAJ_VISITS one-cell visits, QTRAJ_LOSSES workers killed, QTRAJ_MASTERS masters killed; tests/README.md has the long form.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
-: "${FAULT:?the library of tests/tools/visit_fault.c}"
+take_faults
 visits=${QTRAJ_VISITS:-12} losses=${QTRAJ_LOSSES:-0} masters=${QTRAJ_MASTERS:-1}
-export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
 export QTRAJ_MEET=200 # ranks of a busy machine may need longer to come together than the patience below
-mkdir -p "$FAULTS/at" "$FAULTS/late" "$work/checkpoints"
-fixed_text "$work/text.txt"
-echo "checkpoint,step,tokens,learning_rate,phase" >"$work/trajectory.csv"
-for i in $(seq "$visits"); do
-    name=$(printf 'v%03d' "$i")
-    ln -s "$quickstart/trajectory/step000100" "$work/checkpoints/$name"
-    echo "$name,$i,$((i * 1000)),0.001,stable" >>"$work/trajectory.csv"
-done
-cat >"$work/sweep.yaml" <<YAML
+repeated_sweep "$visits" <<YAML
 name: losses
 results: whole.h5
-models:
-  - {name: m, trajectory: trajectory.csv, path: "checkpoints/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}
 bits: [4]
 methods: [{method: rtn, group_size: 64}]
 evaluation: [{name: text, text: text.txt, length: 64, skip: 4, samples: 2}]

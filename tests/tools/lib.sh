@@ -84,3 +84,28 @@ quickstart_sweep() {
         echo "  - {name: quickstart, trajectory: trajectory.csv, path: \"$quickstart/trajectory/{checkpoint}\", tokenizer: \"$quickstart/trajectory/tokenizer.json\"}"
     } >"$work/sweep.yaml"
 }
+
+# repeated_sweep VISITS: as quickstart_sweep with a fixed text, of a model m whose checkpoints v001, v002, ... are all the same one.
+repeated_sweep() {
+    local i name
+    fixed_text "$work/text.txt"
+    mkdir "$work/checkpoints"
+    echo "checkpoint,step,tokens,learning_rate,phase" >"$work/trajectory.csv"
+    for i in $(seq "$1"); do
+        name=$(printf 'v%03d' "$i")
+        ln -s "$quickstart/trajectory/step000100" "$work/checkpoints/$name"
+        echo "$name,$i,$((i * 1000)),0.001,stable" >>"$work/trajectory.csv"
+    done
+    {
+        cat
+        echo "models:"
+        echo "  - {name: m, trajectory: trajectory.csv, path: \"checkpoints/{checkpoint}\", tokenizer: \"$quickstart/trajectory/tokenizer.json\"}"
+    } >"$work/sweep.yaml"
+}
+
+# take_faults: makes the folder $FAULTS, from which tests/tools/visit_fault.c ($FAULT) takes what it does to a process.
+take_faults() {
+    : "${FAULT:?the library of tests/tools/visit_fault.c}"
+    export FAULTS=$work/faults OMPI_MCA_btl_vader_backing_directory=$work
+    mkdir -p "$FAULTS/at" "$FAULTS/late"
+}

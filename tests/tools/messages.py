@@ -26,7 +26,7 @@ LIMIT = 120  # seconds of one start
 STARTS = 4
 
 # Of each case: ranks, arguments of launch, and whether rank 1 dies besides, as it sends its first result, and is replaced.
-ONE = ["--only", "checkpoint=v1"]
+ONE = ["--only", "checkpoint=v001"]
 CASES = {
     "single": (3, [], False),
     "group": (4, ["--set", "run.ranks_per_group=3", *ONE], False),

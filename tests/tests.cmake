@@ -19,7 +19,7 @@ set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
 # Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN, whose only difference is one file.
 add_test(NAME linalg.test_products_avx2 COMMAND linalg_test_products)
-qtraj_test_properties(linalg.test_products_avx2 unit 300)
+qtraj_test_properties(linalg.test_products_avx2 unit)
 set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
 add_executable(linalg_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/linalg/test_products.c
   ${CMAKE_SOURCE_DIR}/src/linalg/onednn.c)
@@ -27,11 +27,11 @@ target_link_libraries(linalg_test_products_without PRIVATE linalg PkgConfig::CMO
 target_include_directories(linalg_test_products_without PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
 target_compile_definitions(linalg_test_products_without PRIVATE PRODUCTS_WITHOUT)
 add_test(NAME linalg.test_products_without COMMAND linalg_test_products_without)
-qtraj_test_properties(linalg.test_products_without unit 300)
+qtraj_test_properties(linalg.test_products_without unit)
 
 # A forward pass's rows as on a CPU without AVX-512, with all instruction sets.
 add_test(NAME model.test_forward_avx2 COMMAND model_test_forward)
-qtraj_test_properties(model.test_forward_avx2 unit 300)
+qtraj_test_properties(model.test_forward_avx2 unit)
 set_property(TEST model.test_forward_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
 
 # tests/fault/NAME.sh: short forms of tests/fault/faults.py, with the library that injects the faults in $FAULT_LIBRARY.
@@ -56,7 +56,7 @@ foreach(script IN LISTS scripts)
   add_test(NAME ${kind}.${name} COMMAND ${CMAKE_COMMAND} -E env QTRAJ=$<TARGET_FILE:qtraj>
     FAULT=$<TARGET_FILE:visit_fault> MESSAGE_FAULT=$<TARGET_FILE:message_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
     SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
-  qtraj_test_properties(${kind}.${name} ${kind} 900)
+  qtraj_test_properties(${kind}.${name} ${kind})
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy

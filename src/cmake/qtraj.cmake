@@ -64,7 +64,7 @@ function(qtraj_unit_tests name)
       target_include_directories(${target}_f64 PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
       target_compile_definitions(${target}_f64 PRIVATE FIXTURES="${CMAKE_SOURCE_DIR}/tests/fixtures")
       add_test(NAME ${name}.${test}_f64 COMMAND ${target}_f64)
-      qtraj_test_properties(${name}.${test}_f64 unit 300)
+      qtraj_test_properties(${name}.${test}_f64 unit)
     endif()
     file(STRINGS ${source} ranks REGEX "NP: [0-9 ]+" LIMIT_COUNT 1)
     if(ranks)
@@ -72,18 +72,18 @@ function(qtraj_unit_tests name)
       foreach(np IN LISTS ranks)
         add_test(NAME ${name}.${test}.np${np}
           COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${np} $<TARGET_FILE:${target}>)
-        qtraj_test_properties(${name}.${test}.np${np} "unit;mpi" 300)
+        qtraj_test_properties(${name}.${test}.np${np} "unit;mpi")
       endforeach()
     else()
       add_test(NAME ${name}.${test} COMMAND ${target})
-      qtraj_test_properties(${name}.${test} unit 300)
+      qtraj_test_properties(${name}.${test} unit)
     endif()
   endforeach()
 endfunction()
 
 # Open MPI and libraries beneath it leak a little at exit, so leaks are looked for by hand, not by the preset.
 # Tests share the cores: a thread that waits sleeps instead of spinning on a core that another test needs.
-function(qtraj_test_properties name labels timeout)
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT
+function(qtraj_test_properties name labels)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" ENVIRONMENT
     "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;ASAN_OPTIONS=detect_leaks=0;OMP_NUM_THREADS=2;OMP_WAIT_POLICY=passive")
 endfunction()

@@ -95,6 +95,6 @@ enum {
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
 
 extern const struct command cmd_run, cmd_launch, cmd_slurm, cmd_stage, cmd_plan, cmd_doctor,
-    cmd_status, cmd_show, cmd_rebuild, cmd_merge, cmd_options, cmd_methods, cmd_architectures,
-    cmd_inspect, cmd_tokenize, cmd_tasks, cmd_eval, cmd_quantize, cmd_curvature, cmd_average,
-    cmd_help, cmd_version, cmd_manuals;
+    cmd_status, cmd_show, cmd_rebuild, cmd_merge, cmd_options, cmd_variables, cmd_methods,
+    cmd_architectures, cmd_inspect, cmd_tokenize, cmd_tasks, cmd_eval, cmd_quantize, cmd_curvature,
+    cmd_average, cmd_help, cmd_version, cmd_manuals;

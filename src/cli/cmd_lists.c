@@ -1,9 +1,10 @@
-/* The commands that print tables of the program: options, methods, families. */
+/* The commands that print tables of the program: options, variables, methods, families. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "config/preset.h"
 #include "model/model.h"
 #include "quant/quant.h"
+#include "results/cube_variables.h"
 #include "util/mem.h"
 #include "util/page.h"
 #include <stdlib.h>
@@ -31,6 +32,31 @@ const struct command cmd_options = {
     .arguments = "[--json]",
     .doc = "list every key of a sweep file: type, default, range, meaning",
     .run = run_options,
+};
+
+static enum status run_variables(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    bool json = false;
+    json_t *list = NULL;
+    TRY(parse(c, &json, e));
+    if (c->help) goto done;
+    TRY(cube_variables(&list, e));
+    if (json) {
+        TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
+    } else {
+        cube_variables_print(list, stdout);
+    }
+done:
+    json_decref(list);
+    return st;
+}
+
+const struct command cmd_variables = {
+    .name = "variables",
+    .arguments = "[--json]",
+    .doc = "list every variable of a cube: axes, type, units, meaning",
+    .run = run_variables,
 };
 
 /* The presets that fix options of a method, in one text with blanks between; owned by the caller.

@@ -2,7 +2,7 @@
  *
  * A kind is a type of journal record. Its struct says which records a plan requests, which fields
  * they have, and the fields' names in the cube. Cube, show, status, counts, rebuild and
- * docs/cube.md are made from the table `results_kinds`; no other code depends on the kind of a
+ * `qtraj variables` are made from the table `results_kinds`; no other code depends on the kind of a
  * record. A new kind is a file kind_NAME.c and its name in the list of kinds.c (with a new axis
  * also in the list of axes); a new quantity is one line of its kind's fields.
  *

@@ -1,5 +1,6 @@
-/* The table of kinds: properties of every kind, and docs/cube.md, which must agree with it. */
+/* The table of kinds: properties of every kind, and what a cube is made of by it. */
 #include "results/cube_build.h"
+#include "results/cube_variables.h"
 #include "sample.h"
 
 static const struct field *field_of(const struct kind *k, const char *name)
@@ -58,88 +59,32 @@ static void names_are_unique(void **state)
                 assert_true(f->place != g->place || strcmp(f->name, g->name) != 0);
 }
 
-/* --- docs/cube.md --- */
+/* --- the list of variables --- */
 
-/* The names of its dimensions: "cell, layer". */
-static void axes_text(const struct cube *c, const struct cube_variable *x, char out[128])
-{
-    out[0] = '\0';
-    for (int d = 0; d < x->rank; d++) {
-        size_t n = strlen(out);
-        snprintf(out + n, 128 - n, "%s%s", d ? ", " : "", c->dims[x->dims[d]].name);
-    }
-}
-
-/* The line of a variable in the tables of docs/cube.md. */
-static void line_text(const struct cube_variable *x, char out[512])
-{
-    static const char *const types[] = {[FIELD_REAL] = "real",
-                                        [FIELD_INTEGER] = "integer",
-                                        [FIELD_STATUS] = "status",
-                                        [FIELD_TEXT] = "text"};
-    int n = snprintf(out, 512, "| `%s` | %s | %s | ", x->name, types[x->type],
-                     x->units ? x->units : "");
-    for (const char *p = x->long_name; *p; p++)
-        n += snprintf(out + n, 512 - (size_t)n, "%s%c", *p == '|' ? "\\" : "", *p);
-    snprintf(out + n, 512 - (size_t)n, "%s |", x->volatile_ ? " (volatile)" : "");
-}
-
-/* A data frame's column that repeats a grid variable or an axis. */
-static bool is_repeated(const struct cube *c, const struct cube_variable *x)
-{
-    bool frame = false;
-    for (int i = 0; results_kinds[i]; i++)
-        frame |= results_kinds[i]->axes[0] && strcmp(results_kinds[i]->group, x->group) == 0;
-    return frame && cube_find(c, x->name);
-}
-
-/* The heading above a table names its group and dimensions: "### `layers/` (cell, layer)". */
-static void read_heading(const char *line, char group[64], char axes[128])
-{
-    const char *tick = strchr(line, '`'), *open = strchr(line, '(');
-    snprintf(group, 64, "%.*s", tick ? (int)strcspn(tick + 1, "/`") : 0, tick ? tick + 1 : "");
-    snprintf(axes, 128, "%.*s", open ? (int)strcspn(open + 1, ")") : 0, open ? open + 1 : "");
-}
-
-static int64_t find_variable(const struct cube *c, const char *group, const char *line)
-{
-    size_t n = strcspn(line + 3, "`");
-    for (int64_t i = 0; i < c->n; i++) {
-        const char *name = c->variables[i]->name;
-        if (strcmp(c->variables[i]->group, group) == 0 && strlen(name) == n &&
-            strncmp(name, line + 3, n) == 0)
-            return i;
-    }
-    fail_msg("docs/cube.md: the cube has no variable in %s/ for: %s", group, line);
-    return -1;
-}
-
-/* Every variable has its line under a heading with its group and dimensions, with its type, units
- * and meaning, and every line is that of a variable. */
-static void the_schema_is_documented(void **state)
+/* The variables that `qtraj variables` lists are those of a cube with all axes, each once, and
+ * docs/cube.md says what each group is. */
+static void the_list_is_whole(void **state)
 {
     const struct cube *c = *state;
-    char *text, *save = NULL, group[64] = "", axes[128] = "", expected[512], dims[128];
-    bool *seen = calloc((size_t)c->n, 1);
-    assert_int_equal(fsx_read(FIXTURES "/../../docs/cube.md", 0, &text, NULL, NULL), OK);
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        if (line[0] == '#') read_heading(line, group, axes);
-        if (strncmp(line, "| `", 3) != 0) continue;
-        int64_t i = find_variable(c, group, line);
-        line_text(c->variables[i], expected);
-        assert_string_equal(line, expected);
-        axes_text(c, c->variables[i], dims);
-        if (!c->variables[i]->is_scale) assert_string_equal(axes, dims);
-        assert_false(seen[i]);
-        seen[i] = true;
-    }
+    int64_t n = 0;
+    char *page, name[80];
+    json_t *list;
+    assert_int_equal(cube_variables(&list, NULL), OK);
+    assert_int_equal(fsx_read(FIXTURES "/../../docs/cube.md", 0, &page, NULL, NULL), OK);
     for (int64_t i = 0; i < c->n; i++) {
-        line_text(c->variables[i], expected);
-        if (!seen[i] && !is_repeated(c, c->variables[i]))
-            fail_msg("docs/cube.md lacks, in %s/: %s", c->variables[i]->group, expected);
+        const struct cube_variable *x = c->variables[i];
+        if (x->from) continue;
+        const json_t *listed = json_array_get(list, (size_t)n++);
+        assert_string_equal(json_text(listed, "group", ""), x->group);
+        assert_string_equal(json_text(listed, "name", ""), x->name);
+        assert_string_equal(json_text(listed, "long_name", ""), x->long_name);
+        assert_int_equal(json_array_size(json_object_get(listed, "axes")), x->rank);
+        snprintf(name, sizeof name, "`%s/`", x->group);
+        if (x->group[0] && !strstr(page, name)) fail_msg("docs/cube.md lacks %s", name);
     }
-    free(seen);
-    free(text);
+    assert_int_equal(json_array_size(list), n);
+    json_decref(list);
+    free(page);
 }
 
 /* --- counts --- */
@@ -374,10 +319,10 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_whole),      cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(the_schema_is_documented), cmocka_unit_test(counts),
-        cmocka_unit_test(replicates_spread),        cmocka_unit_test(without_replicates),
-        cmocka_unit_test(tasks_have_means),         cmocka_unit_test(losses_per_common_token),
+        cmocka_unit_test(every_kind_is_whole), cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(the_list_is_whole),   cmocka_unit_test(counts),
+        cmocka_unit_test(replicates_spread),   cmocka_unit_test(without_replicates),
+        cmocka_unit_test(tasks_have_means),    cmocka_unit_test(losses_per_common_token),
     };
     return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
 }

@@ -11,8 +11,7 @@ MUST_USE enum status weights_file_create(const struct checkpoint *c, const char 
                                          int64_t *n_linears, struct safetensors_out **out,
                                          struct err *e);
 
-/* *path (the caller frees) = a file name in the scratch folder (option run.scratch) that only this
- * process uses; i distinguishes its files. Removes files of this host's processes that have ended.
- * ERR_USAGE: there is no scratch folder; ERR_IO, ERR_NOMEM. */
-MUST_USE enum status weights_file_scratch(const char *scratch, int64_t i, char **path,
-                                          struct err *e);
+/* *path (the caller ends it with temporary_end) = a temporary name (util/temporary.h) in the
+ * scratch folder (option run.scratch), which may be shared with other hosts. ERR_USAGE: there is no
+ * scratch folder; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status weights_file_scratch(const char *scratch, char **path, struct err *e);

@@ -4,9 +4,9 @@
 #include "group/weights_file.h"
 #include "group/weights_greedy.h"
 #include "util/mem.h"
+#include "util/temporary.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef enum status opener(const struct weights *w, const struct part_context *context,
                            struct checkpoint *const *parts, struct checkpoint **out, struct err *e);
@@ -77,7 +77,7 @@ static enum status open_quantized(const struct weights *w, const struct part_con
     char *path = NULL;
     ENSURE(context, ERR_USAGE, "%s: weights are quantized within a visit only",
            checkpoint_dir(base));
-    st = weights_file_scratch(context->visit->run.scratch, -1, &path, e);
+    st = weights_file_scratch(context->visit->run.scratch, &path, e);
     if (st == OK) st = weights_file_create(base, path, NULL, &file, e);
     TRY(group_agree(context->group, st, e));
     const struct weights_sink sink = {.context = file, .linear = write_linear};
@@ -87,8 +87,7 @@ static enum status open_quantized(const struct weights *w, const struct part_con
 done:
     safetensors_out_close(file);
     /* The open file stays readable until it is closed. */
-    if (path) unlink(path);
-    free(path);
+    temporary_end(path);
     return st;
 }
 

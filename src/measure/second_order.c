@@ -5,10 +5,10 @@
 #include "measure/second_order_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/temporary.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct option fields[] = {
     OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = second_order_depths),
@@ -37,13 +37,23 @@ static bool writes(const struct second_order *s)
     return s->group->node_rank == 0;
 }
 
+/* Removes the node's file, which stays readable where it is open. */
+static void end_file(const struct second_order *s, struct weights_spill *spill)
+{
+    if (spill->path && writes(s))
+        temporary_end(spill->path);
+    else
+        free(spill->path);
+    spill->path = NULL;
+}
+
 /* Names the node's file of variant i; the rank that writes it chooses the name. */
 static enum status name_file(struct second_order *s, int64_t i, struct err *e)
 {
     enum status st = OK;
     struct weights_spill *spill = &s->spills[i];
     const struct visit_group *g = s->group;
-    st = writes(s) ? weights_file_scratch(s->context->visit->run.scratch, i, &spill->path, e) : OK;
+    st = writes(s) ? weights_file_scratch(s->context->visit->run.scratch, &spill->path, e) : OK;
     PASS(group_agree(g, st, e));
     int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
     if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
@@ -78,9 +88,7 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
     PASS(group_agree(s->group, st, e));
     st = checkpoint_overlay(s->context->checkpoint, spill->path, &spill->quantized, e);
     PASS(group_agree(s->group, st, e)); /* every rank has opened it */
-    if (writes(s)) unlink(spill->path);
-    free(spill->path);
-    spill->path = NULL;
+    end_file(s, spill);
     return OK;
 }
 
@@ -224,8 +232,7 @@ static void close_state(struct part_context *c)
         struct weights_spill *spill = s->spills ? &s->spills[i] : &(struct weights_spill){0};
         checkpoint_close(spill->quantized);
         safetensors_out_close(spill->out);
-        if (spill->path && writes(s)) unlink(spill->path);
-        free(spill->path);
+        end_file(s, spill);
         if (s->results) second_order_result_free(&s->results[i]);
     }
     second_order_result_free(&s->of_checkpoint);

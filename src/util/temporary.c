@@ -162,9 +162,10 @@ void temporary_remove_left(const char *path, enum temporary_whose whose)
     DIR *dir = st == OK ? opendir(folder) : NULL;
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
         char *name = NULL;
-        if (strncmp(d->d_name, base, n) != 0 || strncmp(d->d_name + n, middle, m) != 0 ||
-            !is_left(d->d_name + n + m, whose) ||
-            mem_format(&name, NULL, "%s%s", folder, d->d_name) != OK)
+        const char *end = d->d_name + n;
+        if (strncmp(d->d_name, base, n) != 0 || strncmp(end, middle, m) != 0) continue;
+        for (const char *at = end; (at = strstr(at, middle)) != NULL;) end = at += m;
+        if (!is_left(end, whose) || mem_format(&name, NULL, "%s%s", folder, d->d_name) != OK)
             continue;
         temporary_remove(name);
         free(name);

@@ -18,8 +18,8 @@ void temporary_remove_all(void);
 /* From now on SIGINT, SIGTERM and SIGHUP do that before they end the process. */
 void temporary_catch_signals(void);
 
-/* Removes what processes left of `path` under temporary names. TEMPORARY_DEAD: those of this host
- * that are gone; TEMPORARY_ALL: all, for the holder of a lock that every writer of the path takes.
- */
+/* Removes what processes left of `path` under temporary names, and under temporary names of these.
+ * TEMPORARY_DEAD: those of this host that are gone; TEMPORARY_ALL: all, for the holder of a lock
+ * that every writer of the path takes. */
 enum temporary_whose { TEMPORARY_DEAD, TEMPORARY_ALL };
 void temporary_remove_left(const char *path, enum temporary_whose whose);

@@ -102,7 +102,7 @@ cp "$work/warm.h5" "$work/first.h5"
 run warm 3 "${warm[@]}" --redo --only 'checkpoint=step001200' || fail "warm start again: $(cat "$work/err")"
 compare first warm
 [ -e "$work/warm.h5.vectors" ] && fail "vectors are left"
-ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+ls "$TMPDIR"/qtraj-weights* >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 # One rank alone cannot open the checkpoint before: critical sharpness fails, the rest is done, and nobody waits.
 FAULT_CALLS=open FAULT_DO=EIO FAULT_AT=1 FAULT_STAYS=1 FAULT_RANK=2 FAULT_FOLDER=$quickstart/trajectory/step000500 FAULT_REPORT=$work/fault \
     timeout -k 5 300 mpirun -n 3 -x LD_PRELOAD="$FAULT_LIBRARY" "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/one.h5" \

@@ -26,8 +26,9 @@ grep -q "nothing to do" "$work/err" || fail "asked for again: $(cat "$work/err")
 mkdir "$work/scratch"
 sleep 0 & gone=$!
 wait $gone
-stays=("qtraj-$(hostname)-$$-0-weights.safetensors" "qtraj-$(hostname)-2-$gone-0-weights.safetensors" "qtraj-x$(hostname)-$gone-0-weights.safetensors" "mine")
-touch "$work/scratch/qtraj-$(hostname)-$gone-0-weights.safetensors.tmp.$gone" "$work/scratch/qtraj-$(hostname)-$gone--1-weights.safetensors"
+host=$(hostname | cut -c1-24) # as names of files have it
+stays=("qtraj-weights.tmp.$host.$$.0123abcd" "qtraj-weights.tmp.x$host.$gone.0123abcd" "qtraj-weights.tmp.other.$gone.0123abcd" "mine")
+touch "$work/scratch/qtraj-weights.tmp.$host.$gone.0123abcd"{,".tmp.$host.$gone.4567cdef"}
 (cd "$work/scratch" && touch "${stays[@]}")
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/three.h5" --set "run.scratch=$work/scratch" "${ask[@]}" ||
     fail "three ranks: $(cat "$work/err")"
@@ -36,7 +37,7 @@ launch 300 1 run "$work/sweep.yaml" --set "results=$work/small.h5" "${ask[@]}" -
     fail "little memory: $(cat "$work/err")"
 launch 300 3 run "$work/sweep.yaml" --set "results=$work/alone.h5" --set 'curvature={critical: true, sequences: 2, length: 64}' ||
     fail "critical alone: $(cat "$work/err")"
-ls "$TMPDIR"/qtraj-*-weights.safetensors >/dev/null 2>&1 && fail "quantized weights are left on scratch"
+ls "$TMPDIR"/qtraj-weights* >/dev/null 2>&1 && fail "quantized weights are left on scratch"
 
 "$python" - "$work" <<'PYTHON' || fail "numbers"
 import h5py, numpy, sys

@@ -101,9 +101,12 @@ static void of_the_dead(void **state)
     assert_int_equal(left("signal"), 10);
     touch(scratch_path("signal.tmp.another-host.4194303.0123abcd"));
     touch(scratch_path("signal.tmp.4194303")); /* as earlier versions wrote them */
+    touch(
+        scratch_path("signal.tmp.another-host.4194303.0123abcd.tmp.another-host.4194303.0123abcd"));
+    touch(scratch_path("signal.tmp.another-host.4194303.0123abcd.tmp.4194303"));
     touch(scratch_path("signal.tmp.mine"));
     assert_int_equal(temporary_begin(scratch_path("signal"), &name, NULL), OK);
-    assert_int_equal(left("signal"), 7);
+    assert_int_equal(left("signal"), 8);
     temporary_end(name);
     temporary_remove_left(scratch_path("signal"), TEMPORARY_ALL);
     assert_int_equal(left("signal"), 1);

@@ -125,17 +125,20 @@ static void what_is_kept_is_not_the_visits(void **state)
     pace_prepare(NULL, true);
 }
 
-static void nobody_asks(void **state)
+static void without_hooks_nothing_is_planned_or_reported(void **state)
 {
     (void)state;
     struct visit_cache cache = {0};
     struct pace p;
     const struct visit v = {.model = name};
     const struct visit_hooks none = {0};
+    told.left = -1;
     pace_open(&p, &v, &none, &cache);
     pace_begin(&p, PART_CELLS);
     pace_step(&p, 1);
+    assert_true(pace_left(&p) == 0);
     pace_close(&p);
+    assert_true(told.left == -1);
 }
 
 int main(void)
@@ -144,7 +147,7 @@ int main(void)
         cmocka_unit_test(measured_time_corrects_the_plan),
         cmocka_unit_test(later_visits_learn),
         cmocka_unit_test(what_is_kept_is_not_the_visits),
-        cmocka_unit_test(nobody_asks),
+        cmocka_unit_test(without_hooks_nothing_is_planned_or_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@ SKIPPED_CONFIG = {"results", "run"}
 
 
 def names(cube):
-    found = []
-    cube.visit(found.append)
+    found = {}  # keeps their order
+    cube.visit(lambda name: found.update({name: None}))
     return found
 
 
@@ -41,14 +41,17 @@ def without_places(text):
     return config
 
 
+def attributes(of):
+    found = of.attrs
+    return {key: found[key] for key in found if key not in SKIPPED_ATTRIBUTES}
+
+
 def compare_attributes(name, a, b):
-    for key in sorted(set(a.attrs) | set(b.attrs)):
-        if key in SKIPPED_ATTRIBUTES:
-            continue
-        if key not in a.attrs or key not in b.attrs:
-            yield f"{name}: attribute {key} is only in {'A' if key in a.attrs else 'B'}"
-        elif not np.array_equal(bits(a.attrs[key]), bits(b.attrs[key])):
-            yield f"{name}: attribute {key}: {a.attrs[key]!r} and {b.attrs[key]!r}"
+    for key in sorted(set(a) | set(b)):
+        if key not in a or key not in b:
+            yield f"{name}: attribute {key} is only in {'A' if key in a else 'B'}"
+        elif not np.array_equal(bits(a[key]), bits(b[key])):
+            yield f"{name}: attribute {key}: {a[key]!r} and {b[key]!r}"
 
 
 def near(x, y, relative):
@@ -78,16 +81,18 @@ def compare_values(name, a, b, relative):
 
 
 def compare(a, b, skipped, relative):
-    yield from compare_attributes("/", a, b)
+    yield from compare_attributes("/", attributes(a), attributes(b))
     in_a, in_b = names(a), names(b)
-    yield from (f"{name}: only in A" for name in in_a if name not in b)
-    yield from (f"{name}: only in B" for name in in_b if name not in a)
+    yield from (f"{name}: only in A" for name in in_a if name not in in_b)
+    yield from (f"{name}: only in B" for name in in_b if name not in in_a)
     for name in in_a:
-        if name not in b or name.split("/")[-1] in skipped:
+        if name not in in_b or name.split("/")[-1] in skipped:
             continue
-        yield from compare_attributes(name, a[name], b[name])
-        if isinstance(a[name], h5py.Dataset) and "volatile" not in a[name].attrs:
-            yield from compare_values(name, a[name], b[name], relative)
+        x, y = a[name], b[name]  # opening an object takes longer than reading it
+        attributes_of_x = attributes(x)
+        yield from compare_attributes(name, attributes_of_x, attributes(y))
+        if isinstance(x, h5py.Dataset) and "volatile" not in attributes_of_x:
+            yield from compare_values(name, x, y, relative)
 
 
 def main():

@@ -71,15 +71,22 @@ void claims_bury(json_t *state)
     const char *key;
     json_t *one;
     void *next;
-    json_object_foreach(json_object_get(state, "checkpoints"), key, one)
-    {
-        if (!lives(state, json_text(one, "by", ""))) json_object_del(one, "by");
-    }
     json_object_foreach_safe(json_object_get(state, "visits"), next, key, one)
     {
         if (!lives(state, json_text(one, "user", "")))
             json_object_del(json_object_get(state, "visits"), key);
     }
+}
+
+bool claims_orphaned(const json_t *state, const json_t *entry)
+{
+    const json_t *by = json_object_get(entry, "by");
+    const char *name;
+    json_t *user;
+    bool orphaned = by;
+    json_object_foreach(json_object_get(state, "users"), name, user) orphaned =
+        orphaned && !json_equal(by, json_object_get(user, "life"));
+    return orphaned;
 }
 
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs)
@@ -237,7 +244,9 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     if (!path || *full) return NULL;
     claims_settle(state, path, "", "fetching", bytes, NULL);
     entry = claims_entry(state, path);
-    json_object_set_new(entry, "by", json_string(user));
+    json_object_set(
+        entry, "by",
+        json_object_get(json_object_get(json_object_get(state, "users"), user), "life"));
     if (claims_needed(state, path)) json_object_set_new(entry, "used", json_true());
     return path;
 }
@@ -248,7 +257,7 @@ bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t spac
     if (bytes <= claims_number(entry, "bytes")) return true;
     json_object_set_new(entry, "bytes", json_integer(bytes));
     if (bytes_beside(state, NULL) <= space) return true;
-    json_object_del(entry, "by");
+    json_object_set_new(entry, "by", json_string(""));
     return false;
 }
 

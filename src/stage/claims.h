@@ -2,7 +2,7 @@
  * (ledger.h). docs/decisions/0026-staging.md says why everybody gets on.
  *
  *   {"models":      {MODEL: bytes of its largest checkpoint so far}
- *    "checkpoints": {PATH: {"state": "fetching"  "by" a user; without: what is left of a try
+ *    "checkpoints": {PATH: {"state": "fetching"  "by" a life; without: what is left of a try
  *                                    "there"     complete
  *                                    "failed"    "message" says why; takes no space
  *                                    "own"       the user's: not counted, never removed
@@ -36,9 +36,11 @@ bool claims_left(const json_t *entry);
 /* Whether a user, gone or not, needs it. */
 bool claims_needed(const json_t *state, const char *path);
 
-/* What users without a life had asked for, leased or fetched is nobody's; what they need is
- * remembered. */
+/* What users without a life had asked for or leased is nobody's; what they need is remembered. */
 void claims_bury(json_t *state);
+/* Whether whoever fetches it is gone, or has given it up: "by" is removed once its command has
+ * ended, which until then may write. */
+bool claims_orphaned(const json_t *state, const json_t *entry);
 /* The user needs these (a SET; NULL: nothing). */
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs);
 
@@ -54,7 +56,8 @@ void claims_end(json_t *state, const char *visit);
  * borrowed. What is in the way is "removing" now. *full: there is no space for the next. */
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
                          int64_t space, double now, bool *full);
-/* So many bytes of what a user fetches are on disk. False: its command is to be ended. */
+/* So many bytes of what is fetched are on disk. False: that is too much, it is given up, and its
+ * command is to be ended. */
 bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t space);
 /* It is "there", "own", "failed" (message: why), or "fetching" by nobody. model: whose size is
  * noted then; "": not. */

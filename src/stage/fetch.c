@@ -42,13 +42,14 @@ static int spawn(pid_t *pid, const char **argv, int line, int log)
 
 /* flock on the log stays with the command, which has it as its output: so no two fill one folder,
  * whatever becomes of this process. The shell becomes the command; its companion ends the group
- * when the line is closed. */
+ * when the line is closed, after five seconds also what does not heed SIGTERM. */
 enum status fetch_start(struct fetch *f, const json_t *command, const char *log, struct err *e)
 {
     enum status st = OK;
     static const char *const shell[] = {
         "sh", "-c",
-        "{ read _; kill -TERM 0; } <&3 >/dev/null 2>&1 & exec 3<&- </dev/null; exec \"$@\"",
+        "{ trap '' TERM; read _; kill -TERM 0; sleep 5; kill -KILL 0; } <&3 >/dev/null 2>&1 & "
+        "exec 3<&- </dev/null; exec \"$@\"",
         "stage"};
     char utc[21];
     const char **argv = NULL;
@@ -73,6 +74,14 @@ done:
     if (fd >= 0) close(fd);
     free(argv);
     return st;
+}
+
+bool fetch_runs(const char *log)
+{
+    const int fd = fsx_open_as(log, O_RDONLY);
+    const bool runs = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return runs;
 }
 
 bool fetch_ended(struct fetch *f, char how[64])

@@ -14,6 +14,8 @@ struct fetch {
  * be written, no process. */
 MUST_USE enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
                                  struct err *e);
+/* Whether a command still runs that was started with this log, by whichever process. */
+bool fetch_runs(const char *log);
 /* Whether it has ended; then how is "" after exit code 0, else how it ended. */
 bool fetch_ended(struct fetch *f, char how[64]);
 /* Ends it and what it has started, and waits for it, ten seconds at most. */

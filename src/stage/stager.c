@@ -130,7 +130,7 @@ static enum status bury(const struct stager *s, json_t *state, struct err *e)
     return OK;
 }
 
-/* What was fetched gets its name, if it still has its space; what was not is given back. */
+/* What was fetched gets its name, if it still has its space; what was not is given up. */
 static enum status settle(struct stager *s, json_t *state, struct err *e)
 {
     const char *path = s->path;
@@ -142,10 +142,36 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
         return note(s, state, path, !claims_flag(s->item, "keep"), e);
     }
     (void)rmdir(s->partial); /* if there is nothing in it */
-    if (s->outcome == FAILED) PASS(tree_remove(s->partial, e));
-    claims_settle(state, path, "", s->outcome == FAILED ? "failed" : "fetching",
-                  tree_bytes(s->partial), s->fault);
+    if (s->outcome == AGAIN) {
+        json_object_set_new(claims_entry(state, path), "by", json_string(""));
+        return OK;
+    }
+    PASS(tree_remove(s->partial, e));
+    claims_settle(state, path, "", "failed", 0, s->fault);
     return OK;
+}
+
+/* The process that fetched it is gone or has given up, and its command still runs: it keeps its
+ * space. */
+static enum status is_written(const struct stager *s, json_t *state, const char *path, bool *is,
+                              struct err *e)
+{
+    enum status st = OK;
+    json_t *entry = claims_entry(state, path);
+    char *log = NULL, *partial = NULL;
+    *is = false;
+    if (!claims_orphaned(state, entry)) return OK;
+    TRY(ledger_file(s->folder, path, "log", &log, e));
+    TRY(ledger_partial(path, &partial, e));
+    *is = fetch_runs(log);
+    if (*is)
+        (void)claims_measure(state, path, tree_bytes(partial), s->space);
+    else
+        json_object_del(entry, "by");
+done:
+    free(log);
+    free(partial);
+    return st;
 }
 
 /* What the state says is compared with what is on disk: folders that were removed by hand, that
@@ -157,8 +183,11 @@ static enum status look_at_disk(const struct stager *s, json_t *state, struct er
     void *next;
     json_object_foreach_safe(all, next, path, entry)
     {
-        const bool fetched = ledger_has_fetched(path), left = claims_left(entry);
         char *partial;
+        bool written;
+        PASS(is_written(s, state, path, &written, e));
+        const bool fetched = ledger_has_fetched(path), left = claims_left(entry);
+        if (written) continue;
         if ((!s->begun && claims_is(entry, "failed")) ||
             (claims_is(entry, "own") && !fsx_is_dir(path)))
             json_object_del(all, path);

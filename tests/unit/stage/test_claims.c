@@ -1,7 +1,8 @@
 /* Random sweeps in a space that is too small for them, simulated over the functions that decide
  * (claims.h): several parts, runs and `qtraj stage` share a ledger; visits read a checkpoint, the
  * one before, or members of averages; processes are killed at any moment, also between what they do
- * on disk and what they note. The disk is a table here, and time is the number of steps.
+ * on disk and what they note, and their commands outlive them for a while. The disk is a table
+ * here, and time is the number of steps.
  *
  * QTRAJ_SWEEPS: how many sweeps (300); docs/decisions/0026-staging.md has the numbers of 10,000. */
 #include <setjmp.h>
@@ -38,7 +39,7 @@ struct user {
 
 /* What lies on disk: bytes of what is fetched or removed, and of the finished folder. */
 struct disk {
-    int64_t partial, whole;
+    int64_t partial, whole, writes; /* pieces that a command still writes whose process is gone */
 };
 
 static struct world {
@@ -46,7 +47,7 @@ static struct world {
     struct user users[USERS + 1];
     struct disk disk[CHECKPOINTS];
     int64_t n_users, n, space, size[CHECKPOINTS], fetches[CHECKPOINTS], readers[CHECKPOINTS];
-    int64_t deaths, deserters, number, expected;
+    int64_t lives, deaths, deserters, number, expected, outlived; /* pieces written so */
     bool grows; /* checkpoints differ in size, which nobody knows before */
 } w;
 
@@ -83,7 +84,7 @@ static int64_t bytes_on_disk(void)
 
 static void check(void)
 {
-    const int64_t beyond = w.grows ? PIECE * w.n_users : 0, bytes = bytes_on_disk();
+    const int64_t beyond = w.grows ? PIECE * (w.n_users + w.outlived) : 0, bytes = bytes_on_disk();
     if (bytes > w.space + beyond)
         fail_msg("sweep %lld: %lld bytes in a space of %lld", (long long)w.number, (long long)bytes,
                  (long long)w.space);
@@ -119,10 +120,27 @@ static bool die(const struct user *u)
     return u->uses && u->lives <= 3 && below(400) == 0;
 }
 
+/* Its command is told to end, and writes on until it does. */
+static void leave_fetch(struct user *u)
+{
+    if (u->fetching >= 0) w.disk[u->fetching].writes = below(4);
+    u->fetching = -1;
+}
+
+static void outlive(int64_t c)
+{
+    struct disk *d = &w.disk[c];
+    if (d->writes == 0) return;
+    d->writes--;
+    if (d->whole == 0) d->partial = min64(d->partial + PIECE, w.size[c]);
+    w.outlived++;
+    check();
+}
+
 static void kill_user(struct user *u)
 {
     u->runs = false;
-    u->fetching = -1;
+    leave_fetch(u);
     u->deserted = below(6) == 0;
     w.deserters += u->deserted;
     w.deaths++;
@@ -169,6 +187,10 @@ static void look_at_disk(void)
     json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry)
     {
         const struct disk *d = &w.disk[number_of(path)];
+        const bool orphaned = claims_orphaned(w.state, entry);
+        if (orphaned && d->writes) claims_measure(w.state, path, d->partial, w.space);
+        if (orphaned && d->writes) continue;
+        if (orphaned) json_object_del(entry, "by");
         const bool lost = claims_is(entry, "there") && !d->whole;
         if (lost || (claims_is(entry, "fetching") && !json_object_get(entry, "by")))
             claims_settle(w.state, path, "m", d->whole ? "there" : "fetching",
@@ -211,12 +233,14 @@ static void claim(struct user *u)
 static void look(struct user *u, bool begins)
 {
     json_t *before = json_deep_copy(w.state);
+    const int64_t fetching = u->fetching;
     bury(u, begins);
     look_at_disk();
     register_visits(u);
     claims_tidy(w.state);
     claim(u);
     if (!remove_all(u)) {
+        u->fetching = fetching;
         kill_user(u);
         json_decref(w.state);
         w.state = json_incref(before);
@@ -227,7 +251,8 @@ static void look(struct user *u, bool begins)
 static void start(struct user *u)
 {
     u->runs = true;
-    snprintf(u->life, sizeof u->life, "%lld", (long long)u->lives++);
+    snprintf(u->life, sizeof u->life, "%lld", (long long)w.lives++);
+    u->lives++;
     look(u, true);
 }
 
@@ -240,12 +265,13 @@ static void fetch(struct user *u)
         w.disk[c].partial = min64(w.disk[c].partial + PIECE, w.size[c]);
         const bool fits = claims_measure(w.state, path_of(c), w.disk[c].partial, w.space);
         check();
-        if (!fits) u->fetching = -1;
+        if (!fits) leave_fetch(u);
         if (!fits || w.disk[c].partial < w.size[c]) return;
         w.disk[c].whole = w.size[c];
         w.disk[c].partial = 0;
         w.fetches[c]++;
         if (die(u)) { /* it has its name, and is not noted yet */
+            u->fetching = -1;
             kill_user(u);
             return;
         }
@@ -346,7 +372,7 @@ static void step(struct user *u)
     if (what == 0 && u->uses && is_through(u)) {
         look(u, false);
         u->runs = false;
-        u->fetching = -1;
+        leave_fetch(u);
     }
     if (u->runs && die(u)) kill_user(u);
 }
@@ -432,6 +458,7 @@ static void run_world(int64_t number, int64_t sum[2])
     make_world(number);
     for (int64_t steps = 0; !is_over(); steps++) {
         step(&w.users[below(w.n_users)]);
+        outlive(below(w.n));
         if (steps < limit) continue;
         json_dumpf(w.state, stderr, JSON_INDENT(1));
         fail_msg("sweep %lld: no progress in a space of %lld", (long long)number,
@@ -439,7 +466,10 @@ static void run_world(int64_t number, int64_t sum[2])
     }
     struct user *last = &w.users[w.n_users - 1]; /* one more start removes what is left */
     last->runs = true;
-    for (int i = 0; i < 40; i++) look(last, false);
+    for (int i = 0; i < 40; i++) {
+        look(last, false);
+        for (int64_t c = 0; c < w.n; c++) outlive(c);
+    }
     int64_t fetches = 0, reads = 0;
     for (int64_t c = 0; c < w.n; c++) {
         sum[0] += w.fetches[c];

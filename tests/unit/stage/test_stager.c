@@ -74,8 +74,9 @@ static bool is_there(int i)
  * go-I is there. end: how the command ends. */
 static json_t *item(int i, int64_t bytes, bool waits, const char *end)
 {
-    char whole[4096], name[32], partial[32];
+    char whole[4096], name[32], partial[32], *log;
     json_t *json;
+    assert_int_equal(ledger_file(in("ledger"), checkpoint(i), "log", &log, &error), OK);
     snprintf(name, sizeof name, "m c%d", i);
     snprintf(partial, sizeof partial, "store/.c%d.partial", i);
     snprintf(
@@ -85,7 +86,8 @@ static json_t *item(int i, int64_t bytes, bool waits, const char *end)
         base, i, (long long)bytes / 2, waits ? "true" : "false", i, (long long)bytes / 2, end);
     json = json_pack("{s:s, s:s, s:s, s:i, s:b, s:[s,s,s,s], s:s, s:s}", "name", name, "model", "m",
                      "path", checkpoint(i), "bytes", SIZE, "keep", 0, "command", "sh", "-c", whole,
-                     in(partial), "partial", in(partial), "log", in("log"));
+                     in(partial), "partial", in(partial), "log", log);
+    free(log);
     return json;
 }
 
@@ -389,6 +391,39 @@ static void test_killed(void **state)
     stager_close(ahead);
 }
 
+/* The command of a process that was killed heeds no SIGTERM and writes on: nobody gets its space
+ * before it has ended. */
+static void test_outlived(void **state)
+{
+    char message[512], end[2048], *log;
+    (void)state;
+    begin("outlived");
+    assert_int_equal(ledger_file(in("ledger"), checkpoint(0), "log", &log, &error), OK);
+    snprintf(end, sizeof end, "flock -n %s true || touch %s; %s", log, in("both"), WHOLE);
+    free(log);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        json_t *stubborn = item(0, SIZE, true, WHOLE);
+        json_array_insert_new(json_object_get(stubborn, "command"), 0, json_string("sh"));
+        json_array_insert_new(json_object_get(stubborn, "command"), 1, json_string("-c"));
+        json_array_insert_new(json_object_get(stubborn, "command"), 2,
+                              json_string("trap '' TERM; exec \"$0\" \"$@\""));
+        struct stager *s = open_job(job("first", 1.4, true, json_pack("[o]", stubborn)));
+        for (;;) step(s);
+    }
+    const double limit = clock_seconds() + 120;
+    while (!fsx_is_file(in("store/.c0.partial/a")) && clock_seconds() < limit) usleep(10000);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    struct stager *s =
+        open_job(job("second", 1.4, true, json_pack("[o]", item(1, SIZE, false, end))));
+    assert_int_equal(read_them(s, "second", 1.4, 0, one(1), message), CLAIM_LEASED);
+    assert_false(fsx_is_file(in("both")));
+    assert_int_equal(count_fetches(1), 1);
+    stager_end_visit(s, 0);
+    stager_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_failures),   cmocka_unit_test(test_hangs),
         cmocka_unit_test(test_names),      cmocka_unit_test(test_larger),
         cmocka_unit_test(test_too_large),  cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_outlived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

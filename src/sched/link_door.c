@@ -17,7 +17,7 @@
 
 enum { GUESTS = 64, LISTENERS = 32, ANSWER = 'A' };
 
-static const double guest_seconds = 3;
+static const double guest_seconds = 3, pause_seconds = 0.5;
 
 /* Who has connected and not yet shown the secret. */
 struct guest {
@@ -30,6 +30,7 @@ struct guest {
 struct link_door {
     int epoll, n, listeners[LISTENERS];
     uint64_t secret[2];
+    double paused; /* clock_seconds since when nobody is accepted; 0: they are */
     char address[LINK_ADDRESS];
     struct guest guests[GUESTS];
 };
@@ -148,10 +149,22 @@ static struct guest *find_place(struct link_door *d)
     return best;
 }
 
+/* Where no descriptor can be had, a waiting connection would keep the door readable for ever. */
+static void pause_listeners(struct link_door *d, bool pause)
+{
+    d->paused = pause ? clock_seconds() : 0;
+    for (int i = 0; i < d->n; i++) {
+        struct epoll_event event = {.events = pause ? 0 : EPOLLIN, .data.fd = d->listeners[i]};
+        epoll_ctl(d->epoll, EPOLL_CTL_MOD, d->listeners[i], &event);
+    }
+}
+
 static void take_guest(struct link_door *d, int listener)
 {
     struct epoll_event event = {.events = EPOLLIN};
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        pause_listeners(d, true);
     if (fd < 0) return;
     struct guest *g = find_place(d);
     *g = (struct guest){.fd = fd, .since = clock_seconds()};
@@ -194,6 +207,7 @@ int link_door_tend(struct link_door *d, struct link_greeting *greeting)
 {
     enum { AT_MOST = 256 }; /* connections that keep coming must not keep the caller */
     struct epoll_event event;
+    if (d->paused > 0 && clock_seconds() - d->paused > pause_seconds) pause_listeners(d, false);
     for (int i = 0; i < AT_MOST && epoll_wait(d->epoll, &event, 1, 0) == 1; i++) {
         struct guest *g = guest_of(d, event.data.fd);
         if (!g) take_guest(d, event.data.fd);

@@ -14,7 +14,8 @@ struct link_greeting {
 };
 
 /* A strange connection costs the door a descriptor for a few seconds, one of 64: the oldest of more
- * is closed, and each as soon as its first 16 bytes are not the secret. */
+ * is closed, and each as soon as its first 16 bytes are not the secret. While the process has no
+ * descriptor left, connections wait. */
 struct link_door;
 
 /* Listens for who knows a new random secret: on the loopback address if all are `here`, on this

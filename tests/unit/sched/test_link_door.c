@@ -10,11 +10,13 @@
 #include "util/clock.h"
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -104,6 +106,38 @@ static void among_strangers(void **state)
     link_door_close(d);
 }
 
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* A connection that cannot be accepted must not keep the door readable, or its thread spins. It is
+ * let in once there are descriptors again. */
+static void without_descriptors(void **state)
+{
+    struct rank r;
+    struct link_greeting g;
+    struct rlimit before, none;
+    struct link_door *d = link_door_open(true);
+    const int waiting = stranger(d);
+    (void)state;
+    while (!is_readable(link_door_fd(d))) link_socket_wait(link_door_fd(d), 100);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int fd = link_door_tend(d, &g);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(fd, -1);
+    assert_false(is_readable(link_door_fd(d)));
+    begin(&r, d);
+    assert_int_equal(tend(d, &r, &g), 1);
+    assert_true(r.fd >= 0);
+    close(r.fd);
+    close(waiting);
+    link_door_close(d);
+}
+
 static bool is_closed(int fd)
 {
     char byte;
@@ -187,11 +221,9 @@ static void nobody_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(has_the_secret),
-        cmocka_unit_test(among_strangers),
-        cmocka_unit_test(tells_nothing_of_the_secret),
-        cmocka_unit_test(without_a_network),
-        cmocka_unit_test(time_is_limited),
+        cmocka_unit_test(has_the_secret),      cmocka_unit_test(among_strangers),
+        cmocka_unit_test(without_descriptors), cmocka_unit_test(tells_nothing_of_the_secret),
+        cmocka_unit_test(without_a_network),   cmocka_unit_test(time_is_limited),
         cmocka_unit_test(nobody_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

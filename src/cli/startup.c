@@ -25,8 +25,7 @@ double startup_limit(int64_t ranks)
     const double usual = 120, a_rank = 0.1;
     const char *given = getenv("QTRAJ_MEET");
     const double seconds = given ? strtod(given, NULL) : 0;
-    if (seconds > 0) return seconds;
-    return getenv("QTRAJ_PATIENCE") ? link_patience() : usual + a_rank * (double)ranks;
+    return seconds > 0 ? seconds : usual + a_rank * (double)ranks;
 }
 
 int64_t startup_rank(void)

@@ -28,7 +28,7 @@ for try in "300000 1" "350000 1" "300000 2" "350000 2" "400000 3"; do
     rm -f "$work"/limits.*
     (
         ulimit -v "$limit"
-        OMP_NUM_THREADS=$((ranks < 2 ? ranks : 2)) QTRAJ_PATIENCE=5 launch 60 "$ranks" run "$work/sweep.yaml"
+        OMP_NUM_THREADS=$((ranks < 2 ? ranks : 2)) QTRAJ_PATIENCE=5 QTRAJ_MEET=5 launch 60 "$ranks" run "$work/sweep.yaml"
     )
     status=$?
     [ $status != 124 ] || fail "$ranks ranks in $limit KiB: a hang"

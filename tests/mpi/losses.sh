@@ -7,7 +7,7 @@
 need_python h5py numpy
 take_faults
 visits=${QTRAJ_VISITS:-12} losses=${QTRAJ_LOSSES:-0} masters=${QTRAJ_MASTERS:-1}
-export QTRAJ_MEET=200 # ranks of a busy machine may need longer to come together than the patience below
+export QTRAJ_MEET=200 # ranks of a busy machine may need longer to come together than by default
 repeated_sweep "$visits" <<YAML
 name: losses
 results: whole.h5

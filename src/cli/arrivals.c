@@ -1,6 +1,7 @@
 #include "cli/arrivals.h"
 #include "cli/startup.h"
 #include "sched/link_socket.h"
+#include "util/clock.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +16,12 @@ struct arrival {
     bool came, met, telling;
     int64_t pid;
     char host[64];
+    double heard; /* running time */
 };
 
 struct arrivals {
     int epoll;
+    struct clock_running clock;
     struct link_door *door;
     int64_t n;
     struct arrival *ranks; // (n)
@@ -74,7 +77,7 @@ static void admit(struct arrivals *a, int fd, const struct link_greeting *g)
         return;
     }
     struct arrival *r = &a->ranks[g->id];
-    *r = (struct arrival){.fd = fd, .came = true, .pid = g->pid};
+    *r = (struct arrival){.fd = fd, .came = true, .pid = g->pid, .heard = a->clock.run};
     memcpy(r->host, g->host, sizeof r->host);
     add_to_epoll(a, fd, r);
 }
@@ -82,6 +85,7 @@ static void admit(struct arrivals *a, int fd, const struct link_greeting *g)
 static void take(struct arrivals *a, struct arrival *r, const char *bytes, ssize_t n)
 {
     const bool first = r == a->ranks;
+    r->heard = a->clock.run;
     for (ssize_t i = 0; i < n; i++) {
         if (r->telling && first) a->view.verdict = bytes[i];
         r->telling = !r->telling && bytes[i] == STARTUP_ENDS;
@@ -102,18 +106,9 @@ static void listen_to(struct arrivals *a, struct arrival *r)
     if (!r->met && !a->view.met && a->view.ended < 0) a->view.ended = r - a->ranks;
 }
 
-/* By what /proc says of a process of this host. */
-static bool is_stopped(const struct arrival *r)
+static double silence(const struct arrivals *a, const struct arrival *r)
 {
-    char path[64], host[64] = "", state = '?';
-    gethostname(host, sizeof host - 1);
-    if (!r->came || strcmp(host, r->host) != 0) return false;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)r->pid);
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = '?';
-    fclose(f);
-    return state == 'T';
+    return r->fd >= 0 ? a->clock.run - r->heard : 0;
 }
 
 struct arrivals_view arrivals_look(struct arrivals *a)
@@ -121,6 +116,7 @@ struct arrivals_view arrivals_look(struct arrivals *a)
     enum { AT_ONCE = 64 };
     struct link_greeting g;
     struct epoll_event events[AT_ONCE];
+    a->view.run = clock_running(&a->clock);
     for (int fd; a->door && (fd = link_door_tend(a->door, &g)) >= 0;) admit(a, fd, &g);
     const int n = epoll_wait(a->epoll, events, AT_ONCE, 0);
     for (int i = 0; i < n; i++)
@@ -129,7 +125,7 @@ struct arrivals_view arrivals_look(struct arrivals *a)
         link_door_close(a->door);
         a->door = NULL;
     }
-    a->view.stopped = is_stopped(a->ranks);
+    a->view.silent = silence(a, a->ranks);
     return a->view;
 }
 
@@ -141,20 +137,27 @@ void arrivals_name(const struct arrivals *a, int64_t rank, char *text, size_t n)
     snprintf(text, n, "rank %lld (%s, process %lld)", (long long)rank, r->host, (long long)r->pid);
 }
 
-static bool has_not_come(const struct arrival *r)
+static bool has_not_come(const struct arrivals *a, const struct arrival *r)
 {
+    (void)a;
     return !r->came;
 }
 
+static bool is_silent(const struct arrivals *a, const struct arrival *r)
+{
+    return silence(a, r) >= ARRIVALS_SILENT;
+}
+
 /* "0, 2-4", the ranks of which that is true; false: there are none. */
-static bool list(const struct arrivals *a, bool (*is)(const struct arrival *r), char *text,
+static bool list(const struct arrivals *a,
+                 bool (*is)(const struct arrivals *a, const struct arrival *r), char *text,
                  size_t n)
 {
     size_t used = 0;
     for (int64_t i = 0, last; i < a->n && used < n; i = last + 1) {
         last = i;
-        if (!is(&a->ranks[i])) continue;
-        while (last + 1 < a->n && is(&a->ranks[last + 1])) last++;
+        if (!is(a, &a->ranks[i])) continue;
+        while (last + 1 < a->n && is(a, &a->ranks[last + 1])) last++;
         used += (size_t)snprintf(text + used, n - used, "%s%lld", used ? ", " : "", (long long)i);
         if (last > i && used < n)
             used += (size_t)snprintf(text + used, n - used, "-%lld", (long long)last);
@@ -170,8 +173,8 @@ void arrivals_describe(const struct arrivals *a, char *text, size_t n)
                  "rank %s has not come: it died or was stopped before, or its host does "
                  "not reach this one",
                  some);
-    else if (list(a, is_stopped, some, sizeof some))
-        snprintf(text, n, "rank %s is stopped", some);
+    else if (list(a, is_silent, some, sizeof some))
+        snprintf(text, n, "rank %s is silent: it is stopped, or its host is gone", some);
     else
         snprintf(text, n,
                  "all have started, but MPI has not connected them, perhaps for lack of "

@@ -16,13 +16,16 @@ int arrivals_fd(const struct arrivals *a);
 struct arrivals_view {
     bool met;      /* rank 0 has met all others */
     int verdict;   /* the code that rank 0 has told; -1: none */
-    bool stopped;  /* rank 0, of this host, does not run */
     bool gone;     /* rank 0 has ended */
     int64_t ended; /* a rank that has ended before all had met; -1: none */
+    double run;    /* seconds for which this process has run since arrivals_open */
+    double silent; /* those since rank 0 was heard of; 0: it has not come, or is gone */
 };
-/* Takes in what has come, without waiting. */
+/* Takes in what has come, without waiting. To be called every second. */
 struct arrivals_view arrivals_look(struct arrivals *a);
-/* Says which ranks have not come, and which have but wait. text (n bytes). */
+/* Who is silent for so many seconds of running time is stopped, or its host is gone. */
+enum { ARRIVALS_SILENT = 3 };
+/* Says which ranks have not come, and which have but are silent or wait. text (n bytes). */
 void arrivals_describe(const struct arrivals *a, char *text, size_t n);
 /* "rank 3 (HOST, process 123)". text (n bytes). */
 void arrivals_name(const struct arrivals *a, int64_t rank, char *text, size_t n);

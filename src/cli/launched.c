@@ -27,8 +27,6 @@ struct child {
     pid_t pid;
     const struct launched_command *command;
     struct arrivals *arrivals;
-    double run, last; /* seconds that this process has run since the start, and when it looked */
-    double running;   /* the like, when rank 0 was last seen to run */
     bool met;
     double asked; /* clock_seconds of the first signal to stop, or of the end of rank 0; 0: none */
     double termed;
@@ -93,22 +91,21 @@ static void end_apart(struct child *c, struct launched *out, const char *why)
 static void look_for_ranks(struct child *c, const struct arrivals_view *v, struct launched *out)
 {
     char who[300], why[500];
-    const double most = 1, now = clock_seconds();
-    c->run += now - c->last < most ? now - c->last : most;
-    c->last = now;
     c->met = c->met || v->met;
-    if (!v->stopped) c->running = c->run;
     if (c->asked > 0) return;
     if (c->met) {
-        snprintf(why, sizeof why, "rank 0 has been stopped for %.0f s", c->run - c->running);
-        if (c->run - c->running > link_patience()) end_apart(c, out, why);
+        arrivals_name(c->arrivals, 0, who, sizeof who);
+        snprintf(why, sizeof why,
+                 "%s has been silent for %.0f s: it is stopped, or its host is gone", who,
+                 v->silent);
+        if (v->silent > link_patience()) end_apart(c, out, why);
         return;
     }
     if (v->ended >= 0) {
         arrivals_name(c->arrivals, v->ended, who, sizeof who);
         snprintf(why, sizeof why, "%s has ended before all ranks had met", who);
         end_apart(c, out, why);
-    } else if (c->run > c->command->limit) {
+    } else if (v->run > c->command->limit + ARRIVALS_SILENT) {
         c->met = lock_look(c->command->journal).held;
         arrivals_describe(c->arrivals, who, sizeof who);
         snprintf(why, sizeof why,
@@ -177,7 +174,7 @@ enum status launched_run(const struct launched_command *command, struct launched
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
     enum status st = OK;
     sigset_t signals, before;
-    struct child c = {.command = command, .last = clock_seconds()};
+    struct child c = {.command = command};
     const pid_t self = getpid();
     int fd = -1;
     sigemptyset(&signals);

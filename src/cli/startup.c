@@ -97,22 +97,32 @@ static void *wait_for_ranks(void *unused)
 {
     enum { TURNS = 10 };
     const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
-    const double most = 1, turn = 2, limit = startup_limit(ranks ? atoll(ranks) : 1);
+    const double turn = 2, limit = startup_limit(ranks ? atoll(ranks) : 1);
     const int64_t rank = startup_rank();
     const double end = limit + turn * (double)(rank < TURNS ? rank : TURNS);
+    struct clock_running clock = {0};
     (void)unused;
-    for (double run = 0, last = clock_seconds(); run < end;) {
+    while (clock_running(&clock) < end) {
         clock_sleep(0.1);
         if (over) return NULL;
-        const double now = clock_seconds();
-        run += now - last < most ? now - last : most;
-        last = now;
     }
     if (!atomic_exchange(&over, true)) give_up(limit);
     return NULL;
 }
 
-static void start_clock(void)
+/* `qtraj launch` notices when this process is stopped, or its host gone. */
+static void *beat(void *unused)
+{
+    const char byte = STARTUP_BEAT;
+    const bool first = startup_rank() == 0;
+    (void)unused;
+    while ((first || !over) &&
+           (send(launch, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN))
+        clock_sleep(0.5);
+    return NULL;
+}
+
+static void start_thread(void *(*run)(void *))
 {
     enum { STACK = 256 * 1024 }; /* memory may be scarce */
     pthread_t thread;
@@ -123,7 +133,7 @@ static void start_clock(void)
     pthread_attr_setstacksize(&attr, STACK);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (pthread_create(&thread, &attr, wait_for_ranks, NULL) != 0)
+    if (pthread_create(&thread, &attr, run, NULL) != 0)
         log_trace("sched", "nobody watches whether the ranks come together");
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
@@ -145,7 +155,7 @@ void startup_begin(bool meets, int code)
     late = code;
     if (!meets || startup_rank() < 0) return;
     if (address && !replaces()) launch = link_socket_connect(address, startup_rank(), patience);
-    if (launch < 0) start_clock();
+    start_thread(launch < 0 ? wait_for_ranks : beat);
 }
 
 void startup_end(void)

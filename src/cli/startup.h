@@ -6,9 +6,10 @@
 
 /* Names, for each rank, where `qtraj launch` listens. */
 #define STARTUP_LAUNCH "QTRAJ_LAUNCH"
-/* What a rank says over that connection: that it has met the others or ends; and how the run ended,
- * a code follows. */
-enum { STARTUP_MET = 'M', STARTUP_ENDS = 'E' };
+/* What a rank says over that connection: that it runs, twice a second until it has met the others,
+ * and rank 0 until it ends; that it has met the others or ends; and how the run ended, a code
+ * follows. */
+enum { STARTUP_BEAT = 'B', STARTUP_MET = 'M', STARTUP_ENDS = 'E' };
 
 /* Seconds of running time in which so many ranks should meet. */
 double startup_limit(int64_t ranks);

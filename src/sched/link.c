@@ -31,13 +31,14 @@ struct peer {
 struct link {
     int64_t id; /* 0: the master */
     int epoll;
-    bool here;                /* all ranks are on this host */
-    struct link_door *door;   /* NULL: all have come */
-    long parent;              /* process id */
-    double beat;              /* seconds between bytes */
-    double last, awake, sent; /* clock_seconds at the last look; link_clock; when it beat last */
-    pthread_mutex_t guard;    /* of all below, and of awake */
-    struct peer **peers;      // (n) by id; of a worker: only its master, peers[0]
+    bool here;              /* all ranks are on this host */
+    struct link_door *door; /* NULL: all have come */
+    long parent;            /* process id */
+    double beat;            /* seconds between bytes */
+    double sent;            /* link_clock when it beat last */
+    pthread_mutex_t guard;  /* of all below */
+    struct clock_running clock;
+    struct peer **peers; // (n) by id; of a worker: only its master, peers[0]
     int64_t n, capacity;
     bool working, bye;
     atomic_bool unused; /* its thread ends */
@@ -86,18 +87,10 @@ static void leave(const char *why)
     _exit(LEAVE_CODE);
 }
 
-/* Time in which this process was stopped does not count: more than a few looks at once. */
-static void count_time(struct link *l)
-{
-    const double now = clock_seconds(), most = 2;
-    l->awake += now - l->last < most ? now - l->last : most;
-    l->last = now;
-}
-
 static void beat(struct link *l)
 {
-    if (l->awake - l->sent < l->beat) return;
-    l->sent = l->awake;
+    if (l->clock.run - l->sent < l->beat) return;
+    l->sent = l->clock.run;
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BEAT);
 }
 
@@ -107,7 +100,7 @@ static bool listen_to(struct link *l, struct peer *p)
     char bytes[64];
     ssize_t n;
     while ((n = recv(p->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
-        p->heard = l->awake;
+        p->heard = l->clock.run;
         if (memchr(bytes, BYTE_BYE, (size_t)n)) p->left = true;
         if (l->id > 0 && memchr(bytes, BYTE_LEAVE, (size_t)n)) leave("rank 0 says so");
     }
@@ -124,7 +117,7 @@ static void end_here(const struct link *l)
 /* A rank that stays although all is over, or waits for one that does not come to the end. */
 static void end_at_last(const struct link *l)
 {
-    if ((l->bye || l->finishing) && l->awake - l->ends_at > link_patience()) end_here(l);
+    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > link_patience()) end_here(l);
 }
 
 /* --- a worker --- */
@@ -132,7 +125,7 @@ static void end_at_last(const struct link *l)
 static void tend_master(struct link *l)
 {
     struct peer *master = l->peers[0];
-    count_time(l);
+    clock_running(&l->clock);
     if (master->fd >= 0 && !listen_to(l, master)) {
         if (!master->left && !l->bye) leave("rank 0 is gone");
         close(master->fd);
@@ -140,9 +133,9 @@ static void tend_master(struct link *l)
     }
     if (master->left && !l->bye) {
         l->bye = true;
-        l->ends_at = l->awake;
+        l->ends_at = l->clock.run;
     }
-    if (!l->bye && l->awake - master->heard > link_patience()) leave("rank 0 is silent");
+    if (!l->bye && l->clock.run - master->heard > link_patience()) leave("rank 0 is silent");
     beat(l);
     end_at_last(l);
 }
@@ -208,7 +201,7 @@ static void admit(struct link *l, int fd, const struct link_greeting *g)
     p->fd = fd;
     p->known = true;
     p->pid = g->pid;
-    p->heard = l->awake;
+    p->heard = l->clock.run;
     memcpy(p->host, g->host, sizeof p->host);
     if (p->dismissed) say(p, BYTE_LEAVE);
     add_to_epoll(l, fd, p);
@@ -242,7 +235,7 @@ static void look_for_silent(struct link *l)
     if ((l->working && !l->finishing) || l->bye) return;
     for (int64_t i = 1; i < l->n; i++) {
         struct peer *p = l->peers[i];
-        const double silent = l->awake - p->heard;
+        const double silent = l->clock.run - p->heard;
         if (p->fd < 0 || p->left || p->dismissed || silent <= link_patience()) continue;
         if (l->finishing) end_here(l);
         describe(p, who, sizeof who);
@@ -259,7 +252,7 @@ static void look_around(struct link *l)
         l->parent = 0; /* mpirun is gone, which sends no signal then */
         kill(getpid(), SIGTERM);
     }
-    if (l->alarm > 0 && l->awake > l->alarm) call_broken(l, l->alarm_why);
+    if (l->alarm > 0 && l->clock.run > l->alarm) call_broken(l, l->alarm_why);
     beat(l);
     end_at_last(l);
 }
@@ -272,7 +265,7 @@ static void *watch_workers(void *link)
     while (!l->unused) {
         int n = epoll_wait(l->epoll, events, AT_ONCE, 1000);
         pthread_mutex_lock(&l->guard);
-        count_time(l);
+        clock_running(&l->clock);
         for (int i = 0; i < n; i++) {
             struct peer *p = events[i].data.ptr;
             if (p && p->fd >= 0 && !listen_to(l, p)) note_end(l, p);
@@ -304,7 +297,7 @@ static bool link_new(int64_t id, int64_t peers, struct link **out)
     struct err e = {0};
     int64_t first;
     if (mem_zero(&l, 1, sizeof *l, "a link", &e) != OK) return false;
-    *l = (struct link){.id = id, .epoll = -1, .last = clock_seconds(), .code = 0};
+    *l = (struct link){.id = id, .epoll = -1};
     l->parent = getppid();
     l->beat = link_patience() / 12;
     pthread_mutex_init(&l->guard, NULL);
@@ -403,7 +396,7 @@ void link_bye(struct link *l)
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BYE);
     l->bye = true;
     l->alarm = 0;
-    l->ends_at = l->awake;
+    l->ends_at = l->clock.run;
     pthread_mutex_unlock(&l->guard);
 }
 
@@ -421,7 +414,7 @@ struct link_view link_look(struct link *l, int64_t id)
 {
     pthread_mutex_lock(&l->guard);
     const struct peer *p = l->peers[id];
-    struct link_view v = {.lost = p->lost, .silent = l->awake - p->heard, .pid = p->pid};
+    struct link_view v = {.lost = p->lost, .silent = l->clock.run - p->heard, .pid = p->pid};
     memcpy(v.host, p->host, sizeof v.host);
     pthread_mutex_unlock(&l->guard);
     return v;
@@ -435,7 +428,7 @@ bool link_changed(struct link *l)
 double link_clock(struct link *l)
 {
     pthread_mutex_lock(&l->guard);
-    const double now = l->awake;
+    const double now = l->clock.run;
     pthread_mutex_unlock(&l->guard);
     return now;
 }
@@ -459,7 +452,7 @@ enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e
         st = mem_grow(&l->peers, l->n, &l->capacity, sizeof *l->peers, e);
         if (st == OK) st = mem_zero(&p, 1, sizeof *p, "a rank", e);
         if (st != OK) break;
-        *p = (struct peer){.fd = -1, .id = l->n, .heard = l->awake};
+        *p = (struct peer){.fd = -1, .id = l->n, .heard = l->clock.run};
         l->peers[l->n++] = p;
     }
     pthread_mutex_unlock(&l->guard);
@@ -474,7 +467,7 @@ const char *link_address(const struct link *l)
 void link_alarm(struct link *l, double seconds, const char *why)
 {
     pthread_mutex_lock(&l->guard);
-    l->alarm = l->awake + seconds;
+    l->alarm = l->clock.run + seconds;
     l->alarm_why = why;
     pthread_mutex_unlock(&l->guard);
 }
@@ -495,7 +488,7 @@ bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code))
     l->alarm = 0;
     l->finishing = !apart;
     l->bye = l->bye || apart;
-    l->ends_at = l->awake;
+    l->ends_at = l->clock.run;
     for (int64_t i = 1; apart && i < l->n; i++) say(l->peers[i], BYTE_LEAVE);
     pthread_mutex_unlock(&l->guard);
     return apart;

@@ -8,6 +8,14 @@ double clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double clock_running(struct clock_running *c)
+{
+    const double now = clock_seconds(), most = 2, since = c->last > 0 ? now - c->last : 0;
+    c->run += since < most ? since : most;
+    c->last = now;
+    return c->run;
+}
+
 void clock_utc(char text[21])
 {
     time_t now = time(NULL);

@@ -4,6 +4,14 @@
 /* Seconds since an arbitrary start; never jumps. */
 double clock_seconds(void);
 
+/* Seconds for which this process has run since it was first asked. It is to be asked every second:
+ * of a longer time, in which the process may have been stopped, two seconds count. Zero-initialise.
+ */
+struct clock_running {
+    double run, last;
+};
+double clock_running(struct clock_running *c);
+
 /* "2026-01-31T12:34:56Z" into text. */
 void clock_utc(char text[21]);
 

@@ -35,7 +35,7 @@ start whole "$QTRAJ" run
 [ $code = 0 ] || fail "whole: $code: $(tail -n 5 "$work/err")"
 
 # rank 0 and another one, killed (9) or stopped (19)
-for fault in load.0.19:6:'rank 0 has not come: ' init.0.9:90:'rank 0 \(.*\) has ended before all' met.1.19:6:'rank 1 is stopped'; do
+for fault in load.0.19:6:'rank 0 has not come: ' init.0.9:90:'rank 0 \(.*\) has ended before all' met.1.19:6:'rank 1 is silent'; do
     IFS=: read -r file seconds words <<<"$fault"
     touch "$FAULTS/$file"
     QTRAJ_MEET=$seconds LD_PRELOAD=$FAULT start "$file" "$QTRAJ" launch -n 3

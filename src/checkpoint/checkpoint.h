@@ -66,17 +66,24 @@ MUST_USE enum status checkpoint_read_stored(const struct checkpoint *c,
 /* Digests of the slices of a folder that have been read so far; NULL: c is computed from others.
  * Borrowed. */
 struct digests *checkpoint_digests(const struct checkpoint *c);
-/* Reads slices of a folder for their digests: each `of`-th, from number `turn` on, of those whose
- * digests are known, or of those whose are not. ERR_CHANGED: one is another than before; ERR_IO,
- * ERR_NOMEM. */
-MUST_USE enum status checkpoint_read_slices(const struct checkpoint *c, bool known, int64_t turn,
-                                            int64_t of, struct err *e);
-/* Reads slice i for its digest. Errors as above. */
-MUST_USE enum status checkpoint_read_slice(const struct checkpoint *c, int64_t i, struct err *e);
+/* Reads those slices of a folder (wanted: for each slice) for their digests. ERR_CHANGED: one is
+ * another than before; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status checkpoint_read_slices(const struct checkpoint *c, const bool *wanted,
+                                            struct err *e);
 /* hash = the digest of all bytes of a folder whose slices have all been read. */
 void checkpoint_whole(const struct checkpoint *c, char hash[HASH_HEX]);
-/* Compares size, times and inode of every file of a folder, or of the folders that c is computed
- * from, with those when it was opened. Of a file that differs, all that was read is read again:
- * with equal bytes it counts as the same. A file that is gone counts as the same too: what was read
- * of it was read from the open file. ERR_CHANGED names the file; ERR_IO, ERR_NOMEM. */
+/* Number of the weight files of a folder. */
+int64_t checkpoint_n_files(const struct checkpoint *c);
+/* Compares size, times and inode of every file of a folder with those when it was opened. Reads
+ * config.json and the index again where they differ, and sets `changed` (for each weight file). A
+ * file that is gone counts as the same: what was read of it was read from the open file.
+ * ERR_CHANGED: config.json or the index has other bytes; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status checkpoint_look(struct checkpoint *c, bool *changed, struct err *e);
+/* Opens the changed files anew and reads share number `turn` of `of` of their slices whose digests
+ * are known; with equal bytes they count as the same from now on. ERR_CHANGED names the file;
+ * ERR_NOMEM. */
+MUST_USE enum status checkpoint_compare(struct checkpoint *c, const bool *changed, int64_t turn,
+                                        int64_t of, struct err *e);
+/* Both, for all that is known of the folder, or of the folders that c is computed from. Errors as
+ * above. */
 MUST_USE enum status checkpoint_verify(struct checkpoint *c, struct err *e);

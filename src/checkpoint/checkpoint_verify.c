@@ -14,39 +14,25 @@ struct digests *checkpoint_digests(const struct checkpoint *c)
     return c->digests;
 }
 
-/* Reads those of the files' slices, see checkpoint_read_slices. Entries of the files are numbered
- * as those of c. */
-static enum status read_slices(const struct checkpoint *c, const struct safetensors *f, bool known,
-                               int64_t turn, int64_t of, int64_t *count, struct err *e)
+int64_t checkpoint_n_files(const struct checkpoint *c)
+{
+    return c->n_files;
+}
+
+static enum status read_slices(const struct safetensors *f, const bool *wanted, struct err *e)
 {
     for (int64_t k = 0; k < f->n; k++) {
         const struct tensor_entry *t = &f->entries[k];
         for (int64_t i = 0; i < tensor_slices(t); i++)
-            if (digest_known(digests_get(c->digests, t->slice + i)) == known &&
-                (*count)++ % of == turn)
-                PASS(safetensors_read_slice(f, t, i, e));
+            if (wanted[t->slice + i]) PASS(safetensors_read_slice(f, t, i, e));
     }
     return OK;
 }
 
-enum status checkpoint_read_slices(const struct checkpoint *c, bool known, int64_t turn, int64_t of,
-                                   struct err *e)
+enum status checkpoint_read_slices(const struct checkpoint *c, const bool *wanted, struct err *e)
 {
-    int64_t count = 0;
-    for (int64_t i = 0; i < c->n_files; i++)
-        PASS(read_slices(c, &c->files[i], known, turn, of, &count, e));
+    for (int64_t i = 0; i < c->n_files; i++) PASS(read_slices(&c->files[i], wanted, e));
     return OK;
-}
-
-enum status checkpoint_read_slice(const struct checkpoint *c, int64_t i, struct err *e)
-{
-    for (int64_t f = 0; f < c->n_files; f++)
-        for (int64_t k = 0; k < c->files[f].n; k++) {
-            const struct tensor_entry *t = &c->files[f].entries[k];
-            if (i >= t->slice && i < t->slice + tensor_slices(t))
-                return safetensors_read_slice(&c->files[f], t, i - t->slice, e);
-        }
-    RAISE(ERR_SHAPE, "%s: no slice %lld", c->dir, (long long)i);
 }
 
 void checkpoint_whole(const struct checkpoint *c, char hash[HASH_HEX])
@@ -110,19 +96,19 @@ static bool same_tensors(const struct safetensors *a, const struct safetensors *
     return same;
 }
 
-/* Compares what was read of file f with what is at its path. If that is the same, the path's file
- * takes its place. */
-static enum status compare_again(const struct checkpoint *c, struct safetensors *f, struct err *e)
+/* Compares the wanted slices of file f with those of what is at its path. If they are the same, the
+ * path's file takes its place. */
+static enum status compare_again(const struct checkpoint *c, struct safetensors *f,
+                                 const bool *wanted, struct err *e)
 {
     enum status st = OK;
     struct safetensors again = {.fd = -1};
-    int64_t count = 0;
     TRY(checkpoint_open_file(c, f->path, &again, e));
     TRY(hash_expect(f->path, "the visit began", f->hash, again.hash, e));
     ENSURE(same_tensors(f, &again), ERR_FORMAT, "it has other tensors");
     again.digests = c->digests;
     for (int64_t k = 0; k < again.n; k++) again.entries[k].slice = f->entries[k].slice;
-    TRY(read_slices(c, &again, true, 0, 1, &count, e));
+    TRY(read_slices(&again, wanted, e));
     ENSURE(dup2(again.fd, f->fd) == f->fd, ERR_IO, "%s: %s", f->path, strerror(errno));
     f->opened = again.opened;
 done:
@@ -130,27 +116,52 @@ done:
     return st;
 }
 
-static enum status check_file(const struct checkpoint *c, struct safetensors *f, struct err *e)
+enum status checkpoint_look(struct checkpoint *c, bool *changed, struct err *e)
 {
-    struct stat open, now;
-    bool gone;
-    NEED(fstat(f->fd, &open) == 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    PASS(look(f->path, &now, &gone, e));
-    if (gone ? same_data(&open, &f->opened) : same_file(&now, &f->opened)) return OK;
-    struct err own = {0};
-    const enum status st = compare_again(c, f, &own);
-    if (st == ERR_FORMAT || st == ERR_IO)
-        RAISE(ERR_CHANGED, "%s: was changed while it was read (%s)", f->path, own.text);
-    NEED(st == OK, st, "%s", own.text);
+    for (int i = 0; i < 2; i++) PASS(check_text(&c->texts[i], e));
+    for (int64_t i = 0; i < c->n_files; i++) {
+        const struct safetensors *f = &c->files[i];
+        struct stat open, now;
+        bool gone;
+        NEED(fstat(f->fd, &open) == 0, ERR_IO, "%s: %s", f->path, strerror(errno));
+        PASS(look(f->path, &now, &gone, e));
+        changed[i] = gone ? !same_data(&open, &f->opened) : !same_file(&now, &f->opened);
+    }
     return OK;
+}
+
+enum status checkpoint_compare(struct checkpoint *c, const bool *changed, int64_t turn, int64_t of,
+                               struct err *e)
+{
+    enum status st = OK;
+    const int64_t n = digests_n(c->digests);
+    bool *wanted = NULL;
+    TRY(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
+    for (int64_t i = 0; i < n; i++)
+        wanted[i] = i % of == turn && digest_known(digests_get(c->digests, i));
+    for (int64_t i = 0; i < c->n_files; i++) {
+        struct err own = {0};
+        st = changed[i] ? compare_again(c, &c->files[i], wanted, &own) : OK;
+        ENSURE(st != ERR_FORMAT && st != ERR_IO, ERR_CHANGED,
+               "%s: was changed while it was read (%s)", c->files[i].path, own.text);
+        ENSURE(st == OK, st, "%s", own.text);
+    }
+done:
+    free(wanted);
+    return st;
 }
 
 enum status checkpoint_verify(struct checkpoint *c, struct err *e)
 {
+    enum status st = OK;
+    bool *changed = NULL;
     for (int64_t i = 0; i < c->n_parts; i++)
         PASS(checkpoint_verify((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint, e));
     if (!c->digests) return OK; /* an overlay is qtraj's own file */
-    for (int i = 0; i < 2; i++) PASS(check_text(&c->texts[i], e));
-    for (int64_t i = 0; i < c->n_files; i++) PASS(check_file(c, &c->files[i], e));
-    return OK;
+    TRY(mem_alloc(&changed, c->n_files, sizeof *changed, "weight files", e));
+    TRY(checkpoint_look(c, changed, e));
+    TRY(checkpoint_compare(c, changed, 0, 1, e));
+done:
+    free(changed);
+    return st;
 }

@@ -101,6 +101,42 @@ done:
     return st;
 }
 
+/* Compares the files with what they were. What any rank finds changed is read again, once: each
+ * rank reads a share, after all have the digests that any has. */
+static enum status verify(const struct read_folder *f, const struct visit_group *g, struct err *e)
+{
+    enum status st = OK;
+    const int64_t n = checkpoint_n_files(f->checkpoint);
+    bool *changed = NULL, any = false;
+    TRY(group_agree(g, mem_alloc(&changed, n, sizeof *changed, "weight files", e), e));
+    TRY(group_agree(g, checkpoint_look(f->checkpoint, changed, e), e));
+    for (int64_t i = 0; i < n; i++) any = any || changed[i];
+    if (!group_max(g, any)) goto done;
+    for (int64_t i = 0; i < n; i++) changed[i] = group_max(g, changed[i]);
+    TRY(group_agree(g, checkpoint_compare(f->checkpoint, changed, g->rank, g->size, e), e));
+done:
+    free(changed);
+    return st;
+}
+
+/* Reads this rank's share of the slices that no rank has read. Local. */
+static enum status read_rest(const struct read_folder *f, const struct visit_group *g,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct digests *d = checkpoint_digests(f->checkpoint);
+    const int64_t n = digests_n(d);
+    int64_t count = 0;
+    bool *wanted = NULL;
+    TRY(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
+    for (int64_t i = 0; i < n; i++)
+        wanted[i] = !digest_known(digests_get(d, i)) && count++ % g->size == g->rank;
+    TRY(checkpoint_read_slices(f->checkpoint, wanted, e));
+done:
+    free(wanted);
+    return st;
+}
+
 /* *read: whether any rank has read anything of it; then f->whole. */
 static enum status settle(struct read_folder *f, const struct visit_group *g, bool *read,
                           struct err *e)
@@ -109,19 +145,14 @@ static enum status settle(struct read_folder *f, const struct visit_group *g, bo
     int64_t known = n;
     PASS(check_same(f, g, e));
     if (!f->whole) PASS(share(f, g, &known, e));
+    PASS(verify(f, g, e));
     *read = known > 0;
     if (f->whole || known == 0) return OK;
     if (known < n) {
-        PASS(group_agree(g, checkpoint_read_slices(f->checkpoint, false, g->rank, g->size, e), e));
+        PASS(group_agree(g, read_rest(f, g, e), e));
         PASS(share(f, g, &known, e));
     }
     f->whole = true;
-    return OK;
-}
-
-static enum status verify(const struct reads *r, struct err *e)
-{
-    for (int64_t i = 0; i < r->n; i++) PASS(checkpoint_verify(r->all[i].checkpoint, e));
     return OK;
 }
 
@@ -129,7 +160,7 @@ enum status reads_settle(struct reads *r, const struct visit_group *g, struct er
 {
     char hash[HASH_HEX];
     json_t *digests = json_object();
-    enum status st = group_agree(g, verify(r, e), e);
+    enum status st = OK;
     for (int64_t i = 0; st == OK && i < r->n; i++) {
         bool read;
         st = settle(&r->all[i], g, &read, e);
@@ -190,14 +221,18 @@ void reads_move(void *reads, struct saved_move *m)
 static enum status compare(const struct read_folder *f, const struct visit_group *g, bool *same,
                            struct err *e)
 {
+    enum status st = OK;
     struct digests *d = checkpoint_digests(f->checkpoint);
     const int64_t n = digests_n(d);
-    for (int64_t i = g->rank; *same && i < n; i += g->size) {
-        if (!digest_known(f->saved[i])) continue;
-        if (!digest_known(digests_get(d, i))) PASS(checkpoint_read_slice(f->checkpoint, i, e));
-        *same = digests_add(d, i, f->saved[i]);
-    }
-    return OK;
+    bool *wanted = NULL;
+    TRY(mem_zero(&wanted, n, sizeof *wanted, "slices of weights", e));
+    for (int64_t i = g->rank; i < n; i += g->size)
+        wanted[i] = digest_known(f->saved[i]) && !digest_known(digests_get(d, i));
+    TRY(checkpoint_read_slices(f->checkpoint, wanted, e));
+    for (int64_t i = g->rank; *same && i < n; i += g->size) *same = digests_add(d, i, f->saved[i]);
+done:
+    free(wanted);
+    return st;
 }
 
 bool reads_continue(struct reads *r, const struct visit_group *g)

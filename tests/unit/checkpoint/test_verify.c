@@ -34,10 +34,20 @@ static struct checkpoint *open_copy(const char *of, const char *name)
 
 static const char quickstart[] = CONFIGS "/quickstart/trajectory/step001200";
 
+/* Reads all of it for its digests. */
+static enum status read_all(const struct checkpoint *c, struct err *e)
+{
+    bool wanted[100];
+    const int64_t n = digests_n(checkpoint_digests(c));
+    assert_in_range(n, 1, 100);
+    memset(wanted, true, sizeof wanted);
+    return checkpoint_read_slices(c, wanted, e);
+}
+
 static void whole_of(struct checkpoint *c, char hash[HASH_HEX])
 {
     struct err e = {0};
-    if (checkpoint_read_slices(c, false, 0, 1, &e) != OK) fail_msg("%s", e.text);
+    if (read_all(c, &e) != OK) fail_msg("%s", e.text);
     checkpoint_whole(c, hash);
 }
 
@@ -195,8 +205,49 @@ static void what_is_read_again_is_compared(void **state)
     shell("touch -r %s/model.safetensors %s/t; printf x | dd of=%s/model.safetensors bs=1 "
           "seek=1000000 conv=notrunc 2>/dev/null; touch -r %s/t %s/model.safetensors",
           checkpoint_dir(c));
-    assert_int_equal(checkpoint_read_slices(c, true, 0, 1, &e), ERR_CHANGED);
+    assert_int_equal(read_all(c, &e), ERR_CHANGED);
     expect(c, ERR_CHANGED, "model.safetensors: was changed while it was read: tensor ");
+    checkpoint_close(c);
+}
+
+/* Bytes that this process has read so far. */
+static long long bytes_read(void)
+{
+    long long n = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "rchar: %lld", &n), 1);
+    fclose(f);
+    return n;
+}
+
+/* Several that compare a changed file read it once, and one of them finds what is different. */
+static void a_changed_file_is_read_once(void **state)
+{
+    enum { OF = 3 };
+    struct err e = {0};
+    char whole[HASH_HEX], dir[600];
+    struct checkpoint *c = open_copy(quickstart, "shares");
+    bool changed = true;
+    int found = 0;
+    (void)state;
+    snprintf(dir, sizeof dir, "%s", checkpoint_dir(c));
+    const long size = bytes_of(dir);
+    assert_int_equal(checkpoint_n_files(c), 1);
+    whole_of(c, whole);
+    const long long none = bytes_read();
+    assert_int_equal(checkpoint_look(c, &changed, &e), OK);
+    assert_false(changed);
+    assert_in_range(bytes_read() - none, 0, size / 10);
+    shell("touch %s/*", dir);
+    assert_int_equal(checkpoint_look(c, &changed, &e), OK);
+    assert_true(changed);
+    const long long before = bytes_read();
+    for (int i = 0; i < OF; i++) assert_int_equal(checkpoint_compare(c, &changed, i, OF, &e), OK);
+    assert_in_range(bytes_read() - before, size / 2, size + size / 10);
+    flip(dir, size - 1000000);
+    for (int i = 0; i < OF; i++) found += checkpoint_compare(c, &changed, i, OF, &e) == ERR_CHANGED;
+    assert_int_equal(found, 1);
     checkpoint_close(c);
 }
 
@@ -208,6 +259,7 @@ int main(void)
         cmocka_unit_test(equal_bytes_are_no_change),
         cmocka_unit_test(other_bytes_are_a_change),
         cmocka_unit_test(what_is_read_again_is_compared),
+        cmocka_unit_test(a_changed_file_is_read_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

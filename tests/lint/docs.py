@@ -9,6 +9,7 @@ import re
 import sys
 
 ENVIRONMENT = "docs/environment.md"
+TESTS = "tests/README.md"
 QUESTIONS = "docs/questions.md"
 SHELL_OWN = {  # bash, the system and ctest set them
     "BASH_SOURCE", "COMPREPLY", "EPOCHREALTIME", "PIPESTATUS", "RANDOM", "SECONDS", "PATH", "PWD", "UID", "HOME", "SOURCE"}
@@ -48,19 +49,22 @@ def links():
 
 
 def environment():
-    """Every variable that the program or a script reads is on the page of environment variables."""
+    """Every variable that the program or a script reads is on the page of environment variables, or on that of the tests."""
     known = set(re.findall(r"`([A-Z]\w+)`", read(ENVIRONMENT)))
+    of_tests = known | (set(re.findall(r"`([A-Z]\w+)`", read(TESTS))) if os.path.exists(TESTS) else set())
     for path in sorted(p for folder in ("src", "tests") for p in glob.glob(f"{folder}/**/*.c", recursive=True)):
         text = read(path)
         for use in re.finditer(r'\b(?:getenv|env_integer)\("(\w+)"\)', text):
-            if use.group(1) not in known:
+            if use.group(1) not in (of_tests if path.startswith("tests/") else known):
                 yield path, line_of(text, use.start()), f"{use.group(1)} is not in {ENVIRONMENT}"
     for path in sorted(p for folder in ("jobs", "slurm", "tests") for p in glob.glob(f"{folder}/**/*", recursive=True)
                        if re.search(r"\.(sh|sbatch)$", p)):
         text = read(path)
         own = set(re.findall(r"^\s*(?:local |export |readonly )?([A-Z][A-Z0-9_]+)=", text, flags=re.M)) | SHELL_OWN
         for use in re.finditer(r"\$\{?([A-Z][A-Z0-9_]+)(:?-)?", text):
-            if use.group(1) not in known and (use.group(2) or use.group(1) not in own):
+            if use.group(1) in (of_tests if path.startswith("tests/") else known):
+                continue
+            if use.group(2) or use.group(1) not in own:
                 yield path, line_of(text, use.start()), f"{use.group(1)} is not in {ENVIRONMENT}"
 
 

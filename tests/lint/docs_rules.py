@@ -24,6 +24,8 @@ SAMPLES = [
     ("environment", {"src/b.c": 'getenv("NOWHERE")'}, [("src/b.c", 1)]),
     ("environment", {"tests/b.sh": "\necho $NOWHERE"}, [("tests/b.sh", 2)]),
     ("environment", {"slurm/b.sbatch": "NOWHERE=${NOWHERE:-1}"}, [("slurm/b.sbatch", 1)]),
+    ("environment", {"tests/README.md": "`OF_TESTS`", "tests/b.sh": "echo $OF_TESTS"}, []),
+    ("environment", {"tests/README.md": "`OF_TESTS`", "src/b.c": 'getenv("OF_TESTS")'}, [("src/b.c", 1)]),
     ("messages", {}, []),
     ("messages", {"docs/questions.md": "\n> `: no …, give one`\n"}, [("docs/questions.md", 2)]),
     ("messages", {"docs/questions.md": "> `give two`\n"}, [("docs/questions.md", 1)]),

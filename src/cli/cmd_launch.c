@@ -7,6 +7,7 @@
 #include "cli/startup.h"
 #include "results/lock.h"
 #include "results/results.h"
+#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -77,7 +78,8 @@ static enum status default_ranks(int64_t *ranks, struct err *e)
 static enum status add_options(struct launch *l, struct err *e)
 {
     static const char *const usual[] = {"--oversubscribe", "--bind-to", "none", NULL};
-    static const char *const recovery[] = {"--enable-recovery", "-x", STARTUP_LAUNCH, NULL};
+    static const char *const recovery[] = {"--enable-recovery", "-x", STARTUP_LAUNCH, "-x",
+                                           STARTUP_FILE,        NULL};
     char version[MPI_MAX_LIBRARY_VERSION_STRING], *next = NULL;
     int length;
     MPI_Get_library_version(version, &length);
@@ -223,6 +225,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(run_arguments_results(&l.run, &sweep, &results, e));
     TRY(journal_path(results, &journal, e));
     TRY(lock_check_free(journal, e));
+    TRY(fsx_make_parent(journal, e));
     TRY(startup_room(true, e));
     TRY(make_command(&l, e));
     if (l.requeue) TRY(requeue_begin(&l.before, &sweep, results, journal, e));

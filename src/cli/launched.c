@@ -1,16 +1,18 @@
 #include "cli/launched.h"
 #include "cli/arrivals.h"
 #include "cli/cli.h"
-#include "results/lock.h"
+#include "cli/startup.h"
 #include "sched/link.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/patient.h"
+#include "util/temporary.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -27,6 +29,7 @@ struct child {
     pid_t pid;
     const struct launched_command *command;
     struct arrivals *arrivals;
+    char *file; /* that says that the ranks have met */
     bool met;
     double asked; /* clock_seconds of the first signal to stop, or of the end of rank 0; 0: none */
     double termed;
@@ -86,8 +89,7 @@ static void end_apart(struct child *c, struct launched *out, const char *why)
     c->asked = clock_seconds();
 }
 
-/* Whether rank 0 runs, and the ranks come together in time. A rank 0 that cannot say so shows it by
- * its lock. */
+/* Whether rank 0 runs, and the ranks come together in time. */
 static void look_for_ranks(struct child *c, const struct arrivals_view *v, struct launched *out)
 {
     char who[300], why[500];
@@ -106,7 +108,7 @@ static void look_for_ranks(struct child *c, const struct arrivals_view *v, struc
         snprintf(why, sizeof why, "%s has ended before all ranks had met", who);
         end_apart(c, out, why);
     } else if (v->run > c->command->limit + ARRIVALS_SILENT) {
-        c->met = lock_look(c->command->journal).held;
+        c->met = access(c->file, F_OK) == 0;
         arrivals_describe(c->arrivals, who, sizeof who);
         snprintf(why, sizeof why,
                  "the ranks have not come together within %.0f s: %s; --meet SECONDS gives them "
@@ -182,6 +184,8 @@ enum status launched_run(const struct launched_command *command, struct launched
     sigprocmask(SIG_BLOCK, &signals, &before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *out = (struct launched){.verdict = NO_VERDICT};
+    TRY(temporary_begin(command->journal, &c.file, e));
+    ENSURE(setenv(STARTUP_FILE, c.file, 1) == 0, ERR_NOMEM, "out of memory");
     TRY(arrivals_open(command->ranks, command->here, &c.arrivals, e));
     fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd >= 0) c.pid = fork();
@@ -192,6 +196,7 @@ enum status launched_run(const struct launched_command *command, struct launched
 done:
     if (fd >= 0) close(fd);
     arrivals_close(c.arrivals);
+    temporary_end(c.file);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return st;
 }

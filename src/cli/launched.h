@@ -16,12 +16,13 @@ struct launched_command {
     int64_t ranks;
     bool here;           /* all on this host */
     double limit;        /* seconds of running time in which they must meet */
-    const char *journal; /* whose lock says that they have, if rank 0 cannot reach this process */
+    const char *journal; /* beside it rank 0 makes a file that says that they have, if it cannot
+                            reach this process */
 };
 
 /* Starts mpirun, waits until it and all processes below it have ended, and reports. SIGINT, SIGTERM
  * and SIGHUP become SIGUSR2, which mpirun passes on to the ranks, whereas it would kill them;
- * SIGUSR1 is passed on as it is. mpirun gets SIGTERM if this process dies. ERR_IO: no process, or
- * no socket; ERR_NOMEM. */
+ * SIGUSR1 is passed on as it is. mpirun gets SIGTERM if this process dies. ERR_IO: no process,
+ * or no socket; ERR_NOMEM. */
 MUST_USE enum status launched_run(const struct launched_command *command, struct launched *out,
                                   struct err *e);

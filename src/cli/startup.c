@@ -147,6 +147,14 @@ static void say(const char *what, size_t n)
         log_trace("link", "qtraj launch is gone");
 }
 
+/* Planning, which follows, may take longer than the ranks have to meet. */
+static void make_file(void)
+{
+    const char *path = getenv(STARTUP_FILE);
+    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) close(fd);
+}
+
 void startup_begin(bool meets, int code)
 {
     const double patience = 10;
@@ -163,6 +171,7 @@ void startup_end(void)
     if (atomic_exchange(&over, true)) return;
     took = clock_seconds() - begun;
     say((const char[]){STARTUP_MET}, 1);
+    if (launch < 0 && startup_rank() == 0 && !replaces()) make_file();
 }
 
 void startup_tell(int code)

@@ -6,6 +6,9 @@
 
 /* Names, for each rank, where `qtraj launch` listens. */
 #define STARTUP_LAUNCH "QTRAJ_LAUNCH"
+/* Names the file that rank 0 makes when the ranks have met, if it cannot connect to `qtraj launch`.
+ */
+#define STARTUP_FILE "QTRAJ_MET"
 /* What a rank says over that connection: that it runs, twice a second until it has met the others,
  * and rank 0 until it ends; that it has met the others or ends; and how the run ended, a code
  * follows. */

@@ -73,6 +73,16 @@ wait
 grep -q 'come together' "$work/err" && fail "$name: a replacement is not counted as met: $(tail -n 5 "$work/err")"
 same 0
 
+# The ranks do not reach launch, and planning, which waits for a checkpoint, takes longer than they have to meet.
+sed "s|path: [^,]*|path: \"$work/store/{checkpoint}\", stage: [sh, -c, 'sleep 25; cp -r $quickstart/trajectory/{checkpoint}/. {path}']|" \
+    -i.plain "$work/sweep.yaml"
+touch "$FAULTS/deaf"
+QTRAJ_MEET=60 LD_PRELOAD=$FAULT start deaf "$QTRAJ" launch -n 2 --meet 15
+[ $code = 0 ] && [ -d "$work/store" ] || fail "$name: exit code $code: $(tail -n 5 "$work/err")"
+[ -z "$(ls "$work" | grep 'deaf.*tmp')" ] || fail "$name: a file is left"
+mv "$work/sweep.yaml.plain" "$work/sweep.yaml"
+rm "$FAULTS/deaf"
+
 # TMPDIR that is missing, or has no room
 TMPDIR=$work/none start missing "$QTRAJ" launch -n 2
 says "TMPDIR: $work/none: no file can be made there \(No such file or directory\)"

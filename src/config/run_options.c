@@ -114,16 +114,16 @@ static const struct option keys[] = {
         run_options, stage_space, TEXT,
         "disk space of all checkpoints that `stage` of the models fetches, with K, M, G or T for "
         "powers of 1024; it must hold the checkpoints that one visit reads",
-        .unit = "bytes", .otherwise = "no limit"),
+        .unit = "bytes", .otherwise = "no limit", .with = "models[].stage"),
     OPTION(run_options, stage_tries, INT,
            "how often the command of `stage` is started for a checkpoint before its cells fail",
-           .unit = "tries", .fallback = "4", .low = 1, .high = 1000),
+           .unit = "tries", .fallback = "4", .low = 1, .high = 1000, .with = "models[].stage"),
     OPTION(run_options, stage_pause, REAL,
            "time before the second of these tries; it doubles before each further one", .unit = "s",
-           .fallback = "15", .minimum = 0, .maximum = 86400),
+           .fallback = "15", .minimum = 0, .maximum = 86400, .with = "models[].stage"),
     OPTION(run_options, stage_commands, BOOL,
            "a run starts the commands of `stage`; false: it waits for what `qtraj stage` fetches, "
            "where the nodes of a job have no network",
-           .fallback = "true"),
+           .fallback = "true", .with = "models[].stage"),
 };
 const struct option_table run_table = {OPTION_ROWS(keys, run_options), .finish = finish};

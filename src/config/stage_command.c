@@ -32,10 +32,7 @@ done:
 
 enum status stage_resolve(struct model_entry *m, const struct option_scope *scope, struct err *e)
 {
-    if (!m->stage && m->keep) return OK;
-    if (!m->stage)
-        return options_fail(scope, "keep", e,
-                            "false concerns what stage fetches, and this model has no stage");
+    if (!m->stage) return OK;
     for (const char *p = m->stage; (p = strchr(p, '{')) != NULL; p++) {
         const int n = (int)strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_");
         if (n > 0 && p[1 + n] == '}' && placeholder_at(p) < 0)

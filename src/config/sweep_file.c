@@ -58,7 +58,7 @@ static const struct option model_keys[] = {
         .otherwise = "none: the checkpoints are on disk"),
     OPTION(model_entry, keep, BOOL,
            "what stage has fetched stays; false: it is removed after the last visit that needs it",
-           .fallback = "true"),
+           .fallback = "true", .with = "stage"),
     OPTION(model_entry, averages, LIST,
            "averages of the checkpoints, which are quantized and measured like checkpoints",
            .count = offsetof(struct model_entry, n_averages), .otherwise = "none",

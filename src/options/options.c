@@ -405,6 +405,7 @@ bool option_has_effect(const struct option_table *t, const struct option *o, con
         snprintf(name, OPTION_WITH, "%.*s", key, p);
         snprintf(word, OPTION_WITH, "%.*s", key < n ? n - key - 1 : 0, p + key + (key < n));
         const struct option *other = options_find(t, name, &base);
+        if (!other) return false; /* in a list of the root */
         if (!is_given(other, (const char *)entry + base + other->offset, word)) return false;
         p += n;
     }
@@ -497,6 +498,22 @@ static bool is_overridden(const struct option_scope *s, const struct node *key, 
     return !key->place.override && other && other->place.override;
 }
 
+/* Whether an entry of a list of the root gives the key, "LIST[].KEY", or --set has taken it. */
+static bool is_in_list(const struct option_scope *s, const char *name)
+{
+    char list[OPTION_WITH];
+    const char *end = strstr(name, "[].");
+    while (s->up) s = s->up;
+    if (!end) return false;
+    snprintf(list, sizeof list, "%.*s", (int)(end - name), name);
+    const struct node *entries = node_find(s->node, list);
+    for (int64_t i = 0; entries && i < entries->n; i++) {
+        const struct node *key = node_find(entries->items[i], end + strlen("[]."));
+        if (key && (key->kind != NODE_NULL || key->place.override)) return true;
+    }
+    return false;
+}
+
 /* What is written and changes the entry (`before`: without it) has an effect, unless --set has
  * taken it from a key of the file. */
 static enum status check_effects(const struct option_table *t, const struct option_scope *s,
@@ -512,6 +529,7 @@ static enum status check_effects(const struct option_table *t, const struct opti
                                                        : sizeof(int64_t);
         base += o->offset;
         if (option_has_effect(t, o, out, name, word) || is_overridden(s, n, name) ||
+            is_in_list(s, name) ||
             memcmp((const char *)before + base, (const char *)out + base, size) == 0)
             continue;
         return options_fail(s, n->key, e, "has no effect here: it goes with %s%s%s", name,

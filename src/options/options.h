@@ -50,7 +50,8 @@ struct option {
     const char *const *choices; /* CHOICE: NULL after the last */
     bool file_only;             /* no flag */
     /* It has an effect only with these keys of its table, separated by blanks: "text" is given (not
-     * null, false, 0 or the first word), "plane=random|trajectory" is one of these words. A flag
+     * null, false, 0 or the first word), "plane=random|trajectory" is one of these words; and
+     * "models[].stage" of the root is given by an entry of that list (the last here). A flag
      * without them is an error, and so is a key that would change its default or its preset's,
      * unless --set has taken them from it. NULL: with any. */
     const char *with;

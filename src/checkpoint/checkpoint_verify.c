@@ -156,7 +156,7 @@ enum status checkpoint_verify(struct checkpoint *c, struct err *e)
     enum status st = OK;
     bool *changed = NULL;
     for (int64_t i = 0; i < c->n_parts; i++)
-        PASS(checkpoint_verify((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint, e));
+        TRY(checkpoint_verify((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint, e));
     if (!c->digests) return OK; /* an overlay is qtraj's own file */
     TRY(mem_alloc(&changed, c->n_files, sizeof *changed, "weight files", e));
     TRY(checkpoint_look(c, changed, e));

@@ -5,6 +5,7 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/quantity.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -77,19 +78,15 @@ struct window {
     int64_t at, n, capacity; /* place of data in the file, bytes read, room */
 };
 
-/* A line that holds no record but the schema. No key of a record stands before "schema". */
-static bool is_header(const char *json, size_t n)
-{
-    static const char start[] = "{\"schema\":";
-    return n >= sizeof start - 1 && memcmp(json, start, sizeof start - 1) == 0;
-}
-
-/* Takes a line whose checksum matches. */
+/* Takes a line whose checksum matches. One that holds the schema holds no record; no key of a
+ * record stands before "schema". */
 static enum status take_line(struct journal *j, int64_t at, const char *line, size_t n,
                              int64_t number, struct err *e)
 {
+    static const char start[] = "{\"schema\":";
+    const size_t length = sizeof start - 1;
     json_t *header = NULL;
-    if (!is_header(line + PREFIX, n - PREFIX)) return keep(j, at, n, e);
+    if (n < PREFIX + length || memcmp(line + PREFIX, start, length) != 0) return keep(j, at, n, e);
     PASS(json_read_text(j->path, line + PREFIX, n - PREFIX, &header, e));
     json_int_t schema = json_integer_value(json_object_get(header, "schema"));
     json_decref(header);
@@ -172,14 +169,7 @@ static enum status fill(const struct journal *j, struct window *w, int64_t used,
     w->n -= used;
     w->at += used;
     if (used) memmove(w->data, w->data + used, (size_t)w->n);
-    if (w->n == w->capacity) {
-        const int64_t room = w->capacity ? 2 * w->capacity : LEAST;
-        char *data = realloc(w->data, (size_t)room);
-        NEED(data, ERR_NOMEM, "%s: out of memory for a line of %lld bytes", j->path,
-             (long long)room);
-        w->data = data;
-        w->capacity = room;
-    }
+    PASS(mem_grow(&w->data, max64(w->n, LEAST), &w->capacity, 1, e));
     const ssize_t got =
         fsx_pread(j->fd, w->data + w->n, (size_t)(w->capacity - w->n), w->at + w->n);
     NEED(got >= 0, ERR_IO, "%s: %s", j->path, strerror(errno));
@@ -215,41 +205,6 @@ done:
     return st;
 }
 
-/* j->line = the bytes of record i. */
-static enum status read_line(struct journal *j, int64_t i, struct err *e)
-{
-    const struct span *s = &j->records[i];
-    if (s->n > j->room) {
-        free(j->line);
-        j->line = NULL;
-        j->room = 0;
-        PASS(mem_alloc(&j->line, 2 * s->n, 1, "a journal line", e));
-        j->room = 2 * s->n;
-    }
-    for (int64_t got = 0; got < s->n;) {
-        ssize_t r = fsx_pread(j->fd, j->line + got, (size_t)(s->n - got), s->at + got);
-        NEED(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
-             (long long)(s->at + got), r ? strerror(errno) : "the file was cut");
-        got += r;
-    }
-    NEED(line_is_good(j->line, (size_t)s->n), ERR_IO,
-         "%s: has changed since it was opened, at byte %lld", j->path, (long long)s->at);
-    return OK;
-}
-
-enum status journal_read(struct journal *j, int64_t i, const char *const *without, json_t **out,
-                         struct err *e)
-{
-    NEED(i >= 0 && i < j->n, ERR_USAGE, "%s: no record %lld of %lld", j->path, (long long)i,
-         (long long)j->n);
-    PASS(read_line(j, i, e));
-    size_t n = (size_t)j->records[i].n - PREFIX;
-    if (without) n = json_cut_members(j->line + PREFIX, n, without);
-    return json_read_text(j->path, j->line + PREFIX, n, out, e);
-}
-
-/* --- writing --- */
-
 /* Nobody else may have touched the file: what is written to a file that was removed, moved or
  * truncated is lost. */
 static enum status check_file(const struct journal *j, struct err *e)
@@ -266,6 +221,42 @@ static enum status check_file(const struct journal *j, struct err *e)
          (long long)mine.st_size, (long long)j->size);
     return OK;
 }
+
+/* j->line = the bytes of record i. */
+static enum status read_line(struct journal *j, int64_t i, struct err *e)
+{
+    const struct span *s = &j->records[i];
+    if (s->n > j->room) {
+        free(j->line);
+        j->line = NULL;
+        j->room = 0;
+        PASS(mem_alloc(&j->line, 2 * s->n, 1, "a journal line", e));
+        j->room = 2 * s->n;
+    }
+    int64_t got = 0;
+    for (ssize_t r;
+         (r = fsx_pread(j->fd, j->line + got, (size_t)(s->n - got), s->at + got)) != 0;) {
+        NEED(r > 0, ERR_IO, "%s: cannot be read at byte %lld: %s", j->path,
+             (long long)(s->at + got), strerror(errno));
+        got += r;
+    }
+    if (got == s->n && line_is_good(j->line, (size_t)got)) return OK;
+    if (j->writes) PASS(check_file(j, e));
+    RAISE(ERR_IO, "%s: has changed since it was opened, at byte %lld", j->path, (long long)s->at);
+}
+
+enum status journal_read(struct journal *j, int64_t i, const char *const *without, json_t **out,
+                         struct err *e)
+{
+    NEED(i >= 0 && i < j->n, ERR_USAGE, "%s: no record %lld of %lld", j->path, (long long)i,
+         (long long)j->n);
+    PASS(read_line(j, i, e));
+    size_t n = (size_t)j->records[i].n - PREFIX;
+    if (without) n = json_cut_members(j->line + PREFIX, n, without);
+    return json_read_text(j->path, j->line + PREFIX, n, out, e);
+}
+
+/* --- writing --- */
 
 /* Writes all of data at the end of the file, or nothing. */
 static enum status write_at_end(struct journal *j, const char *data, size_t n, struct err *e)

@@ -95,9 +95,7 @@ broken() {
 }
 broken removed 'removed or moved' 'rm removed.journal'
 broken moved 'removed or moved' 'mv moved.journal elsewhere'
-broken cut '' 'truncate -s -5 cut.journal'
-# the second if it reads its journal for the cube before it writes to it again
-grep -qE 'another program changed it|cannot be read at .*: the file was cut' cut.err || fail "cut: $(cat cut.err)"
+broken cut 'another program changed it' 'truncate -s -5 cut.journal'
 broken grown 'another program changed it' 'echo more >>grown.journal'
 mv elsewhere moved.journal
 says 0 'done, 0 failed' run sweep.yaml --set results=moved.h5

@@ -55,10 +55,13 @@ foreach(script IN LISTS scripts)
   get_filename_component(kind ${kind} NAME)
   add_test(NAME ${kind}.${name} COMMAND ${CMAKE_COMMAND} -E env QTRAJ=$<TARGET_FILE:qtraj>
     FAULT=$<TARGET_FILE:visit_fault> MESSAGE_FAULT=$<TARGET_FILE:message_fault> FAULT_LIBRARY=$<TARGET_FILE:fault>
-    SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
+    CUBES=${CMAKE_BINARY_DIR}/cubes SOURCE=${CMAKE_SOURCE_DIR} bash ${script})
   qtraj_test_properties(${kind}.${name} ${kind})
   set_tests_properties(${kind}.${name} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
+# Made-up cubes for the tests of analysis/, made once.
+set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
+set_tests_properties(golden.figures_any_cube golden.fits golden.report PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
 # machine. tests/run.sh gives ctest one place more than there are cores. Two places are taken by tests whose ranks compute on several
 # cores, and by those in which ranks count as lost after a few seconds of silence.

@@ -2,18 +2,13 @@
 # The fits recover the coefficients that points were made from, with intervals that hold as often as they say; the command on
 # tables and cubes; the texts of its figures.
 . "$SOURCE/tests/tools/lib.sh"
+: "${CUBES:?the cubes that golden.cubes has made}"
 need_python h5py numpy pandas scipy xarray h5netcdf matplotlib
 export PYTHONPATH=$SOURCE/analysis
 
 "$python" "$SOURCE/tests/tools/check_fits.py" || fail "the fits"
 
 fits() { "$python" -W error::UserWarning "$SOURCE/analysis/fits.py" "$@" >"$work/found" 2>"$work/err"; }
-refused() { # MESSAGE ARGUMENT...: the command says no more than this and fails
-    local message=$1
-    shift
-    fits "$@" && fail "no failure: $*"
-    grep -qF -- "$message" "$work/err" && ! grep -q Traceback "$work/err" || fail "$*: $(cat "$work/err")"
-}
 
 # a table of published points
 printf '# made up\nmodel,parameters,tokens,bits,delta\n' >"$work/points.csv"
@@ -25,8 +20,7 @@ grep -q 'beta  *0\.5 .* 0\.5251$' "$work/found" || fail "$(cat "$work/found")"
 grep -q 'alpha is not fitted: its variable has one value' "$work/found" || fail "$(cat "$work/found")"
 
 # a cube of two runs and two branches: figures and JSON
-"$python" "$SOURCE/tests/tools/make_cubes.py" "$work/cubes" || fail "no cubes"
-cube=$work/cubes/two_models.h5
+cube=$CUBES/two_models.h5
 fits "$cube" --figures "$work/figures" --draws 50 || fail "a cube: $(cat "$work/err")"
 head -n 1 "$work/found" | grep -qx '128 points: 2 training runs, 4 with branches, 32 checkpoints' || fail "$(cat "$work/found")"
 for name in token_law tokens_or_rate predictions; do
@@ -45,17 +39,19 @@ PY
 
 # bad input: one line that says what is wrong
 printf 'model,bits\na,3\n' >"$work/wrong.csv"
-refused "wrong.csv: no column parameters, tokens, delta; a table of points has model, parameters, tokens, bits, delta" "$work/wrong.csv"
 printf 'model,parameters,tokens,bits,delta\na,1e8,1e9,3,0.1\na,1e8,many,3,0.1\n' >"$work/text.csv"
-refused "text.csv: column tokens, row 2 of the points: 'many' is not a number" "$work/text.csv"
 : >"$work/empty.csv"
-refused "empty.csv: not a table" "$work/empty.csv"
-refused "no.csv" "$work/no.csv"
 echo "no cube" >"$work/no.h5"
-refused "no.h5: not a results cube" "$work/no.h5"
-refused "no point has the quantizer awq; there are gptq, rtn" "$cube" --quantizer awq
-refused "no point has these bits; there are 3, 4" "$cube" --bits 5
-refused "--bits few: expected positive numbers" "$cube" --bits few
-refused "--delta -1: expected a positive number" "$cube" --delta -1
-refused "Not a directory" "$cube" --draws 0 --figures "$work/no.h5/figures"
+"$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/fits.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
+"wrong.csv: no column parameters, tokens, delta; a table of points has model, parameters, tokens, bits, delta" $work/wrong.csv
+"text.csv: column tokens, row 2 of the points: 'many' is not a number" $work/text.csv
+"empty.csv: not a table" $work/empty.csv
+"no.csv" $work/no.csv
+"no.h5: not a results cube" $work/no.h5
+"no point has the quantizer awq; there are gptq, rtn" $cube --quantizer awq
+"no point has these bits; there are 3, 4" $cube --bits 5
+"--bits few: expected positive numbers" $cube --bits few
+"--delta -1: expected a positive number" $cube --delta -1
+"Not a directory" $cube --draws 0 --figures $work/no.h5/figures
+EOF
 finish

@@ -2,6 +2,7 @@
 # The page of analysis/report.py in a headless browser: of cubes that the quickstart is not like, whole and by itself, with texts
 # that would change it if they were not escaped.
 . "$SOURCE/tests/tools/lib.sh"
+: "${CUBES:?the cubes that golden.cubes has made}"
 need_python h5py numpy matplotlib xarray h5netcdf scipy jinja2
 
 # what check_page.py must find
@@ -18,10 +19,9 @@ for fault in "1280: 'another text' lies over" "phone: 'another text' lies over" 
     grep -q "$fault" "$work/found" || fail "not found: $fault"
 done
 
-"$python" "$SOURCE/tests/tools/make_cubes.py" "$work/cubes" || fail "no cubes"
 report() { "$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$@" --draws 5 >"$work/out" 2>"$work/err"; }
-report "$work/cubes/odd.h5" "$work/cubes/averages.h5" --out "$work/two" || fail "two cubes: $(cat "$work/err")"
-report "$work/cubes/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
+report "$CUBES/odd.h5" "$CUBES/averages.h5" --bits 2,3 --out "$work/two" || fail "two cubes: $(cat "$work/err")"
+report "$CUBES/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
 
 page=$work/two/report.html
@@ -37,7 +37,7 @@ grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the
 [ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
 
 # a figure of several runs that would be too tall is drawn run by run
-PYTHONPATH=$SOURCE/analysis "$python" - "$work/cubes/two_models.h5" <<'PY' || fail "a tall figure"
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "a tall figure"
 import sys
 import report
 from catalogue import BY_NAME
@@ -50,15 +50,11 @@ assert parts == [("-1", ["SmolLM3-3B", "cooldown of it", "SmolLM3-3B-soup-ingred
 PY
 
 # bad input: one line that says what is wrong
-refused() { # MESSAGE ARGUMENT...
-    local message=$1
-    shift
-    report "$@" && fail "no failure: $*"
-    grep -qF -- "$message" "$work/err" && ! grep -q Traceback "$work/err" || fail "$*: $(cat "$work/err")"
-}
 echo "no cube" >"$work/no.h5"
-refused "no.h5: not a results cube" "$work/no.h5" --out "$work/none"
-refused "no model is called nobody" "$work/cubes/one.h5" --model nobody --out "$work/none"
-refused "--fit-bits few: expected numbers" "$work/cubes/one.h5" --fit-bits few --out "$work/none"
-refused "Not a directory" "$work/cubes/one.h5" --out "$work/no.h5/figures"
+"$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/report.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
+"no.h5: not a results cube" $work/no.h5 --out $work/none
+"no model is called nobody" $CUBES/one.h5 --model nobody --out $work/none
+"--fit-bits few: expected numbers" $CUBES/one.h5 --fit-bits few --out $work/none
+"Not a directory" $CUBES/one.h5 --out $work/no.h5/figures
+EOF
 finish

@@ -279,7 +279,7 @@ def main():
     names["step"] = names.step * np.nan
     write(folder, "names", names)
     first = cube_of(runs[:1])
-    averaged, groups = with_averages(with_tasks(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 4, 8))), ("social_iqa",)))
+    averaged, groups = with_averages(with_tasks(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 8))), ("social_iqa",)))
     write(folder, "averages", averaged, **groups)
     write(folder, "odd", odd())
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))

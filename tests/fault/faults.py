@@ -14,6 +14,7 @@ Takes the binary from $QTRAJ, the sources from $SOURCE, the library from $FAULT_
 
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -36,16 +37,16 @@ SECONDS = 120  # of one command; more is a hang
 File = collections.namedtuple("File", "group calls action stays codes alone three")
 FILES = "open,read,write,sync,rename,truncate"
 FILE_FAULTS = [
-    File("kill", FILES, "kill", False, {-9}, 7, 2),
-    File("power", "write,sync,rename,truncate", "power", False, {-9}, 8, 1),
+    File("kill", FILES, "kill", False, {-9}, 5, 2),
+    File("power", "write,sync,rename,truncate", "power", False, {-9}, 5, 1),
     File("io", "read", "EIO", False, {0}, 2, 0),
-    File("io", "open", "EIO", False, {0, 1, 2, 3}, 3, 0),
-    File("io", "write,sync,rename,truncate", "EIO", False, {0, 2, 3}, 4, 1),
+    File("io", "open", "EIO", False, {0, 1, 2, 3}, 2, 0),
+    File("io", "write,sync,rename,truncate", "EIO", False, {0, 2, 3}, 3, 1),
     File("io", "read", "EIO", True, {0, 1, 2, 3}, 2, 0),
-    File("io", "write,sync,rename,truncate", "ENOSPC", True, {0, 3}, 4, 0),
-    File("interrupt", "open,read,write,sync", "EINTR", False, {0}, 3, 0),
-    File("interrupt", "sync,truncate", "EINTR", False, {0}, 3, 0),
-    File("interrupt", "read,write", "short", False, {0}, 3, 0),
+    File("io", "write,sync,rename,truncate", "ENOSPC", True, {0, 3}, 3, 0),
+    File("interrupt", "open,read,write,sync", "EINTR", False, {0}, 2, 0),
+    File("interrupt", "sync,truncate", "EINTR", False, {0}, 2, 0),
+    File("interrupt", "read,write", "short", False, {0}, 2, 0),
 ]
 
 # Commands that meet failing allocations; the number of them in the short form.
@@ -192,6 +193,13 @@ def count(arguments, ranks, fault):
     return int(counted.met.split()[0]) if counted.met else 0
 
 
+@functools.cache
+def operations(calls, ranks, rank):
+    """How many of these operations the sweep has on that rank."""
+    remove_results()
+    return count(["run", "sweep.yaml"], ranks, {"FAULT_CALLS": calls, "FAULT_DO": "kill", "FAULT_RANK": rank})
+
+
 def try_file(fault, ranks, rank, n):
     orders = {"FAULT_CALLS": fault.calls, "FAULT_DO": fault.action, "FAULT_AT": n, "FAULT_SEED": n * 7 + ranks,
               "FAULT_STAYS": int(fault.stays), "FAULT_RANK": rank}
@@ -217,8 +225,7 @@ def try_files(group, long, verbose):
         for ranks, rank, wanted in ((1, 0, fault.alone), (3, 0, fault.three), (3, 1, fault.three)):
             if not long and wanted == 0:
                 continue
-            remove_results()
-            total = count(["run", "sweep.yaml"], ranks, {"FAULT_CALLS": fault.calls, "FAULT_DO": "kill", "FAULT_RANK": rank})
+            total = operations(fault.calls, ranks, rank)
             tried = sum(try_file(fault, ranks, rank, n) for n in numbers(total, wanted, long))
             print(f"{group}: {fault.action}{' from then on' if fault.stays else ''} at {fault.calls}, {ranks} ranks, rank "
                   f"{rank}: {tried} of {total}", flush=True)

@@ -4,4 +4,4 @@
 need_python h5py numpy
 mkdir "$work/rounds" && cd "$work/rounds" || exit 2
 # shellcheck disable=SC2086
-"$python" "$SOURCE/tests/fault/kills.py" ${QTRAJ_LAUNCH_KILLS:-5 --jobs 3 --verbose}
+"$python" "$SOURCE/tests/fault/kills.py" ${QTRAJ_LAUNCH_KILLS:-3 --jobs 3 --verbose}

@@ -11,8 +11,9 @@ install() {
     python_find
 }
 
-# One place more than there are cores: a test that waits leaves its core to another. tests.cmake gives tests of several ranks two.
-places=$(($(cores) + 1))
+# Two places a core: a test that waits leaves its core to another. Tests of several ranks take two places (tests.cmake), which an even
+# number of them lets run beside each other.
+places=$((2 * $(cores)))
 
 # test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {

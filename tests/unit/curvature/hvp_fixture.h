@@ -141,9 +141,10 @@ static inline double norm(int64_t n, const real *x)
     return sqrt(dot(n, x, x));
 }
 
-/* Runs a test for every family. */
-#define EACH_FIXTURE(tests, n, function)                                                           \
-    for (int i_ = 0; i_ < FIXTURES_N; i_++) {                                                      \
+/* Runs a test for every family, or for every step-th model. */
+#define EACH_FIXTURE(tests, n, function) EACH_FIXTURE_STEP(tests, n, function, 1)
+#define EACH_FIXTURE_STEP(tests, n, function, step)                                                \
+    for (int i_ = 0; i_ < FIXTURES_N; i_ += (step)) {                                              \
         static char names_[FIXTURES_N][96];                                                        \
         snprintf(names_[i_], sizeof *names_, "%s: %s", #function, model_fixtures[i_]);             \
         tests[n++] = (struct CMUnitTest){.name = names_[i_],                                       \

@@ -449,10 +449,10 @@ int main(void)
     linalg_setup();
     struct CMUnitTest tests[9 * FIXTURES_N];
     size_t n = 0;
-    EACH_FIXTURE(tests, n, symmetric)
-    EACH_FIXTURE(tests, n, agrees_with_differences)
-    EACH_FIXTURE(tests, n, loss_of_the_forward_pass)
-    EACH_FIXTURE(tests, n, sums_over_sequences)
+    EACH_FIXTURE_STEP(tests, n, symmetric, FIXTURES_STEP)
+    EACH_FIXTURE_STEP(tests, n, agrees_with_differences, FIXTURES_STEP)
+    EACH_FIXTURE_STEP(tests, n, loss_of_the_forward_pass, FIXTURES_STEP)
+    EACH_FIXTURE_STEP(tests, n, sums_over_sequences, FIXTURES_STEP)
     for (int i = 0; i < 4; i++) {
         void *name = (void *)(uintptr_t)wirings[i];
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(any_slices, name);
@@ -460,8 +460,8 @@ int main(void)
     }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_windows);
     if (sizeof(real) == 4) { /* the program's type: the order of sums is that of the same sources */
-        EACH_FIXTURE(tests, n, same_bits)
-        EACH_FIXTURE(tests, n, same_bits_kept)
+        EACH_FIXTURE_STEP(tests, n, same_bits, FIXTURES_STEP)
+        EACH_FIXTURE_STEP(tests, n, same_bits_kept, FIXTURES_STEP)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test(same_bits_kept_of_subsets);
     }
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(slices_by_default);

@@ -78,7 +78,7 @@ static void check_fixture(const char *name)
 static void as_each_text_alone(void **state)
 {
     (void)state;
-    for (int i = 0; i < FIXTURES_N; i++) check_fixture(model_fixtures[i]);
+    for (int i = 0; i < FIXTURES_N; i += FIXTURES_STEP) check_fixture(model_fixtures[i]);
 }
 
 int main(void)

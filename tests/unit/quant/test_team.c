@@ -1,5 +1,5 @@
 /* Ranks that share a matrix: the same codes and report as a single rank, bit for bit if one rank
- * has the Hessian, approximately if it is distributed. NP: 1 2 3 4 */
+ * has the Hessian, approximately if it is distributed. NP: 1 3 4 */
 #include "layer.h"
 #include "quant/gptq.h"
 #include <setjmp.h>

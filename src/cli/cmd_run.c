@@ -202,11 +202,6 @@ static const char *share_of(void *context, int64_t rank)
     return ((struct run_master *)context)->shares[rank];
 }
 
-static void end_idle(void *master, const char *why)
-{
-    run_journal_break(&((struct run_master *)master)->out, why);
-}
-
 /* After a failed write (a full or faulty disk) the run can be resumed; where a cube cannot even be
  * made in memory, it would fail again. */
 static enum status resumable(struct call *c, enum status st, struct err *e)
@@ -257,12 +252,8 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
                                     .finished = run_master_finished,
                                     .watch = run_master_watch,
                                     .context = m};
-    const struct sched_rescue rescue = {.link = m->link,
-                                        .argv = m->argv,
-                                        .terms = share_of,
-                                        .lose = run_master_lose,
-                                        .idle = end_idle,
-                                        .context = m};
+    const struct sched_rescue rescue = {
+        .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};
     if (rank == 0) run_master_start(m);
     enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);

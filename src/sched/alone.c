@@ -1,5 +1,5 @@
 /* A single rank: master and worker at once. */
-#include "sched/idle.h"
+#include "sched/link.h"
 #include "sched/queue.h"
 #include "sched/sched_internal.h"
 #include "sched/watch.h"
@@ -8,12 +8,12 @@
 
 /* Runs one piece after the other. */
 static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *watch,
-                              struct idle *idle, const struct sched_task *tasks,
+                              struct link *link, const struct sched_task *tasks,
                               const struct sched_work *work, const struct sched_sink *sink,
                               struct sched_outcome *outcome, struct err *e)
 {
     struct sched_port port = {
-        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q, .idle = idle};
+        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q, .link = link};
     struct queue_piece taken;
     for (;;) {
         if (sched_signal() != SIGNAL_NONE) {
@@ -32,9 +32,11 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *wat
         log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
         watch_begin(watch, 0, tasks[taken.task].name, clock_seconds());
         PASS(port_tell(&port, e));
-        idle_begin(idle, tasks[taken.task].name, taken.expected);
+        port.name = tasks[taken.task].name;
+        port.expected = taken.expected;
+        port_await_progress(&port);
         enum status result = work->run(work->context, world, &piece, &port, &own);
-        idle_end(idle);
+        if (link) link_alarm(link, 0, NULL);
         queue_finish(q, 0, clock_seconds(), result != OK);
         if (sink->finished && queue_task_finished(q, taken.task))
             sink->finished(sink->context, tasks[taken.task].id);
@@ -59,18 +61,17 @@ enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
     enum status st = OK;
     struct queue *q = NULL;
     struct watch watch = {0};
-    struct idle *idle = NULL;
+    struct link *link = rescue ? rescue->link : NULL;
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     TRY(watch_open(&watch, sink, 1, e));
     TRY(queue_open(tasks, n, 1, NULL, &q, e));
     queue_limit(q, sched_ends());
-    if (rescue && rescue->idle) TRY(idle_open(rescue->idle, rescue->context, &idle, e));
-    TRY(work_alone(world, q, &watch, idle, tasks, work, sink, outcome, e));
+    if (link) link_work(link);
+    TRY(work_alone(world, q, &watch, link, tasks, work, sink, outcome, e));
     outcome->finished = queue_finished(q);
     outcome->pieces = queue_pieces(q);
     outcome->shortest = queue_shortest(q);
 done:
-    idle_close(idle);
     queue_close(q);
     watch_close(&watch);
     return st;

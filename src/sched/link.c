@@ -24,18 +24,18 @@ struct peer {
     int fd; /* -1: not connected, or not any more */
     int64_t id, pid;
     char host[64];
-    double heard;                      /* link_clock */
-    bool known, lost, left, dismissed; /* its greeting has come; how it ended */
+    double heard;                /* running time */
+    bool known, left, dismissed; /* its greeting has come; it said that it ends; it was told to */
+    bool lost;                   /* it has died or is silent */
 };
 
 struct link {
-    int64_t id; /* 0: the master */
+    int64_t id; /* of this rank; 0: the master */
     int epoll;
     bool here;              /* all ranks are on this host */
     struct link_door *door; /* NULL: all have come */
-    long parent;            /* process id */
-    double beat;            /* seconds between bytes */
-    double sent;            /* link_clock when it beat last */
+    long parent;            /* process id of mpirun; 0: whoever it is, it may end */
+    double sent;            /* running time of the last beat */
     pthread_mutex_t guard;  /* of all below */
     struct clock_running clock;
     struct peer **peers; // (n) by id; of a worker: only its master, peers[0]
@@ -47,8 +47,8 @@ struct link {
     bool finishing; /* in the last collective calls */
     int code;
     void (*tell)(int code);
-    double alarm; /* link_clock; 0: none */
-    const char *alarm_why;
+    double alarm; /* running time; 0: none */
+    char alarm_why[300];
     void (*broken)(void *context, const char *why);
     void *context;
 };
@@ -73,7 +73,7 @@ bool link_recovers(void)
     return given && (strcmp(given, "1") == 0 || strcmp(given, "true") == 0);
 }
 
-/* --- what the threads of all ranks do; with the guard held --- */
+/* --- the thread, with the guard held --- */
 
 static void say(const struct peer *p, char byte)
 {
@@ -89,22 +89,10 @@ static void leave(const char *why)
 
 static void beat(struct link *l)
 {
-    if (l->clock.run - l->sent < l->beat) return;
+    const double often = link_patience() / 12;
+    if (l->clock.run - l->sent < often) return;
     l->sent = l->clock.run;
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BEAT);
-}
-
-/* Reads what has come. False: the connection has ended. */
-static bool listen_to(struct link *l, struct peer *p)
-{
-    char bytes[64];
-    ssize_t n;
-    while ((n = recv(p->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
-        p->heard = l->clock.run;
-        if (memchr(bytes, BYTE_BYE, (size_t)n)) p->left = true;
-        if (l->id > 0 && memchr(bytes, BYTE_LEAVE, (size_t)n)) leave("rank 0 says so");
-    }
-    return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 /* When all is over. */
@@ -112,51 +100,6 @@ static void end_here(const struct link *l)
 {
     if (l->tell) l->tell(l->code);
     _exit(l->code);
-}
-
-/* A rank that stays although all is over, or waits for one that does not come to the end. */
-static void end_at_last(const struct link *l)
-{
-    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > link_patience()) end_here(l);
-}
-
-/* --- a worker --- */
-
-static void tend_master(struct link *l)
-{
-    struct peer *master = l->peers[0];
-    clock_running(&l->clock);
-    if (master->fd >= 0 && !listen_to(l, master)) {
-        if (!master->left && !l->bye) leave("rank 0 is gone");
-        close(master->fd);
-        master->fd = -1;
-    }
-    if (master->left && !l->bye) {
-        l->bye = true;
-        l->ends_at = l->clock.run;
-    }
-    if (!l->bye && l->clock.run - master->heard > link_patience()) leave("rank 0 is silent");
-    beat(l);
-    end_at_last(l);
-}
-
-static void *watch_master(void *link)
-{
-    struct link *l = link;
-    while (!l->unused) {
-        link_socket_wait(l->peers[0]->fd, 1000);
-        pthread_mutex_lock(&l->guard);
-        tend_master(l);
-        pthread_mutex_unlock(&l->guard);
-    }
-    return NULL;
-}
-
-/* --- the master --- */
-
-static void describe(const struct peer *p, char *text, size_t n)
-{
-    snprintf(text, n, "rank %lld (%s, process %lld)", (long long)p->id, p->host, (long long)p->pid);
 }
 
 /* Gives the guard back before it ends the run, since that takes other locks. */
@@ -167,21 +110,48 @@ static void call_broken(struct link *l, const char *why)
     pthread_mutex_lock(&l->guard);
 }
 
-static void note_end(struct link *l, struct peer *p)
+/* A rank has died, or is silent. Rank 0 may be waiting for it, unless it works. */
+static void lose(struct link *l, struct peer *p, const char *how)
 {
-    char who[200];
-    close(p->fd);
-    p->fd = -1;
-    if (p->left || p->dismissed || l->bye) return;
+    char why[300];
+    if (p->left || p->dismissed || p->lost || l->bye) return;
+    if (l->id > 0) leave(how);
     p->lost = true;
     l->changed = true;
-    describe(p, who, sizeof who);
-    log_trace("link", "%s is lost", who);
+    snprintf(why, sizeof why, "rank %lld (%s, process %lld) %s%s", (long long)p->id, p->host,
+             (long long)p->pid, how, l->working ? "" : " before the work began");
+    log_trace("link", "%s", why);
     if (l->finishing) end_here(l);
-    if (l->working) return;
-    char why[300];
-    snprintf(why, sizeof why, "%s died before the work began", who);
-    call_broken(l, why);
+    if (!l->working) call_broken(l, why);
+}
+
+/* Reads what has come from it, or that it has ended. */
+static void listen_to(struct link *l, struct peer *p)
+{
+    char bytes[64];
+    ssize_t n;
+    while ((n = recv(p->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
+        p->heard = l->clock.run;
+        if (memchr(bytes, BYTE_BYE, (size_t)n)) p->left = true;
+        if (l->id > 0 && memchr(bytes, BYTE_LEAVE, (size_t)n)) leave("rank 0 says so");
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    close(p->fd);
+    p->fd = -1;
+    lose(l, p, l->id > 0 ? "rank 0 is gone" : "has died");
+}
+
+/* One that has not come is silent, too, once rank 0 works: it replaces another. */
+static void look_for_silent(struct link *l)
+{
+    char how[64];
+    for (int64_t i = 0; i < l->n; i++) {
+        struct peer *p = l->peers[i];
+        const double silent = l->clock.run - p->heard;
+        const bool expected = p->known ? p->fd >= 0 : l->working;
+        snprintf(how, sizeof how, "has been silent for %.0f s", silent);
+        if (expected && silent > link_patience()) lose(l, p, how);
+    }
 }
 
 static void add_to_epoll(struct link *l, int fd, void *tag)
@@ -208,7 +178,7 @@ static void admit(struct link *l, int fd, const struct link_greeting *g)
 }
 
 /* The door is closed while nobody is expected. */
-static void tend_door(struct link *l)
+static void admit_ranks(struct link *l)
 {
     struct link_greeting g;
     int64_t known = 1;
@@ -220,44 +190,26 @@ static void tend_door(struct link *l)
     l->door = NULL;
 }
 
-static bool open_door(struct link *l)
-{
-    if (l->door) return true;
-    l->door = link_door_open(l->here);
-    if (l->door) add_to_epoll(l, link_door_fd(l->door), NULL);
-    return l->door;
-}
-
-/* While rank 0 does not look for itself, it may wait for every rank. */
-static void look_for_silent(struct link *l)
-{
-    char who[200], why[300];
-    if ((l->working && !l->finishing) || l->bye) return;
-    for (int64_t i = 1; i < l->n; i++) {
-        struct peer *p = l->peers[i];
-        const double silent = l->clock.run - p->heard;
-        if (p->fd < 0 || p->left || p->dismissed || silent <= link_patience()) continue;
-        if (l->finishing) end_here(l);
-        describe(p, who, sizeof who);
-        snprintf(why, sizeof why, "%s has been silent for %.0f s", who, silent);
-        call_broken(l, why);
-    }
-}
-
+/* What no connection says. */
 static void look_around(struct link *l)
 {
-    tend_door(l);
     look_for_silent(l);
-    if (getppid() != l->parent && l->parent > 1) {
+    admit_ranks(l);
+    if (l->parent > 1 && getppid() != l->parent) {
         l->parent = 0; /* mpirun is gone, which sends no signal then */
         kill(getpid(), SIGTERM);
     }
+    if (l->id > 0 && l->peers[0]->left && !l->bye) {
+        l->bye = true;
+        l->ends_at = l->clock.run;
+    }
     if (l->alarm > 0 && l->clock.run > l->alarm) call_broken(l, l->alarm_why);
     beat(l);
-    end_at_last(l);
+    /* It stays although all is over, or waits for one that does not come to the end. */
+    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > link_patience()) end_here(l);
 }
 
-static void *watch_workers(void *link)
+static void *attend(void *link)
 {
     enum { AT_ONCE = 64 };
     struct link *l = link;
@@ -268,7 +220,7 @@ static void *watch_workers(void *link)
         clock_running(&l->clock);
         for (int i = 0; i < n; i++) {
             struct peer *p = events[i].data.ptr;
-            if (p && p->fd >= 0 && !listen_to(l, p)) note_end(l, p);
+            if (p && p->fd >= 0) listen_to(l, p);
         }
         look_around(l);
         pthread_mutex_unlock(&l->guard);
@@ -279,30 +231,16 @@ static void *watch_workers(void *link)
 /* --- opening --- */
 
 /* Signals are for the main thread and its deadline. */
-static bool start(struct link *l, void *(*run)(void *))
+static bool start(struct link *l)
 {
     pthread_t thread;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    const bool started = pthread_create(&thread, NULL, run, l) == 0;
+    const bool started = pthread_create(&thread, NULL, attend, l) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (started) pthread_detach(thread);
     return started;
-}
-
-static bool link_new(int64_t id, int64_t peers, struct link **out)
-{
-    struct link *l;
-    struct err e = {0};
-    int64_t first;
-    if (mem_zero(&l, 1, sizeof *l, "a link", &e) != OK) return false;
-    *l = (struct link){.id = id, .epoll = -1};
-    l->parent = getppid();
-    l->beat = link_patience() / 12;
-    pthread_mutex_init(&l->guard, NULL);
-    *out = l;
-    return link_expect(l, peers, &first, &e) == OK;
 }
 
 /* Of one that has no thread. */
@@ -319,31 +257,54 @@ static void link_free(struct link *l)
     free(l);
 }
 
-static bool open_master(int64_t ranks, bool here, struct link **out)
+static struct link *link_new(int64_t id, int64_t peers)
 {
-    struct link *l = NULL;
-    bool fine = link_new(0, ranks, &l);
-    if (fine) l->here = here;
-    if (fine) fine = (l->epoll = epoll_create1(EPOLL_CLOEXEC)) >= 0;
-    if (fine && open_door(l) && start(l, watch_workers)) {
-        *out = l;
-        return true;
+    struct link *l;
+    int64_t first;
+    if (mem_zero(&l, 1, sizeof *l, "a link", NULL) != OK) return NULL;
+    l->id = id;
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    pthread_mutex_init(&l->guard, NULL);
+    if (l->epoll >= 0 && link_expect(l, peers, &first, NULL) == OK) {
+        l->peers[0]->known = true; /* the master: it does not greet */
+        return l;
     }
     link_free(l);
-    return false;
+    return NULL;
 }
 
-bool link_join(const char *address, int64_t id, struct link **out)
+static bool open_door(struct link *l)
 {
-    struct link *l = NULL;
-    bool fine = link_new(id, 1, &l);
-    if (fine) fine = (l->peers[0]->fd = link_socket_connect(address, id, link_patience())) >= 0;
-    if (fine && start(l, watch_master)) {
-        *out = l;
-        return true;
-    }
+    if (l->door) return true;
+    l->door = link_door_open(l->here);
+    if (l->door) add_to_epoll(l, link_door_fd(l->door), NULL);
+    return l->door;
+}
+
+/* A process alone has nobody to connect to, and may outlive its parent. */
+static struct link *open_master(int64_t ranks, bool here,
+                                void (*broken)(void *context, const char *why), void *context)
+{
+    struct link *l = link_new(0, ranks);
+    if (!l) return NULL;
+    l->here = here;
+    l->broken = broken;
+    l->context = context;
+    if (ranks > 1) l->parent = getppid();
+    if ((ranks == 1 || open_door(l)) && start(l)) return l;
     link_free(l);
-    return false;
+    return NULL;
+}
+
+struct link *link_join(const char *address, int64_t id)
+{
+    struct link *l = link_new(id, 1);
+    if (!l) return NULL;
+    const int fd = l->peers[0]->fd = link_socket_connect(address, id, link_patience());
+    if (fd >= 0) add_to_epoll(l, fd, l->peers[0]);
+    if (fd >= 0 && start(l)) return l;
+    link_free(l);
+    return NULL;
 }
 
 /* Whether all ranks, and those that may replace them, are on this host. Collective on world. */
@@ -365,23 +326,20 @@ enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *
 {
     char address[LINK_ADDRESS] = "";
     struct link *l = NULL;
-    int rank, size, fine = 1, all = 0;
-    *out = NULL;
+    int rank, size;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    if (size == 1) return OK;
-    const bool here = all_here(world);
-    if (rank == 0 && (fine = open_master(size, here, &l))) {
-        l->broken = broken;
-        l->context = context;
-        memcpy(address, link_address(l), sizeof address);
-    }
+    const bool here = size == 1 || all_here(world);
+    if (rank == 0 && (l = open_master(size, here, broken, context)))
+        memcpy(address, link_address(l), strlen(link_address(l)));
     MPI_Bcast(address, sizeof address, MPI_CHAR, 0, world);
-    if (rank > 0) fine = address[0] && link_join(address, rank, &l);
-    MPI_Allreduce(&fine, &all, 1, MPI_INT, MPI_MIN, world);
-    if (all) *out = l;
+    if (rank > 0 && address[0]) l = link_join(address, rank);
+    int all = l != NULL;
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, world);
+    *out = all ? l : NULL;
     if (all) return OK;
     if (l) l->unused = true;
+    NEED(size > 1, ERR_NOMEM, "out of memory: no thread that looks for progress");
     NEED(!link_recovers(), ERR_MPI,
          "not every rank can connect to rank 0 over TCP, so that nobody would notice the death of "
          "one; start it by mpirun without --enable-recovery, or by srun");
@@ -414,7 +372,8 @@ struct link_view link_look(struct link *l, int64_t id)
 {
     pthread_mutex_lock(&l->guard);
     const struct peer *p = l->peers[id];
-    struct link_view v = {.lost = p->lost, .silent = l->clock.run - p->heard, .pid = p->pid};
+    struct link_view v = {.lost = p->lost, .pid = p->pid};
+    if (p->fd >= 0 || !p->known) v.silent = l->clock.run - p->heard;
     memcpy(v.host, p->host, sizeof v.host);
     pthread_mutex_unlock(&l->guard);
     return v;
@@ -467,15 +426,8 @@ const char *link_address(const struct link *l)
 void link_alarm(struct link *l, double seconds, const char *why)
 {
     pthread_mutex_lock(&l->guard);
-    l->alarm = l->clock.run + seconds;
-    l->alarm_why = why;
-    pthread_mutex_unlock(&l->guard);
-}
-
-void link_calm(struct link *l)
-{
-    pthread_mutex_lock(&l->guard);
-    l->alarm = 0;
+    l->alarm = why ? l->clock.run + seconds : 0;
+    if (why) snprintf(l->alarm_why, sizeof l->alarm_why, "%s", why);
     pthread_mutex_unlock(&l->guard);
 }
 

@@ -2,7 +2,8 @@
  * each rank holds a TCP connection to rank 0, on which a thread of its own sends a byte now and
  * then, whatever the rank computes. A connection that closes is a rank that has ended; one without
  * a byte for a minute is a rank that is stopped, or a host that is gone. A rank that loses the
- * connection to rank 0, or hears nothing of it for a minute, leaves: its process ends.
+ * connection to rank 0, or hears nothing of it for a minute, leaves: its process ends. The thread
+ * of rank 0 also ends the run when what rank 0 does takes longer than it may (link_alarm).
  *
  * Time is counted while this process runs: if the whole job is stopped for an hour and continued,
  * nobody has been silent. */
@@ -13,17 +14,17 @@
 struct link;
 
 /* Connects all ranks of world to its rank 0, which lets in who presents the random secret that it
- * has sent to them by MPI. Where there is a single rank, *out is NULL. Where one cannot connect, or
- * no thread or socket can be had, it is NULL on all of them: nobody watches, of which rank 0 warns;
- * ERR_MPI where nobody else ends the run when a rank dies (link_recovers). Rank 0: until link_work,
+ * has sent to them by MPI. A single rank has alarms only. Where one cannot connect, or no thread or
+ * socket can be had, *out is NULL on all of them: nobody looks, of which rank 0 warns; ERR_MPI
+ * where nobody else ends the run when a rank dies (link_recovers). Rank 0: until link_work,
  * the death or silence of a rank calls broken(context, who it was) on the link's thread, which does
  * not return from it. Collective on world. One link per process; its thread runs until the process
  * ends. */
 MUST_USE enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *why),
                                void *context, struct link **out, struct err *e);
 
-/* As rank `id` of the address, for a process that has been started later. false: no connection. */
-bool link_join(const char *address, int64_t id, struct link **out);
+/* As rank `id` of the address, for a process that has been started later. NULL: no connection. */
+struct link *link_join(const char *address, int64_t id);
 
 /* Before a rank ends as it should: what the others do is of no interest any more. If it is still
  * there a minute later, its thread ends it. NULL: nothing. */
@@ -40,8 +41,8 @@ void link_work(struct link *l);
 
 /* What is known of a rank. */
 struct link_view {
-    bool lost;     /* its process has ended, and did not say that it would */
-    double silent; /* seconds since it was heard of */
+    bool lost;     /* its process has ended, and did not say that it would; or it is silent */
+    double silent; /* seconds since it was heard of; 0: it has ended */
     char host[64]; /* "": it has not connected yet */
     int64_t pid;
 };
@@ -62,9 +63,9 @@ void link_dismiss(struct link *l, int64_t id);
 MUST_USE enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e);
 /* While ranks are expected that have not come. */
 const char *link_address(const struct link *l);
-/* If link_calm does not follow within so many seconds, broken(context, why) is called. */
+/* If no other alarm follows within so many seconds, broken(context, why) is called. why NULL: there
+ * is none from now on. */
 void link_alarm(struct link *l, double seconds, const char *why);
-void link_calm(struct link *l);
 
 /* All work is done, the exit code known; ends an alarm. Returns true if `apart` or if a rank is
  * lost: then all others are ordered to end, and there must be no collective call any more. Else, if

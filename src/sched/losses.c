@@ -28,10 +28,10 @@ static bool is_lost(const struct master *m, int seat, struct reason *r)
     const double idle = link_clock(m->rescue->link) - l->heard, most = link_idle_limit(l->expected);
     if (s->gone || l->ended) return false;
     name_rank(m, seat, &v, r);
-    if (v.lost) {
-        snprintf(r->why, sizeof r->why, "has died");
-    } else if (v.silent > link_patience()) {
+    if (v.silent > link_patience()) {
         snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
+    } else if (v.lost) {
+        snprintf(r->why, sizeof r->why, "has died");
     } else if (seat == s->leader && l->in && !l->taken && idle > link_patience()) {
         snprintf(r->why, sizeof r->why, "has not taken its visit for %.0f s", idle);
     } else if (seat == s->leader && l->in && idle > most) {

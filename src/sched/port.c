@@ -1,5 +1,5 @@
 /* Messages between master and leaders, and the port through which a task reports. */
-#include "sched/idle.h"
+#include "sched/link.h"
 #include "sched/sched_internal.h"
 #include "sched/watch.h"
 #include "util/clock.h"
@@ -110,10 +110,20 @@ enum status port_tell(struct sched_port *port, struct err *e)
     return watch_tell(port->watch, &all, 1, clock_seconds(), e);
 }
 
+void port_await_progress(const struct sched_port *port)
+{
+    char why[300];
+    const double limit = link_idle_limit(port->expected);
+    if (!port->link) return;
+    snprintf(why, sizeof why, "%s has made no progress for %.0f s",
+             port->name ? port->name : "a task", limit);
+    link_alarm(port->link, limit, why);
+}
+
 static void report_here(struct sched_port *port, const char *what, double left, double once)
 {
     struct err *e = &port->sink_failure;
-    idle_note(port->idle);
+    port_await_progress(port);
     queue_report(port->queue, 0, clock_seconds(), left, once);
     watch_note(port->watch, 0, what);
     if (port->sink_status == OK) port->sink_status = port_tell(port, e);

@@ -95,7 +95,7 @@ static enum status take_terms(MPI_Comm master, struct link **link, char **terms,
     if (address) rest = strchr(address + 1, '\n');
     ENSURE(rest, ERR_MPI, "malformed terms: %s", text);
     *rest = '\0';
-    ENSURE(link_join(address + 1, atoll(text), link), ERR_MPI,
+    ENSURE(*link = link_join(address + 1, atoll(text)), ERR_MPI,
            "this process cannot connect to rank 0 over TCP");
     TRY(mem_string(terms, rest + 1, e));
 done:

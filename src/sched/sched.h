@@ -119,8 +119,8 @@ struct sched_loss {
 };
 
 struct link;
-/* What happens when ranks are lost; on rank 0, the others need only link. A rank that works alone
- * needs only idle. */
+/* What happens when ranks are lost; on rank 0, the others and a rank that works alone need only
+ * link. */
 struct sched_rescue {
     struct link *link; /* NULL: nobody watches, and nothing happens */
     char **argv;       /* the command of a replacement, NULL-terminated; NULL: there is none */
@@ -128,8 +128,6 @@ struct sched_rescue {
     const char *(*terms)(void *context, int64_t rank);
     /* Takes note of a loss that no signal has caused. An error ends the run. */
     enum status (*lose)(void *context, struct sched_loss *loss, struct err *e);
-    /* Ends the process, which works alone and makes no progress; on a thread of its own. */
-    void (*idle)(void *context, const char *why);
     void *context;
 };
 

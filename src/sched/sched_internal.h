@@ -31,7 +31,9 @@ struct sched_port {
     const struct sched_sink *sink; /* a single rank: where results go; else NULL */
     struct queue *queue;           /* likewise: where its pieces come from, */
     struct watch *watch;           /* and how far it is */
-    struct idle *idle;             /* who looks whether it makes progress */
+    struct link *link;             /* which ends the run if it makes no progress; or NULL */
+    const char *name;              /* of the task in hand */
+    double expected;               /* seconds that it should take */
     enum status sink_status;       /* the first failure of the sink; */
     struct err sink_failure;       /* and its text, if that was not in a call that returned it */
     bool stop;                     /* the master sent STOP */
@@ -69,6 +71,8 @@ MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text
 
 /* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
 MUST_USE enum status port_tell(struct sched_port *port, struct err *e);
+/* Likewise: its task has made progress. If it makes none for link_idle_limit, the run ends. */
+void port_await_progress(const struct sched_port *port);
 
 /* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
  * frees *out. ERR_NOMEM. */

@@ -38,7 +38,7 @@ static void begin_calls(const struct seats *s)
 
 static void end_calls(const struct seats *s)
 {
-    if (s->link) link_calm(s->link);
+    if (s->link) link_alarm(s->link, 0, NULL);
 }
 
 /* --- sending --- */
@@ -226,7 +226,7 @@ static enum status spawn(struct seats *s, int n, char **argv, MPI_Comm *out, str
                "a lost rank cannot be replaced: MPI_Comm_spawn hangs");
     const int code = MPI_Comm_spawn(self, argv + 1, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, out,
                                     MPI_ERRCODES_IGNORE);
-    link_calm(s->link);
+    link_alarm(s->link, 0, NULL);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Comm_spawn failed");
     return OK;

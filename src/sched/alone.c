@@ -68,9 +68,7 @@ enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
     queue_limit(q, sched_ends());
     if (link) link_work(link);
     TRY(work_alone(world, q, &watch, link, tasks, work, sink, outcome, e));
-    outcome->finished = queue_finished(q);
-    outcome->pieces = queue_pieces(q);
-    outcome->shortest = queue_shortest(q);
+    queue_outcome(q, outcome);
 done:
     queue_close(q);
     watch_close(&watch);

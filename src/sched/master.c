@@ -138,22 +138,11 @@ enum status master_answer_waiting(struct master *m, struct err *e)
     return OK;
 }
 
-/* As queue_shortest, of all classes. */
-static double shortest_left(const struct master *m)
+static struct sched_outcome sum_up(const struct master *m)
 {
-    double least = 0;
-    for (int64_t i = 0; i < m->n_classes; i++) {
-        const double one = queue_shortest(m->classes[i].queue);
-        if (one > 0 && (least <= 0 || one < least)) least = one;
-    }
-    return least;
-}
-
-static int64_t sum_over_classes(const struct master *m, int64_t (*of)(const struct queue *))
-{
-    int64_t sum = 0;
-    for (int64_t i = 0; i < m->n_classes; i++) sum += of(m->classes[i].queue);
-    return sum;
+    struct sched_outcome o = {.lost = m->lost};
+    for (int64_t i = 0; i < m->n_classes; i++) queue_outcome(m->classes[i].queue, &o);
+    return o;
 }
 
 void master_tell_finished(const struct master *m, const struct class *c, int64_t task)
@@ -173,8 +162,8 @@ static void end_piece(struct master *m, int leader, bool dropped)
     watch_end(&m->watch, leader);
     m->dropped = m->dropped || dropped;
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
-              dropped ? "dropped its piece" : "is done",
-              (long long)sum_over_classes(m, queue_finished), (long long)m->n);
+              dropped ? "dropped its piece" : "is done", (long long)sum_up(m).finished,
+              (long long)m->n);
 }
 
 /* "LEFT ONCE WHAT", as sched_report takes them. */
@@ -364,9 +353,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
     m.leaders[1].heard = now_of(&m);
     while (m.alive > 0 && !m.abandoned) TRY(turn(&m, &pause, e));
     if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
-    outcome->finished = sum_over_classes(&m, queue_finished);
-    outcome->pieces = sum_over_classes(&m, queue_pieces);
-    outcome->shortest = shortest_left(&m);
+    *outcome = sum_up(&m);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED
                                                                 : SCHED_DRAINED;

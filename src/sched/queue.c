@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { LOOK_AROUND = 32 };
-
 /* Tasks at least this long, relative to the longest, may be handed out instead of it. */
 static const double about_as_long = 0.95;
 /* A task is cut only if it is longer than an even share of the remaining work by this much: shares
@@ -47,8 +46,7 @@ static bool begun(const struct queue *q, int64_t task)
 }
 
 /* By turn, then those that have a saved state, then by length; ties go to the earlier task, so that
- * the order is the same on every run.
- */
+ * the order is the same on every run. */
 static bool goes_first(const struct queue *q, int64_t a, int64_t b)
 {
     if (q->tasks[a].turn != q->tasks[b].turn) return q->tasks[a].turn < q->tasks[b].turn;
@@ -57,29 +55,24 @@ static bool goes_first(const struct queue *q, int64_t a, int64_t b)
     return x != y ? x > y : a < b;
 }
 
-static void swap(struct queue *q, int64_t i, int64_t j)
-{
-    int64_t t = q->heap[i];
-    q->heap[i] = q->heap[j];
-    q->heap[j] = t;
-}
-
+/* A task finds its place below i, or above it: others move into the place that it leaves. */
 static void sift_down(struct queue *q, int64_t i)
 {
-    for (;;) {
-        int64_t top = i;
-        for (int64_t child = 2 * i + 1; child <= 2 * i + 2 && child < q->n_heap; child++)
-            if (goes_first(q, q->heap[child], q->heap[top])) top = child;
-        if (top == i) return;
-        swap(q, i, top);
-        i = top;
+    const int64_t task = q->heap[i];
+    for (int64_t child; (child = 2 * i + 1) < q->n_heap; i = child) {
+        if (child + 1 < q->n_heap && goes_first(q, q->heap[child + 1], q->heap[child])) child++;
+        if (!goes_first(q, q->heap[child], task)) break;
+        q->heap[i] = q->heap[child];
     }
+    q->heap[i] = task;
 }
 
 static void sift_up(struct queue *q, int64_t i)
 {
-    for (; i > 0 && goes_first(q, q->heap[i], q->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(q, i, (i - 1) / 2);
+    const int64_t task = q->heap[i];
+    for (; i > 0 && goes_first(q, task, q->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        q->heap[i] = q->heap[(i - 1) / 2];
+    q->heap[i] = task;
 }
 
 void queue_order(struct queue *q)
@@ -132,31 +125,32 @@ static double room(const struct queue *q, double now)
     return (q->end - now) / (1 + doubt);
 }
 
-/* Whether all that is left of the task ends in time. */
+/* Whether all that is left of the task ends in time, or another run can continue it where it is
+ * broken off. */
 static bool fits(const struct queue *q, int64_t task, double now)
 {
-    return length_left(q, task) <= room(q, now);
-}
-
-/* Whether another run can continue the task where it is broken off. */
-static bool resumes(const struct queue *q, int64_t task, double now)
-{
     const double after = q->tasks[task].saved_after;
-    return after > 0 && saves * after <= q->end - now;
+    return length_left(q, task) <= room(q, now) || (after > 0 && saves * after <= q->end - now);
 }
 
-/* Whether a part of the task ends in time; its last part is the cheapest. */
-static bool fits_in_part(const struct queue *q, int64_t task, double now)
+/* The cost of the task's cheapest piece: its last part is the cheapest. */
+static double shortest_piece(const struct queue *q, int64_t task)
 {
     const struct sched_task *t = &q->tasks[task];
     const struct remaining *r = &q->remaining[task];
-    return r->n > 1 && t->n_parts &&
-           corrected(q, task, t->cost + t->parts[r->parts[r->n - 1]]) <= room(q, now);
+    return t->n_parts ? t->cost + t->parts[r->parts[r->n - 1]] : r->cost;
+}
+
+/* Whether a part of the task ends in time. */
+static bool fits_in_part(const struct queue *q, int64_t task, double now)
+{
+    return q->remaining[task].n > 1 && q->tasks[task].n_parts &&
+           corrected(q, task, shortest_piece(q, task)) <= room(q, now);
 }
 
 static bool may_begin(const struct queue *q, int64_t task, double now)
 {
-    return fits(q, task, now) || resumes(q, task, now) || fits_in_part(q, task, now);
+    return fits(q, task, now) || fits_in_part(q, task, now);
 }
 
 /* Heap index of the first task that may begin; NOWHERE: none may. */
@@ -180,11 +174,11 @@ static int64_t choose(const struct queue *q, int64_t node, double now)
     double enough = about_as_long * length_left(q, q->heap[0]);
     int near = nearness(q, q->heap[0], node);
     for (int64_t i = 1; i < q->n_heap && i < LOOK_AROUND && near < 2; i++) {
-        int other = nearness(q, q->heap[i], node);
-        if (q->tasks[q->heap[i]].turn != q->tasks[q->heap[0]].turn) continue;
-        if (begun(q, q->heap[i]) != begun(q, q->heap[0])) continue;
-        if (other <= near || length_left(q, q->heap[i]) < enough) continue;
-        if (!may_begin(q, q->heap[i], now)) continue;
+        const int64_t task = q->heap[i];
+        const int other = nearness(q, task, node);
+        if (q->tasks[task].turn != q->tasks[q->heap[0]].turn) continue;
+        if (begun(q, task) != begun(q, q->heap[0]) || other <= near) continue;
+        if (length_left(q, task) < enough || !may_begin(q, task, now)) continue;
         best = i;
         near = other;
     }
@@ -247,55 +241,35 @@ static double length_wanted(struct queue *q, int64_t task, double now, bool *lat
     const double whole = length_left(q, task);
     double share = (1 + slack) * q->total / (double)q->n_groups;
     if (whole > share) share = (1 + slack) * even_share(q, now);
-    *late = !fits(q, task, now) && !resumes(q, task, now);
+    *late = !fits(q, task, now);
     return *late && room(q, now) < share ? room(q, now) : share;
 }
 
-/* Moves parts of the task to the group's piece and returns their number: all of them, unless the
- * task is longer than an even share and a piece saves enough of its time, or it cannot end in time.
+/* Moves parts of the task to the group's piece, with their cost, and returns their number: all of
+ * them, unless the task is longer than an even share and a piece saves enough of its time, or it
+ * cannot end in time.
  */
 static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double now)
 {
+    const struct sched_task *t = &q->tasks[task];
     struct remaining *r = &q->remaining[task];
     const double whole = length_left(q, task);
     bool late;
-    double cost, share = length_wanted(q, task, now, &late);
-    int64_t n = r->n, fitting;
-    f->cost = r->cost;
-    memset(q->skip, 0, (size_t)n * sizeof *q->skip);
+    const double share = length_wanted(q, task, now, &late);
+    int64_t n = r->n;
     if (whole > share && n > 1) {
-        fitting = fit_parts(q, task, share, !late, &cost);
-        if (late && fitting == 0) fitting = fit_parts(q, task, room(q, now), false, &cost);
-        if (late ||
-            corrected(q, task, cost) <= (1 - worth_cutting) * (whole - q->tasks[task].saved)) {
-            f->cost = cost;
-            n = fitting;
-        } else {
-            memset(q->skip, 0, (size_t)n * sizeof *q->skip);
-        }
+        n = fit_parts(q, task, share, !late, &f->cost);
+        if (late && n == 0) n = fit_parts(q, task, room(q, now), false, &f->cost);
+        if (!late && corrected(q, task, f->cost) > (1 - worth_cutting) * (whole - t->saved))
+            n = r->n;
+    }
+    if (n == r->n) {
+        f->cost = r->cost;
+        memset(q->skip, 0, (size_t)n * sizeof *q->skip);
     }
     move_parts(q, r, f);
-    f->n = n;
-    r->cost -= f->cost - q->tasks[task].cost;
+    r->cost -= f->cost - t->cost;
     return n;
-}
-
-/* The piece is in flight from now on. */
-static void launch(struct queue *q, int64_t group, int64_t task, double now)
-{
-    struct in_flight *f = &q->in_flight[group];
-    struct remaining *r = &q->remaining[task];
-    int64_t files = q->tasks[task].files;
-    f->busy = true;
-    f->task = task;
-    f->start = now;
-    f->expected = corrected(q, task, f->cost);
-    f->reported = false;
-    f->once = 0;
-    r->started = true;
-    r->out++;
-    q->pieces++;
-    if (files > 0) q->reader[files - 1] = node_of(q, group);
 }
 
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out)
@@ -304,18 +278,22 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
     if (q->n_heap == 0) return false;
     const int64_t place = choose(q, node_of(q, group), now);
     if (place < 0) return false;
-    int64_t task = q->heap[place], n = 0;
+    const int64_t task = q->heap[place], files = q->tasks[task].files;
     struct remaining *r = &q->remaining[task];
-    double before = length_left(q, task);
-    bool whole = !r->started;
-    if (q->tasks[task].n_parts) {
-        n = cut(q, task, f, now);
-    } else {
-        f->cost = r->cost;
-        f->n = r->n = 0;
-    }
-    launch(q, group, task, now);
+    const bool whole = !r->started;
+    const double before = length_left(q, task);
+    *f = (struct in_flight){
+        .busy = true, .task = task, .cost = r->cost, .start = now, .parts = f->parts};
+    if (q->tasks[task].n_parts)
+        f->n = cut(q, task, f, now);
+    else
+        r->n = 0;
     q->total -= before;
+    f->expected = corrected(q, task, f->cost);
+    r->started = true;
+    r->out++;
+    q->pieces++;
+    if (files > 0) q->reader[files - 1] = node_of(q, group);
     if (r->n == 0) {
         heap_remove(q, place);
     } else {
@@ -324,7 +302,7 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
     }
     *out = (struct queue_piece){.task = task,
                                 .parts = f->parts,
-                                .n_parts = n,
+                                .n_parts = f->n,
                                 .whole = whole && r->n == 0,
                                 .expected = f->expected};
     return true;
@@ -340,15 +318,19 @@ static void measure(struct queue *q, const struct in_flight *f, double end)
     }
 }
 
+static void end_piece(struct queue *q, struct in_flight *f)
+{
+    f->busy = false;
+    q->remaining[f->task].out--;
+    q->finished += queue_task_finished(q, f->task);
+}
+
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
 {
     struct in_flight *f = &q->in_flight[group];
     if (!f->busy) return;
-    struct remaining *r = &q->remaining[f->task];
-    f->busy = false;
-    r->out--;
-    r->dropped = r->dropped || dropped;
-    if (queue_task_finished(q, f->task)) q->finished++;
+    q->remaining[f->task].dropped |= dropped;
+    end_piece(q, f);
     if (dropped) return;
     measure(q, f, now);
     q->ends++;
@@ -379,12 +361,10 @@ void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t 
     const struct sched_task *t = &q->tasks[f->task];
     struct remaining *r = &q->remaining[f->task];
     const bool listed = r->n > 0;
-    f->busy = false;
-    r->out--;
     for (int64_t i = 0; again && i < n; i++) put_back(r, t->parts, parts[i]);
     if (again && t->n_parts == 0) r->n = 1;
     if (!listed && r->n > 0) q->heap[q->n_heap++] = f->task;
-    if (queue_task_finished(q, f->task)) q->finished++;
+    end_piece(q, f);
     queue_order(q);
 }
 
@@ -447,17 +427,14 @@ void queue_limit(struct queue *q, double end)
     q->end = end;
 }
 
-double queue_shortest(const struct queue *q)
+void queue_outcome(const struct queue *q, struct sched_outcome *o)
 {
-    double least = INFINITY;
-    for (int64_t i = 0; i < q->n_heap; i++) {
-        const struct sched_task *t = &q->tasks[q->heap[i]];
-        const struct remaining *r = &q->remaining[q->heap[i]];
-        double cost = t->n_parts ? t->cost + t->parts[r->parts[r->n - 1]] : r->cost;
-        cost = corrected(q, q->heap[i], cost);
-        if (cost < least) least = cost;
+    o->finished += q->finished;
+    o->pieces += q->pieces;
+    for (int64_t i = 0; i < q->n_heap && isfinite(q->end); i++) {
+        const double cost = corrected(q, q->heap[i], shortest_piece(q, q->heap[i]));
+        if (o->shortest <= 0 || cost < o->shortest) o->shortest = cost;
     }
-    return isfinite(q->end) && isfinite(least) ? least : 0;
 }
 
 bool queue_empty(const struct queue *q)
@@ -469,14 +446,4 @@ bool queue_task_finished(const struct queue *q, int64_t task)
 {
     const struct remaining *r = &q->remaining[task];
     return r->n == 0 && r->out == 0 && !r->dropped;
-}
-
-int64_t queue_finished(const struct queue *q)
-{
-    return q->finished;
-}
-
-int64_t queue_pieces(const struct queue *q)
-{
-    return q->pieces;
 }

@@ -25,10 +25,6 @@ void queue_close(struct queue *q);
 /* At `end` (as `now` below) the work will be broken off; INFINITY, the default: never. */
 void queue_limit(struct queue *q, double end);
 
-/* Expected seconds of the shortest piece that has not been handed out; 0: there is none, or time
- * has no limit. */
-double queue_shortest(const struct queue *q);
-
 struct queue_piece {
     int64_t task;         /* index into tasks */
     const int64_t *parts; /* ascending, borrowed until the group's next piece */
@@ -63,9 +59,10 @@ bool queue_empty(const struct queue *q);
 
 /* Whether every part of the task is finished. */
 bool queue_task_finished(const struct queue *q, int64_t task);
-/* Tasks of which every part is finished; pieces handed out so far. */
-int64_t queue_finished(const struct queue *q);
-int64_t queue_pieces(const struct queue *q);
+/* Adds to o the tasks of which every part is finished and the pieces handed out so far, and lowers
+ * o->shortest to the expected seconds of the shortest piece that has not been handed out; 0: there
+ * is none, or time has no limit. */
+void queue_outcome(const struct queue *q, struct sched_outcome *o);
 
 /* A queue that goes its own way from here on, in order to look ahead, without limit of time. Its
  * costs are corrected by what pieces in flight have reported, too. The caller closes. ERR_NOMEM. */

@@ -33,6 +33,7 @@ enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_
     struct queue *q = NULL;
     double *until = NULL; // (n_groups) when the piece in flight ends
     struct sched_simulation s = {.n_groups = n_groups};
+    struct sched_outcome outcome = {0};
     ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
     TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));
     TRY(queue_open(tasks, n, n_groups, NULL, &q, e));
@@ -43,7 +44,8 @@ enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_
         s.least += tasks[i].cost;
         for (int64_t j = 0; j < tasks[i].n_parts; j++) s.least += tasks[i].parts[j];
     }
-    s.pieces = queue_pieces(q);
+    queue_outcome(q, &outcome);
+    s.pieces = outcome.pieces;
     s.idle = s.makespan > 0 ? 1 - s.work / (s.makespan * (double)n_groups) : 0;
     *out = s;
 done:

@@ -34,6 +34,13 @@ static void fill(int64_t n, double shared, int64_t n_parts, double part)
     }
 }
 
+static struct sched_outcome outcome_of(const struct queue *q)
+{
+    struct sched_outcome o = {0};
+    queue_outcome(q, &o);
+    return o;
+}
+
 static struct queue *open(int64_t n, int64_t groups, const int64_t *node)
 {
     struct err e = {0};
@@ -95,7 +102,7 @@ static void every_part_is_handed_out_once(void **state)
             for (int64_t j = 0; j < (tasks[i].n_parts ? tasks[i].n_parts : 1); j++)
                 assert_int_equal(seen[i][j], 1);
         assert_int_equal(out, total);
-        assert_int_equal(queue_finished(q), n);
+        assert_int_equal(outcome_of(q).finished, n);
         queue_close(q);
     }
 }
@@ -263,7 +270,7 @@ static void dropped_tasks_are_not_finished(void **state)
     queue_finish(q, 0, 1, true);
     take(q, 0, 1);
     queue_finish(q, 0, 2, false);
-    assert_int_equal(queue_finished(q), 1);
+    assert_int_equal(outcome_of(q).finished, 1);
     queue_close(q);
 }
 
@@ -284,14 +291,14 @@ static void lost_pieces_come_back(void **state)
     assert_false(queue_empty(q));
     assert_int_equal(take(q, 0, 1).task, 1 - piece.task); /* which is longer now */
     queue_finish(q, 0, 2, false);
-    assert_int_equal(queue_finished(q), 1);
+    assert_int_equal(outcome_of(q).finished, 1);
     piece = take(q, 0, 2);
     assert_int_equal(piece.n_parts, 2);
     assert_int_equal(piece.parts[0], 0);
     assert_int_equal(piece.parts[1], 2);
     queue_return(q, 0, NULL, 0, false);
     assert_true(queue_empty(q));
-    assert_int_equal(queue_finished(q), 2);
+    assert_int_equal(outcome_of(q).finished, 2);
     queue_close(q);
 }
 
@@ -411,7 +418,7 @@ static void looking_ahead_changes_nothing(void **state)
         assert_float_equal(until[1], 30, 1e-9);
         until[0] = until[1] = 10;
     }
-    assert_int_equal(queue_pieces(q), 1);
+    assert_int_equal(outcome_of(q).pieces, 1);
     queue_finish(q, 0, 15, false);
     assert_float_equal(take(q, 0, 15).expected, 10, 1e-9);
     queue_close(q);
@@ -426,15 +433,15 @@ static void limited_time_takes_what_fits(void **state)
     for (int64_t i = 0; i < 4; i++) tasks[i].cost = 40 / (double)(1 << i);
     struct queue *q = open(4, 1, NULL);
     queue_limit(q, 30);
-    assert_float_equal(queue_shortest(q), 5, 1e-9);
+    assert_float_equal(outcome_of(q).shortest, 5, 1e-9);
     assert_int_equal(take(q, 0, 0).task, 1); /* 20 s of 30 */
     queue_finish(q, 0, 20, false);
     assert_int_equal(take(q, 0, 20).task, 3); /* 10 s of 10 leave no room */
     queue_finish(q, 0, 25, false);
     assert_false(queue_take(q, 0, 25, &piece));
     assert_false(queue_empty(q));
-    assert_int_equal(queue_finished(q), 2);
-    assert_float_equal(queue_shortest(q), 10, 1e-9);
+    assert_int_equal(outcome_of(q).finished, 2);
+    assert_float_equal(outcome_of(q).shortest, 10, 1e-9);
     struct queue *ahead;
     assert_int_equal(queue_clone(q, &ahead, NULL), OK); /* looks beyond the end */
     assert_int_equal(take(ahead, 0, 25).task, 0);

@@ -1,5 +1,5 @@
 /* cube: the variables of a results file in memory. Only cube_write.c, cube_read.c and h5.c use
- * HDF5; docs/cube.md is the schema. */
+ * HDF5; docs/cube.md describes the file. */
 #pragma once
 #include "results/kind.h"
 

@@ -217,6 +217,31 @@ static enum status check_staging(const struct sweep *s, const struct option_scop
     return OK;
 }
 
+/* Whether --set gives the node or anything in it. */
+static bool is_overridden(const struct node *n)
+{
+    bool given = n->place.override != NULL;
+    for (int64_t i = 0; i < n->n; i++) given = given || is_overridden(n->items[i]);
+    return given;
+}
+
+/* A calibration text has an effect, unless --set has taken its methods from it. */
+static enum status check_calibration(const struct sweep *s, const struct option_scope *scope,
+                                     struct err *e)
+{
+    const struct node *methods = node_find(scope->node, "methods"),
+                      *text = node_find(scope->node, "calibration");
+    bool used = scope->source->whole || !text || text->kind == NODE_NULL ||
+                (is_overridden(methods) && !text->key_place.override);
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        const struct quant_method *method = quant_find(s->methods[i].method);
+        used = used || !method || quant_calibrates(method); /* the plan refuses what is none */
+    }
+    if (used) return OK;
+    return options_fail(scope, "calibration", e,
+                        "has no effect here: it goes with a method that calibrates");
+}
+
 /* Replicates differ in their calibration sequences alone. */
 static enum status check_replicates(const struct sweep *s, const struct option_scope *scope,
                                     struct err *e)
@@ -288,6 +313,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_scored(s, scope, e));
     PASS(check_curvature(s, scope, e));
     PASS(check_staging(s, scope, e));
+    PASS(check_calibration(s, scope, e));
     PASS(check_replicates(s, scope, e));
     PASS(check_movement(s, scope, e));
     return preset_check(s, scope, e);

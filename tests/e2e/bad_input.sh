@@ -23,7 +23,7 @@ models:
     tokenizer: $trajectory/tokenizer.json
 bits: $bits
 methods: $methods
-calibration: {text: $text, length: 64, samples: 4}
+$([[ $methods != *gptq* ]] || echo "calibration: {text: $text, length: 64, samples: 4}")
 evaluation:
   - {name: own, text: $text, length: 64, skip: 4, samples: 4}
 $extra

@@ -10,7 +10,6 @@ results: results.h5
 bits: [3]
 methods:
   - {method: rtn, group_size: 64}
-calibration: {text: text.txt, length: 64, samples: 2}
 evaluation:
   - {name: docs, text: text.txt, length: 64, samples: 4}
 YAML

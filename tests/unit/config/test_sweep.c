@@ -286,10 +286,14 @@ static void test_overrides(void **state)
     assert_string_equal(s.evaluations[1].name, "a=b");
     assert_int_equal(s.run.threads, 4); /* the last one wins */
     sweep_free(&s);
+    /* --set may take the methods that a section goes with */
+    static const char *const taken[] = {"methods=[{method: rtn}]", "calibration.tokens=16"};
+    read_ok(file, taken, 2, &s);
+    sweep_free(&s);
     /* a section that the file lacks, and an empty section */
     static const char *const grow[] = {"run.threads=5", "calibration.text=c.txt",
-                                       "calibration.length=16"};
-    read_ok(minimal, grow, 3, &s);
+                                       "calibration.length=16", "methods[0].method=gptq"};
+    read_ok(minimal, grow, 4, &s);
     assert_int_equal(s.run.threads, 5);
     assert_int_equal(s.calibration.length, 16);
     assert_string_equal(s.calibration.text, FIXTURES "/config/c.txt");

@@ -8,8 +8,9 @@
 #pragma once
 #include "group/task.h"
 
-#define INPUT_TOKENIZER "tokenizer"      /* the visit's */
-#define INPUT_SPECIAL   "special tokens" /* eos.h; absent unless input_names_tokens */
+/* No path has a control character (options.h). */
+#define INPUT_TOKENIZER "\ttokenizer"      /* the visit's */
+#define INPUT_SPECIAL   "\tspecial tokens" /* eos.h; absent unless input_names_tokens */
 /* Whether the data ask for tokens that the files beside the tokenizer name. */
 bool input_names_tokens(const struct data_options *d);
 
@@ -68,6 +69,11 @@ void visit_inputs_forget(struct visit_cache *cache);
 /* *path (the caller frees) = tokenizer.json in the checkpoint folder or else in the parent folder,
  * which the checkpoints of a trajectory may share; NULL if neither has one. ERR_NOMEM. */
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
+
+/* *path (the caller frees) = the file of the visit's tokenizer, which is needed if `text`; "": it
+ * is not. ERR_IO: there is none; ERR_NOMEM. */
+MUST_USE enum status visit_find_tokenizer(const struct visit *v, bool text, char **path,
+                                          struct err *e);
 
 /* Positions by a checkpoint folder's config.json (model/positions.h); 0: it does not say. ERR_IO,
  * ERR_FORMAT, ERR_NOMEM. */

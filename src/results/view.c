@@ -1,4 +1,5 @@
 #include "results/view.h"
+#include "results/complete.h"
 #include "results/kind.h"
 #include "results/seal.h"
 #include "results/weights_read.h"
@@ -46,78 +47,6 @@ static void replace(json_t **held, json_t *record)
     *held = record;
 }
 
-/* --- completions --- */
-
-/* object[key] = what it is, in a copy, with what `more` has. */
-static int complete_object(json_t *object, const char *key, const json_t *more)
-{
-    json_t *copy = json_copy(json_object_get(object, key));
-    if (!copy) return -1;
-    int failed = more ? json_object_update(copy, (json_t *)(uintptr_t)more) : 0;
-    return failed | json_object_set_new(object, key, copy);
-}
-
-/* Likewise the entries of a list, of which `more` has those of some labels. */
-static int complete_list(json_t *record, const struct record_list *list, const json_t *more)
-{
-    json_t *entry, *all = json_array();
-    int failed = !all;
-    size_t i;
-    json_array_foreach(json_object_get(record, list->name), i, entry)
-    {
-        const json_t *own = json_object_get(more, json_text(entry, list->label, ""));
-        json_t *copy = own ? json_copy(entry) : json_incref(entry);
-        if (own) failed |= json_object_update(copy, (json_t *)(uintptr_t)own);
-        failed |= json_array_append_new(all, copy);
-    }
-    return failed | json_object_set_new(record, list->name, all);
-}
-
-/* What the last bits of a completed record may depend on. */
-static int complete_fingerprint(json_t *record, const json_t *completion)
-{
-    const char *own = json_text(record, "fingerprint", "");
-    const char *more = json_text(completion, "fingerprint", "");
-    if (strcmp(own, more) == 0) return 0;
-    return json_object_set_new(record, "fingerprint",
-                               json_sprintf("%s; completed by %s", own, more));
-}
-
-static const char *weights_of(const json_t *record)
-{
-    return json_text(json_object_get(record, "provenance"), "weights_hash", "");
-}
-
-/* The completion may have been made from further weights. */
-static int complete_weights(json_t *record, const json_t *completion)
-{
-    json_t *of = json_object_get(record, "provenance");
-    const json_t *more = json_object_get(json_object_get(completion, "provenance"), "weights_read");
-    return more && json_object_get(of, "weights_read") ? complete_object(of, "weights_read", more)
-                                                       : 0;
-}
-
-/* *out = a record and what completes it. */
-static enum status complete(const json_t *old, const json_t *completion, json_t **out,
-                            struct err *e)
-{
-    const struct kind *kind = kind_find(json_text(old, "type", ""));
-    json_t *record = json_copy((json_t *)(uintptr_t)old);
-    const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
-    int failed = !record;
-    failed |= complete_object(record, "values", json_object_get(completion, "values"));
-    failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
-    failed |= complete_weights(record, completion);
-    failed |= json_object_set(record, "message", json_object_get(completion, "message"));
-    failed |= complete_fingerprint(record, completion);
-    if (list) failed |= complete_list(record, kind->list, list);
-    *out = record;
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
-}
-
-/* --- adding --- */
-
 /* The record of the key is, or is completed by, record `at` of the view's journal. */
 static enum status add_line(struct results_view *v, const char *key, int64_t at, bool first,
                             struct err *e)
@@ -137,9 +66,8 @@ static enum status add_completion(struct results_view *v, const char *key, const
     enum status st = OK;
     json_t *record = NULL;
     const json_t *old = json_object_get(v->records, key);
-    if (result_state_of(old) != STATE_DONE || strcmp(weights_of(old), weights_of(completion)) != 0)
-        return OK;
-    TRY(complete(old, completion, &record, e));
+    if (!completion_fits(old, completion)) return OK;
+    TRY(completion_join(old, completion, &record, e));
     ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     TRY(add_line(v, key, at, false, e));
 done:
@@ -253,19 +181,6 @@ done:
     return st;
 }
 
-/* Whether a completion adds a prediction that the record lacks. */
-static bool completes(const json_t *record, const json_t *completion)
-{
-    const json_t *had = json_object_get(record, "provenance");
-    const char *part;
-    json_t *digest;
-    json_object_foreach(json_object_get(completion, "completes"), part, digest)
-    {
-        if (!json_object_get(had, part)) return true;
-    }
-    return false;
-}
-
 /* Adds a record that is not of the view's own journal: how that ended stays. */
 static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
 {
@@ -283,7 +198,7 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     if (!key) return false;
     const json_t *own = json_object_get(v->records, key);
-    if (strcmp(type, "completion") == 0) return completes(own, record);
+    if (strcmp(type, "completion") == 0) return completion_adds(own, record);
     if (!kind_find(type)) return false;
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
@@ -464,7 +379,7 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
         const int64_t at = json_integer_value(json_array_get(lines, i));
         TRY(journal_read(v->journal, at, NULL, i ? &completion : &record, e));
         if (i == 0) continue;
-        TRY(complete(record, completion, &whole, e));
+        TRY(completion_join(record, completion, &whole, e));
         json_decref(completion);
         json_decref(record);
         record = whole;

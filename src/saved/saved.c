@@ -27,7 +27,7 @@ static const double reserve = 2;
 struct saved {
     MPI_Comm comm;
     int rank, size;
-    char *label, *folder, *name;
+    char *label, *folder;
     char *slots[SLOTS], *temporary; /* paths of this rank's files */
     struct saved_trailer trailer;   /* of the next state */
     int slot;                       /* where it will be */
@@ -51,29 +51,21 @@ static enum status name_files(struct saved *s, const struct saved_place *p, stru
 {
     PASS(mem_string(&s->label, p->label, e));
     PASS(mem_string(&s->folder, p->folder, e));
-    PASS(mem_string(&s->name, p->name, e));
     PASS(mem_format(&s->temporary, e, "%s/%s.%d.tmp", p->folder, p->name, s->rank));
     for (int i = 0; i < SLOTS; i++)
         PASS(mem_format(&s->slots[i], e, "%s/%s.%d.%d", p->folder, p->name, s->rank, i));
     return OK;
 }
 
-/* Of this binary, changes that no commit has included. */
-static enum status identify_build(const char *given, char out[HASH_HEX], struct err *e)
-{
-    char both[2 * HASH_HEX], program[HASH_HEX];
-    PASS(hash_file("/proc/self/exe", program, e));
-    snprintf(both, sizeof both, "%s %s", given, program);
-    hash_text(both, out);
-    return OK;
-}
-
 static enum status open_local(struct saved *s, const struct saved_place *p, struct err *e)
 {
     struct saved_trailer *t = &s->trailer;
+    char build[2 * HASH_HEX], program[HASH_HEX]; /* has changes that no commit has included */
     PASS(name_files(s, p, e));
+    PASS(hash_file("/proc/self/exe", program, e));
+    snprintf(build, sizeof build, "%s %s", p->identity[SAVED_BUILD], program);
     memcpy(t->identity, p->identity, sizeof t->identity);
-    PASS(identify_build(p->identity[SAVED_BUILD], t->identity[SAVED_BUILD], e));
+    hash_text(build, t->identity[SAVED_BUILD]);
     if (getrandom(&t->process, sizeof t->process, 0) != sizeof t->process)
         t->process = (uint64_t)getpid();
     memcpy(t->owner, p->owner, sizeof t->owner);
@@ -222,7 +214,6 @@ void saved_close(struct saved *s)
     free(s->temporary);
     free(s->label);
     free(s->folder);
-    free(s->name);
     free(s);
 }
 

@@ -21,7 +21,8 @@ struct report {
     const struct report_about *about;
     enum report_verdict verdict;
     struct inventory all;
-    int64_t unpredicted; /* records that are done but for the prediction asked for */
+    int64_t unpredicted;  /* records that are done but for the prediction asked for */
+    struct texts changed; /* files, since the plan before, if anything is pending: a reason why */
     int64_t n;
     struct entry *entries; /* in the order of the plan; those of one checkpoint are contiguous */
     FILE *out;
@@ -47,20 +48,8 @@ static enum status collect_entries(struct report *r, struct err *e)
     return OK;
 }
 
-/* Records of the kind that are done but lack the prediction (docs/decisions/0020). */
-static int64_t count_unpredicted(const struct rows *rows)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < rows->n; i = rows_next(rows, i)) {
-        const json_t *record = rows->rows[i].record;
-        const json_t *provenance = json_object_get(record, "provenance");
-        n += result_state_of(record) == STATE_DONE && !json_text(provenance, "second_order", "")[0];
-    }
-    return n;
-}
-
-/* Of all records whose prediction the plan asks for: cells', and critical sharpness also of
- * checkpoints. */
+/* Records that are done but lack the prediction (docs/decisions/0020) that the plan asks for:
+ * cells', and critical sharpness also of checkpoints. */
 static int64_t find_unpredicted(const struct report *r)
 {
     const json_t *config = json_object_get(results_view_plan(r->view), "config");
@@ -70,8 +59,13 @@ static int64_t find_unpredicted(const struct report *r)
     int64_t n = 0;
     for (int k = 0; results_kinds[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
-        if (rows->kind->report == REPORT_MODELS ? cells : rows->kind->whole_grid && critical)
-            n += count_unpredicted(rows);
+        if (!(rows->kind->report == REPORT_MODELS ? cells : rows->kind->whole_grid && critical))
+            continue;
+        for (int64_t i = 0; i < rows->n; i = rows_next(rows, i)) {
+            const json_t *record = rows->rows[i].record;
+            n += result_state_of(record) == STATE_DONE &&
+                 !json_text(json_object_get(record, "provenance"), "second_order", "")[0];
+        }
     }
     return n;
 }
@@ -87,18 +81,6 @@ static int64_t count_checkpoints(const struct rows *rows, int64_t part)
     return n;
 }
 
-static enum status put_counts(struct table *t, const struct rows *rows, int64_t part, struct err *e)
-{
-    const struct result_counts n = rows_count(rows, part);
-    const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
-                               n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
-                               n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
-    PASS(table_add_row(t, e));
-    PASS(table_set(t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
-    for (int k = 0; k < 6; k++) PASS(table_set(t, k + 1, e, "%lld", (long long)numbers[k]));
-    return OK;
-}
-
 static enum status print_models(const struct report *r, const struct rows *rows, struct err *e)
 {
     enum status st = OK;
@@ -109,8 +91,16 @@ static enum status print_models(const struct report *r, const struct rows *rows,
     t.align_left[0] = true;
     TRY(table_add_row(&t, e));
     for (int k = 0; k < 7; k++) TRY(table_set(&t, k, e, "%s", heads[k]));
-    for (int64_t m = 0; m < rows->n_parts; m++) TRY(put_counts(&t, rows, m, e));
-    if (rows->n_parts != 1) TRY(put_counts(&t, rows, -1, e));
+    for (int64_t m = 0; m < rows->n_parts + (rows->n_parts != 1); m++) {
+        const int64_t part = m < rows->n_parts ? m : -1;
+        const struct result_counts n = rows_count(rows, part);
+        const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
+                                   n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
+                                   n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
+        TRY(table_add_row(&t, e));
+        TRY(table_set(&t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
+        for (int k = 0; k < 6; k++) TRY(table_set(&t, k + 1, e, "%lld", (long long)numbers[k]));
+    }
     TRY(table_print(&t, table_page_width(r->out), r->out, e));
 done:
     table_free(&t);
@@ -167,16 +157,6 @@ static bool says(const json_t *record, enum result_state state, const char *mess
     return message ? strcmp(own, message) == 0 : state == STATE_FAILED || own[0];
 }
 
-/* The entries of the checkpoint of entry i, i to before the one that this returns. */
-static int64_t checkpoint_end(const struct report *r, int64_t i)
-{
-    const int64_t *at = r->entries[i].row->at;
-    while (i < r->n && r->entries[i].row->at[AXIS_MODEL] == at[AXIS_MODEL] &&
-           r->entries[i].row->at[AXIS_CHECKPOINT] == at[AXIS_CHECKPOINT])
-        i++;
-    return i;
-}
-
 /* Which of its checkpoint's records it is: "gptq 3", "curvature"; "" of the checkpoint itself. */
 static void print_which(const struct entry *entry, const char *before, FILE *out)
 {
@@ -225,7 +205,10 @@ static void print_messages(const struct report *r, enum result_state state, cons
 {
     bool any = false;
     for (int64_t from = 0, to; from < r->n; from = to) {
-        to = checkpoint_end(r, from);
+        const int64_t *at = r->entries[from].row->at;
+        for (to = from; to < r->n && r->entries[to].row->at[AXIS_MODEL] == at[AXIS_MODEL] &&
+                        r->entries[to].row->at[AXIS_CHECKPOINT] == at[AXIS_CHECKPOINT];)
+            to++;
         for (int64_t i = from; i < to; i++) {
             const json_t *record = r->entries[i].row->record;
             bool said = false;
@@ -263,11 +246,6 @@ static enum report_verdict find_verdict(const struct report *r)
     return failed ? VERDICT_FAILED : VERDICT_DONE;
 }
 
-static const char *state_of(const struct report *r)
-{
-    return runs(r) ? "running" : r->verdict == VERDICT_OPEN ? "stopped" : "done";
-}
-
 static void print_run(const struct report *r)
 {
     const struct lock_holder *h = &r->about->holder;
@@ -288,33 +266,13 @@ static void print_run(const struct report *r)
 static json_t *run_json(const struct report *r)
 {
     const struct lock_holder *h = &r->about->holder;
-    json_t *run = json_pack("{s:s}", "state", state_of(r));
+    const char *idle = r->verdict == VERDICT_OPEN ? "stopped" : "done";
+    json_t *run = json_pack("{s:s}", "state", runs(r) ? "running" : idle);
     if (h->held)
         json_object_update_new(run, json_pack("{s:s, s:I, s:s, s:b}", "host", h->host, "pid",
                                               (json_int_t)h->pid, "since", h->utc, "certain",
                                               h->certain));
     return run;
-}
-
-/* Files that have changed since the plan before, if anything is pending: a reason why. */
-static enum status find_changed(const struct report *r, struct texts *out, struct err *e)
-{
-    const json_t *now = json_object_get(results_view_plan(r->view), "inputs");
-    if (r->verdict != VERDICT_OPEN) return OK;
-    return results_view_changed(results_view_inputs_before(r->view), now, out, e);
-}
-
-static enum status print_changed(const struct report *r, struct err *e)
-{
-    enum status st = OK;
-    struct texts changed = {0};
-    TRY(find_changed(r, &changed, e));
-    for (int64_t i = 0; i < changed.n; i++)
-        fprintf(r->out, "%s has changed: what was measured with it is computed again\n",
-                changed.text[i]);
-done:
-    texts_free(&changed);
-    return st;
 }
 
 static enum status print_text(const struct report *r, struct err *e)
@@ -324,7 +282,9 @@ static enum status print_text(const struct report *r, struct err *e)
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
     PASS(print_counts(r, e));
-    PASS(print_changed(r, e));
+    for (int64_t i = 0; i < r->changed.n; i++)
+        fprintf(r->out, "%s has changed: what was measured with it is computed again\n",
+                r->changed.text[i]);
     putc('\n', r->out);
     print_messages(r, STATE_FAILED, "failed");
     print_messages(r, STATE_DONE, "done, but in part");
@@ -345,35 +305,35 @@ static json_t *counts_json(const struct result_counts *n)
                      (json_int_t)n->by_state[STATE_PENDING]);
 }
 
-/* Of a kind that is counted as a whole: also how many of its numbers have not converged. */
-static json_t *all_json(const struct rows *rows, const struct result_counts *n)
+/* Of a part, of a model or (part -1) of all models. */
+static json_t *part_json(const struct rows *rows, int64_t part)
 {
-    json_t *json = counts_json(n);
+    const bool models = rows->kind->report == REPORT_MODELS;
+    const struct result_counts n = rows_count(rows, part);
+    json_t *json = json_pack("{s:s}", models ? "model" : rows->kind->part,
+                             part < 0 ? "all" : rows->parts[part].name);
+    if (models)
+        json_object_update_new(json, json_pack("{s:I, s:I}", "checkpoints",
+                                               (json_int_t)count_checkpoints(rows, part),
+                                               rows->kind->noun, (json_int_t)n.records));
+    json_object_update_new(json, counts_json(&n));
+    if (models)
+        json_object_set_new(json, "not_applicable",
+                            json_integer((json_int_t)n.by_state[STATE_NOT_APPLICABLE]));
+    else if (n.message)
+        json_object_set_new(json, "message", json_string(n.message));
+    return json;
+}
+
+/* Of a kind that is counted as a whole: also how many of its numbers have not converged. */
+static json_t *all_json(const struct rows *rows)
+{
+    const struct result_counts n = rows_count(rows, -1);
     const struct result_convergence c = rows_convergence(rows);
+    json_t *json = counts_json(&n);
     if (c.n == 0) return json;
     json_object_set_new(json, "not_converged", json_integer((json_int_t)c.open));
     json_object_set_new(json, "residual", json_number_new(c.residual));
-    return json;
-}
-
-static json_t *model_json(const struct rows *rows, int64_t part)
-{
-    struct result_counts n = rows_count(rows, part);
-    json_t *json = json_pack("{s:s, s:I, s:I}", "model", part < 0 ? "all" : rows->parts[part].name,
-                             "checkpoints", (json_int_t)count_checkpoints(rows, part),
-                             rows->kind->noun, (json_int_t)n.records);
-    json_object_update_new(json, counts_json(&n));
-    json_object_set_new(json, "not_applicable",
-                        json_integer((json_int_t)n.by_state[STATE_NOT_APPLICABLE]));
-    return json;
-}
-
-static json_t *part_json(const struct rows *rows, int64_t part)
-{
-    struct result_counts n = rows_count(rows, part);
-    json_t *json = json_pack("{s:s}", rows->kind->part, rows->parts[part].name);
-    json_object_update_new(json, counts_json(&n));
-    if (n.message) json_object_set_new(json, "message", json_string(n.message));
     return json;
 }
 
@@ -383,14 +343,13 @@ static void set_counts(const struct report *r, json_t *all)
         const struct rows *rows = &r->all.rows[k];
         const struct kind *kind = rows->kind;
         const bool models = kind->report == REPORT_MODELS;
-        struct result_counts n = rows_count(rows, -1);
         if (kind->report == REPORT_ALL && rows->n)
-            json_object_set_new(all, kind->json, all_json(rows, &n));
-        if (models) json_object_set_new(all, "all", model_json(rows, -1));
+            json_object_set_new(all, kind->json, all_json(rows));
+        if (models) json_object_set_new(all, "all", part_json(rows, -1));
         if (!models && (kind->report != REPORT_PARTS || !rows->n_parts)) continue;
         json_t *parts = json_array();
         for (int64_t i = 0; i < rows->n_parts; i++)
-            json_array_append_new(parts, models ? model_json(rows, i) : part_json(rows, i));
+            json_array_append_new(parts, part_json(rows, i));
         json_object_set_new(all, models ? "models" : kind->json, parts);
     }
 }
@@ -433,16 +392,14 @@ static enum status print_json(const struct report *r, struct err *e)
     enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
     json_t *failures = json_array(), *in_part = json_array(), *paths = json_array();
-    struct texts changed = {0};
     json_t *all =
         json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
                   "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
                   "run", run_json(r), "left_out", left_out_json(r), "failures", failures, "in_part",
                   in_part, "end", results_view_end(r->view));
     ENSURE(all, ERR_NOMEM, "out of memory for the status");
-    TRY(find_changed(r, &changed, e));
-    for (int64_t i = 0; i < changed.n; i++)
-        json_array_append_new(paths, json_string(changed.text[i]));
+    for (int64_t i = 0; i < r->changed.n; i++)
+        json_array_append_new(paths, json_string(r->changed.text[i]));
     json_object_set(all, "changed", paths);
     json_object_set_new(all, "in_hand", status_hand_json(r->about));
     TRY(messages_json(r, STATE_FAILED, failures, e));
@@ -457,7 +414,6 @@ static enum status print_json(const struct report *r, struct err *e)
            "cannot write the status");
     putc('\n', r->out);
 done:
-    texts_free(&changed);
     json_decref(paths);
     json_decref(all);
     return st;
@@ -472,6 +428,9 @@ enum status report_status(const struct results_view *v, const struct report_abou
     TRY(collect_entries(&r, e));
     r.unpredicted = find_unpredicted(&r);
     *verdict = r.verdict = find_verdict(&r);
+    if (r.verdict == VERDICT_OPEN)
+        TRY(results_view_changed(results_view_inputs_before(v),
+                                 json_object_get(results_view_plan(v), "inputs"), &r.changed, e));
     if (json)
         TRY(print_json(&r, e));
     else
@@ -479,6 +438,7 @@ enum status report_status(const struct results_view *v, const struct report_abou
     ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the status: %s",
            strerror(errno));
 done:
+    texts_free(&r.changed);
     free(r.entries);
     inventory_close(&r.all);
     return st;

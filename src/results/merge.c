@@ -1,6 +1,6 @@
 #include "results/merge.h"
 #include "results/kind.h"
-#include "results/view.h"
+#include "results/merge_source.h"
 #include "results/weights_read.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -9,24 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a source holds by key: results, completions of results that it or another source holds, and
- * how often ranks were lost. Of each key one of each, so that a merge is three independent choices.
- */
-enum class { CLASS_RESULT, CLASS_COMPLETION, CLASS_LOSS, CLASS_N };
-
-/* A journal or cube. Of a journal only places are held, so that many large ones can be merged. */
-struct source {
-    char *name;
-    struct journal *journal;   /* or */
-    struct results_view *view; /* of a cube */
-    json_t *plan;              /* the newest; NULL: none yet */
-    json_t *places[CLASS_N];   /* {key: number of the record in the journal} */
-};
-
 struct merge {
     int64_t n, capacity;
-    struct source *sources; // (n)
-    json_t *weights;        /* the newest of each checkpoint (weights_read.h) */
+    struct merge_source *sources; // (n)
+    json_t *weights;              /* the newest of each checkpoint (weights_read.h) */
 };
 
 enum status merge_new(struct merge **out, struct err *e)
@@ -37,19 +23,10 @@ enum status merge_new(struct merge **out, struct err *e)
     return OK;
 }
 
-static void source_free(struct source *s)
-{
-    free(s->name);
-    journal_close(s->journal);
-    results_view_close(s->view);
-    json_decref(s->plan);
-    for (int i = 0; i < CLASS_N; i++) json_decref(s->places[i]);
-}
-
 void merge_free(struct merge *m)
 {
     if (!m) return;
-    for (int64_t i = 0; i < m->n; i++) source_free(&m->sources[i]);
+    for (int64_t i = 0; i < m->n; i++) merge_source_free(&m->sources[i]);
     free(m->sources);
     json_decref(m->weights);
     free(m);
@@ -78,118 +55,12 @@ const json_t *merge_plan_of(const struct merge *m, int64_t i)
     return m->sources[i].plan;
 }
 
-/* --- what a source holds --- */
-
-static enum status put(struct source *s, enum class class, const char *key, int64_t at,
-                       struct err *e)
-{
-    NEED(json_object_set_new(s->places[class], key, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
-         "out of memory for keys");
-    return OK;
-}
-
-/* As view_add: of a key the newest counts, but none that has failed after one that is done. */
-static enum status add_result(struct source *s, const char *key, int64_t at, const json_t *head,
-                              json_t *done, struct err *e)
-{
-    if (result_state_of(head) == STATE_DONE)
-        NEED(json_object_set_new(done, key, json_true()) == 0, ERR_NOMEM, "out of memory for keys");
-    else if (json_object_get(done, key))
-        return OK;
-    return put(s, CLASS_RESULT, key, at, e);
-}
-
-/* done: the keys of results that are done. */
-static enum status add_line(struct source *s, int64_t at, const json_t *head, json_t *done,
-                            struct err *e)
-{
-    const char *type = json_text(head, "type", ""), *key = json_text(head, "key", NULL);
-    if (strcmp(type, "plan") == 0) {
-        json_decref(s->plan);
-        s->plan = NULL;
-        return journal_read(s->journal, at, NULL, &s->plan, e);
-    }
-    if (!key) return OK;
-    if (strcmp(type, "completion") == 0) return put(s, CLASS_COMPLETION, key, at, e);
-    if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
-    return kind_find(type) ? add_result(s, key, at, head, done, e) : OK;
-}
-
-static enum status scan_journal(struct source *s, json_t *weights, struct err *e)
-{
-    enum status st = OK;
-    json_t *head = NULL, *done = json_object();
-    struct view_names without;
-    TRY(view_leave_out(VIEW_STATES, NULL, &without, e));
-    ENSURE(done, ERR_NOMEM, "out of memory for keys");
-    for (int64_t i = 0; i < journal_n(s->journal); i++) {
-        TRY(journal_read(s->journal, i, without.name, &head, e));
-        weights_read_learn(weights, head);
-        TRY(add_line(s, i, head, done, e));
-        json_decref(head);
-        head = NULL;
-    }
-done:
-    json_decref(head);
-    json_decref(done);
-    view_names_free(&without);
-    return st;
-}
-
-static enum status scan_cube(struct source *s, json_t *weights, struct err *e)
-{
-    struct inventory all = {0};
-    enum status st = OK;
-    s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
-    TRY(inventory_open(s->plan, s->view, &all, e));
-    for (int k = 0; results_kinds[k]; k++) {
-        const struct rows *r = &all.rows[k];
-        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
-            if (r->rows[i].record) {
-                weights_read_learn(weights, r->rows[i].record);
-                TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
-            }
-    }
-done:
-    inventory_close(&all);
-    return st;
-}
-
-static enum status scan(struct source *s, json_t *weights, struct err *e)
-{
-    return s->view ? scan_cube(s, weights, e) : scan_journal(s, weights, e);
-}
-
-/* Opens and scans it. weights: the newest of all sources. */
-static enum status open_source(struct source *s, const char *path, json_t *weights, struct err *e)
-{
-    enum status st = OK;
-    bool cube = false;
-    json_t *own = json_object();
-    ENSURE(own, ERR_NOMEM, "out of memory for digests");
-    for (int i = 0; i < CLASS_N; i++)
-        ENSURE(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
-    TRY(mem_string(&s->name, path, e));
-    TRY(results_is_hdf5(path, &cube, e));
-    if (cube) {
-        TRY(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
-    } else {
-        TRY(journal_open_beside(path, &s->journal, e));
-        journal_warn(s->journal);
-    }
-    TRY(scan(s, own, e));
-    weights_read_join(weights, own);
-done:
-    json_decref(own);
-    return st;
-}
-
 /* Two sweeps have two plans, of which a cube could only show one. */
-static enum status check_name(const struct merge *m, const struct source *s, struct err *e)
+static enum status check_name(const struct merge *m, const struct merge_source *s, struct err *e)
 {
     const char *name = json_text(s->plan, "name", "");
     for (int64_t i = 0; s->plan && i < m->n; i++) {
-        const struct source *other = &m->sources[i];
+        const struct merge_source *other = &m->sources[i];
         if (!other->plan || other == s) continue;
         NEED(strcmp(json_text(other->plan, "name", ""), name) == 0, ERR_USAGE,
              "%s: results of the sweep %s, but %s are of the sweep %s; merge results of one sweep",
@@ -201,9 +72,9 @@ static enum status check_name(const struct merge *m, const struct source *s, str
 enum status merge_add(struct merge *m, const char *path, struct err *e)
 {
     PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
-    struct source *s = &m->sources[m->n++];
-    *s = (struct source){0};
-    PASS(open_source(s, path, m->weights, e));
+    struct merge_source *s = &m->sources[m->n++];
+    *s = (struct merge_source){0};
+    PASS(merge_source_open(s, path, m->weights, e));
     return check_name(m, s, e);
 }
 
@@ -269,19 +140,9 @@ static bool precedes(const struct attempt *a, const struct attempt *b)
 /* A key that a source has. */
 struct item {
     const char *key;
-    enum class class;
-    const struct source *source;
+    enum merge_class class;
+    const struct merge_source *source;
 };
-
-/* *out (a new reference) = the source's record of it. */
-static enum status load(const struct item *item, json_t **out, struct err *e)
-{
-    const struct source *s = item->source;
-    const json_t *at = json_object_get(s->places[item->class], item->key);
-    if (s->journal) return journal_read(s->journal, json_integer_value(at), NULL, out, e);
-    *out = json_incref((json_t *)(uintptr_t)results_view_find(s->view, item->key));
-    return OK;
-}
 
 static bool same_item(const struct item *a, const struct item *b)
 {
@@ -310,7 +171,7 @@ static enum status list_items(const struct merge *m, struct item **out, int64_t 
     for (int64_t i = 0; i < m->n; i++)
         for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], key, place)
             {
-                (*out)[(*n)++] = (struct item){key, (enum class)c, &m->sources[i]};
+                (*out)[(*n)++] = (struct item){key, (enum merge_class)c, &m->sources[i]};
             }
     if (*n) qsort(*out, (size_t)*n, sizeof **out, in_order);
     return OK;
@@ -412,7 +273,7 @@ static enum status write_best(const struct merge *m, const struct item *items, i
     struct attempt best = {0}, other = {0};
     for (int64_t i = 0; i < n; i++) {
         json_t *record;
-        TRY(load(&items[i], &record, e));
+        TRY(merge_source_read(items[i].source, items[i].class, items[i].key, &record, e));
         if (!weights_read_agree(m->weights, record)) {
             st = leave_out(record, items[i].source->name, out, e);
             json_decref(record);

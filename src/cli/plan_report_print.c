@@ -1,0 +1,277 @@
+/* What `qtraj plan` prints of a plan_report, for machines and for people. */
+#include "cli/plan_report.h"
+#include "report/text_table.h"
+#include "saved/saved.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- for machines --- */
+
+static json_t *phases_json(const double *values)
+{
+    json_t *json = json_object();
+    for (int i = 0; i < COST_PHASE_N; i++)
+        json_object_set_new(json, cost_phase_name((enum cost_phase)i), json_real(values[i]));
+    return json;
+}
+
+static json_t *memory_json(const struct plan_line *l)
+{
+    json_t *parts = json_object();
+    for (int i = 0; i < MEMORY_PART_N; i++)
+        json_object_set_new(parts, memory_part_name((enum memory_part)i),
+                            json_integer(l->memory.part[i]));
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:o}", "fits", l->fits, "ranks",
+                     (json_int_t)l->ranks, "peak", (json_int_t)l->memory.peak, "curvature",
+                     (json_int_t)l->memory.after, "least", (json_int_t)l->least, "scratch",
+                     (json_int_t)l->memory.scratch, "saved", (json_int_t)l->saved, "waves",
+                     (json_int_t)l->memory.waves, "message", l->why, "parts", parts);
+}
+
+static json_t *line_json(const struct plan *p, const struct plan_line *l)
+{
+    const struct plan_model *m = &p->costs.models[l->model];
+    return json_pack("{s:s, s:b, s:I, s:I, s:I, s:f, s:o, s:o, s:f, s:o}", "model",
+                     p->sweep->models[l->model].name, "known", m->known, "visits",
+                     (json_int_t)l->visits, "variants", (json_int_t)l->n_variants, "parameters",
+                     (json_int_t)m->sizes.shape.parameters, "bytes", l->cost.bytes, "flop",
+                     phases_json(l->cost.flop), "seconds_by_phase", phases_json(l->seconds),
+                     "seconds", l->total, "memory", memory_json(l));
+}
+
+static json_t *tokens_json(const struct cost_tokens *t)
+{
+    return json_pack("{s:f, s:I, s:b}", "tokens", t->tokens, "sequences", (json_int_t)t->sequences,
+                     "guessed", t->guessed);
+}
+
+/* Of the models whose costs are known. */
+static double remaining_seconds(const struct plan *p, const struct plan_visits *v)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < v->n; i++) {
+        if (!p->costs.models[v->visits[i].model].known) continue;
+        sum += v->visits[i].cost;
+        for (int64_t j = 0; j < v->visits[i].n_pieces; j++) sum += v->visits[i].pieces[j];
+    }
+    return sum;
+}
+
+json_t *plan_report_json(const struct plan_report *r)
+{
+    const struct plan_costs *c = &r->plan->costs;
+    json_t *models = json_array(), *simulations = json_array();
+    for (int64_t i = 0; i < r->n; i++)
+        json_array_append_new(models, line_json(r->plan, &r->lines[i]));
+    for (int64_t i = 0; i < r->n_simulations; i++) {
+        const struct sched_simulation *s = &r->simulations[i];
+        json_array_append_new(simulations,
+                              json_pack("{s:I, s:I, s:f, s:f, s:I, s:f}", "nodes",
+                                        (json_int_t)(s->n_groups * r->group), "group",
+                                        (json_int_t)r->group, "seconds", s->makespan, "idle",
+                                        s->idle, "pieces", (json_int_t)s->pieces, "repeated",
+                                        s->least > 0 ? s->work / s->least - 1 : 0.0));
+    }
+    return json_pack(
+        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:f, "
+        "s:o, "
+        "s:o, s:f, "
+        "s:f, s:o, s:I, s:f}",
+        "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "forward",
+        c->rates.forward, "gram", c->rates.gram, "read", c->rates.read, "threads",
+        (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned, "correction",
+        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "tasks",
+        tokens_json(&c->tasks), "calibration", tokens_json(&c->calibration), "curvature",
+        tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
+        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
+        phases_json(r->cost.flop), "seconds_by_phase", phases_json(r->seconds), "seconds", r->total,
+        "seconds_left", remaining_seconds(r->plan, &r->remaining), "simulations", simulations,
+        "exports_left", (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
+}
+
+/* --- for people --- */
+
+static void print_tokens(FILE *out, const char *between, const char *name,
+                         const struct cost_tokens *t)
+{
+    if (t->sequences)
+        fprintf(out, "%s%s %.0f token%s in %lld sequence%s%s", between, name, t->tokens,
+                quantity_plural((int64_t)t->tokens), (long long)t->sequences,
+                quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
+}
+
+static void print_machine(const struct plan_report *r, FILE *out)
+{
+    const struct plan_costs *c = &r->plan->costs;
+    const enum products kind = (enum products)r->plan->sweep->run.products;
+    fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, ",
+            c->rates.sgemm / 1e9, c->rates.dgemm / 1e9);
+    if (kind != PRODUCTS_F32)
+        fprintf(out, "forward products (%s%s) %.4g GFLOP/s, ",
+                kind == PRODUCTS_AUTO ? "auto: " : "", products_words[products_resolve(kind)],
+                c->rates.forward / 1e9);
+    fprintf(out, "read %.3g GB/s; %s", c->rates.read / 1e9, r->rates_from);
+    if (c->learned)
+        fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
+                quantity_plural(c->learned));
+    print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation_texts);
+    print_tokens(out, "; ", "tasks", &c->tasks);
+    print_tokens(out, "; ", "calibration", &c->calibration);
+    print_tokens(out, "; ", "curvature", &c->curvature);
+    fprintf(out, "\na rank: ");
+    if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
+    fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
+}
+
+/* Columns of the table of models: phases, which are those of the costs, stand between. */
+enum { MODEL, VISITS, PARAMETERS, READ, PHASES };
+enum { TIME = PHASES + COST_PHASE_N, MEMORY, LEAST, PLAN_COLUMNS };
+
+static enum status put_plan_head(const struct plan_report *r, struct table *t, struct err *e)
+{
+    static const char *const names[PLAN_COLUMNS] = {
+        [MODEL] = "model", [VISITS] = "visits", [PARAMETERS] = "params", [READ] = "read",
+        [TIME] = "time",   [MEMORY] = "memory", [LEAST] = "least"};
+    PASS(table_add_row(t, e));
+    t->align_left[MODEL] = true;
+    for (int k = 0; k < PLAN_COLUMNS; k++)
+        if (names[k]) PASS(table_set(t, k, e, "%s", names[k]));
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        bool any = false;
+        for (int64_t l = 0; l < r->n; l++) any = any || r->lines[l].cost.flop[i] > 0;
+        if (any) PASS(table_set(t, PHASES + i, e, "%s", cost_phase_name((enum cost_phase)i)));
+    }
+    return OK;
+}
+
+static enum status put_model(const struct plan *p, const struct plan_line *l, struct table *t,
+                             struct err *e)
+{
+    const struct plan_model *m = &p->costs.models[l->model];
+    const double gib = 1 << 30;
+    char text[QUANTITY];
+    PASS(table_add_row(t, e));
+    PASS(table_set(t, MODEL, e, "%s", p->sweep->models[l->model].name));
+    PASS(table_set(t, VISITS, e, "%lld", (long long)l->visits));
+    if (!m->known) return OK;
+    quantity_count((double)m->sizes.shape.parameters, text);
+    PASS(table_set(t, PARAMETERS, e, "%s", text));
+    quantity_prefix(l->cost.bytes, text);
+    PASS(table_set(t, READ, e, "%sB", text));
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        if (!(l->cost.flop[i] > 0)) continue;
+        quantity_prefix(l->cost.flop[i], text);
+        PASS(table_set(t, PHASES + i, e, "%s", text));
+    }
+    quantity_time(l->total, text);
+    PASS(table_set(t, TIME, e, "%s", text));
+    PASS(table_set(t, MEMORY, e, "%.3g GiB", (double)l->memory.peak / gib));
+    return table_set(t, LEAST, e, "%.3g GiB", (double)l->least / gib);
+}
+
+static const char *first_folder(const struct plan *p, int64_t model)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoints[i].model == model) return weights_folder(&p->checkpoints[i].weights);
+    return "?";
+}
+
+/* What else there is to say of a model's visits. */
+static void print_remarks(const struct plan *p, const struct plan_line *l, FILE *out)
+{
+    const double gib = 1 << 30;
+    const char *name = p->sweep->models[l->model].name;
+    if (!p->costs.models[l->model].known) {
+        fprintf(
+            out,
+            "%s: no config.json in %s, in its other checkpoints or in the folder above: its cost "
+            "is unknown\n",
+            name, first_folder(p, l->model));
+        return;
+    }
+    if (l->ranks > 1) fprintf(out, "%s: in groups of %lld ranks\n", name, (long long)l->ranks);
+    if (l->memory.waves > 1) fprintf(out, "%s: in %lld waves\n", name, (long long)l->memory.waves);
+    if (l->memory.scratch)
+        fprintf(out, "%s: %.3g GiB on scratch\n", name, (double)l->memory.scratch / gib);
+    if (l->saved && l->total >= saved_first_after(l->saved / 2))
+        fprintf(out, "%s: up to %.3g GiB of disk for the saved state of a visit\n", name,
+                (double)l->saved / gib);
+    if (l->memory.after == l->memory.peak) fprintf(out, "%s: most memory for curvature\n", name);
+    if (!l->fits) fprintf(out, "%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
+}
+
+static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
+{
+    enum status st = OK;
+    struct table t = {0};
+    TRY(table_init(&t, PLAN_COLUMNS, 1, e));
+    TRY(put_plan_head(r, &t, e));
+    for (int64_t i = 0; i < r->n; i++) TRY(put_model(r->plan, &r->lines[i], &t, e));
+    fprintf(out, "a visit: what it reads, FLOP by phase, time and memory on one worker; least: the "
+                 "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
+    TRY(table_print(&t, table_page_width(stdout), out, e));
+    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
+done:
+    table_free(&t);
+    return st;
+}
+
+/* Work, bytes and time of the checkpoints' visits, phases of less than half a percent of it left
+ * out. What is left includes the points of surfaces. */
+static void print_total(const struct plan_report *r, FILE *out)
+{
+    char time[QUANTITY], left[QUANTITY];
+    double sum = 0;
+    int64_t known = 0;
+    for (int64_t i = 0; i < r->n; i++) known += r->plan->costs.models[r->lines[i].model].known;
+    if (known == 0) {
+        fprintf(out, "left: %lld visit%s of unknown cost\n", (long long)r->remaining.n,
+                quantity_plural(r->remaining.n));
+        return;
+    }
+    quantity_time(r->total, time);
+    quantity_time(remaining_seconds(r->plan, &r->remaining), left);
+    for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
+    fprintf(out, "all%s%s: %.4g TFLOP, %.4g GB read, %s on one worker",
+            r->plan->sweep->n_surfaces ? " but the points of surfaces" : "",
+            known < r->n ? " but the models of unknown cost" : "", cost_flop(&r->cost) / 1e12,
+            r->cost.bytes / 1e9, time);
+    const char *between = " (";
+    for (int i = 0; i < COST_PHASE_N; i++) {
+        if (!(r->seconds[i] >= 0.005 * sum) || sum == 0) continue;
+        fprintf(out, "%s%s %.0f %%", between, cost_phase_name((enum cost_phase)i),
+                100 * r->seconds[i] / sum);
+        between = ", ";
+    }
+    fprintf(out, "%s; left: %lld visit%s, %s\n", between[0] == ',' ? ")" : "",
+            (long long)r->remaining.n, quantity_plural(r->remaining.n), left);
+}
+
+static void print_simulations(const struct plan_report *r, FILE *out)
+{
+    if (r->n_simulations)
+        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
+    for (int64_t i = 0; i < r->n_simulations; i++) {
+        const struct sched_simulation *s = &r->simulations[i];
+        char time[QUANTITY];
+        quantity_time(s->makespan, time);
+        fprintf(out, "%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group),
+                time, 100 * s->idle, (long long)s->pieces,
+                s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
+    }
+}
+
+enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e)
+{
+    print_machine(r, out);
+    PASS(print_models(r, out, e));
+    print_total(r, out);
+    if (r->exports.n)
+        fprintf(out, "export: %lld model%s to write, %.4g GB of disk\n", (long long)r->exports.n,
+                quantity_plural(r->exports.n), r->exports.bytes / 1e9);
+    print_simulations(r, out);
+    return OK;
+}

@@ -22,7 +22,7 @@ add_test(NAME linalg.test_products_avx2 COMMAND linalg_test_products)
 qtraj_test_properties(linalg.test_products_avx2 unit)
 set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
 add_executable(linalg_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/linalg/test_products.c
-  ${CMAKE_SOURCE_DIR}/src/linalg/onednn.c)
+  ${CMAKE_SOURCE_DIR}/src/linalg/onednn_none.c)
 target_link_libraries(linalg_test_products_without PRIVATE linalg PkgConfig::CMOCKA warnings m)
 target_include_directories(linalg_test_products_without PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
 target_compile_definitions(linalg_test_products_without PRIVATE PRODUCTS_WITHOUT)

@@ -41,10 +41,16 @@ struct run_master {
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);
 
-/* Before the tasks run: reads the sweep, takes the lock, opens the journal and makes the tasks for
- * missing cells. Needs the arguments, m->worker and m->rates; argv is for the provenance.
- * ERR_USAGE, ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results' folder. */
+/* Before the tasks run (run_prepare.c): reads the sweep, takes the lock, opens the journal and
+ * makes the tasks for missing cells. Needs the arguments, m->worker and m->rates; argv is for the
+ * provenance. ERR_USAGE, ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results' folder.
+ */
 MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e);
+
+/* *out = what is finished: a part also looks at what the sweep's other journals hold. Errors of
+ * results_view_of_journal. */
+MUST_USE enum status run_master_view(const struct run_master *m, struct results_view **out,
+                                     struct err *e);
 
 /* Starts the clocks and prints what there is to do. */
 void run_master_start(struct run_master *m);

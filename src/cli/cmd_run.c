@@ -250,7 +250,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     const struct sched_sink sink = {.accept = run_master_accept,
                                     .tick = run_master_tick,
                                     .finished = run_master_finished,
-                                    .watch = run_master_watch,
+                                    .progress = run_master_progress,
                                     .context = m};
     const struct sched_rescue rescue = {
         .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};

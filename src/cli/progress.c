@@ -209,7 +209,7 @@ static void put_hand(struct line *l, const struct sched_progress *now)
 {
     enum { NAMED = 3 };
     for (int64_t i = 0; i < now->n && i < NAMED; i++) {
-        const struct sched_hand *h = &now->hand[i];
+        const struct sched_running *h = &now->running[i];
         put(l, "%s%s (%s%s", i ? ", " : "; in hand: ", h->name ? h->name : "?", h->what,
             *h->what ? ", " : "");
         put_seconds(l, h->seconds, "", ")");

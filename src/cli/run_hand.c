@@ -10,7 +10,7 @@ static json_t *list_of(const struct run_hand *h, const struct sched_progress *p)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < p->n; i++) {
-        const struct sched_hand *one = &p->hand[i];
+        const struct sched_running *one = &p->running[i];
         const time_t start = (time_t)(h->epoch + clock_seconds() - one->seconds);
         struct tm utc;
         char since[21];

@@ -159,7 +159,7 @@ void run_master_finished(void *context, int64_t id)
     run_stage_end_visit(id);
 }
 
-double run_master_watch(void *context, const struct sched_progress *p)
+double run_master_progress(void *context, const struct sched_progress *p)
 {
     struct run_master *m = context;
     const double now = clock_seconds(), often = run_hand_note(&m->hand, m->out.path, p);

@@ -60,7 +60,7 @@ MUST_USE enum status run_master_take(struct run_master *m, const json_t *record,
 /* Hooks of struct sched_sink with context m. Errors of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);
-double run_master_watch(void *m, const struct sched_progress *p);
+double run_master_progress(void *m, const struct sched_progress *p);
 /* Hook of struct sched_rescue: records the loss; after the third of a visit its cells fail. */
 MUST_USE enum status run_master_lose(void *m, struct sched_loss *loss, struct err *e);
 /* Hook of struct sched_sink, if checkpoints are staged. */

@@ -1,19 +1,23 @@
 /* A single rank: master and worker at once. */
 #include "sched/link.h"
 #include "sched/queue.h"
+#include "sched/run_forecast.h"
 #include "sched/sched_internal.h"
-#include "sched/watch.h"
 #include "util/clock.h"
 #include "util/log.h"
 
 /* Runs one piece after the other. */
-static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *watch,
+static enum status work_alone(MPI_Comm world, struct queue *q, struct run_forecast *forecast,
                               struct link *link, const struct sched_task *tasks,
                               const struct sched_work *work, const struct sched_sink *sink,
                               struct sched_outcome *outcome, struct err *e)
 {
-    struct sched_port port = {
-        .world = world, .group = world, .sink = sink, .watch = watch, .queue = q, .link = link};
+    struct sched_port port = {.world = world,
+                              .group = world,
+                              .sink = sink,
+                              .forecast = forecast,
+                              .queue = q,
+                              .link = link};
     struct queue_piece taken;
     for (;;) {
         if (sched_signal() != SIGNAL_NONE) {
@@ -30,17 +34,17 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct watch *wat
                                           .n_parts = taken.n_parts,
                                           .parts = taken.parts};
         log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
-        watch_begin(watch, 0, tasks[taken.task].name, clock_seconds());
-        PASS(port_tell(&port, e));
         port.name = tasks[taken.task].name;
+        port.what[0] = '\0';
+        port.start = clock_seconds();
         port.expected = taken.expected;
+        PASS(port_report_progress(&port, e));
         port_await_progress(&port);
         enum status result = work->run(work->context, world, &piece, &port, &own);
         if (link) link_alarm(link, 0, NULL);
         queue_finish(q, 0, clock_seconds(), result != OK);
         if (sink->finished && queue_task_finished(q, taken.task))
             sink->finished(sink->context, tasks[taken.task].id);
-        watch_end(watch, 0);
         if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
         if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
         PASS(sink->tick(sink->context, e));
@@ -60,17 +64,17 @@ enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
 {
     enum status st = OK;
     struct queue *q = NULL;
-    struct watch watch = {0};
+    struct run_forecast forecast = {0};
     struct link *link = rescue ? rescue->link : NULL;
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    TRY(watch_open(&watch, sink, 1, e));
+    TRY(run_forecast_open(&forecast, sink, 1, e));
     TRY(queue_open(tasks, n, 1, NULL, &q, e));
     queue_limit(q, sched_ends());
     if (link) link_work(link);
-    TRY(work_alone(world, q, &watch, link, tasks, work, sink, outcome, e));
+    TRY(work_alone(world, q, &forecast, link, tasks, work, sink, outcome, e));
     queue_outcome(q, outcome);
 done:
     queue_close(q);
-    watch_close(&watch);
+    run_forecast_close(&forecast);
     return st;
 }

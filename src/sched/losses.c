@@ -12,31 +12,31 @@ struct reason {
     char who[160], why[160];
 };
 
-static void name_rank(const struct master *m, int seat, const struct link_view *v, struct reason *r)
+static void name_rank(const struct master *m, int rank, const struct link_view *v, struct reason *r)
 {
-    const bool replaced = m->seats.seat[seat].crew > 0;
+    const bool replaced = m->ranks.rank[rank].comm > 0;
     snprintf(r->who, sizeof r->who, "%srank %d (%s, process %lld)", replaced ? "replaced " : "",
-             seat, v->host[0] ? v->host : "never connected", (long long)v->pid);
+             rank, v->host[0] ? v->host : "never connected", (long long)v->pid);
 }
 
-/* Whether the group of this seat is to be written off, and why. */
-static bool is_lost(const struct master *m, int seat, struct reason *r)
+/* Whether the group of this rank is to be written off, and why. */
+static bool is_lost(const struct master *m, int rank, struct reason *r)
 {
-    const struct seat *s = &m->seats.seat[seat];
-    const struct leader *l = &m->leaders[s->leader];
+    const struct rank *s = &m->ranks.rank[rank];
+    const struct leader *l = master_leader(m, s->leader);
     const struct link_view v = link_look(m->rescue->link, s->link);
     const double idle = link_clock(m->rescue->link) - l->heard, most = link_idle_limit(l->expected);
     if (s->gone || l->ended) return false;
-    name_rank(m, seat, &v, r);
+    name_rank(m, rank, &v, r);
     if (v.silent > link_patience()) {
         snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
     } else if (v.lost) {
         snprintf(r->why, sizeof r->why, "has died");
-    } else if (seat == s->leader && l->in && !l->taken && idle > link_patience()) {
+    } else if (rank == s->leader && l->in && !l->acknowledged && idle > link_patience()) {
         snprintf(r->why, sizeof r->why, "has not taken its visit for %.0f s", idle);
-    } else if (seat == s->leader && l->in && idle > most) {
+    } else if (rank == s->leader && l->in && idle > most) {
         snprintf(r->why, sizeof r->why, "has made no progress for %.0f s", idle);
-    } else if (seat == s->leader && !l->in && !l->waiting && !l->vacant && idle > link_patience()) {
+    } else if (rank == s->leader && !l->in && !l->waiting && !l->vacant && idle > link_patience()) {
         snprintf(r->why, sizeof r->why, "has not asked for work for %.0f s", idle);
     } else {
         return false;
@@ -48,7 +48,7 @@ static bool is_lost(const struct master *m, int seat, struct reason *r)
 static enum status return_piece(struct master *m, int leader, const struct reason *r, struct err *e)
 {
     enum status st = OK;
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     struct sched_task *t = &m->tasks[l->in->first + l->task];
     int64_t n, *parts = NULL;
     char *why = NULL;
@@ -58,7 +58,7 @@ static enum status return_piece(struct master *m, int leader, const struct reaso
     TRY(mem_format(&why, e, "%s %s", r->who, r->why));
     struct sched_loss loss = {.task = t->id,
                               .why = why,
-                              .seconds = link_clock(m->rescue->link) - l->begun,
+                              .seconds = clock_seconds() - l->start,
                               .kept = l->kept,
                               .again = true,
                               .n_parts = n,
@@ -68,24 +68,25 @@ static enum status return_piece(struct master *m, int leader, const struct reaso
     t->text = loss.text;
     if (l->kept) t->saved = loss.seconds;
     queue_return(l->in->queue, l->group, parts, loss.n_parts, loss.again);
-    master_tell_finished(m, l->in, l->task);
+    master_report_finished(m, l->in, l->task);
 done:
     free(parts);
     free(why);
     return st;
 }
 
-/* New processes for the group's seats. That they cannot be had is no error: the others go on. */
+/* New processes for the group's slots. That they cannot be had is no error: the others go on. */
 static enum status replace(struct master *m, int leader, struct err *e)
 {
     enum status st = OK;
     struct err own = {0};
-    const int n = seats_group(&m->seats, leader);
+    const int n = ranks_group(&m->ranks, leader);
     const char **terms = NULL;
     TRY(mem_zero(&terms, n, sizeof *terms, "ranks", e));
     for (int i = 0; i < n; i++) terms[i] = m->rescue->terms(m->rescue->context, leader + i);
-    if (seats_refill(&m->seats, leader, m->rescue->argv, terms, &own) == OK) {
-        m->leaders[leader] = (struct leader){.heard = link_clock(m->rescue->link), .fresh = true};
+    if (ranks_replace(&m->ranks, leader, m->rescue->argv, terms, &own) == OK) {
+        *master_leader(m, leader) =
+            (struct leader){.heard = link_clock(m->rescue->link), .fresh = true};
         m->alive++;
         log_trace("sched", "rank %d and %d more of its group are replaced", leader, n - 1);
     } else {
@@ -108,10 +109,10 @@ static bool work_left(const struct master *m)
 static enum status lose_group(struct master *m, int leader, const struct reason *r, struct err *e)
 {
     enum { STILLBORN = 3 };
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     const bool recovers = link_recovers() && m->rescue->argv;
     if (sched_signal() == SIGNAL_NONE && !l->in) log_warn("%s %s", r->who, r->why);
-    seats_lose(&m->seats, leader);
+    ranks_lose(&m->ranks, leader);
     m->lost = true;
     m->alive--;
     m->waiting -= l->waiting;
@@ -119,7 +120,6 @@ static enum status lose_group(struct master *m, int leader, const struct reason 
     if (l->in) {
         m->busy--;
         PASS(return_piece(m, leader, r, e));
-        watch_end(&m->watch, leader);
     }
     *l = (struct leader){.ended = true};
     if (!recovers) {
@@ -140,9 +140,9 @@ static enum status fill_vacancies(struct master *m, struct err *e)
 {
     const double moment = 0.5;
     if (m->vacant == 0 || clock_seconds() - m->lost_last < moment) return OK;
-    for (int i = 1; i < m->seats.n && m->vacant > 0; i++) {
-        if (!m->leaders[i].vacant) continue;
-        m->leaders[i].vacant = false;
+    for (int i = 1; i < m->ranks.n && m->vacant > 0; i++) {
+        if (!master_leader(m, i)->vacant) continue;
+        master_leader(m, i)->vacant = false;
         m->vacant--;
         m->alive--;
         if (!m->stopping && !m->irreplaceable && work_left(m)) PASS(replace(m, i, e));
@@ -162,7 +162,7 @@ enum status losses_look(struct master *m, struct err *e)
         if (now - m->looked < often) return OK;
         m->looked = now;
     }
-    for (int i = 1; i < m->seats.n && !m->abandoned; i++)
-        if (is_lost(m, i, &r)) PASS(lose_group(m, m->seats.seat[i].leader, &r, e));
+    for (int i = 1; i < m->ranks.n && !m->abandoned; i++)
+        if (is_lost(m, i, &r)) PASS(lose_group(m, m->ranks.rank[i].leader, &r, e));
     return OK;
 }

@@ -20,7 +20,7 @@ static double now_of(const struct master *m)
     return m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
 }
 
-static void trace_piece(const struct master *m, const struct class *c,
+static void trace_piece(const struct master *m, const struct sched_class *c,
                         const struct queue_piece *piece, int leader)
 {
     if (!log_traces("sched")) return;
@@ -30,25 +30,25 @@ static void trace_piece(const struct master *m, const struct class *c,
               (long long)t->n_parts, leader, piece->expected);
 }
 
-static enum status give_piece(struct master *m, struct class *c, int64_t group, int leader,
+static enum status send_piece(struct master *m, struct sched_class *c, int64_t group, int leader,
                               const struct queue_piece *piece, struct err *e)
 {
     enum status st = OK;
     char *message = NULL;
     const char *text = m->tasks[c->first + piece->task].text;
-    struct leader *l = &m->leaders[leader];
-    const double now = now_of(m);
+    struct leader *l = master_leader(m, leader);
     trace_piece(m, c, piece, leader);
-    l->in = c;
-    l->group = group;
-    l->task = piece->task;
-    l->expected = piece->expected;
-    l->begun = l->heard = now;
-    l->taken = l->kept = false;
+    *l = (struct leader){.in = c,
+                         .group = group,
+                         .task = piece->task,
+                         .expected = piece->expected,
+                         .start = clock_seconds(),
+                         .heard = now_of(m),
+                         .size = l->size,
+                         .class = l->class};
     m->busy++;
-    watch_begin(&m->watch, leader, m->tasks[c->first + piece->task].name, clock_seconds());
     TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
-    TRY(seats_post(&m->seats, leader, TAG_TASK, message, e));
+    TRY(ranks_send(&m->ranks, leader, TAG_TASK, message, e));
 done:
     free(message);
     return st;
@@ -56,16 +56,16 @@ done:
 
 /* Whether the ranks left over when a group splits for class c are enough for a later class. It does
  * not matter what is finished by then: sizes of groups must not depend on who was faster. */
-static bool rest_is_of_use(const struct master *m, const struct class *c, int64_t size)
+static bool rest_is_of_use(const struct master *m, const struct sched_class *c, int64_t size)
 {
-    for (const struct class *i = c + 1; i < m->classes + m->n_classes; i++)
+    for (const struct sched_class *i = c + 1; i < m->classes + m->n_classes; i++)
         if (i->ranks <= size % c->ranks) return true;
     return false;
 }
 
 /* Splits the group for tasks that ask for fewer ranks. */
-static enum status split_group(struct master *m, const struct class *c, int64_t size, int leader,
-                               struct err *e)
+static enum status split_group(struct master *m, const struct sched_class *c, int64_t size,
+                               int leader, struct err *e)
 {
     char message[48];
     const struct sched_split split = {c->ranks, rest_is_of_use(m, c, size)};
@@ -73,15 +73,15 @@ static enum status split_group(struct master *m, const struct class *c, int64_t 
     snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
     log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,
               (long long)size, (long long)c->ranks);
-    seats_split(&m->seats, leader, split.class, split.rest);
-    for (int i = leader; i < leader + size; i++) m->leaders[i].heard = now_of(m);
-    return seats_post(&m->seats, leader, TAG_SPLIT, message, e);
+    ranks_split(&m->ranks, leader, split.class, split.rest);
+    for (int i = leader; i < leader + size; i++) master_leader(m, i)->heard = now_of(m);
+    return ranks_send(&m->ranks, leader, TAG_SPLIT, message, e);
 }
 
 /* Nothing is left for the group, unless a piece in flight is lost with another one. */
 static enum status dismiss(struct master *m, int leader, struct err *e)
 {
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     if (m->busy > 0 && !m->stopping && m->rescue && m->rescue->link) {
         l->waiting = true;
         m->waiting++;
@@ -90,17 +90,17 @@ static enum status dismiss(struct master *m, int leader, struct err *e)
     m->alive--;
     l->ended = true;
     log_trace("sched", "nothing left for rank %d", leader);
-    return seats_post(&m->seats, leader, TAG_END, "", e);
+    return ranks_send(&m->ranks, leader, TAG_END, "", e);
 }
 
 /* A group gets a piece of its class while there is one; then it splits for the next class that is
  * not empty. */
 static enum status answer(struct master *m, int leader, struct err *e)
 {
-    const int64_t size = m->leaders[leader].size, class = m->leaders[leader].class;
+    const int64_t size = master_leader(m, leader)->size, class = master_leader(m, leader)->class;
     struct queue_piece piece;
     for (int64_t i = 0; i < m->n_classes && !m->stopping; i++) {
-        struct class *c = &m->classes[i];
+        struct sched_class *c = &m->classes[i];
         int64_t group = (leader - 1) / c->ranks;
         if (c->ranks > size) continue;
         if (class != c->ranks) {
@@ -110,14 +110,14 @@ static enum status answer(struct master *m, int leader, struct err *e)
         }
         c->node[group] = m->node[leader];
         if (queue_take(c->queue, group, clock_seconds(), &piece))
-            return give_piece(m, c, group, leader, &piece, e);
+            return send_piece(m, c, group, leader, &piece, e);
     }
     return dismiss(m, leader, e);
 }
 
 static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
 {
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     long long size, class;
     NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
          leader, text);
@@ -128,12 +128,12 @@ static enum status answer_ready(struct master *m, int leader, const char *text, 
 
 enum status master_answer_waiting(struct master *m, struct err *e)
 {
-    for (int i = 1; m->waiting > 0 && i < m->seats.n; i++) {
-        if (!m->leaders[i].waiting) continue;
-        m->leaders[i].waiting = false;
+    for (int i = 1; m->waiting > 0 && i < m->ranks.n; i++) {
+        if (!master_leader(m, i)->waiting) continue;
+        master_leader(m, i)->waiting = false;
         m->waiting--;
         PASS(answer(m, i, e));
-        if (m->leaders[i].waiting) return OK; /* nor is there anything for the others */
+        if (master_leader(m, i)->waiting) return OK; /* nor is there anything for the others */
     }
     return OK;
 }
@@ -145,7 +145,7 @@ static struct sched_outcome sum_up(const struct master *m)
     return o;
 }
 
-void master_tell_finished(const struct master *m, const struct class *c, int64_t task)
+void master_report_finished(const struct master *m, const struct sched_class *c, int64_t task)
 {
     if (m->sink->finished && queue_task_finished(c->queue, task))
         m->sink->finished(m->sink->context, m->tasks[c->first + task].id);
@@ -154,12 +154,11 @@ void master_tell_finished(const struct master *m, const struct class *c, int64_t
 /* The leader's piece has ended, finished or dropped. */
 static void end_piece(struct master *m, int leader, bool dropped)
 {
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     queue_finish(l->in->queue, l->group, clock_seconds(), dropped);
-    master_tell_finished(m, l->in, l->task);
+    master_report_finished(m, l->in, l->task);
     l->in = NULL;
     m->busy--;
-    watch_end(&m->watch, leader);
     m->dropped = m->dropped || dropped;
     log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
               dropped ? "dropped its piece" : "is done", (long long)sum_up(m).finished,
@@ -173,10 +172,10 @@ static enum status note_progress(struct master *m, int leader, const char *text,
     int what = 0;
     NEED(sscanf(text, "%lf %lf %n", &left, &once, &what) == 2 && what > 0, ERR_MPI,
          "rank %d is as far as '%s'", leader, text);
-    struct leader *l = &m->leaders[leader];
+    struct leader *l = master_leader(m, leader);
     if (!l->in) return OK;
     queue_report(l->in->queue, l->group, clock_seconds(), left, once);
-    watch_note(&m->watch, leader, text + what);
+    snprintf(l->what, sizeof l->what, "%s", text + what);
     return OK;
 }
 
@@ -189,21 +188,21 @@ static enum status broken(int leader, const char *message, struct err *e)
     return err_set(e, (enum status)code, __FILE__, __LINE__, "rank %d: %s", leader, message + text);
 }
 
-static enum status handle(struct master *m, const struct seats_message *message, struct err *e)
+static enum status handle(struct master *m, const struct ranks_message *message, struct err *e)
 {
     enum status st = OK;
     const char *text = message->text;
-    const int leader = message->seat;
-    m->leaders[leader].heard = now_of(m);
+    const int leader = message->rank;
+    master_leader(m, leader)->heard = now_of(m);
     switch (message->tag) {
     case TAG_READY:
         TRY(answer_ready(m, leader, text, e));
         break;
     case TAG_BEGUN:
-        m->leaders[leader].taken = true;
+        master_leader(m, leader)->acknowledged = true;
         break;
     case TAG_KEPT:
-        m->leaders[leader].kept = true;
+        master_leader(m, leader)->kept = true;
         break;
     case TAG_RESULT:
         if (m->st == OK) master_note(m, m->sink->accept(m->sink->context, text, e));
@@ -234,11 +233,11 @@ static enum status steer(struct master *m, struct err *e)
     if (signal == SIGNAL_DRAIN && !m->stopping)
         log_info("SIGUSR1: the visits in hand are finished, no more are started");
     if (signal != SIGNAL_NONE) m->stopping = true;
-    m->watch.stopping = m->stopping;
+    m->forecast.stopping = m->stopping;
     if (m->stopping) PASS(master_answer_waiting(m, e));
     if (m->stop_sent || (signal != SIGNAL_STOP && m->st == OK)) return OK;
-    for (int seat = 1; seat < m->seats.n; seat++)
-        if (m->leaders[seat].in) PASS(seats_post(&m->seats, seat, TAG_STOP, "", e));
+    for (int rank = 1; rank < m->ranks.n; rank++)
+        if (master_leader(m, rank)->in) PASS(ranks_send(&m->ranks, rank, TAG_STOP, "", e));
     m->stop_sent = true;
     return OK;
 }
@@ -263,7 +262,7 @@ static enum status tasks_make(struct master *m, const struct sched_task *tasks, 
     return OK;
 }
 
-static enum status class_open(struct master *m, struct class *c, struct err *e)
+static enum status class_open(struct master *m, struct sched_class *c, struct err *e)
 {
     int64_t groups = (m->workers - 1) / c->ranks + 1;
     PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
@@ -279,14 +278,12 @@ static enum status classes_make(struct master *m, struct err *e)
     for (int64_t i = 0; i < m->n; i++) {
         if (i > 0 && m->tasks[i].ranks == m->tasks[i - 1].ranks) continue;
         PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
-        m->classes[m->n_classes++] = (struct class){.ranks = m->tasks[i].ranks, .first = i};
+        m->classes[m->n_classes++] = (struct sched_class){.ranks = m->tasks[i].ranks, .first = i};
     }
-    PASS(mem_zero(&m->watched, m->n_classes, sizeof *m->watched, "classes", e));
     for (int64_t i = 0; i < m->n_classes; i++) {
-        struct class *c = &m->classes[i];
+        struct sched_class *c = &m->classes[i];
         c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
         PASS(class_open(m, c, e));
-        m->watched[i] = (struct watch_class){.queue = c->queue, .ranks = c->ranks};
     }
     return OK;
 }
@@ -297,9 +294,8 @@ static enum status master_init(struct master *m, const struct sched_task *tasks,
     MPI_Comm_size(m->world, &size);
     m->workers = size - 1;
     m->alive = 1; /* at first all workers are one group */
-    PASS(seats_open(&m->seats, m->world, m->rescue ? m->rescue->link : NULL, e));
-    PASS(mem_zero(&m->leaders, size, sizeof *m->leaders, "leaders", e));
-    PASS(watch_open(&m->watch, m->sink, m->workers, e));
+    PASS(ranks_open(&m->ranks, m->world, m->rescue ? m->rescue->link : NULL, e));
+    PASS(run_forecast_open(&m->forecast, m->sink, m->workers, e));
     PASS(tasks_make(m, tasks, e));
     return classes_make(m, e);
 }
@@ -310,21 +306,33 @@ static void master_free(struct master *m)
         queue_close(m->classes[i].queue);
         free(m->classes[i].node);
     }
-    watch_close(&m->watch);
-    free(m->watched);
+    run_forecast_close(&m->forecast);
     free(m->classes);
     free(m->tasks);
-    free(m->leaders);
-    seats_close(&m->seats);
+    ranks_close(&m->ranks);
 }
 
-/* One look at the messages, and at all else if there is none. */
-static enum status turn(struct master *m, long *pause, struct err *e)
+static enum status report_progress(struct master *m, struct err *e)
+{
+    int64_t n = 0;
+    const double now = clock_seconds();
+    if (!run_forecast_due(&m->forecast, now)) return OK;
+    for (int i = 1; i < m->ranks.n; i++) {
+        const struct leader *l = master_leader(m, i);
+        if (!l->in) continue;
+        const char *name = m->tasks[l->in->first + l->task].name;
+        m->forecast.running[n++] = (struct sched_running){name, l->what, i, now - l->start};
+    }
+    return run_forecast_send(&m->forecast, m->classes, m->n_classes, n, now, e);
+}
+
+/* A message is handled, or all else is looked at if there is none. */
+static enum status poll(struct master *m, long *pause, struct err *e)
 {
     enum status st = OK;
-    struct seats_message message = {0};
+    struct ranks_message message = {0};
     bool there;
-    TRY(seats_take(&m->seats, &message, &there, e));
+    TRY(ranks_receive(&m->ranks, &message, &there, e));
     if (there) {
         TRY(handle(m, &message, e));
         *pause = 0;
@@ -333,7 +341,7 @@ static enum status turn(struct master *m, long *pause, struct err *e)
     TRY(steer(m, e));
     TRY(losses_look(m, e));
     master_note(m, m->sink->tick(m->sink->context, e));
-    TRY(watch_tell(&m->watch, m->watched, m->n_classes, clock_seconds(), e));
+    TRY(report_progress(m, e));
     patient_pause(pause);
 done:
     if (there) free(message.text);
@@ -350,8 +358,8 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
         .world = world, .node = node, .sink = sink, .rescue = rescue, .n = n, .st = OK};
     TRY(master_init(&m, tasks, e));
     if (rescue && rescue->link) link_work(rescue->link);
-    m.leaders[1].heard = now_of(&m);
-    while (m.alive > 0 && !m.abandoned) TRY(turn(&m, &pause, e));
+    master_leader(&m, 1)->heard = now_of(&m);
+    while (m.alive > 0 && !m.abandoned) TRY(poll(&m, &pause, e));
     if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
     *outcome = sum_up(&m);
     outcome->end = outcome->finished == n                       ? SCHED_DONE

@@ -1,7 +1,7 @@
 /* Messages between master and leaders, and the port through which a task reports. */
 #include "sched/link.h"
+#include "sched/run_forecast.h"
 #include "sched/sched_internal.h"
-#include "sched/watch.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -104,10 +104,14 @@ enum status sched_send(struct sched_port *port, const char *result, struct err *
     return port->sink_status;
 }
 
-enum status port_tell(struct sched_port *port, struct err *e)
+enum status port_report_progress(struct sched_port *port, struct err *e)
 {
-    const struct watch_class all = {.queue = port->queue, .ranks = 1};
-    return watch_tell(port->watch, &all, 1, clock_seconds(), e);
+    const struct sched_class all = {.queue = port->queue, .ranks = 1};
+    const double now = clock_seconds();
+    if (!run_forecast_due(port->forecast, now)) return OK;
+    port->forecast->running[0] =
+        (struct sched_running){port->name, port->what, 0, now - port->start};
+    return run_forecast_send(port->forecast, &all, 1, 1, now, e);
 }
 
 void port_await_progress(const struct sched_port *port)
@@ -125,8 +129,8 @@ static void report_here(struct sched_port *port, const char *what, double left, 
     struct err *e = &port->sink_failure;
     port_await_progress(port);
     queue_report(port->queue, 0, clock_seconds(), left, once);
-    watch_note(port->watch, 0, what);
-    if (port->sink_status == OK) port->sink_status = port_tell(port, e);
+    snprintf(port->what, sizeof port->what, "%s", what);
+    if (port->sink_status == OK) port->sink_status = port_report_progress(port, e);
     if (port->sink_status == OK) port->sink_status = port->sink->tick(port->sink->context, e);
 }
 

@@ -76,7 +76,7 @@ struct sched_work {
 };
 
 /* A piece of a task that a group works on. */
-struct sched_hand {
+struct sched_running {
     const char *name; /* of the task, borrowed; NULL: it has none */
     const char *what; /* as it reported last, borrowed; "" before it did */
     int rank;         /* the first of its group */
@@ -87,7 +87,7 @@ struct sched_hand {
 struct sched_progress {
     double left; /* seconds until the last task ends, as the schedule is expected to go on */
     int64_t n;
-    const struct sched_hand *hand; // (n) pieces in hand, the oldest first
+    const struct sched_running *running; // (n) the oldest first
 };
 
 struct sched_sink {
@@ -101,7 +101,7 @@ struct sched_sink {
     void (*finished)(void *context, int64_t id);
     /* Told before the first task and then as often as it wants how far the run is; returns after
      * how many seconds it wants to be told again. NULL: never. */
-    double (*watch)(void *context, const struct sched_progress *p);
+    double (*progress)(void *context, const struct sched_progress *p);
     void *context;
 };
 

@@ -7,7 +7,7 @@
 /* Messages. READY (with the group's size and class), BEGUN (a piece has come), RESULT, PROGRESS,
  * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct
  * sched_split), STOP and END from the master to a leader; TERMS to each rank of a group that
- * replaces a lost one (seats.h). */
+ * replaces a lost one (ranks.h). */
 enum tag {
     TAG_READY = 1,
     TAG_BEGUN,
@@ -30,10 +30,11 @@ struct sched_port {
     double reported;               /* clock_seconds of the last report */
     const struct sched_sink *sink; /* a single rank: where results go; else NULL */
     struct queue *queue;           /* likewise: where its pieces come from, */
-    struct watch *watch;           /* and how far it is */
+    struct run_forecast *forecast; /* and when it will be done */
     struct link *link;             /* which ends the run if it makes no progress; or NULL */
-    const char *name;              /* of the task in hand */
-    double expected;               /* seconds that it should take */
+    const char *name;              /* of the running task */
+    char what[32];                 /* what it does */
+    double start, expected;        /* clock_seconds when it began; seconds that it should take */
     enum status sink_status;       /* the first failure of the sink; */
     struct err sink_failure;       /* and its text, if that was not in a call that returned it */
     bool stop;                     /* the master sent STOP */
@@ -70,7 +71,7 @@ MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char
 MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
 
 /* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
-MUST_USE enum status port_tell(struct sched_port *port, struct err *e);
+MUST_USE enum status port_report_progress(struct sched_port *port, struct err *e);
 /* Likewise: its task has made progress. If it makes none for link_idle_limit, the run ends. */
 void port_await_progress(const struct sched_port *port);
 

@@ -43,12 +43,12 @@ static void in_a_log(void **state)
     (void)state;
     struct progress p;
     double next;
-    const struct sched_hand hand[] = {{"a step1", "curvature", 1, 192},
-                                      {"a step2", "cells", 2, 9},
-                                      {"surface s", "", 3, 3},
-                                      {"a step3", "cells", 4, 1}};
-    const struct sched_progress now = {.left = 4 * 3600, .n = 4, .hand = hand},
-                                one = {.left = 59.2, .n = 1, .hand = hand + 1};
+    const struct sched_running hand[] = {{"a step1", "curvature", 1, 192},
+                                         {"a step2", "cells", 2, 9},
+                                         {"surface s", "", 3, 3},
+                                         {"a step3", "cells", 4, 1}};
+    const struct sched_progress now = {.left = 4 * 3600, .n = 4, .running = hand},
+                                one = {.left = 59.2, .n = 1, .running = hand + 1};
     progress_start(&p, totals);
     p.terminal = false;
     assert_string_equal(printed(&p, &now, &next), ""); /* nobody wants to know yet */

@@ -56,10 +56,10 @@ static double watch(void *context, const struct sched_progress *p)
     s->told++;
     assert_true(p->left >= 0 && p->n <= world_size);
     for (int64_t i = 0; i < p->n; i++) {
-        assert_non_null(p->hand[i].name);
-        assert_true(p->hand[i].seconds >= 0);
-        assert_true(i == 0 || p->hand[i].seconds <= p->hand[i - 1].seconds);
-        if (strcmp(p->hand[i].what, "half done") == 0 && p->left > 0) s->reported++;
+        assert_non_null(p->running[i].name);
+        assert_true(p->running[i].seconds >= 0);
+        assert_true(i == 0 || p->running[i].seconds <= p->running[i - 1].seconds);
+        if (strcmp(p->running[i].what, "half done") == 0 && p->left > 0) s->reported++;
     }
     return 0.1;
 }
@@ -146,7 +146,7 @@ static enum status run(int64_t ranks_per_group, struct sink *s, char *broken,
 {
     struct sched_task *tasks = tasks_new();
     struct sched_work w = {.run = work, .context = broken};
-    struct sched_sink sink = {.accept = accept, .tick = tick, .watch = watch, .context = s};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .progress = watch, .context = s};
     asked = ranks_per_group;
     for (int i = 0; i < TASKS; i++) tasks[i].ranks = ranks_wanted(i);
     enum status st = run_tasks(tasks, TASKS, &w, &sink, outcome, e);
@@ -226,7 +226,7 @@ static void waiting_costs_no_core(void **state)
     char text[] = "0";
     struct sched_task task = {.text = text, .name = text, .cost = 1, .ranks = 2};
     struct sched_work w = {.run = sleep_work, .context = &worked};
-    struct sched_sink sink = {.accept = accept, .tick = tick, .watch = watch, .context = &s};
+    struct sched_sink sink = {.accept = accept, .tick = tick, .progress = watch, .context = &s};
     MPI_Barrier(MPI_COMM_WORLD);
     double start = cpu_seconds();
     assert_int_equal(run_tasks(&task, 1, &w, &sink, &outcome, &e), OK);

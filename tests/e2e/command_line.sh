@@ -169,6 +169,7 @@ average --weights --ema --greedy --dtype --tokenizer
 tasks --json
 tokenize --special-tokens --json
 options --json
+variables --json
 methods --json
 architectures --json
 doctor --results --scratch --json

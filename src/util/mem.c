@@ -11,8 +11,8 @@ enum { ALIGNMENT = 64, MAPPED_FROM = 32 << 10 };
 
 void mem_setup(void)
 {
-    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
-    mallopt(M_TRIM_THRESHOLD, MAPPED_FROM);
+    if (!getenv("MALLOC_MMAP_THRESHOLD_")) mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
+    if (!getenv("MALLOC_TRIM_THRESHOLD_")) mallopt(M_TRIM_THRESHOLD, MAPPED_FROM);
     /* Else each large block that is freed makes glibc go through all small ones that were freed
      * since the last time: a fifth of the time in which a long journal is read. */
     mallopt(M_MXFAST, 0);

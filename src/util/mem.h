@@ -3,8 +3,8 @@
 #include "util/err.h"
 
 /* Call once per process: freed blocks go back to the system, so that measured memory is used
- * memory. (By default glibc stops mapping blocks of a size that was freed before and keeps them in
- * its heap.) */
+ * memory, unless the environment sets glibc's thresholds. (By default glibc stops mapping blocks of
+ * a size that was freed before and keeps them in its heap.) */
 void mem_setup(void);
 
 /* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The

@@ -2,6 +2,7 @@
 # Limits of the system that end other programs or make them wait for ever: address space, size of files, closed pipes, and
 # a FIFO where a file belongs. Each is one clear message with the right exit code, and a signal ends a run that waits.
 . "$SOURCE/tests/tools/lib.sh"
+memory_as_users_have
 
 own_text "$work/text.txt"
 quickstart_sweep '1,2p' <<'YAML'

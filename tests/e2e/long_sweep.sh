@@ -4,6 +4,7 @@
 # not with that of its records as JSON; the cube shows what its journal does.
 # tests/bench/long_sweep.py measures 10^5 cells.
 . "$SOURCE/tests/tools/lib.sh"
+memory_as_users_have
 build=$(dirname "$QTRAJ")
 [ -x "$build/bench_journal" ] || skip "bench_journal was not built"
 need_python sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # qtraj average against numpy: types, files, weights, moving averages; identities; memory; wrong input.
 . "$SOURCE/tests/tools/lib.sh"
+memory_as_users_have
 need_python json numpy
 
 steps=("$quickstart"/trajectory/step000{500,700,900})

@@ -4,6 +4,7 @@
 # ranks_per_group is auto: more ranks per visit would change last digits, so they are chosen after scratch and waves.
 # Then bf16 states, in memory and on scratch: again one cube bit for bit, but different from that of f32.
 . "$SOURCE/tests/tools/lib.sh"
+memory_as_users_have
 need_python h5py numpy
 
 printf 'checkpoint\nonly\n' >"$work/one.csv"

@@ -4,6 +4,7 @@
 # activations retained if they fit and recomputed otherwise; refused if memory is too small; in groups that `auto` forms; and in
 # qtraj plan.
 . "$SOURCE/tests/tools/lib.sh"
+memory_as_users_have
 need_python h5py numpy
 
 printf 'checkpoint\nonly\n' >"$work/one.csv"

@@ -59,6 +59,9 @@ comes() {
 # wait_for SECONDS COMMAND ...: until it succeeds
 wait_for() { comes "$@" || { fail "never: ${*:2}: $(tail -n 20 "$work/err" 2>/dev/null)"; return 1; }; }
 
+# memory_as_users_have: memory is returned to the system as in runs of users, which ctest's environment keeps (qtraj_test_properties).
+memory_as_users_have() { unset MALLOC_MMAP_THRESHOLD_ MALLOC_TRIM_THRESHOLD_; }
+
 # compare A B [ARGUMENT ...]: compares the cubes A.h5 and B.h5 in $work, except volatile variables.
 compare() {
     "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" "${@:3}" >"$work/differences" ||

@@ -84,6 +84,22 @@ same uneven 2 3 run.scalapack_from=1
 same exact 3 1 run.reproducible=true
 same curvature 2 2 'curvature={sharpness: lanczos, products: 3, second_order: layers, critical: true, sequences: 3, length: 32}'
 
+# Rank 0 is stopped on the other host: launch, on this one, ends the run and starts it again.
+take_faults
+touch "$FAULTS/hold"
+options="--mca plm rsh --mca plm_rsh_agent $work/agent --mca btl self,vader,tcp --mca btl_tcp_if_include cable"
+options+=" --mca oob_tcp_if_include cable --host $far:3"
+LD_PRELOAD=$FAULT QTRAJ_PATIENCE=8 timeout -k 5 300 "$QTRAJ" launch -n 3 --mpirun "$options" "$work/sweep.yaml" \
+    --set results=stopped.h5 --set run.ranks_per_group=2 >"$work/out" 2>"$work/err" </dev/null &
+run=$!
+visiting() { [ -n "$(ls "$FAULTS/at")" ]; }
+wait_for 120 visiting
+kill -STOP "$(grep -o '"pid":[0-9]*' "$work/stopped.journal.lock" | cut -d: -f2)"
+wait_for 120 grep -q 'rank 0 (far, .*) has been silent for' "$work/err"
+rm "$FAULTS/hold"
+wait $run || fail "stopped: exit code $?: $(cat "$work/err")"
+compare one-pair stopped
+
 # Ranks of a host share weights in /dev/shm, which is small in containers: if it is too small, a message, no hang, no crash.
 export OMPI_MCA_btl=self,tcp # which takes none of it
 for size in 64k 1m 2m 3m 4m 64m; do

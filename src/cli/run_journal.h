@@ -2,7 +2,6 @@
  * quarter of a second after SIGTERM or SIGINT, on a thread of its own. */
 #pragma once
 #include "results/results.h"
-#include "sched/deadline.h"
 #include <pthread.h>
 
 /* Zero-initialise; run_journal_close. */

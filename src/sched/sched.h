@@ -170,3 +170,15 @@ void sched_end(double end, double last);
 /* Whether SIGTERM, SIGINT or SIGUSR2 has arrived; one of them or SIGUSR1. */
 bool sched_told_to_stop(void);
 bool sched_told_to_end(void);
+
+/* What is done some time after a signal to stop, or after the last moment of a run whose time is
+ * limited, whatever the process is busy with: a product of matrices may take minutes, and mpirun
+ * kills its ranks after a second. */
+struct deadline;
+/* From now on late(context) is called `seconds` after the first of these signals or after that
+ * moment (sched_end), on a thread of its own, unless the deadline is closed before. After
+ * sched_catch_signals; one at a time in a process. The caller closes *out. ERR_NOMEM: no thread. */
+MUST_USE enum status deadline_open(double seconds, void (*late)(void *), void *context,
+                                   struct deadline **out, struct err *e);
+/* `late` is not called any more; where it is running, this waits for it. NULL: nothing. */
+void deadline_close(struct deadline *d);

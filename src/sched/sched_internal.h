@@ -2,7 +2,6 @@
 #pragma once
 #include "sched/sched.h"
 #include "util/patient.h"
-#include <semaphore.h>
 
 /* Messages. READY (with the group's size and class), BEGUN (a piece has come), RESULT, PROGRESS,
  * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct
@@ -44,11 +43,8 @@ struct sched_port {
  * (sched_end) it is as if SIGTERM had come. */
 enum signal_state { SIGNAL_NONE, SIGNAL_DRAIN, SIGNAL_STOP };
 enum signal_state sched_signal(void);
-/* As sched_end has set them; INFINITY: no limit. */
+/* As sched_end has set it; INFINITY: no limit. */
 double sched_ends(void);
-double sched_last(void);
-/* Posted by each SIGTERM and SIGINT, and by who wants its waiters to look around. */
-sem_t *sched_stopping(void);
 
 /* A text travels in messages of SCHED_CHUNK bytes, and a shorter last one. Each is below every
  * transport's limit for eager messages: it is there as a whole or not at all, so whoever has probed

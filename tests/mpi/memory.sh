@@ -16,7 +16,7 @@ make_model() { # family, further flags
 }
 make_model llama --layers 2 --kv-heads 1
 make_model gpt_neox --layers 1 --set use_parallel_residual=true
-"$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 300 calibration=384,64 evaluation=480,64
+"$python" "$SOURCE/tests/bench/make_ids.py" "$work/ids.safetensors" 300 calibration=480,64 evaluation=600,64
 cat >"$work/sweep.yaml" <<YAML
 name: memory
 results: results.h5
@@ -65,13 +65,13 @@ PY
 }
 
 run free 1
-says free "1 waves.*in memory, 24576 of 24576"
+says free "1 waves.*in memory, 30720 of 30720"
 peaks free 0
 peak=$("$python" -c "import h5py, sys; print(int(h5py.File(sys.argv[1])['checkpoint_peak_memory'][:].max() / 2**20))" "$work/free.h5")
 # a third, and the few MiB that a process has more when oneDNN's library is loaded
 third=$((peak / 3 + 5)) tight=$((peak / 2))
 run less 1 "run.memory_per_rank=$((peak - 16))M"
-says less '1 waves.*in memory, \([0-9]\{1,4\}\|[01][0-9]*\) of 24576'
+says less '1 waves.*in memory, \([0-9]\{1,4\}\|[012][0-9]*\) of 30720'
 run third 1 "run.memory_per_rank=${third}M" "run.scratch=$work"
 says third "states in $work"
 run third-3 3 "run.memory_per_rank=${third}M"

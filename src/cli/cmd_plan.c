@@ -3,9 +3,9 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
+#include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "results/part_files.h"
-#include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/num.h"
@@ -325,24 +325,6 @@ static enum status find_results(struct plan *plan, const struct plan_part *part,
     return OK;
 }
 
-/* What is finished, as a run of it sees it; NULL: nothing has been run. */
-static enum status open_view(const struct plan *plan, const struct plan_part *part,
-                             struct results_view **view, struct err *e)
-{
-    enum status st = OK;
-    char *file = NULL;
-    struct journal *journal = NULL;
-    if (part->n) return parts_view(plan->sweep->results, VIEW_STATES, view, e);
-    TRY(journal_path(plan->sweep->results, &file, e));
-    if (!fsx_is_file(file)) goto done;
-    TRY(journal_open_readonly(file, &journal, e));
-    TRY(results_view_of_journal(journal, VIEW_STATES, view, e));
-done:
-    journal_close(journal);
-    free(file);
-    return st;
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -377,7 +359,7 @@ static enum status run(struct call *c, struct err *e)
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(make_plan(&a, &sweep, &plan, e));
     TRY(find_results(&plan, &a.choice.part, &results, e));
-    TRY(open_view(&plan, &a.choice.part, &view, e));
+    TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, e));
 done:

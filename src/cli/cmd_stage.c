@@ -3,15 +3,10 @@
 #include "cli/run_arguments.h"
 #include "cli/run_stage.h"
 #include "plan/plan_parts.h"
-#include "results/part_files.h"
-#include "results/results.h"
 #include "stage/stager.h"
 #include "util/clock.h"
-#include "util/fsx.h"
 #include "util/log.h"
-#include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
 
 struct stage {
     struct run_arguments arguments;
@@ -26,10 +21,10 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
 {
     enum status st = OK;
     struct stager *s = NULL;
-    struct stager_counts n = {.left = 1};
+    struct stager_counts n;
     bool told = false;
     TRY(stager_open(job, &s, e));
-    while (n.left > 0 && !(n.full && t->no_wait) && !sched_told_to_end()) {
+    do {
         TRY(stager_step(s, e));
         n = stager_count(s);
         if (n.full && !told)
@@ -38,7 +33,7 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
                      (long long)n.there, (long long)n.items);
         told = told || n.full;
         clock_sleep(0.05);
-    }
+    } while (n.left > 0 && !(n.full && t->no_wait) && !sched_told_to_end());
     *code = sched_told_to_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
              (long long)n.there, (long long)n.items, quantity_plural(n.items), (long long)n.failed,
@@ -55,22 +50,14 @@ static enum status find_visits(struct stage *t, struct err *e)
 {
     enum status st = OK;
     struct plan_choice *choice = &t->arguments.choice;
-    char *results = NULL, *journal = NULL;
     struct results_view *view = NULL;
     TRY(plan_make(&t->sweep, false, &t->plan, e));
     TRY(plan_choice_match(&t->plan, choice, e));
     TRY(plan_part_find(&t->plan, true, &choice->part, e));
-    TRY(run_arguments_results(&t->arguments, &t->sweep, &results, e));
-    TRY(journal_path(results, &journal, e));
-    if (fsx_is_file(journal)) TRY(results_view_open(journal, VIEW_STATES, NULL, &view, e));
-    if (view && choice->part.n)
-        TRY(parts_add_records(t->sweep.results, journal, choice->part.disjoint ? choice->part.n : 0,
-                              VIEW_STATES, view, e));
+    TRY(run_arguments_view(&t->sweep, &choice->part, &view, e));
     TRY(plan_visits_make(&t->plan, view, choice, &t->visits, e));
 done:
     results_view_close(view);
-    free(journal);
-    free(results);
     return st;
 }
 

@@ -1,7 +1,9 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "results/part_files.h"
+#include "util/fsx.h"
 #include "util/mem.h"
+#include <stdlib.h>
 #include <string.h>
 
 void run_arguments_free(struct run_arguments *a)
@@ -48,4 +50,22 @@ enum status run_arguments_results(const struct run_arguments *a, const struct sw
     const struct plan_part *part = &a->choice.part;
     if (part->n) return parts_path(sweep->results, part->k, part->n, out, e);
     return mem_string(out, sweep->results, e);
+}
+
+enum status run_arguments_view(const struct sweep *sweep, const struct plan_part *part,
+                               struct results_view **view, struct err *e)
+{
+    enum status st = OK;
+    char *file = NULL;
+    struct journal *journal = NULL;
+    *view = NULL;
+    if (part->n) return parts_view(sweep->results, VIEW_STATES, view, e);
+    TRY(journal_path(sweep->results, &file, e));
+    if (!fsx_is_file(file)) goto done;
+    TRY(journal_open_readonly(file, &journal, e));
+    TRY(results_view_of_journal(journal, VIEW_STATES, view, e));
+done:
+    journal_close(journal);
+    free(file);
+    return st;
 }

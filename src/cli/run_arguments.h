@@ -19,3 +19,7 @@ MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, cons
 /* *out (the caller frees) = the cube that such a run of the sweep writes. ERR_NOMEM. */
 MUST_USE enum status run_arguments_results(const struct run_arguments *a, const struct sweep *sweep,
                                            char **out, struct err *e);
+/* *view (closed with results_view_close) = what is finished, with states, as a run of that part
+ * sees it; NULL: nothing has been run. Writes nothing. Errors as of parts_view. */
+MUST_USE enum status run_arguments_view(const struct sweep *sweep, const struct plan_part *part,
+                                        struct results_view **view, struct err *e);

@@ -24,19 +24,20 @@ static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
 {
     enum status st = OK;
     enum claim claim;
-    json_t *job = NULL, *stage = NULL;
+    json_t *job = NULL, *visit = NULL;
     struct stager *own = NULL;
-    TRY(plan_stage_row(s, model, row, part, uses, &job, &stage, e));
+    TRY(plan_stage_row(s, model, row, part, uses, &job, e));
+    visit = json_incref(json_array_get(json_object_get(job, "visits"), 0));
     TRY(stager_open(job, &own, e));
     do {
         ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
         clock_sleep(0.02);
-    } while ((claim = stager_ask(stage, true, message)) == CLAIM_WAITS);
+    } while ((claim = stager_ask(visit, true, message)) == CLAIM_WAITS);
     *known = claim == CLAIM_LEASED;
 done:
     stager_close(own);
-    json_decref(stage);
+    json_decref(visit);
     return st;
 }
 

@@ -170,11 +170,11 @@ MUST_USE enum status plan_choice_match(const struct plan *p, const struct plan_c
 /* A visit with its expected cost. */
 struct plan_visit {
     struct visit visit;
-    int64_t model;
-    double cost;      /* seconds of the work that every piece repeats */
-    int64_t n_pieces; /* 0: it is never split */
-    double *pieces;   // (n_pieces) seconds that each piece (visit.h) adds
-    double *seconds;  // (1 + n_pieces, PART_N) the same, split by part of the visit
+    int64_t model, row; /* of its checkpoint; the number of rows: it is a point of a surface */
+    double cost;        /* seconds of the work that every piece repeats */
+    int64_t n_pieces;   /* 0: it is never split */
+    double *pieces;     // (n_pieces) seconds that each piece (visit.h) adds
+    double *seconds;    // (1 + n_pieces, PART_N) the same, split by part of the visit
     int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
                       their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
@@ -245,12 +245,11 @@ bool plan_stages(const struct sweep *s);
  * is there nothing is known of its shape and size; NULL: it is not staged. ERR_NOMEM. */
 MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
                                       struct err *e);
-/* *job (a new reference) = the job (stager.h) that stages one row of a model alone; *stage (a new
- * reference): of the visit that it is for (stager_ask). part, uses: as plan_stage_job. Errors of
- * ledger_path. */
+/* *job (a new reference) = the job (stager.h) of one visit, which reads one row of a model alone.
+ * part, uses: as plan_stage_job. Errors of ledger_path. */
 MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
                                     const struct plan_part *part, bool uses, json_t **job,
-                                    json_t **stage, struct err *e);
+                                    struct err *e);
 /* Sets turn and stage of the visits and sorts them by their turns: models whose visits take the
  * most ranks go first, as the master runs them, then the order is that of the sweep and of
  * training, so that few checkpoints are needed at a time. part: as which it enters the ledger;

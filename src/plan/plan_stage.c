@@ -9,7 +9,6 @@
 #include "util/num.h"
 #include "util/quantity.h"
 #include <stdlib.h>
-#include <string.h>
 
 bool plan_stages(const struct sweep *s)
 {
@@ -33,61 +32,30 @@ done:
 
 /* --- jobs --- */
 
-/* The job (stager.h) without items and visits; "ledger": its state; "known": {PATH as visits name
- * it: {"model", "row"}}, all stored rows of models with a `stage`. */
-static enum status make_job(const struct sweep *s, const struct plan_part *part, bool uses,
-                            json_t **out, struct err *e)
-{
-    const struct run_options *o = &s->run;
-    const double patience = 6 * 3600.0; /* a mass store may look for a tape */
-    json_t *self = holder_self(), *known = json_object(), *ledger;
-    *out = json_pack(
-        "{s:o, s:o, s:s, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:o}", "folder",
-        json_sprintf("%s.stage", s->results), "user",
-        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
-        json_text(self, "token", ""), "space",
-        (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
-        (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
-        !uses || o->stage_commands, "uses", uses, "items", "visits", "known", known);
-    json_decref(self);
-    NEED(*out, ERR_NOMEM, "out of memory for staging");
-    PASS(ledger_read(json_text(*out, "folder", ""), &ledger, e));
-    json_object_set_new(*out, "ledger", ledger);
-    for (int64_t i = 0; i < s->n_models; i++)
-        for (int64_t row = 0; s->models[i].stage && row < s->models[i].n_stored; row++) {
-            struct weights w = {0};
-            PASS(plan_find_weights(s, i, row, &w, e));
-            json_object_set_new(
-                known, w.path,
-                json_pack("{s:I, s:I}", "model", (json_int_t)i, "row", (json_int_t)row));
-            options_free(&weights_table, &w);
-        }
-    return OK;
-}
-
-/* Adds a known checkpoint to a visit's reads, and to the job's items. */
-static enum status add_item(const struct sweep *s, const json_t *job, const char *known_as,
-                            const json_t *known, json_t *reads, struct err *e)
+/* Adds the item (stager.h) of a stored row, with its "path", to those known by the paths that
+ * visits name. ledger: its state. */
+static enum status add_item(const struct sweep *s, int64_t model, int64_t row, const char *folder,
+                            const json_t *ledger, json_t *known, struct err *e)
 {
     enum status st = OK;
-    const struct model_entry *m = &s->models[claims_number(known, "model")];
-    const int64_t row = claims_number(known, "row");
-    const json_t *ledger = json_object_get(job, "ledger");
-    const int64_t bytes = max64(1, claims_number(json_object_get(ledger, "models"), m->name));
+    const struct model_entry *m = &s->models[model];
+    const int64_t largest = claims_number(json_object_get(ledger, "models"), m->name);
+    struct weights w = {0};
     json_t *command = NULL;
     char *path = NULL, *partial = NULL, *log = NULL;
-    TRY(ledger_path(known_as, &path, e));
+    TRY(plan_find_weights(s, model, row, &w, e));
+    TRY(ledger_path(w.path, &path, e));
     TRY(ledger_partial(path, &partial, e));
-    TRY(ledger_file(json_text(job, "folder", ""), path, "log", &log, e));
+    TRY(ledger_file(folder, path, "log", &log, e));
     TRY(stage_command(m, row, partial, &command, e));
-    json_object_set_new(json_object_get(job, "items"), path,
-                        json_pack("{s:s++, s:s, s:I, s:b, s:O, s:s, s:s}", "name", m->name, " ",
-                                  m->rows[row].checkpoint, "model", m->name, "bytes",
-                                  (json_int_t)bytes, "keep", m->keep, "command", command, "partial",
-                                  partial, "log", log));
     const bool own = claims_is(claims_entry(ledger, path), "own");
-    json_object_set_new(reads, path, json_integer(own ? 0 : bytes));
+    json_object_set_new(known, w.path,
+                        json_pack("{s:s, s:s++, s:s, s:I, s:b, s:O, s:s, s:s}", "path", path,
+                                  "name", m->name, " ", m->rows[row].checkpoint, "model", m->name,
+                                  "bytes", (json_int_t)(own ? 0 : max64(1, largest)), "keep",
+                                  m->keep, "command", command, "partial", partial, "log", log));
 done:
+    options_free(&weights_table, &w);
     free(path);
     free(partial);
     free(log);
@@ -95,49 +63,76 @@ done:
     return st;
 }
 
-/* Adds what the JSON of a visit names, wherever it does so. */
-static enum status add_reads(const struct sweep *s, const json_t *job, json_t *value, json_t *reads,
-                             struct err *e)
+/* Adds what a visit's JSON names of the known, wherever it does so, to its reads and the items. */
+static void add_reads(const json_t *known, json_t *value, json_t *items, json_t *reads)
 {
-    const char *key = json_string_value(value);
-    json_t *one, *known = key ? json_object_get(json_object_get(job, "known"), key) : NULL;
+    const char *key = json_string_value(value), *path;
+    json_t *one, *item = key ? json_object_get(known, key) : NULL;
     size_t i;
-    if (known) PASS(add_item(s, job, key, known, reads, e));
-    json_array_foreach(value, i, one) PASS(add_reads(s, job, one, reads, e));
-    json_object_foreach(value, key, one) PASS(add_reads(s, job, one, reads, e));
-    return OK;
+    if (item) {
+        path = json_text(item, "path", "");
+        json_object_set(items, path, item);
+        json_object_set(reads, path, json_object_get(item, "bytes"));
+    }
+    json_array_foreach(value, i, one) add_reads(known, one, items, reads);
+    json_object_foreach(value, key, one) add_reads(known, one, items, reads);
 }
 
-/* Adds a visit; takes its JSON. *stage = what its ranks wait for (stager_ask); NULL: nothing. */
-static enum status add_visit(const struct sweep *s, json_t *job, json_t *visit, json_t **stage,
-                             struct err *e)
+/* *out = the job (stager.h) of a list of visits, as JSON, which is taken. */
+static enum status make_job(const struct sweep *s, const struct plan_part *part, bool uses,
+                            json_t *list, json_t **out, struct err *e)
 {
-    static const char *const shared[] = {"folder", "user", "life", "space"};
-    char name[80];
-    json_t *visits = json_object_get(job, "visits"), *reads = json_object();
-    const enum status st = add_reads(s, job, visit, reads, e);
-    snprintf(name, sizeof name, "%s: %zu", json_text(job, "user", ""), json_object_size(visits));
-    if (json_object_size(reads)) *stage = json_pack("{s:s, s:O}", "visit", name, "reads", reads);
-    for (size_t i = 0; *stage && i < sizeof shared / sizeof *shared; i++)
-        json_object_set(*stage, shared[i], json_object_get(job, shared[i]));
-    json_object_set_new(visits, name, reads);
-    json_decref(visit);
-    PASS(st);
-    return json_whole(e);
+    enum status st = OK;
+    const struct run_options *o = &s->run;
+    const double patience = 6 * 3600.0; /* a mass store may look for a tape */
+    json_t *self = holder_self(), *known = json_object(), *items = json_object(),
+           *visits = json_array(), *ledger = NULL, *one;
+    const char *folder;
+    size_t i;
+    *out =
+        json_pack("{s:s+, s:o, s:O, s:I}", "folder", s->results, ".stage", "user",
+                  json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
+                  "life", json_object_get(self, "token"), "space",
+                  (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4));
+    folder = json_text(*out, "folder", "");
+    TRY(ledger_read(folder, &ledger, e));
+    for (int64_t m = 0; m < s->n_models; m++)
+        for (int64_t row = 0; s->models[m].stage && row < s->models[m].n_stored; row++)
+            TRY(add_item(s, m, row, folder, ledger, known, e));
+    json_array_foreach(list, i, one)
+    {
+        json_t *visit = json_copy(*out), *reads = json_object();
+        add_reads(known, one, items, reads);
+        json_object_set_new(visit, "visit",
+                            json_sprintf("%s: %d", json_text(visit, "user", ""), (int)i));
+        json_object_set_new(visit, "reads", reads);
+        json_array_append_new(visits, visit);
+    }
+    json_object_update_new(*out,
+                           json_pack("{s:I, s:f, s:f, s:b, s:b, s:O, s:O}", "tries",
+                                     (json_int_t)o->stage_tries, "pause", o->stage_pause,
+                                     "patience", patience, "commands", !uses || o->stage_commands,
+                                     "uses", uses, "items", items, "visits", visits));
+    TRY(json_whole(e));
+done:
+    json_decref(list);
+    json_decref(self);
+    json_decref(known);
+    json_decref(items);
+    json_decref(visits);
+    json_decref(ledger);
+    return st;
 }
 
 enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
-                           const struct plan_part *part, bool uses, json_t **job, json_t **stage,
-                           struct err *e)
+                           const struct plan_part *part, bool uses, json_t **job, struct err *e)
 {
     enum status st = OK;
     struct weights w = {0};
-    TRY(make_job(s, part, uses, job, e));
     TRY(plan_find_weights(s, model, row, &w, e));
-    TRY(add_visit(s, *job, json_string(w.path), stage, e));
+    TRY(make_job(s, part, uses, json_pack("[s]", w.path), job, e));
 done:
     options_free(&weights_table, &w);
-    if (st != OK) json_decref(*job);
     return st;
 }
 
@@ -148,10 +143,8 @@ done:
 static double place_in_training(const struct sweep *s, const struct plan_visit *v)
 {
     const struct model_entry *m = &s->models[v->model];
-    int64_t i = v->visit.task[PART_SURFACE] ? m->n_rows : 0;
-    while (i < m->n_rows && strcmp(m->rows[i].checkpoint, v->visit.checkpoint) != 0) i++;
-    const int64_t row = i < m->n_rows ? trajectory_table_row(s, v->model, i) : -1;
-    return row < 0 ? (double)i : (double)row + (i >= m->n_stored ? 0.5 : 0);
+    const int64_t row = v->row < m->n_rows ? trajectory_table_row(s, v->model, v->row) : -1;
+    return row < 0 ? (double)v->row : (double)row + (v->row >= m->n_stored ? 0.5 : 0);
 }
 
 /* Models that take the most ranks go first, as the master runs them. */
@@ -197,12 +190,16 @@ enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
     enum status st = OK;
-    TRY(make_job(p->sweep, part, uses, out, e));
+    json_t *list = json_array();
     qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
+    for (int64_t i = 0; i < v->n; i++)
+        json_array_append_new(list, visit_to_json(&v->visits[i].visit));
+    TRY(make_job(p->sweep, part, uses, list, out, e));
     for (int64_t i = 0; i < v->n; i++) {
-        struct plan_visit *visit = &v->visits[i];
-        visit->turn = 1 + i;
-        TRY(add_visit(p->sweep, *out, visit_to_json(&visit->visit), &visit->stage, e));
+        json_t *stage = json_array_get(json_object_get(*out, "visits"), (size_t)i);
+        v->visits[i].turn = 1 + i;
+        if (json_object_size(json_object_get(stage, "reads")))
+            v->visits[i].stage = json_incref(stage);
     }
     TRY(check_space(p->sweep, v, e));
 done:

@@ -247,8 +247,10 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
             plan_missing(view, key, choice) || plan_special_changed(origin_of(p, s), record);
         if (!missing && result_state_of(record) != STATE_FAILED) continue;
         struct plan_visit *v = &visits->visits[visits->n++];
-        *v = (struct plan_visit){
-            .model = s->model, .kind = p->sweep->n_models + (s - p->surfaces), .files = files};
+        *v = (struct plan_visit){.model = s->model,
+                                 .row = p->sweep->models[s->model].n_rows,
+                                 .kind = p->sweep->n_models + (s - p->surfaces),
+                                 .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
         if (!missing && !retries(view, key, &v->visit)) {
             visit_free(&v->visit);

@@ -457,7 +457,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     enum status st = OK;
     struct plan_visit *v = &out->visits[out->n];
     bool wanted, changed;
-    *v = (struct plan_visit){.model = c->model, .kind = c->model, .files = 1 + out->n};
+    *v = (struct plan_visit){
+        .model = c->model, .row = c->row, .kind = c->model, .files = 1 + out->n};
     st = make_visit(p, c, view, choice, &v->visit, which, &wanted, &changed, e);
     if (st != OK || !wanted) visit_free(&v->visit);
     if (st != OK || !wanted) return st;

@@ -61,7 +61,8 @@ static int64_t size_of_all(const json_t *state, json_t *set)
 
 /* --- users --- */
 
-static bool lives(const json_t *state, const char *user)
+/* NULL: it is gone. */
+static json_t *life_of(const json_t *state, const char *user)
 {
     return json_object_get(json_object_get(json_object_get(state, "users"), user), "life");
 }
@@ -73,7 +74,7 @@ void claims_bury(json_t *state)
     void *next;
     json_object_foreach_safe(json_object_get(state, "visits"), next, key, one)
     {
-        if (!lives(state, json_text(one, "user", "")))
+        if (!life_of(state, json_text(one, "user", "")))
             json_object_del(json_object_get(state, "visits"), key);
     }
 }
@@ -94,37 +95,30 @@ void claims_register(json_t *state, const char *user, const char *life, json_t *
     const char *path;
     json_t *expected, *places = json_object();
     json_object_foreach(needs, path, expected)
-    {
-        json_t *entry = claims_entry(state, path);
         json_object_set_new(places, path, json_integer((json_int_t)json_object_size(places)));
-        if (entry) json_object_set_new(entry, "used", json_true());
-    }
     json_object_set_new(json_object_get(state, "users"), user,
                         json_pack("{s:s, s:o}", "life", life, "needs", places));
 }
 
-bool claims_needed(const json_t *state, const char *path)
-{
-    const char *name;
-    json_t *user;
-    bool needed = false;
-    json_object_foreach(json_object_get(state, "users"), name, user) needed =
-        needed || json_object_get(json_object_get(user, "needs"), path);
-    return needed;
-}
-
-/* After how many others a living user needs it; INT64_MAX: none does. */
-static int64_t distance(const json_t *state, const char *path)
+/* After how many others a user needs it, one that is gone after all that live; INT64_MAX: none
+ * does. */
+static int64_t next_use(const json_t *state, const char *path)
 {
     int64_t least = INT64_MAX;
     const char *name;
     json_t *user;
     json_object_foreach(json_object_get(state, "users"), name, user)
     {
-        const json_t *needs = lives(state, name) ? json_object_get(user, "needs") : NULL;
-        if (json_object_get(needs, path)) least = min64(least, claims_number(needs, path));
+        const json_t *needs = json_object_get(user, "needs");
+        const int64_t far = life_of(state, name) ? 0 : INT32_MAX;
+        if (json_object_get(needs, path)) least = min64(least, far + claims_number(needs, path));
     }
     return least;
+}
+
+bool claims_needed(const json_t *state, const char *path)
+{
+    return next_use(state, path) < INT64_MAX;
 }
 
 /* --- visits --- */
@@ -149,10 +143,8 @@ enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t sp
 {
     json_t *visits = json_object_get(state, "visits"), *reads = json_object_get(visit, "reads");
     const char *user = json_text(visit, "user", ""), *name = json_text(visit, "visit", ""), *path;
-    const json_t *known = json_object_get(json_object_get(state, "users"), user);
     json_t *one = json_object_get(visits, name), *first, *set, *expected;
-    if (!json_equal(json_object_get(known, "life"), json_object_get(visit, "life")))
-        return CLAIM_WAITS;
+    if (!json_equal(life_of(state, user), json_object_get(visit, "life"))) return CLAIM_WAITS;
     if (claims_flag(one, "leased")) return CLAIM_LEASED;
     if (size_of_all(state, reads) > space) return CLAIM_NEVER;
     if (!one)
@@ -181,10 +173,12 @@ void claims_tidy(json_t *state)
     json_t *entry, *one;
     json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
     {
-        bool stays = !claims_flag(entry, "used") || !may_go(entry) || claims_needed(state, path);
-        json_object_foreach(json_object_get(state, "visits"), visit, one) stays =
-            stays || json_object_get(json_object_get(one, "reads"), path);
-        if (!stays) json_object_set_new(entry, "state", json_string("removing"));
+        bool needed = claims_needed(state, path);
+        if (needed) json_object_set_new(entry, "used", json_true());
+        json_object_foreach(json_object_get(state, "visits"), visit, one) needed =
+            needed || json_object_get(json_object_get(one, "reads"), path);
+        if (!needed && claims_flag(entry, "used") && may_go(entry))
+            json_object_set_new(entry, "state", json_string("removing"));
     }
 }
 
@@ -199,9 +193,9 @@ static void evict(json_t *state, const json_t *set, int64_t excess)
         json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
         {
             if (json_object_get(set, path) || !may_go(entry)) continue;
-            const int64_t d = distance(state, path);
-            if (d > farthest) last = entry;
-            farthest = max64(farthest, d);
+            const int64_t use = next_use(state, path);
+            if (use > farthest) last = entry;
+            farthest = max64(farthest, use);
         }
         if (!last) return;
         excess -= claims_number(last, "bytes");
@@ -244,10 +238,7 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     if (!path || *full) return NULL;
     claims_settle(state, path, "", "fetching", bytes, NULL);
     entry = claims_entry(state, path);
-    json_object_set(
-        entry, "by",
-        json_object_get(json_object_get(json_object_get(state, "users"), user), "life"));
-    if (claims_needed(state, path)) json_object_set_new(entry, "used", json_true());
+    json_object_set(entry, "by", life_of(state, user));
     return path;
 }
 

@@ -63,5 +63,5 @@ bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t spac
  * noted then; "": not. */
 void claims_settle(json_t *state, const char *path, const char *model, const char *word,
                    int64_t bytes, const char *message);
-/* What no user needs any more is "removing". */
+/* What has been needed, and is no longer, is "removing". Call it last. */
 void claims_tidy(json_t *state);

@@ -88,7 +88,7 @@ bool fetch_ended(struct fetch *f, char how[64])
 {
     int status;
     if (waitpid(f->pid, &status, WNOHANG) != f->pid) return false;
-    close(f->line);
+    if (f->line >= 0) close(f->line);
     f->pid = 0;
     how[0] = '\0';
     if (WIFSIGNALED(status))
@@ -100,14 +100,11 @@ bool fetch_ended(struct fetch *f, char how[64])
 
 void fetch_stop(struct fetch *f)
 {
-    const double patience = 5, end = clock_seconds() + patience;
+    const double patience = 10, end = clock_seconds() + patience;
     char how[64];
     if (f->pid <= 0) return;
-    kill(-f->pid, SIGTERM);
-    while (!fetch_ended(f, how) && clock_seconds() < end + patience) {
-        if (clock_seconds() > end) kill(-f->pid, SIGKILL);
-        clock_sleep(0.02);
-    }
-    if (f->pid > 0) close(f->line); /* in a call of the system that does not end */
-    f->pid = 0;
+    close(f->line); /* which its companion notices */
+    f->line = -1;
+    while (!fetch_ended(f, how) && clock_seconds() < end) clock_sleep(0.02);
+    f->pid = 0; /* or it is in a call of the system that does not end */
 }

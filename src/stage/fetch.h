@@ -6,7 +6,8 @@
 /* Zero-initialise. */
 struct fetch {
     pid_t pid; /* 0: none */
-    int line;  /* when it is closed, as it is if this process dies, the command is ended */
+    int line;  /* when it is closed, as it is if this process dies, the command and what it has
+                  started are ended: by SIGTERM, after five seconds by SIGKILL */
 };
 
 /* Starts the command (a list of texts): it is without input, and what it prints is appended to the
@@ -18,5 +19,5 @@ MUST_USE enum status fetch_start(struct fetch *f, const json_t *command, const c
 bool fetch_runs(const char *log);
 /* Whether it has ended; then how is "" after exit code 0, else how it ended. */
 bool fetch_ended(struct fetch *f, char how[64]);
-/* Ends it and what it has started, and waits for it, ten seconds at most. */
+/* Ends it, and waits for it, ten seconds at most. */
 void fetch_stop(struct fetch *f);

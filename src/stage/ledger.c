@@ -136,10 +136,10 @@ enum status ledger_update(const char *folder, ledger_change *change, void *conte
     before = json_deep_copy(state);
     TRY(change(context, state, e));
     TRY(remove_all(state, lock, e));
+    if (before && json_equal(before, state)) goto done;
     text = json_dump_whole(state, JSON_INDENT(1)); /* sets are in an order */
     ENSURE(before && text, ERR_NOMEM, "out of memory for %s", path);
     TRY(json_whole(e));
-    if (json_equal(before, state)) goto done;
     TRY(lock_check(lock, e));
     TRY(fsx_write_atomic(path, text, strlen(text), e));
 done:

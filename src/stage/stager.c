@@ -54,7 +54,7 @@ enum status stager_open(json_t *job, struct stager **out, struct err *e)
     s->folder = json_text(job, "folder", "");
     s->user = json_text(job, "user", "");
     s->space = claims_number(job, "space");
-    TRY(mem_zero(&s->ended, (int64_t)json_object_size(visits), sizeof *s->ended, "visits", e));
+    TRY(mem_zero(&s->ended, (int64_t)json_array_size(visits), sizeof *s->ended, "visits", e));
     TRY(ledger_file(s->folder, s->user, "user", &path, e));
     TRY(fsx_make_parent(path, e));
     TRY(lock_take(path, &(struct lock_options){.create = true}, &s->held, e));
@@ -64,7 +64,7 @@ done:
     return st;
 }
 
-/* --- folders --- */
+/* --- the state and the disk --- */
 
 /* Whether all files of a checkpoint are there, and whole; else e says what is wrong. */
 static bool is_whole(const char *folder, struct err *e)
@@ -75,24 +75,14 @@ static bool is_whole(const char *folder, struct err *e)
     return whole;
 }
 
-/* A folder has its name. One that no stager has fetched is used if it is a whole checkpoint, and
- * left as it is. The first config.json of a model is kept, where a plan finds its shape when no
- * checkpoint is on disk. */
-static enum status note(const struct stager *s, json_t *state, const char *path, bool fetched,
-                        struct err *e)
+/* The first config.json of a model is kept, where a plan finds its shape when no checkpoint is on
+ * disk. */
+static enum status keep_shape(const struct stager *s, const char *model, const char *path,
+                              struct err *e)
 {
     enum status st = OK;
     char *from = NULL, *to = NULL, *text = NULL;
     size_t n;
-    struct err own = {0};
-    const char *model = json_text(json_object_get(s->items, path), "model", "");
-    const char *word = fetched ? "there" : is_whole(path, &own) ? "own" : "failed";
-    err_prefix(&own,
-               "%s: is there, but not fetched by `stage`, and no whole checkpoint; complete or "
-               "remove it, `stage` does neither",
-               path);
-    claims_settle(state, path, model, word, tree_bytes(path), own.text);
-    if (!claims_there(claims_entry(state, path)) || !model[0]) return OK; /* another user's */
     TRY(mem_format(&from, e, "%s/config.json", path));
     TRY(ledger_file(s->folder, model, "shape/config.json", &to, e));
     if (fsx_is_file(to)) goto done;
@@ -104,6 +94,61 @@ done:
     free(to);
     free(text);
     return st;
+}
+
+/* A folder has its name. One that no stager has fetched is used if it is a whole checkpoint, and
+ * left as it is. */
+static enum status note(const struct stager *s, json_t *state, const char *path, struct err *e)
+{
+    struct err own = {0};
+    const char *model = json_text(json_object_get(s->items, path), "model", "");
+    const char *word = ledger_has_fetched(path) ? "there" : is_whole(path, &own) ? "own" : "failed";
+    err_prefix(&own,
+               "%s: is there, but not fetched by `stage`, and no whole checkpoint; complete or "
+               "remove it, `stage` does neither",
+               path);
+    claims_settle(state, path, model, word, tree_bytes(path), own.text);
+    const bool mine = model[0] && claims_there(claims_entry(state, path));
+    return mine ? keep_shape(s, model, path, e) : OK;
+}
+
+/* The state follows the disk, unless a process fetches the checkpoint: folders that were there
+ * before or were removed by hand, that got or lost their name just before their process was killed.
+ * A fetch whose process is gone keeps its space while its command still writes. */
+static enum status look_at(const struct stager *s, json_t *state, const char *path, struct err *e)
+{
+    enum status st = OK;
+    json_t *entry = claims_entry(state, path);
+    const bool fetching = claims_is(entry, "fetching"), there = claims_is(entry, "there");
+    char *log = NULL, *partial = NULL;
+    if (fetching && !claims_left(entry) && !claims_orphaned(state, entry)) return OK;
+    if (there && ledger_has_fetched(path)) return OK;
+    if (claims_is(entry, "own") && fsx_is_dir(path)) return OK;
+    if (claims_is(entry, "failed") && s->begun) return OK;
+    if (fsx_is_dir(path)) return note(s, state, path, e);
+    TRY(ledger_file(s->folder, path, "log", &log, e));
+    TRY(ledger_partial(path, &partial, e));
+    if (claims_orphaned(state, entry) && fetch_runs(log))
+        (void)claims_measure(state, path, tree_bytes(partial), s->space);
+    else if (fetching || there)
+        claims_settle(state, path, "", "fetching", tree_bytes(partial), NULL);
+    else
+        json_object_del(json_object_get(state, "checkpoints"), path);
+done:
+    free(log);
+    free(partial);
+    return st;
+}
+
+static enum status look_at_disk(const struct stager *s, json_t *state, struct err *e)
+{
+    json_t *one;
+    const char *path;
+    void *next;
+    json_object_foreach_safe(json_object_get(state, "checkpoints"), next, path, one)
+        PASS(look_at(s, state, path, e));
+    json_object_foreach(s->items, path, one) if (!s->begun) PASS(look_at(s, state, path, e));
+    return OK;
 }
 
 /* --- a look at the ledger --- */
@@ -135,94 +180,33 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
 {
     const char *path = s->path;
     s->path = NULL;
-    if (fsx_is_dir(path)) return note(s, state, path, false, e); /* by somebody else */
-    if (s->outcome == BROUGHT) {
-        if (!claims_measure(state, path, tree_bytes(s->partial), s->space)) return OK;
-        PASS(fsx_publish(s->partial, path, e));
-        return note(s, state, path, !claims_flag(s->item, "keep"), e);
-    }
     (void)rmdir(s->partial); /* if there is nothing in it */
-    if (s->outcome == AGAIN) {
-        json_object_set_new(claims_entry(state, path), "by", json_string(""));
-        return OK;
+    json_object_set_new(claims_entry(state, path), "by", json_string(""));
+    if (fsx_is_dir(path) || s->outcome == AGAIN) return OK; /* look_at goes on */
+    if (s->outcome == BROUGHT) {
+        const bool fits = claims_measure(state, path, tree_bytes(s->partial), s->space);
+        return fits ? fsx_publish(s->partial, path, e) : OK;
     }
-    PASS(tree_remove(s->partial, e));
     claims_settle(state, path, "", "failed", 0, s->fault);
-    return OK;
-}
-
-/* The process that fetched it is gone or has given up, and its command still runs: it keeps its
- * space. */
-static enum status is_written(const struct stager *s, json_t *state, const char *path, bool *is,
-                              struct err *e)
-{
-    enum status st = OK;
-    json_t *entry = claims_entry(state, path);
-    char *log = NULL, *partial = NULL;
-    *is = false;
-    if (!claims_orphaned(state, entry)) return OK;
-    TRY(ledger_file(s->folder, path, "log", &log, e));
-    TRY(ledger_partial(path, &partial, e));
-    *is = fetch_runs(log);
-    if (*is)
-        (void)claims_measure(state, path, tree_bytes(partial), s->space);
-    else
-        json_object_del(entry, "by");
-done:
-    free(log);
-    free(partial);
-    return st;
-}
-
-/* What the state says is compared with what is on disk: folders that were removed by hand, that
- * were there before, or got or lost their name just before their process was killed. */
-static enum status look_at_disk(const struct stager *s, json_t *state, struct err *e)
-{
-    json_t *all = json_object_get(state, "checkpoints"), *entry, *item;
-    const char *path;
-    void *next;
-    json_object_foreach_safe(all, next, path, entry)
-    {
-        char *partial;
-        bool written;
-        PASS(is_written(s, state, path, &written, e));
-        const bool fetched = ledger_has_fetched(path), left = claims_left(entry);
-        if (written) continue;
-        if ((!s->begun && claims_is(entry, "failed")) ||
-            (claims_is(entry, "own") && !fsx_is_dir(path)))
-            json_object_del(all, path);
-        else if (left && fetched)
-            PASS(note(s, state, path, true, e));
-        else if (left || (claims_is(entry, "there") && !fetched)) {
-            PASS(ledger_partial(path, &partial, e));
-            claims_settle(state, path, "", "fetching", tree_bytes(partial), NULL);
-            free(partial);
-        }
-    }
-    json_object_foreach(s->items, path, item)
-    {
-        if (!s->begun && !claims_entry(state, path) && fsx_is_dir(path))
-            PASS(note(s, state, path, false, e));
-    }
-    return OK;
+    return tree_remove(s->partial, e);
 }
 
 /* What the visits that have not ended need, in their order; those that have hold no lease. Who only
- * fetches needs nothing, and wants what has not been there yet. */
+ * fetches needs nothing, and wants what has not been there yet, and what was removed too early. */
 static void register_visits(struct stager *s, json_t *state)
 {
     const bool uses = claims_flag(s->job, "uses");
-    json_t *reads, *item;
-    const char *visit, *path;
-    int64_t i = 0;
+    json_t *visit, *item;
+    const char *path;
+    size_t i;
     json_decref(s->wanted);
     s->wanted = json_object();
-    json_object_foreach(json_object_get(s->job, "visits"), visit, reads)
+    json_array_foreach(json_object_get(s->job, "visits"), i, visit)
     {
-        if (s->ended[i++])
-            claims_end(state, visit);
+        if (s->ended[i])
+            claims_end(state, json_text(visit, "visit", ""));
         else
-            json_object_update_missing(s->wanted, reads);
+            json_object_update_missing(s->wanted, json_object_get(visit, "reads"));
     }
     claims_register(state, s->user, json_text(s->job, "life", ""), uses ? s->wanted : NULL);
     s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items)};
@@ -231,12 +215,11 @@ static void register_visits(struct stager *s, json_t *state)
         const json_t *entry = claims_entry(state, path);
         const bool there = claims_there(entry), failed = claims_is(entry, "failed");
         if (there) json_object_set_new(item, "seen", json_true());
-        const bool seen = claims_flag(item, "seen"),
-                   left = !there && !failed && (!seen || claims_needed(state, path));
-        if (!uses && !left) json_object_del(s->wanted, path);
+        const bool seen = claims_flag(item, "seen"), wanted = !seen || claims_needed(state, path);
+        if (!uses && !wanted) json_object_del(s->wanted, path);
         s->counts.there += seen;
         s->counts.failed += failed;
-        s->counts.left += left;
+        s->counts.left += wanted && !there && !failed;
     }
 }
 
@@ -247,7 +230,6 @@ static enum status look(void *context, json_t *state, struct err *e)
     if (s->path && s->outcome != RUNS) PASS(settle(s, state, e));
     PASS(look_at_disk(s, state, e));
     register_visits(s, state);
-    claims_tidy(state);
     if (s->path) {
         const int64_t bytes = tree_bytes(s->partial);
         if (bytes != s->bytes) s->moved = clock_seconds();
@@ -260,6 +242,7 @@ static enum status look(void *context, json_t *state, struct err *e)
         s->partial = json_text(s->item, "partial", "");
         s->outcome = RUNS;
     }
+    claims_tidy(state);
     return OK;
 }
 

@@ -5,7 +5,8 @@
  *   {"folder": the ledger's, "user": TEXT, "life": which process it is, "space": bytes,
  *    "tries": N, "pause": seconds, "patience": seconds without a byte, "commands": BOOL, "uses":
  * BOOL, "items": {PATH: {"name", "model", "bytes": expected, "keep": BOOL, "command": [TEXT, ...],
- * "partial": the folder that the command fills, "log"}}, "visits": {VISIT: SET (claims.h)}}
+ *                     "partial": the folder that the command fills, "log"}},
+ *    "visits": [{"folder", "user", "life", "space", "visit": its name, "reads": SET (claims.h)}]}
  * commands: it starts them. uses: the visits are run by this user, who ends them with
  * stager_end_visit; else what they read is only fetched. Visits are in the order in which they are
  * to run. Nothing here uses MPI. */
@@ -36,7 +37,7 @@ struct stager_counts {
 /* As the last step found it. */
 struct stager_counts stager_count(const struct stager *s);
 
-/* Whether a visit may read its checkpoints. stage: {"folder", "user", "life", "space", "visit",
- * "reads": SET}. asks: asks for the lease of all of them; else only looks whether they are on disk,
- * as the other ranks of a group do. message: CLAIM_NEVER: why. */
+/* Whether a visit may read its checkpoints. stage: of a job's visits. asks: asks for the lease of
+ * all of them; else only looks whether they are on disk, as the other ranks of a group do. message:
+ * CLAIM_NEVER: why. */
 enum claim stager_ask(const json_t *stage, bool asks, char message[512]);

@@ -237,8 +237,8 @@ static void look(struct user *u, bool begins)
     bury(u, begins);
     look_at_disk();
     register_visits(u);
-    claims_tidy(w.state);
     claim(u);
+    claims_tidy(w.state);
     if (!remove_all(u)) {
         u->fetching = fetching;
         kill_user(u);

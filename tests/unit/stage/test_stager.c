@@ -100,14 +100,15 @@ static json_t *one(int i)
 /* A job of one visit for each item. */
 static json_t *job(const char *user, double space, bool uses, json_t *list)
 {
-    json_t *visits = json_object(), *items = json_object(), *next;
+    json_t *visits = json_array(), *items = json_object(), *next;
     size_t i;
     json_array_foreach(list, i, next)
     {
         json_object_set(items, json_text(next, "path", ""), next);
         char name[8];
         snprintf(name, sizeof name, "%d", (int)i);
-        json_object_set_new(visits, name, json_pack("{s:i}", json_text(next, "path", ""), SIZE));
+        json_array_append_new(visits, json_pack("{s:s, s:{s:i}}", "visit", name, "reads",
+                                                json_text(next, "path", ""), SIZE));
     }
     json_decref(list);
     return json_pack("{s:s, s:s, s:s, s:I, s:i, s:f, s:f, s:b, s:b, s:o, s:o}", "folder",

@@ -59,9 +59,9 @@ static bool answered(const void *delivered, const char *key)
 
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
-    const struct second_order_task *so = v->task[PART_SECOND_ORDER];
-    const struct curvature_task *curvature = v->task[PART_CURVATURE];
-    const struct movement_task *movement = v->task[PART_MOVEMENT];
+    const struct second_order_task *so = v->task[MEASURE_second_order];
+    const struct curvature_task *curvature = v->task[MEASURE_curvature];
+    const struct movement_task *movement = v->task[MEASURE_movement];
     if (piece == 0) {
         accuracies_drop(&v->accuracies, answered, d);
         const bool done =

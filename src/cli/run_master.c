@@ -159,7 +159,7 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .ranks = manners[v->model].ranks,
                                           .saved_after = manners[v->model].saved_after,
                                           .saved = v->saved};
-        if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
+        if (v->visit.task[MEASURE_point]) m->tasks[i].saved_after = 0;
         m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
         if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));
@@ -429,8 +429,8 @@ enum status run_master_tick(void *context, struct err *e)
 static void print_counts(const struct run_master *m, const struct inventory *all,
                          const char *verdict)
 {
-    for (int i = 0; results_kinds[i]; i++) {
-        const struct kind *k = results_kinds[i];
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
         const struct result_counts n = rows_count(&all->rows[i], -1);
         const bool main = k->report == REPORT_MODELS;
         char pending[32] = "";
@@ -457,8 +457,8 @@ static void tell_shortest(const struct sched_outcome *outcome)
 
 static bool any_failed(const struct inventory *all)
 {
-    for (int i = 0; results_kinds[i]; i++)
-        if (results_kinds[i]->report != REPORT_NONE &&
+    for (int i = 0; recorded_measures[i]; i++)
+        if (recorded_measures[i]->report != REPORT_NONE &&
             rows_count(&all->rows[i], -1).by_state[STATE_FAILED])
             return true;
     return false;
@@ -469,7 +469,7 @@ static enum status remove_states(const struct run_master *m, const struct invent
                                  struct err *e)
 {
     char *folder;
-    for (int i = 0; results_kinds[i]; i++)
+    for (int i = 0; recorded_measures[i]; i++)
         if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
     PASS(plan_states_folder(&m->plan, &folder, e));
     if (folder) saved_remove_all(folder);
@@ -480,7 +480,7 @@ static enum status remove_states(const struct run_master *m, const struct invent
 /* Whether a visit has found weights that finished results of the plan were not made from. */
 static bool has_stale(const struct run_master *m, const struct inventory *all, const json_t *stale)
 {
-    for (int k = 0; results_kinds[k]; k++)
+    for (int k = 0; recorded_measures[k]; k++)
         for (int64_t i = 0; i < all->rows[k].n; i = rows_next(&all->rows[k], i)) {
             const char *key = all->rows[k].rows[i].key;
             if (json_object_get(stale, key) && !json_object_get(m->stale, key)) return true;

@@ -9,5 +9,3 @@ struct movement_task {
     struct weights before;    /* its weights */
     struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
 };
-
-extern const struct part movement_part;

@@ -32,7 +32,7 @@ void plan_free(struct plan *p)
     free(p->surfaces);
     free(p->variants);
     plan_accuracies_free(p);
-    for (int i = 0; i < PART_N; i++) visit_task_free(i, p->task[i]);
+    for (int i = 0; i < MEASURES_N; i++) visit_task_free(i, p->task[i]);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);

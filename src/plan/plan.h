@@ -13,7 +13,7 @@
 #include "config/sweep.h"
 #include "memory/cost.h"
 #include "memory/memory.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "util/err.h"
 #include "visit/visit.h"
 
@@ -73,14 +73,14 @@ struct plan_model {
     bool known; /* a config.json could be read */
     struct model_sizes sizes;
     double bytes_per_weight;
-    int64_t ranks;            /* of a visit; 0: not known (plan_costs_fit) */
-    struct cost shared;       /* work that every piece of a visit repeats */
-    struct cost statistics;   /* additional, if a variant uses shared statistics */
-    bool kept[PART_N];        /* products of the part retain activations (plan_costs_fit) */
-    struct cost once[PART_N]; /* additional work of each part, once per visit */
-    struct cost *variants;    // (n_variants of the plan) including what parts add per cell
-    struct cost *completions; // (n_variants) the same for cells that are already scored
-    struct cost *replicates;  // (n_variants) of a replicate, for which parts add nothing
+    int64_t ranks;                /* of a visit; 0: not known (plan_costs_fit) */
+    struct cost shared;           /* work that every piece of a visit repeats */
+    struct cost statistics;       /* additional, if a variant uses shared statistics */
+    bool kept[MEASURES_N];        /* products of the part retain activations (plan_costs_fit) */
+    struct cost once[MEASURES_N]; /* additional work of each part, once per visit */
+    struct cost *variants;        // (n_variants of the plan) including what parts add per cell
+    struct cost *completions;     // (n_variants) the same for cells that are already scored
+    struct cost *replicates;      // (n_variants) of a replicate, for which parts add nothing
 };
 
 struct plan_costs {
@@ -108,8 +108,8 @@ struct plan {
     struct plan_accuracy *accuracies;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
-    void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
-                           NULL: not requested */
+    void *task[MEASURES_N];        /* tasks of the parts, without the fields that differ between
+                                  checkpoints;        NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
@@ -174,7 +174,7 @@ struct plan_visit {
     double cost;      /* seconds of the work that every piece repeats */
     int64_t n_pieces; /* 0: it is never split */
     double *pieces;   // (n_pieces) seconds that each piece (visit.h) adds
-    double *seconds;  // (1 + n_pieces, PART_N) the same, split by part of the visit
+    double *seconds;  // (1 + n_pieces, MEASURES_N) the same, split by part of the visit
     int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
                       their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */

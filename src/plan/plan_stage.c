@@ -148,7 +148,7 @@ done:
 static double place_in_training(const struct sweep *s, const struct plan_visit *v)
 {
     const struct model_entry *m = &s->models[v->model];
-    int64_t i = v->visit.task[PART_SURFACE] ? m->n_rows : 0;
+    int64_t i = v->visit.task[MEASURE_point] ? m->n_rows : 0;
     while (i < m->n_rows && strcmp(m->rows[i].checkpoint, v->visit.checkpoint) != 0) i++;
     const int64_t row = i < m->n_rows ? trajectory_table_row(s, v->model, i) : -1;
     return row < 0 ? (double)i : (double)row + (i >= m->n_stored ? 0.5 : 0);

@@ -31,7 +31,7 @@ json_t *plan_visit_json(const struct plan_visit *v)
     json_t *json = visit_to_json(&v->visit);
     if (json)
         json_object_set_new(json, "seconds",
-                            json_numbers_new(v->seconds, (1 + v->n_pieces) * PART_N));
+                            json_numbers_new(v->seconds, (1 + v->n_pieces) * MEASURES_N));
     if (json && v->stage) json_object_set(json, "stage", v->stage);
     return json;
 }
@@ -261,10 +261,10 @@ static enum status add_movement(const struct plan *p, const struct plan_checkpoi
 enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
                             struct err *e)
 {
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[MEASURE_second_order], e));
     if (curvature_asked_for(&p->sweep->curvature.options))
-        PASS(add_curvature(p, c, &task[PART_CURVATURE], e));
-    if (p->sweep->movement) PASS(add_movement(p, c, &task[PART_MOVEMENT], e));
+        PASS(add_curvature(p, c, &task[MEASURE_curvature], e));
+    if (p->sweep->movement) PASS(add_movement(p, c, &task[MEASURE_movement], e));
     return OK;
 }
 
@@ -297,12 +297,12 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (plan_missing(s->view, key, &s->choice)) return NEED_ALL;
     if (result_state_of(record) == STATE_FAILED)
-        return inputs_changed(s, record, "inputs", PART_CELLS) ? NEED_ALL : NEED_NOTHING;
+        return inputs_changed(s, record, "inputs", MEASURE_cell) ? NEED_ALL : NEED_NOTHING;
     if (!predicts || result_state_of(record) != STATE_DONE) return NEED_NOTHING;
     const char *had = json_text(json_object_get(record, "provenance"), "second_order", "");
     if (!had[0]) return NEED_COMPLETION;
     if (strcmp(had, s->p->lengths[s->c->model].second_order) != 0) return NEED_ALL;
-    bool changed = inputs_changed(s, record, "second_order_inputs", PART_SECOND_ORDER);
+    bool changed = inputs_changed(s, record, "second_order_inputs", MEASURE_second_order);
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
@@ -385,9 +385,9 @@ static enum status find_curvature(const struct search *s, struct err *e)
     if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
     const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(add_curvature(s->p, s->c, &s->v->task[PART_CURVATURE], e));
-    if (!missing && !inputs_changed(s, record, "inputs", PART_CURVATURE))
-        drop_task(s->v, PART_CURVATURE);
+    PASS(add_curvature(s->p, s->c, &s->v->task[MEASURE_curvature], e));
+    if (!missing && !inputs_changed(s, record, "inputs", MEASURE_curvature))
+        drop_task(s->v, MEASURE_curvature);
     return OK;
 }
 
@@ -399,9 +399,9 @@ static enum status find_movement(const struct search *s, struct err *e)
     const bool missing = plan_missing(s->view, key, &s->choice) || weights_changed(s->c, record) ||
                          weights_differ(plan_before(s->p, s->c), record, "weights_before");
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(add_movement(s->p, s->c, &s->v->task[PART_MOVEMENT], e));
-    if (!missing && !inputs_changed(s, record, "inputs", PART_MOVEMENT))
-        drop_task(s->v, PART_MOVEMENT);
+    PASS(add_movement(s->p, s->c, &s->v->task[MEASURE_movement], e));
+    if (!missing && !inputs_changed(s, record, "inputs", MEASURE_movement))
+        drop_task(s->v, MEASURE_movement);
     return OK;
 }
 
@@ -417,7 +417,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     *changed = record && weights_changed(c, record);
     if (*changed) s.choice.redo = true;
     PASS(fill_visit(p, c, v, e));
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[MEASURE_second_order], e));
     const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
@@ -428,13 +428,13 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
         if (!v->variants[i].scored) v->cells_only = false;
-    if (!has_cells(v) && v->task[PART_SECOND_ORDER]) drop_task(v, PART_SECOND_ORDER);
+    if (!has_cells(v) && v->task[MEASURE_second_order]) drop_task(v, MEASURE_second_order);
     PASS(find_curvature(&s, e));
     PASS(find_movement(&s, e));
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
-    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies || v->task[PART_CURVATURE] ||
-              v->task[PART_MOVEMENT];
+    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies || v->task[MEASURE_curvature] ||
+              v->task[MEASURE_movement];
     return OK;
 }
 
@@ -476,8 +476,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->n_tasks[1] += accuracies_count(one->accuracies);
     }
     out->n_tasks[0] += accuracies_count(v->visit.accuracies);
-    out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
-    out->n_movement += v->visit.task[PART_MOVEMENT] != NULL;
+    out->n_curvature += v->visit.task[MEASURE_curvature] != NULL;
+    out->n_movement += v->visit.task[MEASURE_movement] != NULL;
     return plan_visit_price(p, which, v, e);
 }
 

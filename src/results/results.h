@@ -17,7 +17,7 @@
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
- * The table of kinds of result (kind.h) says which of the following fields each has:
+ * The table of measures (measures.h) says which of the following fields each has:
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,

@@ -1,5 +1,5 @@
 #include "results/view.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/seal.h"
 #include "results/weights_read.h"
 #include "util/fsx.h"
@@ -101,7 +101,7 @@ static int complete_weights(json_t *record, const json_t *completion)
 static enum status complete(const json_t *old, const json_t *completion, json_t **out,
                             struct err *e)
 {
-    const struct kind *kind = kind_find(json_text(old, "type", ""));
+    const struct measure *kind = measure_find(json_text(old, "type", ""));
     json_t *record = json_copy((json_t *)(uintptr_t)old);
     const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
     int failed = !record;
@@ -188,7 +188,7 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    if (!kind_find(type) || !key) return OK;
+    if (!measure_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
@@ -284,7 +284,7 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     if (!key) return false;
     const json_t *own = json_object_get(v->records, key);
     if (strcmp(type, "completion") == 0) return completes(own, record);
-    if (!kind_find(type)) return false;
+    if (!measure_find(type)) return false;
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
 

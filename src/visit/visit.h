@@ -18,8 +18,6 @@ void visit_task_free(int i, void *task);
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 
-/* Part i (enum part_id) of all visits. */
-const struct part *visit_part(int i);
 /* Whether the visit requests part i; whether the part can run without the cells, as a separate
  * piece. */
 bool visit_wants(const struct visit *v, int i);

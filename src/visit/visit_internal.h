@@ -265,14 +265,11 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
 
 /* --- cells.c --- */
 
-extern const struct part cells_part;
 /* As part_engine's complete. */
 MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
                                     struct err *e);
 
 /* --- export.c --- */
-
-extern const struct part export_part;
 
 /* --- parts.c --- */
 

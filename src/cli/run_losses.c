@@ -1,7 +1,5 @@
 #include "cli/run_losses.h"
 #include "group/accuracies.h"
-#include "measure/curvature.h"
-#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "results/results.h"
 #include "util/clock.h"
@@ -60,8 +58,6 @@ static bool answered(const void *delivered, const char *key)
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
     const struct second_order_task *so = v->task[MEASURE_second_order];
-    const struct curvature_task *curvature = v->task[MEASURE_curvature];
-    const struct movement_task *movement = v->task[MEASURE_movement];
     if (piece == 0) {
         accuracies_drop(&v->accuracies, answered, d);
         const bool done =
@@ -75,8 +71,11 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
         return done && !one->accuracies;
     }
-    if (curvature && piece == 1 + v->n_variants) return has(d, "curvature", curvature->key);
-    return movement && has(d, "movement", movement->key);
+    piece -= 1 + v->n_variants;
+    for (int i = 0; i < MEASURES_N; i++)
+        if (visit_has_piece(v, i) && piece-- == 0)
+            return has(d, measures[i]->name, v->record_key[i]);
+    return false;
 }
 
 void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)

@@ -34,7 +34,9 @@ struct visit {
                          none */
     bool cells_only;  /* no checkpoint record: it exists or another piece emits it */
     bool scored;      /* the checkpoint's record exists; only its completion is emitted */
-    void *task[MEASURES_N]; /* tasks of the parts; NULL: not requested */
+    void *task[MEASURES_N];       /* tasks of the measures; NULL: not requested */
+    char *record_key[MEASURES_N]; /* keys of the records that they make of the checkpoint; NULL:
+                                     none */
 };
 
 /* Seconds of work: as planned, of that what turned out to be needed (a search may end early), and

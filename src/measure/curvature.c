@@ -18,7 +18,6 @@ static const struct option task_fields[] = {
     OPTION(curvature_task, options, GROUP, "", .table = &curvature_table),
     OPTION(curvature_task, data, GROUP, "", .table = &data_table),
     OPTION(curvature_task, seed, INT, "", OPTION_ANY_INT),
-    OPTION(curvature_task, key, TEXT, "", .required = true),
     OPTION(curvature_task, vectors, TEXT, ""),
     OPTION(curvature_task, before, LIST, "", OPTION_ENTRIES(curvature_task, n_before, &step_table)),
     OPTION(curvature_task, followed, BOOL, ""),
@@ -228,7 +227,8 @@ static json_t *record_curvature(const struct part_context *context, const struct
     struct provenance from = context->provenance;
     from.fingerprint = p->fingerprint;
     from.seen = context->seen[MEASURE_curvature];
-    json_t *record = provenance_record(&from, "curvature", task->key, failure);
+    json_t *record = provenance_record(&from, "curvature",
+                                       context->visit->record_key[MEASURE_curvature], failure);
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
     json_t *values = json_object_get(record, "values");
@@ -308,7 +308,7 @@ static enum status open_saved(struct part_context *c, struct err *e)
     char *name = NULL, *settings = NULL;
     json_t *task = options_to_json(&task_table, t);
     char *text = task ? json_dump_whole(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    st = text ? mem_format(&name, e, "curvature %s", t->key)
+    st = text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
               : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
     TRY(group_agree(c->group, st, e));
@@ -344,7 +344,7 @@ static enum status run(struct part_context *c, struct err *e)
     *m = (struct measurement){.model = c->model, .group = c->group, .hooks = c->hooks};
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
     if (st == OK) st = visit_check_ids(c->model, &t->data, m->sequences, e);
-    if (st == OK && t->vectors) st = warm_open(&p->warm, t, &c->visit->weights, p->fingerprint, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit, p->fingerprint, e);
     PASS(group_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &measure_curvature, t, 0, part_bound(c), &p->fit, e));

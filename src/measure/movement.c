@@ -1,4 +1,7 @@
-#include "measure/movement.h"
+/* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
+ * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
+#include "group/part.h"
+#include "group/place.h"
 #include "group/seen.h"
 #include "measure/distance.h"
 #include "quant/grid.h"
@@ -9,13 +12,50 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* --- its task --- */
+
+struct movement_task {
+    char *from;               /* name of the checkpoint before */
+    struct weights before;    /* its weights */
+    struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
+};
+
 static const struct option task_fields[] = {
-    OPTION(movement_task, key, TEXT, "", .required = true),
     OPTION(movement_task, from, TEXT, ""),
     OPTION(movement_task, before, GROUP, "", .table = &weights_table),
     OPTION(movement_task, grid, GROUP, "", .table = &method_table),
 };
 static const struct option_table task_table = {OPTION_ROWS(task_fields, movement_task)};
+
+static enum status key(const struct place *p, json_t **own, struct err *e)
+{
+    const struct method_entry *grid = sweep_movement_grid(p->sweep);
+    *own = NULL;
+    if (!grid || !p->before) return OK;
+    json_t *bits = json_array();
+    for (int64_t i = 0; i < grid->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
+    const struct quant_options *o = &grid->options;
+    *own = json_pack("{s:i, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}", "movement", 1, "before",
+                     place_name(p->before), "recipe_before", p->before->recipe, "grid", grid->name,
+                     "group_size", (json_int_t)o->group_size, "symmetric", o->symmetric,
+                     "range_search", o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
+    NEED(*own, ERR_NOMEM, "out of memory for a key");
+    return OK;
+}
+
+static enum status make_task(const struct place *p, void *task, struct err *e)
+{
+    struct movement_task *t = task;
+    PASS(options_copy(&method_table, sweep_movement_grid(p->sweep), &t->grid, e));
+    PASS(mem_string(&t->from, place_name(p->before), e));
+    return weights_copy(p->before->weights, &t->before, e);
+}
+
+static bool stale(const struct place *p, const json_t *record)
+{
+    return place_changed(p->before, record, "weights_before");
+}
 
 /* --- its records --- */
 
@@ -182,7 +222,8 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     const struct state *s = c->state[MEASURE_movement];
     struct provenance from = c->provenance;
     from.seen = c->seen[MEASURE_movement];
-    json_t *record = provenance_record(&from, "movement", t->key, failure);
+    json_t *record =
+        provenance_record(&from, "movement", c->visit->record_key[MEASURE_movement], failure);
     json_object_del(record, "datasets");
     json_object_set_new(record, "before", json_string(t->from));
     json_object_set_new(record, "grid", json_string(t->grid.name));
@@ -274,6 +315,9 @@ const struct measure measure_movement = {
     .prefix = "movement of ",
     .noun = "checkpoints",
     .json = "movement",
+    .key = key,
+    .make_task = make_task,
+    .stale = stale,
     .doing = "movement",
     .of_model = true,
     .inputs = inputs,

@@ -11,6 +11,7 @@
  * their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
+#include "group/place.h"
 #include "memory/cost.h"
 #include "memory/memory.h"
 #include "results/rows.h"
@@ -46,13 +47,15 @@ struct plan_accuracy {
 struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
+    char *recipe;       /* of the weights; "": stored */
+    struct place place; /* refers to it */
     char key[HASH_HEX];
-    char curvature_key[HASH_HEX]; /* "": not requested */
-    char movement_key[HASH_HEX];  /* "": not requested, or no checkpoint before it */
-    char task_key[HASH_HEX];      /* of what accuracies depend on but the task; "": not requested */
-    char tokenizer[HASH_HEX];     /* digest; "": it is among checkpoints that do not exist yet */
-    char special[HASH_HEX]; /* of the tokens that the files beside it name (eos.h); "": none is
-                               asked for */
+    char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
+                                        "": not requested */
+    char task_key[HASH_HEX];  /* of what accuracies depend on but the task; "": not requested */
+    char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
+    char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
+                                 asked for */
 };
 
 struct plan_surface {
@@ -187,10 +190,11 @@ struct plan_visit {
  * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
-    int64_t n, n_cells, n_replicates, n_points, n_curvature, n_movement;
+    int64_t n;
+    int64_t
+        to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
     int64_t n_completions;     /* cells that are scored and lack their prediction */
     int64_t n_exports;         /* cells whose models are written */
-    int64_t n_tasks[2];        /* accuracies of checkpoints; of cells */
     struct plan_visit *visits; // (n)
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
      * {MODEL/CHECKPOINT: true} */

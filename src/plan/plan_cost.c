@@ -420,8 +420,9 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             cost_learn(&sums, &own, &c->rates, record);
             c->learned++;
         }
-        record =
-            m->known && at->curvature_key[0] ? results_view_find(view, at->curvature_key) : NULL;
+        record = m->known && at->keys[MEASURE_curvature][0]
+                     ? results_view_find(view, at->keys[MEASURE_curvature])
+                     : NULL;
         if (finished(record)) {
             cost_learn_phase(&sums, COST_CURVATURE, &m->once[MEASURE_curvature], &c->rates,
                              json_object_get(json_object_get(record, "values"), "seconds"));

@@ -255,7 +255,7 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
             visits->n--;
             continue;
         }
-        visits->n_points++;
+        visits->to_make[MEASURE_point]++;
         PASS(plan_visit_price(p, NULL, v, e));
     }
     return OK;

@@ -116,6 +116,7 @@ struct memory_fit;   /* memory/memory_after.h */
 struct model_sizes;  /* memory/cost.h */
 struct option_table; /* options/options.h */
 struct part_context; /* group/part.h */
+struct place;        /* group/place.h */
 struct quant_grids;  /* quant/quant.h */
 struct row;          /* results/rows.h */
 struct rows;         /* results/rows.h */
@@ -163,6 +164,17 @@ struct measure {
     enum measure_report report;
     const char *prefix, *noun, *part; /* part: noun of a part (REPORT_PARTS), else NULL */
     const char *json;                 /* key of the counts in JSON; NULL for REPORT_MODELS */
+
+    /* --- how a plan asks for one of each checkpoint (group/place.h) --- */
+
+    /* *own (a new reference) = what the record's key hashes besides the checkpoint's names and
+     * recipe; NULL: the sweep asks for no record of this checkpoint. */
+    enum status (*key)(const struct place *p, json_t **own, struct err *e);
+    /* Fills its task, a zeroed struct. */
+    enum status (*make_task)(const struct place *p, void *task, struct err *e);
+    /* Whether weights other than the checkpoint's own differ from those that the record was made
+     * with. */
+    bool (*stale)(const struct place *p, const json_t *record);
 
     /* --- what a visit does for them (group/part.h) --- */
 

@@ -13,6 +13,8 @@
 void visit_free(struct visit *v);
 /* Frees the task of part i; NULL: does nothing. */
 void visit_task_free(int i, void *task);
+/* The visit no longer requests part i. */
+void visit_drop_task(struct visit *v, int i);
 /* Serializes a visit (a new reference, NULL: out of memory) and parses it again (ERR_FORMAT,
  * ERR_NOMEM). */
 json_t *visit_to_json(const struct visit *v);

@@ -118,9 +118,9 @@ static void check_derivatives_keys(const char *products, bool same)
     struct made plain, other;
     make(&plain, asked, NULL);
     make(&other, asked, products);
-    assert_int_equal(strlen(plain.plan.checkpoints[0].curvature_key), HASH_HEX - 1);
-    assert_true(same == (strcmp(plain.plan.checkpoints[0].curvature_key,
-                                other.plan.checkpoints[0].curvature_key) == 0));
+    assert_int_equal(strlen(plain.plan.checkpoints[0].keys[MEASURE_curvature]), HASH_HEX - 1);
+    assert_true(same == (strcmp(plain.plan.checkpoints[0].keys[MEASURE_curvature],
+                                other.plan.checkpoints[0].keys[MEASURE_curvature]) == 0));
     assert_true(same == (strcmp(plain.plan.lengths[0].second_order,
                                 other.plan.lengths[0].second_order) == 0));
     drop(&plain);
@@ -169,9 +169,9 @@ static bool same_curvature(const char *first, const char *second, const char *ch
     make(&plain, first, second);
     make(&other, first, changed);
     int64_t last = plain.plan.n_checkpoints - 1;
-    assert_true(plain.plan.checkpoints[last].curvature_key[0]);
-    bool same = strcmp(plain.plan.checkpoints[last].curvature_key,
-                       other.plan.checkpoints[last].curvature_key) == 0;
+    assert_true(plain.plan.checkpoints[last].keys[MEASURE_curvature][0]);
+    bool same = strcmp(plain.plan.checkpoints[last].keys[MEASURE_curvature],
+                       other.plan.checkpoints[last].keys[MEASURE_curvature]) == 0;
     drop(&plain);
     drop(&other);
     return same;
@@ -184,9 +184,9 @@ static bool same_movement(const char *changed)
     make(&plain, "movement=rtn", NULL);
     make(&other, "movement=rtn", changed);
     const int64_t last = plain.sweep.models[0].n_stored - 1;
-    assert_true(plain.plan.checkpoints[last].movement_key[0]);
-    bool same = strcmp(plain.plan.checkpoints[last].movement_key,
-                       other.plan.checkpoints[last].movement_key) == 0;
+    assert_true(plain.plan.checkpoints[last].keys[MEASURE_movement][0]);
+    bool same = strcmp(plain.plan.checkpoints[last].keys[MEASURE_movement],
+                       other.plan.checkpoints[last].keys[MEASURE_movement]) == 0;
     drop(&plain);
     drop(&other);
     return same;
@@ -211,11 +211,11 @@ static void keys_of_movement(void **state)
          "models[0].averages=[{name: s, window: 2, stride: 0}, {name: w, window: 7}]");
     const struct model_entry *model = &m.sweep.models[0];
     for (int64_t i = 0; i < m.plan.n_checkpoints; i++)
-        assert_int_equal(m.plan.checkpoints[i].movement_key[0] != '\0',
+        assert_int_equal(m.plan.checkpoints[i].keys[MEASURE_movement][0] != '\0',
                          i > 0 && (i < model->n_stored || i == model->n_rows - 1));
     drop(&m);
     make(&m, NULL, NULL);
-    assert_true(m.plan.checkpoints[1].movement_key[0] == '\0');
+    assert_true(m.plan.checkpoints[1].keys[MEASURE_movement][0] == '\0');
     drop(&m);
 }
 
@@ -227,7 +227,7 @@ static void keys_of_curvature(void **state)
     static const char asked[] = "curvature={sharpness: lanczos, trace: 8, length: 64}";
     struct made m;
     make(&m, NULL, NULL);
-    assert_true(m.plan.checkpoints[0].curvature_key[0] == '\0');
+    assert_true(m.plan.checkpoints[0].keys[MEASURE_curvature][0] == '\0');
     drop(&m);
     assert_true(same_key(asked, NULL, RTN));
     assert_true(same_curvature(asked, NULL, "bits=[2]"));
@@ -276,7 +276,7 @@ static void visits_hold_the_applicable_cells(void **state)
     make(&m, "methods[1].bits=[4]", NULL);
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
     assert_int_equal(visits.n, 8);
-    assert_int_equal(visits.n_cells, 8 * 3);
+    assert_int_equal(visits.to_make[MEASURE_cell], 8 * 3);
     assert_int_equal(plan_inventory(&m.plan, NULL, &all, NULL), OK);
     const struct result_counts cells = rows_count(&all.rows[measure_place_of(&measure_cell)], -1);
     assert_int_equal(cells.records + cells.by_state[STATE_NOT_APPLICABLE], 8 * 4);
@@ -289,7 +289,7 @@ static void visits_hold_the_applicable_cells(void **state)
     choice = (struct plan_choice){.n_only = 2, .only = only};
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
     assert_int_equal(visits.n, 2);
-    assert_int_equal(visits.n_cells, 4);
+    assert_int_equal(visits.to_make[MEASURE_cell], 4);
     plan_visits_free(&visits);
     drop(&m);
 }

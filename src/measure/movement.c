@@ -11,6 +11,52 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* --- its key of the sweep file --- */
+
+struct movement_section {
+    char *movement; /* label of the method with whose grid it is compared; NULL: none */
+};
+
+static const struct option section_keys[] = {
+    OPTION(
+        movement_section, movement, TEXT,
+        "measure how far the weights of each checkpoint are from those of the checkpoint before: "
+        "name of the method in `methods` with whose steps the distance is compared",
+        .otherwise = "no movement"),
+};
+
+static const char *label_of(const struct sweep *s)
+{
+    return ((const struct movement_section *)s->sections[MEASURE_movement])->movement;
+}
+
+/* NULL: no movement is asked for, or no entry has the name. */
+static const struct method_entry *grid_of(const struct sweep *s)
+{
+    const char *label = label_of(s);
+    for (int64_t i = 0; label && i < s->n_methods; i++)
+        if (strcmp(s->methods[i].name, label) == 0) return &s->methods[i];
+    return NULL;
+}
+
+/* It is compared with a grid that follows from the weights alone. */
+static enum status check(const struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const char *label = label_of(s);
+    const struct method_entry *m = grid_of(s);
+    if (!label) return OK;
+    if (!m) return options_fail(scope, "movement", e, "no entry of methods has the name %s", label);
+    const struct quant_method *method = quant_find(m->method);
+    if (!method) return OK; /* the plan refuses it */
+    if (method->describe_grids != grid_describe || m->options.rotation != ROTATION_NONE)
+        return options_fail(scope, "movement", e,
+                            "%s has no grid of its own over a group of weights; expected a method "
+                            "rtn, gptq or gptaq without rotation",
+                            label);
+    return OK;
+}
 
 /* --- its task --- */
 
@@ -29,7 +75,7 @@ static const struct option_table task_table = {OPTION_ROWS(task_fields, movement
 
 static enum status key(const struct place *p, json_t **own, struct err *e)
 {
-    const struct method_entry *grid = sweep_movement_grid(p->sweep);
+    const struct method_entry *grid = grid_of(p->sweep);
     *own = NULL;
     if (!grid || !p->before) return OK;
     json_t *bits = json_array();
@@ -47,7 +93,7 @@ static enum status key(const struct place *p, json_t **own, struct err *e)
 static enum status make_task(const struct place *p, void *task, struct err *e)
 {
     struct movement_task *t = task;
-    PASS(options_copy(&method_table, sweep_movement_grid(p->sweep), &t->grid, e));
+    PASS(options_copy(&method_table, grid_of(p->sweep), &t->grid, e));
     PASS(mem_string(&t->from, place_name(p->before), e));
     return weights_copy(p->before->weights, &t->before, e);
 }
@@ -302,6 +348,8 @@ static void close_state(struct part_context *c)
 
 const struct measure measure_movement = {
     .name = "movement",
+    .section = {OPTION_ROWS(section_keys, movement_section)},
+    .check = check,
     .group = "movements",
     .axes = {&axis_model, &axis_checkpoint},
     .inner = &axis_bits,

@@ -9,6 +9,7 @@
  * If several records have the same key, the view uses a done one rather than a failed one, and the
  * newest of these, and adds the completions that follow it (view_add). */
 #pragma once
+#include "options/options.h"
 #include "records/axes.h"
 #include "util/hash.h"
 
@@ -114,19 +115,25 @@ struct linear;       /* model/model.h */
 struct memory_after; /* memory/memory_after.h */
 struct memory_fit;   /* memory/memory_after.h */
 struct model_sizes;  /* memory/cost.h */
-struct option_table; /* options/options.h */
 struct part_context; /* group/part.h */
 struct place;        /* group/place.h */
 struct quant_grids;  /* quant/quant.h */
 struct row;          /* results/rows.h */
 struct rows;         /* results/rows.h */
 struct saved_move;   /* saved/saved.h */
+struct sweep;        /* config/sweep.h */
 struct variant;      /* group/weights.h */
 struct visit;        /* group/task.h */
 
 /* Members may be 0. */
 struct measure {
     const char *name; /* "type" of its records, and key of its task in a visit's JSON */
+
+    /* --- its keys of the sweep file --- */
+
+    struct option_table section; /* their struct is sweep.sections[its place]; none: it has none */
+    /* What holds between them and the rest of the sweep; NULL: nothing. */
+    enum status (*check)(const struct sweep *s, const struct option_scope *scope, struct err *e);
 
     /* --- its records --- */
 

@@ -162,7 +162,8 @@ static void print_accuracies(const struct plan_states *p, FILE *out)
 {
     for (int k = 0; recorded_measures[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
-        if (!measure_has_axis(recorded_measures[k], &axis_task) || !n.records) continue;
+        const struct measure *m = recorded_measures[k];
+        if ((!measure_has_axis(m, &axis_task) && !m->cell_key) || !n.records) continue;
         fprintf(out, "%s: %lld ", recorded_measures[k]->noun, (long long)n.records);
         print_counts(&n, out);
         putc('\n', out);

@@ -52,7 +52,10 @@ static bool is_done(const struct run_delivered *d, const char *type, const char 
 
 static bool answered(const void *delivered, const char *key)
 {
-    return has(delivered, "task", key) || has(delivered, "baseline_task", key);
+    bool any = false;
+    for (int i = 0; recorded_measures[i]; i++)
+        any = any || has(delivered, recorded_measures[i]->name, key);
+    return any;
 }
 
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
@@ -68,8 +71,9 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         struct variant *one = &v->variants[piece - 1];
         if (one->replicate > 0) return has(d, "replicate", one->key);
         accuracies_drop(&one->accuracies, answered, d);
+        accuracies_drop(&one->records, answered, d);
         const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
-        return done && !one->accuracies;
+        return done && !one->accuracies && !one->records;
     }
     piece -= 1 + v->n_variants;
     for (int i = 0; i < MEASURES_N; i++)

@@ -281,6 +281,9 @@ void run_master_start(struct run_master *m)
         if (measures[k]->prefix && measures[k]->prefix[0] && v->to_make[k])
             log_info("%s%lld checkpoint%s to do", measures[k]->prefix, (long long)v->to_make[k],
                      quantity_plural(v->to_make[k]));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->cell_key && v->to_make[k])
+            log_info("%lld %s to do", (long long)v->to_make[k], measures[k]->noun);
     if (points)
         log_info("%lld point%s of surfaces to do", (long long)points, quantity_plural(points));
 }

@@ -344,6 +344,27 @@ struct identities {
     json_t *evaluations, *curvature;
 };
 
+/* What keys of measures of cells hash. */
+static enum status make_of_cells(struct plan *p, struct err *e)
+{
+    for (int k = 0; k < MEASURES_N; k++) {
+        json_t *own = NULL;
+        if (measures[k]->cell_key) PASS(measures[k]->cell_key(p->sweep, &own, e));
+        if (!own) continue;
+        json_object_set_new(own, "measure", json_string(measures[k]->name));
+        PASS(plan_digest(own, p->of_cells[k], e));
+    }
+    return OK;
+}
+
+/* Whether records of cells are asked for that do not depend on the evaluation texts. */
+static bool has_of_cells(const struct plan *p)
+{
+    bool any = p->n_accuracies > 0;
+    for (int k = 0; k < MEASURES_N; k++) any = any || p->of_cells[k][0];
+    return any;
+}
+
 static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                    const struct identities *of, struct err *e)
 {
@@ -378,7 +399,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                          c->keys[MEASURE_curvature], e));
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->key) PASS(make_record_key(c, k, e));
-    if (p->n_accuracies)
+    if (has_of_cells(p))
         PASS(plan_digest(
             json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA, "model",
                       m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer", c->tokenizer,
@@ -430,6 +451,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
     TRY(plan_accuracies_make(&p, e));
+    TRY(make_of_cells(&p, e));
     TRY(make_checkpoints(&p, e));
     TRY(plan_surfaces_make(&p, e));
     TRY(plan_exports_check(&p, e));
@@ -505,6 +527,13 @@ static json_t *replicates_record(const struct plan *p)
     return labels;
 }
 
+static void of_cells_record(json_t *plan, const char *name, const char *digest)
+{
+    json_t *all = json_object_get(plan, PLAN_OF_CELLS);
+    if (!all) json_object_set_new(plan, PLAN_OF_CELLS, all = json_object());
+    json_object_set_new(all, name, json_string(digest));
+}
+
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -531,6 +560,8 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                      "tasks", plan_accuracies_record(p), "surfaces",
                      p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    for (int k = 0; k < MEASURES_N; k++)
+        if (p->of_cells[k][0]) of_cells_record(*out, measures[k]->name, p->of_cells[k]);
     return models_record(p, columns, models, e);
 }
 

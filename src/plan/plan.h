@@ -52,7 +52,8 @@ struct plan_checkpoint {
     char key[HASH_HEX];
     char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
                                         "": not requested */
-    char task_key[HASH_HEX];  /* of what accuracies depend on but the task; "": not requested */
+    char task_key[HASH_HEX];  /* of what records of cells depend on but evaluation texts and their
+                                  own settings; "": there are none */
     char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
     char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
                                  asked for */
@@ -105,6 +106,8 @@ struct plan {
     int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;
     struct plan_variant *variants; // (quantizer, bits)
+    char of_cells[MEASURES_N]
+                 [HASH_HEX]; /* what keys of measures of cells hash; "": not requested */
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
     int64_t n_accuracies;

@@ -294,6 +294,19 @@ static bool accuracy_missing(const void *context, const char *key)
     return need_of(context, key, false) == NEED_ALL;
 }
 
+/* Adds to *lines the records of measures of cells that variant i lacks. */
+static enum status find_of_cells(const struct search *s, int64_t i, char **lines, struct err *e)
+{
+    char cell[HASH_HEX], key[HASH_HEX];
+    results_cell_key(s->c->task_key, plan_variant_key_of(s->p, s->c->model, i), cell);
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (!s->p->of_cells[k][0]) continue;
+        results_task_key(cell, s->p->of_cells[k], key);
+        if (accuracy_missing(s, key)) PASS(accuracies_add(lines, measures[k]->name, key, e));
+    }
+    return OK;
+}
+
 /* Adds variant i of the plan, or that replicate of it, if it is to be made, or a finished one is to
  * be exported. */
 static enum status add_variant(const struct search *s, int64_t i, int64_t replicate, int64_t *which,
@@ -303,7 +316,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL, *records = NULL;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
@@ -312,7 +325,8 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
         TRY(plan_export_find(p, s->c, variant, &folder, e));
     if (replicate == 0) TRY(plan_accuracies_find(p, s->c, i, accuracy_missing, s, &accuracies, e));
-    if (need == NEED_NOTHING && !folder && !accuracies) goto done;
+    if (replicate == 0) TRY(find_of_cells(s, i, &records, e));
+    if (need == NEED_NOTHING && !folder && !accuracies && !records) goto done;
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
@@ -321,10 +335,13 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     to->complete = need == NEED_NOTHING;
     to->accuracies = accuracies;
     accuracies = NULL;
+    to->records = records;
+    records = NULL;
     if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
 done:
     free(folder);
     free(accuracies);
+    free(records);
     return st;
 }
 
@@ -455,6 +472,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->n_completions += one->scored && !one->complete && plan_predicts(p->sweep);
         out->n_exports += one->export_to != NULL;
         out->to_make[MEASURE_task] += accuracies_count(one->accuracies);
+        for (int k = 0; k < MEASURES_N; k++)
+            out->to_make[k] += accuracies_find(one->records, measures[k]->name, NULL);
     }
     out->to_make[MEASURE_baseline_task] += accuracies_count(v->visit.accuracies);
     for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;

@@ -148,8 +148,9 @@ struct measure {
     const struct record_table *tables; /* ends with a name NULL; NULL: none */
 
     /* Enumeration of records: one for each checkpoint whose plan entry has the key plan_key, or
-     * those that add_rows adds for checkpoint c of model m (for a measure not on the grid: called
-     * once for the whole plan). identity: labels that are fields of the records. */
+     * one of each cell if the measure has cell_key; or those that add_rows adds for checkpoint c of
+     * model m (for a measure not on the grid: called once for the whole plan). identity: labels
+     * that are fields of the records. */
     const char *plan_key;
     enum status (*add_rows)(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e);
@@ -182,6 +183,17 @@ struct measure {
     /* Whether weights other than the checkpoint's own differ from those that the record was made
      * with. */
     bool (*stale)(const struct place *p, const json_t *record);
+
+    /* --- how a plan asks for one of each cell --- */
+
+    /* *own (a new reference) = what the keys of the records hash besides their cells; NULL: the
+     * sweep asks for none. Its visits need no task: `linear` receives the weights of the variants
+     * that lack a record, and `fill` makes the records. */
+    enum status (*cell_key)(const struct sweep *s, json_t **own, struct err *e);
+    /* Adds its numbers to the record of a variant whose cell has not failed. Called on rank 0 only.
+     */
+    enum status (*fill)(const struct part_context *c, const struct variant *v, json_t *record,
+                        struct err *e);
 
     /* --- what a visit does for them (group/part.h) --- */
 
@@ -221,7 +233,7 @@ struct measure {
     enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, const struct quant_grids *grids, struct err *e);
     /* Moves what `linear` has received of a variant into a saved state of the blocks or out of one
-     * (saved.h); needed if it has `linear` and visits with this part save states. Not collective.
+     * (saved.h). Without it, blocks of visits that request the measure save none. Not collective.
      */
     void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and

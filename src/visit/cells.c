@@ -194,6 +194,11 @@ static enum status complete(const struct part_context *c, int64_t i, const struc
     return OK;
 }
 
+const struct err *cells_failure(const struct part_context *c, int64_t i)
+{
+    return &((const struct cells *)c->state[MEASURE_cell])->run.streams[i].err;
+}
+
 enum status cells_complete(const struct part_context *c, const struct variant *v, struct err *e)
 {
     const struct err none = {0};

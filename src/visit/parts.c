@@ -1,14 +1,26 @@
 /* The loops over the measures that a visit does. */
+#include "group/accuracies.h"
 #include "visit/visit_internal.h"
+
+/* Whether any variant lacks its record. */
+static bool wanted_of_cells(const struct visit *v, const char *name)
+{
+    bool any = false;
+    for (int64_t i = 0; i < v->n_variants; i++)
+        any = any || accuracies_find(v->variants[i].records, name, NULL);
+    return any;
+}
 
 bool visit_wants(const struct visit *v, int i)
 {
+    if (measures[i]->cell_key) return wanted_of_cells(v, measures[i]->name);
     return measures[i]->wanted ? measures[i]->wanted(v) : v->task[i] != NULL;
 }
 
 /* Whether the part wants the weights of a variant. */
 static bool part_takes(int i, const struct variant *v)
 {
+    if (measures[i]->cell_key) return accuracies_find(v->records, measures[i]->name, NULL);
     return measures[i]->of_cells ? variant_is_completed(v) : v->replicate == 0;
 }
 
@@ -42,6 +54,35 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
             measures[i]->move(own, v, m);
 }
 
+static json_t *record_of_cell(const struct part_context *c, int i, const struct variant *v,
+                              const char *key, const struct err *failure)
+{
+    struct provenance from = c->provenance;
+    from.seen = c->seen[i];
+    json_t *record = provenance_record(&from, measures[i]->name, key, failure);
+    json_object_del(record, "datasets");
+    record_integer(record, "bits", v->bits);
+    json_object_set_new(record, "quantizer", json_string(v->method.name));
+    return record;
+}
+
+enum status parts_emit_of_cells(const struct part_context *c, int i, const struct err *failure,
+                                struct err *e)
+{
+    for (int64_t k = 0; k < c->visit->n_variants; k++) {
+        const struct variant *v = &c->visit->variants[k];
+        const struct err *why = failure->code != OK ? failure : cells_failure(c, k);
+        char key[HASH_HEX];
+        if (!accuracies_find(v->records, measures[i]->name, key)) continue;
+        json_t *record = record_of_cell(c, i, v, key, why);
+        const enum status st = why->code == OK ? measures[i]->fill(c, v, record, e) : OK;
+        if (st != OK) json_decref(record);
+        PASS(st);
+        PASS(part_emit(c, record, e));
+    }
+    return OK;
+}
+
 bool parts_complete(const struct visit *v)
 {
     for (int i = 0; i < MEASURES_N; i++)
@@ -55,4 +96,12 @@ void parts_annotate(const struct part_context *c, const struct variant *v,
     for (int i = 0; i < MEASURES_N; i++)
         if (measures[i]->annotate && visit_wants(c->visit, i))
             measures[i]->annotate(c, v, failure, record);
+}
+
+bool parts_movable(const struct visit *v)
+{
+    bool all = true;
+    for (int i = 0; i < MEASURES_N; i++)
+        all = all && (!measures[i]->linear || measures[i]->move || !visit_wants(v, i));
+    return all;
 }

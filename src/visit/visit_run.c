@@ -54,7 +54,8 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
 {
     if (failure->code != OK) return OK;
     pace_begin(c->pace, i);
-    enum status worked = err_agree(c->group->comm, measures[i]->run(c, failure), failure);
+    enum status worked = measures[i]->run ? measures[i]->run(c, failure) : OK;
+    worked = err_agree(c->group->comm, worked, failure);
     if (worked == OK) worked = reads_settle(c->provenance.reads, c->group, failure);
     enum status lost = c->lost->code;
     if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
@@ -75,7 +76,8 @@ static enum status run_and_emit(struct part_context *c, int i, struct err *failu
     PASS(run_part(c, i, failure, e));
     for (int j = 0; i == MEASURE_cell && j < MEASURES_N; j++)
         if (measures[j]->of_cells && visit_wants(c->visit, j)) PASS(run_part(c, j, failure, e));
-    if (c->group->rank == 0) st = p->emit(c, failure, e);
+    if (c->group->rank == 0)
+        st = p->emit ? p->emit(c, failure, e) : parts_emit_of_cells(c, i, failure, e);
     return err_agree(c->group->comm, st, e);
 }
 
@@ -110,7 +112,7 @@ static void close_parts(struct part_context *c, enum status st)
 {
     for (int i = MEASURES_N - 1; i >= 0; i--) {
         part_saved_end(c, c->saved[i], st);
-        if (c->state[i]) measures[i]->close(c);
+        if (c->state[i] && measures[i]->close) measures[i]->close(c);
         free(c->state[i]);
     }
 }

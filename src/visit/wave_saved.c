@@ -130,9 +130,7 @@ enum status wave_resume(struct wave *v, struct err *e)
     bool loaded = false;
     const struct run *r = v->run;
     v->level = (struct saved_level){.name = "wave", .move = move, .context = v};
-    /* The folders of exported models are not part of a state. */
-    if (!r->scored || !r->visit->run.checkpoints || visit_wants(r->visit, MEASURE_export))
-        goto done;
+    if (!r->scored || !r->visit->run.checkpoints || !parts_movable(r->visit)) goto done;
     TRY(group_agree(r->group, describe(v, &name, &settings, e), e));
     TRY(part_saved_open(r->context, MEASURE_cell, name, settings, &v->saved, e));
     TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));

@@ -47,7 +47,7 @@ static struct memory_fit keep_activations(struct measured *m)
     const struct curvature_task task = {.options = m->request.options};
     struct memory_fit fit = {0};
     struct err why = {0};
-    if (measurement_fit(&m->m, &curvature_part, &task, 0, cli_memory(), &fit, &why) != OK)
+    if (measurement_fit(&m->m, &measure_curvature, &task, 0, cli_memory(), &fit, &why) != OK)
         log_trace("memory", "%s", why.text);
     return fit;
 }

@@ -2,9 +2,9 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/target.h"
-#include "results/kind.h"
 #include "results/merge.h"
 #include "results/part_files.h"
+#include "results/rows.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -171,7 +171,7 @@ static void tell_parts(const struct merging *m, const struct inventory *all)
 static int64_t count_recorded(const struct inventory *all)
 {
     int64_t n = 0;
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all->rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i)) n += r->rows[i].record != NULL;
     }

@@ -23,7 +23,7 @@ struct plan_states {
     int64_t first, end; /* checkpoints: those of the part, or all */
     const struct results_view *view;
     struct inventory all;
-    int64_t next[KINDS_N];
+    int64_t next[RECORDED_N];
 };
 
 static enum result_state cell_state(const struct plan_states *p, const struct plan_checkpoint *c,
@@ -77,10 +77,10 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
     struct err why = {0};
     find_damage(c, &why);
     if (why.text[0]) json_object_set_new(visit, "damage", json_string(why.text));
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct row *row = own_row(p, k, c);
         if (row)
-            json_object_set_new(visit, results_kinds[k]->name,
+            json_object_set_new(visit, recorded_measures[k]->name,
                                 json_string(result_state_words[result_state_of(row->record)]));
     }
     return visit;
@@ -88,7 +88,7 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
 
 static struct result_counts count_cells(const struct plan_states *p)
 {
-    return rows_count(&p->all.rows[kind_place_of(&kind_cell)], -1);
+    return rows_count(&p->all.rows[measure_place_of(&measure_cell)], -1);
 }
 
 static json_t *part_json(const struct plan_part *part)
@@ -132,10 +132,11 @@ static void print_states(struct plan_states *p, const struct plan_checkpoint *c,
         if (i % p->plan->n_bits == 0) fprintf(out, "  %s", v->method->name);
         if (mark != ' ') fprintf(out, " %lld%c", (long long)v->bits, mark);
     }
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct row *row = own_row(p, k, c);
         if (row)
-            fprintf(out, "  %s%c", results_kinds[k]->name, mark_of(result_state_of(row->record)));
+            fprintf(out, "  %s%c", recorded_measures[k]->name,
+                    mark_of(result_state_of(row->record)));
     }
 }
 
@@ -159,10 +160,11 @@ static void name_widths(const struct plan *p, int widths[2])
 
 static void print_accuracies(const struct plan_states *p, FILE *out)
 {
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
-        if (!kind_has_axis(results_kinds[k], &axis_task) || !n.records) continue;
-        fprintf(out, "%s: %lld ", results_kinds[k]->noun, (long long)n.records);
+        const struct measure *m = recorded_measures[k];
+        if ((!measure_has_axis(m, &axis_task) && !m->cell_key) || !n.records) continue;
+        fprintf(out, "%s: %lld ", recorded_measures[k]->noun, (long long)n.records);
         print_counts(&n, out);
         putc('\n', out);
     }
@@ -180,7 +182,8 @@ static void print_visits(struct plan_states *p, FILE *out)
             quantity_plural(p->end - p->first), (long long)cells.records,
             quantity_plural(cells.records));
     print_counts(&cells, out);
-    const struct result_counts more = rows_count(&p->all.rows[kind_place_of(&kind_replicate)], -1);
+    const struct result_counts more =
+        rows_count(&p->all.rows[measure_place_of(&measure_replicate)], -1);
     if (more.records) {
         fprintf(out, ", %lld replicate%s of them ", (long long)more.records,
                 quantity_plural(more.records));
@@ -199,12 +202,12 @@ static void print_visits(struct plan_states *p, FILE *out)
         if (why.text[0]) fprintf(out, "    damaged: %s\n", why.text);
     }
     print_accuracies(p, out);
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct result_counts n = rows_count(&p->all.rows[k], -1);
-        if (results_kinds[k]->report != REPORT_PARTS || !n.records) continue;
-        const char *noun = results_kinds[k]->noun; /* ends with s */
-        fprintf(out, "%ss: %lld %.*s, a visit each ", results_kinds[k]->part, (long long)n.records,
-                (int)strlen(noun) - (n.records == 1), noun);
+        if (recorded_measures[k]->report != REPORT_PARTS || !n.records) continue;
+        const char *noun = recorded_measures[k]->noun; /* ends with s */
+        fprintf(out, "%ss: %lld %.*s, a visit each ", recorded_measures[k]->part,
+                (long long)n.records, (int)strlen(noun) - (n.records == 1), noun);
         print_counts(&n, out);
         putc('\n', out);
     }

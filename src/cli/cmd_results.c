@@ -6,7 +6,7 @@
 #include "report/part_table.h"
 #include "report/results_report.h"
 #include "results/hand.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -172,7 +172,7 @@ static enum status add_choices(struct arg_list *only, const char *const *pattern
 static const char *metrics_of(const struct show_options *o)
 {
     if (o->csv || o->json) return NULL;
-    const bool cells = !o->kind || strcmp(o->kind, kind_cell.name) == 0;
+    const bool cells = !o->kind || strcmp(o->kind, measure_cell.name) == 0;
     return o->metric || !cells ? o->metric : show_default_metric;
 }
 
@@ -183,7 +183,7 @@ static enum status run_show(struct call *c, struct err *e)
     char *texts[SHOWN_KEYS] = {NULL};
     struct arg_list only = {0};
     struct show_options o = {0};
-    struct arg_choice kind = {.words = results_kind_names};
+    struct arg_choice kind = {.words = recorded_names};
     struct place place = {0};
     struct report_about about = {0};
     struct results_view *view = NULL;

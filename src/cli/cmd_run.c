@@ -22,9 +22,9 @@ struct worker {
         *master; /* a single rank's master, which gets records without JSON text; else NULL */
     struct visit_cache cache;
     struct sched_port *port;
-    double planned[PART_N]; /* seconds of the visit in hand */
-    int64_t saved;          /* saved_count that the master knows of */
-    double waited;          /* for its checkpoints, which no other visit will wait for as long */
+    double planned[MEASURES_N]; /* seconds of the visit in hand */
+    int64_t saved;              /* saved_count that the master knows of */
+    double waited; /* for its checkpoints, which no other visit will wait for as long */
 };
 
 static enum status send_record(void *context, const json_t *record, struct err *e)
@@ -57,12 +57,12 @@ static void send_progress(void *context, const char *what, double left, double o
  * none are named. */
 static void add_up(const json_t *seconds, const struct sched_piece *piece, double *planned)
 {
-    const int64_t rows = (int64_t)json_array_size(seconds) / PART_N;
+    const int64_t rows = (int64_t)json_array_size(seconds) / MEASURES_N;
     for (int64_t i = 0; i < rows; i++) {
         bool wanted = i == 0 || piece->n_parts == 0;
         for (int64_t k = 0; k < piece->n_parts; k++) wanted = wanted || piece->parts[k] == i - 1;
-        for (int k = 0; wanted && k < PART_N; k++)
-            planned[k] += json_number_get(json_array_get(seconds, (size_t)(i * PART_N + k)));
+        for (int k = 0; wanted && k < MEASURES_N; k++)
+            planned[k] += json_number_get(json_array_get(seconds, (size_t)(i * MEASURES_N + k)));
     }
 }
 
@@ -71,7 +71,7 @@ static enum status await_stage(struct worker *w, const json_t *task, MPI_Comm gr
                                char refusal[512], struct err *e)
 {
     double left = 0;
-    for (int i = 0; i < PART_N; i++) left += w->planned[i];
+    for (int i = 0; i < MEASURES_N; i++) left += w->planned[i];
     return run_stage_await(json_object_get(task, "stage"), group, w->port, left, &w->waited,
                            refusal, e);
 }
@@ -103,8 +103,9 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     add_up(json_object_get(json, "seconds"), piece, w->planned);
     if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
     log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
-              visit.task[PART_SURFACE] ? ", a point of a surface," : "",
-              (long long)visit.n_variants, visit.task[PART_CURVATURE] ? " and its curvature" : "");
+              visit.task[MEASURE_point] ? ", a point of a surface," : "",
+              (long long)visit.n_variants,
+              visit.task[MEASURE_curvature] ? " and its curvature" : "");
     TRY(await_stage(w, json, group, refusal, e));
     hooks.refusal = refusal[0] ? refusal : NULL;
     if (w->master) w->master->visiting = true;

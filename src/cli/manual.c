@@ -153,10 +153,21 @@ static void put_key(const struct option *o, FILE *out)
 static void put_keys(const struct option_table *t, FILE *out)
 {
     for (int64_t i = 0; i < t->n; i++)
-        if (t->options[i].type == OPTION_KEYS)
+        if (option_is_keys(&t->options[i]))
             put_keys(t->options[i].table, out);
         else
             put_key(&t->options[i], out);
+}
+
+static void put_sections(const struct option_table *t, FILE *out)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        if (o->type == OPTION_BOXED) put_sections(o->table, out);
+        if (!o->table || o->type == OPTION_BOXED) continue;
+        put_line(".SH \"KEYS OF ", o->name, "\"", out);
+        put_keys(o->table, out);
+    }
 }
 
 static enum status put_presets(FILE *out, struct err *e)
@@ -189,12 +200,7 @@ static enum status put_sweep(const struct command *unused, FILE *out, struct err
              "", out);
     fprintf(out, ".SH KEYS\n");
     put_keys(&sweep_table, out);
-    for (int64_t i = 0; i < sweep_table.n; i++) {
-        const struct option *o = &sweep_table.options[i];
-        if (!o->table) continue;
-        put_line(".SH \"KEYS OF ", o->name, "\"", out);
-        put_keys(o->table, out);
-    }
+    put_sections(&sweep_table, out);
     fprintf(out, ".SH \"COLUMNS OF A TRAJECTORY\"\n");
     put_keys(&row_table, out);
     PASS(put_presets(out, e));

@@ -9,18 +9,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The record's type, and what people call so many. */
-static const struct {
-    const char *type, *noun;
-} kinds[PROGRESS_KINDS] = {
-    [PROGRESS_CELLS] = {"cell", "cells"},
-    [PROGRESS_REPLICATES] = {"replicate", "replicates"},
-    [PROGRESS_CURVATURE] = {"curvature", "curvature"},
-    [PROGRESS_MOVEMENT] = {"movement", "movement"},
-    [PROGRESS_POINTS] = {"point", "points"},
-    [PROGRESS_BASELINE_TASKS] = {"baseline_task", "accuracies in full precision"},
-    [PROGRESS_TASKS] = {"task", "accuracies"}};
-
 static void failure_free(struct progress_failure *f)
 {
     free(f->of);
@@ -38,20 +26,13 @@ void progress_start(struct progress *p, const int64_t *total)
 {
     const double now = clock_seconds();
     *p = (struct progress){.start = now, .terminal = isatty(STDERR_FILENO)};
-    for (int i = 0; i < PROGRESS_KINDS; i++) p->counts[i].total = total[i];
+    for (int i = 0; i < MEASURES_N; i++) p->counts[i].total = total[i];
 }
 
-int progress_kind_of(const char *type)
+void progress_add(struct progress *p, int measure, int64_t done, int64_t failed)
 {
-    int i = PROGRESS_KINDS - 1;
-    while (i >= 0 && strcmp(kinds[i].type, type) != 0) i--;
-    return i;
-}
-
-void progress_add(struct progress *p, int kind, int64_t done, int64_t failed)
-{
-    p->counts[kind].done += done;
-    p->counts[kind].failed += failed;
+    p->counts[measure].done += done;
+    p->counts[measure].failed += failed;
 }
 
 /* --- failures --- */
@@ -71,9 +52,8 @@ static enum status which_of(const json_t *record, char **out, struct err *e)
     if (quantizer && task) return mem_format(out, e, "%s %lld %s", quantizer, bits, task);
     if (quantizer) return mem_format(out, e, "%s %lld", quantizer, bits);
     if (task) return mem_string(out, task, e);
-    const int kind = progress_kind_of(type);
-    if (kind == PROGRESS_CURVATURE || kind == PROGRESS_MOVEMENT) return mem_string(out, type, e);
-    return OK;
+    const struct measure *m = measure_find(type);
+    return m && m->prefix && m->prefix[0] ? mem_string(out, type, e) : OK;
 }
 
 /* What it is a record of: "MODEL CHECKPOINT", "surface NAME" and the label of its point. */
@@ -194,10 +174,12 @@ static void put_seconds(struct line *l, double seconds, const char *before, cons
 static void put_counts(struct line *l, const struct progress *p)
 {
     int64_t failed = 0;
-    for (int i = 0; i < PROGRESS_KINDS; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         const struct progress_count *c = &p->counts[i];
         if (!c->total) continue;
-        put(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total, kinds[i].noun);
+        const struct measure *m = measures[i];
+        put(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total,
+            m->prefix[0] ? m->name : m->noun);
         failed += c->failed;
     }
     put(l, "%lld failed", (long long)failed);
@@ -229,7 +211,7 @@ static size_t room(const struct progress *p)
 
 static bool anything(const struct progress *p)
 {
-    for (int i = 0; i < PROGRESS_KINDS; i++)
+    for (int i = 0; i < MEASURES_N; i++)
         if (p->counts[i].total) return true;
     return false;
 }

@@ -1,20 +1,8 @@
 /* progress: how far a run is: one line that is rewritten on a terminal, or a line now and then in a
  * log, and a line for each failure. Prints on stderr. */
 #pragma once
+#include "results/rows.h"
 #include "sched/sched.h"
-#include "util/json.h"
-
-/* What is counted. */
-enum progress_kind {
-    PROGRESS_CELLS,
-    PROGRESS_REPLICATES,
-    PROGRESS_CURVATURE,
-    PROGRESS_MOVEMENT,
-    PROGRESS_POINTS,
-    PROGRESS_BASELINE_TASKS,
-    PROGRESS_TASKS,
-    PROGRESS_KINDS
-};
 
 struct progress_count {
     int64_t total, done, failed;
@@ -27,21 +15,19 @@ struct progress_failure {
 };
 
 struct progress {
-    struct progress_count counts[PROGRESS_KINDS];
-    double start; /* clock_seconds */
+    struct progress_count counts[MEASURES_N]; /* of the records of each measure */
+    double start;                             /* clock_seconds */
     bool terminal;
     int64_t n_failures, capacity;
     struct progress_failure *failures; // (n_failures) not printed yet
 };
 void progress_free(struct progress *p);
 
-/* Starts the clock. total (PROGRESS_KINDS): how many of each there are to do; where there are none
+/* Starts the clock. total (MEASURES_N): how many of each there are to do; where there are none
  * at all nothing is printed. */
 void progress_start(struct progress *p, const int64_t *total);
-/* The kind that records of that type count as; -1: none. */
-int progress_kind_of(const char *type);
 /* Counts what was finished. */
-void progress_add(struct progress *p, int kind, int64_t done, int64_t failed);
+void progress_add(struct progress *p, int measure, int64_t done, int64_t failed);
 
 /* Takes in a failed record; its line follows soon, together with those that say the same.
  * ERR_NOMEM.

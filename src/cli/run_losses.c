@@ -1,7 +1,5 @@
 #include "cli/run_losses.h"
 #include "group/accuracies.h"
-#include "measure/curvature.h"
-#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "results/results.h"
 #include "util/clock.h"
@@ -54,14 +52,15 @@ static bool is_done(const struct run_delivered *d, const char *type, const char 
 
 static bool answered(const void *delivered, const char *key)
 {
-    return has(delivered, "task", key) || has(delivered, "baseline_task", key);
+    bool any = false;
+    for (int i = 0; recorded_measures[i]; i++)
+        any = any || has(delivered, recorded_measures[i]->name, key);
+    return any;
 }
 
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
-    const struct second_order_task *so = v->task[PART_SECOND_ORDER];
-    const struct curvature_task *curvature = v->task[PART_CURVATURE];
-    const struct movement_task *movement = v->task[PART_MOVEMENT];
+    const struct second_order_task *so = v->task[MEASURE_second_order];
     if (piece == 0) {
         accuracies_drop(&v->accuracies, answered, d);
         const bool done =
@@ -72,11 +71,15 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         struct variant *one = &v->variants[piece - 1];
         if (one->replicate > 0) return has(d, "replicate", one->key);
         accuracies_drop(&one->accuracies, answered, d);
+        accuracies_drop(&one->records, answered, d);
         const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
-        return done && !one->accuracies;
+        return done && !one->accuracies && !one->records;
     }
-    if (curvature && piece == 1 + v->n_variants) return has(d, "curvature", curvature->key);
-    return movement && has(d, "movement", movement->key);
+    piece -= 1 + v->n_variants;
+    for (int i = 0; i < MEASURES_N; i++)
+        if (visit_has_piece(v, i) && piece-- == 0)
+            return has(d, measures[i]->name, v->record_key[i]);
+    return false;
 }
 
 void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)

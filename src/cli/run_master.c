@@ -42,40 +42,35 @@ void run_master_free(struct run_master *m, int exit_code)
 void run_master_start(struct run_master *m)
 {
     const struct plan_visits *v = &m->visits;
-    progress_start(&m->progress,
-                   (const int64_t[PROGRESS_KINDS]){[PROGRESS_CELLS] = v->n_cells,
-                                                   [PROGRESS_REPLICATES] = v->n_replicates,
-                                                   [PROGRESS_CURVATURE] = v->n_curvature,
-                                                   [PROGRESS_MOVEMENT] = v->n_movement,
-                                                   [PROGRESS_POINTS] = v->n_points,
-                                                   [PROGRESS_BASELINE_TASKS] = v->n_tasks[0],
-                                                   [PROGRESS_TASKS] = v->n_tasks[1]});
+    const int64_t cells = v->to_make[MEASURE_cell], points = v->to_make[MEASURE_point],
+                  replicates = v->to_make[MEASURE_replicate],
+                  accuracies = v->to_make[MEASURE_baseline_task] + v->to_make[MEASURE_task];
+    progress_start(&m->progress, v->to_make);
     m->cube_written = clock_seconds();
-    if (v->n_cells || v->n > v->n_points)
-        log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - v->n_points),
-                 quantity_plural(v->n - v->n_points), (long long)v->n_cells,
-                 quantity_plural(v->n_cells));
-    if (v->n_replicates)
-        log_info("%lld replicate%s of cells to do", (long long)v->n_replicates,
-                 quantity_plural(v->n_replicates));
+    if (cells || v->n > points)
+        log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - points),
+                 quantity_plural(v->n - points), (long long)cells, quantity_plural(cells));
+    if (replicates)
+        log_info("%lld replicate%s of cells to do", (long long)replicates,
+                 quantity_plural(replicates));
     if (v->n_completions)
         log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
                  quantity_plural(v->n_completions));
-    if (v->n_tasks[0] + v->n_tasks[1])
-        log_info("%lld %s on tasks to do", (long long)(v->n_tasks[0] + v->n_tasks[1]),
-                 v->n_tasks[0] + v->n_tasks[1] == 1 ? "accuracy" : "accuracies");
+    if (accuracies)
+        log_info("%lld %s on tasks to do", (long long)accuracies,
+                 accuracies == 1 ? "accuracy" : "accuracies");
     if (v->n_exports)
         log_info("%lld quantized model%s to write", (long long)v->n_exports,
                  quantity_plural(v->n_exports));
-    if (v->n_curvature)
-        log_info("curvature of %lld checkpoint%s to do", (long long)v->n_curvature,
-                 quantity_plural(v->n_curvature));
-    if (v->n_movement)
-        log_info("movement of %lld checkpoint%s to do", (long long)v->n_movement,
-                 quantity_plural(v->n_movement));
-    if (v->n_points)
-        log_info("%lld point%s of surfaces to do", (long long)v->n_points,
-                 quantity_plural(v->n_points));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->prefix && measures[k]->prefix[0] && v->to_make[k])
+            log_info("%s%lld checkpoint%s to do", measures[k]->prefix, (long long)v->to_make[k],
+                     quantity_plural(v->to_make[k]));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->cell_key && v->to_make[k])
+            log_info("%lld %s to do", (long long)v->to_make[k], measures[k]->noun);
+    if (points)
+        log_info("%lld point%s of surfaces to do", (long long)points, quantity_plural(points));
 }
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
@@ -85,9 +80,11 @@ enum status run_master_take(struct run_master *m, const json_t *record, struct e
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     json_object_del(m->stale, json_text(record, "key", ""));
-    const int kind = progress_kind_of(json_text(record, "type", ""));
+    const struct measure *of = measure_find(json_text(record, "type", ""));
     const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
-    if (kind >= 0) ++*(failed ? &m->waiting[kind].failed : &m->waiting[kind].done);
+    for (int k = 0; of && k < MEASURES_N; k++)
+        if (measures[k] == of && m->progress.counts[k].total)
+            ++*(failed ? &m->waiting[k].failed : &m->waiting[k].done);
     return failed ? progress_fail(&m->progress, record, e) : OK;
 }
 
@@ -96,7 +93,7 @@ static enum status sync_journal(struct run_master *m, struct err *e)
     if (!m->unsynced) return OK;
     PASS(run_journal_sync(&m->out, e));
     m->unsynced = false;
-    for (int k = 0; k < PROGRESS_KINDS; k++)
+    for (int k = 0; k < MEASURES_N; k++)
         progress_add(&m->progress, k, m->waiting[k].done, m->waiting[k].failed);
     memset(m->waiting, 0, sizeof m->waiting);
     return OK;
@@ -233,8 +230,8 @@ static enum status take_inventory(const struct run_master *m, const struct resul
 static void print_counts(const struct run_master *m, const struct inventory *all,
                          const char *verdict)
 {
-    for (int i = 0; results_kinds[i]; i++) {
-        const struct kind *k = results_kinds[i];
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
         const struct result_counts n = rows_count(&all->rows[i], -1);
         const bool main = k->report == REPORT_MODELS;
         char pending[32] = "";
@@ -261,8 +258,8 @@ static void tell_shortest(const struct sched_outcome *outcome)
 
 static bool any_failed(const struct inventory *all)
 {
-    for (int i = 0; results_kinds[i]; i++)
-        if (results_kinds[i]->report != REPORT_NONE &&
+    for (int i = 0; recorded_measures[i]; i++)
+        if (recorded_measures[i]->report != REPORT_NONE &&
             rows_count(&all->rows[i], -1).by_state[STATE_FAILED])
             return true;
     return false;
@@ -273,7 +270,7 @@ static enum status remove_states(const struct run_master *m, const struct invent
                                  struct err *e)
 {
     char *folder;
-    for (int i = 0; results_kinds[i]; i++)
+    for (int i = 0; recorded_measures[i]; i++)
         if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
     PASS(plan_states_folder(&m->plan, &folder, e));
     if (folder) saved_remove_all(folder);
@@ -284,7 +281,7 @@ static enum status remove_states(const struct run_master *m, const struct invent
 /* Whether a visit has found weights that finished results of the plan were not made from. */
 static bool has_stale(const struct run_master *m, const struct inventory *all, const json_t *stale)
 {
-    for (int k = 0; results_kinds[k]; k++)
+    for (int k = 0; recorded_measures[k]; k++)
         for (int64_t i = 0; i < all->rows[k].n; i = rows_next(&all->rows[k], i)) {
             const char *key = all->rows[k].rows[i].key;
             if (json_object_get(stale, key) && !json_object_get(m->stale, key)) return true;

@@ -30,9 +30,9 @@ struct run_master {
     int64_t *losses;          // (visits.n) ranks lost in each, since something of it was done
     struct run_delivered delivered;
     json_t *stale; /* {key: true} of results of other weights that no visit has made again */
-    bool unsynced, cube_stale; /* records not yet durable; not yet in the cube */
-    double unsynced_since;     /* clock_seconds */
-    struct progress_count waiting[PROGRESS_KINDS]; /* records that are not durable yet */
+    bool unsynced, cube_stale;                 /* records not yet durable; not yet in the cube */
+    double unsynced_since;                     /* clock_seconds */
+    struct progress_count waiting[MEASURES_N]; /* records that are not durable yet */
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
     double progress_due; /* clock_seconds of its next line */

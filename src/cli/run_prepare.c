@@ -131,7 +131,7 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                           .ranks = manners[v->model].ranks,
                                           .saved_after = manners[v->model].saved_after,
                                           .saved = v->saved};
-        if (v->visit.task[PART_SURFACE]) m->tasks[i].saved_after = 0;
+        if (v->visit.task[MEASURE_point]) m->tasks[i].saved_after = 0;
         m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
         if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));

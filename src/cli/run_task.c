@@ -15,7 +15,7 @@ done:
 
 enum status run_task_name(const struct visit *v, char **name, struct err *e)
 {
-    const struct surface_task *t = v->task[PART_SURFACE];
+    const struct surface_task *t = v->task[MEASURE_point];
     if (!t) return mem_format(name, e, "%s %s", v->model, v->checkpoint);
     return mem_format(name, e, "surface %s%s%s", t->surface, t->point ? " " : "",
                       t->point ? t->point : "");

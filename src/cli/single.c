@@ -93,7 +93,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     enum status st = OK;
     struct visit_cache cache = {0};
     /* Of an unknown duration: the first blocks tell what the others take (group/pace.h). */
-    static const double planned[PART_N] = {[PART_CELLS] = 1};
+    static const double planned[MEASURES_N] = {[MEASURE_cell] = 1};
     TRY(mem_string(&s->visit.model, "", e));
     TRY(mem_string(&s->visit.checkpoint, dir, e));
     TRY(mem_string(&s->visit.weights.path, dir, e));

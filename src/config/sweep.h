@@ -8,6 +8,7 @@
 #pragma once
 #include "config/curvature_options.h"
 #include "quant/quant_options.h"
+#include "records/measures.h"
 
 /* Published protocols (preset.h). */
 enum preset {
@@ -246,7 +247,7 @@ struct sweep {
     char *count_tokens; /* tokenizer.json, or a folder with one, by which the evaluation texts'
                            tokens are counted too; NULL: none */
     struct curvature_section curvature;
-    char *movement; /* label of the method with whose grid it is compared; NULL: none */
+    void *sections[MEASURES_N]; /* the keys of measures that say themselves what theirs are */
     int64_t n_surfaces;
     struct surface_entry *surfaces;
     int64_t n_exports;
@@ -264,10 +265,6 @@ void sweep_free(struct sweep *s);
 /* The resolved sweep without rows of trajectories, as stored in the cube (a new reference or NULL).
  */
 json_t *sweep_to_json(const struct sweep *s);
-
-/* The entry of methods whose grid movement is compared with; NULL: no movement, or no entry has the
- * name. */
-const struct method_entry *sweep_movement_grid(const struct sweep *s);
 
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,

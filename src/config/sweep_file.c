@@ -4,7 +4,7 @@
 #include "options/nearest.h"
 #include "options/override.h"
 #include "options/yaml.h"
-#include "quant/grid.h"
+#include "quant/quant.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/page.h"
@@ -266,32 +266,6 @@ static enum status check_replicates(const struct sweep *s, const struct option_s
     return OK;
 }
 
-const struct method_entry *sweep_movement_grid(const struct sweep *s)
-{
-    for (int64_t i = 0; s->movement && i < s->n_methods; i++)
-        if (strcmp(s->methods[i].name, s->movement) == 0) return &s->methods[i];
-    return NULL;
-}
-
-/* Movement is compared with a grid that follows from the weights alone. */
-static enum status check_movement(const struct sweep *s, const struct option_scope *scope,
-                                  struct err *e)
-{
-    const struct method_entry *m = sweep_movement_grid(s);
-    if (!s->movement) return OK;
-    if (!m)
-        return options_fail(scope, "movement", e, "no entry of methods has the name %s",
-                            s->movement);
-    const struct quant_method *method = quant_find(m->method);
-    if (!method) return OK; /* the plan refuses it */
-    if (method->describe_grids != grid_describe || m->options.rotation != ROTATION_NONE)
-        return options_fail(scope, "movement", e,
-                            "%s has no grid of its own over a group of weights; expected a method "
-                            "rtn, gptq or gptaq without rotation",
-                            s->movement);
-    return OK;
-}
-
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0 &&
@@ -315,11 +289,17 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));
     PASS(check_replicates(s, scope, e));
-    PASS(check_movement(s, scope, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->check) PASS(measures[k]->check(s, scope, e));
     return preset_check(s, scope, e);
 }
 
 /* ---- the file ---- */
+
+#define SECTION(measure, has)                                                                      \
+    {.type = OPTION_BOXED,                                                                         \
+     .offset = offsetof(struct sweep, sections) + MEASURE_##measure * sizeof(void *),              \
+     .table = &measure_##measure.section},
 
 static const struct option sweep_keys[] = {
     OPTION(sweep, name, TEXT, "name of the sweep", .required = true),
@@ -352,14 +332,10 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, curvature, GROUP,
            "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
            .otherwise = "none", .table = &curvature_section_table),
-    OPTION(
-        sweep, movement, TEXT,
-        "measure how far the weights of each checkpoint are from those of the checkpoint before: "
-        "name of the method in `methods` with whose steps the distance is compared",
-        .otherwise = "no movement"),
-    OPTION(sweep, surfaces, LIST, "planes through weight space on which the loss is measured",
-           .count = offsetof(struct sweep, n_surfaces), .otherwise = "none", .high = ENTRIES_MAX,
-           .table = &surface_table),
+    MEASURES(SECTION)
+        OPTION(sweep, surfaces, LIST, "planes through weight space on which the loss is measured",
+               .count = offsetof(struct sweep, n_surfaces), .otherwise = "none",
+               .high = ENTRIES_MAX, .table = &surface_table),
     OPTION_AT("export", sweep, exports, LIST, "cells whose quantized models are written to disk",
               .count = offsetof(struct sweep, n_exports), .otherwise = "none", .high = ENTRIES_MAX,
               .table = &export_table),

@@ -48,3 +48,14 @@ int64_t accuracies_count(const char *lines)
     while (accuracies_next(&lines, &one)) n++;
     return n;
 }
+
+bool accuracies_find(const char *lines, const char *name, char key[HASH_HEX])
+{
+    struct accuracy_wanted one;
+    while (accuracies_next(&lines, &one)) {
+        if (strcmp(one.task, name) != 0) continue;
+        if (key) memcpy(key, one.key, HASH_HEX);
+        return true;
+    }
+    return false;
+}

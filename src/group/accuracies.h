@@ -1,5 +1,6 @@
 /* accuracies: the records of accuracies that a visit is asked for, of its checkpoint or a variant,
- * as a text: a line "TASK KEY" for each, with line ends between. */
+ * as a text: a line "TASK KEY" for each, with line ends between. Likewise those of measures of
+ * cells, as lines "MEASURE KEY". */
 #pragma once
 #include "util/hash.h"
 
@@ -16,3 +17,5 @@ MUST_USE enum status accuracies_add(char **lines, const char *task, const char *
 void accuracies_drop(char **lines, bool (*is_done)(const void *context, const char *key),
                      const void *context);
 int64_t accuracies_count(const char *lines);
+/* Whether there is a line with that name; key (may be NULL) = its key. */
+bool accuracies_find(const char *lines, const char *name, char key[HASH_HEX]);

@@ -7,13 +7,6 @@
 /* The weight of what is known before, beside what is measured, as a share of the plan. */
 static const double weight_before = 0.002;
 
-const char *const pace_words[PART_N] = {[PART_CELLS] = "cells",
-                                        [PART_EXPORT] = "export",
-                                        [PART_SECOND_ORDER] = "second order",
-                                        [PART_CURVATURE] = "curvature",
-                                        [PART_MOVEMENT] = "movement",
-                                        [PART_SURFACE] = "a point"};
-
 /* The clock of the part in hand runs on from now. */
 static void settle(struct pace *p)
 {
@@ -51,11 +44,11 @@ double pace_left(const struct pace *p)
 {
     struct pace_measured all = {0};
     double left = 0;
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         const struct pace_measured here = sum(&p->past->parts[i], &p->own[i]);
         if (here.needed > 0) all = sum(&all, &here);
     }
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         struct pace_measured here = sum(&p->past->parts[i], &p->own[i]);
         const double weight = weight_before * p->planned[i];
         if (p->planned[i] <= 0) continue;
@@ -71,7 +64,8 @@ static void tell(struct pace *p, bool last)
 {
     settle(p);
     if (p->part >= 0)
-        p->hooks->progress(p->hooks->context, pace_words[p->part], pace_left(p), p->once, last);
+        p->hooks->progress(p->hooks->context, measures[p->part]->doing, pace_left(p), p->once,
+                           last);
 }
 
 void pace_open(struct pace *p, const struct visit *v, const struct visit_hooks *hooks,
@@ -80,7 +74,7 @@ void pace_open(struct pace *p, const struct visit *v, const struct visit_hooks *
     const uint64_t model = hash_u64(v->model, strlen(v->model));
     *p = (struct pace){.hooks = hooks, .past = &cache->past, .part = -1, .since = clock_seconds()};
     if (p->past->model != model) *p->past = (struct pace_past){.model = model};
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         p->ahead[i] = 1;
         if (hooks->planned) p->planned[i] = hooks->planned[i];
     }
@@ -89,9 +83,9 @@ void pace_open(struct pace *p, const struct visit *v, const struct visit_hooks *
 void pace_close(struct pace *p)
 {
     if (!p->hooks->progress) return;
-    for (int i = 0; i < PART_N; i++) p->ahead[i] = 0;
+    for (int i = 0; i < MEASURES_N; i++) p->ahead[i] = 0;
     tell(p, true);
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         if (p->own[i].needed > 0) p->own[i].planned = p->planned[i];
         p->past->parts[i] = sum(&p->past->parts[i], &p->own[i]);
     }

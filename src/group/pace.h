@@ -6,17 +6,14 @@
 #pragma once
 #include "group/task.h"
 
-/* What each part is called in messages. */
-extern const char *const pace_words[PART_N];
-
 struct pace {
     const struct visit_hooks *hooks;
     struct pace_past *past;
-    double planned[PART_N];           /* seconds of each part */
-    double ahead[PART_N];             /* share of each part's work that is not done yet */
-    struct pace_measured own[PART_N]; /* of this visit */
-    int part;                         /* that is running; -1: none */
-    double since;                     /* clock_seconds of the last account of its time */
+    double planned[MEASURES_N];           /* seconds of each part */
+    double ahead[MEASURES_N];             /* share of each part's work that is not done yet */
+    struct pace_measured own[MEASURES_N]; /* of this visit */
+    int part;                             /* that is running; -1: none */
+    double since;                         /* clock_seconds of the last account of its time */
     double once;    /* seconds of work whose results are cached for later visits */
     bool preparing; /* such work is running */
 };

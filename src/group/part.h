@@ -1,8 +1,5 @@
-/* part: one kind of work in a visit: its cells, their second order, curvature, movement, or a
- * point of a surface. Each is one const struct and one line in the table of visit/parts.c.
- *
- * A visit is a source of weights and parts. The parts run one after the other in the order of the
- * table, each on all ranks of the group; they share the context. */
+/* part: the work of a measure (records/measures.h) in a visit: what those of a running visit share,
+ * and what they may ask of the engine. */
 #pragma once
 #include "group/group.h"
 #include "group/pace.h"
@@ -27,11 +24,12 @@ struct part_context {
     struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
     struct model *model;           /* as checkpoint */
     struct provenance provenance;
-    struct pace *pace;           /* of this visit */
-    struct saved *saved[PART_N]; /* state of the parts' work, ended with the visit (part_saved.h) */
-    void *state[PART_N];         /* private state of each part, NULL until the part is opened */
+    struct pace *pace; /* of this visit */
+    struct saved
+        *saved[MEASURES_N];  /* state of the parts' work, ended with the visit (part_saved.h) */
+    void *state[MEASURES_N]; /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
-    char seen[PART_N][HASH_HEX];  /* of each part, when the visit began: visit_seen */
+    char seen[MEASURES_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */
     struct err *lost;             /* why a record could not be given away, which ends the visit */
     struct greedy_choice *choice; /* of the visit's own weights (weights_greedy.h) */
 };
@@ -73,55 +71,4 @@ struct part_engine {
      * unless the cell has failed or it is there. Not collective; only the group's rank 0 emits. */
     enum status (*complete)(const struct part_context *context, const struct variant *variant,
                             struct err *e);
-};
-
-/* Functions may be NULL. Those that take a context are collective on its group unless noted. */
-struct part {
-    const char *name; /* key of its task in a visit's JSON */
-    bool of_model;    /* needs the visit's checkpoint open */
-    bool of_cells;    /* its results complete the cells' records */
-
-    /* Adds to a digest (seen.h) the input files of its records other than the visit's weights and
-     * tokenizer. */
-    void (*inputs)(const struct visit *v, char seen[HASH_HEX]);
-
-    /* Whether the visit requests this part; NULL: it does if it has a task for it. */
-    bool (*wanted)(const struct visit *v);
-    const struct option_table *task; /* fields of its task; NULL: it has no task */
-
-    /* Work that it adds to a visit on a text t: once, and for each cell. kept: activations are
-     * retained, as `memory` decides. */
-    void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
-                 bool kept, struct cost *once, struct cost *cell);
-    /* Memory that it takes after the blocks (memory_after.h), for plans and for running visits.
-     * may_keep: activations may be retained. ERR_NOMEM, ERR_USAGE: a limit is too small; *out is
-     * set anyway. */
-    enum status (*memory)(const void *task, const struct memory_after *a, bool may_keep,
-                          struct memory_fit *out, struct err *e);
-    bool in_fixed_order; /* with run.reproducible one rank does it, so that no bit depends on the
-                            number of ranks */
-
-    size_t state; /* bytes of its zero-initialised state */
-    /* Initialises its state; called even if the checkpoint could not be opened. */
-    enum status (*open)(struct part_context *c, struct err *e);
-    /* Called before the blocks: prepares what `linear` needs. */
-    enum status (*begin)(struct part_context *c, struct err *e);
-    /* Receives a quantized linear of one of the visit's variants, as struct weights_sink. */
-    enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
-                          const float *q, const struct quant_grids *grids, struct err *e);
-    /* Moves what `linear` has received of a variant into a saved state of the blocks or out of one
-     * (saved.h); needed if it has `linear` and visits with this part save states. Not collective.
-     */
-    void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
-    /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
-     * ERR_MPI, which end the visit. */
-    enum status (*run)(struct part_context *c, struct err *e);
-    /* Adds its fields to the completion of a cell's record (variant NULL: of the checkpoint's), and
-     * to "completes" the digest of its settings, also if they could not be computed. failure: why
-     * the part was not run; code OK for none. Called on rank 0 only. */
-    void (*annotate)(const struct part_context *c, const struct variant *v,
-                     const struct err *failure, json_t *record);
-    /* Emits its records. failure: code OK for none. Called on rank 0 only. */
-    enum status (*emit)(struct part_context *c, const struct err *failure, struct err *e);
-    void (*close)(struct part_context *c); /* frees what its state owns */
 };

@@ -22,7 +22,7 @@ static enum status describe(const struct part_context *c, int part, const char *
     enum status st = OK;
     char *text = NULL, inputs[HASH_HEX];
     const struct visit *v = c->visit;
-    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, pace_words[part]));
+    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, measures[part]->doing));
     if (v->inputs) TRY(inputs_digest(v, inputs, e));
     TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->seen[part],
                    c->provenance.weights_hash));

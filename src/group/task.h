@@ -3,25 +3,14 @@
 #include "config/sweep.h"
 #include "group/weights.h"
 #include "model/model.h"
+#include "records/measures.h"
 #include "task/accuracy.h"
 #include "util/err.h"
 #include "util/json.h"
 #include <mpi.h>
 
 struct lru;
-struct quant_grids;
 struct saved;
-
-/* The parts of a visit, in the order in which they run (visit/parts.c has the table). */
-enum part_id {
-    PART_CELLS,
-    PART_EXPORT,
-    PART_SECOND_ORDER,
-    PART_CURVATURE,
-    PART_MOVEMENT,
-    PART_SURFACE,
-    PART_N
-};
 
 /* Everything that a worker needs to know about a visit. */
 struct visit {
@@ -41,11 +30,13 @@ struct visit {
     struct requests_options requests; /* multiple-choice tasks; tasks NULL: none. A visit of a
                                          sweep scores those that `accuracies` name */
     bool log_likelihoods;             /* records of accuracies have those of all choices */
-    char *accuracies;   /* of the checkpoint: its records that are asked for (accuracies.h); NULL:
-                           none */
-    bool cells_only;    /* no checkpoint record: it exists or another piece emits it */
-    bool scored;        /* the checkpoint's record exists; only its completion is emitted */
-    void *task[PART_N]; /* tasks of the parts; NULL: not requested */
+    char *accuracies; /* of the checkpoint: its records that are asked for (accuracies.h); NULL:
+                         none */
+    bool cells_only;  /* no checkpoint record: it exists or another piece emits it */
+    bool scored;      /* the checkpoint's record exists; only its completion is emitted */
+    void *task[MEASURES_N];       /* tasks of the measures; NULL: not requested */
+    char *record_key[MEASURES_N]; /* keys of the records that they make of the checkpoint; NULL:
+                                     none */
 };
 
 /* Seconds of work: as planned, of that what turned out to be needed (a search may end early), and
@@ -56,7 +47,7 @@ struct pace_measured {
 /* What earlier visits of a model took (pace.h). */
 struct pace_past {
     uint64_t model; /* a hash of its name; the next model starts over */
-    struct pace_measured parts[PART_N];
+    struct pace_measured parts[MEASURES_N];
 };
 
 /* Data cached between visits: recently used token sequences and planes of surfaces.
@@ -80,7 +71,7 @@ struct visit_hooks {
     bool (*should_stop)(void *context);
     /* How far the visit is, on every rank (pace.h): what it does, and the seconds that its rest
      * takes; `once`: those spent so far on what later visits find ready; last: it is done. planned
-     * (PART_N): what each of its parts is expected to take; NULL: not known. */
+     * (MEASURES_N): what each of its parts is expected to take; NULL: not known. */
     void (*progress)(void *context, const char *what, double left, double once, bool last);
     const double *planned;
     /* Not NULL: nothing is run, all records of the visit are failed ones with this message. */

@@ -27,6 +27,7 @@ static const struct option variant_fields[] = {
     OPTION(variant, scored, BOOL, ""),
     OPTION(variant, complete, BOOL, ""),
     OPTION(variant, accuracies, TEXTS, ""),
+    OPTION(variant, records, TEXTS, ""),
     OPTION(variant, export_to, TEXT, ""),
     OPTION(variant, format, TEXT, ""),
 };

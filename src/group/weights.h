@@ -26,6 +26,8 @@ struct variant {
     bool scored;       /* the cell's record exists; only its completion is computed */
     bool complete;     /* and its completion too: only its model or accuracies are asked for */
     char *accuracies;  /* records of its accuracies that are asked for (accuracies.h); NULL: none */
+    char *records;     /* records of measures of cells that are asked for: lines "MEASURE KEY"
+                          (accuracies.h); NULL: none */
     char *export_to, *format; /* folder to write the model to, and its form (weights_folder.h);
                                  NULL: none */
 };

@@ -129,7 +129,7 @@ static enum status begin(struct greedy *g, bool saves, struct err *e)
     TRY(group_agree(c->group, st, e));
     g->level = (struct saved_level){.name = "greedy", .move = move, .context = g};
     if (!saves) goto done;
-    TRY(part_saved_open(c, PART_CELLS, name, recipe, &g->saved, e));
+    TRY(part_saved_open(c, MEASURE_cell, name, recipe, &g->saved, e));
     TRY(group_agree(c->group, saved_enter(g->saved, &g->level, &loaded, e), e));
     if (loaded && c->group->rank == 0)
         log_info("%s %s (greedy soup): %lld evaluations are done", c->visit->model,

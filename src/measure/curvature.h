@@ -2,7 +2,5 @@
 #pragma once
 #include "measure/warm.h"
 
-extern const struct part curvature_part;
-
 /* Adds the numbers that the options request to values, under the cube's names. */
 void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c);

@@ -216,7 +216,7 @@ void measurement_close(struct measurement *m)
     free(m->buffer);
 }
 
-enum status measurement_fit(struct measurement *m, const struct part *part, const void *task,
+enum status measurement_fit(struct measurement *m, const struct measure *part, const void *task,
                             int64_t variants, int64_t bound, struct memory_fit *out, struct err *e)
 {
     const int64_t threads = omp_get_max_threads();

@@ -96,7 +96,7 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
 
 static void inputs(const struct visit *v, char seen[HASH_HEX])
 {
-    const struct second_order_task *t = v->task[PART_SECOND_ORDER];
+    const struct second_order_task *t = v->task[MEASURE_second_order];
     seen_data(seen, &t->data);
     seen_weights(seen, &t->previous);
 }
@@ -119,11 +119,11 @@ static enum status memory(const void *task, const struct memory_after *a, bool m
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    struct second_order *s = c->state[PART_SECOND_ORDER];
+    struct second_order *s = c->state[MEASURE_second_order];
     int64_t n = c->visit->n_variants;
     bool all = !c->visit->run.reproducible || c->group->size == 1;
     s->context = s->writable = c;
-    s->task = c->visit->task[PART_SECOND_ORDER];
+    s->task = c->visit->task[MEASURE_second_order];
     s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
     PASS(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
     return mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e);
@@ -131,14 +131,14 @@ static enum status open_state(struct part_context *c, struct err *e)
 
 static enum status begin(struct part_context *c, struct err *e)
 {
-    struct second_order *s = c->state[PART_SECOND_ORDER];
+    struct second_order *s = c->state[MEASURE_second_order];
     return s->group ? create_files(s, e) : OK;
 }
 
 static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, const struct quant_grids *grids, struct err *e)
 {
-    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    const struct second_order *s = c->state[MEASURE_second_order];
     (void)grids;
     if (!s->group) return OK;
     struct weights_spill *spill = &s->spills[v - c->visit->variants];
@@ -149,7 +149,7 @@ static enum status linear(struct part_context *c, const struct variant *v, const
 
 static void move(struct part_context *c, const struct variant *v, struct saved_move *m)
 {
-    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    const struct second_order *s = c->state[MEASURE_second_order];
     if (!s->group) return;
     struct weights_spill *spill = &s->spills[v - c->visit->variants];
     saved_bytes(m, &spill->linears, sizeof spill->linears);
@@ -160,7 +160,7 @@ static void move(struct part_context *c, const struct variant *v, struct saved_m
 static enum status run(struct part_context *c, struct err *e)
 {
     enum status st = OK;
-    struct second_order *s = c->state[PART_SECOND_ORDER];
+    struct second_order *s = c->state[MEASURE_second_order];
     const struct weights *of = &s->task->previous;
     const bool critical = s->task->critical && !c->visit->cells_only && !weights_table.absent(of);
     struct checkpoint *previous = NULL;
@@ -204,7 +204,7 @@ static void annotate_cell(json_t *record, const struct second_order_result *r)
 static void annotate(const struct part_context *c, const struct variant *v,
                      const struct err *failure, json_t *record)
 {
-    const struct second_order *s = c->state[PART_SECOND_ORDER];
+    const struct second_order *s = c->state[MEASURE_second_order];
     const struct second_order_result *r =
         v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
     if (!v && !s->task->critical) return;
@@ -214,7 +214,7 @@ static void annotate(const struct part_context *c, const struct variant *v,
     json_object_set_new(completes, "second_order", json_string(s->task->identity));
     json_object_set_new(
         completes, "second_order_inputs",
-        json_string(failed ? provenance_seen(&why, c->seen[PART_SECOND_ORDER]) : ""));
+        json_string(failed ? provenance_seen(&why, c->seen[MEASURE_second_order]) : ""));
     if (failure->code != OK)
         json_object_set_new(record, "message", json_sprintf("second_order: %s", failure->text));
     if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
@@ -227,7 +227,7 @@ static void annotate(const struct part_context *c, const struct variant *v,
 
 static void close_state(struct part_context *c)
 {
-    struct second_order *s = c->state[PART_SECOND_ORDER];
+    struct second_order *s = c->state[MEASURE_second_order];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
         struct weights_spill *spill = s->spills ? &s->spills[i] : &(struct weights_spill){0};
         checkpoint_close(spill->quantized);
@@ -240,8 +240,9 @@ static void close_state(struct part_context *c)
     free(s->spills);
 }
 
-const struct part second_order_part = {
+const struct measure measure_second_order = {
     .name = "second_order",
+    .doing = "second order",
     .of_cells = true,
     .inputs = inputs,
     .task = &task_table,

@@ -15,5 +15,3 @@ struct second_order_task {
     int64_t together;         /* maximum number of variants that share a pass */
     double memory;            /* GiB of vectors */
 };
-
-extern const struct part second_order_part;

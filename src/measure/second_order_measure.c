@@ -150,7 +150,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Results do not depend on how many variants share a pass. */
-    PASS(measurement_fit(&m->base, &second_order_part, m->s->task, wanted,
+    PASS(measurement_fit(&m->base, &measure_second_order, m->s->task, wanted,
                          part_bound(m->s->context), &fit, e));
     m->s->planned = fit.bytes + fit.shared;
     share_work(m, wanted, fit.kept);
@@ -208,7 +208,7 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
 {
     enum status st = OK;
     struct part_context *c = m->s->writable;
-    struct saved **saved = &c->saved[PART_SECOND_ORDER];
+    struct saved **saved = &c->saved[MEASURE_second_order];
     char *name = NULL;
     part_saved_end(c, *saved, OK);
     *saved = NULL;
@@ -221,7 +221,8 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     json_decref(keys);
     if (!name) st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     st = group_agree(c->group, st, e);
-    if (st == OK) st = part_saved_open(c, PART_SECOND_ORDER, name, m->s->task->identity, saved, e);
+    if (st == OK)
+        st = part_saved_open(c, MEASURE_second_order, name, m->s->task->identity, saved, e);
     if (st == OK) measurement_save_to(&m->base, *saved);
     free(name);
     return st;
@@ -339,9 +340,9 @@ enum status second_order_measure(struct second_order *s, struct err *e)
     return OK;
 }
 
-static enum status measure_checkpoint(const struct second_order *s,
-                                      const struct checkpoint *previous, struct critical *out,
-                                      struct err *e)
+static enum status critical_of_checkpoint(const struct second_order *s,
+                                          const struct checkpoint *previous, struct critical *out,
+                                          struct err *e)
 {
     const struct part_context *c = s->context;
     struct losses losses = {.group = s->group, .products = c->products};
@@ -360,7 +361,7 @@ enum status second_order_of_checkpoint(struct second_order *s, const struct chec
     struct second_order_result *out = &s->of_checkpoint;
     double start = clock_seconds();
     out->done =
-        failure->code == OK && measure_checkpoint(s, previous, &out->critical, failure) == OK;
+        failure->code == OK && critical_of_checkpoint(s, previous, &out->critical, failure) == OK;
     if (!out->done) PASS(note(s->group, "critical", failure, out, e));
     out->seconds = clock_seconds() - start;
     return OK;

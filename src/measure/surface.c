@@ -3,12 +3,125 @@
 #include "curvature/plane.h"
 #include "group/lru.h"
 #include "group/seen.h"
+#include "results/rows.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- its records --- */
+
+static const struct field fields[] = {
+    {"surface", "surface", IN_LABELS, FIELD_TEXT, STABLE, NULL, "name of the surface"},
+    {"plane", "plane", IN_LABELS, FIELD_TEXT, STABLE, NULL, "quantization, trajectory or random"},
+    {"model", "model", IN_LABELS, FIELD_TEXT, STABLE, NULL, "trajectory"},
+    {"checkpoint", "checkpoint_name", IN_LABELS, FIELD_TEXT, STABLE, NULL,
+     "checkpoint at the plane's origin; of a trajectory's plane none"},
+    {"bits", "bits", IN_LABELS, FIELD_INTEGER, STABLE, "1", "width of the quantized weights"},
+    {"quantizer", "quantizer", IN_LABELS, FIELD_TEXT, STABLE, NULL,
+     "method of the quantized weights"},
+    {"dataset", "dataset", IN_LABELS, FIELD_TEXT, STABLE, NULL, "evaluation text"},
+    {"point", "point", IN_LABELS, FIELD_TEXT, STABLE, NULL,
+     "an exact point: a checkpoint's name, or quantized; empty on the grid"},
+    {"column", "column", IN_LABELS, FIELD_INTEGER, STABLE, "1",
+     "place on the grid along the first axis"},
+    {"grid_row", "grid_row", IN_LABELS, FIELD_INTEGER, STABLE, "1",
+     "place on the grid along the second axis"},
+    {KEY_FIELD},
+    {"status", "status", IN_RECORD, FIELD_STATUS, STABLE, NULL, "how far the point is"},
+    {MESSAGE_FIELD("message")},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
+
+    {"a", "a", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "place along the plane's first axis, a length in weight space; random: a multiple of the "
+     "first direction"},
+    {"b", "b", IN_VALUES, FIELD_REAL, STABLE, "1", "the same along the second axis"},
+    {"alpha", "alpha", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "coefficient of the previous checkpoint's weights"},
+    {"beta", "beta", IN_VALUES, FIELD_REAL, STABLE, "1", "coefficient of the quantized weights"},
+    {"share_1", "share_1", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "share of the checkpoints' variance along the first axis"},
+    {"share_2", "share_2", IN_VALUES, FIELD_REAL, STABLE, "1", "the same along the second axis"},
+    {"loss", "loss", IN_VALUES, FIELD_REAL, STABLE, "nat", "cross-entropy per token at the point"},
+    {"loss_stderr", "loss_stderr", IN_VALUES, FIELD_REAL, STABLE, "nat",
+     "its standard error over sequences, which all points share"},
+    {SECONDS_FIELD("seconds", "seconds", "time of the point's forward pass")},
+    {0},
+};
+
+/* Of a plan record. */
+enum { SIDE_MAX = 10000 };
+
+/* s->exact is freed by the caller. */
+static enum status take_surface(const json_t *plan, struct results_surface *s, struct err *e)
+{
+    const char *name = json_text(plan, "name", NULL), *key = json_text(plan, "key", NULL);
+    const json_t *exact = json_object_get(plan, "exact");
+    NEED(name && key, ERR_FORMAT, "plan: a surface has no \"name\" or no \"key\"");
+    NEED(json_is_array(exact), ERR_FORMAT, "plan: surface %s: \"exact\" is not a list", name);
+    s->key = key;
+    s->columns = json_integer_value(json_object_get(plan, "columns"));
+    s->rows = json_integer_value(json_object_get(plan, "rows"));
+    NEED(s->columns >= 0 && s->rows >= 0 && s->columns <= SIDE_MAX && s->rows <= SIDE_MAX,
+         ERR_FORMAT, "plan: surface %s: columns or rows out of range", name);
+    s->n_exact = (int64_t)json_array_size(exact);
+    PASS(mem_zero(&s->exact, s->n_exact, sizeof *s->exact, "points", e));
+    for (int64_t k = 0; k < s->n_exact; k++) {
+        s->exact[k] = json_string_value(json_array_get(exact, (size_t)k));
+        NEED(s->exact[k], ERR_FORMAT, "plan: surface %s: a point is no text", name);
+    }
+    return OK;
+}
+
+static enum status add_point(const struct results_surface *s, int64_t k, json_t *name,
+                             struct rows *out, struct err *e)
+{
+    const struct results_point p = results_surface_point(s, k);
+    struct row row = {.labels = json_object()};
+    json_object_set(row.labels, "surface", name);
+    json_object_set_new(row.labels, "point", json_string(p.label ? p.label : ""));
+    if (!p.label) {
+        json_object_set_new(row.labels, "column", json_integer((json_int_t)p.i));
+        json_object_set_new(row.labels, "grid_row", json_integer((json_int_t)p.j));
+    }
+    results_point_key(s->key, &p, row.key);
+    enum status st = rows_add(out, &row, e);
+    json_decref(row.labels);
+    return st;
+}
+
+static enum status add_surface(const json_t *plan, struct rows *out, struct err *e)
+{
+    enum status st = OK;
+    struct results_surface s = {0};
+    json_t *name = json_object_get(plan, "name");
+    TRY(take_surface(plan, &s, e));
+    TRY(rows_add_part(out, json_string_value(name), plan, e));
+    for (int64_t k = 0; k < results_surface_points(&s); k++) TRY(add_point(&s, k, name, out, e));
+done:
+    free(s.exact);
+    return st;
+}
+
+/* Plans of earlier versions have no surfaces. */
+static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
+                            struct err *e)
+{
+    (void)m;
+    (void)c;
+    const json_t *list = json_object_get(a->plan, "surfaces");
+    NEED(!list || json_is_array(list), ERR_FORMAT, "plan: \"surfaces\" is not a list");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        PASS(add_surface(json_array_get(list, i), out, e));
+    return OK;
+}
+
+static const char *const identity[] = {"surface", "point", NULL};
+
+/* --- its task --- */
 
 static enum status task_finish(void *task, const struct option_scope *scope, struct err *e)
 {
@@ -17,7 +130,7 @@ static enum status task_finish(void *task, const struct option_scope *scope, str
                : options_fail(scope, "parts", e, "the surface has no parts");
 }
 
-static const struct option fields[] = {
+static const struct option task_fields[] = {
     OPTION(surface_task, surface, TEXT, "", .required = true),
     OPTION(surface_task, plane, CHOICE, "", .required = true, .choices = surface_planes),
     OPTION(surface_task, parts, LIST, "", OPTION_ENTRIES(surface_task, n, &weights_table)),
@@ -28,7 +141,7 @@ static const struct option fields[] = {
     OPTION(surface_task, x, REAL, "", OPTION_ANY_REAL),
     OPTION(surface_task, y, REAL, "", OPTION_ANY_REAL),
 };
-static const struct option_table task_table = {OPTION_ROWS(fields, surface_task),
+static const struct option_table task_table = {OPTION_ROWS(task_fields, surface_task),
                                                .finish = task_finish};
 
 /* --- cached surfaces --- */
@@ -81,7 +194,7 @@ static enum status make_plane(const struct part_context *context, struct surface
     struct part_context own = *context;
     const struct part_context *c = &own;
     own.provenance.reads = &s->reads;
-    const struct surface_task *t = c->visit->task[PART_SURFACE];
+    const struct surface_task *t = c->visit->task[MEASURE_point];
     log_trace("visit", "surface %s: its plane is made", t->surface);
     PASS(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
     for (; s->n < t->n; s->n++) PASS(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
@@ -97,7 +210,7 @@ static enum status make_plane(const struct part_context *context, struct surface
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
     enum status st = OK;
-    json_t *json = options_to_json(&task_table, v->task[PART_SURFACE]);
+    json_t *json = options_to_json(&task_table, v->task[MEASURE_point]);
     static const char *const of_point[] = {"point", "exact", "x", "y"};
     for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
         json_object_del(json, of_point[i]);
@@ -163,7 +276,7 @@ done:
 
 static void inputs(const struct visit *v, char seen[HASH_HEX])
 {
-    const struct surface_task *t = v->task[PART_SURFACE];
+    const struct surface_task *t = v->task[MEASURE_point];
     for (int64_t i = 0; i < t->n; i++) seen_weights(seen, &t->parts[i]);
     seen_data(seen, &v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++) seen_data(seen, &v->evaluations[i]);
@@ -223,7 +336,7 @@ static enum status open_point(const struct part_context *c, const struct surface
                               struct point *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
-    const struct surface_task *t = c->visit->task[PART_SURFACE];
+    const struct surface_task *t = c->visit->task[MEASURE_point];
     struct weights *terms = NULL; /* shallow copies of the parts, with the point's coefficients */
     double *x = NULL;
     ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
@@ -243,7 +356,7 @@ done:
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    struct point *p = c->state[PART_SURFACE];
+    struct point *p = c->state[MEASURE_point];
     struct surface *s;
     PASS(get_surface(c, &s, e));
     c->provenance.reads = &s->reads;
@@ -255,10 +368,10 @@ static enum status run(struct part_context *c, struct err *e)
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
-    const struct point *p = c->state[PART_SURFACE];
-    const struct surface_task *t = c->visit->task[PART_SURFACE];
+    const struct point *p = c->state[MEASURE_point];
+    const struct surface_task *t = c->visit->task[MEASURE_point];
     struct provenance from = c->provenance;
-    from.seen = c->seen[PART_SURFACE];
+    from.seen = c->seen[MEASURE_point];
     json_t *record = provenance_record(&from, "point", c->visit->key, failure);
     json_object_set_new(record, "surface", json_string(t->surface));
     json_object_set_new(record, "point", json_string(t->point ? t->point : ""));
@@ -280,11 +393,21 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 
 static void close_state(struct part_context *c)
 {
-    json_decref(((struct point *)c->state[PART_SURFACE])->datasets);
+    json_decref(((struct point *)c->state[MEASURE_point])->datasets);
 }
 
-const struct part surface_part = {
-    .name = "surface",
+const struct measure measure_point = {
+    .name = "point",
+    .group = "surfaces",
+    .fields = fields,
+    .add_rows = add_rows,
+    .identity = identity,
+    .report = REPORT_PARTS,
+    .prefix = "",
+    .noun = "points",
+    .part = "surface",
+    .json = "surfaces",
+    .doing = "a point",
     .inputs = inputs,
     .task = &task_table,
     .state = sizeof(struct point),

@@ -16,7 +16,5 @@ struct surface_task {
     double x, y;   /* grid point: position along each side, 0 to 1 */
 };
 
-extern const struct part surface_part;
-
 /* Frees the cached planes. */
 void surface_forget(struct visit_cache *cache);

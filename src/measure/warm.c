@@ -22,12 +22,16 @@ enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH
     return OK;
 }
 
-enum status warm_open(struct warm *w, const struct curvature_task *task,
-                      const struct weights *weights, const char *fingerprint, struct err *e)
+enum status warm_open(struct warm *w, const struct curvature_task *task, const struct visit *visit,
+                      const char *fingerprint, struct err *e)
 {
     enum status st = OK;
     int64_t n = task->n_before;
-    *w = (struct warm){.task = task, .weights = weights, .fingerprint = fingerprint};
+    const struct weights *weights = &visit->weights;
+    *w = (struct warm){.task = task,
+                       .weights = weights,
+                       .key = visit->record_key[MEASURE_curvature],
+                       .fingerprint = fingerprint};
     PASS(mem_zero(&w->chain, n + 1, sizeof *w->chain, "digests of checkpoints", e));
     for (int64_t i = 0; i <= n; i++) {
         if (i > 0) memcpy(w->chain[i], w->chain[i - 1], HASH_HEX);
@@ -50,7 +54,7 @@ static enum status file_of(const struct warm *w, int64_t i, char **path, struct 
     enum status st = OK;
     char *identity = NULL, name[HASH_HEX];
     const struct curvature_task *t = w->task;
-    TRY(mem_format(&identity, e, "%s %s %s", i < t->n_before ? t->before[i].key : t->key,
+    TRY(mem_format(&identity, e, "%s %s %s", i < t->n_before ? t->before[i].key : w->key,
                    w->chain[i], w->fingerprint));
     hash_text(identity, name);
     TRY(mem_format(path, e, "%s/%s", t->vectors, name));

@@ -16,7 +16,6 @@ struct curvature_task {
     struct curvature_options options;
     struct data_options data;
     int64_t seed;
-    char *key; /* of the record */
     /* Warm start: folder of the vectors (NULL: no warm start); all earlier checkpoints in
      * trajectory order; whether a later checkpoint needs this one's vector. */
     char *vectors;
@@ -33,14 +32,14 @@ MUST_USE enum status warm_chain(const struct weights *const *of, int64_t n, char
 struct warm {
     const struct curvature_task *task;
     const struct weights *weights; /* of the checkpoint itself */
+    const char *key;               /* of its record */
     const char *fingerprint;
     char (*chain)[HASH_HEX]; // (n_before + 1) digest of each checkpoint and all earlier ones
 };
-/* Computes the digests; borrows all arguments. Local. Call warm_close even after a failure. ERR_IO,
- * ERR_FORMAT as warm_chain. */
+/* Computes the digests, for the checkpoint of the visit; borrows all arguments. Local. Call
+ * warm_close even after a failure. ERR_IO, ERR_FORMAT as warm_chain. */
 MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task,
-                               const struct weights *weights, const char *fingerprint,
-                               struct err *e);
+                               const struct visit *visit, const char *fingerprint, struct err *e);
 void warm_close(struct warm *w);
 
 /* *start (this rank's part, owned by the caller) = the vector of the previous checkpoint, read or

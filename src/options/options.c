@@ -103,6 +103,7 @@ const struct option *options_find(const struct option_table *t, const char *name
     *base = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i], *inner;
+        if (o->type == OPTION_BOXED) continue;
         if (o->type != OPTION_KEYS) {
             if (strcmp(o->name, name) == 0) return o;
         } else if ((inner = options_find(o->table, name, base)) != NULL) {
@@ -147,7 +148,7 @@ static int64_t names_of(const struct option_table *t, const char *names[OPTIONS_
 {
     for (int64_t i = 0; i < t->n && n < OPTIONS_MAX; i++) {
         const struct option *o = &t->options[i];
-        if (o->type == OPTION_KEYS)
+        if (option_is_keys(o))
             n = names_of(o->table, names, n);
         else
             names[n++] = o->name;
@@ -202,21 +203,49 @@ static const struct node *given(const struct node *map, int64_t n, const char *k
     return NULL;
 }
 
+/* options_find, also inside OPTION_BOXED; *holder: the struct that has the value. */
+static const struct option *find_holder(const struct option_table *t, const char *name, void *entry,
+                                        void **holder)
+{
+    size_t base;
+    const struct option *found = options_find(t, name, &base);
+    *holder = field(entry, base);
+    for (int64_t i = 0; !found && i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        if (o->type != OPTION_BOXED || !(found = options_find(o->table, name, &base))) continue;
+        *holder = field(*(void **)field(entry, o->offset), base);
+    }
+    return found;
+}
+
+/* Makes the structs of OPTION_BOXED that have keys, with their defaults. */
+static enum status make_boxes(const struct option_table *t, void *out, struct err *e)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        void **box = field(out, o->offset);
+        if (o->type != OPTION_BOXED || o->table->n == 0) continue;
+        PASS(mem_zero((char **)box, 1, (int64_t)o->table->size, "config entries", e));
+        options_default(o->table, *box);
+    }
+    return OK;
+}
+
 static enum status read_keys(const struct option_table *t, const struct option_scope *s, void *out,
                              struct err *e)
 {
     for (int64_t i = 0; i < s->node->n; i++) {
         const struct node *n = s->node->items[i];
         struct option_scope inner = {s, n->key, 0, n, s->source};
-        size_t base;
-        const struct option *o = options_find(t, n->key, &base);
+        void *holder;
+        const struct option *o = find_holder(t, n->key, out, &holder);
         if (!o) PASS(fail_unknown(t, &inner, e));
         const struct node *seen = given(s->node, i, n->key);
         if (seen)
             PASS(fail_at_key(&inner, e, "repeated key, first on line %lld",
                              (long long)seen->key_place.line));
         if (n->kind == NODE_NULL && n->place.override) continue;
-        PASS(options_read_value(o, &inner, field(out, base), e));
+        PASS(options_read_value(o, &inner, holder, e));
     }
     return OK;
 }
@@ -254,6 +283,7 @@ static enum status check_effects(const struct option_table *t, const struct opti
         char name[OPTION_WITH], word[OPTION_WITH];
         size_t base;
         const struct option *o = options_find(t, n->key, &base);
+        if (!o) continue; /* inside OPTION_BOXED */
         const size_t size = o->type == OPTION_BOOL     ? sizeof(bool)
                             : o->type == OPTION_CHOICE ? sizeof(int)
                                                        : sizeof(int64_t);
@@ -281,6 +311,7 @@ static enum status read_table(const struct option_table *t, const struct option_
         TRY(options_fail(s, NULL, e, "expected a mapping with the keys %s, found %s", known,
                          found));
     }
+    TRY(make_boxes(t, out, e));
     if (t->begin) TRY(t->begin(out, s, e));
     TRY(mem_alloc(&before, (int64_t)t->size, 1, "settings", e));
     memcpy(before, out, t->size);
@@ -327,6 +358,8 @@ void options_free(const struct option_table *t, void *out)
         void *at = field(out, o->offset);
         if (o->type == OPTION_GROUP || o->type == OPTION_KEYS) options_free(o->table, at);
         if (option_is_text(o)) free(*(char **)at);
+        if (o->type == OPTION_BOXED && *(void **)at) options_free(o->table, *(void **)at);
+        if (o->type == OPTION_BOXED) free(*(void **)at);
         if (o->type != OPTION_LIST) continue;
         char *entries;
         memcpy(&entries, at, sizeof entries);

@@ -21,6 +21,7 @@ enum option_type {
     OPTION_REALS,  /* double array inside the struct */
     OPTION_GROUP,  /* a struct inside the struct */
     OPTION_KEYS,   /* like GROUP, but its keys are keys of the parent table */
+    OPTION_BOXED,  /* like KEYS, but of a struct that a pointer is to; without `required`, `with` */
     OPTION_LIST    /* pointer to an array of structs */
 };
 
@@ -57,7 +58,7 @@ struct option {
     const char *with;
     bool later; /* results are older than it: in their keys only where it is not the default */
     const char *unset;                /* BOOL: the flag that makes it false; NULL: "no-" + name */
-    const struct option_table *table; /* GROUP, KEYS, LIST */
+    const struct option_table *table; /* GROUP, KEYS, BOXED, LIST; without keys: ignored */
 };
 
 /* A line of a table: key and member of struct ENTRY with the same name, type, meaning, and further
@@ -77,6 +78,12 @@ struct option {
 /* An INT's value outside its range and the word for it (NULL: none), or two of them. */
 #define OPTION_SPECIAL(value, text)            .n_special = 1, .special = {{value, text}}
 #define OPTION_SPECIAL_2(a, text_a, b, text_b) .n_special = 2, .special = {{a, text_a}, {b, text_b}}
+
+/* Whether its keys are keys of the table that it is in. */
+static inline bool option_is_keys(const struct option *o)
+{
+    return o->type == OPTION_KEYS || o->type == OPTION_BOXED;
+}
 
 /* Whether its value is a char *. */
 bool option_is_text(const struct option *o);
@@ -130,8 +137,8 @@ void options_default(const struct option_table *t, void *out);
 /* Frees what *out owns and zeroes it. */
 void options_free(const struct option_table *t, void *out);
 
-/* *to = a deep copy, owned by the caller (options_free); for tables without lists and release.
- * ERR_NOMEM. */
+/* *to = a deep copy, owned by the caller (options_free); for tables without lists, BOXED and
+ * release. ERR_NOMEM. */
 MUST_USE enum status options_copy(const struct option_table *t, const void *from, void *to,
                                   struct err *e);
 

@@ -16,7 +16,7 @@ static bool names(const char *arg, size_t n, const char *prefix, const char *nam
 
 static bool has_flag(const struct option *o)
 {
-    return !o->file_only && o->type != OPTION_GROUP && o->type != OPTION_KEYS &&
+    return !o->file_only && o->type != OPTION_GROUP && !option_is_keys(o) &&
            o->type != OPTION_LIST && o->type != OPTION_INTS && o->type != OPTION_REALS;
 }
 
@@ -40,7 +40,7 @@ static const struct option *find_flag(const struct option_table *t, const char *
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         char opposite[OPTION_NAME];
-        if (o->type == OPTION_KEYS) {
+        if (option_is_keys(o)) {
             const struct option *inner = find_flag(o->table, prefix, arg, n, unset, base);
             if (!inner) continue;
             *base += o->offset;
@@ -129,7 +129,7 @@ void options_list_flags(const struct option_table *t, const char *prefix,
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
         char key[OPTION_NAME], flag[OPTION_FLAG], opposite[OPTION_FLAG];
-        if (o->type == OPTION_KEYS) options_list_flags(o->table, prefix, take, context);
+        if (option_is_keys(o)) options_list_flags(o->table, prefix, take, context);
         if (!has_flag(o)) continue;
         unset_name(o, key);
         option_flag_name(prefix, o->name, flag);

@@ -83,6 +83,8 @@ static json_t *value_to_json(const struct option *o, const char *entry)
     case OPTION_GROUP:
     case OPTION_KEYS:
         return options_to_json(o->table, at);
+    case OPTION_BOXED:
+        return *(void *const *)at ? options_to_json(o->table, *(void *const *)at) : json_object();
     case OPTION_LIST:
         memcpy(&entries, at, sizeof entries);
         return entries_to_json(o->table, entries, *(const int64_t *)count);
@@ -97,8 +99,8 @@ json_t *options_to_json(const struct option_table *t, const void *entry)
         const struct option *o = &t->options[i];
         if (is_absent(o, entry)) continue;
         json_t *value = value_to_json(o, entry);
-        int failed = o->type == OPTION_KEYS ? json_object_update(object, value)
-                                            : json_object_set(object, o->name, value);
+        int failed = option_is_keys(o) ? json_object_update(object, value)
+                                       : json_object_set(object, o->name, value);
         json_decref(value);
         if (failed) {
             json_decref(object);

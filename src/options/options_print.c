@@ -54,6 +54,7 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         [OPTION_PATHS] = "a path or a list of paths",
         [OPTION_GROUP] = "a mapping",
         [OPTION_KEYS] = "a mapping",
+        [OPTION_BOXED] = "a mapping",
     };
     if (o->type == OPTION_INT)
         expected_int(o, "an integer", text);
@@ -96,10 +97,21 @@ void options_print_keys(const struct option_table *t, FILE *out)
     int64_t width = page_width(out, OPTION_PAGE);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        if (o->type == OPTION_KEYS)
+        if (option_is_keys(o))
             options_print_keys(o->table, out);
         else
             print_key(o, width, out);
+    }
+}
+
+static void print_sections(const struct option_table *t, FILE *out)
+{
+    for (int64_t i = 0; i < t->n; i++) {
+        const struct option *o = &t->options[i];
+        if (o->type == OPTION_BOXED) print_sections(o->table, out);
+        if (!o->table || o->type == OPTION_BOXED) continue;
+        fprintf(out, "\n%s%s\n", o->name, o->type == OPTION_LIST ? "[] (each entry)" : "");
+        options_print_keys(o->table, out);
     }
 }
 
@@ -107,12 +119,7 @@ void options_print(const struct option_table *t, FILE *out)
 {
     fputs("top level\n", out);
     options_print_keys(t, out);
-    for (int64_t i = 0; i < t->n; i++) {
-        const struct option *o = &t->options[i];
-        if (!o->table) continue;
-        fprintf(out, "\n%s%s\n", o->name, o->type == OPTION_LIST ? "[] (each entry)" : "");
-        options_print_keys(o->table, out);
-    }
+    print_sections(t, out);
 }
 
 /* --- JSON --- */
@@ -173,7 +180,7 @@ static json_t *key_json(const char *section, const struct option *o)
         [OPTION_CHOICE] = "choice", [OPTION_TEXT] = "text",     [OPTION_PATH] = "path",
         [OPTION_TEXTS] = "texts",   [OPTION_PATHS] = "paths",   [OPTION_INTS] = "integers",
         [OPTION_REALS] = "numbers", [OPTION_GROUP] = "mapping", [OPTION_KEYS] = "mapping",
-        [OPTION_LIST] = "list",
+        [OPTION_BOXED] = "mapping", [OPTION_LIST] = "list",
     };
     char key[2 * OPTION_NAME];
     snprintf(key, sizeof key, "%s%s", section, o->name);
@@ -189,7 +196,7 @@ bool options_describe_keys(const struct option_table *t, const char *section, js
     for (int64_t i = 0; i < t->n && good; i++) {
         const struct option *o = &t->options[i];
         char inner[2 * OPTION_NAME];
-        if (o->type == OPTION_KEYS) {
+        if (option_is_keys(o)) {
             good = options_describe_keys(o->table, section, list);
             continue;
         }

@@ -22,8 +22,10 @@ enum { KEY_SCHEMA = 1 };
 
 void plan_free(struct plan *p)
 {
-    for (int64_t i = 0; i < p->n_checkpoints; i++)
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
         options_free(&weights_table, &p->checkpoints[i].weights);
+        free(p->checkpoints[i].recipe);
+    }
     free(p->checkpoints);
     for (int64_t i = 0; i < p->n_surfaces; i++) {
         free(p->surfaces[i].checkpoints);
@@ -32,7 +34,7 @@ void plan_free(struct plan *p)
     free(p->surfaces);
     free(p->variants);
     plan_accuracies_free(p);
-    for (int i = 0; i < PART_N; i++) visit_task_free(i, p->task[i]);
+    for (int i = 0; i < MEASURES_N; i++) visit_task_free(i, p->task[i]);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);
@@ -325,34 +327,16 @@ done:
     return st;
 }
 
-/* key = that of the movement from the checkpoint before c, whose weights make c's recipe; "": there
- * is none. */
-static enum status movement_key(const struct plan *p, const struct plan_checkpoint *c,
-                                const char *made, char key[HASH_HEX], struct err *e)
+/* Sets the key of the record that measure k makes of c, if the sweep asks for one. */
+static enum status make_record_key(struct plan_checkpoint *c, int k, struct err *e)
 {
-    enum status st = OK;
-    const struct model_entry *m = &p->sweep->models[c->model];
-    const struct method_entry *grid = sweep_movement_grid(p->sweep);
-    const struct plan_checkpoint *before = plan_before(p, c);
-    char *recipe = NULL;
-    key[0] = '\0';
-    if (!grid || !before) return OK;
-    TRY(weights_recipe(&before->weights, &recipe, e));
-    json_t *bits = json_array();
-    for (int64_t i = 0; i < grid->n_bits; i++)
-        json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
-    const struct quant_options *o = &grid->options;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s*, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}",
-                              "movement", 1, "model", m->name, "checkpoint",
-                              m->rows[c->row].checkpoint, "recipe", made, "before",
-                              m->rows[before->row].checkpoint, "recipe_before",
-                              recipe[0] ? recipe : NULL, "grid", grid->name, "group_size",
-                              (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
-                              o->range_search, "scale_dtype", o->scale_dtype, "bits", bits),
-                    key, e));
-done:
-    free(recipe);
-    return st;
+    json_t *own;
+    PASS(measures[k]->key(&c->place, &own, e));
+    if (!own) return OK;
+    json_object_set_new(own, "model", json_string(c->place.sweep->models[c->model].name));
+    json_object_set_new(own, "checkpoint", json_string(place_name(&c->place)));
+    if (c->place.recipe) json_object_set_new(own, "recipe", json_string(c->place.recipe));
+    return plan_digest(own, c->keys[k], e);
 }
 
 /* The settings that are part of checkpoints' keys. */
@@ -360,49 +344,69 @@ struct identities {
     json_t *evaluations, *curvature;
 };
 
+/* What keys of measures of cells hash. */
+static enum status make_of_cells(struct plan *p, struct err *e)
+{
+    for (int k = 0; k < MEASURES_N; k++) {
+        json_t *own = NULL;
+        if (measures[k]->cell_key) PASS(measures[k]->cell_key(p->sweep, &own, e));
+        if (!own) continue;
+        json_object_set_new(own, "measure", json_string(measures[k]->name));
+        PASS(plan_digest(own, p->of_cells[k], e));
+    }
+    return OK;
+}
+
+/* Whether records of cells are asked for that do not depend on the evaluation texts. */
+static bool has_of_cells(const struct plan *p)
+{
+    bool any = p->n_accuracies > 0;
+    for (int k = 0; k < MEASURES_N; k++) any = any || p->of_cells[k][0];
+    return any;
+}
+
 static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
                                    const struct identities *of, struct err *e)
 {
-    enum status st = OK;
     const struct model_entry *m = &p->sweep->models[model];
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
-    char *recipe = NULL;
     *c = (struct plan_checkpoint){.model = model, .row = row};
-    TRY(plan_find_weights(p->sweep, model, row, &c->weights, e));
-    TRY(plan_find_heldout(p, c, e));
-    TRY(weights_recipe(&c->weights, &recipe, e));
-    TRY(find_tokenizer(p, m, c, e));
+    PASS(plan_find_weights(p->sweep, model, row, &c->weights, e));
+    PASS(plan_find_heldout(p, c, e));
+    PASS(weights_recipe(&c->weights, &c->recipe, e));
+    PASS(find_tokenizer(p, m, c, e));
     /* Keys of a stored checkpoint contain only its name. */
-    const char *made = recipe[0] ? recipe : NULL;
-    TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*, s:s*}", "schema",
-                              KEY_SCHEMA, "model", m->name, "checkpoint", m->rows[row].checkpoint,
-                              "tokenizer", c->tokenizer, "evaluations", of->evaluations,
-                              "activations", plan_activations(p->sweep), "products",
-                              plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
-                              "recipe", made),
-                    c->key, e));
+    const char *made = c->recipe[0] ? c->recipe : NULL;
+    const struct plan_checkpoint *before = plan_before(p, c);
+    c->place =
+        (struct place){p->sweep, model, row, &c->weights, made, before ? &before->place : NULL};
+    PASS(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*, s:s*}", "schema",
+                               KEY_SCHEMA, "model", m->name, "checkpoint", m->rows[row].checkpoint,
+                               "tokenizer", c->tokenizer, "evaluations", of->evaluations,
+                               "activations", plan_activations(p->sweep), "products",
+                               plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
+                               "recipe", made),
+                     c->key, e));
     /* With a warm start, curvature depends on that of the previous checkpoint. */
     bool warm = p->sweep->curvature.warm_start;
-    const struct plan_checkpoint *before = plan_before(p, c);
     if (of->curvature)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema",
-                                  KEY_SCHEMA, "model", m->name, "checkpoint",
-                                  m->rows[row].checkpoint, "tokenizer", c->tokenizer, "curvature",
-                                  of->curvature, "after",
-                                  warm ? before ? before->curvature_key : "" : NULL, "products",
-                                  plan_products(p->sweep), "recipe", made),
-                        c->curvature_key, e));
-    TRY(movement_key(p, c, made, c->movement_key, e));
-    if (p->n_accuracies)
-        TRY(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema",
-                                  KEY_SCHEMA, "model", m->name, "checkpoint",
-                                  m->rows[row].checkpoint, "tokenizer", c->tokenizer, "activations",
-                                  plan_activations(p->sweep), "products", plan_products(p->sweep),
-                                  "rounding", plan_rounding(p->sweep), "recipe", made),
-                        c->task_key, e));
-done:
-    free(recipe);
-    return st;
+        PASS(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema",
+                                   KEY_SCHEMA, "model", m->name, "checkpoint",
+                                   m->rows[row].checkpoint, "tokenizer", c->tokenizer, "curvature",
+                                   of->curvature, "after",
+                                   warm ? before ? before->keys[MEASURE_curvature] : "" : NULL,
+                                   "products", plan_products(p->sweep), "recipe", made),
+                         c->keys[MEASURE_curvature], e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->key) PASS(make_record_key(c, k, e));
+    if (has_of_cells(p))
+        PASS(plan_digest(
+            json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA, "model",
+                      m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer", c->tokenizer,
+                      "activations", plan_activations(p->sweep), "products",
+                      plan_products(p->sweep), "rounding", plan_rounding(p->sweep), "recipe", made),
+            c->task_key, e));
+    return OK;
 }
 
 /* Those of one model, with what its keys hash. */
@@ -447,6 +451,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
     TRY(plan_accuracies_make(&p, e));
+    TRY(make_of_cells(&p, e));
     TRY(make_checkpoints(&p, e));
     TRY(plan_surfaces_make(&p, e));
     TRY(plan_exports_check(&p, e));
@@ -462,30 +467,22 @@ done:
 
 /* --- the plan as a record --- */
 
-static enum status checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
-                                     const json_t *columns, json_t *list, struct err *e)
+static void checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
+                              const json_t *columns, json_t *list)
 {
-    enum status st = OK;
     const struct model_entry *m = &p->sweep->models[c->model];
     const struct trajectory_row *row = &m->rows[c->row];
     const char *average = row->average ? m->averages[row->average - 1].name : NULL;
-    char *recipe = NULL;
-    TRY(weights_recipe(&c->weights, &recipe, e));
-    json_array_append_new(list,
-                          json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:s*, "
-                                    "s:s*, s:o*}",
-                                    "name", row->checkpoint, "step", (json_int_t)row->step,
-                                    "tokens", json_number_new(row->tokens), "learning_rate",
-                                    json_number_new(row->learning_rate), "phase", row->phase,
-                                    "kind", row->average ? "average" : "stored", "recipe", recipe,
-                                    "average", average, "key", c->key, "curvature_key",
-                                    c->curvature_key[0] ? c->curvature_key : NULL, "movement_key",
-                                    c->movement_key[0] ? c->movement_key : NULL, "task_key",
-                                    c->task_key[0] ? c->task_key : NULL, "columns",
-                                    plan_columns_of(columns, p->sweep, c->model, c->row)));
-done:
-    free(recipe);
-    return st;
+    json_t *one = json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
+                            row->checkpoint, "step", (json_int_t)row->step, "tokens",
+                            json_number_new(row->tokens), "learning_rate",
+                            json_number_new(row->learning_rate), "phase", row->phase, "kind",
+                            row->average ? "average" : "stored", "recipe", c->recipe, "average",
+                            average, "key", c->key, "task_key", c->task_key[0] ? c->task_key : NULL,
+                            "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (c->keys[k][0]) json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
+    json_array_append_new(list, one);
 }
 
 /* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
@@ -513,7 +510,7 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
         TRY(st);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                TRY(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
+                checkpoint_record(p, &p->checkpoints[k], columns, list);
     }
 done:
     visit_cache_free(&cache);
@@ -528,6 +525,13 @@ static json_t *replicates_record(const struct plan *p)
     json_t *labels = most > 1 ? json_array() : NULL;
     for (int64_t r = 1; r < most; r++) json_array_append_new(labels, json_integer((json_int_t)r));
     return labels;
+}
+
+static void of_cells_record(json_t *plan, const char *name, const char *digest)
+{
+    json_t *all = json_object_get(plan, PLAN_OF_CELLS);
+    if (!all) json_object_set_new(plan, PLAN_OF_CELLS, all = json_object());
+    json_object_set_new(all, name, json_string(digest));
 }
 
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
@@ -556,6 +560,8 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                      "tasks", plan_accuracies_record(p), "surfaces",
                      p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    for (int k = 0; k < MEASURES_N; k++)
+        if (p->of_cells[k][0]) of_cells_record(*out, measures[k]->name, p->of_cells[k]);
     return models_record(p, columns, models, e);
 }
 

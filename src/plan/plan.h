@@ -11,9 +11,10 @@
  * their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
+#include "group/place.h"
 #include "memory/cost.h"
 #include "memory/memory.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "util/err.h"
 #include "visit/visit.h"
 
@@ -46,13 +47,16 @@ struct plan_accuracy {
 struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
+    char *recipe;       /* of the weights; "": stored */
+    struct place place; /* refers to it */
     char key[HASH_HEX];
-    char curvature_key[HASH_HEX]; /* "": not requested */
-    char movement_key[HASH_HEX];  /* "": not requested, or no checkpoint before it */
-    char task_key[HASH_HEX];      /* of what accuracies depend on but the task; "": not requested */
-    char tokenizer[HASH_HEX];     /* digest; "": it is among checkpoints that do not exist yet */
-    char special[HASH_HEX]; /* of the tokens that the files beside it name (eos.h); "": none is
-                               asked for */
+    char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
+                                        "": not requested */
+    char task_key[HASH_HEX];  /* of what records of cells depend on but evaluation texts and their
+                                  own settings; "": there are none */
+    char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
+    char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
+                                 asked for */
 };
 
 struct plan_surface {
@@ -73,14 +77,14 @@ struct plan_model {
     bool known; /* a config.json could be read */
     struct model_sizes sizes;
     double bytes_per_weight;
-    int64_t ranks;            /* of a visit; 0: not known (plan_costs_fit) */
-    struct cost shared;       /* work that every piece of a visit repeats */
-    struct cost statistics;   /* additional, if a variant uses shared statistics */
-    bool kept[PART_N];        /* products of the part retain activations (plan_costs_fit) */
-    struct cost once[PART_N]; /* additional work of each part, once per visit */
-    struct cost *variants;    // (n_variants of the plan) including what parts add per cell
-    struct cost *completions; // (n_variants) the same for cells that are already scored
-    struct cost *replicates;  // (n_variants) of a replicate, for which parts add nothing
+    int64_t ranks;                /* of a visit; 0: not known (plan_costs_fit) */
+    struct cost shared;           /* work that every piece of a visit repeats */
+    struct cost statistics;       /* additional, if a variant uses shared statistics */
+    bool kept[MEASURES_N];        /* products of the part retain activations (plan_costs_fit) */
+    struct cost once[MEASURES_N]; /* additional work of each part, once per visit */
+    struct cost *variants;        // (n_variants of the plan) including what parts add per cell
+    struct cost *completions;     // (n_variants) the same for cells that are already scored
+    struct cost *replicates;      // (n_variants) of a replicate, for which parts add nothing
 };
 
 struct plan_costs {
@@ -102,14 +106,16 @@ struct plan {
     int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;
     struct plan_variant *variants; // (quantizer, bits)
+    char of_cells[MEASURES_N]
+                 [HASH_HEX]; /* what keys of measures of cells hash; "": not requested */
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
     int64_t n_accuracies;
     struct plan_accuracy *accuracies;
     int64_t n_surfaces;
     struct plan_surface *surfaces;
-    void *task[PART_N]; /* tasks of the parts, without the fields that differ between checkpoints;
-                           NULL: not requested */
+    void *task[MEASURES_N];        /* tasks of the parts, without the fields that differ between
+                                  checkpoints;        NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
@@ -174,7 +180,7 @@ struct plan_visit {
     double cost;        /* seconds of the work that every piece repeats */
     int64_t n_pieces;   /* 0: it is never split */
     double *pieces;     // (n_pieces) seconds that each piece (visit.h) adds
-    double *seconds;    // (1 + n_pieces, PART_N) the same, split by part of the visit
+    double *seconds;    // (1 + n_pieces, MEASURES_N) the same, split by part of the visit
     int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
                       their  costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
@@ -187,10 +193,11 @@ struct plan_visit {
  * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
-    int64_t n, n_cells, n_replicates, n_points, n_curvature, n_movement;
+    int64_t n;
+    int64_t
+        to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
     int64_t n_completions;     /* cells that are scored and lack their prediction */
     int64_t n_exports;         /* cells whose models are written */
-    int64_t n_tasks[2];        /* accuracies of checkpoints; of cells */
     struct plan_visit *visits; // (n)
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
      * {MODEL/CHECKPOINT: true} */

@@ -146,6 +146,14 @@ done:
     return st;
 }
 
+/* Whether measures make records of the checkpoint. */
+static bool has_records(const struct plan_checkpoint *c)
+{
+    bool any = false;
+    for (int k = 0; k < MEASURES_N; k++) any = any || c->keys[k][0];
+    return any;
+}
+
 /* Whether anything is chosen, done or not, in any part. */
 static bool chooses_any(const struct plan *p, const struct plan_choice *of)
 {
@@ -158,8 +166,7 @@ static bool chooses_any(const struct plan *p, const struct plan_choice *of)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         if (plan_checkpoint_chosen(p, c, choice) &&
-            (variant ||
-             ((c->curvature_key[0] || c->movement_key[0]) && plan_measures_chosen(choice))))
+            (variant || (has_records(c) && plan_measures_chosen(choice))))
             return true;
     }
     return false;

@@ -153,7 +153,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
             c->heldout[i] = tokens_counted(p, &cache, &p->checkpoints[i].weights.heldout);
-    if (!p->task[PART_SECOND_ORDER] && !p->task[PART_CURVATURE]) goto done;
+    if (!p->task[MEASURE_second_order] && !p->task[MEASURE_curvature]) goto done;
     TRY(plan_curvature_data(p, 0, &data, e));
     c->curvature = tokens_counted(p, &cache, &data);
 done:
@@ -176,11 +176,11 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
         m->completions[i] = cost_variant(&m->sizes, method, &none, &c->calibration);
         m->replicates[i] = m->variants[i];
     }
-    for (int k = 0; k < PART_N; k++) {
+    for (int k = 0; k < MEASURES_N; k++) {
         struct cost cell = {0};
         if (!p->task[k]) continue;
         m->once[k] = cell;
-        visit_part(k)->cost(p->task[k], &m->sizes, &c->curvature, m->kept[k], &m->once[k], &cell);
+        measures[k]->cost(p->task[k], &m->sizes, &c->curvature, m->kept[k], &m->once[k], &cell);
         for (int64_t i = 0; i < p->n_variants; i++) {
             cost_add(&m->variants[i], &cell, 1);
             cost_add(&m->completions[i], &cell, 1);
@@ -240,19 +240,19 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
             cost_add(&c, &m->statistics, 1);
             break;
         }
-    for (int k = 0; n > 0 && k < PART_N; k++)
-        if (visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
+    for (int k = 0; n > 0 && k < MEASURES_N; k++)
+        if (measures[k]->of_cells) cost_add(&c, &m->once[k], 1);
     return c;
 }
 
-/* out (PART_N) = seconds of work that is the cells' but for what has a phase of its own. */
+/* out (MEASURES_N) = seconds of work that is the cells' but for what has a phase of its own. */
 static void split_seconds(const struct plan *p, const struct cost *c, double *out)
 {
     double phase[COST_PHASE_N];
     double all = cost_seconds(c, &p->costs.rates, phase);
-    out[PART_SECOND_ORDER] = phase[COST_SECOND_ORDER];
-    out[PART_CURVATURE] = phase[COST_CURVATURE];
-    out[PART_CELLS] = all - phase[COST_SECOND_ORDER] - phase[COST_CURVATURE];
+    out[MEASURE_second_order] = phase[COST_SECOND_ORDER];
+    out[MEASURE_curvature] = phase[COST_CURVATURE];
+    out[MEASURE_cell] = all - phase[COST_SECOND_ORDER] - phase[COST_CURVATURE];
 }
 
 /* Bytes per weight of reading all that the source is computed from. */
@@ -264,7 +264,7 @@ static double bytes_per_weight(const struct plan_model *m, const struct weights 
 /* A point reads what its plane is made of, and evaluates its own text. */
 static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
 {
-    const struct surface_task *t = v->visit.task[PART_SURFACE];
+    const struct surface_task *t = v->visit.task[MEASURE_point];
     const struct plan_model *m = &p->costs.models[v->model];
     const struct data_options *text = v->visit.evaluations;
     struct cost_tokens tokens = {0};
@@ -318,7 +318,7 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
 {
     const struct plan_model *m = &p->costs.models[v->model];
     const struct visit *visit = &v->visit;
-    const bool point = visit->task[PART_SURFACE];
+    const bool point = visit->task[MEASURE_point];
     struct cost shared =
         point ? point_cost(p, v) : shared_cost(p, v->model, variants, visit->n_variants);
     const struct cost choice = plan_choice_cost(p, visit);
@@ -326,29 +326,29 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     if (!point) cost_add(&shared, &choice, 1);
     v->n_pieces = point ? 0 : visit_pieces(visit);
     PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
-    PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * PART_N, sizeof *v->seconds, "visits", e));
+    PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * MEASURES_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
     /* What is asked for without cells walks the blocks itself. */
     if (visit->n_variants > 0 || !visit->cells_only || visit->accuracies)
         split_seconds(p, &shared, row);
     if (point) {
-        row[PART_SURFACE] = row[PART_CELLS];
-        row[PART_CELLS] = 0;
+        row[MEASURE_point] = row[MEASURE_cell];
+        row[MEASURE_cell] = 0;
     }
-    for (int i = 0; i < PART_N; i++) v->cost += row[i];
+    for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
     if (point) return OK;
-    row += 2 * PART_N; /* the checkpoint's own piece costs nothing more */
-    for (int64_t i = 0; i < visit->n_variants; i++, row += PART_N) {
+    row += 2 * MEASURES_N; /* the checkpoint's own piece costs nothing more */
+    for (int64_t i = 0; i < visit->n_variants; i++, row += MEASURES_N) {
         const struct cost c = piece_cost(p, v, variants, i);
         split_seconds(p, &c, row);
     }
-    for (int k = 0; k < PART_N; k++) {
+    for (int k = 0; k < MEASURES_N; k++) {
         if (!visit_has_piece(visit, k)) continue;
         row[k] = cost_seconds(&m->once[k], &p->costs.rates, NULL);
-        row += PART_N;
+        row += MEASURES_N;
     }
     for (int64_t i = 0; i < v->n_pieces; i++)
-        for (int k = 0; k < PART_N; k++) v->pieces[i] += v->seconds[(1 + i) * PART_N + k];
+        for (int k = 0; k < MEASURES_N; k++) v->pieces[i] += v->seconds[(1 + i) * MEASURES_N + k];
     return OK;
 }
 
@@ -390,8 +390,8 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     struct cost c = shared_cost(p, model, variants, n);
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
     add_replicates(p, m, variants, n, &c);
-    for (int k = 0; k < PART_N; k++)
-        if (!visit_part(k)->of_cells) cost_add(&c, &m->once[k], 1);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (!measures[k]->of_cells) cost_add(&c, &m->once[k], 1);
     c.bytes *= mean_reads(p, model);
     const struct cost choice = plan_mean_choice_cost(p, model);
     cost_add(&c, &choice, 1);
@@ -420,10 +420,11 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             cost_learn(&sums, &own, &c->rates, record);
             c->learned++;
         }
-        record =
-            m->known && at->curvature_key[0] ? results_view_find(view, at->curvature_key) : NULL;
+        record = m->known && at->keys[MEASURE_curvature][0]
+                     ? results_view_find(view, at->keys[MEASURE_curvature])
+                     : NULL;
         if (finished(record)) {
-            cost_learn_phase(&sums, COST_CURVATURE, &m->once[PART_CURVATURE], &c->rates,
+            cost_learn_phase(&sums, COST_CURVATURE, &m->once[MEASURE_curvature], &c->rates,
                              json_object_get(json_object_get(record, "values"), "seconds"));
             c->learned++;
         }

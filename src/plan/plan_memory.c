@@ -68,7 +68,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
 static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t n,
                             const struct plan_rank *rank, struct memory_fit *fit, struct err *e)
 {
-    const struct part *part = visit_part(i);
+    const struct measure *part = measures[i];
     const int64_t base = base_of(p, model, rank), usable = memory_usable(rank->memory);
     const bool alone = part->in_fixed_order && p->sweep->run.reproducible;
     struct memory_after after = {.sizes = &p->costs.models[model].sizes,
@@ -92,7 +92,7 @@ void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
     struct plan_model *m = &p->costs.models[model];
     m->ranks = rank->ranks;
     if (!m->known) return;
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         struct memory_fit fit;
         struct err why = {0};
         /* The visit reports what does not fit. */
@@ -108,12 +108,12 @@ static enum status add_after(const struct plan *p, int64_t model, int64_t n,
 {
     enum status st = OK;
     out->after = 0;
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         struct memory_fit fit;
         struct err why = {0};
         enum status fits = fit_part(p, i, model, n, rank, &fit, &why);
         out->after = max64(out->after, fit.bytes);
-        if (visit_part(i)->of_cells)
+        if (measures[i]->of_cells)
             out->saved += fit.saved;
         else
             out->saved = max64(out->saved, fit.saved);

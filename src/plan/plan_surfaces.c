@@ -219,7 +219,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_surface *s
     if (samples && (*own == 0 || *own > samples)) *own = samples;
     struct surface_task *t;
     PASS(mem_zero(&t, 1, sizeof *t, "a point", e));
-    v->task[PART_SURFACE] = t;
+    v->task[MEASURE_point] = t;
     return fill_task(p, s, &point, k, t, e);
 }
 
@@ -228,7 +228,7 @@ static bool retries(const struct results_view *view, const char *key, const stru
 {
     const json_t *record = results_view_find(view, key);
     return result_state_of(record) == STATE_FAILED &&
-           plan_inputs_changed(record, "inputs", v, PART_SURFACE);
+           plan_inputs_changed(record, "inputs", v, MEASURE_point);
 }
 
 /* before: visits of the whole plan before the first of the surface's points. */
@@ -257,7 +257,7 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
             visits->n--;
             continue;
         }
-        visits->n_points++;
+        visits->to_make[MEASURE_point]++;
         PASS(plan_visit_price(p, NULL, v, e));
     }
     return OK;

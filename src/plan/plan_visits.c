@@ -2,7 +2,6 @@
 #include "group/accuracies.h"
 #include "group/weights_greedy.h"
 #include "measure/curvature.h"
-#include "measure/movement.h"
 #include "measure/second_order.h"
 #include "measure/warm.h"
 #include "plan/plan_internal.h"
@@ -31,7 +30,7 @@ json_t *plan_visit_json(const struct plan_visit *v)
     json_t *json = visit_to_json(&v->visit);
     if (json)
         json_object_set_new(json, "seconds",
-                            json_numbers_new(v->seconds, (1 + v->n_pieces) * PART_N));
+                            json_numbers_new(v->seconds, (1 + v->n_pieces) * MEASURES_N));
     if (json && v->stage) json_object_set(json, "stage", v->stage);
     return json;
 }
@@ -66,20 +65,11 @@ bool plan_inputs_changed(const json_t *record, const char *field, const struct v
     return strcmp(now, seen) != 0;
 }
 
-/* True if the folder's weights differ from those whose digest that field of the record's provenance
- * is. False if the folder does not exist (any more). */
-static bool weights_differ(const struct plan_checkpoint *c, const json_t *record, const char *field)
-{
-    const char *recorded = json_text(json_object_get(record, "provenance"), field, "");
-    char now[HASH_HEX];
-    return recorded[0] && weights_present(&c->weights) &&
-           weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
-}
-
-/* Or by the special tokens, which belong to the checkpoint and stand in no key. */
+/* Whether the weights differ from those of the record, or the special tokens, which belong to the
+ * checkpoint and stand in no key. */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
 {
-    return weights_differ(c, record, "weights_hash") || plan_special_changed(c, record);
+    return place_changed(&c->place, record, "weights_hash") || plan_special_changed(c, record);
 }
 
 enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
@@ -187,8 +177,8 @@ static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
 static bool curvature_missing(const struct plan *p, const struct plan_checkpoint *c,
                               const struct results_view *view, const struct plan_choice *choice)
 {
-    const json_t *record = view ? results_view_find(view, c->curvature_key) : NULL;
-    if (plan_missing(view, c->curvature_key, choice)) return true;
+    const json_t *record = view ? results_view_find(view, c->keys[MEASURE_curvature]) : NULL;
+    if (plan_missing(view, c->keys[MEASURE_curvature], choice)) return true;
     return weights_changed(c, record) || chain_changed(p, c, record);
 }
 
@@ -204,7 +194,7 @@ static enum status add_chain(const struct plan *p, const struct plan_checkpoint 
         const struct plan_checkpoint *one = c - n + i;
         t->n_before++;
         PASS(weights_copy(&one->weights, &t->before[i].weights, e));
-        PASS(mem_string(&t->before[i].key, one->curvature_key, e));
+        PASS(mem_string(&t->before[i].key, one->keys[MEASURE_curvature], e));
     }
     return OK;
 }
@@ -219,7 +209,6 @@ static enum status add_curvature(const struct plan *p, const struct plan_checkpo
     t->options = from->options;
     t->seed = from->seed;
     PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
-    PASS(mem_string(&t->key, c ? c->curvature_key : "", e));
     if (p->sweep->curvature.warm_start)
         PASS(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
     if (c && t->vectors) PASS(add_chain(p, c, t, e));
@@ -243,28 +232,22 @@ static enum status add_second_order(const struct plan *p, const struct plan_chec
     return mem_string(&t->identity, p->lengths[c ? c->model : 0].second_order, e);
 }
 
-/* Of weights before only the fields that are the same for all checkpoints, if c is NULL. */
-static enum status add_movement(const struct plan *p, const struct plan_checkpoint *c, void **task,
-                                struct err *e)
+/* The task of measure k for checkpoint c, which has its key. */
+static enum status make_task(const struct plan_checkpoint *c, int k, void **task, struct err *e)
 {
-    struct movement_task *t = NULL;
-    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
-    *task = t;
-    PASS(mem_string(&t->key, c ? c->movement_key : "", e));
-    PASS(options_copy(&method_table, sweep_movement_grid(p->sweep), &t->grid, e));
-    if (!c) return OK;
-    const struct plan_checkpoint *before = plan_before(p, c);
-    PASS(mem_string(&t->from, p->sweep->models[c->model].rows[before->row].checkpoint, e));
-    return weights_copy(&before->weights, &t->before, e);
+    PASS(mem_zero(task, 1, measures[k]->task->size, "a task", e));
+    return measures[k]->make_task(&c->place, *task, e);
 }
 
 enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
                             struct err *e)
 {
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[MEASURE_second_order], e));
     if (curvature_asked_for(&p->sweep->curvature.options))
-        PASS(add_curvature(p, c, &task[PART_CURVATURE], e));
-    if (p->sweep->movement) PASS(add_movement(p, c, &task[PART_MOVEMENT], e));
+        PASS(add_curvature(p, c, &task[MEASURE_curvature], e));
+    for (int k = 0; k < MEASURES_N; k++)
+        for (int64_t i = 0; measures[k]->make_task && !task[k] && i < p->n_checkpoints; i++)
+            if (p->checkpoints[i].keys[k][0]) PASS(make_task(&p->checkpoints[i], k, &task[k], e));
     return OK;
 }
 
@@ -297,18 +280,31 @@ static enum need need_of(const struct search *s, const char *key, bool predicts)
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (plan_missing(s->view, key, &s->choice)) return NEED_ALL;
     if (result_state_of(record) == STATE_FAILED)
-        return inputs_changed(s, record, "inputs", PART_CELLS) ? NEED_ALL : NEED_NOTHING;
+        return inputs_changed(s, record, "inputs", MEASURE_cell) ? NEED_ALL : NEED_NOTHING;
     if (!predicts || result_state_of(record) != STATE_DONE) return NEED_NOTHING;
     const char *had = json_text(json_object_get(record, "provenance"), "second_order", "");
     if (!had[0]) return NEED_COMPLETION;
     if (strcmp(had, s->p->lengths[s->c->model].second_order) != 0) return NEED_ALL;
-    bool changed = inputs_changed(s, record, "second_order_inputs", PART_SECOND_ORDER);
+    bool changed = inputs_changed(s, record, "second_order_inputs", MEASURE_second_order);
     return changed ? NEED_COMPLETION : NEED_NOTHING;
 }
 
 static bool accuracy_missing(const void *context, const char *key)
 {
     return need_of(context, key, false) == NEED_ALL;
+}
+
+/* Adds to *lines the records of measures of cells that variant i lacks. */
+static enum status find_of_cells(const struct search *s, int64_t i, char **lines, struct err *e)
+{
+    char cell[HASH_HEX], key[HASH_HEX];
+    results_cell_key(s->c->task_key, plan_variant_key_of(s->p, s->c->model, i), cell);
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (!s->p->of_cells[k][0]) continue;
+        results_task_key(cell, s->p->of_cells[k], key);
+        if (accuracy_missing(s, key)) PASS(accuracies_add(lines, measures[k]->name, key, e));
+    }
+    return OK;
 }
 
 /* Adds variant i of the plan, or that replicate of it, if it is to be made, or a finished one is to
@@ -320,7 +316,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL, *records = NULL;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
@@ -329,7 +325,8 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
         TRY(plan_export_find(p, s->c, variant, &folder, e));
     if (replicate == 0) TRY(plan_accuracies_find(p, s->c, i, accuracy_missing, s, &accuracies, e));
-    if (need == NEED_NOTHING && !folder && !accuracies) goto done;
+    if (replicate == 0) TRY(find_of_cells(s, i, &records, e));
+    if (need == NEED_NOTHING && !folder && !accuracies && !records) goto done;
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
@@ -338,10 +335,13 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     to->complete = need == NEED_NOTHING;
     to->accuracies = accuracies;
     accuracies = NULL;
+    to->records = records;
+    records = NULL;
     if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
 done:
     free(folder);
     free(accuracies);
+    free(records);
     return st;
 }
 
@@ -372,36 +372,33 @@ static bool has_cells(const struct visit *v)
     return !v->cells_only;
 }
 
-static void drop_task(struct visit *v, int part)
-{
-    visit_task_free(part, v->task[part]);
-    v->task[part] = NULL;
-}
-
 static enum status find_curvature(const struct search *s, struct err *e)
 {
-    const char *key = s->c->curvature_key;
+    const char *key = s->c->keys[MEASURE_curvature];
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
     const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(add_curvature(s->p, s->c, &s->v->task[PART_CURVATURE], e));
-    if (!missing && !inputs_changed(s, record, "inputs", PART_CURVATURE))
-        drop_task(s->v, PART_CURVATURE);
+    PASS(add_curvature(s->p, s->c, &s->v->task[MEASURE_curvature], e));
+    PASS(mem_string(&s->v->record_key[MEASURE_curvature], key, e));
+    if (!missing && !inputs_changed(s, record, "inputs", MEASURE_curvature))
+        visit_drop_task(s->v, MEASURE_curvature);
     return OK;
 }
 
-static enum status find_movement(const struct search *s, struct err *e)
+/* The record that measure k makes of the checkpoint. */
+static enum status find_record(const struct search *s, int k, struct err *e)
 {
-    const char *key = s->c->movement_key;
+    const struct measure *m = measures[k];
+    const char *key = s->c->keys[k];
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
     const bool missing = plan_missing(s->view, key, &s->choice) || weights_changed(s->c, record) ||
-                         weights_differ(plan_before(s->p, s->c), record, "weights_before");
+                         (m->stale && m->stale(&s->c->place, record));
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(add_movement(s->p, s->c, &s->v->task[PART_MOVEMENT], e));
-    if (!missing && !inputs_changed(s, record, "inputs", PART_MOVEMENT))
-        drop_task(s->v, PART_MOVEMENT);
+    PASS(make_task(s->c, k, &s->v->task[k], e));
+    PASS(mem_string(&s->v->record_key[k], key, e));
+    if (!missing && !inputs_changed(s, record, "inputs", k)) visit_drop_task(s->v, k);
     return OK;
 }
 
@@ -417,7 +414,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     *changed = record && weights_changed(c, record);
     if (*changed) s.choice.redo = true;
     PASS(fill_visit(p, c, v, e));
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[PART_SECOND_ORDER], e));
+    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[MEASURE_second_order], e));
     const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
@@ -428,13 +425,14 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
         if (!v->variants[i].scored) v->cells_only = false;
-    if (!has_cells(v) && v->task[PART_SECOND_ORDER]) drop_task(v, PART_SECOND_ORDER);
+    if (!has_cells(v) && v->task[MEASURE_second_order]) visit_drop_task(v, MEASURE_second_order);
     PASS(find_curvature(&s, e));
-    PASS(find_movement(&s, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->make_task) PASS(find_record(&s, k, e));
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
-    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies || v->task[PART_CURVATURE] ||
-              v->task[PART_MOVEMENT];
+    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies;
+    for (int k = 0; k < MEASURES_N; k++) *wanted = *wanted || v->record_key[k];
     return OK;
 }
 
@@ -470,15 +468,16 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     if (changed) PASS(note_changed(&v->visit, out->changed, e));
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const struct variant *one = &v->visit.variants[i];
-        out->n_replicates += one->replicate > 0;
-        out->n_cells += !one->scored && one->replicate == 0;
+        out->to_make[MEASURE_replicate] += one->replicate > 0;
+        out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
         out->n_completions += one->scored && !one->complete && plan_predicts(p->sweep);
         out->n_exports += one->export_to != NULL;
-        out->n_tasks[1] += accuracies_count(one->accuracies);
+        out->to_make[MEASURE_task] += accuracies_count(one->accuracies);
+        for (int k = 0; k < MEASURES_N; k++)
+            out->to_make[k] += accuracies_find(one->records, measures[k]->name, NULL);
     }
-    out->n_tasks[0] += accuracies_count(v->visit.accuracies);
-    out->n_curvature += v->visit.task[PART_CURVATURE] != NULL;
-    out->n_movement += v->visit.task[PART_MOVEMENT] != NULL;
+    out->to_make[MEASURE_baseline_task] += accuracies_count(v->visit.accuracies);
+    for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;
     return plan_visit_price(p, which, v, e);
 }
 

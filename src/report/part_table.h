@@ -1,7 +1,7 @@
 /* part_table: how far each part of a sweep is. */
 #pragma once
-#include "results/kind.h"
 #include "results/part_files.h"
+#include "results/rows.h"
 
 /* The parts with what is known of each; all borrowed. */
 struct part_table {

@@ -8,16 +8,16 @@
  * is printed once for each checkpoint and not for each of its cells. */
 static const char *kind_asked_for(const struct show *s)
 {
-    const struct kind *of = NULL;
+    const struct measure *of = NULL;
     if (s->options->kind) return s->options->kind;
     for (int64_t i = 0; s->options->metric && i < s->cube->n; i++) {
         const struct cube_variable *x = s->cube->variables[i];
         if (!x->of || !show_wants_metric(s, x->name)) continue;
         /* what is made of several records is in no row of one */
-        if ((of && of != x->of) || !x->field) return kind_cell.name;
+        if ((of && of != x->of) || !x->field) return measure_cell.name;
         of = x->of;
     }
-    return of ? of->name : kind_cell.name;
+    return of ? of->name : measure_cell.name;
 }
 
 /* The rows of that kind. */
@@ -26,11 +26,11 @@ static enum status choose_kind(const struct show *s, const struct rows **out, st
     const char *name = kind_asked_for(s);
     char advice[200];
     int64_t n = 0;
-    for (; results_kind_names[n]; n++) {
+    for (; recorded_names[n]; n++) {
         *out = &s->cube->all.rows[n];
-        if (strcmp(results_kind_names[n], name) == 0) return OK;
+        if (strcmp(recorded_names[n], name) == 0) return OK;
     }
-    nearest_advice(name, results_kind_names, n, advice, sizeof advice);
+    nearest_advice(name, recorded_names, n, advice, sizeof advice);
     RAISE(ERR_USAGE, "no kind of result %s%s", name, advice);
 }
 
@@ -48,7 +48,7 @@ enum status report_show(const struct results_view *v, const struct show_options 
     TRY(show_check(&s, rows, e));
     if (o->csv || o->json)
         TRY(show_rows(&s, rows, e));
-    else if (rows->kind == &kind_cell)
+    else if (rows->kind == &measure_cell)
         TRY(show_tables(&s, e));
     else
         TRY(show_kind(&s, rows, e));

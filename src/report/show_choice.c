@@ -18,11 +18,12 @@ enum { KEYS = sizeof keys / sizeof *keys };
 static const char *label_of(const struct rows *r, const struct row *row, const char *key,
                             char number[LABEL])
 {
-    const struct kind *k = r->kind;
+    const struct measure *k = r->kind;
     for (int i = 0; results_axes[i]; i++) {
         const char *text = NULL;
         int64_t value = 0;
-        if (strcmp(results_axes[i]->name, key) != 0 || !kind_has_axis(k, results_axes[i])) continue;
+        if (strcmp(results_axes[i]->name, key) != 0 || !measure_has_axis(k, results_axes[i]))
+            continue;
         if (results_axes[i] == &axis_checkpoint) return row_checkpoint(r, row)->name;
         row_label(r, row, i, &text, &value);
         if (!text) snprintf(number, LABEL, "%lld", (long long)value);
@@ -107,7 +108,7 @@ static enum status check_choices(const struct show *s, const struct rows *r, str
 }
 
 /* The names of the numbers that rows of the kind have. */
-static enum status list_metrics(const struct show *s, const struct kind *k, struct texts *out,
+static enum status list_metrics(const struct show *s, const struct measure *k, struct texts *out,
                                 struct err *e)
 {
     for (const struct field *f = k->fields; f->name; f++) {

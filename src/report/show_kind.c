@@ -33,7 +33,8 @@ static bool is_number(const struct field *f)
 }
 
 /* The field whose variable has f's name and that ending; NULL: none. */
-static const struct field *beside(const struct kind *k, const struct field *f, const char *ending)
+static const struct field *beside(const struct measure *k, const struct field *f,
+                                  const char *ending)
 {
     size_t n = strlen(f->variable);
     for (const struct field *g = k->fields; g->name; g++)
@@ -44,7 +45,7 @@ static const struct field *beside(const struct kind *k, const struct field *f, c
 }
 
 /* Whether it stands beside another field, with that ending. */
-static bool is_beside(const struct kind *k, const struct field *f, const char *ending)
+static bool is_beside(const struct measure *k, const struct field *f, const char *ending)
 {
     for (const struct field *g = k->fields; g->name; g++)
         if (is_number(g) && beside(k, g, ending) == f) return true;
@@ -61,7 +62,7 @@ static bool is_measured(const struct rows *r, const struct field *f)
 
 static enum status choose_columns(struct kind_page *p, struct err *e)
 {
-    const struct kind *k = p->rows->kind;
+    const struct measure *k = p->rows->kind;
     int64_t most = 0;
     for (const struct field *f = k->fields; f->name; f++) most++;
     PASS(mem_zero(&p->columns, most, sizeof *p->columns, "a table", e));
@@ -103,7 +104,7 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
                               struct table *t, struct err *e)
 {
     enum status st = OK;
-    const struct kind *k = p->rows->kind;
+    const struct measure *k = p->rows->kind;
     const bool swap = k->axes[0] && k->axes[1] == &axis_checkpoint;
     int64_t n = 0;
     const char *key;
@@ -133,7 +134,7 @@ done:
 
 static int64_t count_labels(const struct kind_page *p)
 {
-    const struct kind *k = p->rows->kind;
+    const struct measure *k = p->rows->kind;
     int64_t n = p->inner;
     while (k->axes[n - p->inner]) n++;
     for (int i = 0; k->identity && k->identity[i]; i++) n++;

@@ -58,7 +58,7 @@ static enum status add_labels(struct columns *c, struct err *e)
  * those of most axes. */
 static enum status add_numbers(struct columns *c, struct err *e)
 {
-    const struct kind *kind = c->rows->kind;
+    const struct measure *kind = c->rows->kind;
     const struct cube *cube = c->show->cube;
     int inner = kind->inner ? axis_place_of(kind->inner) : -1;
     for (int with_inner = 1; with_inner >= 0; with_inner--)
@@ -76,7 +76,7 @@ static enum status add_numbers(struct columns *c, struct err *e)
 
 static enum status add_fields(struct columns *c, bool first, struct err *e)
 {
-    const struct kind *kind = c->rows->kind;
+    const struct measure *kind = c->rows->kind;
     for (const struct field *f = kind->fields; f->name; f++) {
         const enum field_place place = f->place;
         const bool number =

@@ -376,7 +376,7 @@ static bool is_asked(const struct show *s, const struct cube_variable *x)
 {
     bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
     if (!s->options->metric) return strcmp(x->name, show_default_metric) == 0;
-    return x->of && number && cube_is_along(x, &kind_cell) && show_wants_metric(s, x->name);
+    return x->of && number && cube_is_along(x, &measure_cell) && show_wants_metric(s, x->name);
 }
 
 enum status show_tables(const struct show *s, struct err *e)

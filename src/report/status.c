@@ -4,7 +4,7 @@
 #include "report/status_hand.h"
 #include "report/text_table.h"
 #include "report/verdict.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -32,12 +32,12 @@ struct report {
 static enum status collect_entries(struct report *r, struct err *e)
 {
     const struct axes *a = &r->all.axes;
-    int64_t next[KINDS_N] = {0}, most = 0;
-    for (int k = 0; results_kinds[k]; k++) most += r->all.rows[k].n_records;
+    int64_t next[RECORDED_N] = {0}, most = 0;
+    for (int k = 0; recorded_measures[k]; k++) most += r->all.rows[k].n_records;
     PASS(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
     for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
         for (int64_t c = 0; c < a->models[m].n; c++)
-            for (int k = 0; results_kinds[k]; k++) {
+            for (int k = 0; recorded_measures[k]; k++) {
                 const struct rows *rows = &r->all.rows[k];
                 while (next[k] < rows->n && rows->rows[next[k]].at[AXIS_MODEL] == m &&
                        rows->rows[next[k]].at[AXIS_CHECKPOINT] == c) {
@@ -57,7 +57,7 @@ static int64_t find_unpredicted(const struct report *r)
     const bool critical = json_is_true(json_object_get(curvature, "critical"));
     const bool cells = critical || strcmp(json_text(curvature, "second_order", "none"), "none");
     int64_t n = 0;
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
         if (!(rows->kind->report == REPORT_MODELS ? cells : rows->kind->whole_grid && critical))
             continue;
@@ -117,7 +117,7 @@ static void print_one_line(const char *text, FILE *out)
  * why the first of its failed records did. */
 static void print_line(const struct report *r, const struct rows *rows, int64_t part)
 {
-    const struct kind *k = rows->kind;
+    const struct measure *k = rows->kind;
     struct result_counts n = rows_count(rows, part);
     if (part < 0)
         fprintf(r->out, "%s%s: %lld", k->prefix, k->noun, (long long)n.by_state[STATE_DONE]);
@@ -134,9 +134,9 @@ static void print_line(const struct report *r, const struct rows *rows, int64_t 
 
 static enum status print_counts(const struct report *r, struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
-        enum kind_report form = rows->kind->report;
+        enum measure_report form = rows->kind->report;
         if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
         verdict_print(rows, "  ", r->out);
@@ -160,7 +160,7 @@ static bool says(const json_t *record, enum result_state state, const char *mess
 /* Which of its checkpoint's records it is: "gptq 3", "curvature"; "" of the checkpoint itself. */
 static void print_which(const struct entry *entry, const char *before, FILE *out)
 {
-    const struct kind *k = entry->rows->kind;
+    const struct measure *k = entry->rows->kind;
     int n = 0;
     while (k->axes[n]) n++;
     if (k->whole_grid) return;
@@ -234,9 +234,9 @@ static bool runs(const struct report *r)
 static enum report_verdict find_verdict(const struct report *r)
 {
     int64_t pending = r->unpredicted, failed = 0;
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct result_counts n = rows_count(&r->all.rows[k], -1);
-        if (results_kinds[k]->report == REPORT_NONE) continue;
+        if (recorded_measures[k]->report == REPORT_NONE) continue;
         pending += n.by_state[STATE_PENDING];
         failed += n.by_state[STATE_FAILED];
     }
@@ -339,9 +339,9 @@ static json_t *all_json(const struct rows *rows)
 
 static void set_counts(const struct report *r, json_t *all)
 {
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
-        const struct kind *kind = rows->kind;
+        const struct measure *kind = rows->kind;
         const bool models = kind->report == REPORT_MODELS;
         if (kind->report == REPORT_ALL && rows->n)
             json_object_set_new(all, kind->json, all_json(rows));
@@ -360,7 +360,7 @@ static enum status messages_json(const struct report *r, enum result_state state
 {
     for (int64_t i = 0; i < r->n; i++) {
         const struct entry *entry = &r->entries[i];
-        const struct kind *k = entry->rows->kind;
+        const struct measure *k = entry->rows->kind;
         if (!says(entry->row->record, state, NULL)) continue;
         json_t *one = json_object();
         json_array_append_new(list, one);

@@ -2,7 +2,7 @@
 
 void verdict_print(const struct rows *r, const char *indent, FILE *out)
 {
-    const struct kind_iterated *k = r->kind->iterated;
+    const struct measure_iterated *k = r->kind->iterated;
     const struct result_convergence c = rows_convergence(r);
     const long long n = c.n, open = c.open;
     if (c.n == 0) return;

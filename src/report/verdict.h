@@ -1,6 +1,6 @@
 /* verdict: whether the numbers that iterations approach have converged, in words. */
 #pragma once
-#include "results/kind.h"
+#include "results/rows.h"
 #include <stdio.h>
 
 /* One line: "3 of 5 sharpnesses not converged (residual up to 4.8 % of the value: more products or

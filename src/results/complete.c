@@ -1,5 +1,5 @@
 #include "results/complete.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include <string.h>
 
 static const char *weights_of(const json_t *record)
@@ -72,7 +72,7 @@ static int complete_weights(json_t *record, const json_t *completion)
 enum status completion_join(const json_t *old, const json_t *completion, json_t **out,
                             struct err *e)
 {
-    const struct kind *kind = kind_find(json_text(old, "type", ""));
+    const struct measure *kind = measure_find(json_text(old, "type", ""));
     json_t *record = json_copy((json_t *)(uintptr_t)old);
     const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
     int failed = !record;

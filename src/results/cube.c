@@ -190,10 +190,10 @@ const struct cube_variable *cube_find(const struct cube *c, const char *name)
     return cube_find_in(c, "", name);
 }
 
-bool cube_is_along(const struct cube_variable *x, const struct kind *k)
+bool cube_is_along(const struct cube_variable *x, const struct measure *k)
 {
     for (int d = 0; d < x->rank; d++)
-        if (!kind_has_axis(k, results_axes[x->dims[d]])) return false;
+        if (!measure_has_axis(k, results_axes[x->dims[d]])) return false;
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* cube: the variables of a results file in memory. Only cube_write.c, cube_read.c and h5.c use
  * HDF5; docs/cube.md describes the file. */
 #pragma once
-#include "results/kind.h"
+#include "results/rows.h"
 
 enum { CUBE_SCHEMA = 1, CUBE_RANK = AXES_MAX };
 
@@ -27,7 +27,7 @@ struct cube_variable {
     int rank;                  /* 0: one value */
     int dims[CUBE_RANK];       /* indices into cube.dims */
     bool is_scale;             /* the coordinate of its only dimension */
-    const struct kind *of;     /* kind of the records that it is filled from; NULL: from the plan */
+    const struct measure *of;  /* kind of the records that it is filled from; NULL: from the plan */
     const struct field *field; /* of these records */
     const struct cube_variable *from; /* a column that repeats this grid variable; NULL: none */
     bool volatile_;
@@ -104,6 +104,6 @@ const struct cube_variable *cube_find(const struct cube *c, const char *name);
 /* The variable of that name in a group; NULL: there is none. */
 struct cube_variable *cube_find_in(const struct cube *c, const char *group, const char *name);
 /* Whether all axes of a grid variable are axes of the kind. */
-bool cube_is_along(const struct cube_variable *x, const struct kind *k);
+bool cube_is_along(const struct cube_variable *x, const struct measure *k);
 /* Index of a grid variable's element for a row; -1: the row is not on one of its axes. */
 int64_t cube_place(const struct cube *c, const struct cube_variable *x, const struct row *row);

@@ -37,8 +37,8 @@ struct cube_fields {
     struct cube_variable **x; // (n)
 };
 /* The caller frees out->x, also after a failure. ERR_NOMEM. */
-MUST_USE enum status cube_fields_of(const struct cube *c, const struct kind *k, const char *group,
-                                    struct cube_fields *out, struct err *e);
+MUST_USE enum status cube_fields_of(const struct cube *c, const struct measure *k,
+                                    const char *group, struct cube_fields *out, struct err *e);
 
 /* The list of a kind while it is filled; *out is NULL if the kind or the cube has none. ERR_NOMEM.
  */
@@ -49,5 +49,5 @@ MUST_USE enum status cube_list_take(struct cube_list *l, const struct row *row, 
 void cube_list_end(struct cube_list *l);
 
 /* Adds the row's record to the tables of its kind that the cube has. ERR_NOMEM. */
-MUST_USE enum status cube_tables_take(struct cube *c, const struct kind *k, const struct row *row,
-                                      struct err *e);
+MUST_USE enum status cube_tables_take(struct cube *c, const struct measure *k,
+                                      const struct row *row, struct err *e);

@@ -14,16 +14,16 @@ static const struct field tokens = {"common_tokens",
 /* A loss per common token, and the variables that it is made of. */
 static const struct loss {
     struct field field;
-    const struct kind *kind;
+    const struct measure *kind;
     const char *per_byte;
 } losses[] = {
     {{"", "baseline_loss_common", IN_INNER, FIELD_REAL, STABLE, "nat",
       "full-precision cross-entropy per common token"},
-     &kind_checkpoint,
+     &measure_checkpoint,
      "baseline_bits_per_byte"},
     {{"", "loss_common", IN_INNER, FIELD_REAL, STABLE, "nat",
       "cross-entropy of the quantized model per common token"},
-     &kind_cell,
+     &measure_cell,
      "bits_per_byte"},
 };
 enum { LOSSES = sizeof losses / sizeof *losses };
@@ -69,7 +69,7 @@ void cube_fill_common(struct cube *c)
     const struct cube_variable *counts = cube_find(c, tokens.variable),
                                *bytes = cube_find(c, "baseline_bytes");
     for (int i = 0; counts && bytes && i < LOSSES; i++) {
-        const struct rows *r = &c->all.rows[kind_place_of(losses[i].kind)];
+        const struct rows *r = &c->all.rows[measure_place_of(losses[i].kind)];
         const struct cube_variable *per_byte = cube_find(c, losses[i].per_byte);
         struct cube_variable *out = cube_find_in(c, "", losses[i].field.variable);
         for (int64_t k = 0; per_byte && out && k < r->n; k++) {

@@ -14,7 +14,7 @@ struct filling {
     struct cube_list *list;
 };
 
-enum status cube_fields_of(const struct cube *c, const struct kind *k, const char *group,
+enum status cube_fields_of(const struct cube *c, const struct measure *k, const char *group,
                            struct cube_fields *out, struct err *e)
 {
     *out = (struct cube_fields){0};
@@ -113,7 +113,7 @@ static enum status fill_kind(struct cube *c, struct rows *r, const struct result
                              struct err *e)
 {
     enum status st = OK;
-    const struct kind *k = r->kind;
+    const struct measure *k = r->kind;
     struct filling f = {.cube = c, .rows = r};
     json_t *record = NULL;
     TRY(cube_fields_of(c, k, "", &f.grid, e));
@@ -150,10 +150,10 @@ static void gather(const struct cube *c, const struct rows *r)
 
 enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++) PASS(fill_kind(c, &c->all.rows[k], v, e));
+    for (int k = 0; recorded_measures[k]; k++) PASS(fill_kind(c, &c->all.rows[k], v, e));
     cube_fill_spreads(c);
     cube_fill_means(c);
     cube_fill_common(c);
-    for (int k = 0; results_kinds[k]; k++) gather(c, &c->all.rows[k]);
+    for (int k = 0; recorded_measures[k]; k++) gather(c, &c->all.rows[k]);
     return OK;
 }

@@ -16,7 +16,7 @@ static enum status add_number(struct cube *c, const struct rows *r, int dim, str
 
 /* --- from the grid --- */
 
-static bool is_column(const struct kind *k, const struct cube_variable *x)
+static bool is_column(const struct measure *k, const struct cube_variable *x)
 {
     bool wanted = !x->of || x->of == k || k->whole_grid;
     return x->group[0] == '\0' && wanted && cube_is_along(x, k);
@@ -45,8 +45,8 @@ static enum status add_gathered(struct cube *c, const struct rows *r, int dim, s
 
 /* --- what is not on the grid --- */
 
-static enum status add_field(struct cube *c, const struct kind *k, int dim, const struct field *f,
-                             struct err *e)
+static enum status add_field(struct cube *c, const struct measure *k, int dim,
+                             const struct field *f, struct err *e)
 {
     struct cube_variable *x;
     PASS(cube_add_field(c, f, k->group, 1, &dim, &x, e));
@@ -57,7 +57,7 @@ static enum status add_field(struct cube *c, const struct kind *k, int dim, cons
 /* --- sequences --- */
 
 /* Every row's start and count in sequences/loss. */
-static enum status add_spans(struct cube *c, const struct kind *k, int dim, struct err *e)
+static enum status add_spans(struct cube *c, const struct measure *k, int dim, struct err *e)
 {
     struct cube_variable *x;
     if (!k->sequences) return OK;
@@ -82,15 +82,15 @@ static enum status add_sequences(struct cube *c, struct err *e)
 
 enum status cube_add_frames(struct cube *c, struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &c->all.rows[k];
         int dim;
-        if (!kind_is_there(r->kind, &c->all.axes)) continue;
+        if (!measure_is_there(r->kind, &c->all.axes)) continue;
         PASS(cube_add_dim(c, r->kind->group, "row", r->n, &dim, e));
         PASS(add_number(c, r, dim, e));
         PASS(add_gathered(c, r, dim, e));
         for (const struct field *f = r->kind->fields; f->name; f++)
-            if (!kind_on_grid(r->kind, f)) PASS(add_field(c, r->kind, dim, f, e));
+            if (!measure_on_grid(r->kind, f)) PASS(add_field(c, r->kind, dim, f, e));
         PASS(add_spans(c, r->kind, dim, e));
     }
     return add_sequences(c, e);

@@ -105,15 +105,15 @@ static enum status add_columns(struct cube *c, struct err *e)
     return OK;
 }
 
-static bool kind_reserves(const struct kind *k, const char *name)
+static bool kind_reserves(const struct measure *k, const char *name)
 {
     bool found = strcmp(name, k->group) == 0 || (k->number && strcmp(name, k->number) == 0) ||
                  (k->list && strcmp(name, k->list->group) == 0);
     for (const struct field *f = k->fields; f->name; f++)
         found = found || strcmp(name, f->variable) == 0;
-    for (const struct kind_spread *s = k->spreads; s && s->of; s++)
+    for (const struct measure_spread *s = k->spreads; s && s->of; s++)
         found = found || strcmp(name, s->mean) == 0 || strcmp(name, s->deviation) == 0;
-    for (const struct kind_mean *m = k->means; m && m->of; m++)
+    for (const struct measure_mean *m = k->means; m && m->of; m++)
         found = found || strcmp(name, m->mean) == 0 || (m->error && strcmp(name, m->error) == 0);
     found = found || (k->spread_count && strcmp(name, k->spread_count) == 0);
     for (const struct record_table *t = k->tables; t && t->name; t++)
@@ -132,13 +132,14 @@ bool cube_reserves(const char *name)
     for (int i = 0; results_axes[i]; i++) found = found || strcmp(name, results_axes[i]->name) == 0;
     for (const struct field *f = trajectory; f->name; f++)
         found = found || strcmp(name, f->variable) == 0;
-    for (int k = 0; results_kinds[k]; k++) found = found || kind_reserves(results_kinds[k], name);
+    for (int k = 0; recorded_measures[k]; k++)
+        found = found || kind_reserves(recorded_measures[k], name);
     return found;
 }
 
 /* --- fields of the kinds --- */
 
-static enum status add_field(struct cube *c, const struct kind *k, const struct field *f,
+static enum status add_field(struct cube *c, const struct measure *k, const struct field *f,
                              struct err *e)
 {
     struct cube_variable *x;
@@ -154,12 +155,12 @@ static enum status add_field(struct cube *c, const struct kind *k, const struct 
 /* Adds all fields that are numbers, or all others. */
 static enum status add_fields(struct cube *c, bool numbers, struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++)
-        for (const struct field *f = results_kinds[k]->fields; f->name; f++) {
+    for (int k = 0; recorded_measures[k]; k++)
+        for (const struct field *f = recorded_measures[k]->fields; f->name; f++) {
             bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
-            if (kind_on_grid(results_kinds[k], f) && number == numbers &&
-                kind_is_there(results_kinds[k], &c->all.axes))
-                PASS(add_field(c, results_kinds[k], f, e));
+            if (measure_on_grid(recorded_measures[k], f) && number == numbers &&
+                measure_is_there(recorded_measures[k], &c->all.axes))
+                PASS(add_field(c, recorded_measures[k], f, e));
         }
     return OK;
 }

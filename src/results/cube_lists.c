@@ -14,7 +14,7 @@ static const char *label_name(const struct axis *axis)
 }
 
 /* Adds columns along a dimension for the labels of records on their kind's axes. */
-static enum status add_labels(struct cube *c, const struct kind *k, int dim, struct err *e)
+static enum status add_labels(struct cube *c, const struct measure *k, int dim, struct err *e)
 {
     for (int i = 0; k->axes[i]; i++) {
         const struct cube_variable *from = cube_find(c, label_name(k->axes[i]));
@@ -41,7 +41,7 @@ static void put_labels(const struct cube *c, const struct rows *r)
 
 static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
 {
-    const struct kind *kind = r->kind;
+    const struct measure *kind = r->kind;
     const struct record_list *l = kind->list;
     struct cube_variable *x;
     char *number, *coordinates;
@@ -158,7 +158,7 @@ enum status cube_list_take(struct cube_list *l, const struct row *row, struct er
 
 /* --- tables --- */
 
-static enum status add_table(struct cube *c, const struct kind *k, const struct record_table *t,
+static enum status add_table(struct cube *c, const struct measure *k, const struct record_table *t,
                              struct err *e)
 {
     struct cube_variable *x;
@@ -194,7 +194,7 @@ static enum status extend_column(struct cube *c, struct cube_variable *x, const 
 }
 
 /* The length of a table is that of its first column. */
-enum status cube_tables_take(struct cube *c, const struct kind *kind, const struct row *row,
+enum status cube_tables_take(struct cube *c, const struct measure *kind, const struct row *row,
                              struct err *e)
 {
     const json_t *all = json_object_get(row->record, "tables");
@@ -212,11 +212,11 @@ enum status cube_tables_take(struct cube *c, const struct kind *kind, const stru
 
 enum status cube_add_lists(struct cube *c, struct err *e)
 {
-    for (int i = 0; results_kinds[i]; i++) {
-        if (!kind_is_there(results_kinds[i], &c->all.axes)) continue;
-        if (results_kinds[i]->list) PASS(add_list(c, &c->all.rows[i], e));
-        const struct record_table *t = results_kinds[i]->tables;
-        for (; t && t->name; t++) PASS(add_table(c, results_kinds[i], t, e));
+    for (int i = 0; recorded_measures[i]; i++) {
+        if (!measure_is_there(recorded_measures[i], &c->all.axes)) continue;
+        if (recorded_measures[i]->list) PASS(add_list(c, &c->all.rows[i], e));
+        const struct record_table *t = recorded_measures[i]->tables;
+        for (; t && t->name; t++) PASS(add_table(c, recorded_measures[i], t, e));
     }
     return OK;
 }

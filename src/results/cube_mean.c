@@ -2,14 +2,14 @@
 #include "results/cube_build.h"
 #include <math.h>
 
-static int rank_of(const struct kind *k)
+static int rank_of(const struct measure *k)
 {
     int rank = 0;
     while (k->axes[rank]) rank++;
     return rank;
 }
 
-static enum status add(struct cube *c, const struct kind *k, const char *name, const char *units,
+static enum status add(struct cube *c, const struct measure *k, const char *name, const char *units,
                        const char *long_name, struct err *e)
 {
     struct cube_variable like = {.group = "",
@@ -29,10 +29,10 @@ static enum status add(struct cube *c, const struct kind *k, const char *name, c
 
 enum status cube_add_means(struct cube *c, struct err *e)
 {
-    for (int i = 0; results_kinds[i]; i++) {
-        const struct kind *k = results_kinds[i];
-        if (!k->means || !kind_is_there(k, &c->all.axes)) continue;
-        for (const struct kind_mean *m = k->means; m->of; m++) {
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
+        if (!k->means || !measure_is_there(k, &c->all.axes)) continue;
+        for (const struct measure_mean *m = k->means; m->of; m++) {
             PASS(add(c, k, m->mean, m->units, m->mean_long_name, e));
             PASS(add(c, k, m->error, m->units, m->error_long_name, e));
         }
@@ -52,12 +52,12 @@ static double sum_along(const struct cube *c, const struct cube_variable *x, str
     return sum;
 }
 
-static void fill_of_kind(struct cube *c, const struct kind *k)
+static void fill_of_kind(struct cube *c, const struct measure *k)
 {
-    const struct rows *r = &c->all.rows[kind_place_of(k)];
+    const struct rows *r = &c->all.rows[measure_place_of(k)];
     const int axis = axis_place_of(k->axes[rank_of(k) - 1]);
     const double n = (double)c->dims[axis].n;
-    for (const struct kind_mean *m = k->means; m->of; m++) {
+    for (const struct measure_mean *m = k->means; m->of; m++) {
         const struct cube_variable *of = cube_find(c, m->of);
         const struct cube_variable *of_error = m->error ? cube_find(c, m->of_error) : NULL;
         struct cube_variable *mean = cube_find_in(c, "", m->mean);
@@ -75,7 +75,7 @@ static void fill_of_kind(struct cube *c, const struct kind *k)
 
 void cube_fill_means(struct cube *c)
 {
-    for (int i = 0; results_kinds[i]; i++)
-        if (results_kinds[i]->means && kind_is_there(results_kinds[i], &c->all.axes))
-            fill_of_kind(c, results_kinds[i]);
+    for (int i = 0; recorded_measures[i]; i++)
+        if (recorded_measures[i]->means && measure_is_there(recorded_measures[i], &c->all.axes))
+            fill_of_kind(c, recorded_measures[i]);
 }

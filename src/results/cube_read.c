@@ -30,7 +30,7 @@ struct reader {
 /* State of reading one kind. */
 struct frame_reader {
     const struct reader *in;
-    const struct kind *kind;
+    const struct measure *kind;
     struct rows rows;
     json_t *records; /* (rows.n_records); null: pending */
 };
@@ -107,7 +107,7 @@ static json_t *member(json_t *object, const char *key, json_t *(*make)(void))
 static enum status make_record(struct frame_reader *f, int64_t i, enum result_state state,
                                struct err *e)
 {
-    const struct kind *k = f->kind;
+    const struct measure *k = f->kind;
     const struct row *row = &f->rows.rows[i];
     json_t *record = state == STATE_PENDING
                          ? json_null()
@@ -287,7 +287,7 @@ done:
 
 static enum status add_columns(const struct frame_reader *f, struct err *e)
 {
-    const struct kind *k = f->kind;
+    const struct measure *k = f->kind;
     for (const struct field *field = k->fields; field->name; field++) {
         const enum field_place place = field->place;
         if (place == IN_LABELS || place == IN_PROVENANCE || place == FRAME_KEY) continue;
@@ -304,7 +304,7 @@ static enum status add_columns(const struct frame_reader *f, struct err *e)
     return OK;
 }
 
-static enum status read_kind(const struct reader *r, const struct kind *k, struct err *e)
+static enum status read_kind(const struct reader *r, const struct measure *k, struct err *e)
 {
     enum status st = OK;
     struct frame_reader f = {.in = r, .kind = k};
@@ -347,7 +347,7 @@ static enum status read_all(struct reader *r, struct err *e)
     TRY(axes_of_plan(results_view_plan(r->view), &r->axes, e));
     if (r->content == VIEW_ALL)
         TRY(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
-    for (int i = 0; results_kinds[i]; i++) TRY(read_kind(r, results_kinds[i], e));
+    for (int i = 0; recorded_measures[i]; i++) TRY(read_kind(r, recorded_measures[i], e));
     TRY(read_json(r, "end", &end, e));
     if (end) TRY(view_add(r->view, end, e));
 done:

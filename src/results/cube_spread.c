@@ -10,7 +10,7 @@ static enum status add(struct cube *c, const char *name, enum field_type type, i
                                  .name = name,
                                  .type = type,
                                  .rank = rank,
-                                 .of = &kind_cell,
+                                 .of = &measure_cell,
                                  .may_miss = true,
                                  .units = units,
                                  .long_name = long_name,
@@ -20,11 +20,11 @@ static enum status add(struct cube *c, const char *name, enum field_type type, i
     return cube_add(c, &like, &x, e);
 }
 
-static enum status add_of_kind(struct cube *c, const struct kind *k, struct err *e)
+static enum status add_of_kind(struct cube *c, const struct measure *k, struct err *e)
 {
     static const int dims[] = {AXIS_MODEL, AXIS_CHECKPOINT, AXIS_BITS, AXIS_QUANTIZER,
                                AXIS_DATASET};
-    for (const struct kind_spread *s = k->spreads; s->of; s++) {
+    for (const struct measure_spread *s = k->spreads; s->of; s++) {
         PASS(add(c, s->mean, FIELD_REAL, 5, dims, s->units, s->mean_long_name, e));
         PASS(add(c, s->deviation, FIELD_REAL, 5, dims, s->units, s->deviation_long_name, e));
     }
@@ -34,9 +34,9 @@ static enum status add_of_kind(struct cube *c, const struct kind *k, struct err 
 
 enum status cube_add_spreads(struct cube *c, struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++)
-        if (results_kinds[k]->spreads && kind_is_there(results_kinds[k], &c->all.axes))
-            PASS(add_of_kind(c, results_kinds[k], e));
+    for (int k = 0; recorded_measures[k]; k++)
+        if (recorded_measures[k]->spreads && measure_is_there(recorded_measures[k], &c->all.axes))
+            PASS(add_of_kind(c, recorded_measures[k], e));
     return OK;
 }
 
@@ -67,10 +67,10 @@ static void put_spread(const struct cube *c, const struct row *row, const struct
         sqrt(fmax(squares - (double)n * middle * middle, 0) / (double)(n - 1));
 }
 
-static void fill_of_kind(struct cube *c, const struct kind *k)
+static void fill_of_kind(struct cube *c, const struct measure *k)
 {
-    const struct rows *cells = &c->all.rows[kind_place_of(&kind_cell)];
-    for (const struct kind_spread *s = k->spreads; s->of; s++) {
+    const struct rows *cells = &c->all.rows[measure_place_of(&measure_cell)];
+    for (const struct measure_spread *s = k->spreads; s->of; s++) {
         const struct cube_variable *of = cube_find(c, s->of),
                                    *replicate = cube_find(c, s->replicate);
         struct cube_variable *mean = cube_find_in(c, "", s->mean),
@@ -84,7 +84,7 @@ static void fill_of_kind(struct cube *c, const struct kind *k)
 
 void cube_fill_spreads(struct cube *c)
 {
-    for (int k = 0; results_kinds[k]; k++)
-        if (results_kinds[k]->spreads && kind_is_there(results_kinds[k], &c->all.axes))
-            fill_of_kind(c, results_kinds[k]);
+    for (int k = 0; recorded_measures[k]; k++)
+        if (recorded_measures[k]->spreads && measure_is_there(recorded_measures[k], &c->all.axes))
+            fill_of_kind(c, recorded_measures[k]);
 }

@@ -1,5 +1,5 @@
 #include "results/merge.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/merge_source.h"
 #include "results/weights_read.h"
 #include "util/fsx.h"
@@ -119,7 +119,7 @@ static int64_t count_of(const json_t *loss)
  * Of losses the one that counts the most. */
 static bool precedes(const struct attempt *a, const struct attempt *b)
 {
-    const bool result = kind_find(json_text(a->record, "type", "")) != NULL;
+    const bool result = measure_find(json_text(a->record, "type", "")) != NULL;
     const json_t *x = json_object_get(a->record, "values"),
                  *y = json_object_get(b->record, "values");
     const int by[] = {

@@ -1,6 +1,6 @@
 /* Whether two records of one key agree. */
-#include "results/kind.h"
 #include "results/merge.h"
+#include "results/rows.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const double rounding = 1e-5;
 
 /* --- bit for bit --- */
 
-static bool is_volatile(const struct kind *k, const char *name)
+static bool is_volatile(const struct measure *k, const char *name)
 {
     for (const struct field *f = k->fields; f->name; f++)
         if (f->rerun == VOLATILE && strcmp(f->name, name) == 0) return true;
@@ -25,11 +25,11 @@ static bool same_number(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-static bool same(const struct kind *k, const json_t *a, const json_t *b, char *why, size_t size);
+static bool same(const struct measure *k, const json_t *a, const json_t *b, char *why, size_t size);
 
 /* Members that only one of them has are not compared: a cube has no NaN, and a prediction may not
  * have been made yet. */
-static bool same_members(const struct kind *k, const json_t *a, const json_t *b, char *why,
+static bool same_members(const struct measure *k, const json_t *a, const json_t *b, char *why,
                          size_t size)
 {
     const char *name;
@@ -45,7 +45,7 @@ static bool same_members(const struct kind *k, const json_t *a, const json_t *b,
     return true;
 }
 
-static bool same(const struct kind *k, const json_t *a, const json_t *b, char *why, size_t size)
+static bool same(const struct measure *k, const json_t *a, const json_t *b, char *why, size_t size)
 {
     if (json_is_object(a)) return same_members(k, a, b, why, size);
     if (json_is_array(a)) {
@@ -59,7 +59,7 @@ static bool same(const struct kind *k, const json_t *a, const json_t *b, char *w
     return same_number(json_number_get(a), json_number_get(b));
 }
 
-static bool same_numbers(const struct kind *k, const json_t *a, const json_t *b, char *why,
+static bool same_numbers(const struct measure *k, const json_t *a, const json_t *b, char *why,
                          size_t size)
 {
     const char *const members[] = {"values", "tables", k->inner ? k->inner->plan : NULL,
@@ -106,7 +106,7 @@ static double allowed_between(const json_t *a, const json_t *b)
     return fmax(errors_allowed * error, rounding * fabs(loss));
 }
 
-static bool losses_agree(const struct kind *k, const json_t *a, const json_t *b, char *why,
+static bool losses_agree(const struct measure *k, const json_t *a, const json_t *b, char *why,
                          size_t size)
 {
     const json_t *all = k->inner ? json_object_get(a, k->inner->plan) : NULL;
@@ -128,13 +128,13 @@ static bool losses_agree(const struct kind *k, const json_t *a, const json_t *b,
 
 enum merge_verdict merge_compare(const json_t *a, const json_t *b, char *why, size_t size)
 {
-    const struct kind *k = kind_find(json_text(a, "type", ""));
+    const struct measure *k = measure_find(json_text(a, "type", ""));
     const json_t *from = json_object_get(a, "provenance"), *of = json_object_get(b, "provenance");
     const char *weights = json_text(from, "weights_hash", ""), *others;
     char name[128];
     why[0] = '\0';
     if (!k)
-        k = &kind_cell; /* a completion, which has no state */
+        k = &measure_cell; /* a completion, which has no state */
     else if (result_state_of(a) != STATE_DONE || result_state_of(b) != STATE_DONE)
         return MERGE_SAME;
     others = json_text(of, "weights_hash", weights);

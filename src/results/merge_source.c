@@ -1,5 +1,5 @@
 #include "results/merge_source.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/view.h"
 #include "results/weights_read.h"
 #include "util/mem.h"
@@ -47,7 +47,7 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
     if (!key) return OK;
     if (strcmp(type, "completion") == 0) return put(s, CLASS_COMPLETION, key, at, e);
     if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
-    return kind_find(type) ? add_result(s, key, at, head, done, e) : OK;
+    return measure_find(type) ? add_result(s, key, at, head, done, e) : OK;
 }
 
 static enum status scan_journal(struct merge_source *s, json_t *weights, struct err *e)
@@ -77,7 +77,7 @@ static enum status scan_cube(struct merge_source *s, json_t *weights, struct err
     enum status st = OK;
     s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
     TRY(inventory_open(s->plan, s->view, &all, e));
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all.rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i))
             if (r->rows[i].record) {

@@ -1,6 +1,6 @@
 #include "results/part_files.h"
 #include "results/hand.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/view.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -141,7 +141,7 @@ static void look_at(const json_t *record, struct part_look *out)
     const char *type = json_text(record, "type", "");
     const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
     out->stopped = strcmp(type, "end") == 0 && strcmp(json_text(record, "status", ""), "done") != 0;
-    if (out->holder.held && kind_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
+    if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
     if (strcmp(type, "plan") != 0) return;
     const json_t *part = json_object_get(record, "part");
     json_decref(out->plan);

@@ -17,7 +17,7 @@
  *   "end"         how a run ended: {"type": "end", "status": "done" | "stopped" | ..., "utc",
  *                 "exit_code": n}
  *
- * The table of kinds of result (kind.h) says which of the following fields each has:
+ * The table of measures (measures.h) says which of the following fields each has:
  *
  *   {"type", "key" (hex), "fingerprint" (text), "model", "checkpoint", ["bits", "quantizer",]
  *    "status": "done" | "failed" | "not_applicable", "message": text,
@@ -50,6 +50,7 @@
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
  *    "tasks": [{"name", "key"}] (none: not asked for),
+ *    "of_cells": {MEASURE: digest of what the keys of its records hash} (measures with cell_key),
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
@@ -57,7 +58,8 @@
  * (none: not asked for), likewise "movement_key"; that of a cell is results_cell_key(checkpoint
  * key, variant key), that of its replicate results_replicate_key(cell key, number), that of an
  * accuracy results_task_key(of, key of the task), where `of` is the checkpoint's "task_key" or
- * results_cell_key of that and the variant key, that of a point results_point_key(surface key,
+ * results_cell_key of that and the variant key, likewise that of a measure of cells with its digest
+ * in place of the task's, that of a point results_point_key(surface key,
  * place), so a plan is as small as its axes. A record belongs to the newest plan if the plan has
  * its key. */
 #pragma once
@@ -75,6 +77,9 @@ void results_cell_key(const char *checkpoint_key, const char *variant_key, char 
 void results_task_key(const char *of, const char *task_key, char out[HASH_HEX]);
 /* The key of a replicate (from 1) of a cell. */
 void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX]);
+
+/* Key of the plan record: {NAME: digest of what its keys hash} of the measures of cells. */
+#define PLAN_OF_CELLS "of_cells"
 
 /* The points of a loss surface: exact points (a checkpoint or the quantized weights) by their
  * labels, then the grid points, row by row. */

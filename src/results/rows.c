@@ -1,5 +1,5 @@
 /* The rows of a kind: which records a plan requests, and their states. */
-#include "results/kind.h"
+#include "results/rows.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -39,7 +39,7 @@ enum status rows_add(struct rows *r, const struct row *like, struct err *e)
     int64_t n = inner ? r->axes->labels[place].n : 0;
     for (int i = 0; i < AXES_MAX; i++) {
         const struct axis *axis = results_axes[i];
-        if (!axis || axis == inner || !kind_has_axis(r->kind, axis)) row.at[i] = -1;
+        if (!axis || axis == inner || !measure_has_axis(r->kind, axis)) row.at[i] = -1;
     }
     row.number = r->n_records++;
     row.part = r->n_parts - 1;
@@ -63,20 +63,45 @@ static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct e
     return rows_add(r, &row, e);
 }
 
-static enum status add_all(struct rows *r, struct err *e)
+/* Adds the records of the checkpoint's cells, if the plan requests any. */
+static enum status add_cells(struct rows *r, int64_t m, int64_t c, struct err *e)
 {
-    const struct kind *k = r->kind;
     const struct axes *a = r->axes;
-    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, r, e));
-    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
-        PASS(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
-        for (int64_t c = 0; c < a->models[m].n; c++)
-            PASS(k->plan_key ? add_checkpoint(r, m, c, e) : k->add_rows(a, m, c, r, e));
+    const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
+    const char *base = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
+    for (int64_t i = 0; own && base && i < a->n_variants; i++) {
+        const struct axis_variant *v = &a->variants[i];
+        struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
+        char cell[HASH_HEX];
+        r->parts[m].not_applicable += !v->applicable;
+        if (!v->applicable) continue;
+        results_cell_key(base, axes_variant_key(a, m, i), cell);
+        results_task_key(cell, own, row.key);
+        PASS(rows_add(r, &row, e));
     }
     return OK;
 }
 
-enum status rows_make(const struct kind *k, const struct axes *a, const struct results_view *v,
+static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    if (r->kind->plan_key) return add_checkpoint(r, m, c, e);
+    if (r->kind->cell_key) return add_cells(r, m, c, e);
+    return r->kind->add_rows(r->axes, m, c, r, e);
+}
+
+static enum status add_all(struct rows *r, struct err *e)
+{
+    const struct measure *k = r->kind;
+    const struct axes *a = r->axes;
+    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, r, e));
+    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
+        PASS(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
+        for (int64_t c = 0; c < a->models[m].n; c++) PASS(add_of(r, m, c, e));
+    }
+    return OK;
+}
+
+enum status rows_make(const struct measure *k, const struct axes *a, const struct results_view *v,
                       struct rows *out, struct err *e)
 {
     enum status st = OK;
@@ -125,7 +150,7 @@ const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct 
 
 enum status row_identify(const struct rows *r, const struct row *row, json_t *record, struct err *e)
 {
-    const struct kind *k = r->kind;
+    const struct measure *k = r->kind;
     int failed = 0;
     for (int i = 0; k->identity && k->identity[i]; i++)
         failed |=
@@ -193,7 +218,7 @@ struct result_counts rows_count(const struct rows *r, int64_t part)
 struct result_convergence rows_convergence(const struct rows *r)
 {
     struct result_convergence out = {0};
-    const struct kind_iterated *k = r->kind->iterated;
+    const struct measure_iterated *k = r->kind->iterated;
     for (int64_t i = 0; k && i < r->n; i = rows_next(r, i)) {
         const json_t *values = json_object_get(r->rows[i].record, "values");
         double value = json_number_get(json_object_get(values, k->value));
@@ -217,8 +242,8 @@ enum status inventory_open(const json_t *plan, const struct results_view *v, str
     enum status st = OK;
     *out = (struct inventory){.plan = json_incref((json_t *)plan)};
     TRY(axes_of_plan(plan, &out->axes, e));
-    for (int i = 0; results_kinds[i]; i++)
-        TRY(rows_make(results_kinds[i], &out->axes, v, &out->rows[i], e));
+    for (int i = 0; recorded_measures[i]; i++)
+        TRY(rows_make(recorded_measures[i], &out->axes, v, &out->rows[i], e));
 done:
     if (st != OK) inventory_close(out);
     return st;
@@ -237,7 +262,7 @@ static int64_t visit_of(const struct axes *a, const struct row *row)
 struct result_counts inventory_count(const struct inventory *all, int64_t first, int64_t end)
 {
     struct result_counts out = {0};
-    for (int k = 0; results_kinds[k]; k++) {
+    for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all->rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
             const int64_t visit = visit_of(r->axes, &r->rows[i]);
@@ -270,7 +295,7 @@ static void cut_rows(struct rows *r, int64_t first, int64_t end)
 void inventory_cut(struct inventory *all, int64_t first, int64_t end)
 {
     const struct axes *a = &all->axes;
-    for (int i = 0; results_kinds[i]; i++) {
+    for (int i = 0; recorded_measures[i]; i++) {
         struct rows *r = &all->rows[i];
         cut_rows(r, first, end);
         for (int64_t m = 0, at = 0; r->kind->axes[0] && m < r->n_parts; at += a->models[m++].n) {
@@ -284,7 +309,7 @@ void inventory_cut(struct inventory *all, int64_t first, int64_t end)
 
 void inventory_close(struct inventory *all)
 {
-    for (int i = 0; i < KINDS_N; i++) rows_free(&all->rows[i]);
+    for (int i = 0; i < RECORDED_N; i++) rows_free(&all->rows[i]);
     axes_free(&all->axes);
     json_decref(all->plan);
     *all = (struct inventory){0};

@@ -1,6 +1,6 @@
 #include "results/view.h"
 #include "results/complete.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/seal.h"
 #include "results/weights_read.h"
 #include "util/fsx.h"
@@ -116,7 +116,7 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    if (!kind_find(type) || !key) return OK;
+    if (!measure_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
@@ -199,7 +199,7 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     if (!key) return false;
     const json_t *own = json_object_get(v->records, key);
     if (strcmp(type, "completion") == 0) return completion_adds(own, record);
-    if (!kind_find(type)) return false;
+    if (!measure_find(type)) return false;
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
 

@@ -1,5 +1,5 @@
 /* What a view leaves out of records. */
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/view.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -33,14 +33,14 @@ static bool is_listed(const char *metrics, const char *name)
 }
 
 /* Whether one of the metrics is made of the variable: a mean, a spread, or the error of one. */
-static bool feeds_metric(const char *metrics, const struct kind *k, const char *variable)
+static bool feeds_metric(const char *metrics, const struct measure *k, const char *variable)
 {
-    for (const struct kind_mean *m = k->means; m && m->of; m++)
+    for (const struct measure_mean *m = k->means; m && m->of; m++)
         if ((strcmp(variable, m->of) == 0 || (m->of_error && strcmp(variable, m->of_error) == 0)) &&
             (is_listed(metrics, m->mean) || is_listed(metrics, m->error)))
             return true;
-    for (int i = 0; results_kinds[i]; i++)
-        for (const struct kind_spread *s = results_kinds[i]->spreads; s && s->of; s++)
+    for (int i = 0; recorded_measures[i]; i++)
+        for (const struct measure_spread *s = recorded_measures[i]->spreads; s && s->of; s++)
             if ((strcmp(variable, s->of) == 0 || strcmp(variable, s->replicate) == 0) &&
                 (is_listed(metrics, s->mean) || is_listed(metrics, s->deviation)))
                 return true;
@@ -48,9 +48,9 @@ static bool feeds_metric(const char *metrics, const struct kind *k, const char *
 }
 
 /* States: times, from which plans learn, and what tells whether an iteration converged. */
-static bool wants_field(const struct interest *w, const struct kind *k, const struct field *f)
+static bool wants_field(const struct interest *w, const struct measure *k, const struct field *f)
 {
-    const struct kind_iterated *i = k->iterated;
+    const struct measure_iterated *i = k->iterated;
     if (i && (strcmp(f->name, i->value) == 0 || strcmp(f->name, i->residual) == 0 ||
               strcmp(f->name, i->converged) == 0))
         return true;
@@ -64,9 +64,9 @@ static bool wants_name(const struct interest *w, const char *name)
 {
     /* What planning looks for in provenance has that name too. */
     if (strcmp(name, "second_order") == 0) return true;
-    for (int k = 0; results_kinds[k]; k++)
-        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
-            if (strcmp(f->name, name) == 0 && wants_field(w, results_kinds[k], f)) return true;
+    for (int k = 0; recorded_measures[k]; k++)
+        for (const struct field *f = recorded_measures[k]->fields; f->name; f++)
+            if (strcmp(f->name, name) == 0 && wants_field(w, recorded_measures[k], f)) return true;
     return false;
 }
 
@@ -81,8 +81,8 @@ static enum status name_add(struct view_names *names, const char *name, struct e
 static enum status leave_out_fields(const struct interest *w, struct view_names *names,
                                     struct err *e)
 {
-    for (int k = 0; results_kinds[k]; k++)
-        for (const struct field *f = results_kinds[k]->fields; f->name; f++)
+    for (int k = 0; recorded_measures[k]; k++)
+        for (const struct field *f = recorded_measures[k]->fields; f->name; f++)
             if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
                 PASS(name_add(names, f->name, e));
     return OK;
@@ -91,8 +91,8 @@ static enum status leave_out_fields(const struct interest *w, struct view_names 
 /* Whether records have numbers under this name, for each label of their inner axis. */
 static bool has_numbers(const char *name)
 {
-    for (int k = 0; results_kinds[k]; k++) {
-        const struct axis *inner = results_kinds[k]->inner;
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct axis *inner = recorded_measures[k]->inner;
         if (inner && strcmp(inner->plan, name) == 0) return true;
     }
     return false;
@@ -112,7 +112,7 @@ static enum status leave_out_texts(const struct interest *w, struct view_names *
 }
 
 /* Lists and tables of a kind of result. */
-static enum status leave_out_lists(const struct interest *w, const struct kind *k,
+static enum status leave_out_lists(const struct interest *w, const struct measure *k,
                                    struct view_names *names, struct err *e)
 {
     if (k->sequences) PASS(name_add(names, "sequence_loss", e));
@@ -133,8 +133,8 @@ enum status view_leave_out(enum view_content content, const char *metrics, struc
         PASS(leave_out_fields(&w, names, e));
         PASS(leave_out_texts(&w, names, e));
     }
-    for (int k = 0; results_kinds[k] && content != VIEW_ALL; k++)
-        PASS(leave_out_lists(&w, results_kinds[k], names, e));
+    for (int k = 0; recorded_measures[k] && content != VIEW_ALL; k++)
+        PASS(leave_out_lists(&w, recorded_measures[k], names, e));
     return OK;
 }
 

@@ -24,7 +24,7 @@ static bool wanted(const struct visit *v)
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
-    struct export *s = c->state[PART_EXPORT];
+    struct export *s = c->state[MEASURE_export];
     return mem_zero(&s->folders, c->visit->n_variants, sizeof(struct weights_folder *), "folders",
                     e);
 }
@@ -54,7 +54,7 @@ done:
 /* A model that cannot be written so (its sizes do not suit the format) does not fail its cell. */
 static enum status begin(struct part_context *c, struct err *e)
 {
-    struct export *s = c->state[PART_EXPORT];
+    struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; c->group->rank == 0 && i < c->visit->n_variants; i++) {
         const struct variant *v = &c->visit->variants[i];
         struct err own = {0};
@@ -72,14 +72,14 @@ static enum status begin(struct part_context *c, struct err *e)
 static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, const struct quant_grids *grids, struct err *e)
 {
-    const struct export *s = c->state[PART_EXPORT];
+    const struct export *s = c->state[MEASURE_export];
     struct weights_folder *f = s->folders[v - c->visit->variants];
     return f ? weights_folder_linear(f, l, q, grids, e) : OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    const struct export *s = c->state[PART_EXPORT];
+    const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
         const struct variant *v = &c->visit->variants[i];
         if (!s->folders[i] || !weights_folder_whole(s->folders[i])) continue; /* it has failed */
@@ -92,7 +92,7 @@ static enum status run(struct part_context *c, struct err *e)
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
     (void)e;
-    const struct export *s = c->state[PART_EXPORT];
+    const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; failure->code != OK && i < c->visit->n_variants; i++)
         if (s->folders[i])
             log_warn("%s is not exported: %s", c->visit->variants[i].export_to, failure->text);
@@ -101,14 +101,15 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 
 static void close_state(struct part_context *c)
 {
-    struct export *s = c->state[PART_EXPORT];
+    struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; s->folders && i < c->visit->n_variants; i++)
         weights_folder_close(s->folders[i]);
     free(s->folders);
 }
 
-const struct part export_part = {
+const struct measure measure_export = {
     .name = "export",
+    .doing = "export",
     .of_model = true,
     .wanted = wanted,
     .state = sizeof(struct export),

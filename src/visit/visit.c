@@ -44,13 +44,21 @@ static const struct option_table visit_table = {OPTION_ROWS(fields, visit)};
 
 void visit_task_free(int i, void *task)
 {
-    if (task) options_free(visit_part(i)->task, task);
+    if (task) options_free(measures[i]->task, task);
     free(task);
+}
+
+void visit_drop_task(struct visit *v, int i)
+{
+    visit_task_free(i, v->task[i]);
+    free(v->record_key[i]);
+    v->task[i] = NULL;
+    v->record_key[i] = NULL;
 }
 
 void visit_free(struct visit *v)
 {
-    for (int i = 0; i < PART_N; i++) visit_task_free(i, v->task[i]);
+    for (int i = 0; i < MEASURES_N; i++) visit_drop_task(v, i);
     json_decref(v->inputs);
     options_free(&visit_table, v);
 }
@@ -69,13 +77,13 @@ void visit_states_remove(struct visit_cache *c)
 
 bool visit_has_piece(const struct visit *v, int i)
 {
-    return v->task[i] && !visit_part(i)->of_cells && visit_part(i)->of_model;
+    return v->task[i] && !measures[i]->of_cells && measures[i]->of_model;
 }
 
 int64_t visit_pieces(const struct visit *v)
 {
     int64_t n = 1 + v->n_variants;
-    for (int i = 0; i < PART_N; i++) n += visit_has_piece(v, i);
+    for (int i = 0; i < MEASURES_N; i++) n += visit_has_piece(v, i);
     return n;
 }
 
@@ -100,10 +108,8 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
             options_free(&variant_table, &v->variants[i]);
     }
     v->n_variants = n_variants;
-    for (int i = 0; i < PART_N; i++) {
-        if (!visit_has_piece(v, i) || among(pieces, n, piece++)) continue;
-        visit_task_free(i, v->task[i]);
-        v->task[i] = NULL;
+    for (int i = 0; i < MEASURES_N; i++) {
+        if (visit_has_piece(v, i) && !among(pieces, n, piece++)) visit_drop_task(v, i);
     }
 }
 
@@ -115,20 +121,23 @@ void visit_seen(const struct visit *v, int i, char out[HASH_HEX])
     if (!v->tokenizer && visit_tokenizer(weights_folder(&v->weights), &tokenizer, NULL) != OK)
         tokenizer = NULL;
     if (v->tokenizer || tokenizer) seen_file(out, v->tokenizer ? v->tokenizer : tokenizer);
-    if (visit_part(i)->inputs) visit_part(i)->inputs(v, out);
+    if (measures[i]->inputs) measures[i]->inputs(v, out);
     free(tokenizer);
 }
 
-/* The tasks are in the object "tasks", by the names of their parts. */
+/* The tasks are in the object "tasks", by the names of their measures, as are "keys". */
 json_t *visit_to_json(const struct visit *v)
 {
-    json_t *tasks = json_object(), *json;
-    for (int i = 0; i < PART_N; i++)
+    json_t *tasks = json_object(), *keys = json_object(), *json;
+    for (int i = 0; i < MEASURES_N; i++)
         if (v->task[i])
-            json_object_set_new(tasks, visit_part(i)->name,
-                                options_to_json(visit_part(i)->task, v->task[i]));
-    json = json_pack("{s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "tasks", tasks,
-                     "inputs", v->inputs);
+            json_object_set_new(tasks, measures[i]->name,
+                                options_to_json(measures[i]->task, v->task[i]));
+    for (int i = 0; i < MEASURES_N; i++)
+        if (v->record_key[i])
+            json_object_set_new(keys, measures[i]->name, json_string(v->record_key[i]));
+    json = json_pack("{s:o, s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "tasks",
+                     tasks, "keys", keys, "inputs", v->inputs);
     return json;
 }
 
@@ -136,11 +145,13 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
 {
     enum status st = OK;
     struct visit v = {0};
-    const json_t *tasks = json_object_get(json, "tasks");
+    const json_t *tasks = json_object_get(json, "tasks"), *keys = json_object_get(json, "keys");
     TRY(options_from_json(&visit_table, json_object_get(json, "visit"), &v, e));
-    for (int i = 0; i < PART_N; i++) {
-        const struct option_table *t = visit_part(i)->task;
-        const json_t *task = json_object_get(tasks, visit_part(i)->name);
+    for (int i = 0; i < MEASURES_N; i++) {
+        const struct option_table *t = measures[i]->task;
+        const json_t *task = json_object_get(tasks, measures[i]->name);
+        const char *key = json_text(keys, measures[i]->name, NULL);
+        if (key) TRY(mem_string(&v.record_key[i], key, e));
         if (!task) continue;
         TRY(mem_zero(&v.task[i], 1, t->size, "a task", e));
         TRY(options_from_json(t, task, v.task[i], e));

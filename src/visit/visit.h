@@ -13,13 +13,13 @@
 void visit_free(struct visit *v);
 /* Frees the task of part i; NULL: does nothing. */
 void visit_task_free(int i, void *task);
+/* The visit no longer requests part i. */
+void visit_drop_task(struct visit *v, int i);
 /* Serializes a visit (a new reference, NULL: out of memory) and parses it again (ERR_FORMAT,
  * ERR_NOMEM). */
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 
-/* Part i (enum part_id) of all visits. */
-const struct part *visit_part(int i);
 /* Whether the visit requests part i; whether the part can run without the cells, as a separate
  * piece. */
 bool visit_wants(const struct visit *v, int i);

@@ -265,17 +265,23 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
 
 /* --- cells.c --- */
 
-extern const struct part cells_part;
+/* Why variant i has failed; code OK: it has not. */
+const struct err *cells_failure(const struct part_context *c, int64_t i);
 /* As part_engine's complete. */
 MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
                                     struct err *e);
 
 /* --- export.c --- */
 
-extern const struct part export_part;
-
 /* --- parts.c --- */
 
+/* Emits the records that measure i makes of the visit's cells. Called on rank 0 only. Errors of
+ * its fill and of part_emit. */
+MUST_USE enum status parts_emit_of_cells(const struct part_context *c, int i,
+                                         const struct err *failure, struct err *e);
+
+/* Whether what parts have received of the blocks may be saved: that of exported models cannot. */
+bool parts_movable(const struct visit *v);
 /* Whether the visit requests parts that complete records. */
 bool parts_complete(const struct visit *v);
 /* Calls annotate of every part that the visit requests. */

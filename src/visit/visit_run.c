@@ -27,8 +27,8 @@ static enum status open_checkpoint(struct part_context *c, struct err *e)
 {
     bool needed = false;
     NEED(!c->hooks->refusal, ERR_PEER, "%s", c->hooks->refusal);
-    for (int i = 0; i < PART_N; i++)
-        needed = needed || (visit_part(i)->of_model && visit_wants(c->visit, i));
+    for (int i = 0; i < MEASURES_N; i++)
+        needed = needed || (measures[i]->of_model && visit_wants(c->visit, i));
     if (!needed) return OK;
     PASS(weights_open(&c->visit->weights, c, &c->checkpoint, e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
@@ -54,7 +54,8 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
 {
     if (failure->code != OK) return OK;
     pace_begin(c->pace, i);
-    enum status worked = err_agree(c->group->comm, visit_part(i)->run(c, failure), failure);
+    enum status worked = measures[i]->run ? measures[i]->run(c, failure) : OK;
+    worked = err_agree(c->group->comm, worked, failure);
     if (worked == OK) worked = reads_settle(c->provenance.reads, c->group, failure);
     enum status lost = c->lost->code;
     if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
@@ -71,11 +72,12 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
 static enum status run_and_emit(struct part_context *c, int i, struct err *failure, struct err *e)
 {
     enum status st = OK;
-    const struct part *p = visit_part(i);
+    const struct measure *p = measures[i];
     PASS(run_part(c, i, failure, e));
-    for (int j = 0; i == PART_CELLS && j < PART_N; j++)
-        if (visit_part(j)->of_cells && visit_wants(c->visit, j)) PASS(run_part(c, j, failure, e));
-    if (c->group->rank == 0) st = p->emit(c, failure, e);
+    for (int j = 0; i == MEASURE_cell && j < MEASURES_N; j++)
+        if (measures[j]->of_cells && visit_wants(c->visit, j)) PASS(run_part(c, j, failure, e));
+    if (c->group->rank == 0)
+        st = p->emit ? p->emit(c, failure, e) : parts_emit_of_cells(c, i, failure, e);
     return err_agree(c->group->comm, st, e);
 }
 
@@ -89,18 +91,18 @@ static enum status run_parts(struct part_context *c, struct err *e)
     if (opened) err_clear(&failure);
     struct reads *reads = c->provenance.reads;
     const int64_t own_reads = reads->n;
-    for (int i = 0; i < PART_N; i++) {
-        const struct part *p = visit_part(i);
+    for (int i = 0; i < MEASURES_N; i++) {
+        const struct measure *p = measures[i];
         if (!visit_wants(c->visit, i)) continue;
         st = mem_zero(&c->state[i], 1, p->state, p->name, e);
         if (st == OK && p->open) st = p->open(c, e);
         PASS(group_agree(c->group, st, e));
     }
-    for (int i = 0; i < PART_N; i++) {
+    for (int i = 0; i < MEASURES_N; i++) {
         struct err own = failure;
-        if (!visit_wants(c->visit, i) || visit_part(i)->of_cells) continue;
+        if (!visit_wants(c->visit, i) || measures[i]->of_cells) continue;
         PASS(run_and_emit(c, i, &own, e));
-        if (i == PART_CELLS) failure = own;
+        if (i == MEASURE_cell) failure = own;
         reads_drop(reads, own_reads);
     }
     return OK;
@@ -108,9 +110,9 @@ static enum status run_parts(struct part_context *c, struct err *e)
 
 static void close_parts(struct part_context *c, enum status st)
 {
-    for (int i = PART_N - 1; i >= 0; i--) {
+    for (int i = MEASURES_N - 1; i >= 0; i--) {
         part_saved_end(c, c->saved[i], st);
-        if (c->state[i]) visit_part(i)->close(c);
+        if (c->state[i] && measures[i]->close) measures[i]->close(c);
         free(c->state[i]);
     }
 }
@@ -145,11 +147,11 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     c.products = group_products(&group, (enum products)v->run.products);
     TRY(visit_fingerprint(comm, &v->run, false, c.products, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
-    c.provenance.seen = c.seen[PART_CELLS];
+    c.provenance.seen = c.seen[MEASURE_cell];
     visit_inputs_trim(cache);
     visit_states_remove(cache); /* the master has handed this visit out after the records before */
     /* Before they are read: what changes from now on counts as changed. */
-    for (int i = 0; i < PART_N; i++)
+    for (int i = 0; i < MEASURES_N; i++)
         if (group.rank == 0 && visit_wants(v, i)) visit_seen(v, i, c.seen[i]);
     TRY(run_parts(&c, e));
     pace_close(&pace);

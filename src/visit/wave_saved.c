@@ -101,9 +101,9 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     }
     for (int i = 0; g->node_of && i < g->size; i++)
         json_array_append_new(nodes, json_integer(g->node_of[i]));
-    for (int i = 0; i < PART_N; i++)
-        if (visit_part(i)->move && visit_wants(visit, i))
-            json_array_append_new(parts, json_string(visit_part(i)->name));
+    for (int i = 0; i < MEASURES_N; i++)
+        if (measures[i]->move && visit_wants(visit, i))
+            json_array_append_new(parts, json_string(measures[i]->name));
     json_t *all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
                             o->reproducible, scored, nodes, parts);
     if (visit->requests.tasks) json_array_append_new(all, requests_settings(v));
@@ -130,10 +130,9 @@ enum status wave_resume(struct wave *v, struct err *e)
     bool loaded = false;
     const struct run *r = v->run;
     v->level = (struct saved_level){.name = "wave", .move = move, .context = v};
-    /* The folders of exported models are not part of a state. */
-    if (!r->scored || !r->visit->run.checkpoints || visit_wants(r->visit, PART_EXPORT)) goto done;
+    if (!r->scored || !r->visit->run.checkpoints || !parts_movable(r->visit)) goto done;
     TRY(group_agree(r->group, describe(v, &name, &settings, e), e));
-    TRY(part_saved_open(r->context, PART_CELLS, name, settings, &v->saved, e));
+    TRY(part_saved_open(r->context, MEASURE_cell, name, settings, &v->saved, e));
     TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));
     if (!loaded) goto done;
     skip_pace(v);

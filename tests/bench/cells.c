@@ -53,7 +53,8 @@ static void bench_plan(const char *folder)
     must(plan_visits_make(&plan, NULL, &all, &visits, &e), &e);
     double end = clock_seconds();
     printf("plan of %lld cells: %.2f s (sweep file %.2f, keys and costs %.2f, visits %.2f)\n",
-           (long long)visits.n_cells, end - start, read - start, made - read, end - made);
+           (long long)visits.to_make[MEASURE_cell], end - start, read - start, made - read,
+           end - made);
     plan_visits_free(&visits);
     plan_free(&plan);
     sweep_free(&sweep);

@@ -4,8 +4,8 @@
  * sequences (32) and the errors of LAYERS layers (7). The numbers are made up. */
 #include "bench.h"
 #include "plan/plan.h"
-#include "results/kind.h"
 #include "results/results.h"
+#include "results/rows.h"
 #include "util/fsx.h"
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ static void set_fields(struct writer *w, const struct field *f, enum field_place
     }
 }
 
-static json_t *make_inner(struct writer *w, const struct kind *k)
+static json_t *make_inner(struct writer *w, const struct measure *k)
 {
     json_t *inner = json_object(), *list = json_array();
     set_fields(w, k->fields, IN_INNER, inner);
@@ -57,7 +57,7 @@ static json_t *make_list(struct writer *w, const struct record_list *l)
 static void write_record(struct writer *w, const struct rows *r, int64_t i, int64_t next)
 {
     struct err e = {0};
-    const struct kind *k = r->kind;
+    const struct measure *k = r->kind;
     json_t *values = json_object(), *inner = json_object();
     json_t *record =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s, s:s}}", "type", k->name, "key",
@@ -88,7 +88,7 @@ static void write_all(struct writer *w, const struct plan *plan)
     must(journal_append(w->journal, record, &e), &e);
     json_decref(record);
     must(plan_inventory(plan, NULL, &all, &e), &e);
-    for (int k = 0; results_kinds[k]; k++)
+    for (int k = 0; recorded_measures[k]; k++)
         for (int64_t i = 0, next; i < all.rows[k].n; i = next)
             write_record(w, &all.rows[k], i, next = rows_next(&all.rows[k], i));
     must(journal_sync(w->journal, &e), &e);

@@ -5,8 +5,8 @@
 #include "util/log.h"
 #include <fcntl.h>
 
-static const int64_t totals[PROGRESS_KINDS] = {
-    [PROGRESS_CELLS] = 10, [PROGRESS_CURVATURE] = 0, [PROGRESS_POINTS] = 7};
+static const int64_t totals[MEASURES_N] = {
+    [MEASURE_cell] = 10, [MEASURE_curvature] = 0, [MEASURE_point] = 7};
 
 static int before;
 
@@ -53,7 +53,7 @@ static void in_a_log(void **state)
     p.terminal = false;
     assert_string_equal(printed(&p, &now, &next), ""); /* nobody wants to know yet */
     assert_true(next > 0 && next <= 1);
-    progress_add(&p, PROGRESS_CELLS, 1, 1);
+    progress_add(&p, MEASURE_cell, 1, 1);
     p.start -= 100;
     assert_string_equal(printed(&p, &one, &next), "1/10 cells, 0/7 points, 1 failed, 1m 40s spent, "
                                                   "59s left; in hand: a step2 (cells, 9s)\n");
@@ -64,8 +64,8 @@ static void in_a_log(void **state)
         "1/10 cells, 0/7 points, 1 failed, 1h 00m spent, 4h 00m left; in hand: a "
         "step1 (curvature, 3m 12s), a step2 (cells, 9s), surface s (3s), +1 more\n");
     assert_true(next <= 60 && next > 59);
-    progress_add(&p, PROGRESS_CELLS, 8, 0);
-    progress_add(&p, PROGRESS_POINTS, 7, 0);
+    progress_add(&p, MEASURE_cell, 8, 0);
+    progress_add(&p, MEASURE_point, 7, 0);
     capture();
     progress_end(&p);
     assert_string_equal(captured(), "9/10 cells, 7/7 points, 1 failed, 1h 00m spent\n");
@@ -105,7 +105,7 @@ static void with_nothing_to_do(void **state)
     struct progress p;
     double next;
     const struct sched_progress now = {0};
-    progress_start(&p, (const int64_t[PROGRESS_KINDS]){0});
+    progress_start(&p, (const int64_t[MEASURES_N]){0});
     p.start -= 100;
     assert_string_equal(printed(&p, &now, &next), "");
     capture();

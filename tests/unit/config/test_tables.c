@@ -156,7 +156,7 @@ static void check_table(const struct option_table *t)
     assert_in_range(t->n, 1, 32);
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        if (o->type == OPTION_KEYS) {
+        if (option_is_keys(o)) {
             if (o->table->n > 0) check_table(o->table);
             continue;
         }

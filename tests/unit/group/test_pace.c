@@ -25,8 +25,8 @@ static void progress(void *context, const char *what, double left, double once, 
     snprintf(told.what, sizeof told.what, "%s", what);
 }
 
-static const double planned[PART_N] = {
-    [PART_CELLS] = 100, [PART_SECOND_ORDER] = 50, [PART_CURVATURE] = 200};
+static const double planned[MEASURES_N] = {
+    [MEASURE_cell] = 100, [MEASURE_second_order] = 50, [MEASURE_curvature] = 200};
 static const struct visit_hooks hooks = {.progress = progress, .planned = planned};
 
 /* Seconds go by. */
@@ -56,7 +56,7 @@ static void measured_time_corrects_the_plan(void **state)
     (void)state;
     struct visit_cache cache = {0};
     struct pace p = start(&cache, name);
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     assert_string_equal(told.what, "cells");
     about(350); /* as planned */
     wait(&p, 20);
@@ -65,10 +65,10 @@ static void measured_time_corrects_the_plan(void **state)
     wait(&p, 180);
     pace_step(&p, 0.9); /* a hundred say most */
     about(50 * pow(2, 100 / (100 + 50.0 / 4)) + 200 * pow(2, 100 / (100 + 200.0 / 4)));
-    pace_begin(&p, PART_SECOND_ORDER);
+    pace_begin(&p, MEASURE_second_order);
     wait(&p, 50);
     pace_step(&p, 1);
-    pace_begin(&p, PART_CURVATURE);
+    pace_begin(&p, MEASURE_curvature);
     about(200 * pow(250.0 / 150, 0.75)); /* nearly the mean of both, until it is measured itself */
     wait(&p, 10);
     pace_step(&p, 0.1); /* half as long as planned */
@@ -82,13 +82,13 @@ static void later_visits_learn(void **state)
     (void)state;
     struct visit_cache cache = {0};
     struct pace p = start(&cache, name);
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     wait(&p, 200);
     pace_step(&p, 1);
-    pace_begin(&p, PART_SECOND_ORDER);
+    pace_begin(&p, MEASURE_second_order);
     wait(&p, 50);
     pace_step(&p, 1);
-    pace_begin(&p, PART_CURVATURE);
+    pace_begin(&p, MEASURE_curvature);
     wait(&p, 25);
     pace_step(&p, 0.25);
     pace_ahead(&p, 0.25); /* the search has ended early */
@@ -97,11 +97,11 @@ static void later_visits_learn(void **state)
     pace_step(&p, 0.25);
     pace_close(&p);
     p = start(&cache, name);
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     about(200 + 50 + 50);
     pace_close(&p);
     p = start(&cache, other); /* of another model nothing is known */
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     about(350);
 }
 
@@ -110,7 +110,7 @@ static void what_is_kept_is_not_the_visits(void **state)
     (void)state;
     struct visit_cache cache = {0};
     struct pace p = start(&cache, name);
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     pace_prepare(&p, true);
     wait(&p, 1000);
     pace_prepare(&p, false);
@@ -119,7 +119,7 @@ static void what_is_kept_is_not_the_visits(void **state)
     about(300);
     assert_true(told.once >= 1000 && told.once < 1001);
     pace_skip(&p, 0.5); /* a variant failed */
-    pace_begin(&p, PART_CURVATURE);
+    pace_begin(&p, MEASURE_curvature);
     about(200 + 50);
     pace_step(NULL, 1);
     pace_prepare(NULL, true);
@@ -134,7 +134,7 @@ static void without_hooks_nothing_is_planned_or_reported(void **state)
     const struct visit_hooks none = {0};
     told.left = -1;
     pace_open(&p, &v, &none, &cache);
-    pace_begin(&p, PART_CELLS);
+    pace_begin(&p, MEASURE_cell);
     pace_step(&p, 1);
     assert_true(pace_left(&p) == 0);
     pace_close(&p);

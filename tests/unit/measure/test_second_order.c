@@ -119,7 +119,7 @@ static void bench_open(struct bench *b)
                               .key = name,
                               .run = {.scratch = b->dir},
                               .variants = b->variants,
-                              .task = {[PART_SECOND_ORDER] = &b->task}};
+                              .task = {[MEASURE_second_order] = &b->task}};
     OK_OR_FAIL(visit_sequences_get(&b->cache, &b->visit, &b->task.data, &b->tokens, e));
 }
 
@@ -215,9 +215,9 @@ static void measure(struct bench *b, int64_t n, make *const *made,
                              .threads = 1,
                              .checkpoint = b->base,
                              .model = b->model};
-    const struct part *part = &second_order_part;
+    const struct measure *part = &measure_second_order;
     b->visit.n_variants = n;
-    c.state[PART_SECOND_ORDER] = calloc(1, part->state);
+    c.state[MEASURE_second_order] = calloc(1, part->state);
     OK_OR_FAIL(part->open(&c, e));
     OK_OR_FAIL(part->begin(&c, e));
     for (int64_t i = 0; i < n; i++)
@@ -228,7 +228,7 @@ static void measure(struct bench *b, int64_t n, make *const *made,
             OK_OR_FAIL(part->linear(&c, &b->variants[i], l, q, NULL, e));
             free(q);
         }
-    struct second_order *s = c.state[PART_SECOND_ORDER];
+    struct second_order *s = c.state[MEASURE_second_order];
     completed = 0;
     OK_OR_FAIL(second_order_measure(s, e));
     assert_int_equal(completed, ((int64_t)1 << n) - 1);

@@ -118,9 +118,9 @@ static void check_derivatives_keys(const char *products, bool same)
     struct made plain, other;
     make(&plain, asked, NULL);
     make(&other, asked, products);
-    assert_int_equal(strlen(plain.plan.checkpoints[0].curvature_key), HASH_HEX - 1);
-    assert_true(same == (strcmp(plain.plan.checkpoints[0].curvature_key,
-                                other.plan.checkpoints[0].curvature_key) == 0));
+    assert_int_equal(strlen(plain.plan.checkpoints[0].keys[MEASURE_curvature]), HASH_HEX - 1);
+    assert_true(same == (strcmp(plain.plan.checkpoints[0].keys[MEASURE_curvature],
+                                other.plan.checkpoints[0].keys[MEASURE_curvature]) == 0));
     assert_true(same == (strcmp(plain.plan.lengths[0].second_order,
                                 other.plan.lengths[0].second_order) == 0));
     drop(&plain);
@@ -169,9 +169,9 @@ static bool same_curvature(const char *first, const char *second, const char *ch
     make(&plain, first, second);
     make(&other, first, changed);
     int64_t last = plain.plan.n_checkpoints - 1;
-    assert_true(plain.plan.checkpoints[last].curvature_key[0]);
-    bool same = strcmp(plain.plan.checkpoints[last].curvature_key,
-                       other.plan.checkpoints[last].curvature_key) == 0;
+    assert_true(plain.plan.checkpoints[last].keys[MEASURE_curvature][0]);
+    bool same = strcmp(plain.plan.checkpoints[last].keys[MEASURE_curvature],
+                       other.plan.checkpoints[last].keys[MEASURE_curvature]) == 0;
     drop(&plain);
     drop(&other);
     return same;
@@ -184,9 +184,9 @@ static bool same_movement(const char *changed)
     make(&plain, "movement=rtn", NULL);
     make(&other, "movement=rtn", changed);
     const int64_t last = plain.sweep.models[0].n_stored - 1;
-    assert_true(plain.plan.checkpoints[last].movement_key[0]);
-    bool same = strcmp(plain.plan.checkpoints[last].movement_key,
-                       other.plan.checkpoints[last].movement_key) == 0;
+    assert_true(plain.plan.checkpoints[last].keys[MEASURE_movement][0]);
+    bool same = strcmp(plain.plan.checkpoints[last].keys[MEASURE_movement],
+                       other.plan.checkpoints[last].keys[MEASURE_movement]) == 0;
     drop(&plain);
     drop(&other);
     return same;
@@ -211,11 +211,11 @@ static void keys_of_movement(void **state)
          "models[0].averages=[{name: s, window: 2, stride: 0}, {name: w, window: 7}]");
     const struct model_entry *model = &m.sweep.models[0];
     for (int64_t i = 0; i < m.plan.n_checkpoints; i++)
-        assert_int_equal(m.plan.checkpoints[i].movement_key[0] != '\0',
+        assert_int_equal(m.plan.checkpoints[i].keys[MEASURE_movement][0] != '\0',
                          i > 0 && (i < model->n_stored || i == model->n_rows - 1));
     drop(&m);
     make(&m, NULL, NULL);
-    assert_true(m.plan.checkpoints[1].movement_key[0] == '\0');
+    assert_true(m.plan.checkpoints[1].keys[MEASURE_movement][0] == '\0');
     drop(&m);
 }
 
@@ -227,7 +227,7 @@ static void keys_of_curvature(void **state)
     static const char asked[] = "curvature={sharpness: lanczos, trace: 8, length: 64}";
     struct made m;
     make(&m, NULL, NULL);
-    assert_true(m.plan.checkpoints[0].curvature_key[0] == '\0');
+    assert_true(m.plan.checkpoints[0].keys[MEASURE_curvature][0] == '\0');
     drop(&m);
     assert_true(same_key(asked, NULL, RTN));
     assert_true(same_curvature(asked, NULL, "bits=[2]"));
@@ -276,9 +276,9 @@ static void visits_hold_the_applicable_cells(void **state)
     make(&m, "methods[1].bits=[4]", NULL);
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
     assert_int_equal(visits.n, 8);
-    assert_int_equal(visits.n_cells, 8 * 3);
+    assert_int_equal(visits.to_make[MEASURE_cell], 8 * 3);
     assert_int_equal(plan_inventory(&m.plan, NULL, &all, NULL), OK);
-    const struct result_counts cells = rows_count(&all.rows[kind_place_of(&kind_cell)], -1);
+    const struct result_counts cells = rows_count(&all.rows[measure_place_of(&measure_cell)], -1);
     assert_int_equal(cells.records + cells.by_state[STATE_NOT_APPLICABLE], 8 * 4);
     assert_int_equal(cells.by_state[STATE_NOT_APPLICABLE], 8);
     assert_int_equal(cells.by_state[STATE_PENDING], 8 * 3);
@@ -289,7 +289,7 @@ static void visits_hold_the_applicable_cells(void **state)
     choice = (struct plan_choice){.n_only = 2, .only = only};
     assert_int_equal(plan_visits_make(&m.plan, NULL, &choice, &visits, NULL), OK);
     assert_int_equal(visits.n, 2);
-    assert_int_equal(visits.n_cells, 4);
+    assert_int_equal(visits.to_make[MEASURE_cell], 4);
     plan_visits_free(&visits);
     drop(&m);
 }
@@ -301,8 +301,8 @@ static double price(const struct plan *p, const int64_t *which, const struct vis
     *out = (struct plan_visit){.visit = *v};
     assert_int_equal(plan_visit_price(p, which, out, NULL), OK);
     double sum = 0, shared = 0;
-    for (int64_t i = 0; i < (1 + out->n_pieces) * PART_N; i++) sum += out->seconds[i];
-    for (int k = 0; k < PART_N; k++) shared += out->seconds[k];
+    for (int64_t i = 0; i < (1 + out->n_pieces) * MEASURES_N; i++) sum += out->seconds[i];
+    for (int k = 0; k < MEASURES_N; k++) shared += out->seconds[k];
     for (int64_t i = 0; i < out->n_pieces; i++) sum -= out->pieces[i];
     assert_float_equal(sum / out->cost, 1, 1e-9); /* by parts and by pieces it is the same */
     assert_float_equal(shared / out->cost, 1, 1e-9);
@@ -331,7 +331,7 @@ static void visits_cost_their_second_order(void **state)
     const struct plan_model *m = &account.plan.costs.models[0];
     double without = price(&plain.plan, which, &two, &visits[0]);
     double with = price(&account.plan, which, &two, &visits[1]);
-    double once = cost_seconds(&m->once[PART_SECOND_ORDER], &account.plan.costs.rates, NULL);
+    double once = cost_seconds(&m->once[MEASURE_second_order], &account.plan.costs.rates, NULL);
     /* Computing overlaps with reading, so the sum may be less. */
     assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
     for (int i = 1; i < 3; i++) {
@@ -344,7 +344,7 @@ static void visits_cost_their_second_order(void **state)
                 price(&plain.plan, NULL, &none, &visits[3]));
     for (int i = 0; i < 4; i++) price_free(&visits[i]);
     struct cost whole = plan_visit_cost(&account.plan, 0, which, 2);
-    double second = cost_flop(&m->once[PART_SECOND_ORDER]);
+    double second = cost_flop(&m->once[MEASURE_second_order]);
     for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];
     assert_float_equal(whole.flop[COST_SECOND_ORDER] / second, 1, 1e-9);
     assert_true(whole.flop[COST_CURVATURE] == 0);
@@ -402,7 +402,7 @@ static void visits_have_settled_lengths(void **state)
     assert_int_equal(visits.visits[0].visit.calibration.length, 1024);
     assert_int_equal(visits.visits[0].visit.evaluations[0].length, 1024);
     assert_int_equal(plan_inventory(&m.plan, NULL, &all, NULL), OK);
-    const struct rows *cells = &all.rows[kind_place_of(&kind_cell)];
+    const struct rows *cells = &all.rows[measure_place_of(&measure_cell)];
     for (int64_t i = 0, at = 0; i < visits.n; i++)
         for (int64_t k = 0; k < visits.visits[i].visit.n_variants; k++, at = rows_next(cells, at))
             assert_string_equal(visits.visits[i].visit.variants[k].key, cells->rows[at].key);
@@ -573,12 +573,12 @@ static void memory_decides_what_products_cost(void **state)
     int64_t which[4] = {0, 1, 2, 3};
     make(&m, "curvature={sharpness: lanczos, products: 20, second_order: total, length: 64}", NULL);
     const struct plan_model *model = &m.plan.costs.models[0];
-    const double again = cost_flop(&model->once[PART_CURVATURE]);
+    const double again = cost_flop(&model->once[MEASURE_curvature]);
     const double cell = model->variants[0].flop[COST_SECOND_ORDER];
     struct plan_rank rank = {.threads = 1, .ranks = 1, .mates = 1, .memory = (int64_t)1 << 40};
     plan_costs_fit(&m.plan, 0, &rank);
-    assert_true(model->kept[PART_CURVATURE] && model->kept[PART_SECOND_ORDER]);
-    const double curvature = cost_flop(&model->once[PART_CURVATURE]) / again;
+    assert_true(model->kept[MEASURE_curvature] && model->kept[MEASURE_second_order]);
+    const double curvature = cost_flop(&model->once[MEASURE_curvature]) / again;
     const double second_order = model->variants[0].flop[COST_SECOND_ORDER] / cell;
     assert_true(curvature > 123. / 224 && curvature < 0.75);
     assert_true(second_order > 7. / 12 && second_order < 0.75);
@@ -596,8 +596,8 @@ static void memory_decides_what_products_cost(void **state)
     }
     rank.memory = high;
     plan_costs_fit(&m.plan, 0, &rank);
-    assert_false(model->kept[PART_CURVATURE]);
-    assert_float_equal(cost_flop(&model->once[PART_CURVATURE]) / again, 1, 1e-9);
+    assert_false(model->kept[MEASURE_curvature]);
+    assert_float_equal(cost_flop(&model->once[MEASURE_curvature]) / again, 1, 1e-9);
     drop(&m);
 }
 

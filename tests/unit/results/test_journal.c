@@ -1,5 +1,5 @@
 /* The journal: acknowledged records are read back, incomplete or damaged ones are detected. */
-#include "results/kind.h"
+#include "results/rows.h"
 #include "results/view.h"
 #include "sample.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "results/cube_variables.h"
 #include "sample.h"
 
-static const struct field *field_of(const struct kind *k, const char *name)
+static const struct field *field_of(const struct measure *k, const char *name)
 {
     for (const struct field *f = k->fields; f->name; f++)
         if (strcmp(f->name, name) == 0 && f->place != IN_VALUES && f->place != IN_INNER) return f;
@@ -14,9 +14,9 @@ static const struct field *field_of(const struct kind *k, const char *name)
 static void every_kind_is_whole(void **state)
 {
     (void)state;
-    for (int i = 0; results_kinds[i]; i++) {
-        const struct kind *k = results_kinds[i];
-        assert_ptr_equal(kind_find(k->name), k);
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
+        assert_ptr_equal(measure_find(k->name), k);
         assert_true(k->group && k->noun && (!k->plan_key != !k->add_rows));
         assert_int_equal(field_of(k, "status")->type, FIELD_STATUS);
         assert_int_equal(field_of(k, "message")->place, IN_RECORD);
@@ -35,7 +35,7 @@ static void every_kind_is_whole(void **state)
             assert_true((!k->list && !k->tables) || k->axis_long_names[a]);
         }
     }
-    assert_null(kind_find("plan"));
+    assert_null(measure_find("plan"));
     static const char *const axes[] = {"model",     "checkpoint", "bits", "quantizer",
                                        "replicate", "dataset",    "task"};
     for (int i = 0; i <= AXIS_TASK; i++) assert_string_equal(results_axes[i]->name, axes[i]);
@@ -53,9 +53,9 @@ static void names_are_unique(void **state)
             assert_true(strcmp(x->group, c->variables[j]->group) != 0 ||
                         strcmp(x->name, c->variables[j]->name) != 0);
     }
-    for (int i = 0; results_kinds[i]; i++)
-        for (const struct field *f = results_kinds[i]->fields; f->name; f++)
-            for (const struct field *g = results_kinds[i]->fields; g < f; g++)
+    for (int i = 0; recorded_measures[i]; i++)
+        for (const struct field *f = recorded_measures[i]->fields; f->name; f++)
+            for (const struct field *g = recorded_measures[i]->fields; g < f; g++)
                 assert_true(f->place != g->place || strcmp(f->name, g->name) != 0);
 }
 

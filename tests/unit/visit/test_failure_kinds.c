@@ -110,7 +110,7 @@ static void a_surface_is_tried_again(void **state)
     (void)state;
     options_default(&quant_table, &parts[2].variant.method.options);
     struct visit v = visit_of(path, &evaluation);
-    v.task[PART_SURFACE] = &task;
+    v.task[MEASURE_point] = &task;
     v.run.memory = TOO_LITTLE;
     assert_int_equal(run(&v, &cache, &e), ERR_NOMEM);
     v.run.memory = 0;

@@ -1,6 +1,6 @@
 /* The fields of the metrics and those of the kinds of result are the same, name by name. */
 #include "eval/metric.h"
-#include "results/kind.h"
+#include "results/rows.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static const struct metric_field *metric_field(const char *name, enum metric_sco
 }
 
 /* The kind's field of that name for each dataset. */
-static const struct field *inner_field(const struct kind *kind, const char *name)
+static const struct field *inner_field(const struct measure *kind, const char *name)
 {
     for (const struct field *f = kind->fields; f->name; f++)
         if (f->place == IN_INNER && strcmp(f->name, name) == 0) return f;
@@ -31,13 +31,13 @@ static bool follows(const char *name)
            strcmp(name, "bits_per_byte") == 0 || strcmp(name, "sequence_loss") == 0;
 }
 
-static void compare(const struct kind *kind, enum metric_scope scope)
+static void compare(const struct measure *kind, enum metric_scope scope)
 {
     for (int k = 0; metrics[k]; k++) {
         assert_true(metrics[k]->n_sums > 0 && metrics[k]->accumulate);
         for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++) {
             assert_true(!f->value != !f->each && f->scopes);
-            if (!(f->scopes & scope) || (kind == &kind_replicate && follows(f->name))) continue;
+            if (!(f->scopes & scope) || (kind == &measure_replicate && follows(f->name))) continue;
             assert_ptr_equal(metric_field(f->name, scope), f); /* no two of one name */
             const struct field *of_kind = inner_field(kind, f->name);
             if (f->each)
@@ -54,9 +54,9 @@ static void compare(const struct kind *kind, enum metric_scope scope)
 static void fields_of_kinds_and_metrics_agree(void **state)
 {
     (void)state;
-    compare(kind_find("checkpoint"), METRIC_CHECKPOINT);
-    compare(kind_find("cell"), METRIC_CELL);
-    compare(&kind_replicate, METRIC_CELL);
+    compare(measure_find("checkpoint"), METRIC_CHECKPOINT);
+    compare(measure_find("cell"), METRIC_CELL);
+    compare(&measure_replicate, METRIC_CELL);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "results/axes.h"
+#include "records/axes.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>

@@ -9,15 +9,15 @@ enum { AXES_MAX = 8 };
 /* An axis: a dimension of the cube with a coordinate of the same name. */
 struct axis {
     const char *name;
-    const char *plan; /* key of the plan's list of labels; for an inner axis (kind.h) also the key
-                         in records. NULL: 0, 1, ..., indices in the longest trajectory */
+    const char *plan; /* key of the plan's list of labels; for an inner axis (measures.h) also the
+                         key in records. NULL: 0, 1, ..., indices in the longest trajectory */
     const char *long_name;
     bool number;   /* labels are integers, else texts or objects with a "name" */
     bool optional; /* plans without the list have no labels, and a cube of them has no such axis */
 };
 
-/* All axes, in the order of a variable's dimensions; NULL after the last (kinds.c). The first ones
- * have constants. */
+/* All axes, in the order of a variable's dimensions; NULL after the last (measures.c). The first
+ * ones have constants. */
 extern const struct axis *const results_axes[AXES_MAX + 1];
 enum axis_place {
     AXIS_MODEL,

@@ -1,20 +1,27 @@
-/* The tables of the kinds of result (listed in kind.h) and of the axes of the cube. */
-#include "results/kind.h"
+/* The tables of the measures (listed in measures.h) and of the axes of the cube. */
+#include "records/measures.h"
 #include <string.h>
 
 #define AXES(X) /* as enum axis_place */                                                           \
     X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset) X(task)
 
-#define DECLARE_KIND(name) extern const struct kind kind_##name;
 #define DECLARE_AXIS(name) extern const struct axis axis_##name;
-KINDS(DECLARE_KIND)
 AXES(DECLARE_AXIS)
 
-#define KIND(name) &kind_##name,
+#define MEASURE(name, has) &measure_##name,
+const struct measure *const measures[MEASURES_N] = {MEASURES(MEASURE)};
+
+#define MEASURE_IF_RECORDS(name) &measure_##name,
+#define MEASURE_IF_NO_RECORDS(name)
+#define RECORDED(name, has) MEASURE_IF_##has(name)
+const struct measure *const recorded_measures[RECORDED_N + 1] = {MEASURES(RECORDED)};
+
+#define NAME_IF_RECORDS(name) #name,
+#define NAME_IF_NO_RECORDS(name)
+#define NAME(name, has) NAME_IF_##has(name)
+const char *const recorded_names[RECORDED_N + 1] = {MEASURES(NAME)};
+
 #define AXIS(name) &axis_##name,
-#define NAME(name) #name,
-const struct kind *const results_kinds[KINDS_N + 1] = {KINDS(KIND)};
-const char *const results_kind_names[KINDS_N + 1] = {KINDS(NAME)};
 const struct axis *const results_axes[AXES_MAX + 1] = {AXES(AXIS)};
 
 const struct axis axis_model = {
@@ -37,35 +44,35 @@ const struct axis axis_dataset = {
 const struct axis axis_task = {
     .name = "task", .plan = "tasks", .long_name = "multiple-choice task", .optional = true};
 
-const struct kind *kind_find(const char *type)
+const struct measure *measure_find(const char *type)
 {
-    for (int i = 0; results_kinds[i]; i++)
-        if (strcmp(results_kinds[i]->name, type) == 0) return results_kinds[i];
+    for (int i = 0; recorded_measures[i]; i++)
+        if (strcmp(recorded_measures[i]->name, type) == 0) return recorded_measures[i];
     return NULL;
 }
 
-int kind_place_of(const struct kind *k)
+int measure_place_of(const struct measure *k)
 {
     int i = 0;
-    while (results_kinds[i] && results_kinds[i] != k) i++;
+    while (recorded_measures[i] && recorded_measures[i] != k) i++;
     return i;
 }
 
-bool kind_has_axis(const struct kind *k, const struct axis *axis)
+bool measure_has_axis(const struct measure *k, const struct axis *axis)
 {
     bool found = axis == k->inner;
     for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
     return found;
 }
 
-bool kind_is_there(const struct kind *k, const struct axes *a)
+bool measure_is_there(const struct measure *k, const struct axes *a)
 {
     bool there = true;
     for (int i = 0; k->axes[i]; i++) there = there && !axis_is_absent(a, k->axes[i]);
     return there;
 }
 
-bool kind_on_grid(const struct kind *k, const struct field *f)
+bool measure_on_grid(const struct measure *k, const struct field *f)
 {
     return k->axes[0] && (f->place == IN_RECORD || f->place == IN_VALUES || f->place == IN_INNER ||
                           f->place == IN_PROVENANCE);

@@ -1,6 +1,6 @@
 /* Results of the replicates of a cell: the same weights, method and bits with other calibration
  * sequences. Replicate 0 is the cell itself. */
-#include "results/kind.h"
+#include "results/rows.h"
 
 /* Mean and deviation of a variable of cells and its variable of replicates. */
 #define SPREAD(variable, unit)                                                                     \
@@ -9,7 +9,7 @@
             unit, "mean of " variable " over the replicates, the cell included",                   \
             "standard deviation of " variable " over the replicates, the cell included"            \
     }
-static const struct kind_spread spreads[] = {
+static const struct measure_spread spreads[] = {
     SPREAD("loss", "nat"),          SPREAD("loss_delta", "nat"),   SPREAD("loss_relative", "1"),
     SPREAD("kl_divergence", "nat"), SPREAD("top1_agreement", "1"), {0},
 };
@@ -38,13 +38,6 @@ static const struct field fields[] = {
     {0},
 };
 
-void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX])
-{
-    char text[64 + HASH_HEX];
-    snprintf(text, sizeof text, "replicate %lld of %s", (long long)replicate, cell_key);
-    hash_text(text, out);
-}
-
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {
@@ -62,7 +55,7 @@ static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct r
     return OK;
 }
 
-const struct kind kind_replicate = {
+const struct measure measure_replicate = {
     .name = "replicate",
     .group = "replicates",
     .axes = {&axis_model, &axis_checkpoint, &axis_bits, &axis_quantizer, &axis_replicate},

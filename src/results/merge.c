@@ -1,6 +1,6 @@
 #include "results/merge.h"
-#include "results/rows.h"
 #include "results/merge_source.h"
+#include "results/rows.h"
 #include "results/weights_read.h"
 #include "util/fsx.h"
 #include "util/mem.h"

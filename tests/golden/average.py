@@ -129,7 +129,7 @@ def greedy(out, table, *rest):
             return loss_of(folder)
 
     def loss_of(folder):
-        return json.loads(subprocess.run([*command, folder], check=True, capture_output=True).stdout)["loss"]
+        return json.loads(subprocess.run([*command, folder], check=True, stdout=subprocess.PIPE).stdout)["loss"]
 
     alone = {folder: loss([folder]) for folder in folders}
     order = sorted(folders, key=alone.get)

@@ -46,7 +46,7 @@ FLAGS = {
 
 def run(*flags):
     command = [QTRAJ, "quantize", f"{FIXTURES}/models/llama", "--evaluation-ids", f"{FILE}:evaluation_ids", "--json", "--method", *flags]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def quantize(kind, setting, out):

@@ -31,7 +31,7 @@ def quantize(model, method, setting, ids, out):
                "--evaluation-ids", f"{ids}:evaluation_ids"]
     if method == "gptq":
         command += ["--calibration-ids", f"{ids}:calibration_ids", "--damping", "0.01"]
-    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return result, load(out)
 
 

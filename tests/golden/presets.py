@@ -26,7 +26,7 @@ def quantize(preset, meta, file, out, *more):
                "--evaluation-ids", f"{file}:evaluation_ids", "--weights", out, "--json", *more]
     if more[-1:] != ("none",):  # without padding nothing is padded
         command += ["--calibration-batch", str(meta["batch"]), "--calibration-pad-id", str(meta["pad_id"])]
-    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return result, load(out)
 
 

@@ -230,11 +230,17 @@ bool cli_without_mpi(int argc, char **argv)
 }
 
 /* Beside a process that runs alone, Open MPI would start a daemon, which takes a quarter of a
- * second and opens ports. */
+ * second and opens ports. Without it, all such processes of a user on a host would share one folder
+ * of Open MPI, which one removes at its end while another makes its own in it: MPI_Init then fails.
+ * They need no folder. */
 static void start_no_daemon(void)
 {
-    if (startup_rank() < 0 && setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) != 0)
-        log_trace("link", "Open MPI starts a daemon beside this process");
+    if (startup_rank() >= 0) return;
+    const char *isolated = "OMPI_MCA_ess_singleton_isolated";
+    int failed = setenv(isolated, "1", 0);
+    if (!failed && strcmp(getenv(isolated), "1") == 0)
+        failed = setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+    if (failed) log_trace("link", "out of memory for settings of Open MPI");
 }
 
 void cli_before_mpi(int argc, char **argv)

@@ -51,6 +51,13 @@ launch 60 1 run "$work/sweep.yaml"
 status=$?
 ends 0 "without the limit" "1 of 1 cells done"
 
+# --- processes alone use no folder of Open MPI, which all of a user's would share: one that ends removes it under another ---
+mkdir "$work/room"
+for host in "$(hostname)" "$(hostname -s)"; do echo "no folder" >"$work/room/ompi.$host.$(id -u)"; done
+TMPDIR=$work/room timeout 60 "$QTRAJ" show "$work/limits.h5" >/dev/null 2>"$work/err"
+status=$?
+[ $status = 0 ] || fail "a process alone without Open MPI's folder: exit code $status: $(cat "$work/err")"
+
 # --- a closed pipe for the output ---
 exec {pipe}> >(exit 0)
 wait $!

@@ -63,29 +63,36 @@ static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct e
     return rows_add(r, &row, e);
 }
 
-/* Adds the records of the checkpoint's cells, if the plan requests any. */
-static enum status add_cells(struct rows *r, int64_t m, int64_t c, struct err *e)
+enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *base, const char *own,
+                           struct err *e)
 {
     const struct axes *a = r->axes;
-    const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
-    const char *base = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
-    for (int64_t i = 0; own && base && i < a->n_variants; i++) {
+    for (int64_t i = 0; i < a->n_variants; i++) {
         const struct axis_variant *v = &a->variants[i];
         struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
         char cell[HASH_HEX];
         r->parts[m].not_applicable += !v->applicable;
         if (!v->applicable) continue;
-        results_cell_key(base, axes_variant_key(a, m, i), cell);
-        results_task_key(cell, own, row.key);
+        results_cell_key(base, axes_variant_key(a, m, i), own ? cell : row.key);
+        if (own) results_task_key(cell, own, row.key);
         PASS(rows_add(r, &row, e));
     }
     return OK;
 }
 
+/* Adds the records of a measure of cells, if the plan requests any of the checkpoint's. */
+static enum status add_of_cells(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    const struct axes *a = r->axes;
+    const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
+    const char *base = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
+    return own && base ? rows_add_cells(r, m, c, base, own, e) : OK;
+}
+
 static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
 {
     if (r->kind->plan_key) return add_checkpoint(r, m, c, e);
-    if (r->kind->cell_key) return add_cells(r, m, c, e);
+    if (r->kind->cell_key) return add_of_cells(r, m, c, e);
     return r->kind->add_rows(r->axes, m, c, r, e);
 }
 

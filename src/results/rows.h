@@ -43,6 +43,11 @@ void rows_free(struct rows *r);
 MUST_USE enum status rows_add_part(struct rows *r, const char *name, const json_t *labels,
                                    struct err *e);
 MUST_USE enum status rows_add(struct rows *r, const struct row *like, struct err *e);
+/* Adds the rows of the checkpoint's cells, and counts those that are not applicable. The key of a
+ * row is the cell's (results_cell_key of `base`); with own, that of the measure's record of the
+ * cell (results_task_key). ERR_NOMEM. */
+MUST_USE enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *base,
+                                    const char *own, struct err *e);
 
 /* First row of the record after row i's record. */
 int64_t rows_next(const struct rows *r, int64_t i);

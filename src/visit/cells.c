@@ -96,15 +96,7 @@ static const struct record_list layers = {
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {
-    for (int64_t i = 0; i < a->n_variants; i++) {
-        const struct axis_variant *v = &a->variants[i];
-        struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
-        out->parts[m].not_applicable += !v->applicable;
-        if (!v->applicable) continue;
-        results_cell_key(a->models[m].checkpoints[c].key, axes_variant_key(a, m, i), row.key);
-        PASS(rows_add(out, &row, e));
-    }
-    return OK;
+    return rows_add_cells(out, m, c, a->models[m].checkpoints[c].key, NULL, e);
 }
 
 /* --- its state --- */

@@ -1,7 +1,6 @@
 /* shape: the stages of a block, and what config.json alone says of a model: sizes and family. */
 #pragma once
 #include "util/err.h"
-#include "util/json.h"
 
 /* The stages of a block, always in this order (the subsets of GPTQ's "true sequential"): linears,
  * and their input. */
@@ -30,9 +29,3 @@ const char *arch_name(const struct arch *a);
 const char *arch_doc(const struct arch *a);
 /* The i-th family of the table, NULL after the last. */
 const struct arch *arch_at(int i);
-
-/* The shape and the family from config.json alone, without weights; `name`: the file, for messages.
- * ERR_FORMAT, ERR_USAGE as model_open (model.h). */
-MUST_USE enum status model_shape_read(const json_t *config, const char *name,
-                                      struct model_shape *out, const struct arch **arch,
-                                      struct err *e);

@@ -1,6 +1,6 @@
 /* qtraj: post-training quantization along training runs. Starts and ends MPI; commands: cli/. */
 #include "cli/cli.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "util/json.h"
 #include "util/mem.h"
 #include "util/temporary.h"

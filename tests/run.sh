@@ -42,7 +42,7 @@ for preset in $presets; do
     if timed "test $preset" test_preset $preset "${selected[@]}"; then passed+=("$preset"); else failed+=("$preset"); fi
 done
 
-bits='^((linalg|model|quant|curvature|measure|group|visit)\.test_|eval\.test_head|e2e\.(averages|kill_resume|saved_state)$'
+bits='^((math|model|quant|curvature|engine|measures)\.test_|eval\.test_head|e2e\.(averages|kill_resume|saved_state)$'
 bits+='|mpi\.(curvature|groups|groups_curvature|hosts|memory|memory_after|movement|products|ranks|replicates|surfaces|tasks)$)'
 if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh -R "$bits"; then
     failed+=(avx2)

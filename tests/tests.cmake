@@ -18,16 +18,16 @@ endif()
 set_tests_properties(${lints} PROPERTIES LABELS lint SKIP_RETURN_CODE 77)
 
 # Products in bf16 as on a CPU without instructions for it, and as in a build without oneDNN, whose only difference is one file.
-add_test(NAME linalg.test_products_avx2 COMMAND linalg_test_products)
-qtraj_test_properties(linalg.test_products_avx2 unit)
-set_property(TEST linalg.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
-add_executable(linalg_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/linalg/test_products.c
-  ${CMAKE_SOURCE_DIR}/src/linalg/onednn_none.c)
-target_link_libraries(linalg_test_products_without PRIVATE linalg PkgConfig::CMOCKA warnings m)
-target_include_directories(linalg_test_products_without PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
-target_compile_definitions(linalg_test_products_without PRIVATE PRODUCTS_WITHOUT)
-add_test(NAME linalg.test_products_without COMMAND linalg_test_products_without)
-qtraj_test_properties(linalg.test_products_without unit)
+add_test(NAME math.test_products_avx2 COMMAND math_test_products)
+qtraj_test_properties(math.test_products_avx2 unit)
+set_property(TEST math.test_products_avx2 APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell)
+add_executable(math_test_products_without ${CMAKE_SOURCE_DIR}/tests/unit/math/test_products.c
+  ${CMAKE_SOURCE_DIR}/src/math/onednn_none.c)
+target_link_libraries(math_test_products_without PRIVATE math PkgConfig::CMOCKA warnings m)
+target_include_directories(math_test_products_without PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit)
+target_compile_definitions(math_test_products_without PRIVATE PRODUCTS_WITHOUT)
+add_test(NAME math.test_products_without COMMAND math_test_products_without)
+qtraj_test_properties(math.test_products_without unit)
 
 # A forward pass's rows as on a CPU without AVX-512, with all instruction sets.
 add_test(NAME model.test_forward_avx2 COMMAND model_test_forward)
@@ -78,7 +78,7 @@ set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.r
   PROPERTIES COST 100)
 set_tests_properties(mpi.messages mpi.presets mpi.ranks mpi.replicates mpi.second_order mpi.surfaces PROPERTIES COST 60)
 set_tests_properties(quant.test_team.np3 quant.test_team.np4 quant.test_contract model.test_segments curvature.test_hvp_laws
-  curvature.test_hvp_laws_f64 results.test_cube PROPERTIES COST 50)
+  curvature.test_hvp_laws_f64 cube.test_cube PROPERTIES COST 50)
 # Beside unit tests and lint, in tests/run.sh --quick.
 set_property(TEST e2e.kill_resume APPEND PROPERTY LABELS quick)
 

@@ -3,7 +3,7 @@
  * threads may read one file, and the kernel manages the page cache. */
 #pragma once
 #include "checkpoint/tensor_file.h"
-#include "saved/saved.h"
+#include "records/saved.h"
 
 /* Opens the file and checks its whole header: length against the file, dtypes, shapes against byte
  * ranges, no overlap, no gap. *out is closed with safetensors_close. ERR_IO; ERR_FORMAT names file

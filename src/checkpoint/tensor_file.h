@@ -2,7 +2,7 @@
  * safetensors) with its tensors in order of names, reads of exact length, digests. */
 #pragma once
 #include "checkpoint/digest.h"
-#include "tensor/dtype.h"
+#include "math/dtype.h"
 #include "util/err.h"
 #include <sys/stat.h>
 

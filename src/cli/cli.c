@@ -1,9 +1,9 @@
 #include "cli/cli.h"
 #include "cli/flags.h"
-#include "cli/startup.h"
+#include "math/isa.h"
 #include "options/nearest.h"
+#include "run/startup.h"
 #include "sched/link.h"
-#include "tensor/isa.h"
 #include "util/agree.h"
 #include "util/limits.h"
 #include "util/log.h"
@@ -100,9 +100,9 @@ int64_t cli_memory(void)
     return limits_usable(share.memory);
 }
 
-void cli_share_write(char text[CLI_SHARE])
+void cli_share_write(char text[LIMITS_SHARE_TEXT])
 {
-    snprintf(text, CLI_SHARE, "%lld %lld %lld %lld %d %d", (long long)share.memory,
+    snprintf(text, LIMITS_SHARE_TEXT, "%lld %lld %lld %lld %d %d", (long long)share.memory,
              (long long)share.cores, (long long)share.ranks, (long long)share.workers, share.bound,
              omp_get_max_threads());
 }
@@ -319,7 +319,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
         code = run_on_ranks(&c, rank, size);
     startup_end();
     *apart = c.apart;
-    if (rank == 0 && c.command == &cmd_run) startup_tell(c.later ? CLI_LATER : code);
+    if (rank == 0 && c.command == &cmd_run) startup_tell(c.later ? STARTUP_LATER : code);
     if (size > 1 && !c.apart) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);

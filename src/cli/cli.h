@@ -1,21 +1,11 @@
 /* cli: the commands, one file each (closely related ones share a file). A command parses its
  * arguments, calls the layers below and prints: results on stdout, everything else on stderr. */
 #pragma once
+#include "util/exit_code.h"
 #include "util/json.h"
 #include "util/limits.h"
 #include <mpi.h>
 #include <stdio.h>
-
-/* Exit codes, everywhere. */
-enum exit_code {
-    EXIT_DONE = 0,
-    EXIT_CELLS_FAILED = 1, /* done, but cells failed; merge: results are in conflict */
-    EXIT_WARNINGS = 1,     /* doctor: done, but something would slow or break a run */
-    EXIT_BAD_INPUT = 2,    /* usage, config, unreadable text, locked; a bad checkpoint of a
-                              single-checkpoint command */
-    EXIT_STOPPED = 3,      /* resumable: signal, full disk */
-    EXIT_INTERNAL = 4
-};
 
 /* The exit code that a command ends with if it fails with that status. */
 int cli_exit_code(enum status st);
@@ -57,8 +47,7 @@ const struct limits_share *cli_share(void);
 int64_t cli_memory(void);
 /* The share and the number of threads of this rank as a text, and the same taken from a text: for a
  * process that takes the place of another. ERR_NOMEM; ERR_MPI: malformed. */
-enum { CLI_SHARE = 128 };
-void cli_share_write(char text[CLI_SHARE]);
+void cli_share_write(char text[LIMITS_SHARE_TEXT]);
 MUST_USE enum status cli_share_take(const char *text, struct err *e);
 
 /* Prints a JSON value and a newline on stdout. flags: jansson's. json is taken over; NULL:
@@ -83,12 +72,6 @@ bool cli_without_mpi(int argc, char **argv);
 bool cli_ends_early(int argc, char **argv, int *code);
 /* What the command that argv[1] names does before MPI starts; and settings of Open MPI. */
 void cli_before_mpi(int argc, char **argv);
-/* How a run ended, besides its exit codes (startup_tell). */
-enum {
-    CLI_LATER = 74, /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
-    CLI_AGAIN = 75  /* the run broke off, and should be started again */
-};
-
 /* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:
  * the process must end without another call of MPI, since ranks were lost; the code is rank 0's
  * own. */

@@ -4,8 +4,8 @@
 #include "cli/cli.h"
 #include "cli/single.h"
 #include "config/sweep.h"
-#include "group/inputs.h"
-#include "group/weights_greedy.h"
+#include "engine/inputs.h"
+#include "engine/weights_greedy.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>

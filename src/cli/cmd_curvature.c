@@ -1,13 +1,14 @@
 /* qtraj curvature: gradient, sharpness, trace and spectrum of one checkpoint. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/curvature_progress.h"
-#include "group/input_warnings.h"
-#include "linalg/linalg.h"
-#include "measure/curvature.h"
-#include "measure/measurement.h"
+#include "engine/input_warnings.h"
+#include "math/linalg.h"
+#include "measures/curvature.h"
+#include "measures/measurement.h"
+#include "run/curvature_progress.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/lru.h"
 #include "util/measured.h"
 #include "util/quantity.h"
 #include <math.h>
@@ -35,7 +36,7 @@ static void close_all(struct measured *m)
     group_close(&m->alone);
     model_close(m->model);
     checkpoint_close(m->checkpoint);
-    visit_inputs_forget(&m->cache);
+    lru_trim(&m->cache.inputs, 0);
     options_free(&data_table, &m->data);
 }
 

@@ -1,8 +1,8 @@
 /* qtraj doctor: runs the checks of doctor.h and prints findings, warnings and remedies. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/startup.h"
-#include "doctor/doctor.h"
+#include "run/doctor.h"
+#include "run/startup.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>

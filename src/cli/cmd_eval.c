@@ -3,8 +3,8 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
+#include "engine/inputs.h"
 #include "eval/head.h"
-#include "group/inputs.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>

@@ -1,12 +1,12 @@
 /* qtraj launch: starts `qtraj run` under mpirun, with which a run outlives its ranks, and ends as
  * the run did. */
-#include "cli/launched.h"
-#include "cli/requeue.h"
 #include "cli/run_arguments.h"
-#include "cli/run_until.h"
-#include "cli/startup.h"
-#include "results/lock.h"
-#include "results/results.h"
+#include "records/lock.h"
+#include "records/results.h"
+#include "run/launched.h"
+#include "run/requeue.h"
+#include "run/run_until.h"
+#include "run/startup.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -194,10 +194,10 @@ static enum status launch_until_end(struct launch *l, const char *journal, struc
     for (int i = 0, apart = 0; i <= TIMES; i++) {
         PASS(launched_run(&command, how, e));
         apart = how->apart ? apart + 1 : 0;
-        if ((how->verdict != CLI_AGAIN && !how->apart) || how->stopped || apart == APART) break;
+        if ((how->verdict != STARTUP_AGAIN && !how->apart) || how->stopped || apart == APART) break;
         if (i < TIMES) log_info("starting the run again");
     }
-    if (how->verdict == CLI_AGAIN) how->verdict = EXIT_STOPPED;
+    if (how->verdict == STARTUP_AGAIN) how->verdict = EXIT_STOPPED;
     return OK;
 }
 

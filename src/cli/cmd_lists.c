@@ -2,9 +2,9 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "config/preset.h"
+#include "cube/cube_variables.h"
 #include "model/model.h"
 #include "quant/quant.h"
-#include "results/cube_variables.h"
 #include "util/mem.h"
 #include "util/page.h"
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "cli/plan_report.h"
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
-#include "results/part_files.h"
+#include "records/part_files.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/num.h"

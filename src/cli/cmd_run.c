@@ -1,18 +1,19 @@
 /* qtraj run: computes the cells of a sweep. Rank 0 is the master (run_master.h); the other ranks,
  * or a single rank, run the visits. */
 #include "cli/cli.h"
-#include "cli/run_master.h"
-#include "cli/run_stage.h"
-#include "cli/run_until.h"
-#include "cli/startup.h"
-#include "linalg/rates.h"
+#include "cli/run_arguments.h"
+#include "engine/visit.h"
+#include "math/rates.h"
 #include "memory/states.h"
-#include "results/lock.h"
-#include "saved/saved.h"
+#include "records/lock.h"
+#include "records/saved.h"
+#include "run/run_master.h"
+#include "run/run_stage.h"
+#include "run/run_until.h"
+#include "run/startup.h"
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "visit/visit.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,7 @@ done:
  */
 static enum status gather_shares(struct run_master *m, MPI_Comm world, struct err *e)
 {
-    char own[CLI_SHARE];
+    char own[LIMITS_SHARE_TEXT];
     int rank, size;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
@@ -220,7 +221,7 @@ static enum status resumable(struct call *c, enum status st, struct err *e)
 static void tell_later(int code)
 {
     (void)code;
-    startup_tell(CLI_LATER);
+    startup_tell(STARTUP_LATER);
 }
 
 /* All ranks come to the same end, unless some are lost. Then the journal has all records, unless
@@ -306,10 +307,10 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }
 
-static enum status limit_time(const struct run_master *m, struct err *e)
+static enum status limit_time(const char *until, struct err *e)
 {
     double when;
-    PASS(run_until_find(m->arguments.until, &when, e));
+    PASS(run_until_find(until, &when, e));
     run_until_set(when);
     return OK;
 }
@@ -317,6 +318,7 @@ static enum status limit_time(const struct run_master *m, struct err *e)
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
+    struct run_arguments a = {0};
     struct run_master m = {0};
     MPI_Comm master;
     int rank, size;
@@ -324,13 +326,17 @@ static enum status run(struct call *c, struct err *e)
     MPI_Comm_size(c->world, &size);
     m.alone = size == 1;
     sched_catch_signals();
-    TRY(run_arguments(&m.arguments, c, NULL, 0, e));
+    TRY(run_arguments(&a, c, NULL, 0, e));
     if (c->help) goto done;
+    m.sweep_path = a.path;
+    m.set = a.set.items;
+    m.n_set = a.set.n;
+    m.choice = a.choice;
     if (sched_replaces(&master)) {
         st = replace(c, master, e);
         goto done;
     }
-    if (rank == 0) st = limit_time(&m, e);
+    if (rank == 0) st = limit_time(a.until, e);
     if (rank == 0 && st == OK) st = run_journal_watch(&m.out, e);
     if (st == OK) st = keep_command(&m, c, e);
     TRY(err_agree(c->world, st, e));
@@ -342,6 +348,7 @@ static enum status run(struct call *c, struct err *e)
         link_bye(m.link);
 done:
     run_master_free(&m, st == OK ? c->code : cli_exit_code(st));
+    run_arguments_free(&a);
     return st;
 }
 

@@ -2,7 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/slurm_parts.h"
-#include "results/slurm.h"
+#include "records/slurm.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"

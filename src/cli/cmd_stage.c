@@ -1,8 +1,8 @@
 /* qtraj stage: fetches the checkpoints that a sweep still needs, ahead of the runs that use them.
  */
 #include "cli/run_arguments.h"
-#include "cli/run_stage.h"
 #include "plan/plan_parts.h"
+#include "run/run_stage.h"
 #include "stage/stager.h"
 #include "util/clock.h"
 #include "util/log.h"

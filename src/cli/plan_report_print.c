@@ -1,7 +1,7 @@
 /* What `qtraj plan` prints of a plan_report, for machines and for people. */
 #include "cli/plan_report.h"
-#include "report/text_table.h"
-#include "saved/saved.h"
+#include "cube/text_table.h"
+#include "records/saved.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <math.h>

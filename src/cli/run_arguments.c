@@ -1,6 +1,6 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
-#include "results/part_files.h"
+#include "records/part_files.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>

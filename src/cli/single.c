@@ -1,7 +1,7 @@
 #include "cli/single.h"
 #include "cli/cli.h"
-#include "group/input_warnings.h"
-#include "group/provenance.h"
+#include "engine/input_warnings.h"
+#include "engine/provenance.h"
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -92,7 +92,7 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
 {
     enum status st = OK;
     struct visit_cache cache = {0};
-    /* Of an unknown duration: the first blocks tell what the others take (group/pace.h). */
+    /* Of an unknown duration: the first blocks tell what the others take (engine/pace.h). */
     static const double planned[MEASURES_N] = {[MEASURE_cell] = 1};
     TRY(mem_string(&s->visit.model, "", e));
     TRY(mem_string(&s->visit.checkpoint, dir, e));

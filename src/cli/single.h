@@ -1,9 +1,9 @@
 /* single: what eval and quantize share: they run the visit of a sweep on one folder. */
 #pragma once
 #include "config/sweep.h"
+#include "engine/visit.h"
 #include "util/err.h"
 #include "util/json.h"
-#include "visit/visit.h"
 
 /* The records of one visit. Zero-initialise; owned by the caller. */
 struct single {

@@ -1,6 +1,6 @@
 /* The section `run`: its keys and checks. */
 #include "config/sweep.h"
-#include "linalg/products.h"
+#include "math/products.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -196,7 +196,7 @@ struct tasks_section {
 /* An entry of `export`: cells whose quantized models are written as folders. */
 struct export_entry {
     char *out;                            /* folder of the folders */
-    char *format;                         /* as weights_form_choose (group/weights_folder.h) */
+    char *format;                         /* as weights_form_choose (engine/weights_folder.h) */
     char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
     int64_t bits;                         /* 0: all */
 };

@@ -1,6 +1,6 @@
 #include "curvature/density.h"
 #include "curvature/vector.h"
-#include "linalg/eigen.h"
+#include "math/eigen.h"
 #include "util/mem.h"
 #include "util/rng.h"
 #include <float.h>

@@ -18,8 +18,8 @@
  * hvp_share_over. In the f64 build `real` is double and everything is computed in f64. */
 #pragma once
 #include "curvature/space.h"
+#include "math/real.h"
 #include "model/model.h"
-#include "tensor/real.h"
 #include "util/err.h"
 
 struct spec;

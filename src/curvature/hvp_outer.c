@@ -1,6 +1,6 @@
 /* The weights outside the blocks, the embedding and its adjoint. */
 #include "curvature/hvp_internal.h"
-#include "tensor/row.h"
+#include "math/row.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * tensor (docs/math/curvature.md). */
 #pragma once
 #include "curvature/hvp.h"
-#include "saved/saved.h"
+#include "records/saved.h"
 
 struct prediction_part {
     double first_order;  /* g_t . delta_t */

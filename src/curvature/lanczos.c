@@ -1,6 +1,6 @@
 #include "curvature/lanczos.h"
 #include "curvature/vector.h"
-#include "linalg/eigen.h"
+#include "math/eigen.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <float.h>

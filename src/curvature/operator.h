@@ -3,7 +3,7 @@
  * them a dense matrix. */
 #pragma once
 #include "curvature/space.h"
-#include "saved/saved.h"
+#include "records/saved.h"
 #include "util/err.h"
 
 struct operator

@@ -1,5 +1,5 @@
 #include "curvature/plane.h"
-#include "linalg/eigen.h"
+#include "math/eigen.h"
 #include "model/describe.h"
 #include "util/mem.h"
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "eval/head.h"
 #include "eval/metric.h"
-#include "linalg/linalg.h"
-#include "tensor/bf16.h"
-#include "tensor/kern.h"
-#include "tensor/kern_bf16.h"
+#include "math/bf16.h"
+#include "math/kern.h"
+#include "math/kern_bf16.h"
+#include "math/linalg.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

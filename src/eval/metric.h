@@ -2,7 +2,7 @@
  *
  * A metric accumulates sums over scored positions and computes fields of a record from them. It is
  * a const struct in its own file (small related ones share a file), a line of the table in
- * metric.c, and one line per field in its kinds of result (visit/cells.c, cells_record.c).
+ * metric.c, and one line per field in its kinds of result (measures/cells.c, cells_record.c).
  *
  * All sums are f64, over the positions of a slice in order, then over the slices of a unit in order
  * (head.h). A unit (in a text: a sequence) is scored by one rank, and its sums are copied to the

@@ -2,7 +2,7 @@
  * agreement, means over the scored tokens. And the tokens that a stream itself finds most likely.
  */
 #include "eval/metric.h"
-#include "tensor/kern.h"
+#include "math/kern.h"
 
 static void add_kl(const struct position *p, double *sum)
 {

@@ -1,6 +1,6 @@
 #include "memory/cost.h"
 #include "curvature/hvp.h"
-#include "linalg/rates.h"
+#include "math/rates.h"
 #include "model/diff_block.h"
 #include "model/folding.h"
 #include "quant/quant.h"

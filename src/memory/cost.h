@@ -6,7 +6,7 @@
  * rates, the efficiency of each phase, and the measured times of finished visits. */
 #pragma once
 #include "config/sweep.h"
-#include "linalg/products.h"
+#include "math/products.h"
 #include "model/sizes.h"
 #include "util/err.h"
 

@@ -1,6 +1,6 @@
 #include "memory/memory.h"
 #include "eval/head.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "util/num.h"
 #include <stdio.h>
 #include <sys/resource.h>

@@ -3,7 +3,7 @@
  * by running visits. */
 #pragma once
 #include "config/curvature_options.h"
-#include "linalg/products.h"
+#include "math/products.h"
 #include "memory/memory.h"
 
 struct memory_after {

@@ -2,8 +2,8 @@
  * unlinked file on node-local scratch. Callers take a range of rows, change it in f32 and put it
  * back. With type bf16 every put rounds to nearest even. Not collective. */
 #pragma once
-#include "saved/saved.h"
-#include "tensor/dtype.h"
+#include "math/dtype.h"
+#include "records/saved.h"
 #include "util/err.h"
 
 struct states;

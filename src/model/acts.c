@@ -1,6 +1,6 @@
 /* Activations and scratch memory of the stages (struct acts). */
+#include "math/bf16.h"
 #include "model/model_internal.h"
-#include "tensor/bf16.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>

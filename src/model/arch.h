@@ -3,10 +3,10 @@
  * needs to know of a model. Internal to this folder and to curvature/hvp*. Nothing here
  * communicates. */
 #pragma once
+#include "math/kern.h"
 #include "model/hfconfig.h"
 #include "model/rope.h"
 #include "model/shape.h"
-#include "tensor/kern.h"
 
 /* The linear layers that a block may have, in the order of the stages (shape.h). */
 enum role {
@@ -63,7 +63,7 @@ struct arch {
     enum qk_norm qk_norm;
     enum bias_rule bias_qkv, bias_o, bias_mlp;
     bool rounds_last; /* with results in bf16, RMSNorm and RoPE round their result alone, not what
-                         they compute on the way (tensor/kern_bf16.h) */
+                         they compute on the way (math/kern_bf16.h) */
 
     /* config.json: names of keys that differ between families, and values of absent keys. */
     const char *eps_key; /* NULL: eps is no key, but fixed */

@@ -1,10 +1,10 @@
 /* Causal self-attention of the forward pass. The softmax runs over the keys piece by piece (Milakov
  * and Gimelshein 2018; Dao et al. 2022), so that a thread needs one small tile of scores at any
  * length. */
-#include "linalg/linalg.h"
+#include "math/kern_bf16.h"
+#include "math/linalg.h"
+#include "math/row.h"
 #include "model/model_internal.h"
-#include "tensor/kern_bf16.h"
-#include "tensor/row.h"
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>

@@ -1,6 +1,6 @@
 /* Loads the weights of one block. */
+#include "math/kern_bf16.h"
 #include "model/model_internal.h"
-#include "tensor/kern_bf16.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>

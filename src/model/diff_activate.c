@@ -1,6 +1,6 @@
 /* Derivatives of the MLP's activation and of the additions of the residual stream. */
+#include "math/row.h"
 #include "model/diff_ops.h"
-#include "tensor/row.h"
 #include <math.h>
 #include <string.h>
 

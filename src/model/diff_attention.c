@@ -1,9 +1,9 @@
 /* Causal attention and its derivatives, tiled over the queries: a tile holds the scores of
  * QUERY_TILE queries against the keys that they may see. The adjoint of a key or value is a sum
  * over many queries, so a thread takes one key/value head of one sequence with all its queries. */
-#include "linalg/matmul.h"
+#include "math/diff.h"
+#include "math/matmul.h"
 #include "model/diff_ops.h"
-#include "tensor/diff.h"
 #include <math.h>
 #include <omp.h>
 #include <string.h>

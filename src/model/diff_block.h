@@ -8,10 +8,10 @@
  * A lane is one set of the buffers for the tokens of a chunk: the values, the tangents, the
  * adjoints, or the tangents of the adjoints. */
 #pragma once
-#include "linalg/mat_products.h"
+#include "math/diff.h"
+#include "math/mat_products.h"
+#include "math/real.h"
 #include "model/model_internal.h"
-#include "tensor/diff.h"
-#include "tensor/real.h"
 
 enum diff_buffer {
     DIFF_X0,   // (T, C) the block's input

@@ -1,6 +1,6 @@
 /* Derivatives of the linear layers of a stage, whose outputs lie side by side in a row. */
+#include "math/row.h"
 #include "model/diff_ops.h"
-#include "tensor/row.h"
 
 enum { COLUMNS = 256, ROWS = 64 };
 

@@ -1,6 +1,6 @@
 /* Memory of the derivatives of a block: lanes, scratch arrays, and its weights in `real`. */
+#include "math/row.h"
 #include "model/diff_block.h"
-#include "tensor/row.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>

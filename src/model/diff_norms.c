@@ -1,6 +1,6 @@
 /* Derivatives of the norms of rows and of heads, of clipping and of RoPE. */
+#include "math/row.h"
 #include "model/diff_ops.h"
-#include "tensor/row.h"
 #include <string.h>
 
 /* Where a norm reads and writes: in each row `heads` runs of n values, `stride` apart. */

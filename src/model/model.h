@@ -7,7 +7,7 @@
  * size, I intermediate size. Weights are row-major (out, in); y = W x + b. */
 #pragma once
 #include "checkpoint/checkpoint.h"
-#include "linalg/products.h"
+#include "math/products.h"
 #include "model/sequences.h"
 #include "model/shape.h"
 

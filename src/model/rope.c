@@ -1,11 +1,11 @@
 /* The formulas are those of transformers' modeling_rope_utils, with the same roundings to f32, so
  * that an f32 forward pass reproduces its logits. */
 #include "model/rope.h"
-#include "tensor/real.h"
+#include "math/real.h"
 #include <math.h>
 #include <string.h>
 
-/* Compiled once more for the f64 build (tensor/real.h). */
+/* Compiled once more for the f64 build (math/real.h). */
 #ifdef QTRAJ_REAL_F64
 #define rope        rope_f64
 #define rope_read   rope_read_f64

@@ -1,8 +1,8 @@
 /* The forward pass of a block, stage by stage. */
-#include "linalg/linalg.h"
+#include "math/kern_bf16.h"
+#include "math/linalg.h"
+#include "math/row.h"
 #include "model/model_internal.h"
-#include "tensor/kern_bf16.h"
-#include "tensor/row.h"
 #include "util/num.h"
 #include <string.h>
 

@@ -11,12 +11,12 @@
  * their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
-#include "group/place.h"
+#include "engine/place.h"
+#include "engine/visit.h"
 #include "memory/cost.h"
 #include "memory/memory.h"
-#include "results/rows.h"
+#include "records/rows.h"
 #include "util/err.h"
-#include "visit/visit.h"
 
 struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */

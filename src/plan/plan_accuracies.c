@@ -1,6 +1,6 @@
 /* The multiple-choice tasks of a plan, and the keys of their records. */
-#include "group/accuracies.h"
-#include "group/inputs.h"
+#include "engine/accuracies.h"
+#include "engine/inputs.h"
 #include "plan/plan_internal.h"
 #include "task/survey.h"
 #include "util/mem.h"

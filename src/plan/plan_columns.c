@@ -1,8 +1,8 @@
 /* Columns of the trajectory tables that the program does not know: they become variables of the
  * cube. */
 #include "config/trajectory.h"
+#include "cube/cube.h"
 #include "plan/plan_internal.h"
-#include "results/cube.h"
 #include <string.h>
 
 /* The model's column of that name; NULL: it has none. */

@@ -1,6 +1,6 @@
 /* Tokens of the evaluation texts by the sweep's common tokenizer. They are facts of a text, a
  * model's tokenizer and how sequences are cut, so they stand in the plan and in no key. */
-#include "group/inputs.h"
+#include "engine/inputs.h"
 #include "plan/plan_internal.h"
 #include "util/hash.h"
 #include "util/log.h"

@@ -1,6 +1,6 @@
 /* Costs of the visits of a plan. */
-#include "group/inputs.h"
-#include "measure/surface.h"
+#include "engine/inputs.h"
+#include "measures/surface.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/fsx.h"

@@ -1,7 +1,7 @@
 /* The cut of a sweep into parts, as the first process that needed it has recorded it. */
 #include "plan/plan_internal.h"
 #include "plan/plan_parts.h"
-#include "results/part_files.h"
+#include "records/part_files.h"
 #include "util/fsx.h"
 #include "util/hash.h"
 #include "util/json.h"

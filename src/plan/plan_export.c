@@ -1,5 +1,5 @@
 /* Which cells are exported (`export` of the sweep), where to, and how much space that takes. */
-#include "group/weights_folder.h"
+#include "engine/weights_folder.h"
 #include "plan/plan_internal.h"
 #include "util/fsx.h"
 #include "util/mem.h"

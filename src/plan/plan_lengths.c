@@ -1,6 +1,6 @@
 /* What a sweep's lengths are for each model: `length: auto` follows the model's positions, and keys
  * hash the length that it stands for (docs/decisions/0019-default-length.md). */
-#include "group/inputs.h"
+#include "engine/inputs.h"
 #include "plan/plan_internal.h"
 #include "util/fsx.h"
 #include "util/mem.h"

@@ -1,5 +1,5 @@
 /* Greedy soups of a plan: the text that chooses their members, and what the choice costs. */
-#include "group/weights_greedy.h"
+#include "engine/weights_greedy.h"
 #include "plan/plan_internal.h"
 #include "util/mem.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* What a plan's visits need of what `stage` fetches, and in which order they are handed out then.
  */
 #include "plan/plan_internal.h"
-#include "results/holder.h"
+#include "records/holder.h"
 #include "stage/claims.h"
 #include "stage/ledger.h"
 #include "util/fsx.h"

@@ -1,5 +1,5 @@
 /* Loss surfaces in a plan: their keys and the visits of their points. */
-#include "measure/surface.h"
+#include "measures/surface.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/mem.h"

@@ -1,7 +1,7 @@
 /* What is doubtful about a plan: sequences longer than a model's positions, evaluation sequences
  * that also calibrate, rotations of dimensions for which none is known, products without
  * instructions for them. */
-#include "group/input_warnings.h"
+#include "engine/input_warnings.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "quant/rotation.h"

@@ -2,7 +2,7 @@
  * channels with large inputs are scaled up before rounding and down after it, and ranges are
  * clipped where that lowers the error of the outputs. */
 #include "quant/awq.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/hadamard.h"
 #include "quant/report.h"
 #include "util/mem.h"

@@ -2,7 +2,7 @@
  * whose quantized weights change the output least. The output is that of the attention or of the
  * MLP (a forward pass for each exponent), or of the linears alone, where the Gram matrix G of the
  * inputs says it: |X Eᵀ|² = tr(E G Eᵀ), E the change of the weights. */
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/awq.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -1,7 +1,7 @@
 /* GPTAQ (Li et al. 2025, arXiv 2504.02692): GPTQ whose outputs aim at those of the full-precision
  * model, X̃ Wᵀ instead of X Wᵀ. With D = Σ (x̃ - x) xᵀ and U = R⁻¹, every column w_i that is rounded
  * adds w_i P_ij to the later columns j, P = alpha (D Uᵀ, above the diagonal) U. */
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/gptq.h"
 #include "quant/grid.h"
 #include "util/mem.h"

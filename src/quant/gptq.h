@@ -34,7 +34,7 @@ struct gptq_prepared {
     int64_t band_tiles; /* tiles of a band, and consecutive blocks of a panel (gptq_band.h) */
     int64_t panel_blocks;
     int64_t widest_panel; /* largest reach - begin of a panel */
-    bool strips;          /* products of bands are those of linalg/strip.h */
+    bool strips;          /* products of bands are those of math/strip.h */
     struct gptq_block *blocks;
 };
 

@@ -1,9 +1,9 @@
 /* The columns of a band. A tile is transposed (a column of W is contiguous), so that each step of
  * the sweep is a loop over its rows. */
 #include "quant/gptq_band.h"
-#include "linalg/linalg.h"
-#include "linalg/strip.h"
-#include "tensor/kernel.h"
+#include "math/kernel.h"
+#include "math/linalg.h"
+#include "math/strip.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

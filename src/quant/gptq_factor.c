@@ -1,7 +1,7 @@
 /* The factor of GPTQ's Hessian: damping, the fallbacks if it does not suffice, and the inverses of
  * the factor's diagonal blocks. */
-#include "linalg/linalg.h"
-#include "linalg/strip.h"
+#include "math/linalg.h"
+#include "math/strip.h"
 #include "quant/gptq.h"
 #include "util/log.h"
 #include "util/mem.h"

@@ -1,6 +1,6 @@
 /* The column sweep of a matrix: a rank's rows in bands, all columns of a band at once or, with a
  * distributed factor, all bands panel by panel. */
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/gptq_band.h"
 #include "util/mem.h"
 #include "util/num.h"

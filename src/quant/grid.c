@@ -1,6 +1,6 @@
 #include "quant/grid.h"
-#include "tensor/dtype.h"
-#include "tensor/kernel.h"
+#include "math/dtype.h"
+#include "math/kernel.h"
 #include "util/num.h"
 #include <math.h>
 

@@ -1,5 +1,5 @@
 #include "quant/hadamard.h"
-#include "tensor/kernel.h"
+#include "math/kernel.h"
 #include <string.h>
 
 /* --- constructions --- */

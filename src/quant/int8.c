@@ -2,10 +2,10 @@
  * (backends/default/ops.py, int8_vectorwise_quant and int8_mixed_scaled_mm): weights and inputs in
  * 8 bits with a scale for each row and each token, but channels with a large input in full
  * precision. int8_weight: its weights alone. */
+#include "math/dtype.h"
 #include "quant/blocks.h"
 #include "quant/int8_linear.h"
 #include "quant/report.h"
-#include "tensor/dtype.h"
 #include <math.h>
 
 struct int8_options {

@@ -5,7 +5,7 @@
  * each statistic once for all linears and variants that share it. W is (rows, cols) row-major,
  * groups run along the columns. Conventions follow IST-DASLab/gptq (quant.py, gptq.py). */
 #pragma once
-#include "linalg/dist.h"
+#include "math/dist.h"
 #include "quant/quant_options.h"
 #include "quant/statistic.h"
 #include "quant/team.h"

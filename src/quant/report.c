@@ -1,5 +1,5 @@
 #include "quant/report.h"
-#include "tensor/kernel.h"
+#include "math/kernel.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>

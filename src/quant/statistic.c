@@ -1,5 +1,5 @@
 #include "quant/statistic.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/mem.h"

@@ -5,8 +5,8 @@
  * and passes it to all methods of the visit that request it. A new one is a struct and a line in
  * quant_table.h. */
 #pragma once
-#include "linalg/dist.h"
-#include "linalg/products.h"
+#include "math/dist.h"
+#include "math/products.h"
 #include "quant/quant_table.h"
 #include "util/err.h"
 #include <mpi.h>

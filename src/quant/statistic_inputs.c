@@ -43,7 +43,7 @@ static double root_above(int64_t n)
 }
 
 /* With a bound every |x| is rounded so that the sums are exact: bound root_above(tokens) is at
- * least their largest value (linalg/gram.c does the same with products). */
+ * least their largest value (math/gram.c does the same with products). */
 static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
 {
     const double root = root_above(r->tokens);

@@ -115,15 +115,15 @@ struct linear;       /* model/model.h */
 struct memory_after; /* memory/memory_after.h */
 struct memory_fit;   /* memory/memory_after.h */
 struct model_sizes;  /* memory/cost.h */
-struct part_context; /* group/part.h */
-struct place;        /* group/place.h */
+struct part_context; /* engine/part.h */
+struct place;        /* engine/place.h */
 struct quant_grids;  /* quant/quant.h */
-struct row;          /* results/rows.h */
-struct rows;         /* results/rows.h */
-struct saved_move;   /* saved/saved.h */
+struct row;          /* records/rows.h */
+struct rows;         /* records/rows.h */
+struct saved_move;   /* records/saved.h */
 struct sweep;        /* config/sweep.h */
-struct variant;      /* group/weights.h */
-struct visit;        /* group/task.h */
+struct variant;      /* engine/weights.h */
+struct visit;        /* engine/task.h */
 
 /* Members may be 0. */
 struct measure {
@@ -173,7 +173,7 @@ struct measure {
     const char *prefix, *noun, *part; /* part: noun of a part (REPORT_PARTS), else NULL */
     const char *json;                 /* key of the counts in JSON; NULL for REPORT_MODELS */
 
-    /* --- how a plan asks for one of each checkpoint (group/place.h) --- */
+    /* --- how a plan asks for one of each checkpoint (engine/place.h) --- */
 
     /* *own (a new reference) = what the record's key hashes besides the checkpoint's names and
      * recipe; NULL: the sweep asks for no record of this checkpoint. */
@@ -195,7 +195,7 @@ struct measure {
     enum status (*fill)(const struct part_context *c, const struct variant *v, json_t *record,
                         struct err *e);
 
-    /* --- what a visit does for them (group/part.h) --- */
+    /* --- what a visit does for them (engine/part.h) --- */
 
     /* Measures that a visit requests run one after the other in the order of the table, each on all
      * ranks of the group. Functions that take a context are collective on it unless noted. */
@@ -204,8 +204,8 @@ struct measure {
     bool of_model;     /* needs the visit's checkpoint open */
     bool of_cells;     /* its results complete the cells' records */
 
-    /* Adds to a digest (group/seen.h) the input files of its records other than the visit's weights
-     * and tokenizer. */
+    /* Adds to a digest (engine/seen.h) the input files of its records other than the visit's
+     * weights and tokenizer. */
     void (*inputs)(const struct visit *v, char seen[HASH_HEX]);
 
     /* Whether the visit requests this work; NULL: it does if it has a task for it. */

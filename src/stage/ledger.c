@@ -1,5 +1,5 @@
 #include "stage/ledger.h"
-#include "results/lock.h"
+#include "records/lock.h"
 #include "stage/claims.h"
 #include "stage/tree.h"
 #include "util/clock.h"

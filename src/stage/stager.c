@@ -1,6 +1,6 @@
 #include "stage/stager.h"
 #include "checkpoint/checkpoint.h"
-#include "results/lock.h"
+#include "records/lock.h"
 #include "stage/fetch.h"
 #include "stage/ledger.h"
 #include "stage/tree.h"

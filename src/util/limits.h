@@ -43,6 +43,9 @@ struct limits_share {
     bool bound;      /* no other working rank of the node may run on this rank's CPUs */
 };
 
+/* Bytes of a share as a text. */
+enum { LIMITS_SHARE_TEXT = 128 };
+
 /* works: this rank computes; one that only waits (the master) gets no share. CPUs in the masks of
  * several working ranks are divided evenly. Collective on comm. ERR_MPI, ERR_NOMEM. */
 MUST_USE enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,

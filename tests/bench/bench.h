@@ -1,8 +1,8 @@
 /* bench: helpers of the bench programs. Every figure is the best of several runs, because machines
  * are shared; rates are relative to sgemm's, measured in the same run with the same threads. */
 #pragma once
-#include "linalg/linalg.h"
-#include "tensor/isa.h"
+#include "math/isa.h"
+#include "math/linalg.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include <cblas.h>

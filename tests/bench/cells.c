@@ -3,7 +3,7 @@
  * to FOLDER (default: the current folder). */
 #include "bench.h"
 #include "plan/plan.h"
-#include "results/results.h"
+#include "records/results.h"
 #include "sched/sched.h"
 #include "util/fsx.h"
 #include <unistd.h>

@@ -5,8 +5,8 @@
  * Prints the rates of the factorisation, filling included, and of the
  * Gram sums, each as a share of dgemm's or sgemm's. One thread a rank unless OMP_NUM_THREADS says
  * more (then the products run one a thread too). */
-#include "linalg/dist.h"
-#include "linalg/linalg.h"
+#include "math/dist.h"
+#include "math/linalg.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include <cblas.h>

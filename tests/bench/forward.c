@@ -5,11 +5,11 @@
  * widened one block ahead, as in a visit, while the blocks compute. FLOPs of a block: 2 P T for its
  * P linear weights and T tokens, 2 T² C a sequence for causal attention (half of both products). */
 #include "bench.h"
+#include "engine/block_reader.h"
+#include "engine/visit_internal.h"
 #include "eval/metric.h"
-#include "group/block_reader.h"
+#include "math/bf16.h"
 #include "model/model_internal.h"
-#include "tensor/bf16.h"
-#include "visit/visit_internal.h"
 
 enum { PASSES = 4 };
 

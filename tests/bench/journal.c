@@ -4,8 +4,8 @@
  * sequences (32) and the errors of LAYERS layers (7). The numbers are made up. */
 #include "bench.h"
 #include "plan/plan.h"
-#include "results/results.h"
-#include "results/rows.h"
+#include "records/results.h"
+#include "records/rows.h"
 #include "util/fsx.h"
 #include <unistd.h>
 

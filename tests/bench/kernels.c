@@ -2,12 +2,12 @@
  * the parallel parts of GPTQ relative to sgemm.
  *   build/release/bench_kernels [rows cols tokens]      default 1536 576 8192 */
 #include "bench.h"
-#include "linalg/products.h"
+#include "math/bf16.h"
+#include "math/dtype.h"
+#include "math/kern_ref.h"
+#include "math/products.h"
+#include "math/row.h"
 #include "quant/quant.h"
-#include "tensor/bf16.h"
-#include "tensor/dtype.h"
-#include "tensor/kern_ref.h"
-#include "tensor/row.h"
 
 enum { N = 49152, ROWS = 64, RUNS = 5 };
 static float *x, *z, *w, *y, *p;

@@ -5,7 +5,7 @@
  * of them; tests/README.md). */
 #include "checkpoint/folder_write.h"
 #include "cli/single.h"
-#include "group/weights_folder.h"
+#include "engine/weights_folder.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "util/fsx.h"

@@ -2,7 +2,7 @@
  * program's f32 and in f64. REAL: f32 f64 */
 #include "curvature/hvp_internal.h"
 #include "hvp_fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 
 /* |x - y| is at most the tolerance times `scale`. */
 static void close_to(double x, double y, double scale, const char *what)

@@ -3,7 +3,7 @@
  * length, longer than the tiles of attention, in all families. REAL: f32 f64 */
 #include "curvature/hvp_internal.h"
 #include "hvp_fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "model/model_internal.h"
 
 /* Lengths: no scored token, less than a tile of queries, a tile and more. */

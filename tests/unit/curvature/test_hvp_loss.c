@@ -1,6 +1,6 @@
 /* The loss of a position whose logits are processed in slices, against direct sums. REAL: f32 f64
  */
-#include "tensor/diff.h"
+#include "math/diff.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "curvature/hvp_internal.h"
 #include "curvature/hvp_predict.h"
 #include "hvp_fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 
 enum { K = 2 };
 

@@ -2,7 +2,7 @@
  * trace and density from Hessian-vector products, against those of the f64 Hessian. REAL: f32 f64
  */
 #include "hvp_fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 
 /* Column i of the Hessian is the product with the i-th unit vector. */
 static void whole_hessian(void **state)

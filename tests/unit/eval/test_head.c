@@ -1,8 +1,8 @@
 /* The head's scores against f64 sums over all logits, and the statistics by hand. */
 #include "eval/head.h"
 #include "eval/metric.h"
-#include "linalg/linalg.h"
-#include "tensor/kern_ref.h"
+#include "math/kern_ref.h"
+#include "math/linalg.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>

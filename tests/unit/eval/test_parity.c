@@ -3,7 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "eval/head.h"
 #include "eval/metric.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "model_fixtures.h"
 #include <math.h>
 #include <omp.h>

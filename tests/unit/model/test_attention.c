@@ -1,6 +1,6 @@
 /* Tiled attention against the full softmax in f64: long sequences, grouped heads, the fused layout,
  * windows. */
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "model/model_internal.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* The forward pass: what its results must not depend on, and checkpoints that do not match their
  * config. */
-#include "linalg/linalg.h"
+#include "math/isa.h"
+#include "math/linalg.h"
 #include "model/model_internal.h"
 #include "model/sizes.h"
-#include "tensor/isa.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-#include "results/view.h"
+#include "records/view.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

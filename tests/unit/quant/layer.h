@@ -1,6 +1,6 @@
 /* layer: a synthetic linear layer with correlated inputs, for tests of quantizers. */
 #pragma once
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/quant.h"
 #include "util/mem.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The contract of every method in the table. */
 #include "layer.h"
-#include "tensor/isa.h"
+#include "math/isa.h"
 #include <omp.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* GPTQ's orders, static groups, range search and damping against GPTQModel (tests/fixtures/gptq,
  * gptqmodel_*), given its Hessian. */
 #include "fixture.h"
-#include "linalg/linalg.h"
-#include "tensor/dtype.h"
+#include "math/dtype.h"
+#include "math/linalg.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* RTN and GPTQ, with and without the search of ranges, against IST-DASLab's implementation
  * (tests/fixtures/gptq). */
 #include "fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Rotations: Hadamard matrices of the families' dimensions, and rtn and gptq of rotated weights
  * against IST-DASLab's implementation (tests/fixtures/rotation). */
 #include "fixture.h"
-#include "linalg/linalg.h"
+#include "math/linalg.h"
 #include "quant/hadamard.h"
 #include "quant/rotation.h"
 #include <math.h>

@@ -1,0 +1,68 @@
+#include "cube/cube_build.h"
+#include "util/mem.h"
+
+static const struct provenance {
+    const char *name, *long_name;
+    bool of_end, json, volatile_;
+    const char *key; /* in the plan or end record; NULL: all of it */
+} provenance[] = {
+    {"version", "version of qtraj", false, false, false, "version"},
+    {"git", "commit of qtraj", false, false, false, "git"},
+    {"libraries", "versions of libraries (JSON)", false, true, false, "libraries"},
+    {"config", "the resolved sweep (JSON)", false, true, false, "config"},
+    {"inputs", "digest of every input file by its path (JSON)", false, true, false, "inputs"},
+    {"host", "host of rank 0", false, false, true, "host"},
+    {"command", "command of the first run of the plan", false, false, true, "command"},
+    {"utc_start", "start of the first run of the plan", false, false, true, "utc"},
+    {"utc_end", "end of the last run; empty while one goes on or when it was killed", true, false,
+     true, "utc"},
+    {"end", "how the last run ended (JSON)", true, true, true, NULL},
+    {"plan", "axes, keys and provenance as in the journal (JSON)", false, true, true, NULL},
+};
+
+static enum status add_provenance(struct cube *c, const struct results_view *v, struct err *e)
+{
+    struct cube_variable *x;
+    for (size_t i = 0; i < sizeof provenance / sizeof *provenance; i++) {
+        const struct provenance *p = &provenance[i];
+        const json_t *value = p->of_end ? results_view_end(v) : results_view_plan(v);
+        if (p->key) value = json_object_get(value, p->key);
+        PASS(cube_add_column(c, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
+        x->volatile_ = p->volatile_;
+        if (p->json)
+            PASS(cube_json(c, value, &x->data.t[0], e));
+        else
+            cube_put(x, 0, value);
+    }
+    return OK;
+}
+
+static enum status describe(struct cube *c, const json_t *plan, struct err *e)
+{
+    char *text;
+    c->title = json_text(plan, "name", "");
+    PASS(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
+                    json_text(plan, "git", "unknown")));
+    PASS(cube_own(c, text, e));
+    c->source = text;
+    PASS(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), c->source));
+    PASS(cube_own(c, text, e));
+    c->history = text;
+    return OK;
+}
+
+enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
+{
+    enum status st = OK;
+    *out = (struct cube){0};
+    TRY(inventory_open(results_view_plan(v), v, &out->all, e));
+    TRY(describe(out, results_view_plan(v), e));
+    TRY(cube_add_grid(out, e));
+    TRY(cube_add_frames(out, e));
+    TRY(cube_add_lists(out, e));
+    TRY(add_provenance(out, v, e));
+    TRY(cube_fill(out, v, e));
+done:
+    if (st != OK) cube_free(out);
+    return st;
+}

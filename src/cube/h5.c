@@ -1,0 +1,217 @@
+#include "cube/h5.h"
+#include "records/seal.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes by which the file in memory grows. */
+enum { INCREMENT = 1 << 24 };
+
+/* A name for files in memory that cannot exist: /dev/null is not a folder. */
+static const char nowhere[] = "/dev/null/cube";
+
+/* --- errors --- */
+
+void h5_quiet(struct h5_errors *saved)
+{
+    H5dont_atexit(); /* it would complain at exit of a file that it had no memory to close */
+    H5Eget_auto2(H5E_DEFAULT, &saved->function, &saved->data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void h5_loud(const struct h5_errors *saved)
+{
+    H5Eset_auto2(H5E_DEFAULT, saved->function, saved->data);
+}
+
+struct cause {
+    char text[256]; /* of the innermost error */
+    bool memory;    /* it began with an allocation */
+};
+
+static herr_t take_cause(unsigned n, const H5E_error2_t *error, void *out)
+{
+    struct cause *c = out;
+    if (n == 0) snprintf(c->text, sizeof c->text, "%s (%s)", error->desc, error->func_name);
+    c->memory = c->memory || error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC;
+    return 0;
+}
+
+enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
+                    const char *what)
+{
+    struct cause c = {.text = "no reason given"};
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_cause, &c);
+    return err_set(e, c.memory ? ERR_NOMEM : code, file, line, "%s: %s: %sHDF5: %s", name, what,
+                   c.memory ? "out of memory: " : "", c.text);
+}
+
+/* --- files in memory --- */
+
+/* Fails unless there is memory for a file of n bytes. HDF5 1.10 may crash where it gets none. */
+static enum status have_room(const char *name, size_t n, struct err *e)
+{
+    void *room = malloc(n + 2 * INCREMENT);
+    NEED(room, ERR_NOMEM, "%s: out of memory: %zu bytes for HDF5", name, n + 2 * INCREMENT);
+    free(room);
+    return OK;
+}
+
+enum status h5_create(const char *name, hid_t *file, struct err *e)
+{
+    enum status st = OK;
+    hid_t access = -1, creation = -1;
+    TRY(have_room(name, INCREMENT, e));
+    access = H5Pcreate(H5P_FILE_ACCESS);
+    creation = H5Pcreate(H5P_FILE_CREATE);
+    H5_ENSURE(access >= 0 && creation >= 0, ERR_INTERNAL, name, "property lists");
+    H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_INTERNAL, name, "memory driver");
+    /* The format that every reader since HDF5 1.8 can open. */
+    H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_INTERNAL,
+              name, "format bounds");
+    H5_ENSURE(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=
+                  0,
+              ERR_INTERNAL, name, "creation order");
+    H5_ENSURE(H5Pset_obj_track_times(creation, false) >= 0, ERR_INTERNAL, name, "times");
+    *file = H5Fcreate(nowhere, H5F_ACC_TRUNC, creation, access);
+    H5_ENSURE(*file >= 0, ERR_INTERNAL, name, "a file in memory");
+done:
+    if (access >= 0) H5Pclose(access);
+    if (creation >= 0) H5Pclose(creation);
+    return st;
+}
+
+enum status h5_image(hid_t file, const char *name, const struct journal_mark *mark, char **data,
+                     size_t *n, struct err *e)
+{
+    enum status st = OK;
+    char *image = NULL;
+    H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_INTERNAL, name, "flush");
+    ssize_t size = H5Fget_file_image(file, NULL, 0);
+    H5_ENSURE(size > 0, ERR_INTERNAL, name, "size");
+    TRY(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
+    H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_INTERNAL, name, "bytes");
+    seal_put(image, (size_t)size, mark);
+    *data = image;
+    *n = (size_t)size + seal_size();
+    image = NULL;
+done:
+    free(image);
+    return st;
+}
+
+enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
+                          struct journal_mark *mark, bool *sealed, struct err *e)
+{
+    enum status st = OK;
+    hid_t access = -1;
+    TRY(seal_take(name, data, &n, mark, sealed, e));
+    TRY(have_room(name, n, e));
+    access = H5Pcreate(H5P_FILE_ACCESS);
+    H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
+                  H5Pset_file_image(access, data, n) >= 0,
+              ERR_FORMAT, name, "memory driver");
+    *file = H5Fopen(nowhere, H5F_ACC_RDONLY, access);
+    H5_ENSURE(*file >= 0, ERR_FORMAT, name, "not a readable HDF5 file");
+done:
+    if (access >= 0) H5Pclose(access);
+    return st;
+}
+
+/* --- types and attributes --- */
+
+enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *e)
+{
+    const hid_t types[FIELD_TYPES][2] = {
+        [FIELD_REAL] = {H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE},
+        [FIELD_INTEGER] = {H5T_NATIVE_INT64, H5T_STD_I64LE},
+        [FIELD_STATUS] = {H5T_NATIVE_UINT8, H5T_STD_U8LE},
+        [FIELD_TEXT] = {H5T_C_S1, H5T_C_S1},
+    };
+    *out = H5Tcopy(types[type][in_file]);
+    H5_NEED(*out >= 0, ERR_INTERNAL, "cube", "type");
+    if (type != FIELD_TEXT) return OK;
+    H5_NEED(H5Tset_size(*out, H5T_VARIABLE) >= 0 && H5Tset_cset(*out, H5T_CSET_UTF8) >= 0,
+            ERR_INTERNAL, "cube", "text type");
+    return OK;
+}
+
+enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
+                         int64_t n, struct err *e)
+{
+    enum status st = OK;
+    hid_t in_file = -1, in_memory = -1, attribute = -1;
+    hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
+    H5_ENSURE(space >= 0, ERR_INTERNAL, key, "dataspace");
+    TRY(h5_type(type, true, &in_file, e));
+    TRY(h5_type(type, false, &in_memory, e));
+    attribute = H5Acreate2(object, key, in_file, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5_ENSURE(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_INTERNAL, key,
+              "attribute");
+done:
+    if (attribute >= 0) H5Aclose(attribute);
+    if (in_memory >= 0) H5Tclose(in_memory);
+    if (in_file >= 0) H5Tclose(in_file);
+    if (space >= 0) H5Sclose(space);
+    return st;
+}
+
+enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e)
+{
+    return h5_put_array(object, key, FIELD_TEXT, &text, -1, e);
+}
+
+/* --- reading --- */
+
+bool h5_has(hid_t file, const char *group, const char *variable)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", group, variable);
+    return H5Lexists(file, group, H5P_DEFAULT) > 0 && H5Lexists(file, path, H5P_DEFAULT) > 0;
+}
+
+enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type,
+                    int64_t *n, union cube_data *out, struct err *e)
+{
+    enum status st = OK;
+    hid_t space = -1, in_memory = -1, set = H5Dopen2(file, path, H5P_DEFAULT);
+    union cube_data data = {NULL};
+    H5_ENSURE(set >= 0 && (space = H5Dget_space(set)) >= 0, ERR_FORMAT, name, path);
+    int64_t found = (int64_t)H5Sget_simple_extent_npoints(space);
+    H5_ENSURE(found >= 0, ERR_FORMAT, name, path);
+    if (*n < 0) *n = found;
+    ENSURE(found == *n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
+           (long long)found, (long long)*n);
+    TRY(h5_type(type, false, &in_memory, e));
+    TRY(mem_zero(&data.any, *n, cube_element_size[type], path, e));
+    if (*n > 0)
+        H5_ENSURE(H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0, ERR_FORMAT,
+                  name, path);
+    *out = data;
+    data.any = NULL;
+done:
+    h5_free_data(&data, type, *n);
+    if (in_memory >= 0) H5Tclose(in_memory);
+    if (space >= 0) H5Sclose(space);
+    if (set >= 0) H5Dclose(set);
+    return st;
+}
+
+void h5_free_data(union cube_data *data, enum field_type type, int64_t n)
+{
+    if (!data->any) return;
+    for (int64_t i = 0; type == FIELD_TEXT && i < n; i++)
+        if (data->t[i]) H5free_memory((void *)(uintptr_t)data->t[i]);
+    free(data->any);
+    data->any = NULL;
+}
+
+const char *results_hdf5_version(void)
+{
+    static char text[48];
+    unsigned major, minor, release;
+    if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+    snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
+    return text;
+}

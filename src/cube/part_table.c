@@ -1,0 +1,146 @@
+#include "cube/part_table.h"
+#include "cube/text_table.h"
+#include "util/quantity.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* What a line says of a part. */
+struct line {
+    const char *state, *node;
+    struct result_counts counts;
+    double rate, left; /* results a second, seconds; NaN: unknown */
+};
+
+bool part_table_runs(const struct part_table *t)
+{
+    for (int64_t i = 0; i < t->parts->n; i++)
+        if (t->looks[i].holder.held) return true;
+    return false;
+}
+
+static double seconds_since(const char *utc)
+{
+    struct tm then = {0};
+    const char *end = strptime(utc, "%Y-%m-%dT%H:%M:%SZ", &then);
+    return end ? difftime(time(NULL), timegm(&then)) : NAN;
+}
+
+static struct line line_of(const struct part_table *t, const struct inventory *all, int64_t i)
+{
+    const struct part_look *l = &t->looks[i];
+    struct line out = {.rate = NAN, .left = NAN};
+    out.counts = inventory_count(all, l->first, l->end);
+    const int64_t pending = out.counts.by_state[STATE_PENDING];
+    out.state = l->holder.held ? "running"
+                : !l->plan     ? "starting"
+                : pending == 0 ? "done"
+                : l->stopped   ? "stopped"
+                               : "killed";
+    out.node = l->holder.held ? l->holder.host : json_text(l->plan, "host", "");
+    if (l->holder.held && l->recent > 0)
+        out.rate = (double)l->recent / fmax(seconds_since(l->holder.utc), 1);
+    if (out.rate > 0) out.left = (double)pending / out.rate;
+    return out;
+}
+
+/* --- for people --- */
+
+enum { PART, NODE, STATE, DONE, FAILED, PENDING, RATE, LEFT, COLUMNS };
+
+static enum status put_line(struct table *t, const char *name, const struct line *l, struct err *e)
+{
+    char left[QUANTITY];
+    PASS(table_add_row(t, e));
+    PASS(table_set(t, PART, e, "%s", name));
+    PASS(table_set(t, NODE, e, "%s", l->node));
+    PASS(table_set(t, STATE, e, "%s", l->state));
+    PASS(table_set(t, DONE, e, "%lld", (long long)l->counts.by_state[STATE_DONE]));
+    PASS(table_set(t, FAILED, e, "%lld", (long long)l->counts.by_state[STATE_FAILED]));
+    PASS(table_set(t, PENDING, e, "%lld", (long long)l->counts.by_state[STATE_PENDING]));
+    if (isnan(l->rate)) return OK;
+    PASS(table_set(t, RATE, e, "%.3g", 3600 * l->rate));
+    if (isnan(l->left)) return OK;
+    quantity_time(l->left, left);
+    return table_set(t, LEFT, e, "%s", left);
+}
+
+/* All together; parts run side by side, so the longest one tells when they end. */
+static struct line whole_of(const struct part_table *t, const struct inventory *all)
+{
+    struct line whole = {.state = "", .node = "", .rate = NAN, .left = NAN};
+    whole.counts = inventory_count(all, 0, INT64_MAX);
+    for (int64_t i = 0; i < t->parts->n; i++) {
+        const struct line l = line_of(t, all, i);
+        if (isnan(l.rate)) continue;
+        whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
+        whole.left = fmax(whole.left, l.left);
+    }
+    return whole;
+}
+
+/* Parts of a cut that have no journal. */
+static void print_missing(const struct part_table *t, FILE *out)
+{
+    const struct part_places *p = t->parts;
+    for (int64_t i = 0, end; i < p->n; i = end) {
+        for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
+        const int64_t missing = p->part[i].n - (end - i);
+        if (missing > 0)
+            fprintf(out, "%lld of %lld parts not started\n", (long long)missing,
+                    (long long)p->part[i].n);
+    }
+}
+
+static enum status fill_table(const struct part_table *t, const struct inventory *all,
+                              struct table *table, struct err *e)
+{
+    static const char *const heads[COLUMNS] = {"part",   "node",    "state",  "done",
+                                               "failed", "pending", "rate/h", "time left"};
+    const struct line whole = whole_of(t, all);
+    table->align_left[PART] = table->align_left[NODE] = table->align_left[STATE] = true;
+    PASS(table_add_row(table, e));
+    for (int k = 0; k < COLUMNS; k++) PASS(table_set(table, k, e, "%s", heads[k]));
+    for (int64_t i = 0; i < t->parts->n; i++) {
+        char name[64];
+        const struct line l = line_of(t, all, i);
+        snprintf(name, sizeof name, "%lld of %lld", (long long)t->parts->part[i].k,
+                 (long long)t->parts->part[i].n);
+        PASS(put_line(table, name, &l, e));
+    }
+    return put_line(table, "sweep", &whole, e);
+}
+
+enum status part_table_print(const struct part_table *t, const struct inventory *all, FILE *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct table table = {0};
+    TRY(table_init(&table, COLUMNS, 1, e));
+    TRY(fill_table(t, all, &table, e));
+    TRY(table_print(&table, table_page_width(out), out, e));
+    print_missing(t, out);
+done:
+    table_free(&table);
+    return st;
+}
+
+/* --- for machines --- */
+
+json_t *part_table_json(const struct part_table *t, const struct inventory *all)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < t->parts->n; i++) {
+        const struct part_place *p = &t->parts->part[i];
+        const struct line l = line_of(t, all, i);
+        json_t *one = json_pack("{s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "k", (json_int_t)p->k,
+                                "n", (json_int_t)p->n, "journal", p->journal, "node", l.node,
+                                "state", l.state, "done", (json_int_t)l.counts.by_state[STATE_DONE],
+                                "failed", (json_int_t)l.counts.by_state[STATE_FAILED], "pending",
+                                (json_int_t)l.counts.by_state[STATE_PENDING]);
+        if (!isnan(l.rate)) json_object_set_new(one, "rate_per_second", json_real(l.rate));
+        if (!isnan(l.left)) json_object_set_new(one, "seconds_left", json_real(l.left));
+        json_array_append_new(list, one);
+    }
+    return list;
+}

@@ -1,0 +1,60 @@
+#include "cube/show.h"
+#include "cube/cube_build.h"
+#include "options/nearest.h"
+#include <errno.h>
+#include <string.h>
+
+/* The kind asked for; if none is, the one that all metrics asked for belong to, so that a sharpness
+ * is printed once for each checkpoint and not for each of its cells. */
+static const char *kind_asked_for(const struct show *s)
+{
+    const struct measure *of = NULL;
+    if (s->options->kind) return s->options->kind;
+    for (int64_t i = 0; s->options->metric && i < s->cube->n; i++) {
+        const struct cube_variable *x = s->cube->variables[i];
+        if (!x->of || !show_wants_metric(s, x->name)) continue;
+        /* what is made of several records is in no row of one */
+        if ((of && of != x->of) || !x->field) return measure_cell.name;
+        of = x->of;
+    }
+    return of ? of->name : measure_cell.name;
+}
+
+/* The rows of that kind. */
+static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
+{
+    const char *name = kind_asked_for(s);
+    char advice[200];
+    int64_t n = 0;
+    for (; recorded_names[n]; n++) {
+        *out = &s->cube->all.rows[n];
+        if (strcmp(recorded_names[n], name) == 0) return OK;
+    }
+    nearest_advice(name, recorded_names, n, advice, sizeof advice);
+    RAISE(ERR_USAGE, "no kind of result %s%s", name, advice);
+}
+
+enum status report_show(const struct results_view *v, const struct show_options *o, FILE *out,
+                        struct err *e)
+{
+    enum status st = OK;
+    struct cube cube = {0};
+    struct show s = {.cube = &cube, .options = o, .out = out};
+    const struct rows *rows = NULL;
+    TRY(inventory_open(results_view_plan(v), v, &cube.all, e));
+    TRY(cube_add_grid(&cube, e));
+    TRY(cube_fill(&cube, v, e));
+    TRY(choose_kind(&s, &rows, e));
+    TRY(show_check(&s, rows, e));
+    if (o->csv || o->json)
+        TRY(show_rows(&s, rows, e));
+    else if (rows->kind == &measure_cell)
+        TRY(show_tables(&s, e));
+    else
+        TRY(show_kind(&s, rows, e));
+    ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the table: %s",
+           strerror(errno));
+done:
+    cube_free(&cube);
+    return st;
+}

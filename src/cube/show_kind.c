@@ -1,0 +1,205 @@
+/* Results of a kind other than cells as a table for people: a row a record (and label of its inner
+ * axis), its numbers as far as their errors let them be known. */
+#include "cube/show.h"
+#include "cube/text_table.h"
+#include "cube/verdict.h"
+#include "util/measured.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A column of numbers. error: the field with their standard errors or residuals, NULL: none. */
+struct column {
+    const struct field *field, *error;
+    bool with_error; /* which stands beside them: "1234 ± 56" */
+    bool is_error;   /* a residual: two digits */
+    bool yes;        /* 1 is yes, 0 is no */
+};
+
+struct kind_page {
+    const struct show *show;
+    const struct rows *rows;
+    bool inner;     /* a column has numbers for each label of the inner axis: a row for each */
+    int64_t labels; /* columns of what a record is called; then its state */
+    int64_t n;
+    struct column *columns; // (n)
+};
+
+static bool is_number(const struct field *f)
+{
+    return (f->type == FIELD_REAL || f->type == FIELD_INTEGER) && f->rerun == STABLE &&
+           (f->place == IN_VALUES || f->place == IN_INNER);
+}
+
+/* The field whose variable has f's name and that ending; NULL: none. */
+static const struct field *beside(const struct measure *k, const struct field *f,
+                                  const char *ending)
+{
+    size_t n = strlen(f->variable);
+    for (const struct field *g = k->fields; g->name; g++)
+        if (is_number(g) && strncmp(g->variable, f->variable, n) == 0 &&
+            strcmp(g->variable + n, ending) == 0)
+            return g;
+    return NULL;
+}
+
+/* Whether it stands beside another field, with that ending. */
+static bool is_beside(const struct measure *k, const struct field *f, const char *ending)
+{
+    for (const struct field *g = k->fields; g->name; g++)
+        if (is_number(g) && beside(k, g, ending) == f) return true;
+    return false;
+}
+
+static bool is_measured(const struct rows *r, const struct field *f)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        if (result_state_of(r->rows[i].record) == STATE_DONE && row_value(r, &r->rows[i], f))
+            return true;
+    return false;
+}
+
+static enum status choose_columns(struct kind_page *p, struct err *e)
+{
+    const struct measure *k = p->rows->kind;
+    int64_t most = 0;
+    for (const struct field *f = k->fields; f->name; f++) most++;
+    PASS(mem_zero(&p->columns, most, sizeof *p->columns, "a table", e));
+    for (const struct field *f = k->fields; f->name; f++) {
+        if (!is_number(f) || !is_measured(p->rows, f)) continue;
+        if (!show_wants_metric(p->show, f->variable)) continue;
+        /* it stands beside its number, unless it is asked for by name */
+        if (!p->show->options->metric && is_beside(k, f, "_stderr")) continue;
+        p->inner = p->inner || f->place == IN_INNER;
+        const struct field *error = beside(k, f, "_stderr"), *residual = beside(k, f, "_residual");
+        p->columns[p->n++] =
+            (struct column){.field = f,
+                            .error = error ? error : residual,
+                            .with_error = error != NULL,
+                            .is_error = is_beside(k, f, "_residual"),
+                            .yes = k->iterated && strcmp(f->name, k->iterated->converged) == 0};
+    }
+    return OK;
+}
+
+static enum status put_number(const struct kind_page *p, const struct row *row,
+                              const struct column *c, struct table *t, int64_t at, struct err *e)
+{
+    const json_t *value = row_value(p->rows, row, c->field);
+    char text[MEASURED];
+    if (!value) return OK;
+    if (c->yes) return table_set(t, at, e, "%s", json_number_get(value) != 0 ? "yes" : "no");
+    if (c->field->type == FIELD_INTEGER)
+        return table_set(t, at, e, "%lld", (long long)json_integer_value(value));
+    if (!c->error)
+        return table_set(t, at, e, c->is_error ? "%.2g" : "%.6g", json_number_get(value));
+    double error = json_number_get(row_value(p->rows, row, c->error));
+    (c->with_error ? measured_text : measured_value)(json_number_get(value), error, text);
+    return table_set(t, at, e, "%s", text);
+}
+
+/* What the row is called: its labels on the axes, that of the inner axis behind them. */
+static enum status put_labels(const struct kind_page *p, const struct row *row, bool names,
+                              struct table *t, struct err *e)
+{
+    enum status st = OK;
+    const struct measure *k = p->rows->kind;
+    const bool swap = k->axes[0] && k->axes[1] == &axis_checkpoint;
+    int64_t n = 0;
+    const char *key;
+    json_t *labels = json_object(), *value;
+    TRY(row_identify(p->rows, row, labels, e));
+    if (p->inner) {
+        char number[ROW_NUMBER];
+        const char *label = row_inner_label(p->rows, row, number);
+        json_object_set_new(labels, k->inner->name, json_string(label ? label : ""));
+    }
+    json_object_foreach(labels, key, value)
+    {
+        int64_t at = swap && n < 2 ? 1 - n : n; /* the checkpoint first, then its model */
+        t->align_left[at] = true;
+        if (names)
+            TRY(table_set(t, at, e, "%s", key));
+        else if (json_is_string(value))
+            TRY(table_set(t, at, e, "%s", json_string_value(value)));
+        else
+            TRY(table_set(t, at, e, "%.6g", json_number_get(value)));
+        n++;
+    }
+done:
+    json_decref(labels);
+    return st;
+}
+
+static int64_t count_labels(const struct kind_page *p)
+{
+    const struct measure *k = p->rows->kind;
+    int64_t n = p->inner;
+    while (k->axes[n - p->inner]) n++;
+    for (int i = 0; k->identity && k->identity[i]; i++) n++;
+    return n;
+}
+
+static enum status fill(const struct kind_page *p, struct table *t, struct err *e)
+{
+    for (int64_t i = 0; i < p->rows->n; i++) {
+        const struct row *row = &p->rows->rows[i];
+        enum result_state state = result_state_of(row->record);
+        PASS(table_add_row(t, e));
+        PASS(put_labels(p, row, false, t, e));
+        if (state != STATE_DONE) PASS(table_set(t, p->labels, e, "%s", result_state_words[state]));
+        for (int64_t k = 0; k < p->n && state == STATE_DONE; k++)
+            PASS(put_number(p, row, &p->columns[k], t, p->labels + 1 + k, e));
+    }
+    return OK;
+}
+
+/* Drops all but the first row of each record. */
+static void keep_first(struct rows *r)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (n == 0 || r->rows[i].number != r->rows[n - 1].number) r->rows[n++] = r->rows[i];
+    r->n = n;
+}
+
+/* *out = the rows that were asked for; borrows all but the array, which the caller frees. */
+static enum status choose_rows(const struct show *s, const struct rows *all, struct rows *out,
+                               struct err *e)
+{
+    *out = *all;
+    out->n = 0;
+    out->rows = NULL;
+    PASS(mem_alloc(&out->rows, all->n, sizeof *out->rows, "rows", e));
+    for (int64_t i = 0; i < all->n; i++)
+        if (show_wants(s, all, &all->rows[i])) out->rows[out->n++] = all->rows[i];
+    return OK;
+}
+
+enum status show_kind(const struct show *s, const struct rows *all, struct err *e)
+{
+    enum status st = OK;
+    struct rows chosen = {0}, *rows = &chosen;
+    struct kind_page p = {.show = s, .rows = rows};
+    struct table t = {0};
+    TRY(choose_rows(s, all, rows, e));
+    if (rows->n == 0) goto done;
+    TRY(choose_columns(&p, e));
+    if (!p.inner) keep_first(rows);
+    p.labels = count_labels(&p);
+    TRY(table_init(&t, p.labels + 1 + p.n, p.labels + 1, e));
+    t.align_left[p.labels] = true;
+    TRY(table_add_row(&t, e));
+    TRY(put_labels(&p, &rows->rows[0], true, &t, e));
+    for (int64_t k = 0; k < p.n; k++)
+        TRY(table_set(&t, p.labels + 1 + k, e, "%s", p.columns[k].field->variable));
+    TRY(fill(&p, &t, e));
+    TRY(table_print(&t, table_page_width(s->out), s->out, e));
+    verdict_print(rows, "\n", s->out);
+done:
+    table_free(&t);
+    free(p.columns);
+    free(chosen.rows);
+    return st;
+}

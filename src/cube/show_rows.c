@@ -1,0 +1,282 @@
+/* Results as rows for programs: every number of the cube along a row's axes, with the same names.
+ */
+#include "cube/show.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A column: a grid variable, or (x NULL) a field of the rows' records. */
+struct column {
+    const char *name;
+    const struct cube_variable *x;
+    const struct field *field;
+    double last; /* the number that `digits` are of, for CSV; "": none yet */
+    char digits[32];
+};
+
+struct columns {
+    const struct show *show;
+    const struct rows *rows;
+    int64_t n, capacity;
+    struct column *all; // (n)
+};
+
+/* --- which there are --- */
+
+/* Of two columns of one name there is the later one, at the place of the earlier. */
+static enum status add(struct columns *c, const struct column *column, struct err *e)
+{
+    int64_t i = 0;
+    while (i < c->n && strcmp(c->all[i].name, column->name) != 0) i++;
+    PASS(mem_grow(&c->all, c->n, &c->capacity, sizeof *c->all, e));
+    c->all[i] = *column;
+    c->n += i == c->n;
+    return OK;
+}
+
+/* Where the row is on the axes; in place of the checkpoint's number all that the trajectory tables
+ * say of it, its name first. */
+static enum status add_labels(struct columns *c, struct err *e)
+{
+    const struct cube *cube = c->show->cube;
+    for (int i = 0; results_axes[i]; i++)
+        for (int64_t k = 0; k < cube->n; k++) {
+            const struct cube_variable *x = cube->variables[k];
+            const bool of_axis = results_axes[i] == &axis_checkpoint
+                                     ? !x->of && !x->is_scale
+                                     : x->is_scale && x->dims[0] == i;
+            const bool name = strcmp(x->name, "checkpoint_name") == 0;
+            if (of_axis && cube_is_along(x, c->rows->kind))
+                PASS(add(c, &(struct column){.name = name ? axis_checkpoint.name : x->name, .x = x},
+                         e));
+        }
+    return OK;
+}
+
+/* Numbers along these axes; what is asked for most stands first: those of the inner axis, then
+ * those of most axes. */
+static enum status add_numbers(struct columns *c, struct err *e)
+{
+    const struct measure *kind = c->rows->kind;
+    const struct cube *cube = c->show->cube;
+    int inner = kind->inner ? axis_place_of(kind->inner) : -1;
+    for (int with_inner = 1; with_inner >= 0; with_inner--)
+        for (int rank = CUBE_RANK; rank > 0; rank--)
+            for (int64_t k = 0; k < cube->n; k++) {
+                const struct cube_variable *x = cube->variables[k];
+                bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+                if (!x->of || !number || x->rank != rank || !cube_is_along(x, kind)) continue;
+                if (!show_wants_metric(c->show, x->name)) continue;
+                if ((x->dims[rank - 1] == inner) == with_inner)
+                    PASS(add(c, &(struct column){.name = x->name, .x = x}, e));
+            }
+    return OK;
+}
+
+static enum status add_fields(struct columns *c, bool first, struct err *e)
+{
+    const struct measure *kind = c->rows->kind;
+    for (const struct field *f = kind->fields; f->name; f++) {
+        const enum field_place place = f->place;
+        const bool number =
+            !kind->axes[0] && place == IN_VALUES && show_wants_metric(c->show, f->name);
+        const bool wanted = first ? place == IN_LABELS || place == IN_RECORD
+                                  : number || place == FRAME_KEY || place == FRAME_TEXT;
+        if (wanted) PASS(add(c, &(struct column){.name = f->name, .field = f}, e));
+    }
+    return OK;
+}
+
+static enum status find_columns(struct columns *c, struct err *e)
+{
+    PASS(add_labels(c, e));
+    PASS(add_fields(c, true, e));
+    PASS(add_numbers(c, e));
+    return add_fields(c, false, e);
+}
+
+/* --- values --- */
+
+struct value {
+    enum { VALUE_NONE, VALUE_TEXT, VALUE_INTEGER, VALUE_REAL } type;
+    const char *text;
+    int64_t integer;
+    double real;
+};
+
+static struct value value_of_text(const char *text)
+{
+    return (struct value){.type = VALUE_TEXT, .text = text};
+}
+
+static struct value value_of_real(double real)
+{
+    if (isnan(real)) return (struct value){0};
+    if (isinf(real)) return value_of_text(real > 0 ? "inf" : "-inf");
+    return (struct value){.type = VALUE_REAL, .real = real};
+}
+
+static struct value value_of_integer(int64_t integer)
+{
+    return (struct value){.type = VALUE_INTEGER, .integer = integer};
+}
+
+/* A grid variable at the row's place: none where it was not measured or the row is not on one of
+ * its axes; status tells them apart. */
+static struct value element(const struct show *s, const struct cube_variable *x,
+                            const struct row *row)
+{
+    int64_t at = cube_place(s->cube, x, row);
+    if (at < 0) return (struct value){0};
+    if (x->type == FIELD_TEXT) return value_of_text(x->data.t[at]);
+    if (x->type == FIELD_STATUS) return value_of_text(result_state_words[x->data.s[at]]);
+    if (x->type != FIELD_INTEGER) return value_of_real(x->data.d[at]);
+    return x->data.i[at] < 0 ? (struct value){0} : value_of_integer(x->data.i[at]);
+}
+
+/* One of the row's record. */
+static struct value field_value(const struct rows *r, const struct row *row, const struct field *f)
+{
+    if (f->type == FIELD_STATUS)
+        return value_of_text(result_state_words[result_state_of(row->record)]);
+    if (f->place == FRAME_KEY) return value_of_text(row->key);
+    const json_t *value = row_value(r, row, f);
+    if (f->type == FIELD_TEXT)
+        return value_of_text(json_is_string(value) ? json_string_value(value) : "");
+    if (json_is_integer(value)) return value_of_integer(json_integer_value(value));
+    return value_of_real(json_number_get(value));
+}
+
+static struct value value_of(const struct columns *c, const struct column *column,
+                             const struct row *row)
+{
+    return column->x ? element(c->show, column->x, row) : field_value(c->rows, row, column->field);
+}
+
+/* --- numbers --- */
+
+/* Many numbers repeat from row to row, those of a checkpoint for all of its cells: writing one
+ * takes as long as reading it. */
+static const char *digits_of(struct column *column, double value)
+{
+    if (memcmp(&value, &column->last, sizeof value) != 0 || !column->digits[0]) {
+        strfromd(column->digits, sizeof column->digits, "%.17g", value);
+        column->last = value;
+    }
+    return column->digits;
+}
+
+static void print_integer(int64_t value, FILE *out)
+{
+    fprintf(out, "%lld", (long long)value);
+}
+
+/* --- CSV, RFC 4180 --- */
+
+static void print_csv_text(const char *text, FILE *out)
+{
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, out);
+        return;
+    }
+    putc('"', out);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', out);
+        putc(*text, out);
+    }
+    putc('"', out);
+}
+
+static void print_csv_names(const struct columns *c, FILE *out)
+{
+    for (int64_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? "," : "", c->all[i].name);
+    putc('\n', out);
+}
+
+static void print_csv_row(const struct columns *c, const struct row *row, FILE *out)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct value value = value_of(c, &c->all[i], row);
+        if (i) putc(',', out);
+        if (value.type == VALUE_TEXT)
+            print_csv_text(value.text, out);
+        else if (value.type == VALUE_INTEGER)
+            print_integer(value.integer, out);
+        else if (value.type == VALUE_REAL)
+            fputs(digits_of(&c->all[i], value.real), out);
+    }
+    putc('\n', out);
+}
+
+/* --- JSON --- */
+
+/* Texts that have nothing to escape, nearly all, are printed as they are. */
+static enum status print_json_text(const char *text, FILE *out, struct err *e)
+{
+    const char *c = text;
+    while (*c >= ' ' && *c <= '~' && *c != '"' && *c != '\\') c++;
+    if (!*c) {
+        fprintf(out, "\"%s\"", text);
+        return OK;
+    }
+    json_t *value = json_string(text);
+    const int failed = json_dumpf(value, out, JSON_ENCODE_ANY);
+    json_decref(value);
+    NEED(!failed, ferror(out) ? ERR_FULL : ERR_NOMEM, "cannot write a row");
+    return OK;
+}
+
+/* With a point or an exponent, so that readers see that it is not an integer. */
+static void print_json_real(const char *digits, FILE *out)
+{
+    fputs(digits, out);
+    if (!digits[strcspn(digits, ".e")]) fputs(".0", out);
+}
+
+static enum status print_json_row(const struct columns *c, const struct row *row, FILE *out,
+                                  struct err *e)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        struct column *column = &c->all[i];
+        const struct value value = value_of(c, column, row);
+        fputs(i ? ",\"" : "{\"", out);
+        fputs(column->name, out);
+        fputs("\":", out);
+        if (value.type == VALUE_TEXT)
+            PASS(print_json_text(value.text, out, e));
+        else if (value.type == VALUE_INTEGER)
+            print_integer(value.integer, out);
+        else if (value.type == VALUE_REAL)
+            print_json_real(digits_of(column, value.real), out);
+        else
+            fputs("null", out);
+    }
+    putc('}', out);
+    return OK;
+}
+
+/* --- both --- */
+
+enum status show_rows(const struct show *s, const struct rows *rows, struct err *e)
+{
+    enum status st = OK;
+    struct columns c = {.show = s, .rows = rows};
+    bool csv = s->options->csv, first = true;
+    TRY(find_columns(&c, e));
+    if (csv && rows->n) print_csv_names(&c, s->out);
+    for (int64_t i = 0; i < rows->n; i++) {
+        const struct row *row = &rows->rows[i];
+        if (!show_wants(s, rows, row)) continue;
+        if (!csv) fputs(first ? "[\n" : ",\n", s->out);
+        if (csv)
+            print_csv_row(&c, row, s->out);
+        else
+            TRY(print_json_row(&c, row, s->out, e));
+        first = false;
+    }
+    if (!csv) fputs(first ? "[]\n" : "\n]\n", s->out);
+done:
+    free(c.all);
+    return st;
+}

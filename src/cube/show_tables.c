@@ -1,0 +1,405 @@
+/* Results as tables for people. */
+#include "cube/show.h"
+#include "cube/text_table.h"
+#include "util/mem.h"
+#include "util/page.h"
+#include "util/quantity.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME, STEP, TOKENS, RATE, PHASE, LOSS, LEFT };
+
+/* The distinct messages of what failed: the i-th is marked with the i-th letter. */
+struct notes {
+    int64_t n, capacity;
+    const char **messages;
+    bool pending, not_measured, nan; /* marks that were used and need a word below */
+};
+
+/* A..Z, AA..AZ, ...; text holds 8 characters. */
+static void letter_of(int64_t i, char text[8])
+{
+    char reversed[8];
+    int n = 0, k = 0;
+    for (i++; i > 0 && n < 7; i = (i - 1) / 26) reversed[n++] = (char)('A' + (i - 1) % 26);
+    while (n > 0) text[k++] = reversed[--n];
+    text[k] = '\0';
+}
+
+/* The letter of a failed record's message. */
+static enum status note(struct notes *notes, const char *message, char letter[8], struct err *e)
+{
+    int64_t i = 0;
+    while (i < notes->n && strcmp(notes->messages[i], message) != 0) i++;
+    if (i == notes->n) {
+        PASS(mem_grow(&notes->messages, notes->n, &notes->capacity, sizeof *notes->messages, e));
+        notes->messages[notes->n++] = message;
+    }
+    letter_of(i, letter);
+    return OK;
+}
+
+/* --- numbers as people read them --- */
+
+static int compare_reals(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* How the numbers of a column are written, so that they align. */
+struct form {
+    int decimals; /* -1: four digits each */
+    bool bytes;   /* with a unit instead */
+};
+
+const char show_default_metric[] = "loss_relative";
+
+/* 1: numbers as they are; loss_relative is told in percent. */
+static double scale_of(const struct cube_variable *x)
+{
+    return strcmp(x->name, "loss_relative") == 0 ? 100 : 1;
+}
+
+static void number_text(const struct form *form, double x, double error, char text[64])
+{
+    if (form->bytes && isfinite(x)) {
+        quantity_count(x, text);
+        return;
+    }
+    if (isnan(x)) {
+        snprintf(text, 64, "nan");
+        return;
+    }
+    if (isinf(x) || fabs(x) >= 1e6 || form->decimals < 0) {
+        snprintf(text, 64, "%.4g", x);
+        return;
+    }
+    const double unit = pow(10, -form->decimals);
+    if (fabs(x) < unit / 2) x = 0; /* no "-0.000" */
+    if (isnan(error))
+        snprintf(text, 64, "%.*f", form->decimals, x);
+    else
+        snprintf(text, 64, "%.*f ± %.*f", form->decimals, x, form->decimals, error);
+}
+
+/* --- one table --- */
+
+/* What a table is about. */
+struct page {
+    const struct show *show;
+    struct notes *notes;
+    const struct cube_variable *x, *error; /* the metric, its standard error (NULL: none) */
+    struct row at; /* its model and dataset; checkpoint, bits and quantizer change */
+    int64_t n;     /* variants wanted, of one quantizer, by bits */
+    const struct axis_variant **variants;
+    struct form *forms; /* of each variant's column */
+};
+
+static const struct axis_labels *labels(const struct page *p, int axis)
+{
+    return &p->show->cube->all.axes.labels[axis];
+}
+
+static const struct axis_model *model_of(const struct page *p)
+{
+    return &p->show->cube->all.axes.models[p->at.at[AXIS_MODEL]];
+}
+
+static bool wants_checkpoint(const struct page *p, int64_t c)
+{
+    return show_wants_label(p->show, "checkpoint", model_of(p)->checkpoints[c].name);
+}
+
+static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
+{
+    p->at.at[AXIS_CHECKPOINT] = checkpoint;
+    if (variant < 0) return;
+    p->at.at[AXIS_BITS] = p->variants[variant]->bits_at;
+    p->at.at[AXIS_QUANTIZER] = p->variants[variant]->quantizer_at;
+}
+
+/* A number at the page's place; NaN: it is not there. */
+static double number_of(const struct page *p, const struct cube_variable *x)
+{
+    int64_t i = x ? cube_place(p->show->cube, x, &p->at) : -1;
+    if (i < 0) return NAN;
+    if (x->type == FIELD_REAL) return x->data.d[i];
+    return x->data.i[i] < 0 ? NAN : (double)x->data.i[i];
+}
+
+static double number_here(const struct page *p, const char *name)
+{
+    return number_of(p, cube_find(p->show->cube, name));
+}
+
+static const char *text_here(const struct page *p, const char *name)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, name);
+    return x->data.t[cube_place(p->show->cube, x, &p->at)];
+}
+
+/* The decimals that show n digits of x. */
+static int decimals_of(double x, int n)
+{
+    enum { MOST = 6 };
+    int decimals = n - 1 - (int)floor(log10(x));
+    return decimals < 0 ? 0 : decimals > MOST ? MOST : decimals;
+}
+
+/* Two digits of the column's middle standard error; without one, five digits of its greatest
+ * number, unless the least would be lost. */
+static struct form form_of(struct page *p, int64_t variant, double *errors)
+{
+    const double scale = scale_of(p->x);
+    double least = INFINITY, most = 0;
+    int64_t n = 0;
+    for (int64_t c = 0; c < model_of(p)->n; c++) {
+        if (!wants_checkpoint(p, c)) continue;
+        go_to(p, c, variant);
+        double x = fabs(scale * number_of(p, p->x)), error = scale * number_of(p, p->error);
+        if (x > 0 && x < least) least = x;
+        if (x > most && isfinite(x)) most = x;
+        if (error > 0 && isfinite(error)) errors[n++] = error;
+    }
+    if (p->x->units && strcmp(p->x->units, "byte") == 0) return (struct form){.bytes = true};
+    if (p->x->type == FIELD_INTEGER) return (struct form){0};
+    if (n) {
+        qsort(errors, (size_t)n, sizeof *errors, compare_reals);
+        return (struct form){.decimals = decimals_of(errors[n / 2], 2)};
+    }
+    if (most == 0) return (struct form){.decimals = 4};
+    if (most >= 1e6 || least < 1e-4 * most || most < 1e-2) return (struct form){.decimals = -1};
+    return (struct form){.decimals = decimals_of(most, 5)};
+}
+
+static enum status put_head(struct page *p, struct table *t, struct err *e)
+{
+    static const char *const names[LEFT] = {
+        [NAME] = "checkpoint", [STEP] = "step",   [TOKENS] = "tokens",
+        [RATE] = "lr",         [PHASE] = "phase", [LOSS] = "loss"};
+    bool there[LEFT] = {[NAME] = true, [LOSS] = p->at.at[AXIS_DATASET] >= 0};
+    for (int64_t c = 0; c < model_of(p)->n; c++) {
+        go_to(p, c, -1);
+        there[STEP] |= !isnan(number_here(p, "step"));
+        there[TOKENS] |= !isnan(number_here(p, "tokens"));
+        there[RATE] |= !isnan(number_here(p, "learning_rate"));
+        there[PHASE] |= text_here(p, "phase")[0] != '\0';
+    }
+    PASS(table_add_row(t, e));
+    for (int64_t k = 0; k < LEFT; k++)
+        if (there[k]) PASS(table_set(t, k, e, "%s", names[k]));
+    for (int64_t i = 0; i < p->n; i++)
+        PASS(table_set(t, LEFT + i, e, "%s %lld",
+                       labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
+                       (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]));
+    t->align_left[NAME] = t->align_left[PHASE] = true;
+    return OK;
+}
+
+/* Sets a cell of the table to a number, or to the mark of a record without one: its state and its
+ * message are the variables of these names. */
+static enum status put_result(const struct page *p, struct table *t, int64_t column,
+                              const char *number, const char *status, const char *message,
+                              struct err *e)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, status);
+    char letter[8];
+    switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
+    case STATE_DONE:
+        p->notes->nan |= strcmp(number, "nan") == 0;
+        PASS(table_set(t, column, e, "%s", number));
+        break;
+    case STATE_FAILED:
+        PASS(note(p->notes, text_here(p, message), letter, e));
+        PASS(table_set(t, column, e, "%s", letter));
+        break;
+    case STATE_PENDING:
+        p->notes->pending = true;
+        PASS(table_set(t, column, e, "…"));
+        break;
+    default:
+        p->notes->not_measured = true;
+        PASS(table_set(t, column, e, "-"));
+    }
+    return OK;
+}
+
+static enum status put_checkpoint(const struct page *p, struct table *t, struct err *e)
+{
+    char text[QUANTITY];
+    double step = number_here(p, "step"), tokens = number_here(p, "tokens");
+    double rate = number_here(p, "learning_rate");
+    PASS(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
+    if (!isnan(step)) PASS(table_set(t, STEP, e, "%.0f", step));
+    if (!isnan(tokens)) {
+        quantity_count(tokens, text);
+        PASS(table_set(t, TOKENS, e, "%s", text));
+    }
+    if (!isnan(rate)) PASS(table_set(t, RATE, e, "%.3g", rate));
+    if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
+    if (p->at.at[AXIS_DATASET] < 0) return OK;
+    snprintf(text, sizeof text, "%.4f", number_here(p, "baseline_loss"));
+    return put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e);
+}
+
+static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
+                                      struct err *e)
+{
+    const double scale = scale_of(p->x);
+    char text[64];
+    PASS(table_add_row(t, e));
+    go_to(p, checkpoint, -1);
+    PASS(put_checkpoint(p, t, e));
+    for (int64_t i = 0; i < p->n; i++) {
+        go_to(p, checkpoint, i);
+        number_text(&p->forms[i], scale * number_of(p, p->x), scale * number_of(p, p->error), text);
+        PASS(put_result(p, t, LEFT + i, text, "status", "message", e));
+    }
+    return OK;
+}
+
+/* The table of a quantizer. */
+static enum status print_table(struct page *p, struct err *e)
+{
+    enum status st = OK;
+    struct table t = {0};
+    double *errors = NULL;
+    TRY(mem_zero(&errors, model_of(p)->n, sizeof *errors, "errors", e));
+    for (int64_t i = 0; i < p->n; i++) p->forms[i] = form_of(p, i, errors);
+    TRY(table_init(&t, LEFT + p->n, LEFT, e));
+    TRY(put_head(p, &t, e));
+    for (int64_t c = 0; c < model_of(p)->n; c++)
+        if (wants_checkpoint(p, c)) TRY(put_checkpoint_row(p, c, &t, e));
+    putc('\n', p->show->out);
+    TRY(table_print(&t, table_page_width(p->show->out), p->show->out, e));
+done:
+    free(errors);
+    table_free(&t);
+    return st;
+}
+
+/* --- all of them --- */
+
+/* The variants of a quantizer that are wanted, by bits. */
+static void choose_variants(struct page *p, int64_t quantizer)
+{
+    const struct axes *a = &p->show->cube->all.axes;
+    p->n = 0;
+    for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++) {
+        char bits[24];
+        snprintf(bits, sizeof bits, "%lld", (long long)a->labels[AXIS_BITS].numbers[b]);
+        if (!show_wants_label(p->show, "bits", bits)) continue;
+        for (int64_t i = 0; i < a->n_variants; i++) {
+            const struct axis_variant *v = &a->variants[i];
+            if (v->quantizer_at == quantizer && v->bits_at == b && v->applicable)
+                p->variants[p->n++] = v;
+        }
+    }
+}
+
+static enum status print_title(const struct page *p, struct err *e)
+{
+    enum status st = OK;
+    const bool percent = scale_of(p->x) != 1, plain = strcmp(p->x->units, "1") == 0;
+    const int64_t dataset = p->at.at[AXIS_DATASET];
+    FILE *out = p->show->out;
+    char *title = NULL;
+    TRY(mem_format(
+        &title, e, "%s%s%s: %s: %s%s%s%s%s%s", labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
+        dataset < 0 ? "" : ", ", dataset < 0 ? "" : labels(p, AXIS_DATASET)->texts[dataset],
+        p->x->name, p->x->long_name, percent ? ", in percent" : "", plain ? "" : " (",
+        plain ? "" : p->x->units, plain ? "" : ")", p->error ? ", ± standard error" : ""));
+    page_print(out, table_page_width(out), 0, 0, title);
+done:
+    free(title);
+    return st;
+}
+
+/* The tables of a model, a dataset and a metric. */
+static enum status print_page(struct page *p, struct err *e)
+{
+    const struct axis_labels *quantizers = labels(p, AXIS_QUANTIZER);
+    bool titled = false;
+    for (int64_t q = 0; q < quantizers->n; q++) {
+        if (!show_wants_label(p->show, "quantizer", quantizers->texts[q])) continue;
+        choose_variants(p, q);
+        if (p->n == 0) continue;
+        if (!titled) PASS(print_title(p, e));
+        titled = true;
+        PASS(print_table(p, e));
+    }
+    if (titled) putc('\n', p->show->out);
+    return OK;
+}
+
+/* The pages of a model and a metric, one if the metric is not of datasets. */
+static enum status print_model(struct page *p, struct err *e)
+{
+    const struct axis_labels *datasets = labels(p, AXIS_DATASET);
+    bool of_dataset = false, any = false;
+    for (int64_t c = 0; c < model_of(p)->n; c++) any = any || wants_checkpoint(p, c);
+    if (!any) return OK;
+    for (int k = 0; k < p->x->rank; k++) of_dataset = of_dataset || p->x->dims[k] == AXIS_DATASET;
+    for (int64_t d = 0; d < datasets->n; d++) {
+        if (!show_wants_label(p->show, "dataset", datasets->texts[d])) continue;
+        p->at.at[AXIS_DATASET] = of_dataset ? d : -1;
+        PASS(print_page(p, e));
+        if (!of_dataset) break;
+    }
+    return OK;
+}
+
+static void print_notes(const struct notes *notes, FILE *out)
+{
+    for (int64_t i = 0; i < notes->n; i++) {
+        char letter[8];
+        letter_of(i, letter);
+        fprintf(out, "%s  failed: %s\n", letter, notes->messages[i]);
+    }
+    if (notes->pending) fprintf(out, "…  pending\n");
+    if (notes->not_measured) fprintf(out, "-  not applicable\n");
+    if (notes->nan) fprintf(out, "nan  not a number, or not measured\n");
+}
+
+/* A metric and what stands beside it. */
+static void take_metric(struct page *p, const struct cube_variable *x)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s_stderr", x->name);
+    p->x = x;
+    p->error = cube_find(p->show->cube, name);
+}
+
+static bool is_asked(const struct show *s, const struct cube_variable *x)
+{
+    bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+    if (!s->options->metric) return strcmp(x->name, show_default_metric) == 0;
+    return x->of && number && cube_is_along(x, &measure_cell) && show_wants_metric(s, x->name);
+}
+
+enum status show_tables(const struct show *s, struct err *e)
+{
+    enum status st = OK;
+    const struct axes *a = &s->cube->all.axes;
+    struct notes notes = {0};
+    struct page page = {.show = s, .notes = &notes};
+    TRY(mem_zero(&page.variants, a->n_variants, sizeof *page.variants, "variants", e));
+    TRY(mem_zero(&page.forms, a->n_variants, sizeof *page.forms, "variants", e));
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
+        if (!show_wants_label(s, "model", a->labels[AXIS_MODEL].texts[m])) continue;
+        page.at.at[AXIS_MODEL] = m;
+        for (int64_t k = 0; k < s->cube->n; k++) {
+            if (!is_asked(s, s->cube->variables[k])) continue;
+            take_metric(&page, s->cube->variables[k]);
+            TRY(print_model(&page, e));
+        }
+    }
+    print_notes(&notes, s->out);
+done:
+    free(page.variants);
+    free(page.forms);
+    free(notes.messages);
+    return st;
+}

@@ -1,0 +1,116 @@
+#include "cube/text_table.h"
+#include "util/mem.h"
+#include "util/page.h"
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { GAP = 2, PAGE = 120 };
+
+enum status table_init(struct table *t, int64_t columns, int64_t left, struct err *e)
+{
+    *t = (struct table){.columns = columns, .left = left};
+    return mem_zero(&t->align_left, columns, sizeof *t->align_left, "a table", e);
+}
+
+void table_free(struct table *t)
+{
+    for (int64_t i = 0; i < t->rows * t->columns; i++) free(t->cells[i]);
+    free(t->cells);
+    free(t->align_left);
+    *t = (struct table){0};
+}
+
+enum status table_add_row(struct table *t, struct err *e)
+{
+    PASS(mem_grow(&t->cells, (t->rows + 1) * t->columns, &t->capacity, sizeof *t->cells, e));
+    for (int64_t k = 0; k < t->columns; k++) t->cells[t->rows * t->columns + k] = NULL;
+    t->rows++;
+    return OK;
+}
+
+enum status table_set(struct table *t, int64_t column, struct err *e, const char *fmt, ...)
+{
+    char **cell = &t->cells[(t->rows - 1) * t->columns + column];
+    va_list ap;
+    va_start(ap, fmt);
+    free(*cell);
+    int n = vasprintf(cell, fmt, ap);
+    va_end(ap);
+    if (n < 0) *cell = NULL;
+    NEED(n >= 0, ERR_NOMEM, "out of memory for a table");
+    for (char *p = *cell; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
+    return OK;
+}
+
+static void print_cell(const struct table *t, int64_t row, int64_t column, int64_t width, bool last,
+                       FILE *out)
+{
+    const char *text = t->cells[row * t->columns + column];
+    int pad = (int)(width - page_columns(text));
+    if (!text) text = "";
+    if (!t->align_left[column])
+        fprintf(out, "%*s%s", pad, "", text);
+    else
+        fprintf(out, "%s%*s", text, last ? 0 : pad, "");
+    if (!last) fprintf(out, "%*s", GAP, "");
+}
+
+/* The columns before `left` and those from `from` to before `to`. */
+static void print_block(const struct table *t, const int64_t *widths, int64_t left, int64_t from,
+                        int64_t to, FILE *out)
+{
+    int64_t last = left - 1;
+    for (int64_t k = from; k < to; k++)
+        if (widths[k]) last = k;
+    for (int64_t row = 0; row < t->rows; row++) {
+        for (int64_t k = 0; k < to; k++) {
+            if (k == left && k < from) k = from;
+            if (widths[k]) print_cell(t, row, k, widths[k], k == last, out);
+        }
+        putc('\n', out);
+    }
+}
+
+/* Columns that each block repeats: those of the table, or only the first if they would take more
+ * than half of the page. */
+static int64_t repeated(const struct table *t, const int64_t *widths, int64_t page)
+{
+    int64_t used = 0, all = 0;
+    for (int64_t k = 0; k < t->columns; k++) {
+        all += widths[k] ? widths[k] + GAP : 0;
+        if (k < t->left) used = all;
+    }
+    return all - GAP <= page || used <= page / 2 || t->left == t->columns ? t->left : 1;
+}
+
+enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e)
+{
+    enum status st = OK;
+    int64_t *widths = NULL, used_left = 0;
+    TRY(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
+    for (int64_t i = 0; i < t->rows * t->columns; i++) {
+        int64_t n = page_columns(t->cells[i]), k = i % t->columns;
+        if (n > widths[k]) widths[k] = n;
+    }
+    const int64_t left = repeated(t, widths, width);
+    for (int64_t k = 0; k < left; k++) used_left += widths[k] ? widths[k] + GAP : 0;
+    for (int64_t from = left, to; from < t->columns || from == left; from = to) {
+        int64_t used = used_left;
+        for (to = from; to < t->columns; to++) {
+            used += widths[to] ? widths[to] + GAP : 0;
+            if (used - GAP > width && to > from) break;
+        }
+        if (from > left) putc('\n', out);
+        print_block(t, widths, left, from, to, out);
+        if (to == from) break;
+    }
+done:
+    free(widths);
+    return st;
+}
+
+int64_t table_page_width(FILE *out)
+{
+    return page_width(out, PAGE);
+}

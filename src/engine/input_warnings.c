@@ -1,0 +1,38 @@
+#include "engine/input_warnings.h"
+#include "eval/overlap.h"
+#include "util/log.h"
+#include "util/num.h"
+
+void warn_of_length(const char *model, const char *data, const struct sequences *s, int64_t first,
+                    int64_t end, int64_t positions)
+{
+    int64_t longest = 0, n = 0;
+    for (int64_t i = first; i < end; i++) {
+        const int64_t length = s->offset[i + 1] - s->offset[i];
+        longest = max64(longest, length);
+        n += length > positions;
+    }
+    if (positions < 1 || n == 0) return;
+    log_warn("%s: %s: %lld of %lld sequences are longer than the model's %lld positions, up to "
+             "%lld tokens: predictions beyond position %lld mean little; length: %lld (or auto) "
+             "cuts them",
+             model, data, (long long)n, (long long)(end - first), (long long)positions,
+             (long long)longest, (long long)positions, (long long)positions);
+}
+
+enum status warn_of_overlap(const struct visit *v, const struct visit_inputs *in, struct err *e)
+{
+    if (!in->calibration) return OK;
+    for (int64_t i = 0; i < v->n_evaluations; i++) {
+        int64_t found, n = in->first[i + 1] - in->first[i];
+        PASS(overlap_count(in->evaluation, in->first[i], in->first[i + 1], in->calibration, &found,
+                           e));
+        if (found)
+            log_warn(
+                "%lld of %lld evaluation sequences also calibrate (%s): methods that calibrate "
+                "look better on them than they are; evaluate on another text, or skip the "
+                "sequences that calibrate",
+                (long long)found, (long long)n, v->evaluations[i].name);
+    }
+    return OK;
+}

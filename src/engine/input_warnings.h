@@ -1,0 +1,13 @@
+/* input_warnings: says what is doubtful about the texts of a visit. */
+#pragma once
+#include "engine/inputs.h"
+
+/* Logs a warning if one of the sequences first to end - 1 has more tokens than the model has
+ * positions (0: not known). data: what the sequences are, "evaluation wikitext". */
+void warn_of_length(const char *model, const char *data, const struct sequences *s, int64_t first,
+                    int64_t end, int64_t positions);
+
+/* Logs a warning for each evaluation text of v of which sequences are also calibrated on
+ * (overlap.h). ERR_NOMEM. */
+MUST_USE enum status warn_of_overlap(const struct visit *v, const struct visit_inputs *in,
+                                     struct err *e);

@@ -1,0 +1,69 @@
+#include "engine/part_saved.h"
+#include "engine/inputs.h"
+#include "engine/pace.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+static bool continues(void *context)
+{
+    const struct part_context *c = context;
+    return reads_continue(c->provenance.reads, c->group);
+}
+
+static void move(void *context, struct saved_move *m)
+{
+    const struct part_context *c = context;
+    reads_move(c->provenance.reads, m);
+}
+
+static enum status describe(const struct part_context *c, int part, const char *settings,
+                            char **label, struct saved_place *place, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL, inputs[HASH_HEX];
+    const struct visit *v = c->visit;
+    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, measures[part]->doing));
+    if (v->inputs) TRY(inputs_digest(v, inputs, e));
+    TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->seen[part],
+                   c->provenance.weights_hash));
+    hash_text(v->key, place->owner);
+    hash_text(text, place->identity[SAVED_INPUTS]);
+    hash_text(settings, place->identity[SAVED_SETTINGS]);
+    hash_text(c->provenance.fingerprint, place->identity[SAVED_BUILD]);
+done:
+    free(text);
+    return st;
+}
+
+enum status part_saved_open(const struct part_context *c, int part, const char *name,
+                            const char *settings, struct saved **out, struct err *e)
+{
+    enum status st = OK;
+    char hash[HASH_HEX], *label = NULL;
+    struct saved_place place = {.comm = c->group->comm,
+                                .folder = c->visit->run.checkpoints,
+                                .name = hash,
+                                .move = move,
+                                .continues = continues,
+                                .context = (struct part_context *)(uintptr_t)c,
+                                .ended = &c->cache->ended};
+    *out = NULL;
+    if (!place.folder) return OK;
+    hash_text(name, hash);
+    st = describe(c, part, settings, &label, &place, e);
+    place.label = label;
+    TRY(group_agree(c->group, st, e));
+    TRY(saved_open(&place, out, e));
+done:
+    free(label);
+    return st;
+}
+
+void part_saved_end(const struct part_context *c, struct saved *s, enum status st)
+{
+    if (!s) return;
+    if (st == ERR_STOPPED || st == ERR_FULL || st == ERR_MPI || c->lost->code != OK)
+        saved_close(s);
+    else
+        saved_end(s, &c->cache->ended);
+}

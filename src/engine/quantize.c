@@ -1,0 +1,260 @@
+/* Quantizes one block for one variant: statistics, preparation, quantized weights. */
+#include "engine/visit_internal.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+
+static enum status note_layer(struct stream *s, const struct linear *l,
+                              const struct quant_report *r, struct err *e)
+{
+    char *name = NULL;
+    PASS(mem_grow(&s->layers, s->n_layers, &s->layers_capacity, sizeof *s->layers, e));
+    PASS(mem_string(&name, l->name, e));
+    s->layers[s->n_layers++] = (struct layer_report){name, *r};
+    s->squared_distance += r->squared_distance;
+    s->bits += r->bits_per_weight * (double)(l->rows * l->cols);
+    s->weights += (double)(l->rows * l->cols);
+    return OK;
+}
+
+static void release_stage(struct workspace *w, int stage)
+{
+    if (w->prepared[stage]) w->prepared_for->method->release(w->prepared[stage]);
+    w->prepared[stage] = NULL;
+}
+
+/* Frees what was prepared from a stream's own statistics. */
+static void drop_stage(struct workspace *w, int stage)
+{
+    release_stage(w, stage);
+    dist_free(w->dist[stage]);
+    w->dist[stage] = NULL;
+}
+
+/* Frees the linears of the last quantized block that are computed at run time. */
+static void free_linears(struct workspace *w)
+{
+    for (int i = 0; i < LINEARS_MAX; i++) {
+        if (w->computing[i]) w->linears_of->free_linear(w->computing[i]);
+        w->computing[i] = NULL;
+    }
+}
+
+void quantize_end(struct workspace *w)
+{
+    free_linears(w);
+    for (int i = 0; i < LINEARS_MAX; i++) {
+        shared_products_close(&w->products[i]);
+        shared_products_close(&w->products_unrounded[i]);
+    }
+    quantize_forget(w);
+}
+
+void quantize_forget(struct workspace *w)
+{
+    for (int stage = 0; stage < STAGE_N; stage++) release_stage(w, stage);
+    w->prepared_for = NULL;
+}
+
+/* True if the prepared data can be used for this stream. */
+static bool serves(const struct workspace *w, const struct stream *s)
+{
+    const struct stream *p = w->prepared_for;
+    return p && !s->method->prepare_block && s->needs.shared && p->needs.shared &&
+           p->method == s->method &&
+           quant_shares_prepare(s->method, &p->variant->method.options,
+                                &s->variant->method.options);
+}
+
+/* Prepares stages [first, end) into w->prepared: each on the rank that has its statistics, several
+ * ranks in parallel; then copies the results to all ranks. */
+static enum status prepare_stages(struct workspace *w, struct stream *s, int first, int end,
+                                  struct err *e)
+{
+    enum status st = OK, own[STAGE_N] = {OK};
+    bool made[STAGE_N] = {false};
+    double start = clock_seconds();
+    if (!s->method->prepare) return OK;
+    for (int stage = first; stage < end; stage++) {
+        const struct quant_input input = workspace_input(w, s, stage);
+        made[stage] = w->prepared[stage] == NULL;
+        if (made[stage])
+            own[stage] =
+                s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e);
+    }
+    for (int stage = first; stage < end; stage++) {
+        const struct quant_input input = workspace_input(w, s, stage);
+        if (!made[stage]) continue;
+        enum status shared = s->method->share
+                                 ? s->method->share(&input, w->prepared[stage], own[stage], e)
+                                 : group_agree(w->group, own[stage], e);
+        if (st == OK) st = shared;
+    }
+    s->seconds.factor += clock_seconds() - start;
+    return st;
+}
+
+/* A variant's block with the stored weights, and with the weights on which later layers are
+ * calibrated: shallow copies, which differ only if s->needs.unrounded. */
+struct outcome {
+    struct block *stored, prefix;
+};
+
+/* Where the weights with unrounded scales for q (in w->quantized) are stored; NULL for streams that
+ * do not need them. */
+static float *unrounded_of(const struct workspace *w, const struct stream *s, const float *q)
+{
+    return s->needs.unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
+}
+
+/* Runs the method, and completes q, the unrounded weights and the grids on every rank. */
+static enum status run_job(struct workspace *w, struct stream *s, const struct quant_job *job,
+                           const struct linear *l, struct quant_report *report, struct err *e)
+{
+    const struct quant_grids *g = job->grids;
+    enum status st = s->method->run(job, report, e);
+    if (st != OK) err_prefix(e, "%s", l->name);
+    PASS(st);
+    PASS(group_rows(w->group, &w->quantized, job->q, l->rows, l->cols, e));
+    if (job->unrounded)
+        PASS(group_rows(w->group, &w->unrounded, job->unrounded, l->rows, l->cols, e));
+    return g ? team_gather(job->team, g->grid, 2 * g->groups, 1, l->rows, e) : OK;
+}
+
+static enum status quantize_linear(struct workspace *w, struct stream *s, const struct linear *l,
+                                   int number, const struct quant_input *input, float *q,
+                                   struct err *e)
+{
+    enum status st = OK;
+    struct quant_report report = {0};
+    struct quant_grids grids = {0};
+    const bool wants = w->sink && w->sink->grids && s->method->describe_grids;
+    const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                                  .bits = s->variant->bits,
+                                  .options = &s->variant->method.options,
+                                  .layer = w->original->layer,
+                                  .linear = number,
+                                  .rows = l->rows,
+                                  .cols = l->cols,
+                                  .w = l->w,
+                                  .q = q,
+                                  .unrounded = unrounded_of(w, s, q),
+                                  .grids = wants ? &grids : NULL,
+                                  .input = input,
+                                  .prepared = w->prepared[l->stage]};
+    double start = clock_seconds();
+    if (wants)
+        TRY(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
+    TRY(run_job(w, s, &job, l, &report, e));
+    s->seconds.sweep += clock_seconds() - start;
+    log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
+              s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
+              report.damping, clock_seconds() - start);
+    st = note_layer(s, l, &report, e);
+    if (st == OK && s->method->make_linear)
+        st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
+    if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);
+    TRY(group_agree(w->group, st, e));
+done:
+    quant_grids_free(&grids);
+    return st;
+}
+
+/* Points linear i of both blocks at its quantized weights q. Collective. */
+static enum status take_linear(struct workspace *w, struct stream *s, int i, const float *q,
+                               struct outcome *to, struct err *e)
+{
+    struct linear *stored = &to->stored->linear[i], *prefix = &to->prefix.linear[i];
+    const float *unrounded = unrounded_of(w, s, q);
+    stored->w = prefix->w = q;
+    stored->apply = prefix->apply = s->method->apply;
+    stored->computing = prefix->computing = w->computing[i];
+    if (unrounded) prefix->w = unrounded;
+    if (s->method->apply) return OK;
+    PASS(shared_products_make(w->group, w->model, q, stored->rows, stored->cols, &w->products[i],
+                              e));
+    stored->prepared = prefix->prepared = w->products[i].w;
+    if (!unrounded) return OK;
+    PASS(shared_products_make(w->group, w->model, unrounded, stored->rows, stored->cols,
+                              &w->products_unrounded[i], e));
+    prefix->prepared = w->products_unrounded[i].w;
+    return OK;
+}
+
+/* Quantizes the linears of the stages and points `to` at the results. */
+static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
+                                   int first, int end, struct outcome *to, struct err *e)
+{
+    enum status st = OK;
+    bool wants = s->needs.statistics != 0;
+    /* From here on a rank reads only its own rows of the weights. */
+    if (wants) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
+    TRY(prepare_stages(w, s, first, end, e));
+    float *q = w->quantized.at;
+    for (int i = 0; i < b->n_linears; q += b->linear[i].rows * b->linear[i].cols, i++) {
+        int stage = b->linear[i].stage;
+        struct quant_input input = {0};
+        if (stage < first || stage >= end) continue;
+        if (wants) input = workspace_input(w, s, stage);
+        TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
+        TRY(take_linear(w, s, i, q, to, e));
+    }
+done:
+    for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);
+    return st;
+}
+
+/* Quantizes all stages, whose statistics are known. Only with several ranks are all stages prepared
+ * before the first is quantized. */
+static enum status quantize_all(struct workspace *w, struct stream *s, const struct block *b,
+                                struct outcome *to, struct err *e)
+{
+    if (w->group->size > 1) return quantize_stages(w, s, b, 0, STAGE_N, to, e);
+    for (int stage = 0; stage < STAGE_N; stage++)
+        PASS(quantize_stages(w, s, b, stage, stage + 1, to, e));
+    return OK;
+}
+
+/* Each stage sees the block's earlier stages quantized; this takes one forward pass of the
+ * calibration sequences in total. */
+static enum status quantize_in_sequence(struct workspace *w, struct stream *s,
+                                        const struct block *b, struct outcome *to, struct err *e)
+{
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        PASS(calibrate_stage(w, s, &to->prefix, stage, e));
+        PASS(quantize_stages(w, s, b, stage, stage + 1, to, e));
+    }
+    return calibrate_end(w, s, &to->prefix, e);
+}
+
+/* All stages see the block in full precision; then the calibration sequences pass through the
+ * quantized block. */
+static enum status quantize_at_once(struct workspace *w, struct stream *s, const struct block *b,
+                                    struct outcome *to, struct err *e)
+{
+    PASS(calibrate_block(w, s, b, false, e));
+    if (s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
+    PASS(quantize_all(w, s, b, to, e));
+    return forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e);
+}
+
+enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
+                           struct block *quantized, struct err *e)
+{
+    *quantized = *b;
+    quantized->storage = NULL;
+    struct outcome to = {.stored = quantized, .prefix = *quantized};
+    free_linears(w);
+    if (!serves(w, s)) quantize_forget(w);
+    w->linears_of = s->method;
+    w->prepared_for = s;
+    w->original = b;
+    if (s->needs.shared && s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
+    if (!s->needs.own)
+        PASS(quantize_all(w, s, b, &to, e));
+    else if (s->needs.sequential)
+        PASS(quantize_in_sequence(w, s, b, &to, e));
+    else
+        PASS(quantize_at_once(w, s, b, &to, e));
+    return OK;
+}

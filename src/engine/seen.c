@@ -1,0 +1,76 @@
+#include "engine/seen.h"
+#include "eval/dataset.h"
+#include "util/mem.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void seen_begin(char seen[HASH_HEX])
+{
+    hash_text("", seen);
+}
+
+/* The name alone, since runs may reach a folder by different paths. A digest that lacks a line for
+ * want of memory only differs from what it would be. */
+void seen_file(char seen[HASH_HEX], const char *path)
+{
+    struct stat s = {0};
+    char *text = NULL;
+    const char *slash = strrchr(path, '/');
+    const bool there = stat(path, &s) == 0;
+    if (mem_format(&text, NULL, "%s %d %lld %lld.%09ld %lld.%09ld %s", seen, there,
+                   (long long)s.st_size, (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
+                   (long long)s.st_ctim.tv_sec, s.st_ctim.tv_nsec, slash ? slash + 1 : path) == OK)
+        hash_text(text, seen);
+    free(text);
+}
+
+static void see(void *seen, const char *path)
+{
+    seen_file(seen, path);
+}
+
+void seen_data(char seen[HASH_HEX], const struct data_options *d)
+{
+    if (!d || (!d->text && !d->ids)) return;
+    if (dataset_files(d, see, seen, NULL) != OK) seen_file(seen, d->text ? d->text : d->ids);
+}
+
+/* Logs, states of optimizers and the like may change. */
+static int concerns(const struct dirent *entry)
+{
+    static const char *const ends[] = {".json", ".safetensors", ".bin"};
+    const size_t n = strlen(entry->d_name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n > m && strcmp(entry->d_name + n - m, ends[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void seen_folder(char seen[HASH_HEX], const char *folder)
+{
+    struct dirent **entries = NULL;
+    const int n = scandir(folder, &entries, concerns, by_name);
+    for (int i = 0; i < n; i++) {
+        char *path = NULL;
+        if (mem_format(&path, NULL, "%s/%s", folder, entries[i]->d_name) == OK)
+            seen_file(seen, path);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+void seen_weights(char seen[HASH_HEX], const struct weights *w)
+{
+    if (w->kind == WEIGHTS_STORED && w->path) seen_folder(seen, w->path);
+    if (w->kind == WEIGHTS_GREEDY) seen_data(seen, &w->heldout);
+    for (int64_t i = 0; i < w->n; i++) seen_weights(seen, &w->parts[i]);
+}

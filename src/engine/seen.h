@@ -1,0 +1,14 @@
+/* seen: which files a visit found, told by their sizes and times, so that what has failed is tried
+ * again when one of them has changed. A digest grows by one input after the other. */
+#pragma once
+#include "engine/weights.h"
+#include "util/hash.h"
+
+/* Of nothing. */
+void seen_begin(char seen[HASH_HEX]);
+/* And a file, which may be missing. */
+void seen_file(char seen[HASH_HEX], const char *path);
+/* And the files of a text, or of ids; NULL or neither: nothing. */
+void seen_data(char seen[HASH_HEX], const struct data_options *d);
+/* And what every stored folder of the source has of configuration, tokenizer and weights. */
+void seen_weights(char seen[HASH_HEX], const struct weights *w);

@@ -1,0 +1,166 @@
+/* The description of a visit and its JSON form, in which it is sent to a worker. */
+#include "engine/visit.h"
+#include "engine/seen.h"
+#include "engine/visit_internal.h"
+#include "records/saved.h"
+#include "util/lru.h"
+#include "util/mem.h"
+#include <stdlib.h>
+
+static const struct option requests_fields[] = {
+    OPTION(requests_options, tasks, TEXTS, ""),
+    OPTION(requests_options, folder, TEXT, ""),
+    OPTION(requests_options, shots, INT, "", .fallback = "0", OPTION_ANY_INT),
+    OPTION(requests_options, limit, INT, "", .fallback = "0", OPTION_ANY_INT),
+    OPTION(requests_options, apart, BOOL, ""),
+};
+
+static bool no_requests(const void *requests)
+{
+    return !((const struct requests_options *)requests)->tasks;
+}
+
+static const struct option_table requests_table = {OPTION_ROWS(requests_fields, requests_options),
+                                                   .absent = no_requests};
+
+static const struct option fields[] = {
+    OPTION(visit, model, TEXT, "", .required = true),
+    OPTION(visit, checkpoint, TEXT, "", .required = true),
+    OPTION(visit, weights, GROUP, "", .required = true, .table = &weights_table),
+    OPTION(visit, tokenizer, TEXT, ""),
+    OPTION(visit, key, TEXT, "", .required = true),
+    OPTION(visit, run, GROUP, "", .required = true, .table = &run_table),
+    OPTION(visit, variants, LIST, "", OPTION_ENTRIES(visit, n_variants, &variant_table)),
+    OPTION(visit, calibration, GROUP, "", .table = &data_table),
+    OPTION(visit, seed, INT, "", .fallback = "0", OPTION_ANY_INT),
+    OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
+    OPTION(visit, requests, GROUP, "", .table = &requests_table),
+    OPTION(visit, log_likelihoods, BOOL, ""),
+    OPTION(visit, accuracies, TEXTS, ""),
+    OPTION(visit, cells_only, BOOL, ""),
+    OPTION(visit, scored, BOOL, ""),
+};
+static const struct option_table visit_table = {OPTION_ROWS(fields, visit)};
+
+void visit_task_free(int i, void *task)
+{
+    if (task) options_free(measures[i]->task, task);
+    free(task);
+}
+
+void visit_drop_task(struct visit *v, int i)
+{
+    visit_task_free(i, v->task[i]);
+    free(v->record_key[i]);
+    v->task[i] = NULL;
+    v->record_key[i] = NULL;
+}
+
+void visit_free(struct visit *v)
+{
+    for (int i = 0; i < MEASURES_N; i++) visit_drop_task(v, i);
+    json_decref(v->inputs);
+    options_free(&visit_table, v);
+}
+
+void visit_cache_free(struct visit_cache *c)
+{
+    lru_trim(&c->inputs, 0);
+    lru_trim(&c->surfaces, 0);
+    saved_forget(&c->ended, false);
+}
+
+void visit_states_remove(struct visit_cache *c)
+{
+    saved_forget(&c->ended, true);
+}
+
+bool visit_has_piece(const struct visit *v, int i)
+{
+    return v->task[i] && !measures[i]->of_cells && measures[i]->of_model;
+}
+
+int64_t visit_pieces(const struct visit *v)
+{
+    int64_t n = 1 + v->n_variants;
+    for (int i = 0; i < MEASURES_N; i++) n += visit_has_piece(v, i);
+    return n;
+}
+
+static bool among(const int64_t *pieces, int64_t n, int64_t piece)
+{
+    while (n > 0 && pieces[n - 1] != piece) n--;
+    return n > 0;
+}
+
+void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
+{
+    int64_t n_variants = 0, piece = 1;
+    if (!among(pieces, n, 0)) {
+        v->cells_only = true;
+        free(v->accuracies);
+        v->accuracies = NULL;
+    }
+    for (int64_t i = 0; i < v->n_variants; i++) {
+        if (among(pieces, n, piece++))
+            v->variants[n_variants++] = v->variants[i];
+        else
+            options_free(&variant_table, &v->variants[i]);
+    }
+    v->n_variants = n_variants;
+    for (int i = 0; i < MEASURES_N; i++) {
+        if (visit_has_piece(v, i) && !among(pieces, n, piece++)) visit_drop_task(v, i);
+    }
+}
+
+void visit_seen(const struct visit *v, int i, char out[HASH_HEX])
+{
+    char *tokenizer = NULL;
+    seen_begin(out);
+    seen_weights(out, &v->weights);
+    if (!v->tokenizer && visit_tokenizer(weights_folder(&v->weights), &tokenizer, NULL) != OK)
+        tokenizer = NULL;
+    if (v->tokenizer || tokenizer) seen_file(out, v->tokenizer ? v->tokenizer : tokenizer);
+    if (measures[i]->inputs) measures[i]->inputs(v, out);
+    free(tokenizer);
+}
+
+/* The tasks are in the object "tasks", by the names of their measures, as are "keys". */
+json_t *visit_to_json(const struct visit *v)
+{
+    json_t *tasks = json_object(), *keys = json_object(), *json;
+    for (int i = 0; i < MEASURES_N; i++)
+        if (v->task[i])
+            json_object_set_new(tasks, measures[i]->name,
+                                options_to_json(measures[i]->task, v->task[i]));
+    for (int i = 0; i < MEASURES_N; i++)
+        if (v->record_key[i])
+            json_object_set_new(keys, measures[i]->name, json_string(v->record_key[i]));
+    json = json_pack("{s:o, s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "tasks",
+                     tasks, "keys", keys, "inputs", v->inputs);
+    return json;
+}
+
+enum status visit_from_json(const json_t *json, struct visit *out, struct err *e)
+{
+    enum status st = OK;
+    struct visit v = {0};
+    const json_t *tasks = json_object_get(json, "tasks"), *keys = json_object_get(json, "keys");
+    TRY(options_from_json(&visit_table, json_object_get(json, "visit"), &v, e));
+    for (int i = 0; i < MEASURES_N; i++) {
+        const struct option_table *t = measures[i]->task;
+        const json_t *task = json_object_get(tasks, measures[i]->name);
+        const char *key = json_text(keys, measures[i]->name, NULL);
+        if (key) TRY(mem_string(&v.record_key[i], key, e));
+        if (!task) continue;
+        TRY(mem_zero(&v.task[i], 1, t->size, "a task", e));
+        TRY(options_from_json(t, task, v.task[i], e));
+    }
+    v.inputs = json_incref(json_object_get(json, "inputs"));
+    *out = v;
+    v = (struct visit){0};
+done:
+    if (st != OK) err_prefix(e, "visit");
+    visit_free(&v);
+    return st;
+}

@@ -1,0 +1,50 @@
+/* visit: opens one checkpoint once, evaluates it in full precision and processes a batch of its
+ * variants.
+ *
+ * A stream is the hidden states of one variant, or of full precision, between blocks. The
+ * full-precision stream has the evaluation sequences. Each variant's stream has the evaluation
+ * sequences and, if its method calibrates, the calibration sequences, which pass through a block
+ * stage by stage: the input of a stage is computed with the variant's already quantized earlier
+ * stages. The head scores all streams together. See docs/architecture.md. */
+#pragma once
+#include "engine/part.h"
+
+/* Frees what the visit owns. */
+void visit_free(struct visit *v);
+/* Frees the task of part i; NULL: does nothing. */
+void visit_task_free(int i, void *task);
+/* The visit no longer requests part i. */
+void visit_drop_task(struct visit *v, int i);
+/* Serializes a visit (a new reference, NULL: out of memory) and parses it again (ERR_FORMAT,
+ * ERR_NOMEM). */
+json_t *visit_to_json(const struct visit *v);
+MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
+
+/* Whether the visit requests part i; whether the part can run without the cells, as a separate
+ * piece. */
+bool visit_wants(const struct visit *v, int i);
+bool visit_has_piece(const struct visit *v, int i);
+
+/* A visit can be split into pieces: piece 0 is the checkpoint's record, piece i + 1 its variant i,
+ * followed by the parts that are separate pieces, in order. A surface point is one piece.
+ * visit_pieces: their number; visit_keep_pieces: removes from v all but the n given ones
+ * (ascending). */
+int64_t visit_pieces(const struct visit *v);
+void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
+
+/* out = the digest (seen.h) of the input files of part i's records as they are now. */
+void visit_seen(const struct visit *v, int i, char out[HASH_HEX]);
+
+/* Frees what the cache holds; saved states of the last visit stay. */
+void visit_cache_free(struct visit_cache *c);
+/* Removes the saved states of finished visits: their records are in the journal. */
+void visit_states_remove(struct visit_cache *c);
+
+/* Runs the visit and emits, as soon as it is scored, one checkpoint record (unless cells_only or
+ * scored) and one record per cell (unless scored), then their completions, then the curvature
+ * record if requested. An error in the checkpoint, its inputs, a variant or the curvature is
+ * emitted as a failed record, and the function returns OK. Collective on group; only its rank 0
+ * emits. ERR_STOPPED: aborted; results not yet emitted are lost. Other errors: of the hooks, or
+ * ERR_NOMEM while making records. */
+MUST_USE enum status visit_run(const struct visit *v, MPI_Comm group, struct visit_cache *cache,
+                               const struct visit_hooks *hooks, struct err *e);

@@ -1,0 +1,275 @@
+/* Runs a wave: a batch of variants through all blocks and the head, together with the
+ * full-precision stream, whose final hidden states are retained for later waves. */
+#include "engine/block_reader.h"
+#include "engine/part_saved.h"
+#include "engine/visit_internal.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Embeds the sequences into new states. */
+static enum status embed(const struct run *r, const struct sequences *s, const char *what,
+                         struct states **out, struct err *e)
+{
+    enum status st = OK;
+    int64_t C = model_shape(r->model)->hidden;
+    struct ranges ranges = {0};
+    float *buffer = NULL, *x;
+    TRY(states_open(&r->plan.place, s->offset[s->n], C, what, out, e));
+    TRY(ranges_cut(s, r->plan.range_tokens, &ranges, e));
+    TRY(mem_alloc(&buffer, ranges.tokens * C, sizeof *buffer, what, e));
+    for (int64_t i = 0; i < ranges.n; i++) {
+        const struct range *at = &ranges.range[i];
+        TRY(states_take(*out, at->row, at->tokens, buffer, &x, e));
+        TRY(model_embed(r->model, &at->view, x, e));
+        TRY(states_put(*out, at->row, at->tokens, x, e));
+    }
+done:
+    free(buffer);
+    ranges_free(&ranges);
+    return st;
+}
+
+/* All streams start from the same embeddings. The full-precision stream runs the evaluation
+ * sequences once, and the calibration sequences in each wave with variants that share its
+ * statistics. */
+static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
+                                 bool first, struct err *e)
+{
+    const struct sequences *eval = r->local.evaluation, *cal = r->local.calibration;
+    for (int64_t i = 0; i < n; i++)
+        NEED(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
+             "calibration: %s needs it and none is given", streams[i]->method->name);
+    if (first) PASS(embed(r, eval, "evaluation states", &r->full.evaluation, e));
+    if (r->full.needs.shared) PASS(embed(r, cal, "calibration states", &r->full.calibration, e));
+    for (int64_t i = 0; i < n; i++) {
+        if (stream_is_scored(streams[i]))
+            PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
+        if (streams[i]->needs.own)
+            PASS(embed(r, cal, "calibration states", &streams[i]->calibration, e));
+    }
+    return OK;
+}
+
+static double squared_norm(const struct block *b)
+{
+    double sum = 0;
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct linear *l = &b->linear[i];
+        for (int64_t row = 0; row < l->rows; row++) {
+            double part = 0;
+            for (int64_t j = 0; j < l->cols; j++) {
+                double w = l->w[row * l->cols + j];
+                part += w * w;
+            }
+            sum += part;
+        }
+    }
+    return sum;
+}
+
+static enum status pass_full(struct run *r, struct workspace *w, const struct block *b, bool first,
+                             struct err *e)
+{
+    enum status st = OK;
+    if (first) {
+        r->weight_norm += squared_norm(b);
+        st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
+    }
+    PASS(group_agree(r->group, st, e));
+    /* Trials and pairs need the block's input. */
+    if (r->full.calibration && (r->full.needs.statistics || !r->full.needs.trials))
+        PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));
+    return OK;
+}
+
+static enum status pass_stream(struct workspace *w, struct stream *s, const struct block *b,
+                               struct err *e)
+{
+    struct block quantized;
+    if (s->st != OK) return OK;
+    s->st = quantize_block(w, s, b, &quantized, &s->err);
+    if (s->st == OK && s->evaluation)
+        s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
+    s->st = group_agree(w->group, s->st, &s->err);
+    if (s->st == ERR_FULL || s->st == ERR_IO) RAISE(s->st, "%s", s->err.text);
+    if (s->st != OK) return OK;
+    log_trace("visit", "block %lld %s %lld bits: forward %.3f hessian %.3f factor %.3f sweep %.3f",
+              (long long)b->layer, s->variant->method.name, (long long)s->variant->bits,
+              s->seconds.forward, s->seconds.hessian, s->seconds.factor, s->seconds.sweep);
+    return OK;
+}
+
+double wave_share_of_full(const struct wave *v)
+{
+    const struct run *r = v->run;
+    return (v->full ? r->full.share : 0) + r->share_statistics / (double)r->waves;
+}
+
+/* What a block takes first of a stream; NULL: nothing. */
+static struct states *first_states(const struct wave *v, const struct stream *s)
+{
+    if (s == &v->run->full) return v->full ? s->evaluation : s->calibration;
+    return s->calibration ? s->calibration : s->evaluation;
+}
+
+/* Sets what is taken first after stream i of the wave, or after full precision (-1). After the last
+ * stream the next block begins. */
+static void set_next(const struct wave *v, struct workspace *w, int64_t i)
+{
+    w->next = NULL;
+    for (int64_t k = 1; k <= v->n + 1 && !w->next; k++) {
+        const int64_t at = (i + 1 + k) % (v->n + 1) - 1;
+        const struct stream *s = at < 0 ? &v->run->full : v->streams[at];
+        if (s->st != OK) continue;
+        w->next = first_states(v, s);
+        w->next_ranges = w->next == s->evaluation ? &w->evaluation : &w->calibration;
+    }
+}
+
+/* All streams of the wave through one block. */
+static enum status pass_block(const struct wave *v, struct workspace *w, const struct block *b,
+                              struct err *e)
+{
+    struct run *r = v->run;
+    const double layers = (double)v->layers;
+    set_next(v, w, -1);
+    PASS(pass_full(r, w, b, v->full, e));
+    pace_step(r->pace, wave_share_of_full(v) / layers);
+    for (int64_t i = 0; i < v->n; i++) {
+        struct stream *s = v->streams[i];
+        set_next(v, w, i);
+        PASS(pass_stream(w, s, b, e));
+        if (s->st == OK)
+            pace_step(r->pace, s->share / layers);
+        else
+            pace_skip(r->pace, s->share / layers);
+    }
+    quantize_forget(w);
+    if (!r->full.needs.trials) return OK;
+    return group_agree(r->group,
+                       forward_block(w, &r->full, b, r->full.calibration, &w->calibration, e), e);
+}
+
+static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *e)
+{
+    enum status st = OK;
+    struct block_reader *reader = NULL;
+    struct run *r = v->run;
+    TRY(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
+    for (; v->layer < v->layers; v->layer++) {
+        const struct block *b;
+        if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
+            FAIL(ERR_STOPPED, "stopped before block %lld", (long long)v->layer);
+        if (v->layer > 0) TRY(saved_point(v->saved, e));
+        TRY(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
+        TRY(block_reader_prepare(reader, e));
+        TRY(pass_block(v, w, b, e));
+    }
+    TRY(saved_point(v->saved, e));
+    r->seconds_read += block_reader_seconds(reader);
+    if (v->full) r->weight_norm = sqrt(r->weight_norm);
+done:
+    block_reader_close(reader);
+    return st;
+}
+
+/* Frees the calibration states before the head. */
+static void drop_calibration(struct run *r, struct stream *const *streams, int64_t n)
+{
+    states_close(r->full.calibration);
+    r->full.calibration = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        states_close(streams[i]->calibration);
+        streams[i]->calibration = NULL;
+    }
+}
+
+/* The full-precision stream gets the union of the needs of the variants that share its statistics;
+ * for pairs it has calibration states too, which wait before the block.
+ */
+static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
+{
+    r->full.needs = (struct quant_needs){0};
+    for (int64_t i = 0; i < n; i++)
+        if (streams[i]->needs.shared) quant_needs_add(&r->full.needs, &streams[i]->needs);
+    for (int64_t i = 0; i < n; i++)
+        if (streams[i]->needs.pairs) r->full.needs.shared = r->full.needs.trials = true;
+}
+
+/* Reading and the head serve all streams of the wave at once: each gets its share of the seconds
+ * since then. */
+static void share_seconds(const struct run *r, struct stream *const *streams, int64_t n, bool first,
+                          double read, double head)
+{
+    const double sharing = (double)n + first;
+    for (int64_t i = 0; i < n; i++) {
+        streams[i]->seconds.read = (r->seconds_read - read) / sharing;
+        streams[i]->seconds.head = (r->seconds_head - head) / sharing;
+    }
+}
+
+/* Passes the final full-precision hidden states to the hook, if there is one: before the records,
+ * so that a failure is one of the checkpoint. */
+static enum status give_hidden(struct run *r, struct err *e)
+{
+    enum status st = OK;
+    const struct sequences *s = r->inputs.evaluation;
+    int64_t tokens = s->offset[s->n];
+    float *buffer = NULL, *x;
+    if (!r->hooks->hidden) return OK;
+    ENSURE(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
+    if (!states_in_place(r->full.evaluation))
+        TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
+                      "hidden states", e));
+    TRY(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
+    TRY(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
+done:
+    free(buffer);
+    return st;
+}
+
+/* Passes what the full-precision model gives to the tasks' requests to the hook. */
+static enum status give_answers(struct run *r, struct err *e)
+{
+    const struct answers answers = walk_answers(r, &r->full);
+    return r->hooks->answers(r->hooks->context, r->inputs.requests, &answers, e);
+}
+
+enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bool first,
+                     struct err *e)
+{
+    enum status st = OK;
+    struct workspace w = {0};
+    struct wave v = {.run = r,
+                     .streams = streams,
+                     .n = n,
+                     .first = first,
+                     .full = first,
+                     .layers = model_shape(r->model)->layers};
+    const double read = r->seconds_read, head = r->seconds_head;
+    share_needs(r, streams, n);
+    TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
+    TRY(wave_resume(&v, e));
+    TRY(workspace_init(&w, r, streams, n, e));
+    TRY(pass_blocks(&v, &w, e));
+    workspace_free(&w);
+    drop_calibration(r, streams, n);
+    TRY(score_streams(r, streams, n, e));
+    pace_step(r->pace, (double)(n + first) * r->share_head);
+    for (int64_t i = 0; i < n; i++) {
+        states_close(streams[i]->evaluation);
+        streams[i]->evaluation = NULL;
+    }
+    share_seconds(r, streams, n, first, read, head);
+    if (first) TRY(give_hidden(r, e));
+    if (first && r->hooks->answers && r->inputs.requests) TRY(give_answers(r, e));
+    if (r->scored) TRY(r->scored(r->context, streams, n, first, e));
+done:
+    saved_leave(v.saved, &v.level);
+    part_saved_end(r->context, v.saved, st);
+    workspace_free(&w);
+    return st;
+}

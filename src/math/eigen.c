@@ -1,0 +1,68 @@
+#include "math/eigen.h"
+#include "util/mem.h"
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+
+void dsyev_(const char *jobz, const char *uplo, const blasint *n, double *a, const blasint *lda,
+            double *w, double *work, const blasint *lwork, blasint *info);
+void dstev_(const char *jobz, const blasint *n, double *d, double *e, double *z, const blasint *ldz,
+            double *work, blasint *info);
+
+enum { ORDER_MAX = 1 << 15 };
+
+/* Given a NaN, LAPACK may loop forever or write garbage. */
+static bool all_finite(const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+static enum status check(int64_t n, bool finite, struct err *e)
+{
+    NEED(n >= 0 && n <= ORDER_MAX, ERR_SHAPE, "an eigenproblem of order %lld: expected at most %d",
+         (long long)n, ORDER_MAX);
+    NEED(finite, ERR_NUMERIC, "the matrix of an eigenproblem of order %lld is not finite",
+         (long long)n);
+    return OK;
+}
+
+static enum status converged(const char *routine, int64_t n, blasint info, struct err *e)
+{
+    NEED(info == 0, ERR_NUMERIC, "%s of order %lld did not converge (info %d)", routine,
+         (long long)n, (int)info);
+    return OK;
+}
+
+enum status symmetric_eigen(int64_t n, double *a, double *w, struct err *e)
+{
+    enum status st = OK;
+    double *work = NULL, best = 0;
+    blasint order = (blasint)n, lda = n > 0 ? order : 1, lwork = -1, info = 0;
+    TRY(check(n, all_finite(a, n * n), e));
+    /* LAPACK is column-major: our upper triangle is its lower one, its columns are our rows. */
+    dsyev_("V", "L", &order, a, &lda, w, &best, &lwork, &info);
+    TRY(converged("dsyev", n, info, e));
+    lwork = (blasint)best;
+    TRY(mem_alloc(&work, lwork, sizeof *work, "dsyev's workspace", e));
+    dsyev_("V", "L", &order, a, &lda, w, work, &lwork, &info);
+    TRY(converged("dsyev", n, info, e));
+done:
+    free(work);
+    return st;
+}
+
+enum status tridiagonal_eigen(int64_t n, double *d, double *b, double *z, struct err *e)
+{
+    enum status st = OK;
+    double *work = NULL;
+    blasint order = (blasint)n, ldz = n > 0 ? order : 1, info = 0;
+    TRY(check(n, all_finite(d, n) && all_finite(b, n - 1), e));
+    TRY(mem_alloc(&work, n > 1 ? 2 * n - 2 : 1, sizeof *work, "dstev's workspace", e));
+    dstev_(z ? "V" : "N", &order, d, b, z, &ldz, work, &info);
+    TRY(converged("dstev", n, info, e));
+done:
+    free(work);
+    return st;
+}

@@ -1,0 +1,33 @@
+/* kern_bf16: the operations of a forward pass between its products, with results rounded to bf16 as
+ * torch rounds them on bf16 tensors: each operation reads bf16 numbers, computes in f32 and rounds
+ * (docs/math/products.md). Numbers are stored as f32. Weights are rounded when they are read, so
+ * that they may be those of an f32 model. As in kern.h, one thread each, and results depend on
+ * nothing but the arguments. */
+#pragma once
+#include "math/kern.h"
+#include <stdbool.h>
+
+/* y (n) = x rounded. y may be x. */
+void kern_bf16_round(float *y, const float *x, int64_t n);
+/* y (T, n) rounded, after adding b (n) to every row; b NULL: nothing is added. */
+void kern_bf16_bias(float *y, int64_t ldy, const float *b, int64_t T, int64_t n);
+/* y (n) = y + x. */
+void kern_bf16_add(float *y, const float *x, int64_t n);
+
+/* As kern_rms_norm. between: x / sqrt(mean(x^2) + eps) is rounded before it is multiplied by w. */
+void kern_bf16_rms_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
+                        int64_t T, int64_t n, float eps, bool between);
+/* As kern_layer_norm. */
+void kern_bf16_layer_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
+                          const float *b, int64_t T, int64_t n, float eps);
+
+/* As row_rope forward. between: cosines, sines and products with them are rounded too. */
+void kern_bf16_rope(float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine,
+                    const float *sine, int64_t T, int64_t half, bool between);
+
+/* As kern_silu_mul; SiLU(gate) is rounded too. */
+void kern_bf16_silu_mul(float *y, const float *gate, const float *up, int64_t n);
+/* y (n) *= x. */
+void kern_bf16_mul(float *y, const float *x, int64_t n);
+/* As kern_xielu, of whose formula each operation is rounded. c: bf16 numbers. */
+void kern_bf16_xielu(float *y, const float *x, int64_t n, const struct xielu *c);

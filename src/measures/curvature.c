@@ -1,0 +1,401 @@
+#include "measures/curvature.h"
+#include "engine/inputs.h"
+#include "engine/part_saved.h"
+#include "engine/seen.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdlib.h>
+
+static const struct option step_fields[] = {
+    OPTION(curvature_step, weights, GROUP, "", .table = &weights_table),
+    OPTION(curvature_step, key, TEXT, "", .required = true),
+};
+static const struct option_table step_table = {OPTION_ROWS(step_fields, curvature_step)};
+
+static const struct option task_fields[] = {
+    OPTION(curvature_task, options, GROUP, "", .table = &curvature_table),
+    OPTION(curvature_task, data, GROUP, "", .table = &data_table),
+    OPTION(curvature_task, seed, INT, "", OPTION_ANY_INT),
+    OPTION(curvature_task, vectors, TEXT, ""),
+    OPTION(curvature_task, before, LIST, "", OPTION_ENTRIES(curvature_task, n_before, &step_table)),
+    OPTION(curvature_task, followed, BOOL, ""),
+};
+static const struct option_table task_table = {OPTION_ROWS(task_fields, curvature_task)};
+
+/* --- its records --- */
+
+static const struct field fields[] = {
+    {STATUS_FIELD("curvature_status")},
+    {MESSAGE_FIELD("curvature_message")},
+    {"subset", "curvature_subset", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
+     "parameters whose Hessian is measured"},
+    {"sharpness", "sharpness_method", IN_PROVENANCE, FIELD_TEXT, STABLE, NULL,
+     "how sharpness was found: power or lanczos"},
+
+    {"loss", "curvature_loss", IN_VALUES, FIELD_REAL, STABLE, "nat",
+     "cross-entropy per token of the text that curvature is measured on"},
+    {"tokens", "curvature_tokens", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "tokens scored by curvature_loss"},
+    {"parameters", "curvature_parameters", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "parameters of the subset whose Hessian is measured"},
+    {"gradient_norm", "gradient_norm", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "Euclidean norm of the gradient of curvature_loss"},
+    {"sharpness", "sharpness", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "largest eigenvalue of the Hessian; by power iteration the one of largest magnitude"},
+    {"sharpness_residual", "sharpness_residual", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "|Hv - lambda v| of sharpness: some eigenvalue is at most this far"},
+    {"sharpness_converged", "sharpness_converged", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "1: sharpness_residual is within the tolerance, relative to sharpness; 0: it is not"},
+    {"sharpness_iterations", "sharpness_iterations", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "iterations for the eigenvalues, one product each"},
+    {"warm_start", "sharpness_warm_start", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "1: the iteration started from the eigenvector of the checkpoint before"},
+    {"smallest_eigenvalue", "smallest_eigenvalue", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "smallest (most negative) eigenvalue of the Hessian, by Lanczos"},
+    {"smallest_residual", "smallest_eigenvalue_residual", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "|Hv - lambda v| of smallest_eigenvalue"},
+    {"trace", "trace", IN_VALUES, FIELD_REAL, STABLE, "1", "estimate of the Hessian's trace"},
+    {"trace_stderr", "trace_stderr", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "standard error of trace, over probes"},
+    {"trace_probes", "trace_probes", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "random probes used for trace and its standard error"},
+    {"products", "curvature_products", IN_VALUES, FIELD_INTEGER, STABLE, "1",
+     "Hessian-vector products, all together"},
+    {"peak_memory", "curvature_peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
+     "peak resident memory of a process of the group so far, curvature included"},
+    {"planned_memory", "curvature_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
+     "peak memory that the visit with its curvature was planned to take"},
+    {SECONDS_FIELD("seconds", "curvature_seconds", "time of the measurement of curvature")},
+
+    {KEY_FIELD},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
+    {0},
+};
+
+static const struct field tensors[] = {
+    {"tensor", "tensor", IN_LIST, FIELD_TEXT, STABLE, NULL, "name of the tensor"},
+    {"layer", "layer", IN_LIST, FIELD_INTEGER, STABLE, "1", "its block; -1 outside the blocks"},
+    {"elements", "elements", IN_LIST, FIELD_INTEGER, STABLE, "1", "its parameters"},
+    {"gradient_norm", "gradient_norm", IN_LIST, FIELD_REAL, STABLE, "1",
+     "Euclidean norm of its part of the gradient"},
+    {"trace", "trace", IN_LIST, FIELD_REAL, STABLE, "1",
+     "estimate of its part of the Hessian's trace"},
+    {"trace_stderr", "trace_stderr", IN_LIST, FIELD_REAL, STABLE, "1",
+     "standard error of that, over probes"},
+    {0},
+};
+
+static const struct field traces[] = {
+    {"kind", "kind", IN_LIST, FIELD_TEXT, STABLE, NULL,
+     "kind of tensor: its name without the number of the layer; empty: all of the layer"},
+    {"layer", "layer", IN_LIST, FIELD_INTEGER, STABLE, "1",
+     "block; -1: tensors outside the blocks, or of all layers"},
+    {"elements", "elements", IN_LIST, FIELD_INTEGER, STABLE, "1", "parameters of the part"},
+    {"trace", "trace", IN_LIST, FIELD_REAL, STABLE, "1", "estimate of the part's trace"},
+    {"trace_stderr", "trace_stderr", IN_LIST, FIELD_REAL, STABLE, "1",
+     "standard error of that, over probes"},
+    {0},
+};
+
+static const struct field density[] = {
+    {"run", "run", IN_LIST, FIELD_INTEGER, STABLE, "1", "number of the random start"},
+    {"node", "node", IN_LIST, FIELD_REAL, STABLE, "1", "Ritz value"},
+    {"weight", "weight", IN_LIST, FIELD_REAL, STABLE, "1",
+     "its share of the spectrum; weights of a run sum to 1"},
+    {0},
+};
+
+static const struct record_table tables[] = {
+    {"tensors", "curvature_tensors", tensors},
+    {"traces", "curvature_traces", traces},
+    {"density", "spectral_density", density},
+    {0},
+};
+
+static const struct measure_iterated sharpness = {
+    .noun = "sharpnesses",
+    .value = "sharpness",
+    .residual = "sharpness_residual",
+    .converged = "sharpness_converged",
+    .remedy = "more products or a looser tolerance",
+};
+
+/* --- a record --- */
+
+struct state {
+    struct measurement m;
+    struct warm warm;
+    float *start;
+    struct curvature c;
+    struct memory_fit fit;
+    double began;
+    char *fingerprint;
+};
+
+void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c)
+{
+    record_number(values, "loss", c->loss);
+    record_integer(values, "parameters", c->parameters);
+    record_number(values, "gradient_norm", c->gradient_norm);
+    record_integer(values, "products", c->products);
+    if (o->sharpness != SHARPNESS_NONE) {
+        record_number(values, "sharpness", c->sharpness.value);
+        record_number(values, "sharpness_residual", c->sharpness.residual);
+        record_integer(values, "sharpness_converged", c->sharpness.converged);
+        record_integer(values, "sharpness_iterations", c->iterations);
+    }
+    if (o->sharpness == SHARPNESS_LANCZOS) {
+        record_number(values, "smallest_eigenvalue", c->smallest.value);
+        record_number(values, "smallest_residual", c->smallest.residual);
+    }
+    if (o->trace > 0) {
+        record_number(values, "trace", c->trace.mean);
+        record_number(values, "trace_stderr", c->trace.error);
+        record_integer(values, "trace_probes", c->trace.probes);
+    }
+}
+
+/* A column of a table: `value` for each i < n. */
+#define COLUMN(table, name, n, value)                                                              \
+    do {                                                                                           \
+        json_t *list_ = json_array();                                                              \
+        for (int64_t i = 0; i < (n); i++) json_array_append_new(list_, value);                     \
+        json_object_set_new(table, name, list_);                                                   \
+    } while (0)
+
+static json_t *tensors_table(const struct subject *s, const struct curvature *c)
+{
+    json_t *table = json_object();
+    const struct hvp_tensor *t = s->tensors;
+    const bool traced = c->trace.part != NULL;
+    COLUMN(table, "tensor", s->n_tensors, json_string(t[i].name));
+    COLUMN(table, "layer", s->n_tensors, json_integer((json_int_t)t[i].layer));
+    COLUMN(table, "elements", s->n_tensors, json_integer((json_int_t)t[i].elements));
+    COLUMN(table, "gradient_norm", s->n_tensors, json_number_new(c->gradient_norms[i]));
+    COLUMN(table, "trace", s->n_tensors, json_number_new(traced ? c->trace.part[i] : NAN));
+    COLUMN(table, "trace_stderr", s->n_tensors,
+           json_number_new(traced ? c->trace.part_error[i] : NAN));
+    return table;
+}
+
+static json_t *traces_table(const struct trace_split *s)
+{
+    json_t *table = json_object();
+    const struct trace_part *p = s->parts;
+    COLUMN(table, "kind", s->n, json_string(p[i].kind));
+    COLUMN(table, "layer", s->n, json_integer((json_int_t)p[i].layer));
+    COLUMN(table, "elements", s->n, json_integer((json_int_t)p[i].elements));
+    COLUMN(table, "trace", s->n, json_number_new(p[i].trace));
+    COLUMN(table, "trace_stderr", s->n, json_number_new(p[i].error));
+    return table;
+}
+
+static json_t *density_table(const struct density *d)
+{
+    json_t *table = json_object(), *run = json_array(), *node = json_array(),
+           *weight = json_array();
+    for (int64_t r = 0; r < d->runs; r++)
+        for (int64_t i = 0; i < d->count[r]; i++) {
+            json_array_append_new(run, json_integer((json_int_t)r));
+            json_array_append_new(node, json_number_new(d->node[r * d->steps + i]));
+            json_array_append_new(weight, json_number_new(d->weight[r * d->steps + i]));
+        }
+    json_object_set_new(table, "run", run);
+    json_object_set_new(table, "node", node);
+    json_object_set_new(table, "weight", weight);
+    return table;
+}
+
+static void set_tables(json_t *to, const struct measurement *m, const struct curvature *c)
+{
+    json_object_set_new(to, "tensors", tensors_table(&m->subject, c));
+    if (c->split.n) json_object_set_new(to, "traces", traces_table(&c->split));
+    if (c->density.runs) json_object_set_new(to, "density", density_table(&c->density));
+}
+
+static const char *const sharpness_names[] = {
+    [SHARPNESS_NONE] = "", [SHARPNESS_POWER] = "power", [SHARPNESS_LANCZOS] = "lanczos"};
+
+static json_t *record_curvature(const struct part_context *context, const struct err *failure)
+{
+    const struct curvature_task *task = context->visit->task[MEASURE_curvature];
+    const struct state *p = context->state[MEASURE_curvature];
+    const struct curvature_options *options = &task->options;
+    struct provenance from = context->provenance;
+    from.fingerprint = p->fingerprint;
+    from.seen = context->seen[MEASURE_curvature];
+    json_t *record = provenance_record(&from, "curvature",
+                                       context->visit->record_key[MEASURE_curvature], failure);
+    json_object_del(record, "datasets");
+    json_object_set_new(record, "tables", json_object());
+    json_t *values = json_object_get(record, "values");
+    json_t *provenance = json_object_get(record, "provenance");
+    json_object_set_new(provenance, "subset",
+                        json_string(hvp_subset_name((enum hvp_subset)options->subset)));
+    json_object_set_new(provenance, "sharpness", json_string(sharpness_names[options->sharpness]));
+    if (p->warm.chain)
+        json_object_set_new(provenance, "weights_chain",
+                            json_string(p->warm.chain[p->warm.task->n_before]));
+    record_number(values, "seconds", clock_seconds() - p->began);
+    if (failure->code != OK) return record;
+    record_number(values, "peak_memory", provenance_peak_memory());
+    record_number(values, "planned_memory",
+                  (double)max64(p->fit.bytes + p->fit.shared, from.memory_planned));
+    record_integer(values, "tokens", p->m.tokens);
+    curvature_values(values, options, &p->c);
+    if (options->sharpness != SHARPNESS_NONE)
+        record_integer(values, "warm_start", p->start != NULL);
+    set_tables(json_object_get(record, "tables"), &p->m, &p->c);
+    return record;
+}
+
+/* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    const struct curvature_task *t = v->task[MEASURE_curvature];
+    seen_data(seen, &t->data);
+    for (int64_t i = 0; i < t->n_before; i++) seen_weights(seen, &t->before[i].weights);
+}
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    struct state *p = c->state[MEASURE_curvature];
+    p->began = clock_seconds();
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, &p->fingerprint, e);
+}
+
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 bool kept, struct cost *once, struct cost *cell)
+{
+    const struct curvature_task *c = task;
+    (void)cell;
+    if (curvature_asked_for(&c->options))
+        *once = cost_curvature(m, t, c->options.subset, curvature_products_max(&c->options), kept);
+}
+
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct curvature_task *t = task;
+    return memory_fit_curvature(a, &t->options, t->vectors != NULL, may_keep, out, e);
+}
+
+/* Which share of the work the gradient is, and each of as many products as there may be. */
+static void share_work(const struct part_context *c, struct measurement *m,
+                       const struct curvature_options *o, bool kept)
+{
+    const struct cost_tokens any = {.tokens = 1};
+    const int64_t most = curvature_products_max(o);
+    struct model_sizes sizes;
+    model_sizes(c->model, &sizes);
+    const struct cost all = cost_curvature(&sizes, &any, o->subset, most, kept),
+                      gradient = cost_curvature(&sizes, &any, o->subset, 0, kept);
+    m->pace = c->pace;
+    m->share_gradient = cost_flop(&gradient) / cost_flop(&all);
+    m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;
+}
+
+/* Looks for the state of an interrupted measurement. */
+static enum status open_saved(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    const struct curvature_task *t = c->visit->task[MEASURE_curvature];
+    struct state *p = c->state[MEASURE_curvature];
+    char *name = NULL, *settings = NULL;
+    json_t *task = options_to_json(&task_table, t);
+    char *text = task ? json_dump_whole(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    st = text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
+              : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
+    if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
+    TRY(group_agree(c->group, st, e));
+    TRY(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
+    measurement_save_to(&p->m, c->saved[MEASURE_curvature]);
+done:
+    json_decref(task);
+    free(text);
+    free(name);
+    free(settings);
+    return st;
+}
+
+/* What it computes of checkpoints before this one, their own visits find ready. */
+static enum status start_warm(struct part_context *c, struct err *e)
+{
+    struct state *p = c->state[MEASURE_curvature];
+    pace_prepare(c->pace, true);
+    enum status st = warm_start(&p->warm, &p->m, &p->start, e);
+    pace_prepare(c->pace, false);
+    return st;
+}
+
+static enum status run(struct part_context *c, struct err *e)
+{
+    const struct curvature_task *t = c->visit->task[MEASURE_curvature];
+    struct state *p = c->state[MEASURE_curvature];
+    struct measurement *m = &p->m;
+    struct curvature_request request = {.options = t->options,
+                                        .seed = (uint64_t)t->seed,
+                                        .keep_vector = t->vectors != NULL && t->followed};
+    p->began = clock_seconds();
+    *m = (struct measurement){.model = c->model, .group = c->group, .hooks = c->hooks};
+    enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
+    if (st == OK) st = visit_check_ids(c->model, &t->data, m->sequences, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit, p->fingerprint, e);
+    PASS(group_agree(m->group, st, e));
+    PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
+    PASS(measurement_fit(m, &measure_curvature, t, 0, part_bound(c), &p->fit, e));
+    share_work(c, m, &t->options, p->fit.kept);
+    if (t->vectors) PASS(start_warm(c, e));
+    request.start = p->start;
+    PASS(open_saved(c, e));
+    PASS(measurement_run(m, &request, &p->c, e));
+    if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));
+    return OK;
+}
+
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    return part_emit(c, record_curvature(c, failure), e);
+}
+
+static void close_state(struct part_context *c)
+{
+    struct state *p = c->state[MEASURE_curvature];
+    curvature_free(&p->c);
+    free(p->start);
+    warm_close(&p->warm);
+    measurement_close(&p->m);
+    free(p->fingerprint);
+}
+
+const struct measure measure_curvature = {
+    .name = "curvature",
+    .group = "curvature",
+    .axes = {&axis_model, &axis_checkpoint},
+    .fields = fields,
+    .tables = tables,
+    .plan_key = "curvature_key",
+    .number = "curvature_row",
+    .number_long_name = "row of the checkpoint in curvature/",
+    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
+    .report = REPORT_ALL,
+    .iterated = &sharpness,
+    .prefix = "curvature of ",
+    .noun = "checkpoints",
+    .json = "curvature",
+    .doing = "curvature",
+    .of_model = true,
+    .inputs = inputs,
+    .task = &task_table,
+    .cost = cost,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .open = open_state,
+    .run = run,
+    .emit = emit,
+    .close = close_state,
+};

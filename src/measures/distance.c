@@ -1,0 +1,216 @@
+#include "measures/distance.h"
+#include "quant/grid.h"
+#include "util/agree.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements of a tile of a tensor that is no linear's weight; tiles of those have TILE_ROWS rows. */
+enum { CHUNK = 1 << 18 };
+/* Between two of so many batches of tiles the ranks agree on whether to go on. */
+enum { BATCHES = 64 };
+
+struct tile {
+    int64_t tensor, first, n; /* elements of the tensor from `first` on */
+};
+
+/* One of a tile's two sums, then one for each bit-width. */
+enum { SUM_DISTANCE, SUM_NORM, SUM_STEPS, SUMS = SUM_STEPS + QUANT_BITS_N };
+
+struct work {
+    struct distance *d;
+    struct tensor_description *other; /* the tensors of `from`, in the same order */
+    int64_t n, capacity;
+    struct tile *tiles;   // (n)
+    double (*sums)[SUMS]; // (n)
+    int64_t longest;      /* elements of the largest tile */
+    int64_t group;        /* columns of the largest group */
+    float *buffers;       // (threads, buffer_of) two tiles and a transposed group
+};
+
+void distance_free(struct distance *d)
+{
+    free(d->tensors);
+    free(d->sums);
+    *d = (struct distance){0};
+}
+
+int64_t distance_bytes(const struct quant_options *o, int64_t cols)
+{
+    const int64_t tile = max64(TILE_ROWS * cols, CHUNK);
+    return (2 * tile + TILE_ROWS * grid_group(o, cols)) * (int64_t)sizeof(float);
+}
+
+/* --- tiles --- */
+
+static enum status add_tiles(struct work *w, int64_t tensor, struct err *e)
+{
+    const struct tensor_description *t = &w->d->tensors[tensor];
+    const int64_t n = tensor_elements(t), most = t->linear ? TILE_ROWS * t->shape[1] : CHUNK;
+    if (t->linear) w->group = max64(w->group, grid_group(&w->d->grid->options, t->shape[1]));
+    for (int64_t first = 0; first < n; first += most) {
+        const struct tile one = {tensor, first, min64(most, n - first)};
+        PASS(mem_grow(&w->tiles, w->n, &w->capacity, sizeof *w->tiles, e));
+        w->tiles[w->n++] = one;
+        w->longest = max64(w->longest, one.n);
+    }
+    return OK;
+}
+
+/* Both checkpoints must have the same tensors; names may be aliases. */
+static enum status check_tensors(const struct work *w, int64_t n_other, struct err *e)
+{
+    const struct distance *d = w->d;
+    NEED(n_other == d->n, ERR_SHAPE, "%s has %lld tensors; %s, the checkpoint before, %lld",
+         checkpoint_dir(d->to), (long long)d->n, checkpoint_dir(d->from), (long long)n_other);
+    for (int64_t i = 0; i < d->n; i++) {
+        const struct tensor_description *a = &d->tensors[i], *b = &w->other[i];
+        const struct tensor_entry *x = checkpoint_find(d->to, a->name);
+        const struct tensor_entry *y = checkpoint_find(d->from, b->name);
+        NEED(x && y, ERR_FORMAT, "%s: no tensor %s", checkpoint_dir(x ? d->from : d->to),
+             x ? b->name : a->name);
+        NEED(x->n_elements == tensor_elements(a) && y->n_elements == x->n_elements, ERR_SHAPE,
+             "%s: tensor %s has %lld elements; in %s, the checkpoint before, %lld",
+             checkpoint_dir(d->to), a->name, (long long)x->n_elements, checkpoint_dir(d->from),
+             (long long)y->n_elements);
+    }
+    return OK;
+}
+
+static int64_t buffer_of(const struct work *w)
+{
+    return 2 * w->longest + TILE_ROWS * w->group;
+}
+
+static enum status open_work(struct work *w, struct err *e)
+{
+    struct distance *d = w->d;
+    int64_t n_other;
+    PASS(model_parameters(d->to, &d->tensors, &d->n, e));
+    PASS(model_parameters(d->from, &w->other, &n_other, e));
+    PASS(check_tensors(w, n_other, e));
+    for (int64_t i = 0; i < d->n; i++) PASS(add_tiles(w, i, e));
+    PASS(mem_zero(&d->sums, d->n, sizeof *d->sums, "sums of tensors", e));
+    PASS(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
+    return mem_alloc(&w->buffers, omp_get_max_threads() * buffer_of(w), sizeof *w->buffers,
+                     "tiles of weights", e);
+}
+
+/* --- sums --- */
+
+/* Of the squared steps of a group of n columns, in the transposed tile t (n, TILE_ROWS); a row of
+ * zeros has no step. */
+static double squared_steps(const struct grid *g, const float *t, int64_t n, int64_t rows)
+{
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        bool zero = true;
+        for (int64_t j = 0; j < n && zero; j++) zero = t[j * TILE_ROWS + r] == 0;
+        const double step = zero ? 0 : (double)g->stored[r];
+        sum += (double)n * step * step;
+    }
+    return sum;
+}
+
+/* Adds the steps of rows x (rows, cols), at most TILE_ROWS; t: scratch of a transposed group. */
+static void add_steps(const struct method_entry *m, const float *x, int64_t rows, int64_t cols,
+                      float *t, double *sums)
+{
+    const struct tile_columns all = {0};
+    const int64_t group = grid_group(&m->options, cols);
+    struct grid g;
+    for (int64_t a = 0; a < cols; a += group) {
+        const int64_t n = min64(group, cols - a);
+        tile_load(t, TILE_ROWS, x, rows, cols, 0, a, n, &all);
+        for (int64_t k = 0; k < m->n_bits; k++) {
+            grid_fit(&g, t, n, grid_kind_of(m->bits[k], &m->options));
+            sums[k] += squared_steps(&g, t, n, rows);
+        }
+    }
+}
+
+/* Local. sums is zero. */
+static enum status add_tile(const struct work *w, const struct tile *p, float *buffer, double *sums,
+                            struct err *e)
+{
+    const struct distance *d = w->d;
+    const struct tensor_description *t = &d->tensors[p->tensor];
+    float *to = buffer, *from = buffer + w->longest;
+    PASS(checkpoint_read_range(d->to, checkpoint_find(d->to, t->name), p->first, p->n, to, e));
+    PASS(checkpoint_read_range(d->from, checkpoint_find(d->from, w->other[p->tensor].name),
+                               p->first, p->n, from, e));
+    for (int64_t i = 0; i < p->n; i++) {
+        const double x = (double)to[i], change = x - (double)from[i];
+        sums[SUM_DISTANCE] += change * change;
+        sums[SUM_NORM] += x * x;
+    }
+    if (t->linear)
+        add_steps(d->grid, to, p->n / t->shape[1], t->shape[1], buffer + 2 * w->longest,
+                  sums + SUM_STEPS);
+    return OK;
+}
+
+/* Tiles first to end - 1. Local. */
+static enum status add_tiles_of_rank(const struct work *w, int64_t first, int64_t end,
+                                     struct err *e)
+{
+    enum status st = OK;
+    int64_t failed = end; /* the first tile that failed */
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = first; i < end; i++) {
+        struct err own = {0};
+        float *buffer = w->buffers + omp_get_thread_num() * buffer_of(w);
+        const enum status done = add_tile(w, &w->tiles[i], buffer, w->sums[i], &own);
+        if (done == OK) continue;
+#pragma omp critical
+        if (i < failed) {
+            failed = i;
+            st = done;
+            if (e) *e = own;
+        }
+    }
+    return st;
+}
+
+/* The sums of the ranks' tiles, which are zero elsewhere, then those of the tensors, in order. */
+static enum status add_up(const struct work *w, MPI_Comm comm, struct err *e)
+{
+    const int n = (int)(w->n * SUMS);
+    NEED(MPI_Allreduce(MPI_IN_PLACE, w->sums, n, MPI_DOUBLE, MPI_SUM, comm) == MPI_SUCCESS, ERR_MPI,
+         "cannot add the sums of %lld tiles", (long long)w->n);
+    for (int64_t i = 0; i < w->n; i++) {
+        struct tensor_distance *to = &w->d->sums[w->tiles[i].tensor];
+        to->distance += w->sums[i][SUM_DISTANCE];
+        to->norm += w->sums[i][SUM_NORM];
+        for (int k = 0; k < QUANT_BITS_N; k++) to->steps[k] += w->sums[i][SUM_STEPS + k];
+    }
+    return OK;
+}
+
+enum status distance_measure(struct distance *d, MPI_Comm comm, bool (*stop)(void *), void *context,
+                             struct pace *pace, struct err *e)
+{
+    enum status st = OK;
+    struct work w = {.d = d};
+    int rank, size;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    TRY(err_agree(comm, open_work(&w, e), e));
+    for (int64_t k = 0; k < BATCHES; k++) {
+        const int64_t first = w.n * k / BATCHES, n = w.n * (k + 1) / BATCHES - first;
+        if (n == 0) continue;
+        st = add_tiles_of_rank(&w, first + n * rank / size, first + n * (rank + 1) / size, e);
+        TRY(err_agree(comm, st, e));
+        ENSURE(!stop || !stop(context), ERR_STOPPED, "stopped");
+        pace_step(pace, (double)n / (double)w.n);
+    }
+    TRY(add_up(&w, comm, e));
+done:
+    free(w.other);
+    free(w.tiles);
+    free(w.sums);
+    free(w.buffers);
+    return st;
+}

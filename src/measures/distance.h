@@ -1,0 +1,35 @@
+/* distance: how far the weights of one checkpoint are from those of another, tensor by tensor, and
+ * how large the steps of a quantizer's integer grid are there (docs/math/movement.md). */
+#pragma once
+#include "engine/pace.h"
+#include "model/describe.h"
+#include "util/err.h"
+
+/* Sums over the elements of a tensor, in f64. */
+struct tensor_distance {
+    double distance;            /* of (to - from)^2 */
+    double norm;                /* of to^2 */
+    double steps[QUANT_BITS_N]; /* for each of the bit-widths: of the squared step of the element's
+                                   group in `to`; 0 unless the tensor is a linear's weight */
+};
+
+struct distance {
+    const struct checkpoint *from, *to; /* borrowed */
+    const struct method_entry *grid;    /* bit-widths, and the options of the grid; borrowed */
+    int64_t n;
+    struct tensor_description *tensors; // (n) all parameters of `to`
+    struct tensor_distance *sums;       // (n)
+};
+
+/* Sums over both checkpoints, which are read once, in tiles of at most 64 rows: no more than a tile
+ * of each is in memory, for each thread. The ranks of the group divide the tiles and all get all
+ * sums, which depend neither on their number nor on that of the threads. stop (may be NULL), with
+ * its context: asked from time to time, collective; true ends it with ERR_STOPPED. pace may be
+ * NULL. Collective on comm. Set from, to and grid before; call distance_free even after a failure.
+ * ERR_SHAPE: the checkpoints' tensors differ; errors of reading, ERR_NOMEM. */
+MUST_USE enum status distance_measure(struct distance *d, MPI_Comm comm, bool (*stop)(void *),
+                                      void *context, struct pace *pace, struct err *e);
+void distance_free(struct distance *d);
+
+/* Bytes that it takes per thread, for linears of at most so many columns. */
+int64_t distance_bytes(const struct quant_options *o, int64_t cols);

@@ -1,0 +1,380 @@
+/* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
+ * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
+#include "engine/part.h"
+#include "engine/place.h"
+#include "engine/seen.h"
+#include "measures/distance.h"
+#include "quant/grid.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- its key of the sweep file --- */
+
+struct movement_section {
+    char *movement; /* label of the method with whose grid it is compared; NULL: none */
+};
+
+static const struct option section_keys[] = {
+    OPTION(
+        movement_section, movement, TEXT,
+        "measure how far the weights of each checkpoint are from those of the checkpoint before: "
+        "name of the method in `methods` with whose steps the distance is compared",
+        .otherwise = "no movement"),
+};
+
+static const char *label_of(const struct sweep *s)
+{
+    return ((const struct movement_section *)s->sections[MEASURE_movement])->movement;
+}
+
+/* NULL: no movement is asked for, or no entry has the name. */
+static const struct method_entry *grid_of(const struct sweep *s)
+{
+    const char *label = label_of(s);
+    for (int64_t i = 0; label && i < s->n_methods; i++)
+        if (strcmp(s->methods[i].name, label) == 0) return &s->methods[i];
+    return NULL;
+}
+
+/* It is compared with a grid that follows from the weights alone. */
+static enum status check(const struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const char *label = label_of(s);
+    const struct method_entry *m = grid_of(s);
+    if (!label) return OK;
+    if (!m) return options_fail(scope, "movement", e, "no entry of methods has the name %s", label);
+    const struct quant_method *method = quant_find(m->method);
+    if (!method) return OK; /* the plan refuses it */
+    if (method->describe_grids != grid_describe || m->options.rotation != ROTATION_NONE)
+        return options_fail(scope, "movement", e,
+                            "%s has no grid of its own over a group of weights; expected a method "
+                            "rtn, gptq or gptaq without rotation",
+                            label);
+    return OK;
+}
+
+/* --- its task --- */
+
+struct movement_task {
+    char *from;               /* name of the checkpoint before */
+    struct weights before;    /* its weights */
+    struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
+};
+
+static const struct option task_fields[] = {
+    OPTION(movement_task, from, TEXT, ""),
+    OPTION(movement_task, before, GROUP, "", .table = &weights_table),
+    OPTION(movement_task, grid, GROUP, "", .table = &method_table),
+};
+static const struct option_table task_table = {OPTION_ROWS(task_fields, movement_task)};
+
+static enum status key(const struct place *p, json_t **own, struct err *e)
+{
+    const struct method_entry *grid = grid_of(p->sweep);
+    *own = NULL;
+    if (!grid || !p->before) return OK;
+    json_t *bits = json_array();
+    for (int64_t i = 0; i < grid->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
+    const struct quant_options *o = &grid->options;
+    *own = json_pack("{s:i, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}", "movement", 1, "before",
+                     place_name(p->before), "recipe_before", p->before->recipe, "grid", grid->name,
+                     "group_size", (json_int_t)o->group_size, "symmetric", o->symmetric,
+                     "range_search", o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
+    NEED(*own, ERR_NOMEM, "out of memory for a key");
+    return OK;
+}
+
+static enum status make_task(const struct place *p, void *task, struct err *e)
+{
+    struct movement_task *t = task;
+    PASS(options_copy(&method_table, grid_of(p->sweep), &t->grid, e));
+    PASS(mem_string(&t->from, place_name(p->before), e));
+    return weights_copy(p->before->weights, &t->before, e);
+}
+
+static bool stale(const struct place *p, const json_t *record)
+{
+    return place_changed(p->before, record, "weights_before");
+}
+
+/* --- its records --- */
+
+static const struct field fields[] = {
+    {STATUS_FIELD("movement_status")},
+    {MESSAGE_FIELD("movement_message")},
+    {"before", "movement_from", IN_RECORD, FIELD_TEXT, STABLE, NULL,
+     "name of the checkpoint before, which movement is from"},
+    {"grid", "movement_quantizer", IN_RECORD, FIELD_TEXT, STABLE, NULL,
+     "quantizer whose grid movement_step is of"},
+
+    {"distance", "movement", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "Euclidean distance of all weights from those of the checkpoint before"},
+    {"relative", "movement_relative", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "movement over the Euclidean norm of all weights"},
+    {"distance_quantized", "movement_quantized", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "the same distance of the weights that quantization changes"},
+    {"relative_quantized", "movement_quantized_relative", IN_VALUES, FIELD_REAL, STABLE, "1",
+     "movement_quantized over the Euclidean norm of these weights"},
+    {SECONDS_FIELD("seconds", "movement_seconds", "time of the measurement of movement")},
+
+    {"step", "movement_step", IN_INNER, FIELD_REAL, STABLE, "1",
+     "step of the quantizer's grid, root mean square over the weights that it changes"},
+    {"in_steps", "movement_in_steps", IN_INNER, FIELD_REAL, STABLE, "1",
+     "root mean square of the change of a weight since the checkpoint before, over movement_step"},
+
+    {KEY_FIELD},
+    {FINGERPRINT_FIELD},
+    {PROVENANCE_FIELD},
+    {0},
+};
+
+static const struct field tensors[] = {
+    {"tensor", "tensor", IN_LIST, FIELD_TEXT, STABLE, NULL, "name of the tensor"},
+    {"layer", "layer", IN_LIST, FIELD_INTEGER, STABLE, "1", "its block; -1 outside the blocks"},
+    {"elements", "elements", IN_LIST, FIELD_INTEGER, STABLE, "1", "its parameters"},
+    {"quantized", "quantized", IN_LIST, FIELD_INTEGER, STABLE, "1",
+     "1: quantization changes it; 0: it does not"},
+    {"squared_distance", "squared_distance", IN_LIST, FIELD_REAL, STABLE, "1",
+     "squared Euclidean distance from the tensor of the checkpoint before"},
+    {"squared_norm", "squared_norm", IN_LIST, FIELD_REAL, STABLE, "1",
+     "its squared Euclidean norm"},
+    {0},
+};
+
+static const struct field grids[] = {
+    {"tensor", "tensor", IN_LIST, FIELD_TEXT, STABLE, NULL, "name of the tensor"},
+    {"layer", "layer", IN_LIST, FIELD_INTEGER, STABLE, "1", "its block"},
+    {"bits", "bits", IN_LIST, FIELD_INTEGER, STABLE, "1", "bits of a quantized weight's code"},
+    {"step", "step", IN_LIST, FIELD_REAL, STABLE, "1",
+     "step of the grid, root mean square over the tensor's elements"},
+    {"in_steps", "in_steps", IN_LIST, FIELD_REAL, STABLE, "1",
+     "root mean square of the change of an element since the checkpoint before, over step"},
+    {0},
+};
+
+static const struct record_table tables[] = {
+    {"tensors", "movement_tensors", tensors},
+    {"grids", "movement_grids", grids},
+    {0},
+};
+
+struct state {
+    struct checkpoint *before;
+    struct distance distance;
+    double began;
+};
+
+/* --- a record --- */
+
+/* What a table has of tensor i, for the k-th bit-width. */
+static void append(json_t *table, const char *column, json_t *value)
+{
+    json_t *list = json_object_get(table, column);
+    if (!list) {
+        list = json_array();
+        json_object_set_new(table, column, list);
+    }
+    json_array_append_new(list, value);
+}
+
+static void append_tensor(json_t *table, const struct tensor_description *t)
+{
+    append(table, "tensor", json_string(t->name));
+    append(table, "layer", json_integer((json_int_t)t->layer));
+}
+
+static json_t *tensors_table(const struct distance *d)
+{
+    json_t *table = json_object();
+    for (int64_t i = 0; i < d->n; i++) {
+        const struct tensor_description *t = &d->tensors[i];
+        append_tensor(table, t);
+        append(table, "elements", json_integer((json_int_t)tensor_elements(t)));
+        append(table, "quantized", json_integer(t->linear));
+        append(table, "squared_distance", json_number_new(d->sums[i].distance));
+        append(table, "squared_norm", json_number_new(d->sums[i].norm));
+    }
+    return table;
+}
+
+static json_t *grids_table(const struct distance *d)
+{
+    json_t *table = json_object();
+    for (int64_t i = 0; i < d->n; i++)
+        for (int64_t k = 0; d->tensors[i].linear && k < d->grid->n_bits; k++) {
+            const double steps = d->sums[i].steps[k];
+            append_tensor(table, &d->tensors[i]);
+            append(table, "bits", json_integer((json_int_t)d->grid->bits[k]));
+            append(table, "step",
+                   json_number_new(sqrt(steps / (double)tensor_elements(&d->tensors[i]))));
+            append(table, "in_steps", json_number_new(sqrt(d->sums[i].distance / steps)));
+        }
+    return table;
+}
+
+/* {BITS: {step, in_steps}} over all weights that are quantized. */
+static json_t *bits_object(const struct method_entry *grid, const struct tensor_distance *quantized,
+                           int64_t elements)
+{
+    json_t *all = json_object();
+    for (int64_t k = 0; k < grid->n_bits; k++) {
+        char label[24];
+        json_t *one = json_object();
+        record_number(one, "step", sqrt(quantized->steps[k] / (double)elements));
+        record_number(one, "in_steps", sqrt(quantized->distance / quantized->steps[k]));
+        snprintf(label, sizeof label, "%lld", (long long)grid->bits[k]);
+        json_object_set_new(all, label, one);
+    }
+    return all;
+}
+
+static void add_sums(struct tensor_distance *to, const struct tensor_distance *more)
+{
+    to->distance += more->distance;
+    to->norm += more->norm;
+    for (int k = 0; k < QUANT_BITS_N; k++) to->steps[k] += more->steps[k];
+}
+
+static void set_numbers(json_t *record, const struct distance *d)
+{
+    struct tensor_distance all = {0}, quantized = {0};
+    json_t *values = json_object_get(record, "values"), *lists = json_object();
+    int64_t elements = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        add_sums(&all, &d->sums[i]);
+        if (!d->tensors[i].linear) continue;
+        add_sums(&quantized, &d->sums[i]);
+        elements += tensor_elements(&d->tensors[i]);
+    }
+    record_number(values, "distance", sqrt(all.distance));
+    record_number(values, "relative", sqrt(all.distance / all.norm));
+    record_number(values, "distance_quantized", sqrt(quantized.distance));
+    record_number(values, "relative_quantized", sqrt(quantized.distance / quantized.norm));
+    json_object_set_new(record, "bits", bits_object(d->grid, &quantized, elements));
+    json_object_set_new(lists, "tensors", tensors_table(d));
+    json_object_set_new(lists, "grids", grids_table(d));
+    json_object_set_new(record, "tables", lists);
+}
+
+static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
+{
+    const struct movement_task *t = c->visit->task[MEASURE_movement];
+    const struct state *s = c->state[MEASURE_movement];
+    struct provenance from = c->provenance;
+    from.seen = c->seen[MEASURE_movement];
+    json_t *record =
+        provenance_record(&from, "movement", c->visit->record_key[MEASURE_movement], failure);
+    json_object_del(record, "datasets");
+    json_object_set_new(record, "before", json_string(t->from));
+    json_object_set_new(record, "grid", json_string(t->grid.name));
+    json_object_set_new(record, "bits", json_object());
+    record_number(json_object_get(record, "values"), "seconds", clock_seconds() - s->began);
+    if (failure->code == OK) {
+        json_object_set_new(json_object_get(record, "provenance"), "weights_before",
+                            json_string(checkpoint_hash(s->before)));
+        set_numbers(record, &s->distance);
+    }
+    return part_emit(c, record, e);
+}
+
+/* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    seen_weights(seen, &((const struct movement_task *)v->task[MEASURE_movement])->before);
+}
+
+/* Bytes of a weight on disk in most checkpoints. */
+enum { BYTES_PER_WEIGHT = 2 };
+
+/* Both checkpoints are read; the grids are fitted. */
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 bool kept, struct cost *once, struct cost *cell)
+{
+    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    double flop = 0;
+    (void)t;
+    (void)kept;
+    (void)cell;
+    for (int i = 0; i < STAGE_N; i++)
+        flop += grid_flop(m->all_rows[i], m->cols[i], &grid->options) * (double)grid->n_bits;
+    *once = (struct cost){.flop = {[COST_SWEEP] = flop * (double)m->shape.layers},
+                          .bytes = 2.0 * BYTES_PER_WEIGHT * (double)m->shape.parameters};
+}
+
+/* Less than the blocks take, which are read before; so there is no limit to keep. */
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    int64_t cols = 0;
+    (void)may_keep;
+    (void)e;
+    for (int i = 0; i < STAGE_N; i++) cols = max64(cols, a->sizes->cols[i]);
+    out->bytes = a->base + a->threads * distance_bytes(&grid->options, cols);
+    return OK;
+}
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    (void)e;
+    ((struct state *)c->state[MEASURE_movement])->began = clock_seconds();
+    return OK;
+}
+
+static enum status run(struct part_context *c, struct err *e)
+{
+    const struct movement_task *t = c->visit->task[MEASURE_movement];
+    struct state *s = c->state[MEASURE_movement];
+    s->began = clock_seconds();
+    PASS(weights_open(&t->before, c, &s->before, e));
+    s->distance = (struct distance){.from = s->before, .to = c->checkpoint, .grid = &t->grid};
+    return distance_measure(&s->distance, c->group->comm, c->hooks->should_stop, c->hooks->context,
+                            c->pace, e);
+}
+
+static void close_state(struct part_context *c)
+{
+    struct state *s = c->state[MEASURE_movement];
+    distance_free(&s->distance);
+    checkpoint_close(s->before);
+}
+
+const struct measure measure_movement = {
+    .name = "movement",
+    .section = {OPTION_ROWS(section_keys, movement_section)},
+    .check = check,
+    .group = "movements",
+    .axes = {&axis_model, &axis_checkpoint},
+    .inner = &axis_bits,
+    .fields = fields,
+    .tables = tables,
+    .plan_key = "movement_key",
+    .number = "movement_row",
+    .number_long_name = "number of the record, as in movements/",
+    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
+    .report = REPORT_ALL,
+    .prefix = "movement of ",
+    .noun = "checkpoints",
+    .json = "movement",
+    .key = key,
+    .make_task = make_task,
+    .stale = stale,
+    .doing = "movement",
+    .of_model = true,
+    .inputs = inputs,
+    .task = &task_table,
+    .cost = cost,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .open = open_state,
+    .run = run,
+    .emit = emit,
+    .close = close_state,
+};

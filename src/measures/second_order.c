@@ -1,0 +1,260 @@
+#include "measures/second_order.h"
+#include "checkpoint/derived.h"
+#include "engine/seen.h"
+#include "engine/weights_file.h"
+#include "measures/second_order_internal.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/temporary.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option fields[] = {
+    OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = second_order_depths),
+    OPTION(second_order_task, critical, BOOL, ""),
+    OPTION(second_order_task, previous, GROUP, "", .table = &weights_table),
+    OPTION(second_order_task, data, GROUP, "", .table = &data_table),
+    OPTION(second_order_task, identity, TEXT, "", .required = true),
+    OPTION(second_order_task, together, INT, "", OPTION_ANY_INT),
+    OPTION(second_order_task, memory, REAL, "", OPTION_ANY_REAL),
+};
+static const struct option_table task_table = {OPTION_ROWS(fields, second_order_task)};
+
+void second_order_result_free(struct second_order_result *r)
+{
+    for (int64_t i = 0; i < r->n_tensors; i++) free(r->names[i]);
+    free(r->names);
+    free(r->failure);
+    prediction_free(&r->prediction);
+    *r = (struct second_order_result){0};
+}
+
+/* --- the variants' weights on scratch --- */
+
+static bool writes(const struct second_order *s)
+{
+    return s->group->node_rank == 0;
+}
+
+/* Removes the node's file, which stays readable where it is open. */
+static void end_file(const struct second_order *s, struct weights_spill *spill)
+{
+    if (spill->path && writes(s))
+        temporary_end(spill->path);
+    else
+        free(spill->path);
+    spill->path = NULL;
+}
+
+/* Names the node's file of variant i; the rank that writes it chooses the name. */
+static enum status name_file(struct second_order *s, int64_t i, struct err *e)
+{
+    enum status st = OK;
+    struct weights_spill *spill = &s->spills[i];
+    const struct visit_group *g = s->group;
+    st = writes(s) ? weights_file_scratch(s->context->visit->run.scratch, &spill->path, e) : OK;
+    PASS(group_agree(g, st, e));
+    int length = spill->path ? (int)strlen(spill->path) + 1 : 0;
+    if (g->node_size > 1) MPI_Bcast(&length, 1, MPI_INT, 0, g->node);
+    if (!writes(s)) st = mem_zero(&spill->path, length, 1, "a file's name", e);
+    PASS(group_agree(g, st, e)); /* collective on all ranks, also those alone on their node */
+    if (g->node_size > 1) MPI_Bcast(spill->path, length, MPI_CHAR, 0, g->node);
+    return OK;
+}
+
+static enum status create_files(struct second_order *s, struct err *e)
+{
+    enum status st = OK;
+    for (; s->n < s->context->visit->n_variants; s->n++) {
+        struct weights_spill *spill = &s->spills[s->n];
+        if (!variant_is_completed(&s->context->visit->variants[s->n])) continue;
+        PASS(name_file(s, s->n, e));
+        if (writes(s))
+            st = weights_file_create(s->context->checkpoint, spill->path, &s->n_linears,
+                                     &spill->out, e);
+        PASS(group_agree(s->group, st, e));
+    }
+    s->n_linears = group_max(s->group, s->n_linears);
+    return OK;
+}
+
+enum status second_order_quantized(struct second_order *s, struct weights_spill *spill,
+                                   struct err *e)
+{
+    enum status st = spill->out ? safetensors_commit(spill->out, e) : OK;
+    safetensors_out_close(spill->out);
+    spill->out = NULL;
+    PASS(group_agree(s->group, st, e));
+    st = checkpoint_overlay(s->context->checkpoint, spill->path, &spill->quantized, e);
+    PASS(group_agree(s->group, st, e)); /* every rank has opened it */
+    end_file(s, spill);
+    return OK;
+}
+
+/* --- the part --- */
+
+static void inputs(const struct visit *v, char seen[HASH_HEX])
+{
+    const struct second_order_task *t = v->task[MEASURE_second_order];
+    seen_data(seen, &t->data);
+    seen_weights(seen, &t->previous);
+}
+
+static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+                 bool kept, struct cost *once, struct cost *cell)
+{
+    const struct second_order_task *s = task;
+    *once = cost_second_order(m, t, s->depth, s->critical, kept);
+    *cell = cost_second_order_cell(m, t, s->depth, s->critical, kept);
+}
+
+static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+                          struct memory_fit *out, struct err *e)
+{
+    const struct second_order_task *t = task;
+    return memory_fit_second_order(a, t->depth, t->critical, t->together, t->memory, may_keep, out,
+                                   e);
+}
+
+static enum status open_state(struct part_context *c, struct err *e)
+{
+    struct second_order *s = c->state[MEASURE_second_order];
+    int64_t n = c->visit->n_variants;
+    bool all = !c->visit->run.reproducible || c->group->size == 1;
+    s->context = s->writable = c;
+    s->task = c->visit->task[MEASURE_second_order];
+    s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
+    PASS(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
+    return mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e);
+}
+
+static enum status begin(struct part_context *c, struct err *e)
+{
+    struct second_order *s = c->state[MEASURE_second_order];
+    return s->group ? create_files(s, e) : OK;
+}
+
+static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,
+                          const float *q, const struct quant_grids *grids, struct err *e)
+{
+    const struct second_order *s = c->state[MEASURE_second_order];
+    (void)grids;
+    if (!s->group) return OK;
+    struct weights_spill *spill = &s->spills[v - c->visit->variants];
+    if (spill->out) PASS(safetensors_append(spill->out, q, l->rows * l->cols, e));
+    spill->linears++;
+    return OK;
+}
+
+static void move(struct part_context *c, const struct variant *v, struct saved_move *m)
+{
+    const struct second_order *s = c->state[MEASURE_second_order];
+    if (!s->group) return;
+    struct weights_spill *spill = &s->spills[v - c->visit->variants];
+    saved_bytes(m, &spill->linears, sizeof spill->linears);
+    if (spill->out) safetensors_move(spill->out, m);
+}
+
+/* All ranks of the visit open what is read, those too that do not measure (reads.h). */
+static enum status run(struct part_context *c, struct err *e)
+{
+    enum status st = OK;
+    struct second_order *s = c->state[MEASURE_second_order];
+    const struct weights *of = &s->task->previous;
+    const bool critical = s->task->critical && !c->visit->cells_only && !weights_table.absent(of);
+    struct checkpoint *previous = NULL;
+    struct err failure = {0};
+    if (critical && weights_open(of, c, &previous, &failure) == OK) err_clear(&failure);
+    if (!s->group) goto done;
+    if (s->n > 0) TRY(second_order_measure(s, e));
+    c->provenance.memory_planned = max64(c->provenance.memory_planned, s->planned);
+    if (critical) TRY(second_order_of_checkpoint(s, previous, &failure, e));
+done:
+    checkpoint_close(previous);
+    return st;
+}
+
+/* The terms of the expansion for one layer. A new reference. */
+static json_t *layer_new(const struct prediction_part *p)
+{
+    json_t *layer = json_object();
+    record_number(layer, "first_order", p->first_order);
+    record_number(layer, "second_order", p->second_order);
+    if (!isnan(p->diagonal)) record_number(layer, "diagonal", p->diagonal);
+    return layer;
+}
+
+static void annotate_cell(json_t *record, const struct second_order_result *r)
+{
+    const struct prediction *p = &r->prediction;
+    json_t *values = json_object_get(record, "values"), *layers = json_object_get(record, "layers");
+    record_number(values, "true_difference", r->true_difference);
+    record_number(values, "seconds_second_order", r->seconds);
+    for (int64_t t = 0; t < r->n_tensors; t++)
+        json_object_set_new(layers, r->names[t], layer_new(&p->parts[t]));
+    if (!p->n_tensors) return;
+    record_number(values, "first_order", p->first_order);
+    record_number(values, "second_order", p->second_order);
+    record_number(values, "curvature_along_delta", 2 * p->second_order / p->squared_norm);
+}
+
+/* The completion names the settings even if the prediction failed, so that it is not tried again.
+ */
+static void annotate(const struct part_context *c, const struct variant *v,
+                     const struct err *failure, json_t *record)
+{
+    const struct second_order *s = c->state[MEASURE_second_order];
+    const struct second_order_result *r =
+        v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
+    if (!v && !s->task->critical) return;
+    const bool failed = failure->code != OK || r->failure;
+    const struct err why = {.code = failure->code != OK ? failure->code : r->code};
+    json_t *completes = json_object_get(record, "completes");
+    json_object_set_new(completes, "second_order", json_string(s->task->identity));
+    json_object_set_new(
+        completes, "second_order_inputs",
+        json_string(failed ? provenance_seen(&why, c->seen[MEASURE_second_order]) : ""));
+    if (failure->code != OK)
+        json_object_set_new(record, "message", json_sprintf("second_order: %s", failure->text));
+    if (r->failure) json_object_set_new(record, "message", json_string(r->failure));
+    if (!r->done) return;
+    if (r->critical.passes)
+        record_number(json_object_get(record, "values"), "critical_sharpness",
+                      r->critical.sharpness);
+    if (v) annotate_cell(record, r);
+}
+
+static void close_state(struct part_context *c)
+{
+    struct second_order *s = c->state[MEASURE_second_order];
+    for (int64_t i = 0; i < c->visit->n_variants; i++) {
+        struct weights_spill *spill = s->spills ? &s->spills[i] : &(struct weights_spill){0};
+        checkpoint_close(spill->quantized);
+        safetensors_out_close(spill->out);
+        end_file(s, spill);
+        if (s->results) second_order_result_free(&s->results[i]);
+    }
+    second_order_result_free(&s->of_checkpoint);
+    free(s->results);
+    free(s->spills);
+}
+
+const struct measure measure_second_order = {
+    .name = "second_order",
+    .doing = "second order",
+    .of_cells = true,
+    .inputs = inputs,
+    .task = &task_table,
+    .cost = cost,
+    .memory = memory,
+    .in_fixed_order = true,
+    .state = sizeof(struct second_order),
+    .open = open_state,
+    .begin = begin,
+    .linear = linear,
+    .move = move,
+    .run = run,
+    .annotate = annotate,
+    .close = close_state,
+};

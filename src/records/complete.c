@@ -1,0 +1,88 @@
+#include "records/complete.h"
+#include "records/rows.h"
+#include <string.h>
+
+static const char *weights_of(const json_t *record)
+{
+    return json_text(json_object_get(record, "provenance"), "weights_hash", "");
+}
+
+bool completion_fits(const json_t *record, const json_t *completion)
+{
+    return result_state_of(record) == STATE_DONE &&
+           strcmp(weights_of(record), weights_of(completion)) == 0;
+}
+
+bool completion_adds(const json_t *record, const json_t *completion)
+{
+    const json_t *had = json_object_get(record, "provenance");
+    const char *part;
+    json_t *digest;
+    json_object_foreach(json_object_get(completion, "completes"), part, digest)
+    {
+        if (!json_object_get(had, part)) return true;
+    }
+    return false;
+}
+
+/* object[key] = what it is, in a copy, with what `more` has. */
+static int complete_object(json_t *object, const char *key, const json_t *more)
+{
+    json_t *copy = json_copy(json_object_get(object, key));
+    if (!copy) return -1;
+    int failed = more ? json_object_update(copy, (json_t *)(uintptr_t)more) : 0;
+    return failed | json_object_set_new(object, key, copy);
+}
+
+/* Likewise the entries of a list, of which `more` has those of some labels. */
+static int complete_list(json_t *record, const struct record_list *list, const json_t *more)
+{
+    json_t *entry, *all = json_array();
+    int failed = !all;
+    size_t i;
+    json_array_foreach(json_object_get(record, list->name), i, entry)
+    {
+        const json_t *own = json_object_get(more, json_text(entry, list->label, ""));
+        json_t *copy = own ? json_copy(entry) : json_incref(entry);
+        if (own) failed |= json_object_update(copy, (json_t *)(uintptr_t)own);
+        failed |= json_array_append_new(all, copy);
+    }
+    return failed | json_object_set_new(record, list->name, all);
+}
+
+/* What the last bits of a completed record may depend on. */
+static int complete_fingerprint(json_t *record, const json_t *completion)
+{
+    const char *own = json_text(record, "fingerprint", "");
+    const char *more = json_text(completion, "fingerprint", "");
+    if (strcmp(own, more) == 0) return 0;
+    return json_object_set_new(record, "fingerprint",
+                               json_sprintf("%s; completed by %s", own, more));
+}
+
+/* The completion may have been made from further weights. */
+static int complete_weights(json_t *record, const json_t *completion)
+{
+    json_t *of = json_object_get(record, "provenance");
+    const json_t *more = json_object_get(json_object_get(completion, "provenance"), "weights_read");
+    return more && json_object_get(of, "weights_read") ? complete_object(of, "weights_read", more)
+                                                       : 0;
+}
+
+enum status completion_join(const json_t *old, const json_t *completion, json_t **out,
+                            struct err *e)
+{
+    const struct measure *kind = measure_find(json_text(old, "type", ""));
+    json_t *record = json_copy((json_t *)(uintptr_t)old);
+    const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
+    int failed = !record;
+    failed |= complete_object(record, "values", json_object_get(completion, "values"));
+    failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
+    failed |= complete_weights(record, completion);
+    failed |= json_object_set(record, "message", json_object_get(completion, "message"));
+    failed |= complete_fingerprint(record, completion);
+    if (list) failed |= complete_list(record, kind->list, list);
+    *out = record;
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}

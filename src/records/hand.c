@@ -1,0 +1,59 @@
+#include "records/hand.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/temporary.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 1 << 24 };
+
+static enum status path_of(const char *journal, char **out, struct err *e)
+{
+    char *resolved;
+    PASS(fsx_resolve(journal, &resolved, e));
+    const enum status st = mem_format(out, e, "%s.hand", resolved);
+    free(resolved);
+    return st;
+}
+
+enum status hand_write(const char *journal, const json_t *visits, struct err *e)
+{
+    enum status st = OK;
+    char host[256] = "", *path = NULL, *text = NULL;
+    gethostname(host, sizeof host - 1);
+    json_t *all =
+        json_pack("{s:s, s:I, s:O}", "host", host, "pid", (json_int_t)getpid(), "visits", visits);
+    ENSURE(all && (text = json_dump_whole(all, JSON_INDENT(1))), ERR_NOMEM,
+           "out of memory for the visits in hand");
+    TRY(path_of(journal, &path, e));
+    TRY(fsx_write_atomic(path, text, strlen(text), e));
+done:
+    json_decref(all);
+    free(text);
+    free(path);
+    return st;
+}
+
+void hand_remove(const char *journal)
+{
+    char *path;
+    if (path_of(journal, &path, NULL) != OK) return;
+    temporary_remove_left(path, TEMPORARY_ALL);
+    unlink(path);
+    free(path);
+}
+
+json_t *hand_read(const char *journal, const struct lock_holder *holder)
+{
+    char *path = NULL;
+    json_t *all = NULL, *visits = NULL;
+    if (!holder->held || path_of(journal, &path, NULL) != OK) return NULL;
+    if (fsx_is_file(path) && json_read_file(path, MOST_BYTES, &all, NULL) == OK &&
+        strcmp(json_text(all, "host", ""), holder->host) == 0 &&
+        json_integer_value(json_object_get(all, "pid")) == holder->pid)
+        visits = json_incref(json_object_get(all, "visits"));
+    json_decref(all);
+    free(path);
+    return visits;
+}

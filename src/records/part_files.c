@@ -1,0 +1,221 @@
+#include "records/part_files.h"
+#include "records/hand.h"
+#include "records/rows.h"
+#include "records/view.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status parts_folder(const char *results, char **out, struct err *e)
+{
+    return mem_format(out, e, "%s.parts", results);
+}
+
+enum status parts_path(const char *results, int64_t k, int64_t n, char **out, struct err *e)
+{
+    enum { LEAST = 3 };
+    char *folder = NULL;
+    const int width = snprintf(NULL, 0, "%lld", (long long)n), w = width > LEAST ? width : LEAST;
+    PASS(parts_folder(results, &folder, e));
+    enum status st =
+        mem_format(out, e, "%s/part-%0*lld-of-%0*lld.h5", folder, w, (long long)k, w, (long long)n);
+    free(folder);
+    return st;
+}
+
+void parts_free(struct part_places *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        free(p->part[i].cube);
+        free(p->part[i].journal);
+    }
+    free(p->part);
+    *p = (struct part_places){0};
+}
+
+static enum status add(const char *folder, const char *name, struct part_places *out, struct err *e)
+{
+    long long k, n;
+    int used = 0;
+    if (sscanf(name, "part-%lld-of-%lld%n", &k, &n, &used) != 2) return OK;
+    if (strcmp(name + used, ".journal") != 0) return OK;
+    PASS(mem_grow(&out->part, out->n, &out->capacity, sizeof *out->part, e));
+    struct part_place *p = &out->part[out->n++];
+    *p = (struct part_place){.k = k, .n = n};
+    PASS(mem_format(&p->journal, e, "%s/%s", folder, name));
+    return mem_format(&p->cube, e, "%s/%.*s.h5", folder, used, name);
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct part_place *x = a, *y = b;
+    if (x->n != y->n) return x->n < y->n ? -1 : 1;
+    return (x->k > y->k) - (x->k < y->k);
+}
+
+enum status parts_list(const char *folder, struct part_places *out, struct err *e)
+{
+    enum status st = OK;
+    const struct dirent *entry;
+    *out = (struct part_places){0};
+    DIR *dir = opendir(folder);
+    if (!dir && errno == ENOENT) return OK;
+    ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
+    while ((entry = readdir(dir))) TRY(add(folder, entry->d_name, out, e));
+    if (out->n) qsort(out->part, (size_t)out->n, sizeof *out->part, in_order);
+done:
+    if (dir) closedir(dir);
+    if (st != OK) parts_free(out);
+    return st;
+}
+
+/* --- what they hold --- */
+
+static enum status add_journal(const char *path, const char *own, enum view_content content,
+                               struct results_view *v, json_t *late, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
+    TRY(journal_open_beside(path, &j, e));
+    journal_warn(j);
+    TRY(view_add_elsewhere(v, j, content, late, e));
+done:
+    journal_close(j);
+    return st;
+}
+
+enum status parts_add_records(const char *results, const char *own, int64_t but,
+                              enum view_content content, struct results_view *v, struct err *e)
+{
+    enum status st = OK;
+    char *journal = NULL, *folder = NULL;
+    struct part_places parts = {0};
+    json_t *late = json_array();
+    ENSURE(late, ERR_NOMEM, "out of memory for a view");
+    TRY(journal_path(results, &journal, e));
+    TRY(add_journal(journal, own, content, v, late, e));
+    TRY(parts_folder(results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    for (int64_t i = 0; i < parts.n; i++)
+        if (parts.part[i].n != but)
+            TRY(add_journal(parts.part[i].journal, own, content, v, late, e));
+    TRY(view_add_late(v, late, e));
+done:
+    json_decref(late);
+    parts_free(&parts);
+    free(folder);
+    free(journal);
+    return st;
+}
+
+enum status parts_view(const char *results, enum view_content content, struct results_view **out,
+                       struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    TRY(view_new(&v, e));
+    TRY(parts_add_records(results, NULL, 0, content, v, e));
+    *out = v;
+    v = NULL;
+done:
+    results_view_close(v);
+    return st;
+}
+
+/* --- how far they are --- */
+
+void part_look_free(struct part_look *l)
+{
+    json_decref(l->plan);
+    json_decref(l->hand);
+    *l = (struct part_look){0};
+}
+
+static void look_at(const json_t *record, struct part_look *out)
+{
+    const char *type = json_text(record, "type", "");
+    const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
+    out->stopped = strcmp(type, "end") == 0 && strcmp(json_text(record, "status", ""), "done") != 0;
+    if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
+    if (strcmp(type, "plan") != 0) return;
+    const json_t *part = json_object_get(record, "part");
+    json_decref(out->plan);
+    out->plan = json_incref((json_t *)(uintptr_t)record);
+    out->first = json_integer_value(json_object_get(part, "first"));
+    out->end = json_integer_value(json_object_get(part, "end"));
+}
+
+/* Leaves out what is long. */
+static enum status read_head(struct journal *j, int64_t i, json_t **out, struct err *e)
+{
+    static const char *const without[] = {"values", "layers", "tables", "sequence_loss", NULL};
+    PASS(journal_read(j, i, without, out, e));
+    if (strcmp(json_text(*out, "type", ""), "plan") != 0) return OK;
+    json_decref(*out);
+    return journal_read(j, i, NULL, out, e);
+}
+
+enum status part_look(const char *journal, struct part_look *out, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    json_t *record = NULL;
+    /* First the lock: a run that ends in between leaves a journal that says so. */
+    out->holder = lock_look(journal);
+    out->hand = hand_read(journal, &out->holder);
+    TRY(journal_open_beside(journal, &j, e));
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(read_head(j, i, &record, e));
+        look_at(record, out);
+        json_decref(record);
+        record = NULL;
+    }
+done:
+    json_decref(record);
+    journal_close(j);
+    return st;
+}
+
+static enum status add_plan(struct results_view *v, const json_t *plan, struct err *e)
+{
+    const json_t *had = results_view_plan(v);
+    if (!plan || (had && strcmp(json_text(plan, "utc", ""), json_text(had, "utc", "")) < 0))
+        return OK;
+    return view_add(v, plan, e);
+}
+
+enum status parts_join(const struct part_places *p, const char *journal, enum view_content content,
+                       struct part_look *looks, struct results_view **out, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *v = NULL;
+    struct part_look whole = {0};
+    json_t *late = json_array();
+    ENSURE(late, ERR_NOMEM, "out of memory for a view");
+    TRY(view_new(&v, e));
+    if (journal && fsx_is_file(journal)) {
+        TRY(part_look(journal, &whole, e));
+        TRY(add_plan(v, whole.plan, e));
+        TRY(add_journal(journal, NULL, content, v, late, e));
+    }
+    for (int64_t i = 0; i < p->n; i++) {
+        TRY(part_look(p->part[i].journal, &looks[i], e));
+        TRY(add_plan(v, looks[i].plan, e));
+        TRY(add_journal(p->part[i].journal, NULL, content, v, late, e));
+    }
+    TRY(view_add_late(v, late, e));
+    ENSURE(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
+           p->n ? p->part[0].journal : "no parts");
+    *out = v;
+    v = NULL;
+done:
+    part_look_free(&whole);
+    json_decref(late);
+    results_view_close(v);
+    return st;
+}

@@ -1,0 +1,323 @@
+/* The rows of a kind: which records a plan requests, and their states. */
+#include "records/rows.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const result_state_words[STATE_N] = {
+    [STATE_PENDING] = "pending",
+    [STATE_DONE] = "done",
+    [STATE_FAILED] = "failed",
+    [STATE_NOT_APPLICABLE] = "not_applicable",
+};
+
+enum result_state result_state_of(const json_t *record)
+{
+    const char *word = json_text(record, "status", "");
+    if (!record) return STATE_PENDING;
+    for (int i = 0; i < STATE_N; i++)
+        if (strcmp(word, result_state_words[i]) == 0) return (enum result_state)i;
+    return STATE_FAILED;
+}
+
+/* --- making rows --- */
+
+enum status rows_add_part(struct rows *r, const char *name, const json_t *labels, struct err *e)
+{
+    PASS(mem_grow(&r->parts, r->n_parts, &r->parts_capacity, sizeof *r->parts, e));
+    r->parts[r->n_parts++] = (struct rows_part){.name = name, .labels = labels};
+    return OK;
+}
+
+enum status rows_add(struct rows *r, const struct row *like, struct err *e)
+{
+    struct row row = *like;
+    const struct axis *inner = r->kind->inner;
+    int place = inner ? axis_place_of(inner) : 0;
+    int64_t n = inner ? r->axes->labels[place].n : 0;
+    for (int i = 0; i < AXES_MAX; i++) {
+        const struct axis *axis = results_axes[i];
+        if (!axis || axis == inner || !measure_has_axis(r->kind, axis)) row.at[i] = -1;
+    }
+    row.number = r->n_records++;
+    row.part = r->n_parts - 1;
+    for (int64_t i = 0; i < n || i == 0; i++) {
+        PASS(mem_grow(&r->rows, r->n, &r->capacity, sizeof *r->rows, e));
+        if (i < n) row.at[place] = i;
+        r->rows[r->n++] = row;
+        json_incref(row.labels);
+    }
+    return OK;
+}
+
+/* Adds the record of a checkpoint, if the plan requests one. */
+static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    const char *key = json_text(r->axes->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
+    struct row row = {.at = {m, c}};
+    r->parts[m].not_applicable += !key;
+    if (!key) return OK;
+    snprintf(row.key, sizeof row.key, "%s", key);
+    return rows_add(r, &row, e);
+}
+
+enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *base, const char *own,
+                           struct err *e)
+{
+    const struct axes *a = r->axes;
+    for (int64_t i = 0; i < a->n_variants; i++) {
+        const struct axis_variant *v = &a->variants[i];
+        struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
+        char cell[HASH_HEX];
+        r->parts[m].not_applicable += !v->applicable;
+        if (!v->applicable) continue;
+        results_cell_key(base, axes_variant_key(a, m, i), own ? cell : row.key);
+        if (own) results_task_key(cell, own, row.key);
+        PASS(rows_add(r, &row, e));
+    }
+    return OK;
+}
+
+/* Adds the records of a measure of cells, if the plan requests any of the checkpoint's. */
+static enum status add_of_cells(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    const struct axes *a = r->axes;
+    const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
+    const char *base = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
+    return own && base ? rows_add_cells(r, m, c, base, own, e) : OK;
+}
+
+static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
+{
+    if (r->kind->plan_key) return add_checkpoint(r, m, c, e);
+    if (r->kind->cell_key) return add_of_cells(r, m, c, e);
+    return r->kind->add_rows(r->axes, m, c, r, e);
+}
+
+static enum status add_all(struct rows *r, struct err *e)
+{
+    const struct measure *k = r->kind;
+    const struct axes *a = r->axes;
+    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, r, e));
+    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
+        PASS(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
+        for (int64_t c = 0; c < a->models[m].n; c++) PASS(add_of(r, m, c, e));
+    }
+    return OK;
+}
+
+enum status rows_make(const struct measure *k, const struct axes *a, const struct results_view *v,
+                      struct rows *out, struct err *e)
+{
+    enum status st = OK;
+    *out = (struct rows){.kind = k, .axes = a};
+    TRY(add_all(out, e));
+    for (int64_t i = 0; v && i < out->n; i++)
+        out->rows[i].record = results_view_find(v, out->rows[i].key);
+done:
+    if (st != OK) rows_free(out);
+    return st;
+}
+
+void rows_free(struct rows *r)
+{
+    for (int64_t i = 0; i < r->n; i++) json_decref(r->rows[i].labels);
+    free(r->rows);
+    free(r->parts);
+    *r = (struct rows){0};
+}
+
+/* --- reading rows --- */
+
+int64_t rows_next(const struct rows *r, int64_t i)
+{
+    int64_t next = i + 1;
+    while (next < r->n && r->rows[next].number == r->rows[i].number) next++;
+    return next;
+}
+
+void row_label(const struct rows *r, const struct row *row, int axis, const char **text,
+               int64_t *number)
+{
+    const struct axis_labels *l = &r->axes->labels[axis];
+    int64_t at = row->at[axis];
+    if (at < 0) return;
+    if (l->texts)
+        *text = l->texts[at];
+    else
+        *number = l->numbers[at];
+}
+
+const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct row *row)
+{
+    return &r->axes->models[row->at[AXIS_MODEL]].checkpoints[row->at[AXIS_CHECKPOINT]];
+}
+
+enum status row_identify(const struct rows *r, const struct row *row, json_t *record, struct err *e)
+{
+    const struct measure *k = r->kind;
+    int failed = 0;
+    for (int i = 0; k->identity && k->identity[i]; i++)
+        failed |=
+            json_object_set(record, k->identity[i], json_object_get(row->labels, k->identity[i]));
+    for (int i = 0; k->axes[i]; i++) {
+        const char *text = NULL;
+        int64_t number = 0;
+        row_label(r, row, axis_place_of(k->axes[i]), &text, &number);
+        if (k->axes[i] == &axis_checkpoint) text = row_checkpoint(r, row)->name;
+        failed |= json_object_set_new(record, k->axes[i]->name,
+                                      text ? json_string(text) : json_integer(number));
+    }
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+const char *row_inner_label(const struct rows *r, const struct row *row, char number[ROW_NUMBER])
+{
+    const int axis = axis_place_of(r->kind->inner);
+    const char *label = NULL;
+    int64_t value = 0;
+    if (row->at[axis] < 0) return NULL;
+    row_label(r, row, axis, &label, &value);
+    if (!label) snprintf(number, ROW_NUMBER, "%lld", (long long)value);
+    return label ? label : number;
+}
+
+const json_t *row_object(const struct rows *r, const struct row *row, enum field_place place)
+{
+    const struct axis *inner = r->kind->inner;
+    char number[ROW_NUMBER];
+    if (place == IN_VALUES) return json_object_get(row->record, "values");
+    if (place == IN_PROVENANCE) return json_object_get(row->record, "provenance");
+    if (place != IN_INNER) return row->record;
+    const char *label = row_inner_label(r, row, number);
+    return label ? json_object_get(json_object_get(row->record, inner->plan), label) : NULL;
+}
+
+const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)
+{
+    if (f->place != IN_LABELS) return json_object_get(row_object(r, row, f->place), f->name);
+    const json_t *own = json_object_get(row->labels, f->name);
+    return own ? own : json_object_get(r->parts[row->part].labels, f->name);
+}
+
+/* --- counting --- */
+
+struct result_counts rows_count(const struct rows *r, int64_t part)
+{
+    struct result_counts out = {0};
+    for (int64_t i = 0; i < r->n_parts; i++)
+        if (part < 0 || part == i) out.by_state[STATE_NOT_APPLICABLE] += r->parts[i].not_applicable;
+    for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+        const struct row *row = &r->rows[i];
+        enum result_state state = result_state_of(row->record);
+        if (part >= 0 && row->part != part) continue;
+        out.by_state[state]++;
+        out.records += state != STATE_NOT_APPLICABLE;
+        if (state == STATE_FAILED && !out.message)
+            out.message = json_text(row->record, "message", "");
+    }
+    return out;
+}
+
+struct result_convergence rows_convergence(const struct rows *r)
+{
+    struct result_convergence out = {0};
+    const struct measure_iterated *k = r->kind->iterated;
+    for (int64_t i = 0; k && i < r->n; i = rows_next(r, i)) {
+        const json_t *values = json_object_get(r->rows[i].record, "values");
+        double value = json_number_get(json_object_get(values, k->value));
+        double converged = json_number_get(json_object_get(values, k->converged));
+        if (result_state_of(r->rows[i].record) != STATE_DONE || isnan(value) || isnan(converged))
+            continue;
+        out.n++;
+        if (converged != 0) continue;
+        out.open++;
+        double residual = json_number_get(json_object_get(values, k->residual)) / fabs(value);
+        if (residual > out.residual) out.residual = residual;
+    }
+    return out;
+}
+
+/* --- all kinds --- */
+
+enum status inventory_open(const json_t *plan, const struct results_view *v, struct inventory *out,
+                           struct err *e)
+{
+    enum status st = OK;
+    *out = (struct inventory){.plan = json_incref((json_t *)plan)};
+    TRY(axes_of_plan(plan, &out->axes, e));
+    for (int i = 0; recorded_measures[i]; i++)
+        TRY(rows_make(recorded_measures[i], &out->axes, v, &out->rows[i], e));
+done:
+    if (st != OK) inventory_close(out);
+    return st;
+}
+
+/* The visit of the whole plan that a row's record comes from: visits are those of the checkpoints,
+ * then one per point of a surface. */
+static int64_t visit_of(const struct axes *a, const struct row *row)
+{
+    int64_t before = 0;
+    const int64_t model = row->at[AXIS_MODEL], n = model < 0 ? a->labels[AXIS_MODEL].n : model;
+    for (int64_t m = 0; m < n; m++) before += a->models[m].n;
+    return before + (model < 0 ? row->number : row->at[AXIS_CHECKPOINT]);
+}
+
+struct result_counts inventory_count(const struct inventory *all, int64_t first, int64_t end)
+{
+    struct result_counts out = {0};
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+            const int64_t visit = visit_of(r->axes, &r->rows[i]);
+            if (r->kind->report == REPORT_NONE || visit < first || visit >= end) continue;
+            out.records++;
+            out.by_state[result_state_of(r->rows[i].record)]++;
+        }
+    }
+    return out;
+}
+
+static void cut_rows(struct rows *r, int64_t first, int64_t end)
+{
+    int64_t n = 0, last = -1;
+    r->n_records = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        struct row *row = &r->rows[i];
+        const int64_t visit = visit_of(r->axes, row);
+        if (visit < first || visit >= end) {
+            json_decref(row->labels);
+            continue;
+        }
+        r->n_records += row->number != last;
+        last = row->number;
+        r->rows[n++] = *row;
+    }
+    r->n = n;
+}
+
+void inventory_cut(struct inventory *all, int64_t first, int64_t end)
+{
+    const struct axes *a = &all->axes;
+    for (int i = 0; recorded_measures[i]; i++) {
+        struct rows *r = &all->rows[i];
+        cut_rows(r, first, end);
+        for (int64_t m = 0, at = 0; r->kind->axes[0] && m < r->n_parts; at += a->models[m++].n) {
+            const int64_t from = max64(first - at, 0), to = min64(end - at, a->models[m].n);
+            const int64_t kept = max64(to - from, 0);
+            if (kept < a->models[m].n)
+                r->parts[m].not_applicable = r->parts[m].not_applicable * kept / a->models[m].n;
+        }
+    }
+}
+
+void inventory_close(struct inventory *all)
+{
+    for (int i = 0; i < RECORDED_N; i++) rows_free(&all->rows[i]);
+    axes_free(&all->axes);
+    json_decref(all->plan);
+    *all = (struct inventory){0};
+}

@@ -1,0 +1,153 @@
+#include "records/slurm.h"
+#include "util/clock.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ANSWER = 8192, CONFIG = 1 << 16 };
+
+/* Reads until the end of the pipe or the time is over; false: it is over. */
+static bool read_answer(int fd, char *out, size_t size, double seconds)
+{
+    size_t n = 0;
+    const double end = clock_seconds() + seconds;
+    for (;;) {
+        const double left = end - clock_seconds();
+        if (left <= 0) return false;
+        if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)(1e3 * left) + 1) <= 0)
+            continue;
+        ssize_t r = read(fd, out + n, size - 1 - n);
+        if (r < 0 && errno == EINTR) continue;
+        if (r > 0) n += (size_t)r;
+        out[n] = '\0';
+        if (r <= 0 || n == size - 1) return r >= 0;
+    }
+}
+
+/* out (size bytes) = what the command prints on both streams. False: it does not exist or does not
+ * end. */
+static bool ask(const char *const argv[], double seconds, char *out, size_t size)
+{
+    int ends[2], status;
+    pid_t child = -1;
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    bool ok =
+        posix_spawnp(&child, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (ok) {
+        ok = read_answer(ends[0], out, size, seconds);
+        kill(child, SIGKILL); /* it has answered, or has had its time */
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    }
+    close(ends[0]);
+    return ok;
+}
+
+/* The value of " KEY=VALUE " in a line of scontrol; "" if it is not there. */
+static void value_of(const char *line, const char *key, char *out, size_t size)
+{
+    const char *p = strstr(line, key);
+    size_t n = p ? strcspn(p + strlen(key), " \n") : 0;
+    if (n >= size) n = size - 1;
+    if (n) memcpy(out, p + strlen(key), n);
+    out[n] = '\0';
+}
+
+bool slurm_job_is_over(const char *job, long restarts)
+{
+    /* States in which processes of this start may still run. A job that waits has none of the
+     * start before: Slurm requeues it when they have ended, or when it has given up their node. */
+    static const char *const alive[] = {"RUNNING",   "COMPLETING", "SUSPENDED", "STOPPED",
+                                        "SIGNALING", "STAGE_OUT",  "RESIZING",  "CONFIGURING"};
+    char answer[ANSWER] = "", state[64], again[32];
+    const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
+    if (!job[0] || job[strspn(job, "0123456789")]) return false; /* not Slurm's */
+    if (!ask(argv, 5, answer, sizeof answer)) return false;
+    if (strstr(answer, "Invalid job id specified")) return true;
+    value_of(answer, "JobState=", state, sizeof state);
+    value_of(answer, " Restarts=", again, sizeof again);
+    if (!state[0]) return false;
+    if (strtol(again, NULL, 10) > restarts) return true;
+    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++)
+        if (strcmp(state, alive[i]) == 0) return false;
+    return true;
+}
+
+/* The job of this process; NULL: none, or its name is not Slurm's. */
+static const char *own_job(void)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    return job && job[0] && !job[strspn(job, "0123456789")] ? job : NULL;
+}
+
+bool slurm_job_ends(double *when)
+{
+    const char *job = own_job(), *given = getenv("SLURM_JOB_END_TIME");
+    char answer[ANSWER] = "", text[64];
+    const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
+    struct tm tm = {.tm_isdst = -1};
+    if (!job) return false;
+    *when = given ? strtod(given, NULL) : 0;
+    if (*when > 0) return true;
+    if (!ask(argv, 5, answer, sizeof answer)) return false;
+    value_of(answer, " EndTime=", text, sizeof text);
+    if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
+    *when = (double)mktime(&tm);
+    return true;
+}
+
+bool slurm_requeue(char *why, size_t size)
+{
+    const char *job = own_job();
+    char answer[ANSWER] = "";
+    const char *const argv[] = {"scontrol", "requeue", job, NULL};
+    const bool asked = job && ask(argv, 30, answer, sizeof answer);
+    answer[strcspn(answer, "\n")] = '\0';
+    snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);
+    return asked && answer[0] == '\0';
+}
+
+int64_t slurm_array_most(void)
+{
+    char *answer = calloc(CONFIG, 1);
+    const char *const argv[] = {"scontrol", "show", "config", NULL};
+    const char *at = NULL;
+    if (answer && ask(argv, 5, answer, CONFIG)) at = strstr(answer, "MaxArraySize");
+    if (at) at = strchr(at, '=');
+    const int64_t size = at ? strtoll(at + 1, NULL, 10) : 0;
+    free(answer);
+    return size > 0 ? size - 1 : 0;
+}
+
+bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory)
+{
+    char answer[ANSWER] = "", *next = NULL;
+    const char *const all[] = {"sinfo", "-h", "-e", "-o", "%c %m", NULL};
+    const char *const one[] = {"sinfo", "-h", "-e", "-p", partition, "-o", "%c %m", NULL};
+    *cores = 0;
+    if (!ask(partition ? one : all, 5, answer, sizeof answer)) return false;
+    for (char *line = strtok_r(answer, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+        long long c, m;
+        if (sscanf(line, "%lld %lld", &c, &m) != 2 || (*cores > 0 && c >= *cores)) continue;
+        *cores = c;
+        *memory = m << 20;
+    }
+    return *cores > 0;
+}

@@ -1,0 +1,39 @@
+/* view: builds a view from a journal or from a cube. */
+#pragma once
+#include "records/results.h"
+
+/* An empty view; close it also after a failure. ERR_NOMEM. */
+MUST_USE enum status view_new(struct results_view **out, struct err *e);
+
+/* Adds the next record in the order of the journal; retains it. Ignores records of unknown types.
+ * ERR_NOMEM. */
+MUST_USE enum status view_add(struct results_view *v, const json_t *record, struct err *e);
+
+/* Adds what another journal holds: the records of keys that the view has none of, or has a failed
+ * one of where the journal's is done; no plan, loss or end. Appends its completions to the array
+ * `late`, since the records that they complete may be in further journals. ERR_IO, ERR_NOMEM. */
+MUST_USE enum status view_add_elsewhere(struct results_view *v, struct journal *j,
+                                        enum view_content content, json_t *late, struct err *e);
+/* Adds those completions, to records that have none. ERR_NOMEM. */
+MUST_USE enum status view_add_late(struct results_view *v, const json_t *late, struct err *e);
+
+/* Where in its journal a cube says that it was made. */
+void view_set_mark(struct results_view *v, const struct journal_mark *mark);
+/* Names of members that a view leaves out, wherever they are in a record; NULL after the last. The
+ * texts are static. */
+struct view_names {
+    int64_t n, capacity;
+    const char **name; // (n + 1)
+};
+/* content and metrics: as for results_view_open. The caller frees *names, also after a failure.
+ * ERR_NOMEM. */
+MUST_USE enum status view_leave_out(enum view_content content, const char *metrics,
+                                    struct view_names *names, struct err *e);
+void view_names_free(struct view_names *names);
+bool view_leaves_out(const struct view_names *names, const char *name);
+
+/* Reconstructs the records that a cube was made from, without NaN values, because a cube does not
+ * distinguish them from missing ones. Warns of a cube without its seal. ERR_IO, ERR_FORMAT. */
+MUST_USE enum status cube_read(const char *path, enum view_content content,
+                               const struct view_names *without, struct results_view **out,
+                               struct err *e);

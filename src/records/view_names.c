@@ -1,0 +1,152 @@
+/* What a view leaves out of records. */
+#include "records/rows.h"
+#include "records/view.h"
+#include "util/mem.h"
+#include "util/words.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What a reader is interested in. */
+struct interest {
+    enum view_content content;
+    const char *metrics; /* NULL: all */
+};
+
+/* Whether it is one of the metrics, the error of one, or the full-precision loss beside which they
+ * are shown. */
+static bool is_metric(const char *metrics, const char *variable)
+{
+    static const char *const endings[] = {"", "_stderr", "_residual", "_converged"};
+    const size_t n = strlen(variable);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(variable + n - m, endings[i]) == 0 &&
+            words_have(metrics, ",", variable, n - m))
+            return true;
+    }
+    return strcmp(variable, "baseline_loss") == 0;
+}
+
+static bool is_listed(const char *metrics, const char *name)
+{
+    return name && words_have(metrics, ",", name, strlen(name));
+}
+
+/* Whether one of the metrics is made of the variable: a mean, a spread, or the error of one. */
+static bool feeds_metric(const char *metrics, const struct measure *k, const char *variable)
+{
+    for (const struct measure_mean *m = k->means; m && m->of; m++)
+        if ((strcmp(variable, m->of) == 0 || (m->of_error && strcmp(variable, m->of_error) == 0)) &&
+            (is_listed(metrics, m->mean) || is_listed(metrics, m->error)))
+            return true;
+    for (int i = 0; recorded_measures[i]; i++)
+        for (const struct measure_spread *s = recorded_measures[i]->spreads; s && s->of; s++)
+            if ((strcmp(variable, s->of) == 0 || strcmp(variable, s->replicate) == 0) &&
+                (is_listed(metrics, s->mean) || is_listed(metrics, s->deviation)))
+                return true;
+    return false;
+}
+
+/* States: times, from which plans learn, and what tells whether an iteration converged. */
+static bool wants_field(const struct interest *w, const struct measure *k, const struct field *f)
+{
+    const struct measure_iterated *i = k->iterated;
+    if (i && (strcmp(f->name, i->value) == 0 || strcmp(f->name, i->residual) == 0 ||
+              strcmp(f->name, i->converged) == 0))
+        return true;
+    if (w->content != VIEW_NUMBERS) return f->units && strcmp(f->units, "s") == 0;
+    return !w->metrics || is_metric(w->metrics, f->variable) ||
+           feeds_metric(w->metrics, k, f->variable);
+}
+
+/* Whether a field of any kind has this name in records and is wanted. */
+static bool wants_name(const struct interest *w, const char *name)
+{
+    /* What planning looks for in provenance has that name too. */
+    if (strcmp(name, "second_order") == 0) return true;
+    for (int k = 0; recorded_measures[k]; k++)
+        for (const struct field *f = recorded_measures[k]->fields; f->name; f++)
+            if (strcmp(f->name, name) == 0 && wants_field(w, recorded_measures[k], f)) return true;
+    return false;
+}
+
+static enum status name_add(struct view_names *names, const char *name, struct err *e)
+{
+    PASS(mem_grow(&names->name, names->n + 1, &names->capacity, sizeof *names->name, e));
+    names->name[names->n++] = name;
+    names->name[names->n] = NULL;
+    return OK;
+}
+
+static enum status leave_out_fields(const struct interest *w, struct view_names *names,
+                                    struct err *e)
+{
+    for (int k = 0; recorded_measures[k]; k++)
+        for (const struct field *f = recorded_measures[k]->fields; f->name; f++)
+            if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
+                PASS(name_add(names, f->name, e));
+    return OK;
+}
+
+/* Whether records have numbers under this name, for each label of their inner axis. */
+static bool has_numbers(const char *name)
+{
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct axis *inner = recorded_measures[k]->inner;
+        if (inner && strcmp(inner->plan, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Labels are known from the plan. */
+static enum status leave_out_texts(const struct interest *w, struct view_names *names,
+                                   struct err *e)
+{
+    static const char *const texts[] = {"host", "path", "utc_start"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(name_add(names, texts[i], e));
+    const bool numbers = w->content == VIEW_NUMBERS;
+    for (int i = 0; results_axes[i]; i++)
+        if (!numbers || !has_numbers(results_axes[i]->name))
+            PASS(name_add(names, results_axes[i]->name, e));
+    return name_add(names, numbers ? "inputs" : "fingerprint", e);
+}
+
+/* Lists and tables of a kind of result. */
+static enum status leave_out_lists(const struct interest *w, const struct measure *k,
+                                   struct view_names *names, struct err *e)
+{
+    if (k->sequences) PASS(name_add(names, "sequence_loss", e));
+    if (k->tables) PASS(name_add(names, "tables", e));
+    if (k->list) PASS(name_add(names, k->list->name, e));
+    if (k->inner && w->content != VIEW_NUMBERS) PASS(name_add(names, k->inner->plan, e));
+    return OK;
+}
+
+enum status view_leave_out(enum view_content content, const char *metrics, struct view_names *names,
+                           struct err *e)
+{
+    const struct interest w = {content, metrics};
+    *names = (struct view_names){0};
+    PASS(mem_grow(&names->name, 0, &names->capacity, sizeof *names->name, e));
+    names->name[0] = NULL;
+    if (content != VIEW_ALL) {
+        PASS(leave_out_fields(&w, names, e));
+        PASS(leave_out_texts(&w, names, e));
+    }
+    for (int k = 0; recorded_measures[k] && content != VIEW_ALL; k++)
+        PASS(leave_out_lists(&w, recorded_measures[k], names, e));
+    return OK;
+}
+
+void view_names_free(struct view_names *names)
+{
+    free(names->name);
+    *names = (struct view_names){0};
+}
+
+bool view_leaves_out(const struct view_names *names, const char *name)
+{
+    for (int64_t i = 0; i < names->n; i++)
+        if (strcmp(names->name[i], name) == 0) return true;
+    return false;
+}

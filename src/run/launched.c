@@ -1,0 +1,202 @@
+#include "run/launched.h"
+#include "run/arrivals.h"
+#include "run/startup.h"
+#include "sched/link.h"
+#include "util/clock.h"
+#include "util/exit_code.h"
+#include "util/log.h"
+#include "util/patient.h"
+#include "util/temporary.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOT_STARTED = 127, NO_VERDICT = -1 };
+
+/* Seconds that mpirun gets: to end when the run has ended or was asked to, or has broken off; then
+ * after SIGTERM, which processes that outlive it get, too. */
+static const double linger = 10, broken_off = 1, after_term = 5;
+
+struct child {
+    pid_t pid;
+    const struct launched_command *command;
+    struct arrivals *arrivals;
+    char *file; /* that says that the ranks have met */
+    bool met;
+    double asked; /* clock_seconds of the first signal to stop, or of the end of rank 0; 0: none */
+    double termed;
+    double patience; /* seconds after `asked` */
+};
+
+/* In a process group of its own, so that Ctrl-C on the terminal reaches only its parent; with
+ * nothing to read, as a process in the background may not read from the terminal. */
+static void become(char *const *argv, const sigset_t *mask, pid_t parent)
+{
+    int null = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(NOT_STARTED);
+    execvp(argv[0], argv);
+    log_error("%s cannot be started: %s", argv[0], strerror(errno));
+    _exit(NOT_STARTED);
+}
+
+/* Signals reach the ranks of a run through mpirun only. */
+static void pass_on(struct child *c, int signals, struct launched *out)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD) continue;
+        if (info.ssi_signo == SIGUSR1) {
+            kill(c->pid, SIGUSR1);
+            continue;
+        }
+        kill(c->pid, SIGUSR2);
+        out->stopped = true;
+        if (c->asked <= 0) c->asked = clock_seconds();
+    }
+}
+
+/* An mpirun that does not end by itself. */
+static void urge(struct child *c)
+{
+    const double now = clock_seconds();
+    if (c->termed > 0) {
+        if (now - c->termed > after_term) kill(-c->pid, SIGKILL);
+        return;
+    }
+    if (c->asked <= 0 || now - c->asked < c->patience) return;
+    if (c->patience >= linger) log_warn("mpirun does not end; it is terminated");
+    kill(c->pid, SIGTERM);
+    c->termed = now;
+}
+
+static void end_apart(struct child *c, struct launched *out, const char *why)
+{
+    log_error("%s", why);
+    out->apart = true;
+    c->patience = 0;
+    c->asked = clock_seconds();
+}
+
+/* Whether rank 0 runs, and the ranks come together in time. */
+static void look_for_ranks(struct child *c, const struct arrivals_view *v, struct launched *out)
+{
+    char who[300], why[500];
+    c->met = c->met || v->met;
+    if (c->asked > 0) return;
+    if (c->met) {
+        arrivals_name(c->arrivals, 0, who, sizeof who);
+        snprintf(why, sizeof why,
+                 "%s has been silent for %.0f s: it is stopped, or its host is gone", who,
+                 v->silent);
+        if (v->silent > link_patience()) end_apart(c, out, why);
+        return;
+    }
+    if (v->ended >= 0) {
+        arrivals_name(c->arrivals, v->ended, who, sizeof who);
+        snprintf(why, sizeof why, "%s has ended before all ranks had met", who);
+        end_apart(c, out, why);
+    } else if (v->run > c->command->limit + ARRIVALS_SILENT) {
+        c->met = access(c->file, F_OK) == 0;
+        arrivals_describe(c->arrivals, who, sizeof who);
+        snprintf(why, sizeof why,
+                 "the ranks have not come together within %.0f s: %s; --meet SECONDS gives them "
+                 "longer",
+                 c->command->limit, who);
+        if (!c->met) end_apart(c, out, why);
+    }
+}
+
+static int code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void attend(struct child *c, int signals, struct launched *out)
+{
+    const int often_ms = 200;
+    struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
+                           {.fd = arrivals_fd(c->arrivals), .events = POLLIN}};
+    int status;
+    for (;;) {
+        poll(fds, sizeof fds / sizeof *fds, often_ms);
+        pass_on(c, signals, out);
+        const bool ended = waitpid(c->pid, &status, WNOHANG) == c->pid;
+        const struct arrivals_view v = arrivals_look(c->arrivals);
+        out->verdict = v.verdict;
+        if (ended) break;
+        look_for_ranks(c, &v, out);
+        if (c->asked <= 0 && (v.verdict != NO_VERDICT || v.gone)) c->asked = clock_seconds();
+        if (!out->apart) c->patience = v.verdict == STARTUP_AGAIN ? broken_off : linger;
+        urge(c);
+    }
+    out->code = code_of(status);
+    out->later = out->verdict == STARTUP_LATER;
+    if (out->later) out->verdict = EXIT_STOPPED;
+}
+
+static void signal_children(int signal)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+    FILE *f = fopen(path, "r");
+    if (!f) return;
+    while (fscanf(f, "%d", &pid) == 1) kill((pid_t)pid, signal);
+    fclose(f);
+}
+
+/* Processes whose parent was mpirun are children of this one now. SIGTERM lets rank 0 record the
+ * end. */
+static void end_leftover(void)
+{
+    const double begun = clock_seconds();
+    signal_children(SIGTERM);
+    for (long pause = 0; clock_seconds() - begun < 2 * after_term; patient_pause(&pause)) {
+        const pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD) return;
+        if (pid == 0 && clock_seconds() - begun > after_term) signal_children(SIGKILL);
+    }
+}
+
+enum status launched_run(const struct launched_command *command, struct launched *out,
+                         struct err *e)
+{
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+    enum status st = OK;
+    sigset_t signals, before;
+    struct child c = {.command = command};
+    const pid_t self = getpid();
+    int fd = -1;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&signals, all[i]);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    *out = (struct launched){.verdict = NO_VERDICT};
+    TRY(temporary_begin(command->journal, &c.file, e));
+    ENSURE(setenv(STARTUP_FILE, c.file, 1) == 0, ERR_NOMEM, "out of memory");
+    TRY(arrivals_open(command->ranks, command->here, &c.arrivals, e));
+    fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd >= 0) c.pid = fork();
+    if (c.pid == 0 && fd >= 0) become(command->argv, &before, self);
+    ENSURE(c.pid > 0, ERR_IO, "no process for mpirun: %s", strerror(errno));
+    attend(&c, fd, out);
+    end_leftover();
+done:
+    if (fd >= 0) close(fd);
+    arrivals_close(c.arrivals);
+    temporary_end(c.file);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return st;
+}

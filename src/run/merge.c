@@ -1,0 +1,349 @@
+#include "run/merge.h"
+#include "records/rows.h"
+#include "records/weights_read.h"
+#include "run/merge_source.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct merge {
+    int64_t n, capacity;
+    struct merge_source *sources; // (n)
+    json_t *weights;              /* the newest of each checkpoint (weights_read.h) */
+};
+
+enum status merge_new(struct merge **out, struct err *e)
+{
+    PASS(mem_zero(out, 1, sizeof **out, "a merge", e));
+    (*out)->weights = json_object();
+    NEED((*out)->weights, ERR_NOMEM, "out of memory for a merge");
+    return OK;
+}
+
+void merge_free(struct merge *m)
+{
+    if (!m) return;
+    for (int64_t i = 0; i < m->n; i++) merge_source_free(&m->sources[i]);
+    free(m->sources);
+    json_decref(m->weights);
+    free(m);
+}
+
+int64_t merge_damaged(const struct merge *m)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (!m->sources[i].journal) continue;
+        const struct journal_damage d = journal_damage(m->sources[i].journal);
+        n += d.lines + d.tail_lines;
+    }
+    return n;
+}
+
+bool merge_of_journals(const struct merge *m)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (m->sources[i].view) return false;
+    return true;
+}
+
+const json_t *merge_plan_of(const struct merge *m, int64_t i)
+{
+    return m->sources[i].plan;
+}
+
+/* Two sweeps have two plans, of which a cube could only show one. */
+static enum status check_name(const struct merge *m, const struct merge_source *s, struct err *e)
+{
+    const char *name = json_text(s->plan, "name", "");
+    for (int64_t i = 0; s->plan && i < m->n; i++) {
+        const struct merge_source *other = &m->sources[i];
+        if (!other->plan || other == s) continue;
+        NEED(strcmp(json_text(other->plan, "name", ""), name) == 0, ERR_USAGE,
+             "%s: results of the sweep %s, but %s are of the sweep %s; merge results of one sweep",
+             s->name, name, other->name, json_text(other->plan, "name", ""));
+    }
+    return OK;
+}
+
+enum status merge_add(struct merge *m, const char *path, struct err *e)
+{
+    PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
+    struct merge_source *s = &m->sources[m->n++];
+    *s = (struct merge_source){0};
+    PASS(merge_source_open(s, path, m->weights, e));
+    return check_name(m, s, e);
+}
+
+/* --- the order in which records are preferred --- */
+
+/* A record with what decides between it and another one of its key. */
+struct attempt {
+    json_t *record; /* owned */
+    char *text;     /* of it, as a journal has it */
+    size_t length;
+};
+
+static void attempt_free(struct attempt *a)
+{
+    json_decref(a->record);
+    free(a->text);
+    *a = (struct attempt){0};
+}
+
+/* Takes over the record. */
+static enum status attempt_make(struct attempt *a, json_t *record, struct err *e)
+{
+    *a = (struct attempt){.record = record};
+    a->text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    NEED(a->text, ERR_NOMEM, "out of memory for a record");
+    a->length = strlen(a->text);
+    return OK;
+}
+
+static int sign(int64_t x)
+{
+    return (x > 0) - (x < 0);
+}
+
+static int64_t count_of(const json_t *loss)
+{
+    return json_integer_value(json_object_get(loss, "count"));
+}
+
+/* Whether a is preferred: one that is done; with more numbers (a cube's, with its prediction);
+ * newer; then any fixed order, but that a record of a journal has more text than that of its cube.
+ * Of losses the one that counts the most. */
+static bool precedes(const struct attempt *a, const struct attempt *b)
+{
+    const bool result = measure_find(json_text(a->record, "type", "")) != NULL;
+    const json_t *x = json_object_get(a->record, "values"),
+                 *y = json_object_get(b->record, "values");
+    const int by[] = {
+        (result_state_of(a->record) == STATE_DONE) - (result_state_of(b->record) == STATE_DONE),
+        sign(count_of(a->record) - count_of(b->record)),
+        result ? sign((int64_t)json_object_size(x) - (int64_t)json_object_size(y)) : 0,
+        strcmp(weights_read_time(a->record), weights_read_time(b->record)),
+        sign((int64_t)a->length - (int64_t)b->length),
+        strcmp(a->text, b->text),
+    };
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++)
+        if (by[i]) return by[i] > 0;
+    return false;
+}
+
+/* --- writing --- */
+
+/* A key that a source has. */
+struct item {
+    const char *key;
+    enum merge_class class;
+    const struct merge_source *source;
+};
+
+static bool same_item(const struct item *a, const struct item *b)
+{
+    return a->class == b->class && strcmp(a->key, b->key) == 0;
+}
+
+/* By key, a result before its completion. */
+static int in_order(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    const int by_key = strcmp(x->key, y->key);
+    return by_key ? by_key : (int)x->class - (int)y->class;
+}
+
+/* *out (n, the caller frees) = the keys of all sources, sorted. */
+static enum status list_items(const struct merge *m, struct item **out, int64_t *n, struct err *e)
+{
+    int64_t most = 0;
+    const char *key;
+    json_t *place;
+    *n = 0;
+    for (int64_t i = 0; i < m->n; i++)
+        for (int c = 0; c < CLASS_N; c++)
+            most += (int64_t)json_object_size(m->sources[i].places[c]);
+    PASS(mem_zero(out, most, sizeof **out, "keys", e));
+    for (int64_t i = 0; i < m->n; i++)
+        for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], key, place)
+            {
+                (*out)[(*n)++] = (struct item){key, (enum merge_class)c, &m->sources[i]};
+            }
+    if (*n) qsort(*out, (size_t)*n, sizeof **out, in_order);
+    return OK;
+}
+
+/* "small step100 gptq 3 bits", as far as a record has it. */
+static void describe(const json_t *record, char *out, size_t size)
+{
+    static const char *const names[] = {"model", "checkpoint", "surface", "point", "quantizer"};
+    int n = snprintf(out, size, "%s", json_text(record, "type", ""));
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < (int)size; i++)
+        if (json_text(record, names[i], "")[0])
+            n += snprintf(out + n, size - (size_t)n, " %s", json_text(record, names[i], ""));
+    const json_t *bits = json_object_get(record, "bits");
+    if (bits && n < (int)size)
+        snprintf(out + n, size - (size_t)n, " %lld bits", (long long)json_integer_value(bits));
+}
+
+static enum status note(const struct attempt *kept, const struct attempt *other, const char *name,
+                        struct merge_findings *out, struct err *e)
+{
+    enum status st = OK;
+    char why[256], what[256], *text = NULL;
+    if (strcmp(kept->text, other->text) == 0) {
+        out->repeated++;
+        return OK;
+    }
+    const enum merge_verdict verdict = merge_compare(kept->record, other->record, why, sizeof why);
+    out->repeated++;
+    out->differing += verdict == MERGE_DIFFERENT;
+    if (verdict != MERGE_CONFLICT) return OK;
+    describe(kept->record, what, sizeof what);
+    TRY(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
+                   weights_read_time(kept->record)));
+    TRY(texts_add(&out->conflicts, text, e));
+done:
+    free(text);
+    return st;
+}
+
+/* The result that was written last, before its completion. */
+struct kept {
+    const char *key;
+    char time[32];
+};
+
+/* Keeps the better one of *best and `record`, whose reference is taken over; *other (freed by the
+ * caller): the one that is not kept, if there are two. */
+static enum status choose(struct attempt *best, json_t *record, struct attempt *other,
+                          struct err *e)
+{
+    PASS(attempt_make(other, record, e));
+    if (best->record && !precedes(other, best)) return OK;
+    const struct attempt before = *best;
+    *best = *other;
+    *other = before;
+    return OK;
+}
+
+/* A completion is of the result that was kept, unless that is newer: it was measured again then. */
+static bool is_outdated(const struct item *item, const struct attempt *completion,
+                        const struct kept *kept)
+{
+    const char *time = weights_read_time(completion->record);
+    return item->class == CLASS_COMPLETION && kept->key && strcmp(kept->key, item->key) == 0 &&
+           time[0] && strcmp(time, kept->time) < 0;
+}
+
+static void keep(struct kept *kept, const struct item *item, const struct attempt *result)
+{
+    if (item->class != CLASS_RESULT) return;
+    kept->key = item->key;
+    snprintf(kept->time, sizeof kept->time, "%s", weights_read_time(result->record));
+}
+
+/* A record of other weights than the newest of its checkpoint. */
+static enum status leave_out(const json_t *record, const char *name, struct merge_findings *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    char what[256], *text = NULL;
+    describe(record, what, sizeof what);
+    TRY(mem_format(&text, e,
+                   "%s: measured on other weights than the newest results of its checkpoint (%s; "
+                   "left out)",
+                   what, name));
+    TRY(texts_add(&out->conflicts, text, e));
+done:
+    free(text);
+    return st;
+}
+
+/* Of n items of one key: writes the preferred record. */
+static enum status write_best(const struct merge *m, const struct item *items, int64_t n,
+                              struct journal *to, struct kept *kept, struct merge_findings *out,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct attempt best = {0}, other = {0};
+    for (int64_t i = 0; i < n; i++) {
+        json_t *record;
+        TRY(merge_source_read(items[i].source, items[i].class, items[i].key, &record, e));
+        if (!weights_read_agree(m->weights, record)) {
+            st = leave_out(record, items[i].source->name, out, e);
+            json_decref(record);
+            TRY(st);
+            continue;
+        }
+        TRY(choose(&best, record, &other, e));
+        if (other.record && items->class != CLASS_LOSS)
+            TRY(note(&best, &other, items[i].source->name, out, e));
+        attempt_free(&other);
+    }
+    if (!best.record || is_outdated(items, &best, kept)) goto done;
+    TRY(journal_append(to, best.record, e));
+    keep(kept, items, &best);
+    out->records += items->class == CLASS_RESULT;
+done:
+    attempt_free(&best);
+    attempt_free(&other);
+    return st;
+}
+
+static enum status write_all(const struct merge *m, struct journal *to, struct merge_findings *out,
+                             struct err *e)
+{
+    enum status st = OK;
+    struct item *items = NULL;
+    struct kept kept = {0};
+    int64_t n;
+    TRY(list_items(m, &items, &n, e));
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
+        TRY(write_best(m, items + i, end - i, to, &kept, out, e));
+    }
+done:
+    free(items);
+    return st;
+}
+
+/* The newest plan, of the whole sweep: which part it was made for is left out. */
+static enum status write_plan(const struct merge *m, struct journal *to, struct err *e)
+{
+    enum status st = OK;
+    struct attempt best = {0}, other = {0};
+    for (int64_t i = 0; i < m->n; i++) {
+        if (!m->sources[i].plan) continue;
+        json_t *plan = json_copy(m->sources[i].plan);
+        ENSURE(plan, ERR_NOMEM, "out of memory for a plan");
+        json_object_del(plan, "part");
+        TRY(choose(&best, plan, &other, e));
+        attempt_free(&other);
+    }
+    ENSURE(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
+           m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
+    TRY(journal_append(to, best.record, e));
+done:
+    attempt_free(&best);
+    attempt_free(&other);
+    return st;
+}
+
+enum status merge_write(struct merge *m, const char *path, struct merge_findings *out,
+                        struct err *e)
+{
+    enum status st = OK;
+    struct journal *to = NULL;
+    TRY(journal_open(path, &to, e));
+    TRY(write_plan(m, to, e));
+    TRY(write_all(m, to, out, e));
+    TRY(journal_sync(to, e));
+done:
+    journal_close(to);
+    return st;
+}

@@ -1,0 +1,124 @@
+#include "run/merge_source.h"
+#include "records/rows.h"
+#include "records/view.h"
+#include "records/weights_read.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+void merge_source_free(struct merge_source *s)
+{
+    free(s->name);
+    journal_close(s->journal);
+    results_view_close(s->view);
+    json_decref(s->plan);
+    for (int i = 0; i < CLASS_N; i++) json_decref(s->places[i]);
+}
+
+static enum status put(struct merge_source *s, enum merge_class class, const char *key, int64_t at,
+                       struct err *e)
+{
+    NEED(json_object_set_new(s->places[class], key, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
+         "out of memory for keys");
+    return OK;
+}
+
+/* As view_add: of a key the newest counts, but none that has failed after one that is done. */
+static enum status add_result(struct merge_source *s, const char *key, int64_t at,
+                              const json_t *head, json_t *done, struct err *e)
+{
+    if (result_state_of(head) == STATE_DONE)
+        NEED(json_object_set_new(done, key, json_true()) == 0, ERR_NOMEM, "out of memory for keys");
+    else if (json_object_get(done, key))
+        return OK;
+    return put(s, CLASS_RESULT, key, at, e);
+}
+
+/* done: the keys of results that are done. */
+static enum status add_line(struct merge_source *s, int64_t at, const json_t *head, json_t *done,
+                            struct err *e)
+{
+    const char *type = json_text(head, "type", ""), *key = json_text(head, "key", NULL);
+    if (strcmp(type, "plan") == 0) {
+        json_decref(s->plan);
+        s->plan = NULL;
+        return journal_read(s->journal, at, NULL, &s->plan, e);
+    }
+    if (!key) return OK;
+    if (strcmp(type, "completion") == 0) return put(s, CLASS_COMPLETION, key, at, e);
+    if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
+    return measure_find(type) ? add_result(s, key, at, head, done, e) : OK;
+}
+
+static enum status scan_journal(struct merge_source *s, json_t *weights, struct err *e)
+{
+    enum status st = OK;
+    json_t *head = NULL, *done = json_object();
+    struct view_names without;
+    TRY(view_leave_out(VIEW_STATES, NULL, &without, e));
+    ENSURE(done, ERR_NOMEM, "out of memory for keys");
+    for (int64_t i = 0; i < journal_n(s->journal); i++) {
+        TRY(journal_read(s->journal, i, without.name, &head, e));
+        weights_read_learn(weights, head);
+        TRY(add_line(s, i, head, done, e));
+        json_decref(head);
+        head = NULL;
+    }
+done:
+    json_decref(head);
+    json_decref(done);
+    view_names_free(&without);
+    return st;
+}
+
+static enum status scan_cube(struct merge_source *s, json_t *weights, struct err *e)
+{
+    struct inventory all = {0};
+    enum status st = OK;
+    s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
+    TRY(inventory_open(s->plan, s->view, &all, e));
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all.rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+            if (r->rows[i].record) {
+                weights_read_learn(weights, r->rows[i].record);
+                TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
+            }
+    }
+done:
+    inventory_close(&all);
+    return st;
+}
+
+enum status merge_source_open(struct merge_source *s, const char *path, json_t *weights,
+                              struct err *e)
+{
+    enum status st = OK;
+    bool cube = false;
+    json_t *own = json_object();
+    ENSURE(own, ERR_NOMEM, "out of memory for digests");
+    for (int i = 0; i < CLASS_N; i++)
+        ENSURE(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
+    TRY(mem_string(&s->name, path, e));
+    TRY(results_is_hdf5(path, &cube, e));
+    if (cube) {
+        TRY(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
+    } else {
+        TRY(journal_open_beside(path, &s->journal, e));
+        journal_warn(s->journal);
+    }
+    TRY(cube ? scan_cube(s, own, e) : scan_journal(s, own, e));
+    weights_read_join(weights, own);
+done:
+    json_decref(own);
+    return st;
+}
+
+enum status merge_source_read(const struct merge_source *s, enum merge_class class, const char *key,
+                              json_t **out, struct err *e)
+{
+    const json_t *at = json_object_get(s->places[class], key);
+    if (s->journal) return journal_read(s->journal, json_integer_value(at), NULL, out, e);
+    *out = json_incref((json_t *)(uintptr_t)results_view_find(s->view, key));
+    return OK;
+}

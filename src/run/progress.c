@@ -1,0 +1,242 @@
+#include "run/progress.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static void failure_free(struct progress_failure *f)
+{
+    free(f->of);
+    free(f->which);
+    free(f->message);
+}
+
+void progress_free(struct progress *p)
+{
+    for (int64_t i = 0; i < p->n_failures; i++) failure_free(&p->failures[i]);
+    free(p->failures);
+}
+
+void progress_start(struct progress *p, const int64_t *total)
+{
+    const double now = clock_seconds();
+    *p = (struct progress){.start = now, .terminal = isatty(STDERR_FILENO)};
+    for (int i = 0; i < MEASURES_N; i++) p->counts[i].total = total[i];
+}
+
+void progress_add(struct progress *p, int measure, int64_t done, int64_t failed)
+{
+    p->counts[measure].done += done;
+    p->counts[measure].failed += failed;
+}
+
+/* --- failures --- */
+
+/* Of a checkpoint's records which one this is: "gptq 3", "curvature"; NULL: the checkpoint itself.
+ */
+static enum status which_of(const json_t *record, char **out, struct err *e)
+{
+    const char *quantizer = json_text(record, "quantizer", NULL);
+    const char *type = json_text(record, "type", "");
+    const json_t *replicate = json_object_get(record, "replicate");
+    const char *task = json_text(record, "task", NULL);
+    const long long bits = json_integer_value(json_object_get(record, "bits"));
+    if (quantizer && replicate)
+        return mem_format(out, e, "%s %lld replicate %lld", quantizer, bits,
+                          (long long)json_integer_value(replicate));
+    if (quantizer && task) return mem_format(out, e, "%s %lld %s", quantizer, bits, task);
+    if (quantizer) return mem_format(out, e, "%s %lld", quantizer, bits);
+    if (task) return mem_string(out, task, e);
+    const struct measure *m = measure_find(type);
+    return m && m->prefix && m->prefix[0] ? mem_string(out, type, e) : OK;
+}
+
+/* What it is a record of: "MODEL CHECKPOINT", "surface NAME" and the label of its point. */
+static enum status name_of(const json_t *record, char **out, struct err *e)
+{
+    const char *surface = json_text(record, "surface", NULL);
+    const char *point = json_text(record, "point", "");
+    if (surface) return mem_format(out, e, "surface %s%s%s", surface, *point ? " " : "", point);
+    return mem_format(out, e, "%s %s", json_text(record, "model", ""),
+                      json_text(record, "checkpoint", ""));
+}
+
+/* Adds to one that waits and says the same; false: there is none. */
+static enum status join(struct progress *p, const struct progress_failure *f, bool *joined,
+                        struct err *e)
+{
+    for (int64_t i = 0; i < p->n_failures && !*joined; i++) {
+        struct progress_failure *to = &p->failures[i];
+        if (strcmp(to->of, f->of) != 0 || strcmp(to->message, f->message) != 0) continue;
+        *joined = true;
+        if (!f->which) return OK;
+        char *both;
+        PASS(mem_format(&both, e, "%s%s%s", to->which ? to->which : "", to->which ? ", " : "",
+                        f->which));
+        free(to->which);
+        to->which = both;
+    }
+    return OK;
+}
+
+enum status progress_fail(struct progress *p, const json_t *record, struct err *e)
+{
+    enum status st = OK;
+    bool joined = false;
+    struct progress_failure f = {.since = clock_seconds()};
+    TRY(name_of(record, &f.of, e));
+    TRY(which_of(record, &f.which, e));
+    TRY(mem_string(&f.message, json_text(record, "message", ""), e));
+    for (char *c = f.message; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    TRY(join(p, &f, &joined, e));
+    if (joined) goto done;
+    TRY(mem_grow(&p->failures, p->n_failures, &p->capacity, sizeof *p->failures, e));
+    p->failures[p->n_failures++] = f;
+    f = (struct progress_failure){0};
+done:
+    failure_free(&f);
+    return st;
+}
+
+static void print_failures(struct progress *p, double waited)
+{
+    const double now = clock_seconds();
+    int64_t kept = 0;
+    for (int64_t i = 0; i < p->n_failures; i++) {
+        struct progress_failure *f = &p->failures[i];
+        if (now - f->since < waited) {
+            p->failures[kept++] = *f;
+            continue;
+        }
+        log_clear_line();
+        fprintf(stderr, "failed: %s%s%s%s: %s\n", f->of, f->which ? " (" : "",
+                f->which ? f->which : "", f->which ? ")" : "", f->message);
+        failure_free(f);
+    }
+    p->n_failures = kept;
+}
+
+void progress_tell_failures(struct progress *p)
+{
+    const double others_may_follow = 0.5;
+    print_failures(p, others_may_follow);
+}
+
+/* --- the line --- */
+
+/* "12s", "3m 02s", "5h 06m", "7d 08h" */
+static void format_seconds(double seconds, char *text, size_t n)
+{
+    long s = (long)(seconds + 0.5);
+    if (s >= 86400)
+        snprintf(text, n, "%ldd %02ldh", s / 86400, s / 3600 % 24);
+    else if (s >= 3600)
+        snprintf(text, n, "%ldh %02ldm", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        snprintf(text, n, "%ldm %02lds", s / 60, s % 60);
+    else
+        snprintf(text, n, "%lds", s);
+}
+
+/* A text that is cut where its room ends. */
+struct line {
+    char text[512];
+    size_t n, most;
+};
+
+static void put(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put(struct line *l, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
+    va_end(args);
+    if (n > 0) l->n += (size_t)n;
+    if (l->n >= l->most) {
+        l->n = l->most;
+        l->text[l->n] = '\0';
+    }
+}
+
+static void put_seconds(struct line *l, double seconds, const char *before, const char *after)
+{
+    char text[32];
+    format_seconds(seconds, text, sizeof text);
+    put(l, "%s%s%s", before, text, after);
+}
+
+static void put_counts(struct line *l, const struct progress *p)
+{
+    int64_t failed = 0;
+    for (int i = 0; i < MEASURES_N; i++) {
+        const struct progress_count *c = &p->counts[i];
+        if (!c->total) continue;
+        const struct measure *m = measures[i];
+        put(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total,
+            m->prefix[0] ? m->name : m->noun);
+        failed += c->failed;
+    }
+    put(l, "%lld failed", (long long)failed);
+    put_seconds(l, clock_seconds() - p->start, ", ", " spent");
+}
+
+/* The pieces that have been in hand for longest. */
+static void put_hand(struct line *l, const struct sched_progress *now)
+{
+    enum { NAMED = 3 };
+    for (int64_t i = 0; i < now->n && i < NAMED; i++) {
+        const struct sched_running *h = &now->running[i];
+        put(l, "%s%s (%s%s", i ? ", " : "; in hand: ", h->name ? h->name : "?", h->what,
+            *h->what ? ", " : "");
+        put_seconds(l, h->seconds, "", ")");
+    }
+    if (now->n > NAMED) put(l, ", +%lld more", (long long)(now->n - NAMED));
+}
+
+/* Characters that a line may have. */
+static size_t room(const struct progress *p)
+{
+    struct winsize size = {0};
+    const size_t most = sizeof((struct line){0}).text - 1;
+    if (!p->terminal || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+        return most;
+    return size.ws_col - 1u < most ? size.ws_col - 1u : most;
+}
+
+static bool anything(const struct progress *p)
+{
+    for (int i = 0; i < MEASURES_N; i++)
+        if (p->counts[i].total) return true;
+    return false;
+}
+
+double progress_print(struct progress *p, const struct sched_progress *now)
+{
+    enum { FIRST = 1, TERMINAL = 1, LOG = 10, LOG_MOST = 60 };
+    const double spent = clock_seconds() - p->start;
+    struct line l = {.most = room(p)};
+    if (!anything(p)) return LOG_MOST;
+    if (spent < FIRST) return FIRST - spent;
+    print_failures(p, 0);
+    put_counts(&l, p);
+    put_seconds(&l, now->left, ", ", " left");
+    put_hand(&l, now);
+    log_progress(l.text, p->terminal);
+    if (p->terminal) return TERMINAL;
+    return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;
+}
+
+void progress_end(struct progress *p)
+{
+    struct line l = {.most = room(p)};
+    print_failures(p, 0);
+    if (!anything(p)) return;
+    put_counts(&l, p);
+    log_progress(l.text, false);
+}

@@ -1,0 +1,234 @@
+#include "run/run_journal.h"
+#include "records/hand.h"
+#include "run/startup.h"
+#include "sched/sched.h"
+#include "util/clock.h"
+#include "util/exit_code.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/temporary.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- writing --- */
+
+/* With the guard held. */
+static enum status append(struct run_journal *j, const json_t *record, struct err *e)
+{
+    PASS(lock_check(j->lock, e));
+    PASS(journal_append(j->journal, record, e));
+    json_decref(j->last_end);
+    j->last_end = NULL;
+    return OK;
+}
+
+/* With the guard held. A record counts if the lock was still held when it was durable: whoever took
+ * it over has read the journal after that. */
+static enum status make_durable(struct run_journal *j, struct err *e)
+{
+    PASS(journal_sync(j->journal, e));
+    return lock_check(j->lock, e);
+}
+
+enum status run_journal_append(struct run_journal *j, const json_t *record, struct err *e)
+{
+    PASS(json_whole(e));
+    pthread_mutex_lock(&j->guard);
+    enum status st = j->ended ? err_set(e, ERR_STOPPED, __FILE__, __LINE__, "stopped by a signal")
+                              : append(j, record, e);
+    pthread_mutex_unlock(&j->guard);
+    return st;
+}
+
+enum status run_journal_sync(struct run_journal *j, struct err *e)
+{
+    pthread_mutex_lock(&j->guard);
+    enum status st = make_durable(j, e);
+    pthread_mutex_unlock(&j->guard);
+    return st;
+}
+
+static bool ends_so(const json_t *end, const char *status, int exit_code)
+{
+    return end && strcmp(json_text(end, "status", ""), status) == 0 &&
+           json_integer_value(json_object_get(end, "exit_code")) == exit_code;
+}
+
+/* With the guard held. */
+static enum status end(struct run_journal *j, const char *status, int exit_code, bool *appended,
+                       struct err *e)
+{
+    enum status st = OK;
+    char utc[21];
+    json_t *record = NULL;
+    *appended = !ends_so(j->last_end, status, exit_code);
+    if (!*appended) goto done;
+    clock_utc(utc);
+    record = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status", status, "utc", utc,
+                       "exit_code", exit_code);
+    ENSURE(record, ERR_NOMEM, "out of memory for the end record");
+    TRY(append(j, record, e));
+    j->last_end = json_incref(record);
+    TRY(make_durable(j, e));
+done:
+    if (st == OK) j->ended = true;
+    json_decref(record);
+    return st;
+}
+
+enum status run_journal_end(struct run_journal *j, const char *status, int exit_code,
+                            bool *appended, struct err *e)
+{
+    pthread_mutex_lock(&j->guard);
+    enum status st = end(j, status, exit_code, appended, e);
+    pthread_mutex_unlock(&j->guard);
+    return st;
+}
+
+enum status run_journal_write_cube(struct run_journal *j, const struct results_view *v,
+                                   struct err *e)
+{
+    return cube_write(j->cube, v, j->lock, e);
+}
+
+void run_journal_finish(struct run_journal *j)
+{
+    pthread_mutex_lock(&j->guard);
+    j->finished = true;
+    pthread_mutex_unlock(&j->guard);
+}
+
+/* --- a signal --- */
+
+/* The main thread may be anywhere, but not inside the journal. The guard stays held, so that it
+ * writes nothing more. A run that had recorded its end, but not yet written its last cube, records
+ * another end. */
+static void end_here(struct run_journal *j, int verdict)
+{
+    struct err e = {0};
+    bool appended;
+    pthread_mutex_lock(&j->guard);
+    if (j->finished) {
+        pthread_mutex_unlock(&j->guard);
+        return;
+    }
+    if (j->journal && end(j, "stopped", EXIT_STOPPED, &appended, &e) != OK) log_error("%s", e.text);
+    if (j->lock) {
+        temporary_remove_all();
+        lock_abandon(j->lock);
+    }
+    log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "
+             "cube. Start the run again to continue; qtraj rebuild makes a cube of the journal",
+             j->cube ? j->cube : "run");
+    startup_tell(verdict);
+    _exit(EXIT_STOPPED);
+}
+
+/* After a signal, or at the end of the run's time. */
+static void end_in_time(void *context)
+{
+    end_here(context, sched_told_to_stop() ? EXIT_STOPPED : STARTUP_LATER);
+}
+
+void run_journal_break(void *context, const char *why)
+{
+    log_error("%s", why);
+    end_here(context, STARTUP_AGAIN);
+}
+
+enum status run_journal_watch(struct run_journal *j, struct err *e)
+{
+    const double seconds = 0.25;
+    pthread_mutex_init(&j->guard, NULL);
+    return deadline_open(seconds, end_in_time, j, &j->deadline, e);
+}
+
+/* --- opening and closing --- */
+
+/* The cube will replace the file at its path, which must be an earlier cube of this journal. */
+static enum status check_place(const char *cube, const char *journal, struct err *e)
+{
+    PASS(cube_check_place("results: ", cube, e));
+    NEED(access(cube, F_OK) != 0 || fsx_is_file(journal), ERR_USAGE,
+         "results: %s exists, but its journal %s does not: a run would overwrite it; put the "
+         "journal back beside it, move the cube away, or name another file",
+         cube, journal);
+    return OK;
+}
+
+/* Whether a run was stopped or killed before it could renew the cube, or something happened to it.
+ */
+static enum status is_stale(const char *cube, const char *journal, bool *stale, struct err *e)
+{
+    struct journal_mark mark;
+    int64_t lines;
+    *stale = true;
+    if (access(cube, F_OK) != 0) return OK;
+    PASS(cube_mark(cube, &mark, e));
+    *stale = journal_since(journal, &mark, &lines) != JOURNAL_SAME;
+    return OK;
+}
+
+/* The process is in a visit, perhaps for hours; what it finds would not be recorded. */
+static void leave(void *context)
+{
+    (void)context;
+    kill(getpid(), SIGTERM);
+}
+
+/* Another thread may look for them from now on. */
+static void publish(struct run_journal *j, struct lock *lock, struct journal *journal)
+{
+    pthread_mutex_lock(&j->guard);
+    if (lock) j->lock = lock;
+    if (journal) j->journal = journal;
+    pthread_mutex_unlock(&j->guard);
+}
+
+static enum status find_end(struct run_journal *j, struct err *e)
+{
+    json_t *record = NULL;
+    const int64_t n = journal_n(j->journal);
+    if (n > 0) PASS(journal_read(j->journal, n - 1, NULL, &record, e));
+    const bool end = strcmp(json_text(record, "type", ""), "end") == 0;
+    j->last_end = end ? json_incref(record) : NULL;
+    json_decref(record);
+    return OK;
+}
+
+enum status run_journal_open(struct run_journal *j, const char *results, bool *stale, struct err *e)
+{
+    struct lock *lock;
+    struct journal *journal;
+    const struct lock_options options = {.create = true, .lost = leave};
+    PASS(fsx_resolve(results, &j->cube, e));
+    PASS(journal_path(j->cube, &j->path, e));
+    PASS(check_place(results, j->path, e));
+    PASS(lock_take(j->path, &options, &lock, e));
+    publish(j, lock, NULL);
+    temporary_remove_left(j->cube, TEMPORARY_ALL);
+    hand_remove(j->path);
+    PASS(journal_open(j->path, &journal, e));
+    publish(j, NULL, journal);
+    PASS(find_end(j, e));
+    return is_stale(j->cube, j->path, stale, e);
+}
+
+void run_journal_close(struct run_journal *j, int exit_code)
+{
+    bool appended;
+    deadline_close(j->deadline);
+    if (j->journal && !j->ended && journal_n(j->journal) &&
+        end(j, exit_code == EXIT_STOPPED ? "stopped" : "failed", exit_code, &appended, NULL) != OK)
+        log_trace("io", "the end of the run is not recorded");
+    journal_close(j->journal);
+    if (j->lock) hand_remove(j->path);
+    lock_release(j->lock);
+    json_decref(j->last_end);
+    free(j->cube);
+    free(j->path);
+    *j = (struct run_journal){0};
+}

@@ -1,0 +1,138 @@
+#include "run/run_losses.h"
+#include "engine/accuracies.h"
+#include "measures/second_order.h"
+#include "records/results.h"
+#include "util/clock.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what was delivered --- */
+
+void run_delivered_free(struct run_delivered *d)
+{
+    free(d->records);
+}
+
+static uint64_t digest(const char *type, const char *key)
+{
+    char text[HASH_HEX + 32];
+    int n = snprintf(text, sizeof text, "%s %s", type, key);
+    return hash_u64(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+enum status run_delivered_add(struct run_delivered *d, const json_t *record, struct err *e)
+{
+    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", "");
+    PASS(mem_grow(&d->records, d->n, &d->capacity, sizeof *d->records, e));
+    /* one that failed needs no completion */
+    const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
+    d->records[d->n++] = digest(type, key);
+    if (!failed) return OK;
+    PASS(mem_grow(&d->records, d->n, &d->capacity, sizeof *d->records, e));
+    d->records[d->n++] = digest("completion", key);
+    return OK;
+}
+
+static bool has(const struct run_delivered *d, const char *type, const char *key)
+{
+    const uint64_t wanted = digest(type, key);
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->records[i] == wanted) return true;
+    return false;
+}
+
+/* Whether nothing is left to do of the checkpoint or a variant; *scored: only its completion. */
+static bool is_done(const struct run_delivered *d, const char *type, const char *key,
+                    bool predicted, bool *scored)
+{
+    if (has(d, type, key)) *scored = true;
+    return *scored && (!predicted || has(d, "completion", key));
+}
+
+static bool answered(const void *delivered, const char *key)
+{
+    bool any = false;
+    for (int i = 0; recorded_measures[i]; i++)
+        any = any || has(delivered, recorded_measures[i]->name, key);
+    return any;
+}
+
+static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
+{
+    const struct second_order_task *so = v->task[MEASURE_second_order];
+    if (piece == 0) {
+        accuracies_drop(&v->accuracies, answered, d);
+        const bool done =
+            v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
+        return done && !v->accuracies;
+    }
+    if (piece <= v->n_variants) {
+        struct variant *one = &v->variants[piece - 1];
+        if (one->replicate > 0) return has(d, "replicate", one->key);
+        accuracies_drop(&one->accuracies, answered, d);
+        accuracies_drop(&one->records, answered, d);
+        const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
+        return done && !one->accuracies && !one->records;
+    }
+    piece -= 1 + v->n_variants;
+    for (int i = 0; i < MEASURES_N; i++)
+        if (visit_has_piece(v, i) && piece-- == 0)
+            return has(d, measures[i]->name, v->record_key[i]);
+    return false;
+}
+
+void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)
+{
+    int64_t n = 0;
+    if (loss->n_parts == 0) {
+        loss->again = !has(d, "point", v->key);
+        return;
+    }
+    for (int64_t i = 0; i < loss->n_parts; i++)
+        if (!part_done(d, v, loss->parts[i])) loss->parts[n++] = loss->parts[i];
+    loss->n_parts = n;
+    loss->again = n > 0;
+}
+
+/* --- the journal --- */
+
+int64_t run_losses_before(const struct results_view *view, const char *key)
+{
+    const int64_t n = view ? results_view_losses(view, key) : 0;
+    return n < RUN_LOSSES_MOST ? n : 0;
+}
+
+enum status run_losses_record(const char *key, int64_t count, const char *reason, json_t **out,
+                              struct err *e)
+{
+    char utc[21];
+    clock_utc(utc);
+    *out = json_pack("{s:s, s:s, s:I, s:s, s:s}", "type", "loss", "key", key, "count",
+                     (json_int_t)count, "reason", reason, "utc", utc);
+    NEED(*out, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+/* --- giving up --- */
+
+enum status
+run_losses_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
+                  enum status (*emit)(void *context, const json_t *record, struct err *e),
+                  void *context, struct err *e)
+{
+    enum status st = OK;
+    struct visit rest = {0};
+    struct visit_cache cache = {0};
+    const struct visit_hooks hooks = {.context = context, .emit = emit, .refusal = reason};
+    json_t *json = visit_to_json(v);
+    ENSURE(json, ERR_NOMEM, "out of memory for a visit");
+    TRY(visit_from_json(json, &rest, e));
+    if (loss->n_parts) visit_keep_pieces(&rest, loss->parts, loss->n_parts);
+    TRY(visit_run(&rest, MPI_COMM_SELF, &cache, &hooks, e));
+done:
+    visit_cache_free(&cache);
+    visit_free(&rest);
+    json_decref(json);
+    return st;
+}

@@ -1,0 +1,324 @@
+#include "run/run_master.h"
+#include "engine/visit.h"
+#include "plan/plan_parts.h"
+#include "records/part_files.h"
+#include "records/results.h"
+#include "records/saved.h"
+#include "run/run_stage.h"
+#include "run/run_task.h"
+#include "util/clock.h"
+#include "util/exit_code.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <stdlib.h>
+#include <string.h>
+
+void run_master_free(struct run_master *m, int exit_code)
+{
+    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) {
+        free(m->tasks[i].text);
+        free(m->tasks[i].name);
+    }
+    run_stage_end();
+    free(m->tasks);
+    free(m->losses);
+    free(m->shares);
+    free(m->argv);
+    run_delivered_free(&m->delivered);
+    progress_free(&m->progress);
+    plan_visits_free(&m->visits);
+    run_hand_free(&m->hand);
+    run_journal_close(&m->out, exit_code);
+    plan_free(&m->plan);
+    free(m->results);
+    sweep_free(&m->sweep);
+    json_decref(m->stale);
+}
+
+/* --- during: results into the journal, the cube from time to time --- */
+
+void run_master_start(struct run_master *m)
+{
+    const struct plan_visits *v = &m->visits;
+    const int64_t cells = v->to_make[MEASURE_cell], points = v->to_make[MEASURE_point],
+                  replicates = v->to_make[MEASURE_replicate],
+                  accuracies = v->to_make[MEASURE_baseline_task] + v->to_make[MEASURE_task];
+    progress_start(&m->progress, v->to_make);
+    m->cube_written = clock_seconds();
+    if (cells || v->n > points)
+        log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - points),
+                 quantity_plural(v->n - points), (long long)cells, quantity_plural(cells));
+    if (replicates)
+        log_info("%lld replicate%s of cells to do", (long long)replicates,
+                 quantity_plural(replicates));
+    if (v->n_completions)
+        log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
+                 quantity_plural(v->n_completions));
+    if (accuracies)
+        log_info("%lld %s on tasks to do", (long long)accuracies,
+                 accuracies == 1 ? "accuracy" : "accuracies");
+    if (v->n_exports)
+        log_info("%lld quantized model%s to write", (long long)v->n_exports,
+                 quantity_plural(v->n_exports));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->prefix && measures[k]->prefix[0] && v->to_make[k])
+            log_info("%s%lld checkpoint%s to do", measures[k]->prefix, (long long)v->to_make[k],
+                     quantity_plural(v->to_make[k]));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->cell_key && v->to_make[k])
+            log_info("%lld %s to do", (long long)v->to_make[k], measures[k]->noun);
+    if (points)
+        log_info("%lld point%s of surfaces to do", (long long)points, quantity_plural(points));
+}
+
+enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
+{
+    PASS(run_journal_append(&m->out, record, e));
+    if (!m->alone) PASS(run_delivered_add(&m->delivered, record, e));
+    if (!m->unsynced) m->unsynced_since = clock_seconds();
+    m->unsynced = m->cube_stale = true;
+    json_object_del(m->stale, json_text(record, "key", ""));
+    const struct measure *of = measure_find(json_text(record, "type", ""));
+    const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
+    for (int k = 0; of && k < MEASURES_N; k++)
+        if (measures[k] == of && m->progress.counts[k].total)
+            ++*(failed ? &m->waiting[k].failed : &m->waiting[k].done);
+    return failed ? progress_fail(&m->progress, record, e) : OK;
+}
+
+static enum status sync_journal(struct run_master *m, struct err *e)
+{
+    if (!m->unsynced) return OK;
+    PASS(run_journal_sync(&m->out, e));
+    m->unsynced = false;
+    for (int k = 0; k < MEASURES_N; k++)
+        progress_add(&m->progress, k, m->waiting[k].done, m->waiting[k].failed);
+    memset(m->waiting, 0, sizeof m->waiting);
+    return OK;
+}
+
+static enum status take(void *context, const json_t *record, struct err *e)
+{
+    return run_master_take(context, record, e);
+}
+
+/* The third time in a row, its cells fail. */
+static enum status give_up(struct run_master *m, struct sched_loss *loss, struct err *e)
+{
+    enum status st = OK;
+    char *reason = NULL;
+    const struct visit *v = &m->visits.visits[loss->task].visit;
+    TRY(mem_format(&reason, e,
+                   "its ranks were lost %d times in a row in this visit; the last time, %s",
+                   RUN_LOSSES_MOST, loss->why));
+    TRY(run_losses_refuse(v, loss, reason, take, m, e));
+    loss->again = false;
+done:
+    free(reason);
+    return st;
+}
+
+enum status run_master_lose(void *context, struct sched_loss *loss, struct err *e)
+{
+    enum status st = OK;
+    struct run_master *m = context;
+    struct plan_visit *v = &m->visits.visits[loss->task];
+    struct sched_task *t = &m->tasks[loss->task];
+    json_t *record = NULL;
+    const int64_t parts = loss->n_parts;
+    run_losses_settle(&m->delivered, &v->visit, loss);
+    const bool advanced = loss->kept || loss->n_parts < parts;
+    const int64_t count = m->losses[loss->task] = advanced ? 1 : m->losses[loss->task] + 1;
+    const bool poisoned = loss->again && count >= RUN_LOSSES_MOST;
+    if (poisoned) TRY(give_up(m, loss, e));
+    TRY(run_losses_record(v->visit.key, count, loss->why, &record, e));
+    TRY(run_journal_append(&m->out, record, e));
+    m->unsynced = true;
+    TRY(sync_journal(m, e));
+    free(t->text);
+    t->text = NULL;
+    TRY(run_task_write(v, &t->text, e));
+done:
+    loss->text = t->text;
+    log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,
+             poisoned      ? ", for the third time in a row: its cells fail"
+             : loss->again ? "; what is missing of it goes to another"
+                           : "");
+    json_decref(record);
+    return st;
+}
+
+void run_master_finished(void *context, int64_t id)
+{
+    (void)context;
+    run_stage_end_visit(id);
+}
+
+double run_master_progress(void *context, const struct sched_progress *p)
+{
+    struct run_master *m = context;
+    const double now = clock_seconds(), often = run_hand_note(&m->hand, m->out.path, p);
+    if (now >= m->progress_due) m->progress_due = now + progress_print(&m->progress, p);
+    return m->progress_due - now < often ? m->progress_due - now : often;
+}
+
+enum status run_master_accept(void *context, const char *result, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    TRY(json_read_text("result", result, strlen(result), &record, e));
+    TRY(run_master_take(context, record, e));
+done:
+    json_decref(record);
+    return st;
+}
+
+static enum status write_cube(struct run_master *m, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    double start = clock_seconds();
+    TRY(results_view_of_journal(m->out.journal, VIEW_BY_LINE, &view, e));
+    TRY(run_journal_write_cube(&m->out, view, e));
+    m->cube_stale = false;
+    m->cube_written = clock_seconds();
+    m->cube_seconds = m->cube_written - start;
+done:
+    results_view_close(view);
+    return st;
+}
+
+/* One fdatasync makes all records durable that arrive within some milliseconds. Writing the cube
+ * may take 1 % of the time, and no memory of a visit in this process; it is also written at the
+ * end. */
+enum status run_master_tick(void *context, struct err *e)
+{
+    struct run_master *m = context;
+    const double together = 5e-3;
+    if (m->unsynced && clock_seconds() - m->unsynced_since >= together) PASS(sync_journal(m, e));
+    double since = clock_seconds() - m->cube_written;
+    if (m->cube_stale && !m->visiting && since > 10 && since > 100 * m->cube_seconds)
+        PASS(write_cube(m, e));
+    progress_tell_failures(&m->progress);
+    return run_stage_check(e);
+}
+
+/* --- after --- */
+
+enum status run_master_view(const struct run_master *m, struct results_view **out, struct err *e)
+{
+    PASS(results_view_of_journal(m->out.journal, VIEW_STATES, out, e));
+    const struct plan_part *part = &m->choice.part;
+    if (part->n == 0) return OK;
+    return parts_add_records(m->sweep.results, m->out.path, part->disjoint ? part->n : 0,
+                             VIEW_STATES, *out, e);
+}
+
+/* The records that the run is about, with their states. */
+static enum status take_inventory(const struct run_master *m, const struct results_view *view,
+                                  struct inventory *out, struct err *e)
+{
+    const struct plan_part *part = &m->choice.part;
+    PASS(plan_inventory(&m->plan, view, out, e));
+    if (part->n) inventory_cut(out, part->first, part->end);
+    return OK;
+}
+
+/* One line per kind of result: how many records are done and failed. */
+static void print_counts(const struct run_master *m, const struct inventory *all,
+                         const char *verdict)
+{
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
+        const struct result_counts n = rows_count(&all->rows[i], -1);
+        const bool main = k->report == REPORT_MODELS;
+        char pending[32] = "";
+        if (k->report == REPORT_NONE || (!main && !n.records)) continue;
+        if (main)
+            snprintf(pending, sizeof pending, ", %lld pending",
+                     (long long)n.by_state[STATE_PENDING]);
+        log_info("%s: %s%lld of %lld %s%s%s%s done, %lld failed%s%s", m->results, k->prefix,
+                 (long long)n.by_state[STATE_DONE], (long long)n.records, k->noun,
+                 k->part ? " of " : "", k->part ? k->part : "", k->part ? "s" : "",
+                 (long long)n.by_state[STATE_FAILED], pending, main ? verdict : "");
+    }
+}
+
+/* Why a run whose time is limited has begun no more. */
+static void tell_shortest(const struct sched_outcome *outcome)
+{
+    char text[QUANTITY];
+    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_told_to_end()) return;
+    quantity_time(outcome->shortest, text);
+    log_info("too little time was left for the rest; the shortest of it is expected to take %s",
+             text);
+}
+
+static bool any_failed(const struct inventory *all)
+{
+    for (int i = 0; recorded_measures[i]; i++)
+        if (recorded_measures[i]->report != REPORT_NONE &&
+            rows_count(&all->rows[i], -1).by_state[STATE_FAILED])
+            return true;
+    return false;
+}
+
+/* When nothing is pending, no run will continue the states that interrupted ones have left. */
+static enum status remove_states(const struct run_master *m, const struct inventory *all,
+                                 struct err *e)
+{
+    char *folder;
+    for (int i = 0; recorded_measures[i]; i++)
+        if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
+    PASS(plan_states_folder(&m->plan, &folder, e));
+    if (folder) saved_remove_all(folder);
+    free(folder);
+    return OK;
+}
+
+/* Whether a visit has found weights that finished results of the plan were not made from. */
+static bool has_stale(const struct run_master *m, const struct inventory *all, const json_t *stale)
+{
+    for (int k = 0; recorded_measures[k]; k++)
+        for (int64_t i = 0; i < all->rows[k].n; i = rows_next(&all->rows[k], i)) {
+            const char *key = all->rows[k].rows[i].key;
+            if (json_object_get(stale, key) && !json_object_get(m->stale, key)) return true;
+        }
+    return false;
+}
+
+enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome, int *code,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    struct inventory all = {0};
+    bool ended;
+    TRY(sync_journal(m, e));
+    TRY(run_master_view(m, &view, e));
+    TRY(take_inventory(m, view, &all, e));
+    bool failed = any_failed(&all);
+    const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, results_view_stale(view));
+    *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    TRY(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
+    if (m->cube_stale || ended) TRY(write_cube(m, e));
+    if (done) TRY(remove_states(m, &all, e));
+    run_journal_finish(&m->out);
+    progress_end(&m->progress);
+    tell_shortest(outcome);
+    print_counts(m, &all,
+                 m->visits.n == 0             ? "; nothing to do"
+                 : done                       ? ""
+                 : outcome->end == SCHED_DONE ? "; start the run again"
+                                              : "; stopped, resumable");
+    if (failed)
+        log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "
+                 "failed",
+                 m->results);
+done:
+    inventory_close(&all);
+    results_view_close(view);
+    return st;
+}

@@ -1,0 +1,75 @@
+/* run_master: the work of rank 0 in `qtraj run`: plans, makes tasks, writes results to the journal
+ * and rewrites the cube. */
+#pragma once
+#include "plan/plan.h"
+#include "run/progress.h"
+#include "run/run_hand.h"
+#include "run/run_journal.h"
+#include "run/run_losses.h"
+#include "sched/link.h"
+#include "sched/sched.h"
+#include "util/limits.h"
+
+/* Zero-initialise; free with run_master_free. What is asked for is set on every rank, the rest on
+ * rank 0. */
+struct run_master {
+    const char *sweep_path;
+    char *const *set; // (n_set) overrides of the sweep file's keys
+    int64_t n_set;
+    struct plan_choice choice;
+    char **argv;                       /* the command, for processes that replace a lost rank */
+    struct link *link;                 /* to the other ranks; NULL: nobody watches */
+    char (*shares)[LIMITS_SHARE_TEXT]; // (ranks) cli_share_write of each
+    bool alone;                        /* the only rank: master and worker */
+    bool visiting;                     /* alone and in a visit, which may use all memory */
+    struct plan_rank worker;           /* minimum over the workers, and their number */
+    struct cost_rates rates;           /* of a worker, measured */
+    struct sweep sweep;
+    struct plan plan;
+    char *results; /* of the sweep, or of its part */
+    struct run_journal out;
+    struct plan_visits visits;
+    struct sched_task *tasks; // (visits.n)
+    int64_t *losses;          // (visits.n) ranks lost in each, since something of it was done
+    struct run_delivered delivered;
+    json_t *stale; /* {key: true} of results of other weights that no visit has made again */
+    bool unsynced, cube_stale;                 /* records not yet durable; not yet in the cube */
+    double unsynced_since;                     /* clock_seconds */
+    struct progress_count waiting[MEASURES_N]; /* records that are not durable yet */
+    double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
+    struct progress progress;
+    double progress_due; /* clock_seconds of its next line */
+    struct run_hand hand;
+};
+/* exit_code: that the run ends with, for the journal if it has no end record yet. */
+void run_master_free(struct run_master *m, int exit_code);
+
+/* Before the tasks run (run_prepare.c): reads the sweep, takes the lock, opens the journal and
+ * makes the tasks for missing cells. Needs what is asked for, m->worker and m->rates; argv is for
+ * the provenance. ERR_USAGE, ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results'
+ * folder.
+ */
+MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e);
+
+/* *out = what is finished: a part also looks at what the sweep's other journals hold. Errors of
+ * results_view_of_journal. */
+MUST_USE enum status run_master_view(const struct run_master *m, struct results_view **out,
+                                     struct err *e);
+
+/* Starts the clocks and prints what there is to do. */
+void run_master_start(struct run_master *m);
+
+/* While tasks run: appends a record to the journal. */
+MUST_USE enum status run_master_take(struct run_master *m, const json_t *record, struct err *e);
+/* Hooks of struct sched_sink with context m. Errors of journal and cube. */
+MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
+MUST_USE enum status run_master_tick(void *m, struct err *e);
+double run_master_progress(void *m, const struct sched_progress *p);
+/* Hook of struct sched_rescue: records the loss; after the third of a visit its cells fail. */
+MUST_USE enum status run_master_lose(void *m, struct sched_loss *loss, struct err *e);
+/* Hook of struct sched_sink, if checkpoints are staged. */
+void run_master_finished(void *m, int64_t id);
+
+/* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
+MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,
+                                       int *code, struct err *e);

@@ -1,0 +1,203 @@
+/* What a run does before its first visit: it plans, opens the journal, and makes the tasks. */
+#include "plan/plan_parts.h"
+#include "records/part_files.h"
+#include "records/saved.h"
+#include "run/run_master.h"
+#include "run/run_stage.h"
+#include "run/run_task.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* True if the newest plan of the journal has the same axes, settings and inputs. */
+static bool plan_known(const json_t *newest, const json_t *plan)
+{
+    static const char *const keys[] = {"name",     "models",   "bits",   "quantizers",
+                                       "datasets", "variants", "config", "inputs",
+                                       "surfaces", "columns",  "part"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const json_t *old = json_object_get(newest, keys[k]);
+        const json_t *new = json_object_get(plan, keys[k]);
+        if ((old || new) && !json_equal(old, new)) return false;
+    }
+    return newest != NULL;
+}
+
+/* Which visits of the plan a part has. */
+static enum status add_part(const struct plan_part *part, json_t *record, struct err *e)
+{
+    if (part->n == 0) return OK;
+    json_t *json =
+        json_pack("{s:I, s:I, s:I, s:I}", "k", (json_int_t)part->k, "n", (json_int_t)part->n,
+                  "first", (json_int_t)part->first, "end", (json_int_t)part->end);
+    NEED(json && json_object_set_new(record, "part", json) == 0, ERR_NOMEM,
+         "out of memory for the plan");
+    return OK;
+}
+
+/* The command as it was given is part of the cube's provenance. */
+static enum status append_plan(struct run_master *m, const struct results_view *v, int argc,
+                               char **argv, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    char *command = NULL;
+    TRY(mem_string(&command, argv[0], e));
+    for (int i = 1; i < argc; i++) {
+        char *shorter = command;
+        st = mem_format(&command, e, "%s %s", shorter, argv[i]);
+        free(shorter);
+        TRY(st);
+    }
+    TRY(plan_record(&m->plan, command, &record, e));
+    TRY(add_part(&m->choice.part, record, e));
+    if (plan_known(results_view_plan(v), record)) goto done;
+    TRY(run_journal_append(&m->out, record, e));
+    m->unsynced = m->cube_stale = true;
+done:
+    json_decref(record);
+    free(command);
+    return st;
+}
+
+/* How the visits of a model will run. */
+struct manner {
+    int64_t ranks;      /* that a visit takes */
+    double saved_after; /* as in struct sched_task */
+};
+
+/* Seconds after which a visit of the model by such ranks saves its state; 0: never. */
+static double find_saved_after(const struct run_master *m, int64_t model, const int64_t *variants,
+                               const struct plan_rank *rank)
+{
+    struct memory_plan memory;
+    struct err why = {0};
+    const char *folder = m->sweep.run.checkpoints;
+    double after = 0;
+    if (folder && strcmp(folder, "off") == 0) return 0;
+    if (m->plan.costs.models[model].known &&
+        plan_visit_memory(&m->plan, model, variants, m->plan.n_variants, rank, &memory, &why) == OK)
+        after = saved_first_after(rank->ranks * memory.saved);
+    err_clear(&why);
+    return after;
+}
+
+/* *out (models) = as many ranks as the sweep says, or the least that the memory needs. Prices the
+ * visits as they will run on so many. */
+static enum status find_manners(struct run_master *m, struct manner **out, struct err *e)
+{
+    enum status st = OK;
+    const struct run_options *o = &m->sweep.run;
+    struct plan_rank rank = m->worker;
+    int64_t *variants = NULL;
+    TRY(mem_zero(out, m->sweep.n_models, sizeof **out, "models", e));
+    TRY(mem_zero(&variants, m->plan.n_variants, sizeof *variants, "variants", e));
+    for (int64_t i = 0; i < m->plan.n_variants; i++) variants[i] = i;
+    if (o->memory) rank.memory = o->memory;
+    if (o->threads > 0) rank.threads = o->threads;
+    rank.scratch = !o->scratch || strcmp(o->scratch, "off") != 0;
+    for (int64_t i = 0; i < m->sweep.n_models; i++) {
+        struct plan_rank group = rank;
+        group.ranks = o->ranks_per_group;
+        if (o->ranks_per_group < 1)
+            group.ranks = plan_model_ranks(&m->plan, i, variants, m->plan.n_variants, &rank);
+        (*out)[i].ranks = group.ranks;
+        (*out)[i].saved_after = find_saved_after(m, i, variants, &group);
+        log_trace("sched", "%s: %lld ranks a visit, saved after %.3g s", m->sweep.models[i].name,
+                  (long long)group.ranks, (*out)[i].saved_after);
+        plan_costs_fit(&m->plan, i, &group);
+    }
+done:
+    free(variants);
+    return st;
+}
+
+static enum status make_tasks(struct run_master *m, const struct results_view *view,
+                              const struct manner *manners, struct err *e)
+{
+    PASS(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
+    PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "tasks", e));
+    for (int64_t i = 0; i < m->visits.n; i++) {
+        const struct plan_visit *v = &m->visits.visits[i];
+        m->tasks[i] = (struct sched_task){.id = i,
+                                          .cost = v->cost,
+                                          .n_parts = v->n_pieces,
+                                          .parts = v->pieces,
+                                          .kind = v->kind,
+                                          .files = v->files,
+                                          .turn = v->turn,
+                                          .ranks = manners[v->model].ranks,
+                                          .saved_after = manners[v->model].saved_after,
+                                          .saved = v->saved};
+        if (v->visit.task[MEASURE_point]) m->tasks[i].saved_after = 0;
+        m->losses[i] = run_losses_before(view, v->visit.key);
+        PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
+        if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));
+    }
+    return OK;
+}
+
+/* What parts have finished is no part of its journal. */
+static enum status whole_sweep(struct run_master *m, struct err *e)
+{
+    char *folder = NULL;
+    struct part_places parts = {0};
+    PASS(mem_string(&m->results, m->sweep.results, e));
+    PASS(parts_folder(m->results, &folder, e));
+    if (parts_list(folder, &parts, NULL) == OK && parts.n)
+        log_warn("%s holds parts of this sweep, and a run without --part computes again what they "
+                 "have finished, unless `qtraj merge %s %s` has merged them",
+                 folder, m->results, folder);
+    parts_free(&parts);
+    free(folder);
+    return OK;
+}
+
+/* Where the results go, and which visits they are of. */
+static enum status find_part(struct run_master *m, struct err *e)
+{
+    const struct plan_part *part = &m->choice.part;
+    const char *results = m->sweep.results;
+    if (part->n == 0) return whole_sweep(m, e);
+    PASS(plan_part_find(&m->plan, true, &m->choice.part, e));
+    PASS(parts_path(results, part->k, part->n, &m->results, e));
+    m->plan.results = m->results;
+    log_info("part %lld of %lld: %lld of the sweep's visits, into %s%s", (long long)part->k,
+             (long long)part->n, (long long)(part->end - part->first), m->results,
+             part->end > part->first ? "" : "; there are more parts than visits");
+    return OK;
+}
+
+enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    struct manner *manners = NULL;
+    const struct plan_part *part = &m->choice.part;
+    TRY(sweep_read(m->sweep_path, (const char *const *)m->set, m->n_set, &m->sweep, e));
+    TRY(run_stage_first(&m->sweep, part, true, e));
+    TRY(plan_make(&m->sweep, false, &m->plan, e));
+    TRY(plan_choice_match(&m->plan, &m->choice, e));
+    TRY(find_part(m, e));
+    TRY(fsx_make_parent(m->results, e));
+    TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
+    TRY(run_master_view(m, &view, e));
+    m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
+    TRY(plan_warn_changed(&m->plan, view, e));
+    TRY(append_plan(m, view, argc, argv, e));
+    m->plan.costs.rates = m->rates;
+    cost_rates_choose(&m->plan.costs.rates, (enum products)m->sweep.run.products);
+    TRY(find_manners(m, &manners, e));
+    plan_costs_learn(&m->plan, view);
+    TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    if (m->visits.n) TRY(plan_warn(&m->plan, e));
+    TRY(plan_visits_begun(&m->plan, &m->visits, e));
+    TRY(run_stage_begin(&m->plan, &m->visits, part, e));
+    TRY(make_tasks(m, view, manners, e));
+done:
+    free(manners);
+    results_view_close(view);
+    return st;
+}

@@ -1,0 +1,185 @@
+#include "run/startup.h"
+#include "sched/link.h"
+#include "sched/link_socket.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_bool over;
+static int late; /* the exit code of ranks that have not met */
+static double begun, took;
+static int launch = -1; /* connected to `qtraj launch` */
+
+double startup_limit(int64_t ranks)
+{
+    const double usual = 120, a_rank = 0.1;
+    const char *given = getenv("QTRAJ_MEET");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    return seconds > 0 ? seconds : usual + a_rank * (double)ranks;
+}
+
+int64_t startup_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i])) return atoll(getenv(names[i]));
+    return -1;
+}
+
+bool startup_is_first_here(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    return rank ? atoi(rank) == 0 : startup_rank() <= 0;
+}
+
+enum status startup_room(bool mpirun, struct err *e)
+{
+    enum { ROOM = 16 * 1024 * 1024 };
+    static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"};
+    enum status st = OK;
+    const char *folder = "/tmp";
+    char *path = NULL;
+    int fd = -1;
+    for (size_t i = sizeof names / sizeof *names; i-- > 0;)
+        if (getenv(names[i])) folder = getenv(names[i]);
+    TRY(mem_format(&path, e, "%s/qtraj-XXXXXX", folder));
+    fd = mkstemp(path);
+    ENSURE(
+        fd >= 0, ERR_IO,
+        "TMPDIR: %s: no file can be made there (%s), and Open MPI needs some: name a folder that "
+        "exists, on a local disk",
+        folder, strerror(errno));
+    unlink(path);
+    const int failed = mpirun ? posix_fallocate(fd, 0, ROOM) : 0;
+    ENSURE(!failed, ERR_FULL,
+           "TMPDIR: %s: less than 16 MiB of room (%s), and Open MPI needs some: name a folder with "
+           "room, on a local disk",
+           folder, strerror(failed));
+done:
+    if (fd >= 0) close(fd);
+    free(path);
+    return st;
+}
+
+/* --- the clock --- */
+
+/* Whether rank 0 has spawned this process to replace a lost one. It meets rank 0 alone, which
+ * counts it as lost if it does not come; the others go on. */
+static bool replaces(void)
+{
+    return getenv("OMPI_PARENT_PORT");
+}
+
+/* With recovery, mpirun would wait for a stopped rank. */
+static void give_up(double seconds)
+{
+    log_error("the ranks have not come together within %.0f s: one has died or is stopped, or MPI "
+              "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
+              "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
+              seconds);
+    if (link_recovers() && !replaces()) kill(getppid(), SIGTERM);
+    _exit(late);
+}
+
+/* Time in which this process was stopped counts little. One rank speaks for all: the first that can
+ * has mpirun end the others. */
+static void *wait_for_ranks(void *unused)
+{
+    enum { TURNS = 10 };
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+    const double turn = 2, limit = startup_limit(ranks ? atoll(ranks) : 1);
+    const int64_t rank = startup_rank();
+    const double end = limit + turn * (double)(rank < TURNS ? rank : TURNS);
+    struct clock_running clock = {0};
+    (void)unused;
+    while (clock_running(&clock) < end) {
+        clock_sleep(0.1);
+        if (over) return NULL;
+    }
+    if (!atomic_exchange(&over, true)) give_up(limit);
+    return NULL;
+}
+
+/* `qtraj launch` notices when this process is stopped, or its host gone. */
+static void *beat(void *unused)
+{
+    const char byte = STARTUP_BEAT;
+    const bool first = startup_rank() == 0;
+    (void)unused;
+    while ((first || !over) &&
+           (send(launch, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN))
+        clock_sleep(0.5);
+    return NULL;
+}
+
+static void start_thread(void *(*run)(void *))
+{
+    enum { STACK = 256 * 1024 }; /* memory may be scarce */
+    pthread_t thread;
+    pthread_attr_t attr;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    if (pthread_create(&thread, &attr, run, NULL) != 0)
+        log_trace("sched", "nobody watches whether the ranks come together");
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+}
+
+/* --- */
+
+static void say(const char *what, size_t n)
+{
+    if (launch >= 0 && send(launch, what, n, MSG_NOSIGNAL) != (ssize_t)n)
+        log_trace("link", "qtraj launch is gone");
+}
+
+/* Planning, which follows, may take longer than the ranks have to meet. */
+static void make_file(void)
+{
+    const char *path = getenv(STARTUP_FILE);
+    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) close(fd);
+}
+
+void startup_begin(bool meets, int code)
+{
+    const double patience = 10;
+    const char *address = getenv(STARTUP_LAUNCH);
+    begun = clock_seconds();
+    late = code;
+    if (!meets || startup_rank() < 0) return;
+    if (address && !replaces()) launch = link_socket_connect(address, startup_rank(), patience);
+    start_thread(launch < 0 ? wait_for_ranks : beat);
+}
+
+void startup_end(void)
+{
+    if (atomic_exchange(&over, true)) return;
+    took = clock_seconds() - begun;
+    say((const char[]){STARTUP_MET}, 1);
+    if (launch < 0 && startup_rank() == 0 && !replaces()) make_file();
+}
+
+void startup_tell(int code)
+{
+    say((const char[]){STARTUP_ENDS, (char)code}, 2);
+}
+
+double startup_seconds(void)
+{
+    return took;
+}

@@ -1,0 +1,89 @@
+#include "math/eigen.h"
+#include "util/rng.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 40 };
+
+static void check(int64_t n, const double *a, const double *w, const double *v)
+{
+    for (int64_t j = 0; j < n; j++) {
+        if (j) assert_true(w[j - 1] <= w[j]);
+        for (int64_t i = 0; i < n; i++) {
+            double product = 0, other = 0;
+            for (int64_t k = 0; k < n; k++) product += a[i * n + k] * v[j * n + k];
+            for (int64_t k = 0; k < n; k++) other += v[i * n + k] * v[j * n + k];
+            assert_true(fabs(product - w[j] * v[j * n + i]) < 1e-12 * (double)n);
+            assert_true(fabs(other - (i == j)) < 1e-13 * (double)n);
+        }
+    }
+}
+
+static void test_symmetric(void **state)
+{
+    (void)state;
+    static double a[N * N], v[N * N], w[N];
+    float x[N];
+    for (int64_t n = 1; n <= N; n += 13) {
+        for (int64_t i = 0; i < n; i++) {
+            rng_normals(3, i * N, i + 1, x);
+            for (int64_t j = 0; j <= i; j++) a[i * n + j] = a[j * n + i] = x[j];
+        }
+        memcpy(v, a, sizeof v);
+        /* Only the upper triangle is read. */
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < i; j++) v[i * n + j] = 99;
+        assert_int_equal(symmetric_eigen(n, v, w, NULL), OK);
+        check(n, a, w, v);
+    }
+}
+
+/* -1, 2, -1: eigenvalues 2 - 2 cos(pi k / (n + 1)). */
+static void test_tridiagonal(void **state)
+{
+    (void)state;
+    static double a[N * N], d[N], b[N], z[N * N], bare[N];
+    for (int64_t n = 1; n <= N; n += 13) {
+        memset(a, 0, sizeof a);
+        for (int64_t i = 0; i < n; i++) {
+            a[i * n + i] = d[i] = bare[i] = 2;
+            if (i) a[i * n + i - 1] = a[(i - 1) * n + i] = -1;
+            b[i] = -1;
+        }
+        assert_int_equal(tridiagonal_eigen(n, d, b, z, NULL), OK);
+        check(n, a, d, z);
+        for (int64_t i = 0; i < n; i++) b[i] = -1;
+        assert_int_equal(tridiagonal_eigen(n, bare, b, NULL, NULL), OK);
+        for (int64_t k = 0; k < n; k++) {
+            double want = 2 - 2 * cos(acos(-1) * (double)(k + 1) / (double)(n + 1));
+            assert_true(fabs(d[k] - want) < 1e-13 && fabs(bare[k] - want) < 1e-13);
+        }
+    }
+}
+
+static void test_bad(void **state)
+{
+    (void)state;
+    double a[4] = {1, NAN, NAN, 1}, w[2], d[2] = {1, 2}, b[1] = {INFINITY};
+    struct err e = {0};
+    assert_int_equal(symmetric_eigen(2, a, w, &e), ERR_NUMERIC);
+    assert_non_null(strstr(e.text, "not finite"));
+    assert_int_equal(tridiagonal_eigen(2, d, b, NULL, NULL), ERR_NUMERIC);
+    assert_int_equal(symmetric_eigen(0, a, w, NULL), OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_symmetric),
+        cmocka_unit_test(test_tridiagonal),
+        cmocka_unit_test(test_bad),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -8,6 +8,9 @@ work=$(mktemp -d) || exit 2
 failures=0
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
+# mpirun resets SIGPIPE to what it was at its start and may write once more, to a thread or rank that has ended: by default that would
+# end it with 141 in place of the run's code.
+trap '' PIPE
 unset SLURM_TMPDIR COLUMNS
 export TMPDIR=$work/tmp # run.scratch too
 
@@ -74,7 +77,7 @@ own_text() { cat "$SOURCE"/docs/*.md "$SOURCE"/src/*/*.h >"$1"; }
 quickstart=$SOURCE/configs/quickstart
 
 # fixed_text FILE: writes a text that no change of the sources changes, for numbers that depend on the text.
-fixed_text() { fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | head -2000 >"$1"; }
+fixed_text() { fold -s -w 80 "$quickstart/trajectory/tokenizer.json" | sed -n 1,2000p >"$1"; }
 
 # quickstart_sweep LINES [TEXT]: writes $work/sweep.yaml from standard input plus a model with the rows of the quickstart's
 # trajectory that the sed expression LINES prints, and a text $work/text.txt (TEXT: own_text, the default, or fixed_text).

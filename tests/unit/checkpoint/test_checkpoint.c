@@ -76,7 +76,7 @@ static void edit_index(const char *dir, const char *from, const char *to)
     free(text);
 }
 
-static void test_single_file(void **state)
+static void a_single_file_is_read(void **state)
 {
     (void)state;
     struct checkpoint *c = open_ok(FIXTURES "/models/llama");
@@ -129,7 +129,7 @@ static void test_integer_tensors_are_not_weights(void **state)
 
 /* Every shard holds the tensors that the index assigns to it, and each tensor is read from its
  * file. */
-static void test_shards(void **state)
+static void tensors_come_from_their_shards(void **state)
 {
     (void)state;
     struct checkpoint *c = open_ok(FIXTURES "/models/olmo2");
@@ -259,7 +259,7 @@ static void test_a_tensor_in_two_shards(void **state)
     refuse(dir, ERR_FORMAT, "is both in");
 }
 
-static void test_hash(void **state)
+static void the_hash_is_of_the_contents(void **state)
 {
     (void)state;
     char first[33];
@@ -357,14 +357,14 @@ static void test_bin_shard_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single_file),
+        cmocka_unit_test(a_single_file_is_read),
         cmocka_unit_test(test_integer_tensors_are_not_weights),
-        cmocka_unit_test(test_shards),
+        cmocka_unit_test(tensors_come_from_their_shards),
         cmocka_unit_test(test_missing_parts),
         cmocka_unit_test(test_bad_indexes),
         cmocka_unit_test(test_json_bombs),
         cmocka_unit_test(test_a_tensor_in_two_shards),
-        cmocka_unit_test(test_hash),
+        cmocka_unit_test(the_hash_is_of_the_contents),
         cmocka_unit_test(test_bin_equals_safetensors),
         cmocka_unit_test(test_safetensors_come_first),
         cmocka_unit_test(test_bin_shard_missing),

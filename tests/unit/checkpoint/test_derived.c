@@ -113,7 +113,7 @@ static void check_range(const struct checkpoint *c)
     free(all);
 }
 
-static void test_ranges(void **state)
+static void ranges_are_parts_of_the_whole(void **state)
 {
     (void)state;
     struct three t;
@@ -178,7 +178,7 @@ static void write_one(const char *path, const char *name, int64_t rows, int64_t 
     free(data);
 }
 
-static void test_overlay(void **state)
+static void an_overlay_replaces_its_tensors(void **state)
 {
     (void)state;
     struct checkpoint *base = open_ok(folders[0]), *over = NULL;
@@ -213,7 +213,7 @@ static void refuse_overlay(const char *name, int64_t rows, const char *part, enu
     checkpoint_close(base);
 }
 
-static void test_refuses(void **state)
+static void other_shapes_are_refused(void **state)
 {
     (void)state;
     struct checkpoint *sum = NULL, *other = open_ok(FIXTURES "/checkpoints/tiny_llama");
@@ -298,12 +298,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corners_are_copies),
         cmocka_unit_test(test_sum_is_rounded_once),
-        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(ranges_are_parts_of_the_whole),
         cmocka_unit_test(test_random_has_the_rows_norms),
-        cmocka_unit_test(test_overlay),
+        cmocka_unit_test(an_overlay_replaces_its_tensors),
         cmocka_unit_test(test_average_reads_each_part_once),
         cmocka_unit_test(test_average_of_equal_parts),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(other_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

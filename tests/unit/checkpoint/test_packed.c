@@ -99,7 +99,7 @@ static const char *const gptq_settings[] = {"b2_sym",  "b2_asym", "b3_sym",  "b3
                                             "b8_sym",  "b8_asym"};
 enum { GPTQ_SETTINGS = sizeof gptq_settings / sizeof *gptq_settings };
 
-static void test_gptq(void **state)
+static void folders_of_gptq_are_read(void **state)
 {
     (void)state;
     for (int i = 0; i < GPTQ_SETTINGS; i++)
@@ -118,7 +118,7 @@ static void test_gptq(void **state)
         }
 }
 
-static void test_awq(void **state)
+static void folders_of_awq_are_read(void **state)
 {
     (void)state;
     const struct part parts[PARTS_MAX] = {
@@ -148,7 +148,7 @@ static const char *const compressed_settings[] = {"b3_sym", "b4_sym", "b4_asym",
                                                   "b3_asym_channel"};
 enum { COMPRESSED_SETTINGS = sizeof compressed_settings / sizeof *compressed_settings };
 
-static void test_compressed(void **state)
+static void compressed_tensors_are_read(void **state)
 {
     (void)state;
     for (int i = 0; i < COMPRESSED_SETTINGS; i++) {
@@ -259,7 +259,7 @@ static void check_written(const char *setting, const struct packed_layout *l,
     }
 }
 
-static void test_gptq_written(void **state)
+static void gptq_is_written_as_it_is_read(void **state)
 {
     (void)state;
     for (int i = 0; i < GPTQ_SETTINGS; i++) {
@@ -284,7 +284,7 @@ static void test_gptq_written(void **state)
     }
 }
 
-static void test_awq_written(void **state)
+static void awq_is_written_as_it_is_read(void **state)
 {
     (void)state;
     static const int64_t order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
@@ -304,7 +304,7 @@ static void test_awq_written(void **state)
     free(zeros);
 }
 
-static void test_compressed_written(void **state)
+static void compressed_tensors_are_written_as_read(void **state)
 {
     (void)state;
     for (int i = 0; i < COMPRESSED_SETTINGS; i++) {
@@ -350,7 +350,7 @@ static void refuse_size(const char *format, int64_t rows, int64_t cols)
     if (!strstr(e.text, "cannot hold l.0.weight")) fail_msg("%s", e.text);
 }
 
-static void test_limits(void **state)
+static void layouts_that_do_not_exist_are_refused(void **state)
 {
     (void)state;
     refuse_layout((struct packed_layout){.bits = 3, .group_size = 32}, "awq", "3 bits");
@@ -381,7 +381,7 @@ static void refuse(const char *config, enum status code, const char *message)
     refuse_folder(write_folder("ct_b4_sym", config, compressed), code, message);
 }
 
-static void test_bad(void **state)
+static void bad_configs_are_refused(void **state)
 {
     (void)state;
     char config[512];
@@ -406,7 +406,7 @@ static void test_bad(void **state)
 }
 
 /* Settings beside which the stored weights alone are not what the model computes. */
-static void test_settings(void **state)
+static void settings_that_change_the_model_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -454,7 +454,7 @@ static void test_settings(void **state)
 }
 
 /* What stands beside the codes: the size they say, and tensors that nothing here applies. */
-static void test_beside(void **state)
+static void tensors_that_nothing_applies_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -513,7 +513,7 @@ static const char *write_row(int64_t cols, const int64_t says[2])
 }
 
 /* Columns whose codes do not fill their last word: the size is read, and held against the words. */
-static void test_size(void **state)
+static void the_size_is_read_and_checked(void **state)
 {
     (void)state;
     static const int64_t bad[][2] = {{2, 42}, {2, 54},  {3, 50},        {1, 50},
@@ -539,13 +539,17 @@ static void test_size(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gptq),        cmocka_unit_test(test_awq),
-        cmocka_unit_test(test_compressed),  cmocka_unit_test(test_gptq_written),
-        cmocka_unit_test(test_awq_written), cmocka_unit_test(test_compressed_written),
-        cmocka_unit_test(test_limits),      cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_settings),    cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folders_of_gptq_are_read),
+                                       cmocka_unit_test(folders_of_awq_are_read),
+                                       cmocka_unit_test(compressed_tensors_are_read),
+                                       cmocka_unit_test(gptq_is_written_as_it_is_read),
+                                       cmocka_unit_test(awq_is_written_as_it_is_read),
+                                       cmocka_unit_test(compressed_tensors_are_written_as_read),
+                                       cmocka_unit_test(layouts_that_do_not_exist_are_refused),
+                                       cmocka_unit_test(bad_configs_are_refused),
+                                       cmocka_unit_test(settings_that_change_the_model_are_refused),
+                                       cmocka_unit_test(tensors_that_nothing_applies_are_refused),
+                                       cmocka_unit_test(the_size_is_read_and_checked)};
     if (safetensors_open(FIXTURES "/packed/packed.safetensors", &fixture, NULL) != OK) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     safetensors_close(&fixture);

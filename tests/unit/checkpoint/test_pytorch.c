@@ -215,7 +215,7 @@ static void test_shared_storage(void **state)
     check_tensor(s, "a");
 }
 
-static void test_dtypes(void **state)
+static void every_type_is_read(void **state)
 {
     (void)state;
     static const struct {
@@ -348,7 +348,7 @@ static struct archive *good_archive(struct archive *a)
     return a;
 }
 
-static void test_archives(void **state)
+static void archives_of_torch_are_read(void **state)
 {
     (void)state;
     check_tensor(
@@ -395,7 +395,7 @@ static char *read_fixture(size_t *n)
     return bytes;
 }
 
-static void test_truncated(void **state)
+static void truncated_files_are_refused(void **state)
 {
     (void)state;
     size_t n;
@@ -407,7 +407,7 @@ static void test_truncated(void **state)
 
 /* Every bit of the pickle and of the archive's directory flipped: the file is opened or refused,
  * and an opened one never reads outside the file. */
-static void test_flipped(void **state)
+static void flipped_bits_never_read_outside(void **state)
 {
     (void)state;
     size_t n;
@@ -438,7 +438,7 @@ static void test_flipped(void **state)
 }
 
 /* A pickle that consists of containers only, and one of marks only. */
-static void test_bombs(void **state)
+static void bombs_are_refused_soon(void **state)
 {
     (void)state;
     double start = clock_seconds();
@@ -569,14 +569,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_state_dicts_hold),
         cmocka_unit_test(test_shared_storage),
-        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(every_type_is_read),
         cmocka_unit_test(test_foreign_globals),
         cmocka_unit_test(test_damaged_pickles),
         cmocka_unit_test(test_tensors_that_do_not_fit),
-        cmocka_unit_test(test_archives),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_bombs),
+        cmocka_unit_test(archives_of_torch_are_read),
+        cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(flipped_bits_never_read_outside),
+        cmocka_unit_test(bombs_are_refused_soon),
         cmocka_unit_test(test_memo_bombs),
         cmocka_unit_test(test_damaged_zip64),
         cmocka_unit_test(test_header_at_the_end),

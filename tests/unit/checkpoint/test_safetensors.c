@@ -146,7 +146,7 @@ static void test_every_dtype(void **state)
 #define T(name, dtype, shape, offsets)                                                             \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void test_bad_headers(void **state)
+static void bad_headers_are_refused(void **state)
 {
     (void)state;
     refuse_header("[1, 2]", 0, "does not start with '{'");
@@ -187,7 +187,7 @@ static void test_bad_headers(void **state)
     refuse_header("{" T("a", "F32", "[1]", "[4,8]") "}", 8, "4 bytes before tensor a");
 }
 
-static void test_bad_lengths(void **state)
+static void bad_lengths_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -240,7 +240,7 @@ static void refuse_repeated(const char *what, size_t n, const char *tail, const 
     free(header);
 }
 
-static void test_bombs(void **state)
+static void bombs_are_refused(void **state)
 {
     (void)state;
     refuse_repeated("[", 100000, "", "nested deeper than 8 levels");
@@ -510,9 +510,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_dtype),
-        cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_bombs),
+        cmocka_unit_test(bad_headers_are_refused),
+        cmocka_unit_test(bad_lengths_are_refused),
+        cmocka_unit_test(bombs_are_refused),
         cmocka_unit_test(test_truncated_everywhere),
         cmocka_unit_test(test_flipped_header),
         cmocka_unit_test(test_cut_after_opening),

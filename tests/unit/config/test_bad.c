@@ -33,7 +33,7 @@ static void check_file(const char *yaml)
     free(expected);
 }
 
-static void test_files(void **state)
+static void each_bad_file_gets_its_message(void **state)
 {
     (void)state;
     glob_t found;
@@ -83,7 +83,7 @@ static void check_repeated(const char *what, size_t times, const char *tail, con
     free(text);
 }
 
-static void test_attacks(void **state)
+static void hostile_yaml_is_refused(void **state)
 {
     (void)state;
     check_repeated("[", 65, "", ":1:65: nested deeper than 64 levels");
@@ -101,7 +101,7 @@ static void test_attacks(void **state)
     check_repeated("\xF0\x9F", 3, "", "not readable as YAML");
 }
 
-static void test_no_file(void **state)
+static void a_missing_file_is_an_io_error(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -115,7 +115,7 @@ static void test_no_file(void **state)
 
 /* A valid file truncated at each byte, and with each byte replaced: a result, no crash, no leak
  * (under the address sanitizer). */
-static void test_damaged(void **state)
+static void damaged_files_are_read_or_refused(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -154,10 +154,10 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_attacks),
-        cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(each_bad_file_gets_its_message),
+        cmocka_unit_test(hostile_yaml_is_refused),
+        cmocka_unit_test(a_missing_file_is_an_io_error),
+        cmocka_unit_test(damaged_files_are_read_or_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

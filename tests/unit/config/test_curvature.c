@@ -23,7 +23,7 @@ static enum status parse(struct curvature_options *o, int n, const char *const *
     return st == OK ? curvature_options_finish(o, e) : st;
 }
 
-static void test_defaults(void **state)
+static void nothing_is_measured_by_default(void **state)
 {
     (void)state;
     struct curvature_options o;
@@ -33,7 +33,7 @@ static void test_defaults(void **state)
                 o.density_runs == 1 && !o.hutchpp && o.memory == 16);
 }
 
-static void test_flags(void **state)
+static void flags_set_every_option(void **state)
 {
     (void)state;
     struct curvature_options o, again;
@@ -64,7 +64,7 @@ static void refuse(const char *text, int n, const char *const *flags)
     assert_non_null(strstr(e.text, text));
 }
 
-static void test_bad(void **state)
+static void contradictions_are_refused(void **state)
 {
     (void)state;
     refuse("mat2d", 2, (const char *const[]){"--subset", "mat3d"});
@@ -84,9 +84,9 @@ static void test_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_bad),
+        cmocka_unit_test(nothing_is_measured_by_default),
+        cmocka_unit_test(flags_set_every_option),
+        cmocka_unit_test(contradictions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

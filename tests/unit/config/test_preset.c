@@ -24,7 +24,7 @@ static void refuse(const char *const *set, int64_t n, const char *part)
     if (!strstr(e.text, part)) fail_msg("\"%s\" lacks \"%s\"", e.text, part);
 }
 
-static void test_inherited(void **state)
+static void what_is_written_wins_over_the_preset(void **state)
 {
     (void)state;
     struct sweep s;
@@ -61,7 +61,7 @@ static void test_inherited(void **state)
     sweep_free(&s);
 }
 
-static void test_others(void **state)
+static void each_preset_sets_its_values(void **state)
 {
     (void)state;
     struct sweep s;
@@ -86,7 +86,7 @@ static void test_others(void **state)
     sweep_free(&s);
 }
 
-static void test_contradictions(void **state)
+static void contradicting_presets_are_refused(void **state)
 {
     (void)state;
     struct sweep s;
@@ -125,7 +125,7 @@ static void test_contradictions(void **state)
 }
 
 /* Workers get the values, whatever preset set them. */
-static void test_json(void **state)
+static void workers_get_the_values_of_presets(void **state)
 {
     (void)state;
     struct sweep s;
@@ -180,8 +180,10 @@ static void test_every_rule(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inherited),      cmocka_unit_test(test_others),
-        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_json),
+        cmocka_unit_test(what_is_written_wins_over_the_preset),
+        cmocka_unit_test(each_preset_sets_its_values),
+        cmocka_unit_test(contradicting_presets_are_refused),
+        cmocka_unit_test(workers_get_the_values_of_presets),
         cmocka_unit_test(test_every_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void read_ok(const char *path, const char *const *set, int64_t n, struct 
     assert_int_equal(st, OK);
 }
 
-static void test_models(void **state)
+static void models_are_read_as_written(void **state)
 {
     (void)state;
     struct sweep s;
@@ -50,7 +50,7 @@ static void test_models(void **state)
     sweep_free(&s);
 }
 
-static void test_methods(void **state)
+static void methods_are_read_as_written(void **state)
 {
     (void)state;
     struct sweep s;
@@ -79,7 +79,7 @@ static void test_methods(void **state)
     sweep_free(&s);
 }
 
-static void test_data(void **state)
+static void texts_are_read_as_written(void **state)
 {
     (void)state;
     struct sweep s;
@@ -116,7 +116,7 @@ static void test_data(void **state)
     sweep_free(&s);
 }
 
-static void test_defaults(void **state)
+static void what_is_not_written_has_its_default(void **state)
 {
     (void)state;
     struct sweep s;
@@ -141,7 +141,7 @@ static void test_defaults(void **state)
     sweep_free(&s);
 }
 
-static void test_quickstart(void **state)
+static void the_quickstart_is_read(void **state)
 {
     (void)state;
     struct sweep s;
@@ -193,7 +193,7 @@ static const char doc_table[] = "checkpoint,step,phase\n"
                                 "stage3-step-200000,200000,decay\n";
 
 /* The examples of docs/sweep-file.md are read as the page says. */
-static void test_documentation(void **state)
+static void examples_of_the_docs_are_read(void **state)
 {
     (void)state;
     struct sweep s;
@@ -224,7 +224,7 @@ static void check_average(const struct model_entry *m, int64_t row, const char *
 }
 
 /* The example of averages: which rows it adds behind those of the table, with which members. */
-static void test_averages(void **state)
+static void averages_add_rows_with_their_members(void **state)
 {
     (void)state;
     static const char head[] = "name: x\nresults: x.h5\nbits: [3]\nmethods: [{method: rtn}]\n"
@@ -260,7 +260,7 @@ static void test_averages(void **state)
     sweep_free(&s);
 }
 
-static void test_overrides(void **state)
+static void overrides_change_what_they_name(void **state)
 {
     (void)state;
     static const char *const set[] = {"bits=[2, 8]",
@@ -539,7 +539,7 @@ static void test_strict_json(void **state)
     bad_json(false, "{\"text\": \"a\", \"unknown\": {\"a\": [[1]]}}", "unknown: unknown key");
 }
 
-static void test_listing(void **state)
+static void the_listing_names_types_and_defaults(void **state)
 {
     (void)state;
     char *text = NULL;
@@ -572,14 +572,14 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_data),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_documentation),
-        cmocka_unit_test(test_averages),
-        cmocka_unit_test(test_quickstart),
-        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(models_are_read_as_written),
+        cmocka_unit_test(methods_are_read_as_written),
+        cmocka_unit_test(texts_are_read_as_written),
+        cmocka_unit_test(what_is_not_written_has_its_default),
+        cmocka_unit_test(examples_of_the_docs_are_read),
+        cmocka_unit_test(averages_add_rows_with_their_members),
+        cmocka_unit_test(the_quickstart_is_read),
+        cmocka_unit_test(overrides_change_what_they_name),
         cmocka_unit_test(test_overrides_of_others),
         cmocka_unit_test(test_bad_overrides),
         cmocka_unit_test(test_override_depth),
@@ -589,7 +589,7 @@ int main(void)
         cmocka_unit_test(test_method_json),
         cmocka_unit_test(test_data_json),
         cmocka_unit_test(test_strict_json),
-        cmocka_unit_test(test_listing),
+        cmocka_unit_test(the_listing_names_types_and_defaults),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

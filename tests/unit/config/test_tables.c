@@ -20,7 +20,7 @@ static int flag(struct quant_options *q, const char *a, const char *b, struct er
     return st == OK ? used : -1;
 }
 
-static void test_quant_flags(void **state)
+static void flags_set_quantizer_options(void **state)
 {
     (void)state;
     struct quant_options q;
@@ -52,7 +52,7 @@ static void test_quant_flags(void **state)
     assert_int_equal(flag(&q, "--", NULL, &e), 0);
 }
 
-static void test_bad_flags(void **state)
+static void bad_flags_are_refused(void **state)
 {
     (void)state;
     struct quant_options q;
@@ -85,7 +85,7 @@ static void take(struct data_options *d, const char *prefix, const char *text)
     assert_int_equal(used, 1);
 }
 
-static void test_data_flags(void **state)
+static void flags_set_data_options(void **state)
 {
     (void)state;
     struct data_options d;
@@ -175,7 +175,7 @@ static void check_table(const struct option_table *t)
     }
 }
 
-static void test_tables(void **state)
+static void every_table_is_consistent(void **state)
 {
     (void)state;
     check_table(&sweep_table);
@@ -198,9 +198,9 @@ static void test_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quant_flags), cmocka_unit_test(test_bad_flags),
-        cmocka_unit_test(test_data_flags),  cmocka_unit_test(test_flags_there_are),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(flags_set_quantizer_options), cmocka_unit_test(bad_flags_are_refused),
+        cmocka_unit_test(flags_set_data_options),      cmocka_unit_test(test_flags_there_are),
+        cmocka_unit_test(every_table_is_consistent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

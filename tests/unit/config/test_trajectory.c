@@ -38,7 +38,7 @@ static struct loaded load(const char *text)
     return l;
 }
 
-static void test_columns(void **state)
+static void columns_come_in_any_order(void **state)
 {
     (void)state;
     struct loaded l = load("learning_rate,phase,checkpoint,tokens,step\n"
@@ -57,7 +57,7 @@ static void test_columns(void **state)
     trajectory_free(&l.m);
 }
 
-static void test_forms(void **state)
+static void quotes_blanks_and_remarks_are_read(void **state)
 {
     (void)state;
     struct loaded l = load("\xEF\xBB\xBF# made by hand\r\n\r\n"
@@ -82,7 +82,7 @@ static void test_forms(void **state)
 #define COMMAS_16 ",,,,,,,,,,,,,,,,"
 
 /* lr is learning_rate; other columns are kept as they are written. */
-static void test_own_columns(void **state)
+static void other_columns_are_kept(void **state)
 {
     (void)state;
     struct loaded l = load("batch_size,lr,note,checkpoint,val.loss\n"
@@ -109,7 +109,7 @@ static void test_own_columns(void **state)
     trajectory_free(&l.m);
 }
 
-static void test_numbers(void **state)
+static void only_finite_decimals_are_numbers(void **state)
 {
     (void)state;
     static const char *const numbers[] = {"0", "-1.5", "2e-4", "+3", ".5", "1e300"};
@@ -127,7 +127,7 @@ struct bad_table {
     const char *text, *expected;
 };
 
-static void test_bad(void **state)
+static void bad_tables_are_refused(void **state)
 {
     (void)state;
     static const struct bad_table bad[] = {
@@ -183,7 +183,7 @@ static void test_bad(void **state)
 }
 
 /* Looking up names takes less than quadratic time in their number. */
-static void test_large(void **state)
+static void large_tables_take_less_than_quadratic_time(void **state)
 {
     (void)state;
     enum { ROWS = 300000 };
@@ -204,7 +204,7 @@ static void test_large(void **state)
 }
 
 /* Every truncation of a table is read or refused. */
-static void test_cut(void **state)
+static void truncated_tables_are_read_or_refused(void **state)
 {
     (void)state;
     static const char text[] = "# x\ncheckpoint,step,phase\r\n\"a \"\"b\",1,\"c,d\"\n e , 2 ,f\n";
@@ -219,10 +219,13 @@ static void test_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_bad),         cmocka_unit_test(test_large),
-        cmocka_unit_test(test_own_columns), cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(columns_come_in_any_order),
+        cmocka_unit_test(quotes_blanks_and_remarks_are_read),
+        cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(large_tables_take_less_than_quadratic_time),
+        cmocka_unit_test(other_columns_are_kept),
+        cmocka_unit_test(only_finite_decimals_are_numbers),
+        cmocka_unit_test(truncated_tables_are_read_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

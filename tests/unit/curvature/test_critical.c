@@ -36,7 +36,7 @@ static struct critical search(struct parabola *p)
     return out;
 }
 
-static void test_parabolas(void **state)
+static void brackets_the_step_of_parabolas(void **state)
 {
     (void)state;
     for (double exact = 1.5 / 1024; exact < 600; exact *= 1.37) {
@@ -50,7 +50,7 @@ static void test_parabolas(void **state)
     assert_true(search(&near).passes <= 6);
 }
 
-static void test_ends(void **state)
+static void uphill_is_infinite_and_downhill_zero(void **state)
 {
     (void)state;
     struct parabola uphill = {.slope = 1, .curvature = 1, .wall = INFINITY};
@@ -66,7 +66,7 @@ static void test_ends(void **state)
 
 /* If the weights at the other end are not finite, the result is an error, not a loss that rises at
  * once. */
-static void test_no_number(void **state)
+static void weights_that_are_no_numbers_are_an_error(void **state)
 {
     (void)state;
     struct parabola nowhere = {.slope = -1, .curvature = 1, .wall = 0};
@@ -92,7 +92,7 @@ static enum status loss_of(void *context, enum status st, struct checkpoint *c, 
 
 /* From the last checkpoint of the quickstart back to the first the loss rises; losses of the
  * combined weights bracket the step at which it does, and a step of 1 is the other checkpoint. */
-static void test_between(void **state)
+static void brackets_between_two_checkpoints(void **state)
 {
     (void)state;
     struct checkpoint *a = NULL, *b = NULL;
@@ -120,10 +120,10 @@ static void test_between(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parabolas),
-        cmocka_unit_test(test_no_number),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_between),
+        cmocka_unit_test(brackets_the_step_of_parabolas),
+        cmocka_unit_test(weights_that_are_no_numbers_are_an_error),
+        cmocka_unit_test(uphill_is_infinite_and_downhill_zero),
+        cmocka_unit_test(brackets_between_two_checkpoints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static double moment_exact(struct spectral *s, uint64_t stream, int power)
 }
 
 /* M steps integrate moments up to 2 M - 1 exactly (Gauss quadrature). */
-static void test_moments(void **state)
+static void moments_are_exact(void **state)
 {
     (void)state;
     struct spectral s;
@@ -59,7 +59,7 @@ static void test_moments(void **state)
 
 /* Enough steps: the nodes are the eigenvalues; the weights are the start vector's squared
  * components. */
-static void test_all_eigenvalues(void **state)
+static void nodes_are_the_eigenvalues(void **state)
 {
     (void)state;
     enum { SMALL = 12 };
@@ -95,7 +95,7 @@ static double step(double x)
 /* The fraction of the spectrum below a cut and at the top, from 60 steps: correct within the noise
  * of 16 probes, and the same without stored vectors, although converged nodes then appear several
  * times. */
-static void test_share(void **state)
+static void shares_do_not_need_stored_vectors(void **state)
 {
     (void)state;
     struct spectral s;
@@ -123,7 +123,7 @@ static void test_share(void **state)
     spectral_free(&s);
 }
 
-static void test_faults(void **state)
+static void faults_end_the_estimate(void **state)
 {
     (void)state;
     struct spectral s;
@@ -143,10 +143,10 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_all_eigenvalues),
-        cmocka_unit_test(test_share),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(moments_are_exact),
+        cmocka_unit_test(nodes_are_the_eigenvalues),
+        cmocka_unit_test(shares_do_not_need_stored_vectors),
+        cmocka_unit_test(faults_end_the_estimate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

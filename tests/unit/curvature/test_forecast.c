@@ -13,7 +13,7 @@ static void keep(void *context, int64_t products)
     *(int64_t *)context = products;
 }
 
-static void test_constant_factor(void **state)
+static void a_constant_factor_is_foreseen(void **state)
 {
     (void)state;
     int64_t told = -1;
@@ -25,7 +25,7 @@ static void test_constant_factor(void **state)
 }
 
 /* Relative residuals of the largest eigenvalue of a model with 1 M parameters, until 1e-3. */
-static void test_real_residuals(void **state)
+static void real_residuals_are_foreseen(void **state)
 {
     (void)state;
     const double runs[][17] = {
@@ -48,7 +48,7 @@ static void test_real_residuals(void **state)
     }
 }
 
-static void test_no_decay(void **state)
+static void without_decay_all_products_are_foreseen(void **state)
 {
     (void)state;
     int64_t told = -1;
@@ -66,9 +66,9 @@ static void test_no_decay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant_factor),
-        cmocka_unit_test(test_real_residuals),
-        cmocka_unit_test(test_no_decay),
+        cmocka_unit_test(a_constant_factor_is_foreseen),
+        cmocka_unit_test(real_residuals_are_foreseen),
+        cmocka_unit_test(without_decay_all_products_are_foreseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

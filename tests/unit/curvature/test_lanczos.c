@@ -54,7 +54,7 @@ static void make(struct spectral *s, int64_t n, double top, double bottom)
     s->value[n / 2] = bottom;
 }
 
-static void test_separated(void **state)
+static void finds_separated_ends(void **state)
 {
     (void)state;
     struct spectral s;
@@ -67,7 +67,7 @@ static void test_separated(void **state)
     spectral_free(&s);
 }
 
-static void test_clusters(void **state)
+static void finds_ends_in_clusters(void **state)
 {
     (void)state;
     struct spectral s;
@@ -80,7 +80,7 @@ static void test_clusters(void **state)
     spectral_free(&s);
 }
 
-static void test_deficient(void **state)
+static void ends_early_on_few_eigenvalues(void **state)
 {
     (void)state;
     struct spectral s;
@@ -100,7 +100,7 @@ static void test_deficient(void **state)
     spectral_free(&s);
 }
 
-static void test_small(void **state)
+static void small_spaces_are_exact(void **state)
 {
     (void)state;
     for (int64_t n = 1; n <= 6; n++)
@@ -114,7 +114,7 @@ static void test_small(void **state)
 }
 
 /* One end alone needs no more products than both, and a fraction of those of power iteration. */
-static void test_economy(void **state)
+static void one_end_takes_no_more_products(void **state)
 {
     (void)state;
     struct spectral s;
@@ -152,7 +152,7 @@ static void test_economy(void **state)
 }
 
 /* All eigenvalues of a real Hessian (tests/fixtures/models/tiny_*), on dense eigenvectors. */
-static void test_hessian_spectra(void **state)
+static void finds_ends_of_real_hessians(void **state)
 {
     (void)state;
     const char *names[] = {"tiny_llama", "tiny_gpt_neox"};
@@ -178,7 +178,7 @@ static void test_hessian_spectra(void **state)
     }
 }
 
-static void test_threads(void **state)
+static void same_bits_for_any_threads(void **state)
 {
     (void)state;
     enum { BIG = 70001 };
@@ -199,7 +199,7 @@ static void test_threads(void **state)
     spectral_free(&s);
 }
 
-static void test_faults(void **state)
+static void faults_end_the_search(void **state)
 {
     (void)state;
     struct spectral s;
@@ -226,10 +226,14 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_separated), cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_deficient), cmocka_unit_test(test_small),
-        cmocka_unit_test(test_economy),   cmocka_unit_test(test_hessian_spectra),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_faults),
+        cmocka_unit_test(finds_separated_ends),
+        cmocka_unit_test(finds_ends_in_clusters),
+        cmocka_unit_test(ends_early_on_few_eigenvalues),
+        cmocka_unit_test(small_spaces_are_exact),
+        cmocka_unit_test(one_end_takes_no_more_products),
+        cmocka_unit_test(finds_ends_of_real_hessians),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(faults_end_the_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

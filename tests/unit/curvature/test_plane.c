@@ -64,7 +64,7 @@ static void check_lengths(const struct plane *p, double x[][DIM])
         }
 }
 
-static void test_three(void **state)
+static void three_points_span_the_plane(void **state)
 {
     (void)state;
     double x[3][DIM], gram[9], c[3];
@@ -82,7 +82,7 @@ static void test_three(void **state)
     plane_free(&p);
 }
 
-static void test_principal(void **state)
+static void principal_axes_keep_the_most(void **state)
 {
     (void)state;
     enum { N = 6 };
@@ -112,7 +112,7 @@ static void test_principal(void **state)
     plane_free(&p);
 }
 
-static void test_lines(void **state)
+static void points_on_a_line_are_refused(void **state)
 {
     (void)state;
     double x[4][DIM], gram[16];
@@ -134,7 +134,7 @@ static void test_lines(void **state)
     assert_int_equal(plane_principal(gram, 2, &p, &e), ERR_USAGE);
 }
 
-static void test_gram(void **state)
+static void the_gram_matrix_is_that_of_the_weights(void **state)
 {
     (void)state;
     static const char *const names[] = {"step000100", "step000500", "step001200"};
@@ -170,10 +170,10 @@ static void test_gram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_three),
-        cmocka_unit_test(test_principal),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_gram),
+        cmocka_unit_test(three_points_span_the_plane),
+        cmocka_unit_test(principal_axes_keep_the_most),
+        cmocka_unit_test(points_on_a_line_are_refused),
+        cmocka_unit_test(the_gram_matrix_is_that_of_the_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void make(struct spectral *s, double top, double next)
     s->value[17] = top;
 }
 
-static void test_residual_rule(void **state)
+static void stops_at_the_residual(void **state)
 {
     (void)state;
     struct spectral s;
@@ -61,7 +61,7 @@ static double pyhessian(struct spectral *s, uint64_t stream, double tolerance, i
     return old;
 }
 
-static void test_pyhessian_rule(void **state)
+static void stops_where_pyhessian_does(void **state)
 {
     (void)state;
     struct spectral s;
@@ -86,7 +86,7 @@ static void test_pyhessian_rule(void **state)
 
 /* PyHessian's rule stops far from the eigenvalue when the spectrum is crowded; the residual shows
  * it, and it does not count as converged. */
-static void test_residual_tells(void **state)
+static void the_residual_shows_a_crowded_spectrum(void **state)
 {
     (void)state;
     struct spectral s;
@@ -104,7 +104,7 @@ static void test_residual_tells(void **state)
     spectral_free(&s);
 }
 
-static void test_warm_start(void **state)
+static void a_warm_start_takes_fewer_products(void **state)
 {
     (void)state;
     struct spectral s;
@@ -129,7 +129,7 @@ static void test_warm_start(void **state)
     spectral_free(&s);
 }
 
-static void test_faults(void **state)
+static void faults_end_the_iteration(void **state)
 {
     (void)state;
     struct spectral s;
@@ -163,9 +163,11 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_residual_rule),  cmocka_unit_test(test_pyhessian_rule),
-        cmocka_unit_test(test_residual_tells), cmocka_unit_test(test_warm_start),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(stops_at_the_residual),
+        cmocka_unit_test(stops_where_pyhessian_does),
+        cmocka_unit_test(the_residual_shows_a_crowded_spectrum),
+        cmocka_unit_test(a_warm_start_takes_fewer_products),
+        cmocka_unit_test(faults_end_the_iteration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void test_diagonal_is_exact(void **state)
 
 /* Over many seeds: (mean - trace) / error behaves as a t variate with 63 degrees of freedom, for
  * the whole and for each part, with and without Hutch++. */
-static void test_unbiased(void **state)
+static void means_are_unbiased_and_errors_right(void **state)
 {
     (void)state;
     enum { SEEDS = 300 };
@@ -103,7 +103,7 @@ static void test_unbiased(void **state)
 }
 
 /* Hutch++ has less variance at the same cost, and none if the sketch spans the range. */
-static void test_hutchpp(void **state)
+static void hutchpp_has_less_variance(void **state)
 {
     (void)state;
     struct spectral s;
@@ -131,7 +131,7 @@ static void test_hutchpp(void **state)
 }
 
 /* Results do not depend on how many probes share a call. */
-static void test_together(void **state)
+static void any_probes_together_give_the_same(void **state)
 {
     (void)state;
     struct spectral s;
@@ -153,7 +153,7 @@ static void test_together(void **state)
     spectral_free(&s);
 }
 
-static void test_target(void **state)
+static void stops_at_the_error_asked_for(void **state)
 {
     (void)state;
     struct spectral s;
@@ -175,7 +175,7 @@ static void test_target(void **state)
 }
 
 /* Errors of groups come from the samples: two parts in one group behave as one larger part. */
-static void test_groups(void **state)
+static void parts_in_a_group_are_one_part(void **state)
 {
     (void)state;
     struct spectral s;
@@ -201,7 +201,7 @@ static void test_groups(void **state)
     spectral_free(&s);
 }
 
-static void test_faults(void **state)
+static void faults_end_the_estimate(void **state)
 {
     (void)state;
     struct spectral s;
@@ -254,12 +254,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_diagonal_is_exact),
-        cmocka_unit_test(test_unbiased),
-        cmocka_unit_test(test_hutchpp),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_target),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(means_are_unbiased_and_errors_right),
+        cmocka_unit_test(hutchpp_has_less_variance),
+        cmocka_unit_test(any_probes_together_give_the_same),
+        cmocka_unit_test(stops_at_the_error_asked_for),
+        cmocka_unit_test(parts_in_a_group_are_one_part),
+        cmocka_unit_test(faults_end_the_estimate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

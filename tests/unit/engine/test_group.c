@@ -29,7 +29,7 @@ static struct sequences sequences_of(const int64_t *lengths, int64_t n)
 }
 
 /* Every sequence is assigned once, in order; no rank has more than its share plus one sequence. */
-static void test_sequences(void **state)
+static void each_sequence_is_assigned_once(void **state)
 {
     (void)state;
     const int64_t lengths[] = {5, 0, 17, 1, 1, 40, 3, 3, 9, 12, 2};
@@ -53,7 +53,7 @@ static void test_sequences(void **state)
     }
 }
 
-static void test_memory(void **state)
+static void all_ranks_see_all_rows(void **state)
 {
     (void)state;
     struct group_memory m;
@@ -125,7 +125,7 @@ static void check_products(const struct model *m, int64_t rows, bool exact,
     free(expected);
 }
 
-static void test_products(void **state)
+static void prepared_products_are_shared(void **state)
 {
     (void)state;
     struct checkpoint *c;
@@ -153,9 +153,9 @@ int main(int argc, char **argv)
     linalg_setup();
     if (group_open(MPI_COMM_WORLD, &group, NULL) != OK) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sequences),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_products),
+        cmocka_unit_test(each_sequence_is_assigned_once),
+        cmocka_unit_test(all_ranks_see_all_rows),
+        cmocka_unit_test(prepared_products_are_shared),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     group_close(&group);

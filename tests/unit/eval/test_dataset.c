@@ -339,7 +339,7 @@ static void test_packed_with_separator(void **state)
 }
 
 /* The end-of-text token named by the file beside the tokenizer. */
-static void test_eos(void **state)
+static void the_separator_eos_is_the_tokenizers(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -393,7 +393,7 @@ static void test_several_texts(void **state)
     refuse(&d, plain, ERR_USAGE, "z.txt and 1 more: no sequence is left");
 }
 
-static void test_limits(void **state)
+static void skip_samples_and_tokens_limit(void **state)
 {
     (void)state;
     char text[4096];
@@ -569,7 +569,7 @@ static void test_careless_text(void **state)
     sequences_free(&s);
 }
 
-static void test_refusals(void **state)
+static void bad_texts_are_refused(void **state)
 {
     (void)state;
     char absent[sizeof dir + 7];
@@ -729,7 +729,7 @@ static void expect_ids(const struct sequences *s, const int32_t *want, int64_t n
     for (int64_t i = 0; i < n; i++) assert_int_equal(s->ids[i], want[i]);
 }
 
-static void test_arrangement(void **state)
+static void batches_are_padded_and_sorted(void **state)
 {
     (void)state;
     char ids[600];
@@ -793,7 +793,7 @@ static void test_arrangement(void **state)
 }
 
 /* `follow: 2` keeps the blocks of range(0, tokens - length - 1, length). */
-static void test_follow(void **state)
+static void follow_leaves_tokens_behind_the_last_block(void **state)
 {
     (void)state;
     static char text[4096];
@@ -820,7 +820,7 @@ static int large_line(char *out, int i)
 }
 
 /* Many batches: the order is preserved, and only the last partial block is dropped. */
-static void test_large(void **state)
+static void many_batches_keep_the_order(void **state)
 {
     (void)state;
     enum { LINES = 40000 };
@@ -885,19 +885,19 @@ int main(void)
         cmocka_unit_test(test_one_document_a_sequence),
         cmocka_unit_test(test_documents_of_their_own_length),
         cmocka_unit_test(test_packed_with_separator),
-        cmocka_unit_test(test_eos),
+        cmocka_unit_test(the_separator_eos_is_the_tokenizers),
         cmocka_unit_test(test_several_texts),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(skip_samples_and_tokens_limit),
         cmocka_unit_test(test_globs_are_sorted),
         cmocka_unit_test(test_alternatives_are_bounded),
         cmocka_unit_test(test_careless_text),
         cmocka_unit_test(test_replaced_is_reported),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(bad_texts_are_refused),
         cmocka_unit_test(test_truncated_compression),
         cmocka_unit_test(test_stored_ids),
-        cmocka_unit_test(test_arrangement),
-        cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(batches_are_padded_and_sorted),
+        cmocka_unit_test(follow_leaves_tokens_behind_the_last_block),
+        cmocka_unit_test(many_batches_keep_the_order),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -38,7 +38,7 @@ static double *spd_make(int64_t n)
     return h;
 }
 
-static void test_product(void **state)
+static void the_factor_times_itself_is_the_matrix(void **state)
 {
     (void)state;
     const int64_t orders[] = {1, 2, 5, 191, 192, 193, 450};
@@ -60,7 +60,7 @@ static void test_product(void **state)
     }
 }
 
-static void test_threads(void **state)
+static void same_bits_for_any_threads(void **state)
 {
     (void)state;
     const int64_t n = 450;
@@ -75,7 +75,7 @@ static void test_threads(void **state)
 
 /* An impossible pivot: the message names the channel. With H = diag except one entry, the first
  * failing channel from the end is known. */
-static void test_failures(void **state)
+static void a_bad_pivot_names_its_channel(void **state)
 {
     (void)state;
     const int64_t n = 400;
@@ -94,7 +94,7 @@ static void test_failures(void **state)
     }
 }
 
-static void test_inverse(void **state)
+static void diagonal_blocks_are_inverted(void **state)
 {
     (void)state;
     const int64_t n = 220, i0 = 50, m = 150;
@@ -119,10 +119,10 @@ static void test_inverse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_inverse),
+        cmocka_unit_test(the_factor_times_itself_is_the_matrix),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(a_bad_pivot_names_its_channel),
+        cmocka_unit_test(diagonal_blocks_are_inverted),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

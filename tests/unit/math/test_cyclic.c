@@ -22,7 +22,7 @@ static void check(struct cyclic c)
     free(seen);
 }
 
-static void test_counting(void **state)
+static void each_index_has_one_place(void **state)
 {
     (void)state;
     for (int64_t n = 0; n < 40; n++)
@@ -34,7 +34,7 @@ static void test_counting(void **state)
 
 /* A matrix of order 43008 (Apertus 70B) distributed over a few ranks: all parts together are the
  * whole, and no product overflows. */
-static void test_large(void **state)
+static void large_orders_do_not_overflow(void **state)
 {
     (void)state;
     const int64_t orders[] = {27648, 43008, 1000000007};
@@ -56,8 +56,8 @@ static void test_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counting),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(each_index_has_one_place),
+        cmocka_unit_test(large_orders_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

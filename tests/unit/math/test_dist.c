@@ -176,7 +176,7 @@ static void try_shape(int64_t n, bool permuted, struct dist_shape shape)
     problem_free(&p);
 }
 
-static void test_grids(void **state)
+static void any_grid_factors_the_matrix(void **state)
 {
     (void)state;
     const int64_t orders[] = {1, 3, 64, 130, 257};
@@ -194,7 +194,7 @@ static void test_grids(void **state)
 }
 
 /* With a bound the sums, and hence the diagonal, equal the serial ones bit for bit. */
-static void test_exact_sums(void **state)
+static void bounded_sums_are_the_serial_ones(void **state)
 {
     (void)state;
     const int64_t n = 300;
@@ -229,7 +229,7 @@ static double *sums_of(const struct dist *d)
 }
 
 /* Neither the pieces in which a panel is exchanged nor the grid change any bit of the sums. */
-static void test_pieces(void **state)
+static void pieces_and_grids_change_no_bit(void **state)
 {
     (void)state;
     const int64_t n = 257, blocks[] = {8, 48, 128};
@@ -279,7 +279,7 @@ static int64_t arriving(const struct cyclic *rows, const struct cyclic *cols, in
 }
 
 /* The receive buffer that dist_summing_bytes counts, for any number of ranks. */
-static void test_arriving(void **state)
+static void the_receive_buffer_is_as_counted(void **state)
 {
     (void)state;
     const int64_t orders[] = {1000, 5000, 8192, 43000, 43008};
@@ -301,7 +301,7 @@ static void test_arriving(void **state)
 }
 
 /* A bad number on one rank is an error on every rank. */
-static void test_not_finite(void **state)
+static void a_bad_number_fails_all_ranks(void **state)
 {
     (void)state;
     const int64_t n = 100;
@@ -321,7 +321,7 @@ static void test_not_finite(void **state)
     problem_free(&p);
 }
 
-static void test_sizes(void **state)
+static void sizes_do_not_overflow(void **state)
 {
     (void)state;
     struct dist *d;
@@ -345,9 +345,12 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     linalg_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grids),      cmocka_unit_test(test_exact_sums),
-        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_arriving),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(any_grid_factors_the_matrix),
+        cmocka_unit_test(bounded_sums_are_the_serial_ones),
+        cmocka_unit_test(pieces_and_grids_change_no_bit),
+        cmocka_unit_test(the_receive_buffer_is_as_counted),
+        cmocka_unit_test(a_bad_number_fails_all_ranks),
+        cmocka_unit_test(sizes_do_not_overflow),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

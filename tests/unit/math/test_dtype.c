@@ -108,7 +108,7 @@ static void test_f32_is_copied_and_f64_rounds(void **state)
     for (int i = 0; i < 6; i++) assert_int_equal(bits_of(got[i]), bits_of(want[i]));
 }
 
-static void test_names(void **state)
+static void types_have_names_and_sizes(void **state)
 {
     (void)state;
     static const struct {
@@ -207,7 +207,7 @@ int main(void)
         cmocka_unit_test(test_f32_is_copied_and_f64_rounds),
         cmocka_unit_test(test_narrow_rounds_once),
         cmocka_unit_test(test_narrow_special_values),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(types_have_names_and_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void check(int64_t n, const double *a, const double *w, const double *v)
     }
 }
 
-static void test_symmetric(void **state)
+static void eigenpairs_of_symmetric_matrices(void **state)
 {
     (void)state;
     static double a[N * N], v[N * N], w[N];
@@ -45,7 +45,7 @@ static void test_symmetric(void **state)
 }
 
 /* -1, 2, -1: eigenvalues 2 - 2 cos(pi k / (n + 1)). */
-static void test_tridiagonal(void **state)
+static void eigenvalues_of_a_known_matrix(void **state)
 {
     (void)state;
     static double a[N * N], d[N], b[N], z[N * N], bare[N];
@@ -67,7 +67,7 @@ static void test_tridiagonal(void **state)
     }
 }
 
-static void test_bad(void **state)
+static void matrices_that_are_not_finite_are_refused(void **state)
 {
     (void)state;
     double a[4] = {1, NAN, NAN, 1}, w[2], d[2] = {1, 2}, b[1] = {INFINITY};
@@ -81,9 +81,9 @@ static void test_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_symmetric),
-        cmocka_unit_test(test_tridiagonal),
-        cmocka_unit_test(test_bad),
+        cmocka_unit_test(eigenpairs_of_symmetric_matrices),
+        cmocka_unit_test(eigenvalues_of_a_known_matrix),
+        cmocka_unit_test(matrices_that_are_not_finite_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

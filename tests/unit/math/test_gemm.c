@@ -51,7 +51,7 @@ static void product_check(const float *y, int64_t ldy, const float *x, int64_t x
         }
 }
 
-static void test_products(void **state)
+static void products_are_those_of_loops(void **state)
 {
     (void)state;
     for (int i = 0; i < N_SHAPES; i++) {
@@ -81,7 +81,7 @@ static void test_products(void **state)
 
 /* Large products of rows without gaps, which oneDNN computes where it is faster: the same sums
  * whatever the pitch of y, added to or not, and the same bits for any number of threads. */
-static void test_large(void **state)
+static void large_products_at_any_pitch_and_threads(void **state)
 {
     static const struct shape large[] = {{33, 517, 300}, {256, 256, 64}, {333, 129, 517}};
     (void)state;
@@ -114,7 +114,7 @@ static void test_large(void **state)
 }
 
 /* beta 0 must not read y, which may hold NaN. No terms give zeros; empty results write nothing. */
-static void test_edges(void **state)
+static void beta_0_reads_nothing(void **state)
 {
     (void)state;
     float y[2] = {NAN, NAN}, x[4] = {1, 2, 3, 4}, w[2] = {5, 6};
@@ -129,7 +129,7 @@ static void test_edges(void **state)
     gemm_nn(NULL, 1, x, 2, w, 1, 2, 0, 2, 0);
 }
 
-static void test_name(void **state)
+static void the_name_has_version_and_kernel(void **state)
 {
     (void)state;
     const char *name = linalg_blas_name();
@@ -141,10 +141,10 @@ static void test_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_name),
+        cmocka_unit_test(products_are_those_of_loops),
+        cmocka_unit_test(large_products_at_any_pitch_and_threads),
+        cmocka_unit_test(beta_0_reads_nothing),
+        cmocka_unit_test(the_name_has_version_and_kernel),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static double *square_make(int64_t n)
     return h;
 }
 
-static void test_against_loops(void **state)
+static void sums_are_those_of_loops(void **state)
 {
     (void)state;
     const int64_t offset[] = {0, 300, 300, 301, 640}, n = 300; /* three blocks per side */
@@ -55,7 +55,7 @@ static void test_against_loops(void **state)
 
 /* The same in bf16 terms, within their bound, also for one thread more and with a bound for exact
  * sums; nothing is written below the diagonal. */
-static void test_terms(void **state)
+static void terms_stay_within_their_bound(void **state)
 {
     (void)state;
     static const double error[] = {[PRODUCTS_BF16X3] = 0x1p-22,
@@ -96,7 +96,7 @@ static void test_terms(void **state)
 }
 
 /* Integers are exact in f32, so the tiling must not matter at all. */
-static void test_exact(void **state)
+static void tiles_do_not_matter_for_integers(void **state)
 {
     (void)state;
     const int64_t n = 130, whole[] = {0, 700}, cut[] = {0, 5, 261, 700}, two[] = {0, 200};
@@ -115,7 +115,7 @@ static void test_exact(void **state)
     free(x), free(h), free(g);
 }
 
-static void test_threads(void **state)
+static void same_bits_for_any_threads(void **state)
 {
     (void)state;
     const int64_t n = 520, offset[] = {0, 100, 900};
@@ -129,7 +129,7 @@ static void test_threads(void **state)
     free(x), free(h), free(g);
 }
 
-static void test_edges(void **state)
+static void no_tokens_add_nothing(void **state)
 {
     (void)state;
     const int64_t empty[] = {0, 0}, bad[] = {0, 3, 2};
@@ -146,9 +146,11 @@ static void test_edges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_loops), cmocka_unit_test(test_terms),
-        cmocka_unit_test(test_exact),         cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_edges),
+        cmocka_unit_test(sums_are_those_of_loops),
+        cmocka_unit_test(terms_stay_within_their_bound),
+        cmocka_unit_test(tiles_do_not_matter_for_integers),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(no_tokens_add_nothing),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void try_shape(int64_t rows, int64_t k, bool turned, bool lower, bool add
     free(a), free(b), free(y), free(before), free(alone);
 }
 
-static void test_shapes(void **state)
+static void any_shape_and_instruction_set(void **state)
 {
     (void)state;
     const int64_t rows[] = {1, 5, 6, 13, 31}, k[] = {0, 1, 128, 511, 512, 1030};
@@ -92,6 +92,6 @@ static void test_shapes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_shape_and_instruction_set)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,7 +230,7 @@ static void model_check(const char *folder, const char *model, const char *path)
     fixture_close(&f);
 }
 
-static void test_packages(void **state)
+static void scales_and_clips_are_those_of_the_packages(void **state)
 {
     static const char *const models[] = {"llama", "olmo2", "gpt_neox_parallel"};
     const char *folder = getenv("QTRAJ_AWQ_FIXTURES");
@@ -249,7 +249,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     linalg_setup();
     if (group_open(MPI_COMM_WORLD, &group, NULL) != OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_packages)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scales_and_clips_are_those_of_the_packages)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     group_close(&group);
     MPI_Finalize();

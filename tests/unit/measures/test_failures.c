@@ -75,7 +75,7 @@ static void visit_watched(struct watch *w, int64_t scalapack_from)
 
 /* A failure in the middle of one variant on any rank fails that variant on all ranks, with its
  * text; the other variant continues. */
-static void test_failures(void **state)
+static void a_failure_fails_its_variant_on_all_ranks(void **state)
 {
     (void)state;
     for (int64_t from = 1; from < 1000; from += 998)
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     linalg_setup();
     if (group_open(MPI_COMM_WORLD, &group, NULL) != OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failure_fails_its_variant_on_all_ranks)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     group_close(&group);
     MPI_Finalize();

@@ -98,7 +98,7 @@ static void check_done(const struct cell *c, int i)
     if (!c->seen || !c->done) fail_msg("%s: %s", mixed[i].label, c->message);
 }
 
-static void test_mixed(void **state)
+static void methods_together_give_what_each_gives_alone(void **state)
 {
     struct cell together[VARIANTS] = {0}, alone[VARIANTS] = {0}, one[VARIANTS] = {0};
     int rank;
@@ -136,7 +136,8 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     linalg_setup();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_together_give_what_each_gives_alone)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();
     return failed;

@@ -255,7 +255,7 @@ static struct outcome visit_with(const struct quant_method *m, bool wants_weight
 /* Trial weights give what the Gram matrix says, and factors of two between tied linears change no
  * bit of the loss; on the variant's own states and on the full-precision ones. The method takes no
  * distributed Gram matrix, although every stage is large enough for one. */
-static void test_block(void **state)
+static void trial_weights_give_what_the_gram_matrix_says(void **state)
 {
     (void)state;
     struct quant_method full = block_method;
@@ -272,7 +272,7 @@ static void test_block(void **state)
     }
 }
 
-static void test_run_time(void **state)
+static void methods_at_run_time_change_the_inputs(void **state)
 {
     (void)state;
     struct outcome o[2];
@@ -297,7 +297,7 @@ static void test_run_time(void **state)
 }
 
 /* Where weights are assumed, such a method is refused. */
-static void test_refused(void **state)
+static void methods_at_run_time_are_refused_for_surfaces(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -311,9 +311,10 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     linalg_setup();
     if (group_open(MPI_COMM_WORLD, &group, NULL) != OK) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_block),
-                                       cmocka_unit_test(test_run_time),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trial_weights_give_what_the_gram_matrix_says),
+        cmocka_unit_test(methods_at_run_time_change_the_inputs),
+        cmocka_unit_test(methods_at_run_time_are_refused_for_surfaces)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     group_close(&group);
     MPI_Finalize();

@@ -72,7 +72,7 @@ done:
     return st;
 }
 
-static void test_read(void **state)
+static void files_and_overrides_are_read(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -106,7 +106,7 @@ static void test_read(void **state)
 }
 
 /* Messages name the place, the key in full, what was expected and what was found. */
-static void test_refusals(void **state)
+static void messages_name_place_and_expectation(void **state)
 {
     (void)state;
     static const char *const bad[][3] = {
@@ -134,7 +134,7 @@ static void test_refusals(void **state)
     }
 }
 
-static void test_flags(void **state)
+static void flags_of_others_are_left(void **state)
 {
     (void)state;
     static const struct {
@@ -167,7 +167,7 @@ static void test_flags(void **state)
     assert_string_equal(name, "--big-spare-wheel");
 }
 
-static void test_advice(void **state)
+static void advice_names_the_nearest_or_all(void **state)
 {
     (void)state;
     static const char *const names[] = {"gptq", "rtn", "hqq"};
@@ -189,7 +189,7 @@ static void test_advice(void **state)
     assert_string_equal(text, "");
 }
 
-static void test_nearest(void **state)
+static void the_nearest_name_is_found(void **state)
 {
     (void)state;
     static const char *const names[] = {"group_size", "block_size", "order", "name"};
@@ -211,7 +211,7 @@ static void test_nearest(void **state)
     assert_null(nearest_name(longest, names, 4));
 }
 
-static void test_path(void **state)
+static void variables_are_expanded_once(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -242,7 +242,7 @@ static void test_path(void **state)
 }
 
 /* Messages stay one line of limited length whatever they quote. */
-static void test_show(void **state)
+static void quoted_text_stays_one_short_line(void **state)
 {
     (void)state;
     char text[16];
@@ -261,10 +261,13 @@ static void test_show(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_flags),  cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_advice), cmocka_unit_test(test_path),
-        cmocka_unit_test(test_show),
+        cmocka_unit_test(files_and_overrides_are_read),
+        cmocka_unit_test(messages_name_place_and_expectation),
+        cmocka_unit_test(flags_of_others_are_left),
+        cmocka_unit_test(the_nearest_name_is_found),
+        cmocka_unit_test(advice_names_the_nearest_or_all),
+        cmocka_unit_test(variables_are_expanded_once),
+        cmocka_unit_test(quoted_text_stays_one_short_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static int64_t count_empty(const int64_t *bounds, int64_t n)
 }
 
 /* Visits of very different costs, random ones, and none. */
-static void test_cut(void **state)
+static void parts_are_whole_and_balanced(void **state)
 {
     (void)state;
     double costs[VISITS_MOST];
@@ -75,7 +75,7 @@ static void test_cut(void **state)
 
 /* Fifteen equal visits in four parts: 4, 4, 4, 3 in some order, not 4, 4, 4, 3 by luck of rounding.
  */
-static void test_even(void **state)
+static void equal_visits_are_cut_evenly(void **state)
 {
     (void)state;
     double costs[15];
@@ -88,7 +88,7 @@ static void test_even(void **state)
     }
 }
 
-static void test_parse(void **state)
+static void only_k_of_n_is_a_part(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",    "3",     "3/",   "/8",   "0/8",      "9/8",
@@ -107,9 +107,9 @@ static void test_parse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_even),
-        cmocka_unit_test(test_parse),
+        cmocka_unit_test(parts_are_whole_and_balanced),
+        cmocka_unit_test(equal_visits_are_cut_evenly),
+        cmocka_unit_test(only_k_of_n_is_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

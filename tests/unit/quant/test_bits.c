@@ -57,7 +57,7 @@ static const struct format formats[] = {
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-static void test_formats(void **state)
+static void bits_per_weight_are_those_stored(void **state)
 {
     (void)state;
     struct layer l = layer_make(ROWS, COLS, 400);
@@ -78,7 +78,7 @@ static void test_formats(void **state)
     layer_free(&l);
 }
 
-static void test_all(void **state)
+static void every_method_has_a_format(void **state)
 {
     (void)state;
     for (int i = 0; quant_at(i); i++) {
@@ -92,8 +92,8 @@ static void test_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_all),
+        cmocka_unit_test(bits_per_weight_are_those_stored),
+        cmocka_unit_test(every_method_has_a_format),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

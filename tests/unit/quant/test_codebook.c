@@ -28,7 +28,7 @@ static double best_cost(const struct kmeans_point *p, int a, int n, int clusters
 }
 
 /* For many draws, with equal values and with sensitivities far apart: as good as any division. */
-static void test_exact(void **state)
+static void clusters_are_optimal(void **state)
 {
     (void)state;
     uint64_t seed = 7;
@@ -67,7 +67,7 @@ static double weighted_error(const struct layer *l, const float *q)
 
 /* Each row has at most 2^bits values; the error that counts is less than without sensitivities and
  * than on a grid for each row; the table's values are f16 numbers if asked for. */
-static void test_rows(void **state)
+static void each_row_has_its_codebook(void **state)
 {
     (void)state;
     struct layer l = layer_make(20, 300, 400), plain = l;
@@ -103,7 +103,7 @@ static void test_rows(void **state)
 }
 
 /* The statistic is the Gram matrix's diagonal; with bounds it is the same in any order. */
-static void test_squares(void **state)
+static void the_statistic_is_the_diagonal(void **state)
 {
     (void)state;
     enum { COLS = 70, TOKENS = 90 };
@@ -129,8 +129,9 @@ static void test_squares(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact), cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_squares)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(clusters_are_optimal),
+                                       cmocka_unit_test(each_row_has_its_codebook),
+                                       cmocka_unit_test(the_statistic_is_the_diagonal)};
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void refuse_method(const char *name, const char *message)
     if (!strstr(e.text, message)) fail_msg("%s: %s", name, e.text);
 }
 
-static void test_table(void **state)
+static void the_table_is_consistent(void **state)
 {
     (void)state;
     int n = 0;
@@ -62,7 +62,7 @@ static void test_table(void **state)
 }
 
 /* Results and report are bitwise equal for one thread, for three, and when repeated. */
-static void test_threads(void **state)
+static void same_bits_for_any_threads(void **state)
 {
     (void)state;
     struct layer l = layer_make(200, 300, 700);
@@ -88,7 +88,7 @@ static void test_threads(void **state)
 }
 
 /* Codes do not depend on the instruction set. */
-static void test_isa(void **state)
+static void same_codes_for_any_instruction_set(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 200, 300);
@@ -113,7 +113,7 @@ static void test_isa(void **state)
     layer_free(&l);
 }
 
-static void test_more_bits(void **state)
+static void more_bits_have_less_error(void **state)
 {
     (void)state;
     struct layer l = layer_make(40, 160, 500);
@@ -163,7 +163,7 @@ static void group_check(const float *q, int64_t n, int64_t bits)
     if (distinct > 1) assert_true((sorted[n - 1] - sorted[0]) / step <= (1 << bits) - 1 + 1e-3);
 }
 
-static void test_range(void **state)
+static void groups_have_at_most_2_to_the_bits_values(void **state)
 {
     (void)state;
     struct layer l = layer_make(20, 150, 400);
@@ -192,7 +192,7 @@ static void test_range(void **state)
 
 /* Rows are independent: an outlier, a row of zeros and a positive row do not affect others, and a
  * row alone gives the same bits as among others. */
-static void test_rows(void **state)
+static void rows_are_independent(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 132, 400);
@@ -222,7 +222,7 @@ static void test_rows(void **state)
     layer_free(&l);
 }
 
-static void test_small(void **state)
+static void the_smallest_matrices_are_quantized(void **state)
 {
     (void)state;
     const int64_t shape[][2] = {{1, 1}, {3, 1}, {1, 2}, {65, 3}};
@@ -250,7 +250,7 @@ static void test_small(void **state)
 
 /* Channels without input: all results are finite, and zero if the Hessian shows that the channel is
  * dead. */
-static void test_dead(void **state)
+static void dead_channels_give_finite_results(void **state)
 {
     (void)state;
     struct layer l = layer_make(10, 96, 300), none = layer_make(10, 96, 300);
@@ -274,7 +274,7 @@ static void test_dead(void **state)
     layer_free(&l), layer_free(&none);
 }
 
-static void test_not_finite(void **state)
+static void a_weight_that_is_no_number_is_named(void **state)
 {
     (void)state;
     const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -314,7 +314,7 @@ static void test_not_finite(void **state)
 }
 
 /* Weights so small that a scale would underflow. */
-static void test_tiny_weights(void **state)
+static void tiny_weights_stay_tiny(void **state)
 {
     (void)state;
     EACH_SUBJECT(s)
@@ -331,7 +331,7 @@ static void test_tiny_weights(void **state)
     }
 }
 
-static void test_check(void **state)
+static void options_of_other_methods_are_refused(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -357,12 +357,17 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_isa),        cmocka_unit_test(test_more_bits),
-        cmocka_unit_test(test_range),      cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_small),      cmocka_unit_test(test_dead),
-        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_tiny_weights),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(the_table_is_consistent),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(same_codes_for_any_instruction_set),
+        cmocka_unit_test(more_bits_have_less_error),
+        cmocka_unit_test(groups_have_at_most_2_to_the_bits_values),
+        cmocka_unit_test(rows_are_independent),
+        cmocka_unit_test(the_smallest_matrices_are_quantized),
+        cmocka_unit_test(dead_channels_give_finite_results),
+        cmocka_unit_test(a_weight_that_is_no_number_is_named),
+        cmocka_unit_test(tiny_weights_stay_tiny),
+        cmocka_unit_test(options_of_other_methods_are_refused),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void check_dequantized(const struct fixture *f, const char *method, bool 
     }
 }
 
-static void test_packages(void **state)
+static void weights_are_those_of_the_packages(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -71,7 +71,7 @@ static void test_packages(void **state)
     fixture_close(&f);
 }
 
-static void test_int8(void **state)
+static void int8_weights_are_those_of_the_package(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -130,7 +130,7 @@ static double largest_error(const struct fixture *f, const char *layer, const ch
 
 /* Outputs of LLM.int8(), with and without outliers; without their own treatment they differ. In f16
  * the package also rounds the bias, the outliers' products and the outputs. */
-static void test_int8_linear(void **state)
+static void int8_outputs_are_those_of_the_package(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -150,7 +150,7 @@ static void test_int8_linear(void **state)
     fixture_close(&f);
 }
 
-static void test_dynamic_map(void **state)
+static void the_dynamic_map_is_that_of_the_package(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -165,10 +165,10 @@ static void test_dynamic_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packages),
-        cmocka_unit_test(test_int8),
-        cmocka_unit_test(test_int8_linear),
-        cmocka_unit_test(test_dynamic_map),
+        cmocka_unit_test(weights_are_those_of_the_packages),
+        cmocka_unit_test(int8_weights_are_those_of_the_package),
+        cmocka_unit_test(int8_outputs_are_those_of_the_package),
+        cmocka_unit_test(the_dynamic_map_is_that_of_the_package),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static int64_t differing(const float *a, const float *b, int64_t n)
 
 /* Equal codes. One in a thousand may differ: with another BLAS a tie may fall to the other side,
  * and moves the rest of its row. */
-static void test_authors(void **state)
+static void codes_are_those_of_the_authors(void **state)
 {
     static const char *const names[] = {"small", "wide", "dead"};
     (void)state;
@@ -120,7 +120,7 @@ static void test_authors(void **state)
 }
 
 /* Without a correction, and with inputs that are those of the full-precision model, it is gptq. */
-static void test_gptq(void **state)
+static void without_correction_it_is_gptq(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 200, 400);
@@ -140,7 +140,7 @@ static void test_gptq(void **state)
 
 /* If rounded weights are nowhere corrected for, blocks of columns are an order of computation only.
  */
-static void test_consistent(void **state)
+static void consistent_blocks_are_only_an_order(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 200, 400);
@@ -162,8 +162,9 @@ static void test_consistent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_authors), cmocka_unit_test(test_gptq),
-                                       cmocka_unit_test(test_consistent)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(codes_are_those_of_the_authors),
+                                       cmocka_unit_test(without_correction_it_is_gptq),
+                                       cmocka_unit_test(consistent_blocks_are_only_an_order)};
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ enum { ROWS = 24, COLS = 230 };
 /* Groups and blocks of all proportions: groups inside a block, across its end, over several blocks,
  * over the whole row; sizes that do not divide. Rows without a tie have exactly the textbook's
  * codes: scales from weights with too few or too many updates would change most of them. */
-static void test_textbook(void **state)
+static void codes_are_the_textbooks(void **state)
 {
     (void)state;
     const int64_t sizes[][2] = {{32, 128}, {96, 32}, {50, 7},   {7, 50},    {200, 64}, {64, 64},
@@ -171,7 +171,7 @@ static double trace_form(const double *h, const float *w, const float *q, int64_
 }
 
 /* The figures of the report against their definitions, with a dead channel and an order. */
-static void test_report(void **state)
+static void figures_of_the_report_are_as_defined(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 200, 500);
@@ -197,7 +197,7 @@ static void test_report(void **state)
 }
 
 /* Uncorrelated channels need no compensation. */
-static void test_diagonal(void **state)
+static void uncorrelated_channels_are_rounded(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 150, 300);
@@ -218,7 +218,7 @@ static void test_diagonal(void **state)
 }
 
 /* Four times the Hessian doubles the factor, exactly. */
-static void test_scaled(void **state)
+static void a_scaled_hessian_changes_nothing(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 150, 300);
@@ -239,7 +239,7 @@ static void test_scaled(void **state)
 }
 
 /* Blocks do not change results if no scale is determined inside them. */
-static void test_blocks(void **state)
+static void blocks_do_not_change_results(void **state)
 {
     (void)state;
     const int64_t sizes[] = {1, 32, 512};
@@ -258,7 +258,7 @@ static void test_blocks(void **state)
 }
 
 /* GPTQ must have less error than rounding, and act-order less than GPTQ. */
-static void test_better(void **state)
+static void gptq_has_less_error_than_rounding(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 256, 700);
@@ -278,7 +278,7 @@ static void test_better(void **state)
 
 /* An indefinite Hessian: damping is raised tenfold, the report says so, and finally it is an error.
  */
-static void test_damping(void **state)
+static void damping_rises_until_it_suffices(void **state)
 {
     (void)state;
     struct layer l = layer_make(10, 50, 200);
@@ -318,7 +318,7 @@ static void test_damping(void **state)
 
 /* The group order uses the groups as they are in W: a row of one group, and groups longer than the
  * row, are processed in natural order or by decreasing diagonal. */
-static void test_group_order(void **state)
+static void the_group_order_takes_whole_groups(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 96, 300);
@@ -344,7 +344,7 @@ static void test_group_order(void **state)
 }
 
 /* A searched range has a smaller error by the measure of the search. */
-static void test_range_search(void **state)
+static void a_searched_range_has_less_error(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 100, 300);
@@ -372,7 +372,7 @@ static void gram_refused(struct layer *l, const char *text)
     free(q);
 }
 
-static void test_bad_gram(void **state)
+static void a_bad_hessian_names_its_channels(void **state)
 {
     (void)state;
     struct layer l = layer_make(10, 50, 200);
@@ -391,11 +391,16 @@ static void test_bad_gram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_textbook),    cmocka_unit_test(test_report),
-        cmocka_unit_test(test_diagonal),    cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_blocks),      cmocka_unit_test(test_better),
-        cmocka_unit_test(test_damping),     cmocka_unit_test(test_bad_gram),
-        cmocka_unit_test(test_group_order), cmocka_unit_test(test_range_search),
+        cmocka_unit_test(codes_are_the_textbooks),
+        cmocka_unit_test(figures_of_the_report_are_as_defined),
+        cmocka_unit_test(uncorrelated_channels_are_rounded),
+        cmocka_unit_test(a_scaled_hessian_changes_nothing),
+        cmocka_unit_test(blocks_do_not_change_results),
+        cmocka_unit_test(gptq_has_less_error_than_rounding),
+        cmocka_unit_test(damping_rises_until_it_suffices),
+        cmocka_unit_test(a_bad_hessian_names_its_channels),
+        cmocka_unit_test(the_group_order_takes_whole_groups),
+        cmocka_unit_test(a_searched_range_has_less_error),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static void setting_check(const struct fixture *f, const char *setting, struct t
     free((double *)in.statistic[STATISTIC_GRAM]);
 }
 
-static void test_settings(void **state)
+static void codes_are_those_of_gptqmodel(void **state)
 {
     (void)state;
     const char *const names[] = {"gptqmodel_small", "gptqmodel_wide", "gptqmodel_dead",
@@ -146,7 +146,7 @@ static void test_settings(void **state)
 /* rankdef: fewer tokens than channels, and the requested damping is enough. indef: raised in steps
  * of 0.01 until it is enough; the inverse is then so ill-conditioned that the reference's f32 codes
  * are uncertain. */
-static void test_damping(void **state)
+static void damping_rises_as_in_gptqmodel(void **state)
 {
     (void)state;
     const char *const cases[] = {"rankdef.plain", "rankdef.gar", "indef.plain", "indef.gar"};
@@ -209,7 +209,7 @@ static int64_t damp_case(const struct fixture *f, const char *name, int last_res
 /* Damping up to 1 and then six floors (GPTQModel since 5.2). floor: the fourth one, 1e-3 of the
  * largest entry, together with a damping of 0.81; the report gives the sum on the diagonal as a
  * share of its mean. fail: rounded to nearest, and no figures that need a factor. */
-static void test_last_resort(void **state)
+static void last_resorts_are_those_of_gptqmodel(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -242,7 +242,7 @@ static void test_last_resort(void **state)
 }
 
 /* Half a unit in the last place of f16 at the scale; the codes are those of f32 scales. */
-static void test_scale_dtype(void **state)
+static void narrow_scales_keep_the_codes(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -284,10 +284,10 @@ static void test_scale_dtype(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_damping),
-        cmocka_unit_test(test_last_resort),
-        cmocka_unit_test(test_scale_dtype),
+        cmocka_unit_test(codes_are_those_of_gptqmodel),
+        cmocka_unit_test(damping_rises_as_in_gptqmodel),
+        cmocka_unit_test(last_resorts_are_those_of_gptqmodel),
+        cmocka_unit_test(narrow_scales_keep_the_codes),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ static int64_t case_check(const struct fixture *f, const char *layer, const char
     return differ;
 }
 
-static void test_package(void **state)
+static void codes_are_those_of_the_package(void **state)
 {
     (void)state;
     struct fixture f = {0};
@@ -79,7 +79,7 @@ static void test_package(void **state)
 
 /* At 4 bits, and only there, the zero starts as an integer unless it is said otherwise; steps lower
  * the norm that they are for. */
-static void test_options(void **state)
+static void zeros_round_at_4_bits_and_steps_lower_the_norm(void **state)
 {
     (void)state;
     struct layer l = layer_make(70, 96, 100);
@@ -106,8 +106,8 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_package),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(codes_are_those_of_the_package),
+        cmocka_unit_test(zeros_round_at_4_bits_and_steps_lower_the_norm),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static struct quant_report layer_run(const char *method, const char *setting, do
     return report;
 }
 
-static void test_rtn(void **state)
+static void rtn_is_that_of_the_reference(void **state)
 {
     (void)state;
     int cases = 0;
@@ -92,7 +92,7 @@ static void test_rtn(void **state)
 }
 
 /* The Hessian from the inputs equals the reference's, which was summed in f32. */
-static void test_hessian(void **state)
+static void the_hessian_is_that_of_the_reference(void **state)
 {
     (void)state;
     for (int l = 0; l < N_LAYERS; l += 2) {
@@ -142,7 +142,7 @@ static void gptq_case(const struct fixture *f, struct fixture_tensor w, double s
     free(q);
 }
 
-static void test_gptq(void **state)
+static void gptq_is_that_of_the_reference(void **state)
 {
     (void)state;
     struct tally t = {0};
@@ -168,7 +168,7 @@ static void test_gptq(void **state)
 }
 
 /* The search takes the smaller of two errors that are sums of f32 powers: every code is equal. */
-static void test_search(void **state)
+static void the_range_search_is_that_of_the_reference(void **state)
 {
     (void)state;
     struct fixture layer = {0}, f = {0};
@@ -204,10 +204,10 @@ static void test_search(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rtn),
-        cmocka_unit_test(test_hessian),
-        cmocka_unit_test(test_gptq),
-        cmocka_unit_test(test_search),
+        cmocka_unit_test(rtn_is_that_of_the_reference),
+        cmocka_unit_test(the_hessian_is_that_of_the_reference),
+        cmocka_unit_test(gptq_is_that_of_the_reference),
+        cmocka_unit_test(the_range_search_is_that_of_the_reference),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

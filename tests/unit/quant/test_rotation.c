@@ -41,7 +41,7 @@ static void order_check(int64_t n)
 
 /* Input channels of the published models of every family: hidden sizes, sizes of all heads
  * together, widths of the MLP. */
-static void test_orders(void **state)
+static void published_widths_have_a_rotation(void **state)
 {
     (void)state;
     const int64_t orders[] = {
@@ -62,7 +62,7 @@ static void test_orders(void **state)
 }
 
 /* Odd multiples of 1 and 2 have no matrix; of 92 and 116 none is constructed here. */
-static void test_unknown(void **state)
+static void orders_without_a_matrix_are_refused(void **state)
 {
     (void)state;
     const int64_t orders[] = {0, 3, 6, 50, 92, 116, 4 * 999};
@@ -121,7 +121,7 @@ static const char *const names[] = {"hadamard_64", "hadamard_96", "hadamard_128"
 enum { N_NAMES = 3 };
 
 /* Rows of the unit matrix give R. */
-static void test_matrix(void **state)
+static void the_matrix_is_that_of_the_reference(void **state)
 {
     (void)state;
     for (int k = 0; k < N_NAMES; k++) {
@@ -197,7 +197,7 @@ static void case_check(const struct sample *s, const char *method, const char *k
     free(q);
 }
 
-static void test_methods(void **state)
+static void rotated_methods_are_those_of_the_reference(void **state)
 {
     (void)state;
     struct tally rtn = {0}, gptq = {0};
@@ -224,10 +224,10 @@ static void test_methods(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_matrix),
-        cmocka_unit_test(test_methods),
+        cmocka_unit_test(published_widths_have_a_rotation),
+        cmocka_unit_test(orders_without_a_matrix_are_refused),
+        cmocka_unit_test(the_matrix_is_that_of_the_reference),
+        cmocka_unit_test(rotated_methods_are_those_of_the_reference),
     };
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void check_linear(const struct setting *s, int i, const void *prepared)
     free(out);
 }
 
-static void test_authors(void **state)
+static void factors_are_those_of_the_authors(void **state)
 {
     (void)state;
     const struct quant_method *m = quant_find("smoothquant");
@@ -121,7 +121,7 @@ static void test_authors(void **state)
 }
 
 /* Where no norm absorbs the factors, they are left out, or counted. */
-static void test_factors(void **state)
+static void without_a_norm_factors_are_left_out_or_counted(void **state)
 {
     (void)state;
     const struct quant_method *m = quant_find("smoothquant");
@@ -163,8 +163,9 @@ static void test_factors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_authors),
-                                       cmocka_unit_test(test_factors)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(factors_are_those_of_the_authors),
+        cmocka_unit_test(without_a_norm_factors_are_left_out_or_counted)};
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static struct quant_options case_options(int i, bool rotates)
 }
 
 /* One rank has the Hessian, a different one each time. */
-static void test_owner(void **state)
+static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
 {
     (void)state;
     struct layer l = layer_make(300, 288, 700);
@@ -154,7 +154,7 @@ static void near(double a, double b, double share)
     assert_true(fabs(a - b) <= share * fabs(a));
 }
 
-static void test_spread(void **state)
+static void a_distributed_hessian_gives_nearly_the_same(void **state)
 {
     (void)state;
     struct layer l = layer_make(300, 288, 700);
@@ -215,7 +215,7 @@ static struct outcome single(const struct layer *l, const struct quant_method *m
 
 /* Wide and narrow sweeps agree up to the last bits; wide ones give the same bits on any number of
  * ranks that share a whole Hessian. The last block, panel and band are shorter than the others. */
-static void test_wide(void **state)
+static void wide_sweeps_agree_with_narrow_ones(void **state)
 {
     (void)state;
     struct layer l = layer_make(300, 280, 700);
@@ -255,7 +255,7 @@ static void test_wide(void **state)
 
 /* Without damping, channels that are sums of others make H singular: the damping is raised on all
  * ranks equally; if it may not be raised, the last resort is rounding to nearest. */
-static void test_dampings(void **state)
+static void damping_rises_equally_on_all_ranks(void **state)
 {
     (void)state;
     struct layer l = layer_make(130, 96, 300);
@@ -295,7 +295,7 @@ static void test_dampings(void **state)
 }
 
 /* A bad weight on one rank fails all ranks. */
-static void test_bad_weight(void **state)
+static void a_bad_weight_fails_all_ranks(void **state)
 {
     (void)state;
     struct layer l = layer_make(300, 64, 100);
@@ -321,9 +321,11 @@ int main(int argc, char **argv)
     MPI_Comm_size(team.comm, &team.size);
     linalg_setup();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_owner),      cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_wide),       cmocka_unit_test(test_dampings),
-        cmocka_unit_test(test_bad_weight),
+        cmocka_unit_test(one_rank_with_the_hessian_gives_the_same_codes),
+        cmocka_unit_test(a_distributed_hessian_gives_nearly_the_same),
+        cmocka_unit_test(wide_sweeps_agree_with_narrow_ones),
+        cmocka_unit_test(damping_rises_equally_on_all_ranks),
+        cmocka_unit_test(a_bad_weight_fails_all_ranks),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

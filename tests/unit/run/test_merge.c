@@ -213,7 +213,7 @@ static const char *merge_in_groups(struct draw *d, char **paths, int n, char **m
     return n > 1 ? more[made] : left[0];
 }
 
-static void test_splits(void **state)
+static void random_splits_merge_to_the_whole(void **state)
 {
     (void)state;
     enum { MORE = PARTS_MOST * 4 + 1, CUBES = 10 };
@@ -242,7 +242,7 @@ static void test_splits(void **state)
 }
 
 /* A cube has all that its journal has: merged with it, or without it, nothing changes. */
-static void test_cubes(void **state)
+static void a_cube_has_all_that_its_journal_has(void **state)
 {
     (void)state;
     char *expected = make_expected(), *again_path = path_of("again", 0);
@@ -295,7 +295,7 @@ static void expect(enum merge_verdict verdict, json_t *a, json_t *b)
     json_decref(b);
 }
 
-static void test_conflicts(void **state)
+static void only_other_numbers_conflict(void **state)
 {
     (void)state;
     expect(MERGE_SAME, cell_with(3, "x", "f"), cell_with(3, "x", "f"));
@@ -399,9 +399,12 @@ static void test_another_sweep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_splits),        cmocka_unit_test(test_cubes),
-        cmocka_unit_test(test_conflicts),     cmocka_unit_test(test_full_precision),
-        cmocka_unit_test(test_other_weights), cmocka_unit_test(test_another_sweep),
+        cmocka_unit_test(random_splits_merge_to_the_whole),
+        cmocka_unit_test(a_cube_has_all_that_its_journal_has),
+        cmocka_unit_test(only_other_numbers_conflict),
+        cmocka_unit_test(test_full_precision),
+        cmocka_unit_test(test_other_weights),
+        cmocka_unit_test(test_another_sweep),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -168,7 +168,7 @@ static int64_t count_fetches(int i)
 
 /* What is fetched has a file that says so, and is removed after its visit, also a folder that
  * nobody may write to. */
-static void test_fetched(void **state)
+static void what_is_fetched_is_removed_after_its_visit(void **state)
 {
     char message[512];
     (void)state;
@@ -188,7 +188,7 @@ static void test_fetched(void **state)
 
 /* A whole checkpoint of another tool is used; half of one, also an empty folder, fails with a
  * message; none is fetched again or removed. One that comes while it is fetched stays, too. */
-static void test_own_folders(void **state)
+static void folders_of_others_stay(void **state)
 {
     char message[512];
     (void)state;
@@ -244,7 +244,7 @@ static void unwritable(void)
     _exit(st == ERR_IO && strstr(error.text, "cannot make this folder: Permission denied") ? 0 : 4);
 }
 
-static void test_unwritable(void **state)
+static void a_folder_that_cannot_be_written_is_refused(void **state)
 {
     int status;
     (void)state;
@@ -270,7 +270,7 @@ static void test_full_disk(void **state)
 }
 
 /* A command that leaves half of a checkpoint, or none, has failed, after its tries. */
-static void test_failures(void **state)
+static void half_a_checkpoint_is_a_failure(void **state)
 {
     char message[512];
     (void)state;
@@ -289,7 +289,7 @@ static void test_failures(void **state)
 }
 
 /* A command that hangs is ended. */
-static void test_hangs(void **state)
+static void a_command_that_hangs_is_ended(void **state)
 {
     char message[512];
     (void)state;
@@ -304,7 +304,7 @@ static void test_hangs(void **state)
 }
 
 /* Models and checkpoints of any two names have folders and logs of their own. */
-static void test_names(void **state)
+static void any_two_names_have_files_of_their_own(void **state)
 {
     static const char *const names[] = {"x y", "x_y", "x/y", "x", "x%20y", "X y", "z/x"};
     enum { N = sizeof names / sizeof *names };
@@ -323,7 +323,7 @@ static void test_names(void **state)
 }
 
 /* A checkpoint that is larger than the one before it waits until there is space for all of it. */
-static void test_larger(void **state)
+static void a_larger_one_waits_for_space(void **state)
 {
     char message[512];
     (void)state;
@@ -346,7 +346,7 @@ static void test_larger(void **state)
 }
 
 /* One that never fits is given up, with a message. */
-static void test_too_large(void **state)
+static void one_that_never_fits_is_given_up(void **state)
 {
     char message[512];
     (void)state;
@@ -365,7 +365,7 @@ static void test_too_large(void **state)
 
 /* Who only fetches does not end while something that a user needs was removed; and a user that is
  * killed while its command runs ends that, and leaves what it has fetched to the next. */
-static void test_killed(void **state)
+static void a_killed_user_leaves_what_it_fetched(void **state)
 {
     (void)state;
     begin("killed");
@@ -394,7 +394,7 @@ static void test_killed(void **state)
 
 /* The command of a process that was killed heeds no SIGTERM and writes on: nobody gets its space
  * before it has ended. */
-static void test_outlived(void **state)
+static void a_command_that_lives_on_keeps_its_space(void **state)
 {
     char message[512], end[2048], *log;
     (void)state;
@@ -428,12 +428,17 @@ static void test_outlived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fetched),    cmocka_unit_test(test_own_folders),
-        cmocka_unit_test(test_unwritable), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_failures),   cmocka_unit_test(test_hangs),
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_larger),
-        cmocka_unit_test(test_too_large),  cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_outlived),
+        cmocka_unit_test(what_is_fetched_is_removed_after_its_visit),
+        cmocka_unit_test(folders_of_others_stay),
+        cmocka_unit_test(a_folder_that_cannot_be_written_is_refused),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(half_a_checkpoint_is_a_failure),
+        cmocka_unit_test(a_command_that_hangs_is_ended),
+        cmocka_unit_test(any_two_names_have_files_of_their_own),
+        cmocka_unit_test(a_larger_one_waits_for_space),
+        cmocka_unit_test(one_that_never_fits_is_given_up),
+        cmocka_unit_test(a_killed_user_leaves_what_it_fetched),
+        cmocka_unit_test(a_command_that_lives_on_keeps_its_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

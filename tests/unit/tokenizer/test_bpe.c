@@ -61,7 +61,7 @@ static int64_t merge_by_definition(const struct bpe *b, int32_t *s, int64_t n)
     }
 }
 
-static void test_merges(void **state)
+static void merges_are_those_of_a_plain_search(void **state)
 {
     (void)state;
     enum { MOST = 90 };
@@ -121,7 +121,7 @@ static void test_cuts_at_marks(void **state)
 }
 
 /* A vocabulary with a token that has a mark after another character forbids these cuts. */
-static void test_no_cut(void **state)
+static void a_mark_inside_a_token_forbids_cuts(void **state)
 {
     (void)state;
     static const char text[] = "{\"vocab\":{\"a\":0,\"\xE2\x96\x81\":1,\"a\xE2\x96\x81\":2},"
@@ -143,7 +143,7 @@ static void test_no_cut(void **state)
 }
 
 /* n log n: a quadratic merge would take hours here. Decoding must give back the text. */
-static void test_long_words(void **state)
+static void long_words_take_n_log_n(void **state)
 {
     (void)state;
     enum { N = 1000000 };
@@ -179,10 +179,10 @@ static void test_long_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merges),
+        cmocka_unit_test(merges_are_those_of_a_plain_search),
         cmocka_unit_test(test_cuts_at_marks),
-        cmocka_unit_test(test_no_cut),
-        cmocka_unit_test(test_long_words),
+        cmocka_unit_test(a_mark_inside_a_token_forbids_cuts),
+        cmocka_unit_test(long_words_take_n_log_n),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,14 +96,14 @@ static void run_cases(const char *folder, const char *name, bool byte_level)
 static const char *const byte_level[] = {"gpt2", "neox", "olmo2", "llama3", "smollm"};
 static const char *const marked[] = {"llama2", "llama2_metaspace"};
 
-static void test_byte_level(void **state)
+static void byte_level_ids_are_the_recorded_ones(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof byte_level / sizeof *byte_level; i++)
         run_cases(FIXTURES "/tokenizers", byte_level[i], true);
 }
 
-static void test_byte_fallback(void **state)
+static void byte_fallback_ids_are_the_recorded_ones(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof marked / sizeof *marked; i++)
@@ -111,7 +111,7 @@ static void test_byte_fallback(void **state)
 }
 
 /* The tokenizers of real models may not be stored in this repository. */
-static void test_real(void **state)
+static void ids_of_real_tokenizers_are_the_recorded_ones(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -137,9 +137,9 @@ static void test_real(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_level),
-        cmocka_unit_test(test_byte_fallback),
-        cmocka_unit_test(test_real),
+        cmocka_unit_test(byte_level_ids_are_the_recorded_ones),
+        cmocka_unit_test(byte_fallback_ids_are_the_recorded_ones),
+        cmocka_unit_test(ids_of_real_tokenizers_are_the_recorded_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

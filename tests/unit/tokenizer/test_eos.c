@@ -66,7 +66,7 @@ static struct tokenizer *open_own(void)
     return t;
 }
 
-static void test_tokens(void **state)
+static void tokens_are_found_by_name(void **state)
 {
     (void)state;
     const int32_t *before, *behind;
@@ -106,7 +106,7 @@ static void check(int32_t want, enum status code, const char *part)
     tokenizer_close(t);
 }
 
-static void test_eos(void **state)
+static void eos_comes_from_the_files_in_their_order(void **state)
 {
     (void)state;
     check(0, ERR_USAGE, "no eos_token in a tokenizer_config.json");
@@ -141,7 +141,7 @@ static void check_pad(int32_t want, enum status code, const char *part)
 }
 
 /* The order in which Tokenicer looks. */
-static void test_pad(void **state)
+static void pad_is_where_tokenicer_looks(void **state)
 {
     (void)state;
     put("tokenizer_config.json", NULL);
@@ -182,7 +182,7 @@ static void test_pad(void **state)
     tokenizer_close(t);
 }
 
-static void test_count(void **state)
+static void ill_formed_sequences_are_counted(void **state)
 {
     (void)state;
     static const struct {
@@ -205,10 +205,10 @@ static void test_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_eos),
-        cmocka_unit_test(test_pad),
-        cmocka_unit_test(test_count),
+        cmocka_unit_test(tokens_are_found_by_name),
+        cmocka_unit_test(eos_comes_from_the_files_in_their_order),
+        cmocka_unit_test(pad_is_where_tokenicer_looks),
+        cmocka_unit_test(ill_formed_sequences_are_counted),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

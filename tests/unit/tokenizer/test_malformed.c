@@ -96,7 +96,7 @@ static const struct {
 };
 
 /* The rows use ' in place of ". */
-static void test_rows(void **state)
+static void each_malformed_file_gets_its_message(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -110,7 +110,7 @@ static void test_rows(void **state)
     }
 }
 
-static void test_nesting(void **state)
+static void deep_sequences_are_refused(void **state)
 {
     (void)state;
     static const char *const members[][2] = {{"normalizer", "normalizers"},
@@ -153,7 +153,7 @@ static void refuse_repeated(const char *head, const char *what, size_t n, const 
 }
 
 /* Short files that would expand to huge ones. */
-static void test_bombs(void **state)
+static void files_that_expand_are_refused(void **state)
 {
     (void)state;
     static const char twice[] = "{'type':'Replace','pattern':{'String':'a'},'content':'aa'}";
@@ -186,7 +186,7 @@ static void test_bombs(void **state)
 }
 
 /* A text on which the file's pattern takes exponential time. */
-static void test_explosion(void **state)
+static void exponential_patterns_end(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -216,7 +216,7 @@ static void test_explosion(void **state)
 }
 
 /* A file truncated anywhere is refused by the parser, which says where. */
-static void test_truncated(void **state)
+static void truncated_files_are_refused_with_the_place(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -231,7 +231,7 @@ static void test_truncated(void **state)
 }
 
 /* Any one byte changed: an error or a tokenizer that works, never a crash. */
-static void test_damaged(void **state)
+static void a_changed_byte_never_crashes(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -265,9 +265,12 @@ static void test_missing_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),         cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_truncated),    cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_bombs),        cmocka_unit_test(test_explosion),
+        cmocka_unit_test(each_malformed_file_gets_its_message),
+        cmocka_unit_test(deep_sequences_are_refused),
+        cmocka_unit_test(truncated_files_are_refused_with_the_place),
+        cmocka_unit_test(a_changed_byte_never_crashes),
+        cmocka_unit_test(files_that_expand_are_refused),
+        cmocka_unit_test(exponential_patterns_end),
         cmocka_unit_test(test_missing_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

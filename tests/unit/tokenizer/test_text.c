@@ -89,7 +89,7 @@ static void expect_refusal(const char *regex, enum status want, const char *word
     if (!strstr(e.text, words)) fail_msg("%s: \"%s\"", regex, e.text);
 }
 
-static void test_shorthands(void **state)
+static void shorthands_are_unicode(void **state)
 {
     (void)state;
     expect_match("\\s", "\xE1\xA0\x8E ", 3, 4);            /* U+180E is not White_Space */
@@ -106,7 +106,7 @@ static void test_shorthands(void **state)
     expect_match("\\x{62}+\\p{L}+[{1}]+", "abbc{", 1, 5);
 }
 
-static void test_refusals(void **state)
+static void unknown_syntax_is_refused(void **state)
 {
     (void)state;
     expect_refusal("a(b", ERR_FORMAT, "missing closing parenthesis");
@@ -124,7 +124,7 @@ static void test_refusals(void **state)
 }
 
 /* A pattern whose time doubles with each further byte ends with a message, and soon. */
-static void test_explosion(void **state)
+static void exponential_patterns_end_with_a_message(void **state)
 {
     (void)state;
     static const char *const patterns[] = {"(?:a+)+[bc]", "(?:a|a)+[bc]", "(?:a*)*(?=[bc])",
@@ -149,7 +149,7 @@ static void test_explosion(void **state)
 }
 
 /* More nesting than the JIT's stack can hold: the interpreter takes over. */
-static void test_deep_match(void **state)
+static void deep_matches_leave_the_jit(void **state)
 {
     (void)state;
     enum { N = 300000 };
@@ -164,9 +164,11 @@ static void test_deep_match(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invalid_utf8), cmocka_unit_test(test_shorthands),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_explosion),
-        cmocka_unit_test(test_deep_match),
+        cmocka_unit_test(test_invalid_utf8),
+        cmocka_unit_test(shorthands_are_unicode),
+        cmocka_unit_test(unknown_syntax_is_refused),
+        cmocka_unit_test(exponential_patterns_end_with_a_message),
+        cmocka_unit_test(deep_matches_leave_the_jit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void check_case(const struct tokenizer *t, const char *name, size_t i, co
     free(ids);
 }
 
-static void test_variants(void **state)
+static void variants_encode_as_recorded(void **state)
 {
     (void)state;
     json_t *root = read_fixture("variants.json"), *v, *o;
@@ -98,7 +98,7 @@ static void test_variants(void **state)
 
 /* Ids of all cases of a tokenizer from several threads at once, compared with those of one thread.
  */
-static void test_threads(void **state)
+static void same_ids_from_any_thread(void **state)
 {
     (void)state;
     json_t *root = read_fixture("olmo2/cases.json"), *doc = read_fixture("olmo2/tokenizer.json");
@@ -152,7 +152,7 @@ static void test_ids_out_of_range(void **state)
 }
 
 /* ▁ and <0xXX> stand for one byte each. */
-static void test_marked_bytes(void **state)
+static void marks_and_byte_tokens_count_one_byte(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -174,10 +174,10 @@ static void test_marked_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(variants_encode_as_recorded),
+        cmocka_unit_test(same_ids_from_any_thread),
         cmocka_unit_test(test_ids_out_of_range),
-        cmocka_unit_test(test_marked_bytes),
+        cmocka_unit_test(marks_and_byte_tokens_count_one_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static struct limits get(void)
     return l;
 }
 
-static void test_machine(void **state)
+static void without_cgroups_the_machine_limits(void **state)
 {
     (void)state;
     struct limits l = get();
@@ -97,7 +97,7 @@ static void test_version_2_takes_the_lowest_level(void **state)
     assert_string_equal(l.cores_from, "/sys/fs/cgroup/system.slice/cpu.max");
 }
 
-static void test_version_1(void **state)
+static void version_1_limits_each_controller(void **state)
 {
     (void)state;
     put("/proc/self/mountinfo",
@@ -128,7 +128,7 @@ static void test_container_shows_the_mount_point(void **state)
     assert_int_equal(get().memory, 3 * gib);
 }
 
-static void test_slurm(void **state)
+static void slurm_limits_below_the_machine(void **state)
 {
     (void)state;
     setenv("SLURM_MEM_PER_NODE", "20480", 1);
@@ -153,7 +153,7 @@ static void test_slurm(void **state)
     assert_int_equal(get().memory, 64 * gib);
 }
 
-static void test_nothing_there(void **state)
+static void unreadable_files_limit_nothing(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -166,7 +166,7 @@ static void test_nothing_there(void **state)
     assert_int_equal(get().memory, 64 * gib);
 }
 
-static void test_this_machine(void **state)
+static void this_machine_has_limits(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -185,7 +185,7 @@ static struct limits_share share(const struct limits *l, bool works)
     return s;
 }
 
-static void test_shares(void **state)
+static void ranks_share_memory_and_cores(void **state)
 {
     (void)state;
     int rank, size;
@@ -225,14 +225,14 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_machine, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_cgroups_the_machine_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_version_2_takes_the_lowest_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_version_1, setup, teardown),
+        cmocka_unit_test_setup_teardown(version_1_limits_each_controller, setup, teardown),
         cmocka_unit_test_setup_teardown(test_container_shows_the_mount_point, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slurm, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_there, setup, teardown),
-        cmocka_unit_test(test_this_machine),
-        cmocka_unit_test(test_shares),
+        cmocka_unit_test_setup_teardown(slurm_limits_below_the_machine, setup, teardown),
+        cmocka_unit_test_setup_teardown(unreadable_files_limit_nothing, setup, teardown),
+        cmocka_unit_test(this_machine_has_limits),
+        cmocka_unit_test(ranks_share_memory_and_cores),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

@@ -23,7 +23,7 @@ static void test_signs_are_the_probes(void **state)
     check_signs(1, "+--+-++-+-+--+-+---+-++-++-+--+-");
 }
 
-static void test_streams(void **state)
+static void streams_of_seeds_are_apart(void **state)
 {
     (void)state;
     for (uint64_t p = 0; p < 5; p++) assert_true(rng_stream(0, p) == p);
@@ -33,7 +33,7 @@ static void test_streams(void **state)
 }
 
 /* Any part of a stream can be generated alone, whatever parity it begins and ends with. */
-static void test_pieces(void **state)
+static void any_piece_can_be_generated_alone(void **state)
 {
     (void)state;
     enum { N = 37 };
@@ -51,7 +51,7 @@ static void test_pieces(void **state)
 
 /* Moments of 2^18 normals within five standard errors; no correlation with the neighbour or with
  * the next stream; the tail exists. */
-static void test_normals(void **state)
+static void normals_have_their_moments(void **state)
 {
     (void)state;
     enum { N = 1 << 18 };
@@ -97,9 +97,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signs_are_the_probes),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_normals),
+        cmocka_unit_test(streams_of_seeds_are_apart),
+        cmocka_unit_test(any_piece_can_be_generated_alone),
+        cmocka_unit_test(normals_have_their_moments),
         cmocka_unit_test(test_signs_are_balanced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,10 +103,60 @@ static void zeros_round_at_4_bits_and_steps_lower_the_norm(void **state)
     layer_free(&l);
 }
 
+/* The package's optimisation of one group without rounding of the zero, in a plain loop: q = the
+ * weights; returns how many errors were too large to shrink to 0. */
+static int64_t optimise_group(const float *w, int64_t n, int64_t bits, float *q)
+{
+    const float codes = (float)((1 << bits) - 1), beta = 10;
+    float low = INFINITY, high = -INFINITY;
+    double least = INFINITY;
+    int64_t large = 0;
+    for (int64_t j = 0; j < n; j++) low = fminf(low, w[j]), high = fmaxf(high, w[j]);
+    float inverse = codes / (high - low), zero = -low * inverse;
+    for (int step = 0; step < 20; step++) {
+        double error = 0, next = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const float code = fminf(fmaxf(nearbyintf(w[j] * inverse + zero), 0), codes);
+            const float miss = w[j] - (code - zero) / inverse, size = fabsf(miss);
+            const float rest = size > 0 ? fmaxf(size - powf(size, 0.7f - 1) / beta, 0) : 0;
+            large += rest > 0;
+            error += (double)size;
+            next += (double)(code - (w[j] - copysignf(rest, miss)) * inverse);
+        }
+        zero = (float)(next / (double)n);
+        if (!(error < least)) break;
+        least = error;
+    }
+    for (int64_t j = 0; j < n; j++)
+        q[j] = (fminf(fmaxf(nearbyintf(w[j] * inverse + zero), 0), codes) - zero) / inverse;
+    return large;
+}
+
+/* The fixtures' errors are all so small that they shrink to 0. */
+static void large_errors_shrink_by_the_norm(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        float w[N], expected[N], *q;
+        uint64_t random = seed;
+        int64_t bits;
+        const struct quant_options o = options_of("b2", &bits);
+        const struct layer l = {.rows = 1, .cols = N, .w = w};
+        struct quant_report r;
+        for (int j = 0; j < N; j++) w[j] = 2 * noise(&random);
+        assert_true(optimise_group(w, N, bits, expected) > N / 4);
+        assert_int_equal(layer_quantize(&l, quant_find("hqq"), bits, &o, &q, &r, NULL), OK);
+        for (int j = 0; j < N; j++) assert_float_equal(q[j], expected[j], 1e-5);
+        free(q);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_are_those_of_the_package),
+        cmocka_unit_test(large_errors_shrink_by_the_norm),
         cmocka_unit_test(zeros_round_at_4_bits_and_steps_lower_the_norm),
     };
     linalg_setup();

@@ -1,5 +1,4 @@
 #include "cli/args.h"
-#include "cli/flags.h"
 #include "options/nearest.h"
 #include "util/mem.h"
 #include "util/page.h"
@@ -67,65 +66,129 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
 
 /* --- what there is --- */
 
-static enum status list_flags(const struct args *a, struct flag_list *out, struct err *e)
+static json_t *words_json(const char *const *words)
 {
+    json_t *list = words ? json_array() : NULL;
+    for (int i = 0; words && words[i]; i++) json_array_append_new(list, json_string(words[i]));
+    return list;
+}
+
+static void add_flag(json_t *list, const char *name, const char *value, const char *doc,
+                     const char *const *choices)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s*, s:s, s:o*}", "name", name, "value", value,
+                                          "doc", doc, "choices", words_json(choices)));
+}
+
+/* The keys of a table on their way into a list. */
+struct adding {
+    json_t *list;
+    const char *heading; /* NULL once a flag has it */
+};
+
+/* What is expected and the default end the doc of a key. */
+static void add_key(void *context, const struct option *o, const char *name, const char *opposite)
+{
+    static const char *const values[] = {
+        [OPTION_BOOL] = NULL,    [OPTION_INT] = "N",       [OPTION_REAL] = "X",
+        [OPTION_TEXT] = "TEXT",  [OPTION_TEXTS] = "TEXT",  [OPTION_PATH] = "FILE",
+        [OPTION_PATHS] = "FILE", [OPTION_CHOICE] = "WORD",
+    };
+    struct adding *a = context;
+    char expected[OPTION_EXPECTED] = "a switch";
+    const char *fallback = o->otherwise ? o->otherwise : o->fallback;
+    if (o->type != OPTION_BOOL) option_expected(o, expected);
+    json_array_append_new(
+        a->list, json_pack("{s:s*, s:s, s:s*, s:s*, s:o, s:o*}", "heading", a->heading, "name",
+                           name, "opposite", opposite, "value", values[o->type], "doc",
+                           json_sprintf("%s (%s%s%s)", o->doc, expected,
+                                        fallback ? "; default " : "", fallback ? fallback : ""),
+                           "choices", words_json(o->choices)));
+    a->heading = NULL;
+}
+
+static json_t *list_flags(const struct args *a)
+{
+    json_t *list = json_array();
     for (int i = 0; i < a->n; i++) {
         const struct arg *arg = &a->table[i];
         const struct arg_choice *choice = arg->type == ARG_CHOICE ? arg->to : NULL;
-        PASS(flags_add(out, arg->name, arg->value, arg->doc, choice ? choice->words : NULL, e));
+        add_flag(list, arg->name, arg->value, arg->doc, choice ? choice->words : NULL);
     }
     for (int i = 0; i < a->n_keys; i++) {
-        const struct arg_keys *k = &a->keys[i];
-        PASS(flags_add_keys(out, k->heading, k->table, k->prefix, e));
+        struct adding adding = {list, a->keys[i].heading};
+        options_list_flags(a->keys[i].table, a->keys[i].prefix, add_key, &adding);
     }
-    return flags_add(out, "--help", NULL, "print this (also -h)", NULL, e);
+    add_flag(list, "--help", NULL, "print this (also -h)", NULL);
+    return list;
 }
 
-/* A command's doc is a sentence without capital and full stop. */
-static void print_doc(const char *doc, int64_t width)
+/* "  --name, --opposite VALUE", and the doc beside it, in lines of at most `width` columns. */
+static void print_flag(const json_t *flag, int64_t width)
 {
+    enum { INDENT = 26 }; /* of docs; a longer flag has a line of its own */
+    const char *opposite = json_text(flag, "opposite", NULL);
+    const char *heading = json_text(flag, "heading", NULL), *value = json_text(flag, "value", NULL);
+    if (heading) {
+        putchar('\n');
+        page_print(stdout, width, 0, 0, heading);
+    }
+    int64_t n = printf("  %s", json_text(flag, "name", ""));
+    if (opposite && n + 2 + (int64_t)strlen(opposite) > width)
+        n = printf(",\n  %s", opposite) - 2;
+    else if (opposite)
+        n += printf(", %s", opposite);
+    if (value) n += printf(" %s", value);
+    if (n + 2 > INDENT) {
+        putchar('\n');
+        n = 0;
+    }
+    printf("%*s", (int)(INDENT - n), "");
+    page_print(stdout, width, INDENT, INDENT, json_text(flag, "doc", ""));
+}
+
+static void print_help(const struct args *a, const struct command *command)
+{
+    const int64_t width = page_width(stdout, 80);
+    const char *arguments = command->arguments, *doc = command->doc;
+    json_t *flags = list_flags(a), *flag;
+    size_t i;
+    printf("usage: ");
+    const int indent = printf("qtraj %s%s", command->name, arguments[0] ? " " : "") + 7;
+    page_print(stdout, width, indent, indent, arguments);
+    /* a sentence without its capital and its full stop */
     printf("\n%c", doc[0] >= 'a' && doc[0] <= 'z' ? doc[0] - 'a' + 'A' : doc[0]);
     page_print(stdout, width, 0, 1, doc + 1);
-}
-
-static enum status print_help(const struct args *a, const struct call *c, struct err *e)
-{
-    enum status st = OK;
-    struct flag_list flags = {0};
-    int64_t width = page_width(stdout, 80);
-    int rank = 0;
-    if (c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
-    TRY(list_flags(a, &flags, e));
-    if (rank != 0) goto done;
-    printf("usage: ");
-    const bool alone = !c->command->arguments[0];
-    const int indent = printf("qtraj %s%s", c->command->name, alone ? "" : " ") + 7;
-    page_print(stdout, width, indent, indent, c->command->arguments);
-    print_doc(c->command->doc, width);
     putchar('\n');
-    flags_print(&flags, width, stdout);
-done:
-    flags_free(&flags);
-    return st;
+    json_array_foreach(flags, i, flag) print_flag(flag, width);
+    json_decref(flags);
 }
 
 /* --- parsing --- */
 
-static enum status fail_unknown(const struct args *a, const struct call *c, const char *flag,
-                                size_t n, struct err *e)
+/* flag: n bytes, with its hyphens. */
+static enum status fail_unknown(const struct args *a, const struct call *c, const char *flag, int n,
+                                struct err *e)
 {
-    enum status st = OK;
-    struct flag_list flags = {0};
-    char *name = NULL, advice[OPTION_FLAG + 20];
-    TRY(list_flags(a, &flags, e));
-    TRY(mem_format(&name, e, "%.*s", (int)n, flag));
-    TRY(flags_advice(&flags, name, advice, sizeof advice, e));
-    FAIL(ERR_USAGE, "%s: unknown flag%s (qtraj %s --help lists them)", name, advice,
-         c->command->name);
-done:
-    flags_free(&flags);
-    free(name);
-    return st;
+    enum { MOST = 400 };
+    const char *names[MOST + 1], *near;
+    char name[OPTION_FLAG];
+    json_t *flags = list_flags(a), *one;
+    int64_t count = 0;
+    size_t i;
+    json_array_foreach(flags, i, one)
+    {
+        const char *opposite = json_text(one, "opposite", NULL);
+        if (count < MOST) names[count++] = json_text(one, "name", "--") + 2;
+        if (count < MOST && opposite) names[count++] = opposite + 2;
+    }
+    snprintf(name, sizeof name, "%.*s", n, flag);
+    near = nearest_name(name + strspn(name, "-"), names, count);
+    err_set(e, ERR_USAGE, __FILE__, __LINE__,
+            "%.*s: unknown flag%s%s%s (qtraj %s --help lists them)", n, flag,
+            near ? ", did you mean --" : "", near ? near : "", near ? "?" : "", c->command->name);
+    json_decref(flags);
+    return ERR_USAGE;
 }
 
 /* Takes the flag at argv[0]; *used = arguments taken. */
@@ -139,7 +202,7 @@ static enum status take(const struct args *a, const struct call *c, int argc, ch
         for (int i = 0; i < a->n_keys && !*used; i++)
             PASS(options_flag(a->keys[i].table, a->keys[i].prefix, a->keys[i].to, argc, argv, used,
                               e));
-        if (!*used) PASS(fail_unknown(a, c, argv[0], n, e));
+        if (!*used) PASS(fail_unknown(a, c, argv[0], (int)n, e));
         return OK;
     }
     char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
@@ -199,13 +262,14 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
     const struct command *command = c->command;
     enum status st = OK;
     struct arg_list given = {0};
-    int found = 0, used;
+    int found = 0, used, rank = 0;
     for (int i = 0; i < n; i++) positional[i] = NULL;
     c->help = c->flags || asks_for_help(c);
+    if (c->help && c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
     if (c->flags)
-        TRY(list_flags(a, c->flags, e));
-    else if (c->help)
-        TRY(print_help(a, c, e));
+        *c->flags = list_flags(a);
+    else if (c->help && rank == 0)
+        print_help(a, command);
     if (c->help) return OK;
     for (int i = 1; i < c->argc; i += used) {
         char *word = c->argv[i];

@@ -55,7 +55,10 @@ struct args {
 
 /* Parses the arguments of a call: flags, and exactly n others (or `more`), into positional (n,
  * borrowed; NULL: missing). --help or -h on any rank sets c->help and ignores the rest; rank 0
- * prints usage and flags. If c->flags is not NULL, it only lists the flags there and sets c->help.
- * ERR_USAGE names the flag and what was expected; ERR_NOMEM. */
+ * prints usage and flags. If c->flags is not NULL, *c->flags becomes a list of the flags (a new
+ * reference) and c->help is set, no more: an object each with "name" ("--name"), "doc"; "value",
+ * the word for its value, unless it is a switch; "opposite" of a switch that has one; "choices",
+ * the values that there are; "heading" of the flags from it on. ERR_USAGE names the flag and what
+ * was expected; ERR_NOMEM. */
 MUST_USE enum status args_parse(const struct args *a, struct call *c, const char **positional,
                                 int n, struct err *e);

@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "cli/flags.h"
 #include "math/isa.h"
 #include "options/nearest.h"
 #include "run/startup.h"
@@ -20,7 +19,7 @@ static const struct command *const commands[] = {
     &cmd_run,      &cmd_launch,        &cmd_slurm,  &cmd_plan,     &cmd_stage,     &cmd_status,
     &cmd_show,     &cmd_rebuild,       &cmd_merge,  &cmd_options,  &cmd_variables, &cmd_methods,
     &cmd_inspect,  &cmd_architectures, &cmd_eval,   &cmd_quantize, &cmd_curvature, &cmd_average,
-    &cmd_tokenize, &cmd_tasks,         &cmd_doctor, &cmd_help,     &cmd_version,   &cmd_manuals,
+    &cmd_tokenize, &cmd_tasks,         &cmd_doctor, &cmd_help,     &cmd_version,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -61,16 +60,6 @@ enum status cli_command_find(const char *name, const struct command **out, struc
     }
     nearest_advice(name, names, N_COMMANDS, advice, sizeof advice);
     RAISE(ERR_USAGE, "%s: unknown command%s", name, advice);
-}
-
-enum status cli_command_flags(const struct command *command, struct flag_list *out, struct err *e)
-{
-    char *argv[] = {(char *)(uintptr_t)command->name, NULL};
-    struct call c = {
-        .command = command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv, .flags = out};
-    enum status st = command->run(&c, e);
-    if (st != OK) flags_free(out);
-    return st;
 }
 
 void cli_print_commands(FILE *out)

@@ -11,7 +11,6 @@
 int cli_exit_code(enum status st);
 
 struct command;
-struct flag_list;
 
 /* A command as it was called, on one rank. */
 struct call {
@@ -24,8 +23,8 @@ struct call {
     bool help;   /* --help was answered (args_parse), there is nothing to do */
     /* Ranks of world are lost or are none of its: after it no call of MPI, not even MPI_Finalize */
     bool apart;
-    /* args_parse lists the command's flags here (flags.h) instead of parsing; NULL: it parses */
-    struct flag_list *flags;
+    /* args_parse sets it to the command's flags (args_flags) instead of parsing; NULL: it parses */
+    json_t **flags;
 };
 
 struct command {
@@ -59,9 +58,6 @@ MUST_USE enum status cli_print_json(json_t *json, size_t flags, struct err *e);
 const struct command *cli_command_at(int i);
 /* The command of that name. ERR_USAGE: there is none, and which there are. */
 MUST_USE enum status cli_command_find(const char *name, const struct command **out, struct err *e);
-/* *out = the flags of a command, owned by the caller (flags_free). ERR_NOMEM. */
-MUST_USE enum status cli_command_flags(const struct command *command, struct flag_list *out,
-                                       struct err *e);
 /* Prints which commands there are. */
 void cli_print_commands(FILE *out);
 
@@ -80,4 +76,4 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
 extern const struct command cmd_run, cmd_launch, cmd_slurm, cmd_stage, cmd_plan, cmd_doctor,
     cmd_status, cmd_show, cmd_rebuild, cmd_merge, cmd_options, cmd_variables, cmd_methods,
     cmd_architectures, cmd_inspect, cmd_tokenize, cmd_tasks, cmd_eval, cmd_quantize, cmd_curvature,
-    cmd_average, cmd_help, cmd_version, cmd_manuals;
+    cmd_average, cmd_help, cmd_version;

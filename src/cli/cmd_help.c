@@ -1,29 +1,59 @@
-/* The commands that tell of this binary: help, version, manuals. */
+/* The commands that tell of this binary: help, version. */
 #include "cli/args.h"
-#include "cli/manual.h"
-#include "util/log.h"
 #include "util/version.h"
 
-static enum status run_help(struct call *c, struct err *e)
+static enum status print_help(const char *name, struct err *e)
 {
-    const char *name;
-    const struct args args = {.optional = 1};
-    PASS(args_parse(&args, c, &name, 1, e));
-    if (c->help) return OK;
+    static char flag[] = "--help";
+    char *argv[] = {NULL, flag};
+    struct call asked = {.world = MPI_COMM_SELF, .argc = 2, .argv = argv};
     if (!name) {
         cli_print_commands(stdout);
         return OK;
     }
-    static char flag[] = "--help";
-    char *argv[] = {NULL, flag};
-    struct call asked = {.world = MPI_COMM_SELF, .argc = 2, .argv = argv};
     PASS(cli_command_find(name, &asked.command, e));
     return asked.command->run(&asked, e);
 }
 
+/* Of all commands, or of one. */
+static enum status print_json(const char *name, struct err *e)
+{
+    enum status st = OK;
+    const struct command *command, *only = NULL;
+    json_t *list = json_array();
+    if (name) TRY(cli_command_find(name, &only, e));
+    for (int i = 0; (command = cli_command_at(i)) != NULL; i++) {
+        json_t *flags = NULL;
+        char *argv[] = {(char *)(uintptr_t)command->name, NULL};
+        struct call c = {
+            .command = command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv, .flags = &flags};
+        if (only && only != command) continue;
+        TRY(command->run(&c, e));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:o}", "name", command->name, "arguments",
+                                        command->arguments, "doc", command->doc, "flags", flags));
+    }
+    TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
+done:
+    json_decref(list);
+    return st;
+}
+
+static enum status run_help(struct call *c, struct err *e)
+{
+    const char *name;
+    bool json = false;
+    const struct arg table[] = {
+        {"--json", ARG_SWITCH, &json, NULL, "print commands and flags as JSON"}};
+    const struct args args = {ARGS(table), .optional = 1};
+    PASS(args_parse(&args, c, &name, 1, e));
+    if (c->help) return OK;
+    return json ? print_json(name, e) : print_help(name, e);
+}
+
 const struct command cmd_help = {
     .name = "help",
-    .arguments = "[COMMAND]",
+    .arguments = "[COMMAND] [--json]",
     .doc = "list the commands, or the arguments and flags of one",
     .run = run_help,
 };
@@ -40,21 +70,4 @@ const struct command cmd_version = {
     .arguments = "",
     .doc = "print the version and the commit it was built from",
     .run = run_version,
-};
-
-static enum status run_manuals(struct call *c, struct err *e)
-{
-    const char *folder;
-    PASS(args_parse(&(struct args){0}, c, &folder, 1, e));
-    if (c->help) return OK;
-    PASS(manual_write(folder, e));
-    log_info("%s: man/, bash-completion/completions/, zsh/site-functions/", folder);
-    return OK;
-}
-
-const struct command cmd_manuals = {
-    .name = "manuals",
-    .arguments = "FOLDER",
-    .doc = "write man pages and completion for bash and zsh into a folder such as /usr/share",
-    .run = run_manuals,
 };

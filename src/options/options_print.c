@@ -182,12 +182,14 @@ static json_t *key_json(const char *section, const struct option *o)
         [OPTION_REALS] = "numbers", [OPTION_GROUP] = "mapping", [OPTION_KEYS] = "mapping",
         [OPTION_BOXED] = "mapping", [OPTION_LIST] = "list",
     };
-    char key[2 * OPTION_NAME];
+    char key[2 * OPTION_NAME], expected[OPTION_EXPECTED];
     snprintf(key, sizeof key, "%s%s", section, o->name);
-    return json_pack("{s:s, s:s, s:s?, s:b, s:o, s:s?, s:o, s:o, s:o, s:s}", "key", key, "type",
-                     types[o->type], "unit", o->unit, "required", o->required, "default",
-                     default_json(o), "otherwise", o->otherwise, "range", range_json(o), "special",
-                     special_json(o), "choices", choices_json(o), "doc", o->doc);
+    option_expected(o, expected);
+    return json_pack("{s:s, s:s, s:s, s:s?, s:b, s:o, s:s?, s:o, s:o, s:o, s:s}", "key", key,
+                     "type", types[o->type], "expected", expected, "unit", o->unit, "required",
+                     o->required, "default", default_json(o), "otherwise", o->otherwise, "range",
+                     range_json(o), "special", special_json(o), "choices", choices_json(o), "doc",
+                     o->doc);
 }
 
 bool options_describe_keys(const struct option_table *t, const char *section, json_t *list)

@@ -54,7 +54,7 @@ import json, sys
 keys = {o["key"]: o for o in json.load(open(sys.argv[1]))}
 assert len(keys) > 100
 for o in keys.values():
-    assert set(o) == {"key", "type", "unit", "required", "default", "otherwise", "range", "special", "choices", "doc"}, o
+    assert set(o) == {"key", "type", "expected", "unit", "required", "default", "otherwise", "range", "special", "choices", "doc"}, o
     assert (o["choices"] is not None) == (o["type"] == "choice") and o["doc"], o
 assert keys["methods[].group_size"]["default"] == 128 and keys["methods[].group_size"]["unit"] == "columns"
 assert keys["methods[].damping"]["range"] == [0, 1] and keys["methods[].symmetric"]["default"] is True
@@ -173,6 +173,7 @@ variables --json
 methods --json
 architectures --json
 doctor --results --scratch --json
+help --json
 END
 "$python" - "$QTRAJ" "$work/tried" "$work/always" <<'PY' || fail "flags of which nothing is known"
 import json, re, subprocess, sys

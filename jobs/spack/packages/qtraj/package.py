@@ -21,6 +21,7 @@ class Qtraj(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
     depends_on("pkgconf", type="build")
+    depends_on("python@3.9:", type="build")  # man pages and completion
     depends_on("cmocka", type="build")
     depends_on("mpi@3:")
     depends_on("hdf5@1.10: +hl")

@@ -15,12 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct command *const commands[] = {
-    &cmd_run,      &cmd_launch,        &cmd_slurm,  &cmd_plan,     &cmd_stage,     &cmd_status,
-    &cmd_show,     &cmd_rebuild,       &cmd_merge,  &cmd_options,  &cmd_variables, &cmd_methods,
-    &cmd_inspect,  &cmd_architectures, &cmd_eval,   &cmd_quantize, &cmd_curvature, &cmd_average,
-    &cmd_tokenize, &cmd_tasks,         &cmd_doctor, &cmd_help,     &cmd_version,
-};
+#define COMMAND_LINE(name) &cmd_##name,
+static const struct command *const commands[] = {COMMANDS(COMMAND_LINE)};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 int cli_exit_code(enum status st)

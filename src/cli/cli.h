@@ -73,7 +73,31 @@ void cli_before_mpi(int argc, char **argv);
  * own. */
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
 
-extern const struct command cmd_run, cmd_launch, cmd_slurm, cmd_stage, cmd_plan, cmd_doctor,
-    cmd_status, cmd_show, cmd_rebuild, cmd_merge, cmd_options, cmd_variables, cmd_methods,
-    cmd_architectures, cmd_inspect, cmd_tokenize, cmd_tasks, cmd_eval, cmd_quantize, cmd_curvature,
-    cmd_average, cmd_help, cmd_version;
+/* The commands, in the order of the help. X(run) is `const struct command cmd_run`, defined in its
+ * file; a new command is its file and its line here. */
+#define COMMANDS(X)                                                                                \
+    X(run)                                                                                         \
+    X(launch)                                                                                      \
+    X(slurm)                                                                                       \
+    X(plan)                                                                                        \
+    X(stage)                                                                                       \
+    X(status)                                                                                      \
+    X(show)                                                                                        \
+    X(rebuild)                                                                                     \
+    X(merge)                                                                                       \
+    X(options)                                                                                     \
+    X(variables)                                                                                   \
+    X(methods)                                                                                     \
+    X(inspect)                                                                                     \
+    X(architectures)                                                                               \
+    X(eval)                                                                                        \
+    X(quantize)                                                                                    \
+    X(curvature)                                                                                   \
+    X(average)                                                                                     \
+    X(tokenize)                                                                                    \
+    X(tasks)                                                                                       \
+    X(doctor)                                                                                      \
+    X(help)                                                                                        \
+    X(version)
+#define COMMAND_DECLARE(name) extern const struct command cmd_##name;
+COMMANDS(COMMAND_DECLARE)

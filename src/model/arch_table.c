@@ -2,10 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct arch *const table[] = {
-    &arch_llama,   &arch_olmo,     &arch_olmo2, &arch_olmo3, &arch_smollm3,
-    &arch_apertus, &arch_gpt_neox, &arch_qwen2, &arch_qwen3, &arch_opensci,
-};
+#define ARCH_LINE(name) &arch_##name,
+static const struct arch *const table[] = {ARCHS(ARCH_LINE)};
 enum { TABLE_N = sizeof table / sizeof *table };
 
 const struct arch *arch_at(int i)

@@ -1,10 +1,22 @@
-/* arch_table: the table of all families. A new family is its arch_*.c, a declaration here and an
- * entry in the table of arch_table.c (docs/adding-a-family.md). */
+/* arch_table: the list of families, and what many of them have in common. X(llama) is `const struct
+ * arch arch_llama`, defined in its file; a new family is its file and its line here
+ * (docs/extending.md). */
 #pragma once
 #include "model/arch.h"
 
-extern const struct arch arch_llama, arch_olmo, arch_olmo2, arch_olmo3, arch_smollm3;
-extern const struct arch arch_apertus, arch_gpt_neox, arch_qwen2, arch_qwen3, arch_opensci;
+#define ARCHS(X)                                                                                   \
+    X(llama)                                                                                       \
+    X(olmo)                                                                                        \
+    X(olmo2)                                                                                       \
+    X(olmo3)                                                                                       \
+    X(smollm3)                                                                                     \
+    X(apertus)                                                                                     \
+    X(gpt_neox)                                                                                    \
+    X(qwen2)                                                                                       \
+    X(qwen3)                                                                                       \
+    X(opensci)
+#define ARCH_DECLARE(name) extern const struct arch arch_##name;
+ARCHS(ARCH_DECLARE)
 
 /* The tensor names of Llama that most families use, as initialisers of struct arch: embedding,
  * head, attention and gated MLP. Norms differ and are named by each family. */

@@ -14,7 +14,7 @@
 
 const struct awq_options *awq_options_of(const struct quant_options *o)
 {
-    return quant_own(o, METHOD_AWQ);
+    return quant_own(o, METHOD_awq);
 }
 
 struct grid_kind awq_grid(int64_t bits, const struct quant_options *o)

@@ -18,7 +18,7 @@ struct gptaq_options {
 
 static const struct gptaq_options *own_of(const struct quant_options *o)
 {
-    return quant_own(o, METHOD_GPTAQ);
+    return quant_own(o, METHOD_gptaq);
 }
 
 /* d (n, n) = D in the order of the sweep, scaled as the Hessian; zero in dead columns, as in the

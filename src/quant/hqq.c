@@ -166,7 +166,7 @@ static enum status hqq_run(const struct quant_job *job, struct quant_report *rep
     enum status st = OK;
     int64_t first, end;
     struct hqq h = {.job = job,
-                    .own = quant_own(job->options, METHOD_HQQ),
+                    .own = quant_own(job->options, METHOD_hqq),
                     .group = group_of(job->options, job->cols),
                     .n = tile_count(job->rows)};
     h.groups = (TILE_ROWS * job->cols + h.group - 1) / h.group;
@@ -201,7 +201,7 @@ enum { FLOP_STEP = 50, FLOP_REST = 60 };
 static void hqq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                      struct quant_cost *out)
 {
-    const struct hqq_options *own = quant_own(o, METHOD_HQQ);
+    const struct hqq_options *own = quant_own(o, METHOD_hqq);
     out->run = (double)rows * (double)cols * (double)(FLOP_REST + FLOP_STEP * own->steps);
 }
 

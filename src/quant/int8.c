@@ -62,7 +62,7 @@ const struct quant_method quant_int8_weight = {
 static enum status make_linear(const struct quant_job *job, int64_t longest, void **out,
                                struct err *e)
 {
-    const struct int8_options *own = quant_own(job->options, METHOD_INT8);
+    const struct int8_options *own = quant_own(job->options, METHOD_int8);
     const struct int8_format format = {
         .round = round_codes,
         .unit = UNIT,
@@ -75,7 +75,7 @@ static enum status make_linear(const struct quant_job *job, int64_t longest, voi
 static void memory(const struct quant_options *o, const struct quant_extent *x,
                    struct quant_memory *out)
 {
-    const struct int8_options *own = quant_own(o, METHOD_INT8);
+    const struct int8_options *own = quant_own(o, METHOD_int8);
     out->linears = int8_linear_bytes(x, own->threshold > 0);
 }
 

@@ -17,8 +17,8 @@ static const char *const rotations[] = {"none", "hadamard", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
-#define OWN_KEYS(upper, lower)                                                                     \
-    {.type = OPTION_KEYS, .table = &quant_##lower.own, .offset = IN_QUANT(own[METHOD_##upper])},
+#define OWN_KEYS(name)                                                                             \
+    {.type = OPTION_KEYS, .table = &quant_##name.own, .offset = IN_QUANT(own[METHOD_##name])},
 
 static const struct option shared_keys[] = {
     OPTION(quant_options, group_size, INT, "columns that share one scale; -1: the whole row",
@@ -128,7 +128,7 @@ int quant_options_owner(const char *key)
 
 /* --- methods --- */
 
-#define METHOD_LINE(upper, lower) [METHOD_##upper] = &quant_##lower,
+#define METHOD_LINE(name) &quant_##name,
 static const struct quant_method *const methods[] = {QUANT_METHODS(METHOD_LINE)};
 static const struct quant_method *added; /* by a test (quant_add) */
 
@@ -149,7 +149,7 @@ const struct quant_method *quant_find(const char *name)
     return added && strcmp(added->name, name) == 0 ? added : NULL;
 }
 
-#define NAME(upper, lower) #lower,
+#define NAME(name) #name,
 const char *const *quant_names(void)
 {
     static const char *const names[] = {QUANT_METHODS(NAME) NULL};

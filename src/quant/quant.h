@@ -1,6 +1,6 @@
 /* quant: post-training quantizers. They see matrices, never models.
  *
- * A method is one file and one line in quant_table.h (docs/adding-a-method.md). It declares which
+ * A method is one file and one line in quant_table.h (docs/extending.md). It declares which
  * statistics of its inputs it needs, which options concern it and what it costs; the visit computes
  * each statistic once for all linears and variants that share it. W is (rows, cols) row-major,
  * groups run along the columns. Conventions follow IST-DASLab/gptq (quant.py, gptq.py). */
@@ -218,7 +218,7 @@ struct quant_method {
     void (*cost)(const struct quant_options *, int64_t rows, int64_t cols, struct quant_cost *out);
 };
 
-#define QUANT_DECLARE(upper, lower) extern const struct quant_method quant_##lower;
+#define QUANT_DECLARE(name) extern const struct quant_method quant_##name;
 QUANT_METHODS(QUANT_DECLARE)
 
 /* The options that only method `number` (METHOD_*) has; cast to its struct. */

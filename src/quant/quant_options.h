@@ -10,8 +10,8 @@
 
 enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
 
-/* One number per method of the table: METHOD_RTN, METHOD_GPTQ, ... */
-#define METHOD_NUMBER(upper, lower) METHOD_##upper,
+/* One number per method of the table: METHOD_rtn, METHOD_gptq, ... */
+#define METHOD_NUMBER(name) METHOD_##name,
 enum { QUANT_METHODS(METHOD_NUMBER) METHOD_N };
 
 /* The order in which columns are quantized. */

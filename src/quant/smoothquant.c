@@ -54,7 +54,7 @@ static enum status set_factors(float *factor, const double *largest, int64_t col
 
 static enum status stage_factors(const struct quant_block *b, int stage, void **out, struct err *e)
 {
-    const struct smoothquant_options *o = quant_own(b->options, METHOD_SMOOTHQUANT);
+    const struct smoothquant_options *o = quant_own(b->options, METHOD_smoothquant);
     const struct quant_input *in = &b->input[stage];
     struct factors *f;
     int tie = TIE_NONE;

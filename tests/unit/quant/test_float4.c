@@ -100,7 +100,7 @@ static float *apply(const struct fixture *f, const char *layer, const char *inpu
     struct err e = {0};
     void *linear;
     float *y;
-    if (threshold != 6) memcpy(&o.own[METHOD_INT8], &threshold, sizeof threshold);
+    if (threshold != 6) memcpy(&o.own[METHOD_int8], &threshold, sizeof threshold);
     const struct quant_job job = {
         .bits = 8, .options = &o, .rows = w.dim[0], .cols = w.dim[1], .w = w.f};
     if (mem_zero(&y, x.dim[0] * job.rows, sizeof *y, "outputs", &e) != OK ||

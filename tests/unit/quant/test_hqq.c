@@ -98,7 +98,7 @@ static void zeros_round_at_4_bits_and_steps_lower_the_norm(void **state)
         assert_memory_not_equal(a, c, 70 * 96 * sizeof *a);
         free(a), free(b), free(c);
     }
-    assert_int_equal(quant_options_owner("round_zero"), METHOD_HQQ);
+    assert_int_equal(quant_options_owner("round_zero"), METHOD_hqq);
     assert_int_equal(quant_options_owner("group_size"), -1);
     layer_free(&l);
 }

@@ -135,7 +135,7 @@ static void without_a_norm_factors_are_left_out_or_counted(void **state)
             double migration;
             int smoothed;
         } own = {0.5, all}; /* norm, all */
-        memcpy(&s.options.own[METHOD_SMOOTHQUANT], &own, sizeof own);
+        memcpy(&s.options.own[METHOD_smoothquant], &own, sizeof own);
         assert_int_equal(m->prepare_block(&s.block, prepared, &e), OK);
         const int64_t rows = s.linear[0].rows, cols = s.linear[0].cols;
         float *q;

@@ -1,5 +1,5 @@
-/* task_table: multiple-choice tasks, as lm-evaluation-harness defines them. A task is a line of the
- * table in task_table.c and a function that makes an item of a row of its data. */
+/* task_table: multiple-choice tasks, as lm-evaluation-harness defines them. A task is a const
+ * struct in its file (related ones share a file), and its line in TASKS. */
 #pragma once
 #include "task/item.h"
 #include "util/json.h"
@@ -21,7 +21,7 @@ struct task {
     bool norm;     /* accuracy_norm is offered */
     bool subjects; /* it consists of tasks NAME_SUBJECT */
     int examples;  /* enum task_examples */
-    /* Makes an empty item from a row. ERR_FORMAT: names the field, without file and line;
+    /* Fills an empty item from a row (item.h). ERR_FORMAT: names the field, without file and line;
      * ERR_NOMEM. */
     enum status (*make)(const json_t *row, struct item *out, struct err *e);
 };
@@ -32,3 +32,20 @@ const struct task *task_at(int64_t i);
  * "mmlu_", NULL: it is not one. ERR_USAGE: there is none, and which is near or which there are. */
 MUST_USE enum status task_find(const char *name, const struct task **out, const char **subject,
                                struct err *e);
+
+/* X(piqa) is `const struct task task_piqa`, defined in its file. */
+#define TASKS(X)                                                                                   \
+    X(arc_challenge)                                                                               \
+    X(arc_easy)                                                                                    \
+    X(openbookqa)                                                                                  \
+    X(piqa)                                                                                        \
+    X(hellaswag)                                                                                   \
+    X(winogrande)                                                                                  \
+    X(mathqa)                                                                                      \
+    X(pubmedqa)                                                                                    \
+    X(sciq)                                                                                        \
+    X(social_iqa)                                                                                  \
+    X(commonsense_qa)                                                                              \
+    X(mmlu)
+#define TASK_DECLARE(name) extern const struct task task_##name;
+TASKS(TASK_DECLARE)

@@ -1,7 +1,6 @@
-/* The functions that make items of HellaSwag's and MathQA's rows, whose texts the harness cleans up
- * with regular expressions. */
+/* HellaSwag and MathQA, whose texts the harness cleans up with regular expressions. */
 #include "task/field.h"
-#include "task/task_make.h"
+#include "task/task_table.h"
 #include <string.h>
 
 static struct text text_of(const struct buf *b)
@@ -60,7 +59,7 @@ done:
     return st;
 }
 
-enum status make_hellaswag(const json_t *row, struct item *out, struct err *e)
+static enum status hellaswag(const json_t *row, struct item *out, struct err *e)
 {
     const json_t *endings;
     struct choice *c;
@@ -72,9 +71,18 @@ enum status make_hellaswag(const json_t *row, struct item *out, struct err *e)
         PASS(hellaswag_clean(field_item(endings, (int64_t)i), &c->text, e));
     }
     PASS(field_integer(row, "label", &label, e));
-    out->gold = label >= 0 && label < out->n ? label : GOLD_NONE;
+    item_set_gold(out, label);
     return OK;
 }
+
+const struct task task_hellaswag = {
+    .name = "hellaswag",
+    .data = "Rowan/hellaswag, validation; examples: train",
+    .doc = "which ending follows a description",
+    .norm = true,
+    .examples = EXAMPLES_APART,
+    .make = hellaswag,
+};
 
 /* The end of what the expression "[abcd] \) .*?, |e \) .*?$" matches at byte i, where lines end at
  * a line feed; 0: nothing. */
@@ -99,7 +107,7 @@ static struct text mathqa_trim(struct text t)
     return t;
 }
 
-enum status make_mathqa(const json_t *row, struct item *out, struct err *e)
+static enum status mathqa(const json_t *row, struct item *out, struct err *e)
 {
     struct text options, correct;
     struct choice *c;
@@ -119,7 +127,14 @@ enum status make_mathqa(const json_t *row, struct item *out, struct err *e)
     PASS(field_text(row, "correct", &correct, e));
     NEED(correct.n == 1 && correct.at[0] >= 'a' && correct.at[0] <= 'e', ERR_FORMAT,
          "field \"correct\": expected a letter from a to e");
-    const int64_t gold = correct.at[0] - 'a';
-    out->gold = gold < out->n ? gold : GOLD_NONE;
+    item_set_gold(out, correct.at[0] - 'a');
     return OK;
 }
+
+const struct task task_mathqa = {
+    .name = "mathqa",
+    .data = "regisss/math_qa, test; examples: train",
+    .doc = "arithmetic word problems",
+    .norm = true,
+    .make = mathqa,
+};

@@ -1,11 +1,22 @@
 #include "eval/metric.h"
 #include <math.h>
 
-extern const struct metric metric_kl_divergence, metric_top1_agreement;
+#define METRIC_LINE(name) &metric_##name,
+static const struct metric *const metrics[] = {METRICS(METRIC_LINE)};
+enum { METRICS_N = sizeof metrics / sizeof *metrics };
 
-const struct metric *const metrics[] = {
-    &metric_loss, &metric_kl_divergence, &metric_top1_agreement, &metric_hits, NULL,
+struct metric_field {
+    const struct metric *metric;
+    const char *name;
+    bool integer;
+    double (*value)(const struct scored *x);
 };
+enum { REAL, INTEGER };
+#define CELL_FIELD(metric, name, ...) {&metric_##metric, #name, false, value_##name},
+#define CHECKPOINT_FIELD(metric, name, type, ...)                                                  \
+    {&metric_##metric, #name, type == INTEGER, value_##name},
+static const struct metric_field of_cell[] = {METRIC_CELL_FIELDS(CELL_FIELD){0}};
+static const struct metric_field of_checkpoint[] = {METRIC_CHECKPOINT_FIELDS(CHECKPOINT_FIELD){0}};
 
 double scored_mean(const struct scored *x)
 {
@@ -21,48 +32,41 @@ double scored_mean(const struct scored *x)
 int64_t metrics_sums(void)
 {
     int64_t n = 0;
-    for (int k = 0; metrics[k]; k++) n += metrics[k]->n_sums;
+    for (int k = 0; k < METRICS_N; k++) n += metrics[k]->n_sums;
     return n;
 }
 
 int64_t metrics_first_sum(const struct metric *m)
 {
     int64_t n = 0;
-    for (int k = 0; metrics[k] && metrics[k] != m; k++) n += metrics[k]->n_sums;
+    for (int k = 0; metrics[k] != m; k++) n += metrics[k]->n_sums;
     return n;
 }
 
 void metrics_accumulate(const struct position *p, double *sums)
 {
-    for (int k = 0; metrics[k]; sums += metrics[k++]->n_sums) metrics[k]->accumulate(p, sums);
-}
-
-static json_t *field_value(const struct metric_field *f, const struct scored *x)
-{
-    if (f->value)
-        return f->integer ? json_integer((json_int_t)f->value(x)) : json_number_new(f->value(x));
-    json_t *list = json_array();
-    for (int64_t i = 0; i < x->sequences->n; i++)
-        json_array_append_new(list, json_number_new(f->each(x, i)));
-    return list;
+    for (int k = 0; k < METRICS_N; sums += metrics[k++]->n_sums) metrics[k]->accumulate(p, sums);
 }
 
 json_t *metrics_record(const struct sequences *s, int64_t first, int64_t end, const double *sum,
                        const double *full, enum metric_scope scope)
 {
-    json_t *record = json_object();
+    json_t *record = json_object(), *list = json_array();
     int64_t pitch = metrics_sums();
     const struct sequences dataset = {
         .n = end - first, .offset = s->offset + first, .ids = s->ids, .bytes = s->bytes};
-    struct scored x = {.sequences = &dataset,
-                       .sum = sum + first * pitch,
-                       .full = full + first * pitch,
-                       .pitch = pitch};
-    for (int k = 0; metrics[k]; k++) {
-        for (const struct metric_field *f = metrics[k]->fields; f && f->name; f++)
-            if (f->scopes & scope) json_object_set_new(record, f->name, field_value(f, &x));
-        x.sum += metrics[k]->n_sums;
-        x.full += metrics[k]->n_sums;
+    struct scored x = {.sequences = &dataset, .pitch = pitch};
+    for (const struct metric_field *f = scope == METRIC_CELL ? of_cell : of_checkpoint; f->name;
+         f++) {
+        x.sum = sum + first * pitch + metrics_first_sum(f->metric);
+        x.full = full + first * pitch + metrics_first_sum(f->metric);
+        const double value = f->value(&x);
+        json_object_set_new(record, f->name,
+                            f->integer ? json_integer((json_int_t)value) : json_number_new(value));
     }
+    x.sum = sum + first * pitch + metrics_first_sum(&metric_loss);
+    for (int64_t i = 0; i < dataset.n; i++)
+        json_array_append_new(list, json_number_new(value_sequence_loss(&x, i)));
+    json_object_set_new(record, "sequence_loss", list);
     return record;
 }

@@ -1,13 +1,14 @@
-/* metric: the table of metrics that the head computes.
+/* metric: the metrics that the head computes.
  *
- * A metric accumulates sums over scored positions and computes fields of a record from them. It is
- * a const struct in its own file (small related ones share a file), a line of the table in
- * metric.c, and one line per field in its kinds of result (measures/cells.c, cells_record.c).
+ * A metric accumulates sums over scored positions and computes numbers of a record from them. It is
+ * a const struct in its own file (small related ones share a file), and its lines in
+ * metric_table.h.
  *
  * All sums are f64, over the positions of a slice in order, then over the slices of a unit in order
  * (head.h). A unit (in a text: a sequence) is scored by one rank, and its sums are copied to the
  * others, so that no sum depends on the number of ranks or threads. */
 #pragma once
+#include "eval/metric_table.h"
 #include "model/sequences.h"
 #include "util/json.h"
 
@@ -42,44 +43,34 @@ static inline int64_t scored_tokens(const struct scored *x, int64_t i)
 /* Mean over all scored tokens of the metric's first sum; NaN when there is no such token. */
 double scored_mean(const struct scored *x);
 
-/* Which records have a field: the full-precision checkpoint's, a cell's. */
-enum metric_scope { METRIC_CHECKPOINT = 1, METRIC_CELL = 2 };
-
-struct metric_field {
-    const char *name; /* in records */
-    unsigned scopes;  /* METRIC_CHECKPOINT | METRIC_CELL */
-    bool integer;
-    double (*value)(const struct scored *x); /* NaN: there is no such number */
-    /* Instead of value: the field is a list with a number for each sequence. */
-    double (*each)(const struct scored *x, int64_t i);
-};
-
-/* A metric's fields, as many as there are, and one without a name, which ends them. */
-#define METRIC_FIELDS(...) ((const struct metric_field[]){__VA_ARGS__, {.name = NULL}})
+/* The numbers of metric_table.h, each by the sums of its metric; NaN: there is no such number. */
+#define METRIC_VALUE(metric, name, ...) double value_##name(const struct scored *x);
+METRIC_CELL_FIELDS(METRIC_VALUE)
+METRIC_CHECKPOINT_FIELDS(METRIC_VALUE)
+/* Mean loss over the scored tokens of sequence i; NaN when it has none. */
+double value_sequence_loss(const struct scored *x, int64_t i);
 
 struct metric {
     int n_sums;
     /* Adds the position's contribution to sums (n_sums). Called by many threads in parallel. */
     void (*accumulate)(const struct position *p, double *sums);
-    const struct metric_field *fields; /* METRIC_FIELDS; NULL: none */
 };
+#define METRIC_DECLARE(name) extern const struct metric metric_##name;
+METRICS(METRIC_DECLARE)
 
-/* The table; NULL after the last line. */
-extern const struct metric *const metrics[];
-/* The lines whose sums tasks read: minus the log-likelihood of the targets, and how many of them
- * are the most likely tokens. */
-extern const struct metric metric_loss, metric_hits;
+/* Which records a number is in: the full-precision checkpoint's, a cell's. */
+enum metric_scope { METRIC_CHECKPOINT, METRIC_CELL };
 
 /* Sums of all metrics together: the pitch of rows of sums. */
 int64_t metrics_sums(void);
-/* The place of the first sum of a line of the table in such a row. */
+/* The place of a metric's first sum in such a row. */
 int64_t metrics_first_sum(const struct metric *m);
 
 /* Calls accumulate of every metric; sums (metrics_sums()). */
 void metrics_accumulate(const struct position *p, double *sums);
 
-/* The fields of a record for a dataset, sequences [first, end) of s, with that scope. sum, full
- * (s->n, metrics_sums()): of the stream and of the full-precision one. A new reference; NULL: out
- * of memory. */
+/* The numbers for a dataset, sequences [first, end) of s, in a record of that scope, and the list
+ * "sequence_loss". sum, full (s->n, metrics_sums()): of the stream and of the full-precision one. A
+ * new reference; NULL: out of memory. */
 json_t *metrics_record(const struct sequences *s, int64_t first, int64_t end, const double *sum,
                        const double *full, enum metric_scope scope);

@@ -12,23 +12,24 @@ static void add_kl(const struct position *p, double *sum)
                     (float)(p->log_sum - full->log_sum));
 }
 
-const struct metric metric_kl_divergence = {
-    .n_sums = 1,
-    .accumulate = add_kl,
-    .fields = METRIC_FIELDS({.name = "kl_divergence", .scopes = METRIC_CELL, .value = scored_mean}),
-};
+double value_kl_divergence(const struct scored *x)
+{
+    return scored_mean(x);
+}
+
+const struct metric metric_kl_divergence = {.n_sums = 1, .accumulate = add_kl};
 
 static void add_agreement(const struct position *p, double *count)
 {
     *count += p->top == p->full->top;
 }
 
-const struct metric metric_top1_agreement = {
-    .n_sums = 1,
-    .accumulate = add_agreement,
-    .fields =
-        METRIC_FIELDS({.name = "top1_agreement", .scopes = METRIC_CELL, .value = scored_mean}),
-};
+double value_top1_agreement(const struct scored *x)
+{
+    return scored_mean(x);
+}
+
+const struct metric metric_top1_agreement = {.n_sums = 1, .accumulate = add_agreement};
 
 static void add_hit(const struct position *p, double *count)
 {

@@ -43,7 +43,7 @@ static double mean_of(const struct scored *x, const double *nll, int64_t i)
     return tokens ? nll[i * x->pitch] / (double)tokens : NAN;
 }
 
-static double sequence_loss(const struct scored *x, int64_t i)
+double value_sequence_loss(const struct scored *x, int64_t i)
 {
     return mean_of(x, x->sum, i);
 }
@@ -56,29 +56,29 @@ static struct moments loss_moments(const struct scored *x, const double *nll)
     return m;
 }
 
-static double loss(const struct scored *x)
+double value_loss(const struct scored *x)
 {
     return moments_mean(loss_moments(x, x->sum));
 }
 
-static double loss_stderr(const struct scored *x)
+double value_loss_stderr(const struct scored *x)
 {
     return moments_stderr(loss_moments(x, x->sum));
 }
 
-static double perplexity(const struct scored *x)
+double value_perplexity(const struct scored *x)
 {
-    return exp(loss(x));
+    return exp(value_loss(x));
 }
 
-static double tokens(const struct scored *x)
+double value_tokens(const struct scored *x)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < x->sequences->n; i++) sum += scored_tokens(x, i);
     return (double)sum;
 }
 
-static double bytes(const struct scored *x)
+double value_bytes(const struct scored *x)
 {
     const struct sequences *s = x->sequences;
     int64_t sum = 0;
@@ -88,9 +88,9 @@ static double bytes(const struct scored *x)
 }
 
 /* NaN when bytes are not known. */
-static double bits_per_byte(const struct scored *x)
+double value_bits_per_byte(const struct scored *x)
 {
-    double nll = 0, of_text = bytes(x);
+    double nll = 0, of_text = value_bytes(x);
     for (int64_t i = 0; i < x->sequences->n; i++) nll += x->sum[i * x->pitch];
     return of_text > 0 ? nll / (M_LN2 * of_text) : NAN;
 }
@@ -106,12 +106,12 @@ static struct moments paired(const struct scored *x, double ratio)
     return m;
 }
 
-static double delta(const struct scored *x)
+double value_loss_delta(const struct scored *x)
 {
     return moments_mean(paired(x, 1));
 }
 
-static double delta_stderr(const struct scored *x)
+double value_loss_delta_stderr(const struct scored *x)
 {
     return moments_stderr(paired(x, 1));
 }
@@ -121,32 +121,15 @@ static double full_loss(const struct scored *x)
     return moments_mean(loss_moments(x, x->full));
 }
 
-static double relative(const struct scored *x)
+double value_loss_relative(const struct scored *x)
 {
-    return loss(x) / full_loss(x) - 1;
+    return value_loss(x) / full_loss(x) - 1;
 }
 
-static double relative_stderr(const struct scored *x)
+double value_loss_relative_stderr(const struct scored *x)
 {
     double f = full_loss(x);
-    return moments_stderr(paired(x, loss(x) / f)) / fabs(f);
+    return moments_stderr(paired(x, value_loss(x) / f)) / fabs(f);
 }
 
-enum { BOTH = METRIC_CHECKPOINT | METRIC_CELL };
-
-const struct metric metric_loss = {
-    .n_sums = 1,
-    .accumulate = accumulate,
-    .fields = METRIC_FIELDS(
-        {.name = "loss", .scopes = BOTH, .value = loss},
-        {.name = "loss_stderr", .scopes = METRIC_CHECKPOINT, .value = loss_stderr},
-        {.name = "perplexity", .scopes = BOTH, .value = perplexity},
-        {.name = "bits_per_byte", .scopes = BOTH, .value = bits_per_byte},
-        {.name = "tokens", .scopes = METRIC_CHECKPOINT, .integer = true, .value = tokens},
-        {.name = "bytes", .scopes = METRIC_CHECKPOINT, .integer = true, .value = bytes},
-        {.name = "sequence_loss", .scopes = BOTH, .each = sequence_loss},
-        {.name = "loss_delta", .scopes = METRIC_CELL, .value = delta},
-        {.name = "loss_delta_stderr", .scopes = METRIC_CELL, .value = delta_stderr},
-        {.name = "loss_relative", .scopes = METRIC_CELL, .value = relative},
-        {.name = "loss_relative_stderr", .scopes = METRIC_CELL, .value = relative_stderr}),
-};
+const struct metric metric_loss = {.n_sums = 1, .accumulate = accumulate};

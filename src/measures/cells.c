@@ -11,6 +11,9 @@
 
 /* --- its records --- */
 
+#define CELL_FIELD(metric, name, spread, units, text)                                              \
+    {#name, #name, IN_INNER, FIELD_REAL, STABLE, units, text},
+
 static const struct field fields[] = {
     {STATUS_FIELD("status")},
     {MESSAGE_FIELD("message")},
@@ -41,26 +44,7 @@ static const struct field fields[] = {
     {"peak_memory", "peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak resident memory of a process of the group so far"},
 
-    {"loss", "loss", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "cross-entropy per token of the quantized model"},
-    {"loss_delta", "loss_delta", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "cross-entropy of the quantized model minus that of the full-precision one"},
-    {"loss_delta_stderr", "loss_delta_stderr", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "paired standard error of loss_delta, over sequences"},
-    {"loss_relative", "loss_relative", IN_INNER, FIELD_REAL, STABLE, "1",
-     "relative error CE(quantized) / CE(full precision) - 1"},
-    {"loss_relative_stderr", "loss_relative_stderr", IN_INNER, FIELD_REAL, STABLE, "1",
-     "paired standard error of loss_relative, over sequences"},
-    {"perplexity", "perplexity", IN_INNER, FIELD_REAL, STABLE, "1",
-     "perplexity of the quantized model"},
-    {"bits_per_byte", "bits_per_byte", IN_INNER, FIELD_REAL, STABLE, "bit byte-1",
-     "cross-entropy of the quantized model per byte of text"},
-    {"kl_divergence", "kl_divergence", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "mean KL divergence of the quantized model's next-token distribution from the full one"},
-    {"top1_agreement", "top1_agreement", IN_INNER, FIELD_REAL, STABLE, "1",
-     "share of positions where both models put the same token first"},
-
-    {KEY_FIELD},
+    METRIC_CELL_FIELDS(CELL_FIELD){KEY_FIELD},
     {FINGERPRINT_FIELD},
     {PROVENANCE_FIELD},
     {0},

@@ -155,6 +155,9 @@ json_t *record_completion(const struct part_context *c, const struct run *r, int
 
 /* --- what is measured of the checkpoint itself, with its cells --- */
 
+#define CHECKPOINT_FIELD(metric, name, type, units, text)                                          \
+    {#name, "baseline_" #name, IN_INNER, FIELD_##type, STABLE, units, text},
+
 static const struct field fields[] = {
     {STATUS_FIELD("checkpoint_status")},
     {MESSAGE_FIELD("checkpoint_message")},
@@ -193,18 +196,7 @@ static const struct field fields[] = {
     {"planned_memory", "checkpoint_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak memory that the visit was planned to take"},
 
-    {"loss", "baseline_loss", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "full-precision cross-entropy per token"},
-    {"loss_stderr", "baseline_loss_stderr", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "standard error of the full-precision cross-entropy, over sequences"},
-    {"perplexity", "baseline_perplexity", IN_INNER, FIELD_REAL, STABLE, "1",
-     "full-precision perplexity"},
-    {"bits_per_byte", "baseline_bits_per_byte", IN_INNER, FIELD_REAL, STABLE, "bit byte-1",
-     "full-precision cross-entropy per byte of text"},
-    {"tokens", "baseline_tokens", IN_INNER, FIELD_INTEGER, STABLE, "1", "tokens scored"},
-    {"bytes", "baseline_bytes", IN_INNER, FIELD_INTEGER, STABLE, "1", "bytes of text scored"},
-
-    {KEY_FIELD},
+    METRIC_CHECKPOINT_FIELDS(CHECKPOINT_FIELD){KEY_FIELD},
     {FINGERPRINT_FIELD},
     {PROVENANCE_FIELD},
     {0},

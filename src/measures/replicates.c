@@ -1,18 +1,26 @@
 /* Results of the replicates of a cell: the same weights, method and bits with other calibration
  * sequences. Replicate 0 is the cell itself. */
+#include "eval/metric_table.h"
 #include "records/rows.h"
 
 /* Mean and deviation of a variable of cells and its variable of replicates. */
-#define SPREAD(variable, unit)                                                                     \
-    {                                                                                              \
-        variable, variable "_replicate", variable "_replicate_mean", variable "_replicate_std",    \
-            unit, "mean of " variable " over the replicates, the cell included",                   \
-            "standard deviation of " variable " over the replicates, the cell included"            \
-    }
-static const struct measure_spread spreads[] = {
-    SPREAD("loss", "nat"),          SPREAD("loss_delta", "nat"),   SPREAD("loss_relative", "1"),
-    SPREAD("kl_divergence", "nat"), SPREAD("top1_agreement", "1"), {0},
-};
+#define MEAN_SPREAD(name, unit)                                                                    \
+    {.of = name,                                                                                   \
+     .replicate = name "_replicate",                                                               \
+     .mean = name "_replicate_mean",                                                               \
+     .deviation = name "_replicate_std",                                                           \
+     .units = unit,                                                                                \
+     .mean_long_name = "mean of " name " over the replicates, the cell included",                  \
+     .deviation_long_name =                                                                        \
+         "standard deviation of " name " over the replicates, the cell included"},
+#define MEAN_NO_SPREAD(name, units)
+#define SPREADS(metric, name, spread, units, text) MEAN_##spread(#name, units)
+static const struct measure_spread spreads[] = {METRIC_CELL_FIELDS(SPREADS){0}};
+
+#define FIELD_SPREAD(name, units)                                                                  \
+    {name, name "_replicate", IN_INNER, FIELD_REAL, STABLE, units, name " of a replicate"},
+#define FIELD_NO_SPREAD(name, units)
+#define FIELDS(metric, name, spread, units, text) FIELD_##spread(#name, units)
 
 static const struct field fields[] = {
     {STATUS_FIELD("replicate_status")},
@@ -22,17 +30,7 @@ static const struct field fields[] = {
      "weight_distance of a replicate"},
     {SECONDS_FIELD("seconds", "replicate_seconds", "time of the work for this replicate alone")},
 
-    {"loss", "loss_replicate", IN_INNER, FIELD_REAL, STABLE, "nat", "loss of a replicate"},
-    {"loss_delta", "loss_delta_replicate", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "loss_delta of a replicate"},
-    {"loss_relative", "loss_relative_replicate", IN_INNER, FIELD_REAL, STABLE, "1",
-     "loss_relative of a replicate"},
-    {"kl_divergence", "kl_divergence_replicate", IN_INNER, FIELD_REAL, STABLE, "nat",
-     "kl_divergence of a replicate"},
-    {"top1_agreement", "top1_agreement_replicate", IN_INNER, FIELD_REAL, STABLE, "1",
-     "top1_agreement of a replicate"},
-
-    {KEY_FIELD},
+    METRIC_CELL_FIELDS(FIELDS){KEY_FIELD},
     {FINGERPRINT_FIELD},
     {PROVENANCE_FIELD},
     {0},

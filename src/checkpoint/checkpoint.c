@@ -1,5 +1,4 @@
 #include "checkpoint/checkpoint_internal.h"
-#include "checkpoint/pytorch.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
@@ -33,17 +32,11 @@ static enum status find_files(struct checkpoint *c, struct shards *s, struct err
 {
     struct checkpoint_text *at = &c->texts[1];
     PASS(shards_find(c->dir, s, e));
-    c->pickled = s->pickled;
+    c->format = s->format;
     if (!s->index) return OK;
     PASS(mem_string(&at->path, s->index, e));
     NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
     return hash_file(at->path, at->hash, e);
-}
-
-enum status checkpoint_open_file(const struct checkpoint *c, const char *path,
-                                 struct safetensors *out, struct err *e)
-{
-    return (c->pickled ? pytorch_open : safetensors_open)(path, out, e);
 }
 
 static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
@@ -54,7 +47,7 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
     TRY(fsx_join(c->dir, s->files[i], &path, e));
     ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
            s->index);
-    TRY(checkpoint_open_file(c, path, &c->files[i], e));
+    TRY(c->format->open(path, &c->files[i], e));
     c->n_files++;
     for (int64_t k = 0; k < c->files[i].n; k++) {
         struct tensor_entry *t = &c->files[i].entries[k];

@@ -1,8 +1,6 @@
 /* checkpoint: a folder in Hugging Face layout: config.json and weights in one file or in shards
- * with an index. Of model.safetensors, model.safetensors.index.json, pytorch_model.bin and
- * pytorch_model.bin.index.json (pytorch.h) the first that exists is read. Linears
- * that GPTQModel, AutoAWQ or compressed-tensors have packed (packed.h) are seen as weights in f32.
- */
+ * with an index, in the first format of weight_format.h that the folder has. Linears that
+ * GPTQModel, AutoAWQ or compressed-tensors have packed (packed.h) are seen as weights in f32. */
 #pragma once
 #include "checkpoint/safetensors.h"
 #include "util/err.h"

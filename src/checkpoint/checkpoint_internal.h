@@ -4,6 +4,7 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/packed.h"
+#include "checkpoint/weight_format.h"
 #include "util/num.h"
 
 struct checkpoint {
@@ -24,8 +25,8 @@ struct checkpoint {
     /* The files of a folder, or the file of an overlay. */
     int64_t n_files;
     struct safetensors *files;
-    bool pickled;            /* the files are PyTorch's */
-    struct digests *digests; /* of a folder's slices; NULL: derived */
+    const struct weight_format *format; /* of a folder */
+    struct digests *digests;            /* of a folder's slices; NULL: derived */
     /* config.json and the index of a folder; path NULL: there is none. */
     struct checkpoint_text {
         char *path, hash[HASH_HEX];
@@ -72,10 +73,6 @@ MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what
 MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
                                           const struct checkpoint *like,
                                           const struct tensor_entry **out, struct err *e);
-/* Opens one of the weight files of a folder, of whichever format they are. Errors of
- * safetensors_open. */
-MUST_USE enum status checkpoint_open_file(const struct checkpoint *c, const char *path,
-                                          struct safetensors *out, struct err *e);
 /* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
 enum { CHECKPOINT_CHUNK = DIGEST_SLICE };
 /* Elements from number `at` of a tensor on that are in one piece, at most n. */

@@ -1,5 +1,9 @@
-#include "checkpoint/pytorch.h"
+/* One pytorch_model*.bin, as torch.save writes it since PyTorch 1.6: a zip archive of a pickle
+ * (pickle.h) and uncompressed storages, which tensors may share. The digest covers the archive's
+ * directory, which has the checksums of all members. Refused are compressed members, entries that
+ * are not part of a state dict, and tensors that are not contiguous. */
 #include "checkpoint/pickle.h"
+#include "checkpoint/weight_format.h"
 #include "checkpoint/zip.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -152,7 +156,7 @@ static enum status make_entries(struct safetensors *s, const struct zip *z, cons
     return OK;
 }
 
-enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)
+static enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)
 {
     enum status st = OK;
     struct safetensors s = {.fd = -1};
@@ -181,3 +185,9 @@ done:
     safetensors_close(&s);
     return st;
 }
+
+const struct weight_format format_pytorch = {
+    .file = "pytorch_model.bin",
+    .index = "pytorch_model.bin.index.json",
+    .open = pytorch_open,
+};

@@ -1,5 +1,6 @@
 /* The header of a safetensors file. All of it is checked before any of it is used. */
 #include "checkpoint/safetensors.h"
+#include "checkpoint/weight_format.h"
 #include "util/json.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -216,3 +217,9 @@ done:
     safetensors_close(&s);
     return st;
 }
+
+const struct weight_format format_safetensors = {
+    .file = "model.safetensors",
+    .index = "model.safetensors.index.json",
+    .open = safetensors_open,
+};

@@ -2,21 +2,15 @@
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The index of a 32B model has 100 KB; this suffices for a hundred thousand experts. */
 enum { INDEX_BYTES_MAX = 16 << 20 };
 
-static const struct {
-    const char *file;
-    bool indexed, pickled;
-} candidates[] = {
-    {"model.safetensors", false, false},
-    {"model.safetensors.index.json", true, false},
-    {"pytorch_model.bin", false, true},
-    {"pytorch_model.bin.index.json", true, true},
-};
+#define FORMAT_LINE(name) &format_##name,
+static const struct weight_format *const formats[] = {WEIGHT_FORMATS(FORMAT_LINE) NULL};
 
 /* A shard must be in the folder itself: its name is one path component. */
 static bool stays_in_folder(const char *name)
@@ -62,35 +56,48 @@ done:
     return st;
 }
 
+/* Takes the only file of the format, or its index, if it is there. */
+static enum status find_format(const char *dir, const struct weight_format *format,
+                               struct shards *s, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(fsx_join(dir, format->file, &path, e));
+    s->format = format;
+    if (fsx_is_file(path)) {
+        TRY(mem_alloc(&s->files, 1, sizeof *s->files, path, e));
+        s->files[s->n++] = format->file;
+    } else if (format->index) {
+        TRY(fsx_join(dir, format->index, &s->index, e));
+        if (fsx_is_file(s->index)) TRY(read_index(s, e));
+    }
+done:
+    free(path);
+    return st;
+}
+
+static enum status fail_none(const char *dir, struct err *e)
+{
+    char names[400] = "";
+    for (int i = 0; formats[i]; i++) {
+        const size_t used = strlen(names);
+        const char *index = formats[i]->index;
+        snprintf(names + used, sizeof names - used, "%s%s%s%s", i ? ", " : "", formats[i]->file,
+                 index ? ", " : "", index ? index : "");
+    }
+    RAISE(ERR_IO, "%s: no weights: none of %s is there", dir, names);
+}
+
 enum status shards_find(const char *dir, struct shards *out, struct err *e)
 {
     enum status st = OK;
-    struct shards s = {0};
-    char *path = NULL;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates && s.n == 0; i++) {
-        free(path);
-        path = NULL;
-        TRY(fsx_join(dir, candidates[i].file, &path, e));
-        if (!fsx_is_file(path)) continue;
-        s.pickled = candidates[i].pickled;
-        if (candidates[i].indexed) {
-            s.index = path;
-            path = NULL;
-            TRY(read_index(&s, e));
-        } else {
-            TRY(mem_alloc(&s.files, 1, sizeof *s.files, path, e));
-            s.files[s.n++] = candidates[i].file;
-        }
+    *out = (struct shards){0};
+    for (int i = 0; formats[i] && st == OK && out->n == 0; i++) {
+        shards_free(out);
+        st = find_format(dir, formats[i], out, e);
     }
-    ENSURE(s.n > 0, ERR_IO,
-           "%s: no weights: neither model.safetensors, model.safetensors.index.json, "
-           "pytorch_model.bin nor pytorch_model.bin.index.json is there",
-           dir);
-    *out = s;
-    s = (struct shards){0};
-done:
-    free(path);
-    shards_free(&s);
+    if (st == OK && out->n == 0) st = fail_none(dir, e);
+    if (st != OK) shards_free(out);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* The input is a pickle: interpreted by itself, then as the data.pkl of an otherwise valid archive
  * with storages "0" to "3" of 64 bytes. */
 #include "checkpoint/pickle.h"
-#include "checkpoint/pytorch.h"
+#include "checkpoint/weight_format.h"
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pickle_free(tensors, n);
 
     struct bytes file = make_archive(data, size);
-    enum status archived = pytorch_open(fuzz_file(0, file.data, file.n), &s, &inside);
+    enum status archived = format_pytorch.open(fuzz_file(0, file.data, file.n), &s, &inside);
     fuzz_expect_status(archived, &inside);
     fuzz_expect(st == OK || archived == st, "a pickle that is refused alone to be so in a file");
     fuzz_expect(archived != OK || s.n == n, "as many tensors in a file as alone");

@@ -1,6 +1,6 @@
 /* The input is a pytorch_model.bin: opened, and every tensor read. fuzz_pickle tests the pickle
  * inside it. */
-#include "checkpoint/pytorch.h"
+#include "checkpoint/weight_format.h"
 #include "fuzz.h"
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct safetensors s = {.fd = -1};
     struct err e = {0};
-    enum status st = pytorch_open(fuzz_file(0, data, size), &s, &e);
+    enum status st = format_pytorch.open(fuzz_file(0, data, size), &s, &e);
     fuzz_expect_status(st, &e);
     fuzz_expect(st == OK || st == ERR_FORMAT, "malformed at worst");
     for (int64_t i = 0; i < s.n; i++) {

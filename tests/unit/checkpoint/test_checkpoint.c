@@ -164,7 +164,7 @@ static void test_missing_parts(void **state)
     refuse(FIXTURES "/models/llama/config.json", ERR_IO, "no such folder");
     const char *dir = clone("models/llama", "missing");
     replace(dir, "model.safetensors", NULL);
-    refuse(dir, ERR_IO, "neither model.safetensors, model.safetensors.index.json");
+    refuse(dir, ERR_IO, "none of model.safetensors, model.safetensors.index.json");
     replace(dir, "config.json", NULL);
     refuse(dir, ERR_IO, "no config.json");
     replace(dir, "config.json", "[]");

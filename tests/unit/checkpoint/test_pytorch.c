@@ -1,7 +1,7 @@
 /* pytorch: archives built here byte by byte. Everything that a state dict may contain is read,
  * everything else is refused. */
-#include "checkpoint/pytorch.h"
 #include "checkpoint/tensor_file.h"
+#include "checkpoint/weight_format.h"
 #include "scratch.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -147,7 +147,7 @@ static void refuse_path(const char *path, const char *part)
 {
     struct err e = {0};
     struct safetensors s = {.fd = -1};
-    assert_int_equal(pytorch_open(path, &s, &e), ERR_FORMAT);
+    assert_int_equal(format_pytorch.open(path, &s, &e), ERR_FORMAT);
     if (!strstr(e.text, part)) fail_msg("\"%s\" lacks \"%s\"", e.text, part);
     assert_non_null(strstr(e.text, path));
 }
@@ -156,7 +156,7 @@ static struct safetensors open_path(const char *path)
 {
     struct err e = {0};
     struct safetensors s = {.fd = -1};
-    if (pytorch_open(path, &s, &e) != OK) fail_msg("%s", e.text);
+    if (format_pytorch.open(path, &s, &e) != OK) fail_msg("%s", e.text);
     return s;
 }
 
@@ -382,7 +382,7 @@ static void archives_of_torch_are_read(void **state)
                 "before 1.6");
     struct err e = {0};
     struct safetensors s;
-    assert_int_equal(pytorch_open(scratch_path("absent.bin"), &s, &e), ERR_IO);
+    assert_int_equal(format_pytorch.open(scratch_path("absent.bin"), &s, &e), ERR_IO);
 }
 
 static char *read_fixture(size_t *n)
@@ -420,7 +420,7 @@ static void flipped_bits_never_read_outside(void **state)
             bytes[i] = (char)(bytes[i] ^ 1 << bit);
             const char *path = scratch_put("flipped.bin", bytes, n);
             bytes[i] = (char)(bytes[i] ^ 1 << bit);
-            if (pytorch_open(path, &s, &e) != OK) {
+            if (format_pytorch.open(path, &s, &e) != OK) {
                 assert_true(e.text[0] != '\0');
                 refused++;
                 continue;

@@ -48,7 +48,7 @@ run_sweep() {
 
 report_fresh() {
     local newest
-    newest=$(ls -t $results analysis/*.py analysis/*.html $page 2>/dev/null | head -n 1)
+    newest=$(ls -t $results analysis/*.py analysis/qtraj/*.py analysis/qtraj/*/*.py analysis/qtraj/*/*.html $page 2>/dev/null | head -n 1)
     [ "$newest" = $page ]
 }
 

@@ -157,10 +157,10 @@ PYTHON
 # --- figures: lines of their own for the averages that slide, behind the branches; without them as before ---
 PYTHONPATH=$SOURCE/analysis "$python" - "$work/fly.h5" <<'PYTHON' || fail "the lines of the figures"
 import sys
-from cube import families, open_cube, trajectories
-cube = open_cube(sys.argv[1])
-assert [(line.model, line.average) for line in trajectories(cube)] == [("main", ""), ("cool", "")]
-(lines,) = families(cube, averages=True)
+import qtraj
+cube = qtraj.open(sys.argv[1])
+assert [(line.model, line.average) for line in qtraj.trajectories(cube)] == [("main", ""), ("cool", "")]
+(lines,) = qtraj.families(cube, averages=True)
 assert [(line.model, line.average, line.number) for line in lines] == [
     ("main", "", 0), ("cool", "", 1), ("main", "lawa", 2), ("main", "one", 3), ("main", "ema", 4),
     ("main", "soup", 5), ("main", "greedy", 6)], lines

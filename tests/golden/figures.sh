@@ -53,9 +53,12 @@ case $? in
 *) fail "the page: $(cat "$work/faults")" ;;
 esac
 
+export PYTHONPATH=$SOURCE/analysis
 "$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/cookbook.md" "$work/cube.h5" >"$work/cookbook" 2>&1 ||
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
 grep -qx '12 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
+"$python" "$SOURCE/tests/tools/run_blocks.py" <(sed -n '/^## In Python/,$p' "$SOURCE/docs/report.md") "$work/cube.h5" >"$work/package" 2>&1 ||
+    fail "docs/report.md: $(tail -n 20 "$work/package")"
 
 # the same analyses in h5py and xarray, and the order of the axes that Julia sees
 "$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/julia.md" "$work/cube.h5" >"$work/blocks" 2>&1 && grep -qx '8 blocks' "$work/blocks" ||
@@ -70,13 +73,13 @@ else
 fi
 
 # the data of the curves: a branch starts at the last stable checkpoint before it; padding and averages are skipped
-PYTHONPATH=$SOURCE/analysis "$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
+"$python" - "$work/cube.h5" <<'PY' || fail "the trajectories of the cube are not as expected"
 import sys
 import numpy as np
-from cube import open_cube, trajectories
-cube = open_cube(sys.argv[1])
-stable, branch = trajectories(cube)
-assert [line.average for line in trajectories(cube, averages=True)] == ["", "stable", "decay", ""]
+import qtraj
+cube = qtraj.open(sys.argv[1])
+stable, branch = qtraj.trajectories(cube)
+assert [line.average for line in qtraj.trajectories(cube, averages=True)] == ["", "stable", "decay", ""]
 assert (stable.model, branch.model) == ("quickstart", "quickstart-cooldown")
 assert branch.parent is stable and stable.parent is None
 x, y = branch.curve(cube.learning_rate)

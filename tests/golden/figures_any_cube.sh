@@ -23,7 +23,7 @@ done
 EOF
 PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
 import numpy as np
-from curvature import spearman
+from qtraj.laws.correlation import spearman
 x = np.array([86, 97, 99, 100, 101, 103, 106, 110, 112, 113.0])
 y = np.array([2, 20, 28, 27, 50, 29, 7, 17, 6, 12.0])
 rho, interval = spearman(x, y)  # the example of textbooks: 1 - 6 * 194 / (10 * 99)
@@ -37,12 +37,12 @@ assert abs(tied - 1 / 3) < 1e-12, tied
 PY
 PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" <<'PY' || fail "error bars and points of a cube with replicates"
 import sys
-import matplotlib
 import numpy as np
-matplotlib.use("Agg")
 import xarray
-import accuracy, averages, catalogue, fits, fit_figures, laws, points
-from cube import open_cube
+import qtraj
+from qtraj.cube import accuracy, paired
+from qtraj.laws.all_fits import law_of
+from qtraj.laws.fit import uncertainty
 
 
 def bars_of(figure):
@@ -60,29 +60,28 @@ def has(figure, inner, outer, name):
 
 
 # every figure of cells with error bars: those over the text, and around them those with the deviation over replicates
-cube = open_cube(sys.argv[1])
+cube = qtraj.open(sys.argv[1])
 shown = {"relative_error": ("relative", 100), "validation_loss": ("delta", 1), "quantized_loss": ("delta", 1), "methods": ("relative", 100),
          "curvature": ("relative", 100), "bit_widths": ("relative", 100)}
 for name, (what, scale) in shown.items():
     stderr, std = (scale * cube[f"loss_{what}{end}"].sel(bits=3, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
     last = slice(-1, None) if name == "bit_widths" else slice(None)
-    has(catalogue.BY_NAME[name].draw(cube, [3, 4]), stderr[last], np.hypot(stderr, std)[last], name)
-frame, _ = points.of_cube(sys.argv[1])
-frame["family"] = frame.model
+    has(getattr(qtraj.figures, name)(cube, [3, 4]), stderr[last], np.hypot(stderr, std)[last], name)
+frame = qtraj.points(sys.argv[1])
 gptq = frame[(frame.quantizer == "gptq") & (frame.bits == 3)]
-assert np.allclose(laws.uncertainty(gptq), gptq.delta * np.hypot(0.05, 0.3)), gptq
+assert np.allclose(uncertainty(gptq), gptq.delta * np.hypot(0.05, 0.3)), gptq
 rtn = frame[frame.quantizer == "rtn"]
-assert np.allclose(laws.uncertainty(rtn), 0.05 * rtn.delta), rtn
-has(fit_figures.token_law({"token law": {"gptq, wikitext": fits.law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
-    gptq.delta_stderr, laws.uncertainty(gptq), "fit_token_law")
+assert np.allclose(uncertainty(rtn), 0.05 * rtn.delta), rtn
+has(qtraj.figures.fit_token_law({"token law": {"gptq, wikitext": law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
+    gptq.delta_stderr, uncertainty(gptq), "fit_token_law")
 
 # accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
-cube = accuracy.with_errors(open_cube(sys.argv[2]))
-paired = 100 * accuracy.degradation_stderr(cube).isel(task=0).sel(bits=2, quantizer="gptq").values.ravel()
+cube = accuracy.with_errors(qtraj.open(sys.argv[2]))
+bars = 100 * accuracy.degradation_stderr(cube).isel(task=0).sel(bits=2, quantizer="gptq").values.ravel()
 stderr, std = (100 * cube[f"loss_relative{end}"].sel(bits=2, quantizer="gptq").values.ravel() for end in ("_stderr", "_replicate_std"))
-assert np.isfinite(paired).all() and (paired > 0.1).all(), paired
-has(accuracy.draw(cube, [2]), np.append(stderr, paired), np.hypot(stderr, std), "accuracy")
-has(catalogue.BY_NAME["accuracy_loss"].draw(cube, [2]), paired, [], "accuracy_loss")
+assert np.isfinite(bars).all() and (bars > 0.1).all(), bars
+has(qtraj.figures.accuracy(cube, [2]), np.append(stderr, bars), np.hypot(stderr, std), "accuracy")
+has(qtraj.figures.accuracy_loss(cube, [2]), bars, [], "accuracy_loss")
 rng = np.random.default_rng(0)
 before = rng.random(500) < 0.7
 after = np.where(rng.random(500) < 0.2, ~before, before)
@@ -93,14 +92,14 @@ jackknife = np.sqrt(499 / 500 * ((without - without.mean()) ** 2).sum())
 assert abs(float(accuracy.degradation_stderr(one)) / jackknife - 1) < 0.01, (accuracy.degradation_stderr(one), jackknife)
 
 # the change of an average: its deviation is that of the difference, replicate by replicate
-cube = open_cube(sys.argv[2])
-line = [line for lines in averages.families(cube, averages=True) for line in lines if line.average][0]
-rows = averages.rows_of(cube, "checkpoints"), averages.rows_of(cube, "cells")
-(_, _, _, of), = averages.changes(cube, line, [2, 3], *rows)
-places = averages.last_member(line)
+cube = qtraj.open(sys.argv[2])
+line = [line for lines in qtraj.families(cube, averages=True) for line in lines if line.average][0]
+rows = paired.rows_of(cube, "checkpoints"), paired.rows_of(cube, "cells")
+(_, _, _, of), = paired.changes(cube, line, [2, 3], *rows)
+places = paired.last_member(line)
 added = cube.loss_delta.sel(bits=2, quantizer="gptq").isel(model=0, dataset=0).values[list(places)]
 _, error, whole = of["gptq"][0]
 assert np.isclose(whole, np.hypot(error, 0.3 * abs(added[0] - added[1]))) and np.isnan(of["gptq"][1][2]) and np.isnan(of["rtn"][0][2]), of
-has(averages.draw(cube, [2, 3]), [error], [whole], "averages")
+has(qtraj.figures.averages(cube, [2, 3]), [error], [whole], "averages")
 PY
 finish

@@ -39,13 +39,12 @@ grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the
 # a figure of several runs that would be too tall is drawn run by run
 PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "a tall figure"
 import sys
-import report
-from catalogue import BY_NAME
-from cube import open_cube
-cube = open_cube(sys.argv[1])
-assert [ending for _, ending, _ in report.parts_of(cube, BY_NAME["relative_error"], None)] == [""]
-report.INCHES = 4
-parts = [(ending, list(part.model.values)) for _, ending, part in report.parts_of(cube, BY_NAME["relative_error"], None)]
+import qtraj
+from qtraj.report import page
+cube, figure = qtraj.open(sys.argv[1]), qtraj.figures.relative_error
+assert [ending for _, ending, _ in page.parts_of(cube, figure, None)] == [""]
+page.INCHES = 4
+parts = [(ending, list(part.model.values)) for _, ending, part in page.parts_of(cube, figure, None)]
 assert parts == [("-1", ["SmolLM3-3B", "cooldown of it", "SmolLM3-3B-soup-ingredient-2"]), ("-2", ["OLMo2-7B"])], parts
 PY
 

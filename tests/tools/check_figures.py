@@ -8,11 +8,13 @@ import pathlib
 import sys
 
 sys.path.insert(0, sys.argv[1])
-import catalogue  # noqa: E402
+import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
-import style  # noqa: E402
-from cube import open_cube, open_group  # noqa: E402
 from figure_texts import text_complaints  # noqa: E402
+from matplotlib.image import imsave  # noqa: E402
+
+from qtraj import figures  # noqa: E402
+from qtraj.cube.files import open_group, read  # noqa: E402
 
 
 def hollow(figure):
@@ -68,21 +70,23 @@ def complaints(figure, cube, name):
 
 
 def main():
+    matplotlib.rcParams.update(figures.style.LOOK)
     out, bad, drawn = pathlib.Path(sys.argv[2]), 0, 0
     for path in map(pathlib.Path, sys.argv[3:]):
-        cube = open_cube(path)
+        cube = read(path)
         folder = out / path.stem
         folder.mkdir(parents=True, exist_ok=True)
-        for name, entry in catalogue.BY_NAME.items():
-            figure = entry.draw(cube, None)
-            if figure is None:
+        for draw in figures.FIGURES:
+            name = draw.__name__
+            try:
+                figure = draw(cube)
+            except figures.NoNumbers:
                 continue
             drawn += 1
             for complaint in complaints(figure, cube, name):
                 bad += 1
                 print(f"{path.stem}: {name}: {complaint}")
-            style.plt.imsave(folder / f"{name}.png", figure.canvas.buffer_rgba())  # as it was drawn for its texts
-            style.plt.close(figure)
+            imsave(folder / f"{name}.png", figure.canvas.buffer_rgba())  # as it was drawn for its texts
     print(f"{drawn} figures, {bad} complaints")
     sys.exit(bad > 0 or drawn == 0)
 

@@ -2,6 +2,7 @@
 
 Checks the coefficients, how often intervals hold, what is left out, and the texts of the figures."""
 
+import contextlib
 import pathlib
 import tempfile
 
@@ -9,18 +10,18 @@ import numpy as np
 import pandas
 import xarray as xr
 
-import effects
-import fit_figures
-import fits
-import laws
 import make_cubes
-import points as points_of
-import regression
 from figure_texts import text_complaints
+
+import qtraj
+from qtraj import figures
+from qtraj.laws import added_loss, effects, formulas, full_precision, regression, resampling
+from qtraj.laws.added_loss import token_law, token_law_robust
+from qtraj.laws.fit import checkpoints_of, uncertainty
 
 SIZES = {"160M": 8.5e7, "410M": 3.0e8, "1B": 8.1e8, "2.8B": 2.5e9, "6.9B": 6.4e9, "12B": 1.13e10}
 STEPS = np.array([512, 1e3, 2e3, 4e3, 8e3, 14e3, 24e3, 43e3, 71e3, 98e3])
-TRUTH = laws.PUBLISHED
+TRUTH = added_loss.PUBLISHED
 EFFECTS = {"ln tokens": 0.1, "ln rate": -0.8}
 REPETITIONS, LEAST, MOST = 200, 182, 198  # 95 % of 200, give or take 4 %
 
@@ -28,7 +29,7 @@ REPETITIONS, LEAST, MOST = 200, 182, 198  # 95 % of 200, give or take 4 %
 def exact_points():
     """The law of arXiv 2411.17691 with its published coefficients, and a learning rate that falls as a cosine."""
     rows = [(name, name, f"step{int(step)}", n, step * 2097152, bits, 0.1 + 0.45 * (1 + np.cos(np.pi * step / 143e3)), 3.0,
-             float(laws.value(TRUTH, n, step * 2097152, bits))) for name, n in SIZES.items() for step in STEPS for bits in (2, 3, 4)]
+             float(added_loss.value(TRUTH, n, step * 2097152, bits))) for name, n in SIZES.items() for step in STEPS for bits in (2, 3, 4)]
     frame = pandas.DataFrame(rows, columns=["model", "family", "checkpoint", "parameters", "tokens", "bits", "learning_rate", "loss", "delta"])
     return frame.assign(quantizer="gptq", dataset="t", phase="", trace=np.nan, sharpness=np.nan, distance=np.nan)
 
@@ -64,14 +65,14 @@ def hold(name, counts):
 
 def test_exact():
     points = made_points(np.random.default_rng(0), 0)
-    law = laws.token_law(points, draws=20)
-    for fit in (law, laws.token_law_robust(points, law)):
+    law = token_law(points, draws=20)
+    for fit in (law, token_law_robust(points, law)):
         for name, value in TRUTH.items():
             assert abs(fit.coefficients[name] - value) < 1e-6 * abs(value), (fit.name, name, fit.coefficients)
-    at = float(laws.value(TRUTH, 8.1e8, 1e11, 3))
-    assert abs(laws.tokens_needed(law.coefficients, 8.1e8, 3, at) / 1e11 - 1) < 1e-6
-    assert np.isnan(laws.tokens_needed({"ln k": 0, "beta": -1}, 1e9, 3, 0.1))
-    low, high = laws.tokens_needed_interval(law, 8.1e8, 3, at)
+    at = float(added_loss.value(TRUTH, 8.1e8, 1e11, 3))
+    assert abs(added_loss.tokens_needed(law.coefficients, 8.1e8, 3, at) / 1e11 - 1) < 1e-6
+    assert np.isnan(added_loss.tokens_needed({"ln k": 0, "beta": -1}, 1e9, 3, 0.1))
+    low, high = added_loss.tokens_needed_interval(law, 8.1e8, 3, at)
     assert 0.999e11 < low <= high < 1.001e11, (low, high)
 
 
@@ -79,8 +80,8 @@ def test_intervals_of_the_law():
     counts = {kind: dict.fromkeys(TRUTH, 0) for kind in ("HC3", "sandwich")}
     for k in range(REPETITIONS):
         points = made_points(np.random.default_rng(k + 1), 0.25)
-        first = laws.token_law(points, draws=0)
-        for fit in (first, laws.token_law_robust(points, first)):
+        first = token_law(points, draws=0)
+        for fit in (first, token_law_robust(points, first)):
             for kind, intervals in fit.intervals.items():
                 for name, value in TRUTH.items():
                     counts[kind][name] += intervals[name][0] <= value <= intervals[name][1]
@@ -98,8 +99,8 @@ def test_weights():
         loud = rng.random(len(points)) < 0.3
         points["delta_stderr"] = 0.2 * EXACT.delta * loud
         points["delta_deviation"] = 0.25 * EXACT.delta * loud
-        points["delta"] += laws.uncertainty(points) * rng.standard_normal(len(points))
-        fits = [laws.token_law(points.assign(**without), draws=0) for without in ({}, {"delta_stderr": np.nan, "delta_deviation": np.nan})]
+        points["delta"] += uncertainty(points) * rng.standard_normal(len(points))
+        fits = [token_law(points.assign(**without), draws=0) for without in ({}, {"delta_stderr": np.nan, "delta_deviation": np.nan})]
         for name, value in TRUTH.items():
             low, high = fits[0].intervals["HC3"][name]
             counts[name] += low <= value <= high
@@ -108,10 +109,10 @@ def test_weights():
     assert (squares[0] < 0.7 * squares[1]).all(), squares[0] / squares[1]
     # one point that is nothing but noise; weights of the fixed effects and of the predictions have it as well
     points = made_points(np.random.default_rng(4), 0.05)
-    law = laws.token_law(points, draws=0).coefficients
+    law = token_law(points, draws=0).coefficients
     points.loc[7, ["delta", "relative"]] *= 1e-4
     points.loc[7, "delta_stderr"] = 1e4 * points.loc[7, "delta"]
-    again = laws.token_law(points, draws=0)
+    again = token_law(points, draws=0)
     assert all(abs(again.coefficients[name] - law[name]) < 0.02 for name in ("beta", "alpha", "gamma")), (again, law)
     x = np.column_stack([effects.constants_of(effects.cells_of(points)), np.log(points.tokens)])
     weights = effects.weights_of(points, x)
@@ -132,14 +133,14 @@ def test_bootstrap_over_checkpoints():
     for k in range(REPETITIONS):
         rng = np.random.default_rng(5000 + k)
         points = made_points(rng, 0.05)
-        groups = laws.checkpoints_of(points)
+        groups = checkpoints_of(points)
         noise = {label: 0.3 * rng.standard_normal() for label in np.unique(groups)}
         y = np.log(points.delta.to_numpy()) + [noise[label] for label in groups]
-        x, names = (x, names) if x is not None else laws.design(points, [])
-        found = regression.bootstrap(lambda rows: laws.solve(x[rows], y[rows]), groups, 100, rng)
+        x, names = (x, names) if x is not None else added_loss.design(points, [])
+        found = resampling.bootstrap(lambda rows: added_loss.solve(x[rows], y[rows]), groups, 100, rng)
         beta, error, _ = regression.least_squares(x, y)
         for name in inside:
-            low, high = regression.percentiles(found[:, names.index(name)])
+            low, high = resampling.percentiles(found[:, names.index(name)])
             inside[name] += low <= TRUTH[name] <= high
         low, high = regression.interval(beta[1], error[1], len(y) - 4)
         narrow += low <= TRUTH["beta"] <= high
@@ -156,7 +157,7 @@ def test_intervals_of_the_effects():
         for k in range(REPETITIONS):
             rng = np.random.default_rng(9000 + k)
             rows = made_points(rng, 0, families)
-            shared = laws.checkpoints_of(rows)
+            shared = checkpoints_of(rows)
             if kind == "runs left out":
                 shared = (rows.family + (rows.tokens > 1e10).astype(str)).to_numpy(str)
             fit = effects.fixed_effects(with_effects(rows, rng, shared), tuple(EFFECTS))
@@ -169,19 +170,19 @@ def test_intervals_of_the_effects():
 def test_left_out():
     points = made_points(np.random.default_rng(5), 0.1)
     points.loc[:4, "delta"] = -0.001
-    fit = laws.token_law(points, draws=20)
+    fit = token_law(points, draws=20)
     assert fit.n == len(points) - 5 and any(n.startswith("5 points whose added loss is not positive") for n in fit.notes), fit.notes
     assert set(fit.intervals) == {"HC3", "bootstrap over checkpoints", "bootstrap over runs"}
-    assert laws.token_law_robust(points, fit).n == len(points)
-    one = laws.token_law(points[points.model == "1B"].reset_index(drop=True), draws=20)
+    assert token_law_robust(points, fit).n == len(points)
+    one = token_law(points[points.model == "1B"].reset_index(drop=True), draws=20)
     assert "alpha" not in one.coefficients and any(n.startswith("alpha is not fitted") for n in one.notes)
     points = made_points(np.random.default_rng(6), 0.05)
     points.loc[40, "delta"] *= 100
-    first = laws.token_law(points, draws=0)
-    assert abs(laws.token_law_robust(points, first).coefficients["gamma"] - TRUTH["gamma"]) < 0.1
+    first = token_law(points, draws=0)
+    assert abs(token_law_robust(points, first).coefficients["gamma"] - TRUTH["gamma"]) < 0.1
     points["tokens"] = 20 * points.parameters  # tokens and parameters change together
     try:
-        laws.token_law(points, draws=0)
+        token_law(points, draws=0)
         raise AssertionError("a law that the points do not determine was fitted")
     except ValueError as error:
         assert "change together" in str(error), error
@@ -207,7 +208,7 @@ def test_predictions():
     rows["trace"] = np.exp(5 + 0.5 * rng.standard_normal(len(rows)))
     rows["distance"] = np.exp(1 - 0.5 * rows.bits + 0.1 * rng.standard_normal(len(rows)))
     rows["relative"] = 1e-4 * rows.trace * rows.distance**2 * np.exp(0.05 * rng.standard_normal(len(rows)))
-    found = effects.predictions(rows)
+    found = formulas.predictions(rows)
     key = "rms error of ln(relative error)"
     scores = found["scores"]
     assert scores["trace"][key] < 0.08 < 0.3 < scores["token law"][key], scores
@@ -217,19 +218,19 @@ def test_predictions():
     other = rows.copy()
     other.loc[other.model == "1B", "relative"] *= 10
     mine = (found["points"].model == "1B").to_numpy()
-    assert np.allclose(effects.predictions(other)["scores"]["trace"]["predicted"][mine], scores["trace"]["predicted"][mine])
+    assert np.allclose(formulas.predictions(other)["scores"]["trace"]["predicted"][mine], scores["trace"]["predicted"][mine])
 
 
 def test_full_precision():
     rng = np.random.default_rng(9)
     rows = made_points(rng, 0.1)
-    rows["loss"] = laws.full_precision_value(laws.PUBLISHED_FULL, rows.parameters, rows.tokens)
-    found = laws.full_precision_law(rows, draws=0).coefficients
-    for name, value in laws.PUBLISHED_FULL.items():
+    rows["loss"] = full_precision.full_precision_value(full_precision.PUBLISHED, rows.parameters, rows.tokens)
+    found = full_precision.full_precision_law(rows, draws=0).coefficients
+    for name, value in full_precision.PUBLISHED.items():
         assert abs(found[name] / value - 1) < 1e-2, (name, found)
-    noise = dict(zip(laws.checkpoints_of(rows), np.exp(0.002 * rng.standard_normal(len(rows)))))
-    rows["loss"] *= [noise[label] for label in laws.checkpoints_of(rows)]
-    fit = laws.full_precision_law(rows, draws=60)
+    noise = dict(zip(checkpoints_of(rows), np.exp(0.002 * rng.standard_normal(len(rows)))))
+    rows["loss"] *= [noise[label] for label in checkpoints_of(rows)]
+    fit = full_precision.full_precision_law(rows, draws=60)
     low, high = fit.intervals["bootstrap over checkpoints"]["alpha_D"]
     assert low < 0.399 < high, fit.intervals
     return rows
@@ -247,7 +248,8 @@ def test_cubes(folder):
     cube["status"] = (1 + 0 * cube.loss_delta.isel(dataset=0, drop=True)).fillna(0)
     cube.loss_delta.loc[dict(model="run", checkpoint=7, bits=3, quantizer="rtn")] = np.inf
     cube.to_netcdf(folder / "one.h5", engine="h5netcdf")
-    points, dropped = points_of.read([folder / "one.h5"] * 2)
+    points = qtraj.points(*[folder / "one.h5"] * 2)
+    dropped = points.attrs["left_out"]
     assert set(points.family) == {"run"} and set(points.model) == {"run", "cooldown", "cooldown-2"}
     assert dropped["averages of checkpoints, which are no place of their own in training"] == 8, dropped
     assert dropped["points whose loss is not finite"] == 2 and dropped["points that an earlier file has too"] == 59, dropped
@@ -264,15 +266,14 @@ def test_figures(*sets):
     """No text of a figure lies outside it or over another."""
     drawn = set()
     for points in sets:
-        found = fits.run(points, draws=0)
-        for name, draw in fit_figures.FIGURES.items():
-            figure = draw(found, points)
-            if figure is not None:
-                drawn.add(name)
+        found = qtraj.laws.fit_all(points, draws=0)
+        for draw in figures.FIT_FIGURES:
+            with contextlib.suppress(figures.NoNumbers):
+                figure = draw(found, points)
+                drawn.add(draw)
                 wrong = list(text_complaints(figure))
-                assert not wrong, (name, wrong)
-                fit_figures.plt.close(figure)
-    assert drawn == set(fit_figures.FIGURES), drawn
+                assert not wrong, (draw.__name__, wrong)
+    assert drawn == set(figures.FIT_FIGURES), drawn
 
 
 def main():

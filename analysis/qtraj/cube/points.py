@@ -1,0 +1,116 @@
+"""The points that laws are fitted to: one row per finished cell and text of any number of cubes, or of a table of
+published numbers (CSV)."""
+
+import os
+
+import numpy as np
+import pandas
+import xarray as xr
+
+from qtraj.cube import files
+from qtraj.cube.trajectories import parents_first
+
+COLUMNS = {
+    "model": "the training run", "family": "the run that it branches from, else itself", "checkpoint": "its name",
+    "phase": "of training", "quantizer": "label of the method", "dataset": "text", "parameters": "N, without embeddings",
+    "tokens": "D, training tokens", "bits": "P", "learning_rate": "at the checkpoint", "loss": "full precision, nats a token",
+    "delta": "added loss, nats a token", "delta_stderr": "its standard error over the text",
+    "delta_deviation": "its standard deviation over replicates", "relative": "delta / loss",
+    "sharpness": "of the full-precision loss", "trace": "of its Hessian", "distance": "norm of the change of the weights",
+}
+NEEDED = ("model", "parameters", "tokens", "bits", "delta")
+TEXTS = ("model", "family", "checkpoint", "phase", "quantizer", "dataset")
+KEY = ["model", "checkpoint", "tokens", "quantizer", "bits", "dataset"]
+
+
+def variable(cube, name, like):
+    """A variable of the cube on the axes of `like`, NaN where the cube has none."""
+    return (cube[name] if name in cube.variables else np.nan * like.fillna(0)).broadcast_like(like)
+
+
+def roots(cube):
+    """The training run that each model of the cube is a branch of, over any number of branches; else itself."""
+    root = {}
+    for model, parent in parents_first(cube):
+        root[model] = root[parent] if parent else model
+    return root
+
+
+def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
+    """The points of a cube, and how many were left out by reason."""
+    if "loss_delta" not in cube:
+        raise ValueError(f"{', '.join(files.files_of(cube)) or 'the cube'}: it has no loss_delta, so it is not a results cube of qtraj")
+    like = cube.loss_delta
+    source = {"parameters": "parameters_non_embedding", "tokens": "tokens", "learning_rate": "learning_rate",
+              "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
+              "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",
+              "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "status": "status", "kind": "kind",
+              "phase": "phase", "checkpoint": "checkpoint_name", "model": "model", "bits": "bits", "quantizer": "quantizer",
+              "dataset": "dataset"}
+    # Every variable in the order of the axes of `like`.
+    frame = pandas.DataFrame({column: variable(cube, name, like).transpose(*like.dims).values.ravel()
+                              for column, name in source.items()})
+    frame["family"] = frame.model.map(roots(cube))
+    average = frame.kind == "average"
+    diverged = ~average & (frame.status == 1) & ~np.isfinite(frame.delta)
+    dropped = {"averages of checkpoints, which are no place of their own in training": int((average & np.isfinite(frame.delta)).sum()),
+               "points whose loss is not finite": int(diverged.sum())}
+    return frame[~average & np.isfinite(frame.delta)].drop(columns=["status", "kind"]), dropped
+
+
+def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, int]]":
+    """The points of a CSV file, '#' beginning a comment, and how many were left out by reason."""
+    try:
+        frame = pandas.read_csv(path, comment="#", skipinitialspace=True)
+    except ValueError as error:  # what pandas raises for bad text
+        raise ValueError(f"{path}: not a table: {error}") from None
+    missing = [name for name in NEEDED if name not in frame]
+    if missing:
+        raise ValueError(f"{path}: no column {', '.join(missing)}; a table of points has {', '.join(NEEDED)} and may "
+                         f"have {', '.join(name for name in COLUMNS if name not in NEEDED)}")
+    for name in (name for name in COLUMNS if name in frame):
+        if name in TEXTS:
+            frame[name] = frame[name].fillna("").astype(str)
+            continue
+        numbers = pandas.to_numeric(frame[name], errors="coerce")
+        wrong = frame[name][numbers.isna() & frame[name].notna()]
+        if len(wrong):
+            raise ValueError(f"{path}: column {name}, row {wrong.index[0] + 1} of the points: {wrong.iloc[0]!r} is not a number")
+        frame[name] = numbers
+    if "relative" not in frame and "loss" in frame:
+        frame["relative"] = frame.delta / frame.loss
+    finite = np.isfinite(frame.delta)
+    return frame[finite], {"points whose loss is not finite": int((~finite).sum())}
+
+
+def points(*sources: "str | os.PathLike | xr.Dataset") -> pandas.DataFrame:
+    """The points of cubes in memory, of their files (.h5), and of tables of published points (.csv): a row for each finished cell and
+    text, with the columns COLUMNS. How many were left out, by reason, is in attrs["left_out"]. ValueError: a file is neither, or a
+    table lacks a column or has a text where a number belongs.
+
+    >>> found = qtraj.points("two_models.h5")
+    >>> len(found), found.family.nunique(), found.attrs["left_out"]
+    (128, 2, {})
+    >>> found[["tokens", "bits", "delta"]].iloc[0].round(4).to_list()  # training tokens, bits, nats a token
+    [444444444.4444, 3.0, 0.0446]
+    """
+    frames, dropped = [], {}
+    for source in sources:
+        if isinstance(source, xr.Dataset):
+            frame, left_out = of_cube(source)
+        else:
+            frame, left_out = of_table(source) if str(source).endswith(".csv") else of_cube(files.read(source))
+        frames.append(frame)
+        for reason, count in left_out.items():
+            dropped[reason] = dropped.get(reason, 0) + count
+    out = pandas.concat(frames, ignore_index=True)
+    for name in COLUMNS:
+        if name not in out:
+            out[name] = "" if name in TEXTS else np.nan
+    out[list(TEXTS)] = out[list(TEXTS)].fillna("")
+    out["family"] = out.family.where(out.family != "", out.model)
+    twice = out.duplicated(KEY) if len(frames) > 1 else pandas.Series(False, index=out.index)
+    dropped["points that an earlier file has too"] = int(twice.sum())
+    out = out[~twice].reset_index(drop=True)
+    out.attrs["left_out"] = {reason: count for reason, count in dropped.items() if count}
+    return out

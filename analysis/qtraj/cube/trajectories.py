@@ -1,0 +1,141 @@
+"""The checkpoints of a cube in the order of training: runs, their branches, and averages."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+
+@dataclass
+class Trajectory:
+    """The checkpoints of one model in the order of training.
+
+    Of a branch (the cube's branch_of) parent is the trajectory that it branches from, and fork the index in it of the last
+    checkpoint before the branch starts; -1: there is none.
+    """
+
+    model: str
+    places: np.ndarray  # indices along the cube's checkpoint axis
+    at: np.ndarray  # progress of training, see progress()
+    learning_rate: np.ndarray
+    parent: "Trajectory | None" = None
+    fork: int = -1
+    number: int = 0  # among the branches and averages that share a panel, from 1; of a trajectory that is neither 0
+    average: str = ""  # entry of the sweep's `averages`, whose averages these are; parent is the model's trajectory
+
+    def own(self, values):
+        """values: one number per (model, checkpoint). Returns those of this trajectory."""
+        return values.sel(model=self.model).values[self.places]
+
+    def curve(self, values):
+        """Returns the progress and the values of this trajectory; a branch starts with its fork point on the parent."""
+        x, y = self.at, self.own(values)
+        if self.fork < 0:
+            return x, y
+        fork = values.sel(model=self.parent.model).values[self.parent.places[self.fork]]
+        return np.append(self.parent.at[self.fork], x), np.append(fork, y)
+
+
+def progress(cube: xr.Dataset) -> "tuple[xr.DataArray, str]":
+    """Progress of training at each checkpoint, and its axis label: training tokens, steps, or the index in the
+    table, whichever is the first that all models have.
+
+    >>> at, label = qtraj.progress(qtraj.open("one.h5"))
+    >>> label, [f"{tokens:.3g}" for tokens in at.values[0]]
+    ('Training tokens', ['1.33e+09', '2.67e+09', '4e+09'])
+    """
+    for name, label in (("tokens", "Training tokens"), ("step", "Training steps")):
+        if np.isfinite(cube[name]).any("checkpoint").all():
+            return cube[name], label
+    return (cube.checkpoint + 0 * cube.tokens.fillna(0)).transpose("model", "checkpoint"), "Checkpoint"
+
+
+def parents_first(cube: xr.Dataset) -> "list[tuple[str, str | None]]":
+    """Pairs of a model and what it branches from (None: nothing that is in the cube), that one before its branches."""
+    names = [str(name) for name in cube.model.values]
+    of = [str(name) for name in cube.branch_of.values] if "branch_of" in cube.variables else [""] * len(names)
+    parent = {name: other if other in names else None for name, other in zip(names, of)}
+
+    def depth(name):
+        return 0 if parent[name] is None else 1 + depth(parent[name])
+
+    return [(name, parent[name]) for name in sorted(names, key=depth)]
+
+
+def averages_of(line, one, at):
+    """The averages of a model, a line for each entry of `averages`; one, at: the model's part of cube and progress."""
+    names = one.average.values if "average" in one.variables else np.full(len(at), "")
+    for name in dict.fromkeys(str(n) for n in names if n):
+        places = np.flatnonzero((names == name) & np.isfinite(at))
+        places = places[np.argsort(at[places], kind="stable")]
+        if len(places):
+            yield Trajectory(line.model, places, at[places], one.learning_rate.values[places], line, average=name)
+
+
+def trajectories(cube: xr.Dataset, averages: bool = False) -> "list[Trajectory]":
+    """Every trajectory of the cube, parents before their branches; averages too if asked for, after their model.
+
+    >>> [(line.model, line.average, len(line.at)) for line in qtraj.trajectories(qtraj.open("averages.h5"), averages=True)]
+    [('SmolLM3-3B', '', 6), ('SmolLM3-3B', 'lawa', 2), ('SmolLM3-3B', 'soup', 1)]
+    """
+    found, lines = {}, []
+    everywhere, _ = progress(cube)
+    for model, parent in parents_first(cube):
+        one = cube.sel(model=model)
+        at = everywhere.sel(model=model).values.astype(float)
+        places = np.argsort(at, kind="stable")
+        stored = np.isfinite(at) & (one.kind.values == "stored")  # neither padding nor an average
+        places = places[stored[places]]
+        if len(places) == 0:
+            continue
+        line = Trajectory(str(model), places, at[places], one.learning_rate.values[places])
+        if parent in found:
+            line.parent = found[parent]
+            line.fork = int(np.searchsorted(line.parent.at, line.at[0])) - 1
+        found[line.model] = line
+        lines.append(line)
+        if averages:
+            lines.extend(averages_of(line, one, at))
+    return lines
+
+
+def families(cube: xr.Dataset, averages: bool = False) -> "list[list[Trajectory]]":
+    """Lists of trajectories that share a panel: a run followed by its branches (then the averages of all if asked for),
+    in the order of the cube.
+
+    >>> [[line.model for line in lines] for lines in qtraj.families(qtraj.open("two_models.h5"))]
+    [['SmolLM3-3B', 'cooldown of it', 'SmolLM3-3B-soup-ingredient-2'], ['OLMo2-7B']]
+    """
+    lines = trajectories(cube, averages)
+
+    def root(line):
+        return line if line.parent is None else root(line.parent)
+
+    order = [str(name) for name in cube.model.values]
+    roots = sorted((line for line in lines if line.parent is None), key=lambda line: order.index(line.model))
+    found = [sorted((line for line in lines if root(line) is first), key=lambda line: bool(line.average)) for first in roots]
+    for group in found:
+        for number, line in enumerate(group):
+            line.number = number
+    return found
+
+
+def checkpoint_labels(cube: xr.Dataset, line: Trajectory) -> "list[str]":
+    """A short label for each checkpoint of the trajectory: its step, else its name."""
+    steps = line.own(cube.step)
+    if np.isfinite(steps).all():
+        return [compact(step) for step in steps]
+    return [str(name) for name in line.own(cube.checkpoint_name)]
+
+
+def compact(number: float) -> str:
+    """A number with the letter of its thousands.
+
+    >>> from qtraj.cube.trajectories import compact
+    >>> compact(12000), compact(8.1e8)
+    ('12k', '810M')
+    """
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= unit:
+            return f"{number / unit:.4g}{name}"
+    return f"{number:.4g}"

@@ -1,0 +1,52 @@
+"""The command figures.py: draws the figures of a results cube."""
+
+import argparse
+import pathlib
+import sys
+
+from qtraj import figures
+from qtraj.cube import files
+from qtraj.cube.trajectories import families
+
+BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Draws the figures of a results cube as PNG and PDF.")
+    parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
+    parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
+    parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
+    parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
+    options = parser.parse_args()
+    names = options.only.split(",") if options.only else list(BY_NAME)
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        parser.error(f"there is no figure {unknown[0]}; there are {', '.join(BY_NAME)}")
+    try:
+        bits = [int(width) for width in options.bits.split(",")] if options.bits else None
+    except ValueError:
+        parser.error(f"--bits {options.bits}: expected numbers with commas between, such as 3,4")
+    try:
+        cube = files.read(options.results)
+    except ValueError as error:
+        sys.exit(str(error))
+    if options.model:
+        try:
+            cube = files.choose_models(cube, options.model.split(","))
+        except ValueError as error:
+            parser.error(f"--model: {error}")
+    if not families(cube):
+        sys.exit(f"{options.results}: none of its checkpoints has a place in training")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"--out {options.out}: {error.strerror}")
+    missing = []
+    for name in names:
+        try:
+            figures.style.save(BY_NAME[name](cube, bits), options.out, name)
+        except figures.NoNumbers:
+            missing.append(f"{options.results}: no figure {name}: the cube has no {BY_NAME[name].caption.needs}")
+    if options.only and missing:
+        sys.exit("\n".join(missing))

@@ -1,0 +1,90 @@
+"""Relative error against sharpness and trace."""
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from qtraj.cube.files import widths, with_replicates
+from qtraj.cube.trajectories import checkpoint_labels, families
+from qtraj.figures import scatter, style
+from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
+
+QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue)"),
+              ("trace", "trace_stderr", "Trace of the Hessian"))
+
+
+def measured(cube):
+    """Whether the cube has the curvature values that this figure draws."""
+    return "trace" in cube and any(np.isfinite(cube[name]).any() for name, _, _ in QUANTITIES)
+
+
+def draw_panel(axes, cube, lines, part, quantity):
+    name, error, _ = quantity
+    converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
+    unsure = sum(int((line.own(converged) == 0).sum()) for line in lines)
+    all_of_them = sum(len(line.places) for line in lines)
+    height = 1.0
+    if unsure:
+        height = scatter.write_beside(axes, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", height, style.GREY)
+    for i, quantizer in enumerate(cube.quantizer.values):
+        one = part.sel(quantizer=quantizer)
+        spread = with_replicates(one, "loss_relative", "loss_relative_stderr")
+        y = (100 * one.loss_relative, 100 * one.loss_relative_stderr, None if spread is None else 100 * spread)
+        for line in lines:
+            scatter.draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
+        text = scatter.correlation_text(quantizer, *(np.concatenate([line.own(v) for line in scatter.stored(lines)]) for v in (cube[name], y[0])))
+        height = scatter.write_beside(axes, text, height, style.series_of(i)[0])
+
+
+def label_panel(axes, cube, lines, part, quantity):
+    """Steps at the points of the method that lies highest, where there is space."""
+    best = max(cube.quantizer.values, key=lambda q: np.nan_to_num(part.sel(quantizer=q).loss_relative.max().item(), nan=-1))
+
+    def points_of(quantizer, lines):
+        y = 100 * part.sel(quantizer=quantizer).loss_relative
+        return [p for line in lines for p in zip(line.own(cube[quantity[0]]), line.own(y))]
+
+    own = scatter.stored(lines)
+    averages = [line for line in lines if line.average]
+    points = points_of(best, own)
+    others = [p for quantizer in cube.quantizer.values if quantizer != best for p in points_of(quantizer, lines)]
+    labels = [label for line in own for label in checkpoint_labels(cube, line)]
+    style.label_points(axes, points, labels, first=(0, len(own[0].places) - 1, len(points) - 1),
+                       avoid=others + points_of(best, averages))
+
+
+@figure_of_cube(
+    "Relative error against sharpness and trace",
+    "Checkpoint by checkpoint against the largest eigenvalue and the trace of the Hessian of the full-precision loss; a thin line "
+    "joins the checkpoints in the order of training, numbers are steps, ρ is Spearman's rank correlation with its 95 % interval, "
+    "without the averages, which are points of their own. Hollow markers: the eigenvalue has not converged.",
+    f"upwards, {PAIRED}{REPLICATED}; sideways, the standard error of the trace over its random probes, and of sharpness the residual "
+    "‖Hv − λv‖, within which there is an eigenvalue.", "curvature", "curvature (the sweep file's section curvature)")
+def curvature(cube, bits, place):
+    """Relative error beside the curvature of the full-precision loss: against sharpness (the largest eigenvalue of the Hessian) and
+    against the trace of the Hessian with its standard error. A thin line joins the checkpoints of a run in training order, labels
+    are steps, and the text beside each panel gives Spearman's rank correlation over its stored checkpoints with a 95 % interval;
+    averages are points of their own, which it leaves out."""
+    if not measured(cube):
+        return None
+    bits = widths(cube, bits)
+    groups = families(cube, averages=True)
+    there = [q for q in QUANTITIES if np.isfinite(cube[q[0]]).any()]
+    rows = [(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits]
+    figure, panels = place.grid(len(rows), len(there), width=4.2, height=2.9)
+    for (lines, dataset, width), row in zip(rows, panels):
+        part = cube.sel(dataset=dataset, bits=width)
+        for axes, quantity in zip(row, there):
+            draw_panel(axes, cube, lines, part, quantity)
+            style.title(axes, lines[0].model, f"{width} bits", dataset)
+            axes.set_xlabel(quantity[2])
+        row[0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
+    everything = [line for lines in groups for line in lines]
+    handles = style.quantizer_handles(cube) + style.context_handles(everything)
+    if "sharpness" in (q[0] for q in there) and (cube.sharpness_converged == 0).any():
+        handles.append(Line2D([], [], color=style.GREY, linestyle="none", marker="o",
+                                        label="sharpness not converged", **style.marker_style(style.GREY, hollow=True)))
+    place.finish(handles)
+    for (lines, dataset, width), row in zip(rows, panels):
+        for axes, quantity in zip(row, there):
+            label_panel(axes, cube, lines, cube.sel(dataset=dataset, bits=width), quantity)
+    return figure

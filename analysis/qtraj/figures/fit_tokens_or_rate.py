@@ -1,0 +1,54 @@
+"""Tokens or learning rate."""
+
+import numpy as np
+from matplotlib import patches
+from matplotlib.lines import Line2D
+
+from qtraj.figures import style
+from qtraj.figures.figure import figure_of_fits
+from qtraj.laws import effects, regression
+
+
+def partial(x, others, y, weights):
+    """x and y without what the other variables explain of them."""
+    return [v - others @ np.linalg.lstsq(*regression.scaled(weights, others, v), rcond=None)[0] for v in (x, y)]
+
+
+@figure_of_fits(
+    "Tokens or learning rate", "The partial effect of each on the logarithm of the relative error, with the other held "
+    "fixed; the slope is the coefficient, a marker and colour a training run. Points far from the line may be those "
+    "that are not told from zero, which weigh little.",
+    "none; the grey wedge is the 95 % interval of the slope.")
+def fit_tokens_or_rate(found, points, place):
+    """The partial effect of tokens and of the learning rate: the slope is the coefficient. One marker a training run."""
+    name = "tokens and learning rate"
+    fit = found["tokens or learning rate"][name]
+    if isinstance(fit, str):
+        return None
+    use = effects.SPECIFICATIONS[name]
+    values = effects.variables(points)
+    kept = (points.relative.to_numpy(float) > 0) & np.isfinite([values[v] for v in use]).all(axis=0)
+    part = points[kept]
+    cell = effects.cells_of(part)
+    x = np.column_stack([values[v][kept] for v in use])
+    weights = effects.weights_of(part, np.column_stack([effects.constants_of(cell), x]))
+    x, y = (regression.within(v, cell, weights) for v in (x, np.log(part.relative.to_numpy(float))))
+    runs = list(dict.fromkeys(part.family))
+    figure, panels = place.panels(2, 3.8, 3.2)
+    labels = {"ln tokens": "ln(tokens), rate held fixed", "ln rate": "ln(learning rate), tokens held fixed"}
+    for i, (axes, variable) in enumerate(zip(panels, use)):
+        across, up = partial(x[:, i], np.delete(x, i, axis=1), y, weights)
+        for k, run in enumerate(runs):
+            rows = (part.family == run).to_numpy()
+            style.draw_points(axes, across[rows], up[rows], None, None, style.series_of(k), alpha=0.8)
+        line = np.array([across.min(), across.max()])
+        axes.plot(line, fit.coefficients[variable] * line, color=style.BLACK, zorder=5)
+        low, high = next(iter(fit.intervals.values()))[variable]
+        axes.fill_between(line, low * line, high * line, color=style.GREY, alpha=0.25, linewidth=0, zorder=1)
+        style.title(axes, f"effect {fit.coefficients[variable]:.2f}", f"95 % {low:.2f} to {high:.2f}")
+        axes.set_xlabel(labels[variable])
+        axes.set_ylabel("ln(relative error), the same held fixed" if i == 0 else "")
+    place.finish([style.handle(style.series_of(k), str(run)) for k, run in enumerate(runs)] + [
+        Line2D([], [], color=style.BLACK, label="fit"),
+        patches.Patch(color=style.GREY, alpha=0.25, linewidth=0, label="95 % of the slope")])
+    return figure

@@ -1,0 +1,106 @@
+"""Loss surfaces."""
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from qtraj.cube.files import open_group
+from qtraj.cube.trajectories import checkpoint_labels, families
+from qtraj.figures import style
+from qtraj.figures.figure import NONE, figure_of_cube
+
+SMOOTH = 5  # points along an axis from which contour lines say something
+
+
+def grid(points):
+    """a, b and loss by (row, column) of a surface's grid; points that are not finished are NaN."""
+    points = points.isel(row=points.point.values == "")
+    i, j = (points[name].values.astype(int) for name in ("grid_row", "column"))
+    shape = (i.max() + 1, j.max() + 1)
+    out = []
+    for name in ("a", "b", "loss"):
+        values = np.full(shape, np.nan)
+        values[i, j] = points[name].values
+        out.append(values)
+    return out
+
+
+def axis_of(values):
+    """One coordinate a column (or row), from those that are there."""
+    known = np.flatnonzero(np.isfinite(values))
+    return np.interp(np.arange(len(values)), known, values[known])
+
+
+def axis_names(points, plane):
+    if plane == "random":
+        return "Multiple of the first direction", "Multiple of the second direction"
+    if plane == "trajectory":
+        first, second = (100 * float(points[name].values[0]) for name in ("share_1", "share_2"))
+        return (f"First principal axis ({first:.0f} % of the variance), ‖Δw‖", f"Second axis ({second:.0f} %), ‖Δw‖")
+    return "Towards the previous checkpoint, ‖Δw‖", "Across, to the quantized weights, ‖Δw‖"
+
+
+def draw_panel(figure, axes, points):
+    plane = str(points.plane.values[0])
+    a, b, loss = grid(points)
+    with np.errstate(all="ignore"):
+        x, y = axis_of(np.nanmean(a, axis=0)), axis_of(np.nanmean(b, axis=1))
+    known = loss[np.isfinite(loss)]
+    low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
+    shown = axes.pcolormesh(x, y, loss, cmap="viridis", vmin=low, vmax=high, shading="nearest")
+    if min(loss.shape) >= SMOOTH:
+        axes.contour(x, y, loss, levels=np.linspace(low, high, 9)[1:], colors="white", linewidths=0.5, alpha=0.7)
+    bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if known.max() > high else "neither")
+    bar.locator = MaxNLocator(6)
+    bar.update_ticks()
+    bar.set_label(f"Loss on {points.dataset.values[0]} (nats a token)")
+    exact = points.isel(row=points.point.values != "")
+    axes.plot(exact.a.values, exact.b.values, linestyle="-" if plane == "trajectory" else "none", marker="o",
+              color="white", markeredgecolor=style.BLACK, linewidth=1.2, zorder=5)
+    names = axis_names(points, plane)
+    axes.set(xlabel=names[0], ylabel=names[1])
+    what = f"{int(points.bits.values[0])} bits {points.quantizer.values[0]}" if plane == "quantization" else ""
+    style.title(axes, points.model.values[0], points.surface.values[0], what)
+
+
+def short_names(cube, model):
+    """The label of each checkpoint of the model by its name: its step, else the name."""
+    return {str(name): label for lines in families(cube) for line in lines if line.model == model
+            for name, label in zip(line.own(cube.checkpoint_name), checkpoint_labels(cube, line))}
+
+
+def label_panel(axes, cube, points):
+    exact = points.isel(row=points.point.values != "")
+    short = short_names(cube, str(points.model.values[0]))
+    names = [short.get(str(name), str(name)) for name in exact.point.values]
+    before = set(axes.texts)
+    style.label_points(axes, zip(exact.a.values, exact.b.values), names, first=(0, -1), padding=2)
+    for text in set(axes.texts) - before:
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8})
+
+
+@figure_of_cube(
+    "Loss surfaces",
+    "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps; "
+    "axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "
+    "scale ends at the 98th percentile.",
+    f"{NONE}; all points of a plane are scored on the same sequences.", "surfaces", "surfaces (the sweep file's section surfaces)")
+def loss_surface(cube, bits, place):
+    """Loss surfaces: the loss at each point of the grid over each plane, with the points that span it. Labels are steps."""
+    """bits is not used: a surface says itself which width it is of."""
+    surfaces = open_group(cube, "surfaces")
+    if surfaces is None:
+        return None
+    models = [str(name) for name in cube.model.values]
+    names = [name for name in dict.fromkeys(surfaces.surface.values)]
+    parts = [surfaces.isel(row=surfaces.surface.values == name) for name in names]
+    parts = [part for part in parts if np.isfinite(part.loss.values[part.point.values == ""]).any()
+             and str(part.model.values[0]) in models]
+    if not parts:
+        return None
+    figure, panels = place.panels(len(parts), width=4.4, height=3.7)
+    for axes, part in zip(panels, parts):
+        draw_panel(figure, axes, part)
+    place.finish([])
+    for axes, part in zip(panels, parts):
+        label_panel(axes, cube, part)
+    return figure

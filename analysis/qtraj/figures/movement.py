@@ -1,0 +1,74 @@
+"""Movement of the weights over training."""
+
+import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from qtraj.cube.files import widths
+from qtraj.cube.trajectories import families
+from qtraj.figures import style
+from qtraj.figures.figure import NONE, figure_of_cube
+
+WEIGHTS = (("movement_relative", "all weights", (style.BLACK, "*")),
+           ("movement_quantized_relative", "weights that are quantized", (style.SKY, "P")))
+ROUNDING = 1 / np.sqrt(12)  # steps that rounding to nearest moves a weight, root mean square
+
+
+def measured(cube):
+    return "movement_in_steps" in cube and bool(np.isfinite(cube.movement).any())
+
+
+def draw_line(axes, line, unit, values, series):
+    """One trajectory, from its second checkpoint on."""
+    y = line.own(values)
+    known = np.isfinite(y) & (y > 0)
+    axes.plot(line.at[known] / unit, y[known], color=series[0], linestyle=style.dash(line), marker=series[1], zorder=3,
+              **style.marker_style(series[0], line.number))
+
+
+def scale_log(axes):
+    """A logarithmic axis with plain numbers."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+@figure_of_cube(
+    "Movement of the weights over training",
+    "Change of the weights from one checkpoint to the next, at the later one: at the left its Euclidean length over that of the "
+    "weights, at the right the root mean square change of a weight over that of the step of the quantizer's grid. Below the "
+    "dashed line a weight moves by less than a step between checkpoints, below the other line by less than rounding to nearest "
+    "moves it. Checkpoints that are farther apart in training have moved farther. Dotted: the learning rate.",
+    f"{NONE}: the numbers are exact.", "weights", "movement of the weights (the sweep file's key movement)")
+def movement(cube, bits, place):
+    """How far the weights move from one checkpoint to the next over training (figure 12 of arXiv 2411.17691): relative to their norm,
+    and in steps of the quantizer's grid at each bit-width. Averages are left out."""
+    if not measured(cube):
+        return None
+    bits = [width for width in widths(cube, bits) if np.isfinite(cube.movement_in_steps.sel(bits=width)).any()]
+    groups = [lines for lines in families(cube) if any(np.isfinite(line.own(cube.movement)).any() for line in lines)]
+    everything = [line for lines in groups for line in lines]
+    unit, label = style.progress_scale(cube, everything)
+    figure, panels = place.grid(len(groups), 2, width=4.2, height=2.9)
+    for lines, row in zip(groups, panels):
+        for line in lines:
+            for name, _, series in WEIGHTS:
+                draw_line(row[0], line, unit, cube[name], series)
+            for i, width in enumerate(bits):
+                draw_line(row[1], line, unit, cube.movement_in_steps.sel(bits=width), style.series_of(i))
+        row[1].axhline(1, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
+        row[1].axhline(ROUNDING, color=style.GREY, linestyle="-.", linewidth=0.8, zorder=1)
+        for axes, name in zip(row, ("Change of the weights ‖Δθ‖/‖θ‖", "Change of a weight (steps)")):
+            scale_log(axes)
+            style.draw_learning_rate(axes, lines, unit, cube, axes is row[1])
+            style.title(axes, lines[0].model)
+            axes.set_ylabel(name)
+            style.name_progress(axes, label)
+    place.finish([style.handle(series, what) for _, what, series in WEIGHTS]
+                 + [style.handle(style.series_of(i), f"{width} bits") for i, width in enumerate(bits)]
+                 + [Line2D([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="one step"),
+                    Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding to nearest (1/√12 of a step)")]
+                 + style.context_handles(everything, style.has_learning_rate(cube)))
+    return figure

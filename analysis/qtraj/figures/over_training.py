@@ -1,0 +1,72 @@
+"""Quantities of the cells over training: a row a model and text, a column a bit-width, a curve a method."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qtraj.cube.files import widths, with_replicates
+from qtraj.cube.trajectories import families
+from qtraj.figures import style
+
+
+@dataclass
+class Quantity:
+    label: str
+    value: str  # variable of the cube
+    error: "str | None" = None  # its standard error
+    scale: float = 1.0
+
+    def of(self, cells):
+        """Values and errors (None: there are none) by (model, checkpoint)."""
+        return self.scale * cells[self.value], None if self.error is None else self.scale * cells[self.error]
+
+    def spread_of(self, cells):
+        """Errors with the deviation over replicates; None: there is none."""
+        spread = None if self.error is None else with_replicates(cells, self.value, self.error)
+        return None if spread is None else self.scale * spread
+
+
+def draw_methods(axes, lines, unit, cells, quantity):
+    """The curves of every method. cells: those of one bit-width, and of one text where the quantity is of texts."""
+    for i, quantizer in enumerate(cells.quantizer.values):
+        one = cells.sel(quantizer=quantizer)
+        values, errors = quantity.of(one)
+        spread = quantity.spread_of(one)
+        for line in lines:
+            if np.isfinite(line.own(values)).any():
+                style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
+
+
+def draw(cube, bits, place, quantities, full_precision=None):
+    """full_precision: a quantity of the checkpoints, drawn in a column of its own at the left."""
+    bits = widths(cube, bits)
+    groups = families(cube, averages=True)
+    rows = [(lines, dataset, quantity) for lines in groups for dataset in cube.dataset.values
+            for quantity in quantities if np.isfinite(cube[quantity.value].sel(dataset=dataset)).any()]
+    if not rows:
+        return None
+    everything = [line for lines in groups for line in lines]
+    unit, label = style.progress_scale(cube, everything)
+    left = 1 if full_precision else 0
+    columns = left + len(bits)
+    figure, panels = place.grid(len(rows), columns, width=3.1 if columns < 5 else max(2.2, 13 / columns))
+    for (lines, dataset, quantity), row in zip(rows, panels):
+        part = cube.sel(dataset=dataset)
+        if full_precision:
+            for line in lines:
+                style.draw_curve(row[0], line, unit, *full_precision.of(part), style.FULL_PRECISION)
+            style.draw_learning_rate(row[0], lines, unit, cube, False)
+            style.title(row[0], lines[0].model, dataset)
+            row[0].set_ylabel(full_precision.label)
+        for column, width in enumerate(bits, start=left):
+            axes = row[column]
+            draw_methods(axes, lines, unit, part.sel(bits=width), quantity)
+            style.draw_learning_rate(axes, lines, unit, cube, column == left + len(bits) - 1)
+            style.title(axes, lines[0].model, f"{width} bits", dataset)
+        row[left].set_ylabel(quantity.label)
+        for axes in row:
+            style.name_progress(axes, label)
+    handles = [style.handle(style.FULL_PRECISION, "full precision")] if full_precision else []
+    place.finish(handles + style.quantizer_handles(cube)
+                 + style.context_handles(everything, style.has_learning_rate(cube)))
+    return figure

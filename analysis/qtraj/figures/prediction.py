@@ -1,0 +1,86 @@
+"""Predicted and actual difference of loss."""
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from qtraj.cube.files import widths
+from qtraj.cube.trajectories import checkpoint_labels, families
+from qtraj.figures import style
+from qtraj.figures.figure import NONE, figure_of_cube
+
+
+def predictions(cells):
+    """Both predictions by (model, checkpoint), and whether their markers are hollow."""
+    return (cells.first_order + cells.second_order, False), (cells.second_order, True)
+
+
+def draw_panel(axes, cube, lines, width):
+    ends = []
+    for i, quantizer in enumerate(cube.quantizer.values):
+        cells = cube.sel(bits=width, quantizer=quantizer)
+        colour, marker = style.series_of(i)
+        for line in lines:
+            true = line.own(cells.true_difference)
+            for predicted, hollow in predictions(cells):
+                x = line.own(predicted)
+                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, line.number, hollow))
+                ends += [x, true]
+    ends = np.concatenate(ends)
+    if np.isfinite(ends).any():
+        ends = [np.nanmin(ends), np.nanmax(ends)]
+        axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def label_panel(axes, cube, lines, width):
+    """Steps of the method with the greatest difference, beside the bisector and where there is space."""
+    part = cube.sel(bits=width)
+    highest = max(part.quantizer.values, key=lambda name: np.nan_to_num(part.true_difference.sel(quantizer=name).max().item(), nan=-1))
+    points, labels, others = [], [], []
+    for quantizer in part.quantizer.values:
+        cells = part.sel(quantizer=quantizer)
+        for line in lines:
+            full, alone = (list(zip(line.own(predicted), line.own(cells.true_difference))) for predicted, _ in predictions(cells))
+            others += alone
+            if quantizer == highest:
+                points += full
+                labels += checkpoint_labels(cube, line)
+            else:
+                others += full
+    others += [(x, x) for x in np.linspace(*axes.get_xlim(), 60)]  # the bisector
+    style.label_points(axes, points, labels, first=(len(points) - 1,), avoid=others)
+
+
+@figure_of_cube(
+    "Predicted and actual difference of loss",
+    "What gradient g and Hessian H at the full-precision weights predict for the change δ of the weights, against what "
+    "quantization does to the loss on the same tokens. On the dotted line both are equal; numbers are steps of the method "
+    "with the greatest difference.",
+    f"{NONE}: prediction and difference are exact on these tokens.", "curvature", "second-order predictions (curvature.second_order)")
+def prediction(cube, bits, place):
+    """What gradient and Hessian say of each cell's loss, against what it is: a row a model, a panel a width. Labels are the steps of
+    the method with the greatest difference."""
+    if "second_order" not in cube or not np.isfinite(cube.second_order.values).any():
+        return None
+    there = [int(width) for width in cube.bits.values if np.isfinite(cube.second_order.sel(bits=width)).any()]
+    bits = widths(cube.sel(bits=there), bits)
+    groups = [lines for lines in families(cube)
+              if any(np.isfinite(cube.second_order.sel(model=line.model)).any() for line in lines)]
+    figure, panels = place.grid(len(groups), len(bits), width=3.4, height=3.3)
+    for lines, row in zip(groups, panels):
+        for axes, width in zip(row, bits):
+            draw_panel(axes, cube, lines, width)
+            style.title(axes, lines[0].model, f"{width} bits")
+            axes.set_xlabel("Predicted difference (nats a token)")
+        row[0].set_ylabel("True difference of loss (nats a token)")
+    handles = style.quantizer_handles(cube)
+    handles += [Line2D([], [], color=style.GREY, linestyle="none", marker="o", label=name,
+                           **style.marker_style(style.GREY, hollow=hollow))
+                for name, hollow in (("gᵀδ + ½δᵀHδ", False), ("½δᵀHδ alone", True))]
+    handles.append(Line2D([], [], color=style.GREY, linestyle=":", label="equal"))
+    handles += style.context_handles([line for lines in groups for line in lines])
+    place.finish(handles)
+    for lines, row in zip(groups, panels):
+        for axes, width in zip(row, bits):
+            label_panel(axes, cube, lines, width)
+    return figure

@@ -1,0 +1,42 @@
+"""One quantity against another, checkpoint by checkpoint, with rank correlations beside the panel."""
+
+import numpy as np
+
+from qtraj.figures import style
+from qtraj.laws.correlation import spearman
+
+
+def correlation_text(name, x, y):
+    rho, interval = spearman(x, y)
+    n = int((np.isfinite(x) & np.isfinite(y)).sum())
+    if rho is None:
+        return f"{name}\n n = {n}"
+    if interval is None:
+        return f"{name}\n ρ = {rho:.2f}, n = {n}"
+    return f"{name}\n ρ = {rho:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def draw_points(axes, line, x, y, series, converged):
+    """x: values and errors; y: values and both parts of their errors (the last None: there is none). Points whose sharpness
+    has not converged are hollow."""
+    colour = series[0]
+    axes.plot(line.own(x[0]), line.own(y[0]), color=colour, linestyle=style.dash(line), linewidth=0.6, alpha=0.45,
+              zorder=2)
+    known = np.isfinite(line.own(x[0])) & np.isfinite(line.own(y[0]))
+    done = line.own(converged) != 0
+    for these, hollow in ((known & done, False), (known & ~done, True)):
+        if not these.any():
+            continue
+        across, sideways, up, errors, spread = [None if v is None else line.own(v)[these] for v in (*x, *y)]
+        style.draw_points(axes, across, up, errors, spread, series, style.marker_style(colour, line.number, hollow), xerr=sideways,
+                          elinewidth=0.8)
+
+
+def write_beside(axes, text, height, colour):
+    """Two lines at the panel's right edge from `height` (share of the panel's) down; returns the height below them."""
+    axes.text(1.03, height, text, transform=axes.transAxes, fontsize=7, va="top", color=colour)
+    return height - 0.155
+
+
+def stored(lines):
+    return [line for line in lines if not line.average]

@@ -1,0 +1,312 @@
+"""How the figures look: colours that colour-blind readers tell apart (Okabe and Ito), markers and line styles that
+tell the same without colour, and the learning rate dotted behind."""
+
+import pathlib
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
+
+from qtraj.cube.trajectories import progress
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X"),
+          (VERMILION, "<"), (BLUE, ">"), (GREEN, "p"), (PURPLE, "h"), (ORANGE, "*")]
+GREY = "#767676"
+FULL_PRECISION = (BLACK, "*")
+
+LOOK = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "qtraj",
+    "pdf.fonttype": 42,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+}
+
+
+def series_of(i):
+    """Colour and marker of the i-th series."""
+    return SERIES[i % len(SERIES)]
+
+
+class Place:
+    """Where a figure is drawn: into the axes `ax` of the caller, which take one panel, or into a new figure, `width` inches wide
+    (None: as its panels need)."""
+
+    def __init__(self, ax=None, width=None):
+        self.ax, self.width = ax, width
+        self.figure = None if ax is None else ax.figure
+
+    def grid(self, rows, columns, width=3.1, height=2.6):
+        """The figure and rows × columns panels, each so many inches wide and high."""
+        if self.ax is not None:
+            if rows * columns > 1:
+                raise ValueError(f"the figure has {rows * columns} panels, ax takes one: select a run, a text, a bit-width (qtraj.select)")
+            return self.figure, np.array([[self.ax]])
+        across, up = 1.2 + width * columns, 0.4 + height * rows
+        if self.width is not None:
+            across, up = self.width, up * min(1, max(0.7, self.width / across))
+        self.figure = Figure(figsize=(across, up))
+        FigureCanvasAgg(self.figure)
+        return self.figure, self.figure.subplots(rows, columns, squeeze=False)
+
+    def panels(self, n, width, height):
+        """The figure and n panels, at most three in a row, each so many inches wide and high."""
+        columns = min(3, n)
+        if self.width is not None:
+            columns = max(1, min(columns, int(self.width / (0.7 * width))))
+        figure, panels = self.grid(-(-n // columns), columns, width, height)
+        for axes in panels.flat[n:]:
+            axes.set_visible(False)
+        return figure, panels.flat[:n]
+
+    def finish(self, handles):
+        """Lays the panels out, with the legend below them in as many columns as the figure is wide enough for. Returns the figure."""
+        figure, box = self.figure, None
+        if self.ax is not None:
+            if handles:
+                self.ax.legend(handles=handles, fontsize="small")
+            return figure
+        for columns in range(len(handles), 0, -1):
+            box = figure.legend(handles=handles, loc="lower center", ncol=columns)
+            extent = box.get_window_extent(figure.canvas.get_renderer())
+            if extent.width <= 0.98 * figure.bbox.width or columns == 1:
+                break
+            box.remove()
+        below = 0.0
+        if box is not None:
+            below = extent.height / figure.dpi + 0.1
+            if self.width is None:
+                figure.set_figwidth(max(figure.get_figwidth(), extent.width / figure.dpi + 0.1))
+            figure.set_figheight(figure.get_figheight() + below)
+        figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
+        return figure
+
+
+def progress_scale(cube, lines):
+    """Unit and name for the axis of training."""
+    _, label = progress(cube)
+    greatest = max(line.at[-1] for line in lines)
+    for unit, name in ((1e12, "trillions"), (1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
+        if greatest >= unit and label == "Training tokens":
+            return unit, f"{label} ({name})"
+    return 1.0, label
+
+
+def name_progress(axes, label):
+    """The axis of training: its name, and whole numbers where it counts steps or checkpoints."""
+    axes.set_xlabel(label)
+    if not label.startswith("Training tokens"):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+# Of branches 1, 2, ...: lines, and which half of their markers is filled.
+DASHES = ["--", "-.", (0, (5, 1, 1, 1, 1, 1))]
+FILLS = ["left", "right", "top", "bottom"]
+
+
+def dash(line):
+    return DASHES[(line.number - 1) % len(DASHES)] if line.number else "-"
+
+
+def marker_style(colour, number=0, hollow=False):
+    """number: of a branch (Trajectory), which has half-filled markers; hollow ones are values that have not
+    converged."""
+    if hollow:
+        return {"markerfacecolor": "white", "markeredgecolor": colour}
+    if number:
+        return {"fillstyle": FILLS[(number - 1) % len(FILLS)], "markerfacecolor": colour,
+                "markerfacecoloralt": "white", "markeredgecolor": colour}
+    return {"markerfacecolor": colour, "markeredgecolor": colour}
+
+
+def draw_points(axes, x, y, errors, spread, series, look=None, **options):
+    """Markers with both parts of their error bars: `errors` over the text, with caps, and around them `spread`, which has the
+    deviation over replicates too (files.with_replicates), thin and without caps. Either may be None or NaN: there is none. look:
+    a marker_style other than the filled one."""
+    colour, marker = series
+    options = {"linestyle": "none", "capsize": 2, "elinewidth": 1, "zorder": 4} | options
+    axes.errorbar(x, y, yerr=errors, color=colour, marker=marker, **options, **(look or marker_style(colour)))
+    if spread is not None and np.isfinite(spread).any():
+        axes.errorbar(x, y, yerr=spread, color=colour, linestyle="none", capsize=0, elinewidth=0.6, zorder=3)
+
+
+def draw_curve(axes, line, unit, values, errors, series, spread=None):
+    """One trajectory with both parts of its error bars (None: there is none). A branch is dashed, and it starts without a
+    marker on the run that it left."""
+    colour = series[0]
+    x, y = line.curve(values)
+    axes.plot(x / unit, y, color=colour, linestyle=dash(line), zorder=3)
+    known = np.isfinite(y)
+    known[0] &= line.fork < 0
+    bars = [None if part is None else line.curve(part)[1][known] for part in (errors, spread)]
+    draw_points(axes, x[known] / unit, y[known], *bars, series, marker_style(colour, line.number))
+
+
+def signed_log(axes, values, errors):
+    """A logarithmic axis of y where the values need one: one that is linear around zero if some are negative or not told
+    from zero by twice their errors."""
+    values, errors = np.asarray(values, float), np.nan_to_num(np.asarray(errors, float))
+    known = np.isfinite(values) & (values != 0)
+    size = np.abs(values[known])
+    if size.size == 0 or size.max() < 20 * size.min():
+        return
+    unsure = known & (np.abs(values) < 2 * errors)
+    if not unsure.any() and (values[known] > 0).all():
+        axes.set_yscale("log")
+        return
+    reach = errors[unsure].max() if unsure.any() else size.min()
+    axes.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(reach)), linscale=0.7)
+    axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
+
+
+def has_learning_rate(cube):
+    return bool((cube.learning_rate.values > 0).any())
+
+
+def draw_learning_rate(axes, lines, unit, cube, named):
+    """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
+    lines = [line for line in lines if not line.average]  # averages have the rates of their last members
+    rates = np.concatenate([line.learning_rate for line in lines])
+    if not (rates > 0).any():
+        return
+    greatest = np.nanmax(rates)
+    power = int(np.floor(np.log10(greatest)))
+    right = axes.twinx()
+    for line in lines:
+        x, y = line.curve(cube.learning_rate)
+        right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1.3)
+    right.set_ylim(0, 1.3 * greatest / 10.0**power)
+    right.tick_params(colors=GREY, labelright=named, right=named)
+    right.spines["right"].set(color=GREY, visible=named)
+    right.spines["left"].set_visible(False)
+    if named:
+        right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
+    axes.set_zorder(right.get_zorder() + 1)
+    axes.patch.set_visible(False)
+
+
+def plain(text):
+    """A name as a figure shows it: $ begins no formula."""
+    return str(text).replace("$", r"\$")
+
+
+def handle(series, label):
+    colour, marker = series
+    return Line2D([], [], color=colour, marker=marker, label=plain(label))
+
+
+def quantizer_handles(cube):
+    return [handle(series_of(i), str(name)) for i, name in enumerate(cube.quantizer.values)]
+
+
+def named(line):
+    return f"average {line.average} of {line.model}" if line.average else f"branch {line.model}"
+
+
+def context_handles(lines, learning_rate=False):
+    """What each branch, each series of averages and the learning rate look like, where there are any."""
+    handles = []
+    for number in sorted({line.number for line in lines if line.number}):
+        alike = [line for line in lines if line.number == number]
+        handles.append(Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
+                                  label=plain(', '.join(named(line) for line in alike)),
+                                  **marker_style(GREY, number)))
+    if learning_rate:
+        handles.append(Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
+    return handles
+
+
+def width_of(figure, text, size):
+    """Pixels that a line of text takes."""
+    artist = figure.text(0, 0, text, fontsize=size)
+    width = artist.get_window_extent(figure.canvas.get_renderer()).width
+    artist.remove()
+    return width
+
+
+def wrap(figure, parts, size, room):
+    """The parts joined by commas, in lines of at most `room` pixels. A part that is longer is broken, behind a hyphen or
+    an underscore if there is one."""
+    lines = [""]
+    for i, part in enumerate(parts):
+        part += "," if i + 1 < len(parts) else ""
+        joined = f"{lines[-1]} {part}".strip()
+        if lines[-1] and width_of(figure, joined, size) > room:
+            lines.append(part)
+        else:
+            lines[-1] = joined
+        while width_of(figure, lines[-1], size) > room and len(lines[-1]) > 8:
+            text = lines[-1]
+            fits = max(8, int(len(text) * room / width_of(figure, text, size)) - 1)
+            at = max(text.rfind("-", 4, fits), text.rfind("_", 4, fits)) + 1 or fits
+            lines[-1:] = [text[:at], text[at:]]
+    return "\n".join(lines)
+
+
+def title(axes, *parts):
+    """A panel's title, wrapped to the panel's width."""
+    figure = axes.figure
+    room = axes.get_window_extent().width * 1.1
+    axes.set_title(wrap(figure, [plain(part) for part in parts if part], matplotlib.rcParams["axes.titlesize"], room))
+
+
+# Where a label may stand beside its point: offset in points, and how it is aligned there.
+PLACES = [((6, 4), "left", "bottom"), ((6, -4), "left", "top"), ((-6, 4), "right", "bottom"), ((-6, -4), "right", "top"),
+          ((0, 7), "center", "bottom"), ((0, -7), "center", "top"), ((8, 0), "left", "center"), ((-8, 0), "right", "center")]
+
+
+def bars_of(axes):
+    """The boxes in pixels that error bars take."""
+    segments = [segment for lines in axes.collections if isinstance(lines, LineCollection) for segment in lines.get_segments()]
+    ends = [axes.transData.transform(segment) for segment in segments if len(segment) == 2 and np.isfinite(segment).all()]
+    return [Bbox([end.min(axis=0) - 1, end.max(axis=0) + 1]) for end in ends]
+
+
+def label_points(axes, points, labels, first=(), avoid=(), padding=0):
+    """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
+    over no other label, no point, none of the points in `avoid` and no error bar. Call it when the layout is final."""
+    points = [(x, y) for x, y in points]
+    renderer = axes.figure.canvas.get_renderer()
+    inside = axes.get_window_extent(renderer)
+    at = [axes.transData.transform(point) for point in points]
+    marks = at + [axes.transData.transform(point) for point in avoid]
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in marks if np.isfinite([x, y]).all()]
+    taken += bars_of(axes)
+    order = [i % len(points) for i in first] + list(range(len(points)))
+    for i in dict.fromkeys(order):
+        if not np.isfinite(at[i]).all():
+            continue
+        for offset, horizontal, vertical in PLACES:
+            text = axes.annotate(labels[i], points[i], xytext=offset, textcoords="offset points", ha=horizontal,
+                                 va=vertical, fontsize=7, color="#404040", zorder=6)
+            box = text.get_window_extent(renderer).padded(padding)
+            own = Bbox.from_bounds(at[i][0] - 4, at[i][1] - 4, 8, 8)
+            if (inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+                    and not any(box.overlaps(other) for other in taken if other.bounds != own.bounds)):
+                taken.append(box)
+                break
+            text.remove()
+
+
+def save(figure: Figure, folder: pathlib.Path, name: str) -> None:
+    """Writes the figure as PNG and PDF, and prints their paths."""
+    for ending in ("png", "pdf"):
+        path = folder / f"{name}.{ending}"
+        with matplotlib.rc_context(LOOK):
+            figure.savefig(path, metadata={"CreationDate": None} if ending == "pdf" else {"Software": None})
+        print(path)

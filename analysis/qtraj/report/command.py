@@ -1,0 +1,52 @@
+"""The command report.py: one HTML page of results cubes, and its figures as PNG and PDF."""
+
+import argparse
+import pathlib
+import sys
+
+from qtraj.cube import files
+from qtraj.cube.trajectories import families
+from qtraj.report import page
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Writes a report on results cubes: one HTML page, and its figures as PNG and PDF.")
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for report.html and the figures")
+    parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
+    parser.add_argument("--fit-bits", help="bit-widths of the fits, such as 2,3,4; default: those that are shown")
+    parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
+    parser.add_argument("--title", help="heading of the page; default: the names of the sweeps")
+    parser.add_argument("--draws", type=int, default=400, help="draws of each bootstrap of the fits (default 400)")
+    options = parser.parse_args()
+    for name in ("bits", "fit_bits"):
+        text = getattr(options, name)
+        try:
+            setattr(options, name, [int(width) for width in text.split(",")] if text else None)
+        except ValueError:
+            parser.error(f"--{name.replace('_', '-')} {text}: expected numbers with commas between, such as 3,4")
+    if options.draws < 0:
+        parser.error(f"--draws {options.draws}: expected 0 (no bootstrap) or more")
+    return options
+
+
+def opened(path, patterns):
+    """The cube, with the chosen models; the program ends with one line if it cannot be read."""
+    try:
+        cube = files.read(path)
+        cube = files.choose_models(cube, patterns.split(",")) if patterns else cube
+    except ValueError as error:
+        sys.exit(str(error))
+    if "loss_relative" not in cube or not families(cube):
+        sys.exit(f"{path}: none of its checkpoints has a place in training")
+    return cube
+
+
+def main():
+    options = arguments()
+    cubes = {path: opened(path, options.model) for path in options.results}
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"--out {options.out}: {error.strerror}")
+    print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws))

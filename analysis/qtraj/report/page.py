@@ -1,0 +1,138 @@
+"""A report on results cubes that can be sent to a colleague: report.html, one page with everything in it: what was run, on which
+checkpoints and texts, the results, what failed, every figure, and the fits. Beside it each figure is stored as PNG and PDF. All
+numbers come from the cubes."""
+
+import base64
+import contextlib
+import io
+import json
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import jinja2
+import matplotlib
+
+from qtraj import figures
+from qtraj.cube import files
+from qtraj.cube.points import points as points_of
+from qtraj.cube.trajectories import families
+from qtraj.figures import style
+from qtraj.laws import tables
+from qtraj.laws.all_fits import fit_all
+from qtraj.report import summary
+
+INCHES = 40  # a taller figure of several runs is drawn run by run
+PIXELS = 96  # of the page, an inch
+PRINTED = {"fit_token_law": "Token law", "fit_tokens_or_rate": "Tokens or learning rate", "fit_predictions": "Predicting",
+           "fit_full_precision": "Full-precision law"}
+
+
+def picture(figure, identity, title, shows, data, bars):
+    """A drawn figure as the page shows it."""
+    with io.BytesIO() as file, matplotlib.rc_context(style.LOOK):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        uri = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
+    width, height = (round(PIXELS * inches) for inches in figure.get_size_inches())
+    return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
+
+
+def drawn(figure, cube, bits):
+    """The figure; None if the cube has no numbers for it."""
+    try:
+        return figure(cube, bits)
+    except figures.NoNumbers:
+        return None
+
+
+def parts_of(cube, figure, bits):
+    """Drawn figures and what to add to their names: one, or one a run where that would be too tall."""
+    whole = drawn(figure, cube, bits)
+    groups = families(cube)
+    if whole is None or whole.get_figheight() <= INCHES or len(groups) == 1:
+        return [] if whole is None else [(whole, "", cube)]
+    parts = [files.choose_models(cube, [line.model for line in lines]) for lines in groups]
+    return [(one, f"-{i + 1}", part) for i, part in enumerate(parts) if (one := drawn(figure, part, bits)) is not None]
+
+
+def pictures_of(cube, said, bits, out, prefix):
+    """Draws and stores every figure; returns them and the names of those that the cube has no data for."""
+    pictures, missing = [], []
+    for figure in figures.FIGURES:
+        caption, parts = figure.caption, parts_of(cube, figure, bits)
+        if not parts:
+            missing.append(f"{caption.title}: the cube has no {caption.needs}.")
+        for one, ending, part in parts:
+            title = caption.title + (f": {part.model.values[0]}" if ending else "")
+            data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
+            name = f"{prefix}{figure.__name__}{ending}"
+            pictures.append(picture(one, name, title, caption.shows, data, caption.bars))
+            style.save(one, out, name)
+    return pictures, missing
+
+
+def part_of_page(path, cube, bits, out, number):
+    """What the page says of one cube."""
+    said = files.provenance(path)
+    prefix = f"{number}-" if number else ""
+    pictures, missing = pictures_of(cube, said, bits, out, prefix)
+    return {"id": f"cube{number}", "file": path.name, "title": str(cube.attrs.get("title", "")) or path.stem,
+            "run": summary.of_run(cube, said), "methods": summary.of_methods(cube, said), "settings": summary.of_settings(said),
+            "sweep": json.dumps(said["config"], indent=1) if said["config"] else "", "checkpoints": summary.of_checkpoints(cube, said),
+            "texts": summary.of_texts(cube, said), "tasks": summary.of_tasks(cube, said), "results": summary.all_results(cube, files.widths(cube, bits)),
+            "accuracies": summary.all_accuracies(cube, files.widths(cube, bits)), "failures": summary.of_failures(cube),
+            "pictures": pictures, "missing": missing}
+
+
+def fits_of(paths, models, bits, draws, out):
+    """Blocks of the fits with their figures behind their headings' tables, and what was not fitted."""
+    try:
+        points = points_of(*paths)
+        dropped = points.attrs["left_out"]
+        chosen = points[points.model.isin(models) & points.bits.isin(bits or set(points.bits))].reset_index(drop=True)
+        if len(chosen) == 0:
+            raise ValueError("there are no points with an added loss")
+    except ValueError as error:
+        return [], [f"Fits: {error}."]
+    found = fit_all(chosen, draws=draws)
+    pictures, missing = {}, []
+    for draw in figures.FIT_FIGURES:
+        caption = draw.caption
+        try:
+            figure = draw(found, chosen)
+        except figures.NoNumbers:
+            missing.append(f"{caption.title}: the points are too few for this fit (see Fits).")
+            continue
+        data = f"{len(chosen)} points of {chosen.model.nunique()} runs and branches; {', '.join(sorted(set(chosen.dataset)))}"
+        pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, caption.bars)}
+        style.save(figure, out, draw.__name__)
+    blocks = tables.in_words(chosen, dropped)
+    for block in tables.blocks(found):
+        blocks.append(block)
+        if block.kind == "heading":
+            blocks += [pictures[name] for name, begin in PRINTED.items() if block.text.startswith(begin) and name in pictures]
+    return blocks, missing
+
+
+def write_page(context, path):
+    """Fills report.html, which stands beside this file."""
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("qtraj", "report"), autoescape=True, undefined=jinja2.StrictUndefined)
+    path.write_text(environment.get_template("report.html").render(context), encoding="utf-8")
+
+
+def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, fit_bits: "Sequence[int] | None" = None, title: str = "",
+          draws: int = 400) -> pathlib.Path:
+    """Writes report.html and the figures into the folder `out`; returns the page's path.
+
+    cubes: opened cubes by their paths. bits: the bit-widths that are shown, fit_bits those of the fits (None: those that are shown);
+    draws: of each bootstrap."""
+    numbers = range(1, len(cubes) + 1) if len(cubes) > 1 else [0]
+    with contextlib.redirect_stdout(sys.stderr):
+        parts = [part_of_page(path, cube, bits, out, n) for (path, cube), n in zip(cubes.items(), numbers)]
+        models = {str(name) for cube in cubes.values() for name in cube.model.values}
+        fitted, unfitted = fits_of(cubes, models, fit_bits or bits, draws, out)
+    missing = [text for part in parts for text in ([f"{part['file']}: {m}" for m in part["missing"]] if len(parts) > 1 else part["missing"])]
+    title = title or ", ".join(dict.fromkeys(part["title"] for part in parts)) + ": quantization along training"
+    page = out / "report.html"
+    write_page({"title": title, "cubes": parts, "fits": fitted, "missing": missing + unfitted}, page)
+    return page

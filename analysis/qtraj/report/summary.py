@@ -1,0 +1,346 @@
+"""What a cube says of itself, in tables of texts: what was run, on which checkpoints and texts, what came out, what failed."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qtraj.cube.accuracy import with_errors
+from qtraj.cube.files import open_group
+from qtraj.cube.trajectories import checkpoint_labels, compact, trajectories
+from qtraj.figures.accuracy import DEGRADATION, FULL
+
+MISSING = "not recorded"
+DASH = "–"
+MOST_COLUMNS = 8  # of relative errors in one table, unless a bit-width alone has more
+MOST_FAILURES = 60  # listed; the others are counted
+FLIPPED = 0.05  # McNemar's p below which a task counts
+
+
+@dataclass
+class Table:
+    """rows: lists of texts as long as head; the first column names the row. groups: pairs of a text and how many columns of
+    the head it stands over."""
+
+    head: list
+    rows: list
+    caption: str = ""
+    groups: list = field(default_factory=list)
+    note: str = ""
+
+
+def number(value, form=".4g"):
+    return DASH if value is None or not np.isfinite(value) else format(value, form)
+
+
+def between(values, show=compact):
+    """The smallest and the largest of the values that are known."""
+    values = np.asarray(values, float)
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return DASH
+    low, high = show(values.min()), show(values.max())
+    return low if low == high else f"{low} to {high}"
+
+
+def with_error(value, error, most=4):
+    """A number and its error, with two digits of an error that begins with 1 or 2, else with one."""
+    if not np.isfinite(value):
+        return DASH
+    if not np.isfinite(error) or error <= 0:
+        return f"{value:.4g}"
+    power = np.floor(np.log10(error))
+    digits = int(np.clip((1 if error < 3 * 10**power else 0) - power, 0, most))
+    return f"{value:.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+
+
+# --- what was run ---
+
+
+def options_text(options, leave_out=()):
+    """Options as words: names and values, what is switched off left out."""
+    kept = {k: v for k, v in options.items() if k not in leave_out and v not in (None, False, "none", "", []) and not isinstance(v, dict)}
+    return ", ".join(k.replace("_", " ") if v is True else f"{k.replace('_', ' ')} {v}" for k, v in kept.items()) or DASH
+
+
+def of_run(cube, said):
+    """Pairs of a word and what it was."""
+    done, failed, pending = (int((cube.status.values == state).sum()) if "status" in cube else 0 for state in (1, 2, 0))
+    if "status" not in cube:
+        done = int(np.isfinite(cube.loss_relative.isel(dataset=0)).sum())
+    libraries = said["libraries"]
+    return [("sweep", str(cube.attrs.get("title", "")) or MISSING),
+            ("program", f"qtraj {said['version']}, commit {said['git']}" if "git" in said else MISSING),
+            ("command", f"qtraj {said['command']}" if said.get("command") else MISSING),
+            ("time", f"{said.get('utc_start') or MISSING} to {said.get('utc_end') or 'now: it goes on, or was killed'}"
+             if "utc_start" in said else MISSING),
+            ("cells", f"{done} done, {failed} failed, {pending} pending"),
+            ("bit-widths", ", ".join(str(bits) for bits in cube.bits.values)),
+            ("methods", ", ".join(map(str, cube.quantizer.values))),
+            ("libraries", ", ".join(f"{k} {v.split(',')[0]}" for k, v in libraries.items()) or MISSING)]
+
+
+def of_methods(cube, said):
+    """Each method: its options and the mean bits per weight at each bit-width."""
+    options = {m.get("name", m.get("method")): m for m in said["config"].get("methods", [])}
+    rows = []
+    for quantizer in map(str, cube.quantizer.values):
+        one = options.get(quantizer, {})
+        sizes = ""
+        if "bits_per_weight" in cube:
+            mean = cube.bits_per_weight.sel(quantizer=quantizer).mean(("model", "checkpoint")).values
+            sizes = ", ".join(f"{number(size)}" for size in mean)
+        rows.append([quantizer, one.get("method", DASH), sizes or DASH, options_text(one, ("bits", "name", "method"))])
+    widths = ", ".join(str(bits) for bits in cube.bits.values)
+    return Table(["method", "algorithm", f"bits per weight at {widths} bits", "options"], rows, "Methods",
+                 note="Bits per weight count scales and zeros. Options that a method does not use are listed too.")
+
+
+def of_settings(said):
+    """The settings of curvature and of the run."""
+    config = said["config"]
+    rows = [[name, options_text(config[name])] for name in ("curvature", "run") if isinstance(config.get(name), dict)]
+    rows += [["surfaces", "; ".join(options_text(surface) for surface in config["surfaces"])]] if config.get("surfaces") else []
+    return Table(["section", "settings"], rows, "Further settings") if rows else None
+
+
+# --- on what ---
+
+
+def of_checkpoints(cube, said):
+    """A row a run, branch, or series of averages."""
+    paths = {m.get("name"): m.get("path", "") for m in said["config"].get("models", [])}
+    rows = []
+    for line in trajectories(cube, averages=True):
+        name = f"average {line.average} of {line.model}" if line.average else line.model
+        sizes = line.own(cube.parameters) if "parameters" in cube else [np.nan]
+        phases = list(dict.fromkeys(str(p) for p in line.own(cube.phase) if p)) if "phase" in cube.variables else []
+        recipe = str(line.own(cube.recipe)[-1]) if line.average else paths.get(line.model, "")
+        rows.append([name, line.parent.model if line.parent and not line.average else "", str(len(line.places)),
+                     between(line.own(cube.step)), between(line.own(cube.tokens)),
+                     between(line.learning_rate, lambda v: f"{v:.3g}"), ", ".join(phases) or DASH, between(sizes), recipe or DASH])
+    return Table(["run", "branch of", "checkpoints", "steps", "training tokens", "learning rate", "phases", "parameters", "weights"], rows,
+                 "Checkpoints", note="Of averages, the last column says what the last one is the mean of.")
+
+
+def sequences_of(cube):
+    """Scored sequences of each text; empty if the cube does not say."""
+    frame = open_group(cube, "checkpoints")
+    if frame is None or "sequence_count" not in frame:
+        return {}
+    return {str(text): int(np.nanmax(frame.sequence_count.values[frame.dataset.values == text])) for text in cube.dataset.values
+            if (frame.dataset.values == text).any()}
+
+
+def tokens_of(cube, dataset):
+    """Tokens scored of a text by each model, as the cube has them; NaN if it does not say."""
+    if "baseline_tokens" not in cube:
+        return np.array([np.nan])
+    values = cube.baseline_tokens.sel(dataset=dataset).values
+    return values[np.isfinite(values) & (values > 0)]
+
+
+def of_texts(cube, said):
+    config, sequences = said["config"], sequences_of(cube)
+    entries = {entry.get("name"): entry for entry in config.get("evaluation", [])}
+    rows = []
+    for name in map(str, cube.dataset.values):
+        entry = entries.get(name, {})
+        rows.append([name, "evaluation", str(entry.get("text") or entry.get("ids") or MISSING), options_text(entry, ("name", "text", "ids")),
+                     str(sequences.get(name, DASH)), between(tokens_of(cube, name), lambda v: f"{v:.0f}"), digest(entry, said)])
+    entry = config.get("calibration")
+    if entry:
+        rows.append([str(entry.get("name", "")) or "calibration", "calibration", str(entry.get("text") or entry.get("ids") or MISSING),
+                     options_text(entry, ("name", "text", "ids")), number(entry.get("samples") or np.nan, ".0f"), DASH, digest(entry, said)])
+    if "curvature_tokens" in cube and np.isfinite(cube.curvature_tokens).any():
+        curvature = config.get("curvature") or {}
+        data = curvature.get("data") or next(iter(config.get("evaluation", [])), {})
+        rows.append([str(data.get("name") or "curvature"), "Hessian of the loss", str(data.get("text") or data.get("ids") or MISSING),
+                     options_text(data, ("name", "text", "ids")), number(curvature.get("sequences", np.nan), ".0f"),
+                     between(cube.curvature_tokens, lambda v: f"{v:.0f}"), digest(data, said)])
+    return Table(["text", "used for", "file", "options", "sequences", "tokens scored", "digest"], rows, "Texts")
+
+
+def digest(entry, said):
+    return said["inputs"].get(entry.get("text") or "", "") if isinstance(entry.get("text"), str) else ""
+
+
+def of_tasks(cube, said):
+    """The tasks with the number of items, and how they were asked; None without any."""
+    if "task" not in cube.dims:
+        return None
+    entry = said["config"].get("tasks") or {}
+    rows = [[name, items_text(cube, name), items_text(cube, name, "baseline_items_truncated"), number(entry.get("shots", np.nan), ".0f"),
+             str(entry.get("data") or MISSING)] for name in map(str, cube.task.values)]
+    notes = ["Truncated: with a prompt that is longer than the model and loses its first tokens."]
+    notes += [f"The first {entry['limit']} items of each task or subject."] if isinstance(entry.get("limit"), int) else []
+    return Table(["task", "items", "truncated", "shots", "folder of the data"], rows, "Tasks", note=" ".join(notes))
+
+
+def items_text(cube, task, variable="baseline_items"):
+    """How many items of a task were asked, or are counted in another variable."""
+    return between(cube[variable].sel(task=task) if variable in cube else [], lambda v: f"{v:.0f}")
+
+
+# --- what came out ---
+
+
+def table_of(cube, line, bits, what, base, texts_of):
+    """A row a checkpoint of one run, a column a bit-width and method. base: heading and texts of what stands before them;
+    texts_of(width, quantizer): the texts of a column."""
+    tokens, names = line.own(cube.tokens), checkpoint_labels(cube, line)
+    columns = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in tokens],
+               [number(rate, ".3g") for rate in line.learning_rate], base[1]]
+    columns += [texts_of(width, quantizer) for width in bits for quantizer in cube.quantizer.values]
+    head = ["step", "tokens", "learning rate", base[0]]
+    name = f"average {line.average} of {line.model}" if line.average else line.model
+    return Table(head + [str(q) for _ in bits for q in cube.quantizer.values], [list(row) for row in zip(*columns)], f"{name}, {what}",
+                 [("", 4)] + [(f"{width} bits", len(cube.quantizer)) for width in bits])
+
+
+def of_results(cube, line, dataset, bits):
+    """Relative errors of the checkpoints of one run, in percent, with their paired standard errors."""
+    part = cube.sel(dataset=dataset)
+
+    def texts_of(width, quantizer):
+        cell = part.sel(bits=width, quantizer=quantizer)
+        values, errors = (100 * line.own(cell[name]) for name in ("loss_relative", "loss_relative_stderr"))
+        states = line.own(cell.status) if "status" in cell else np.where(np.isfinite(values), 1, 0)
+        return [cell_text(*one) for one in zip(values, errors, states)]
+
+    losses = zip(*(line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")))
+    return table_of(cube, line, bits, dataset, ("CE", [with_error(*one, 3) for one in losses]), texts_of)
+
+
+def of_accuracies(cube, line, bits):
+    """Accuracy degradations of the checkpoints of one run, in percent, means over tasks with their paired standard errors, and
+    behind them in how many tasks McNemar's test finds a difference. cube: of accuracy.with_errors."""
+    flipped = (cube.mcnemar_p < FLIPPED).sum("task")
+
+    def texts_of(width, quantizer):
+        cell = cube.sel(bits=width, quantizer=quantizer)
+        values = zip(*map(line.own, DEGRADATION.of(cell)), line.own(flipped.sel(bits=width, quantizer=quantizer)))
+        return [f"{with_error(value, error)} ({count})" if np.isfinite(value) else DASH for value, error, count in values]
+
+    accuracies = zip(*map(line.own, FULL.of(cube)))
+    return table_of(cube, line, bits, f"mean over {', '.join(map(str, cube.task.values))}",
+                    ("accuracy", [with_error(*one) for one in accuracies]), texts_of)
+
+
+def cell_text(value, error, state):
+    if state == 1:
+        return with_error(value, error) if np.isfinite(value) else "not finite"
+    return {2: "failed", 0: "pending", 3: ""}.get(int(state), "")
+
+
+def groups_of(cube, bits):
+    """The bit-widths in groups of as many as a table has space for."""
+    at_once = max(1, MOST_COLUMNS // len(cube.quantizer))
+    return [bits[i:i + at_once] for i in range(0, len(bits), at_once)]
+
+
+def all_results(cube, bits):
+    """A table a run and text, and more where the columns are many."""
+    return [of_results(cube, line, str(dataset), part) for line in trajectories(cube, averages=True) for dataset in cube.dataset.values
+            for part in groups_of(cube, bits)]
+
+
+def all_accuracies(cube, bits):
+    """The same of accuracies, a table a run; none without tasks."""
+    if "task" not in cube.dims:
+        return []
+    cube = with_errors(cube)
+    return [of_accuracies(cube, line, part) for line in trajectories(cube, averages=True) for part in groups_of(cube, bits)]
+
+
+# --- what failed ---
+
+
+def failed_rows(cube, status, message, what):
+    """A row for each failed record of one kind."""
+    if status not in cube or message not in cube:
+        return []
+    rows = []
+    for at in np.argwhere(cube[status].values == 2):
+        place = dict(zip(cube[status].dims, at))
+        one = cube.isel(**place)
+        name = [str(one.model.values), str(one.checkpoint_name.values)]
+        if "bits" in place:
+            name += [f"{int(one.bits)} bits", str(one.quantizer.values)]
+        if "task" in place:
+            name.append(str(one.task.values))
+        rows.append([", ".join(name), what, str(one[message].values)])
+    return rows
+
+
+def of_failures(cube):
+    """Every record that failed, and why; None if none did."""
+    rows = failed_rows(cube, "checkpoint_status", "checkpoint_message", "checkpoint")
+    rows += failed_rows(cube, "status", "message", "cell")
+    rows += failed_rows(cube, "curvature_status", "curvature_message", "curvature")
+    if "movement_status" in cube:
+        rows += failed_rows(cube, "movement_status", "movement_message", "movement")
+    rows += failed_rows(cube, "baseline_task_status", "baseline_task_message", "accuracy")
+    rows += failed_rows(cube, "task_status", "task_message", "accuracy")
+    surfaces = open_group(cube, "surfaces")
+    if surfaces is not None and "status" in surfaces:
+        rows += [[f"{surfaces.surface.values[i]}, point {i}", "surface", str(surfaces.message.values[i])]
+                 for i in np.flatnonzero(surfaces.status.values == 2)]
+    if not rows:
+        return None
+    more = len(rows) - MOST_FAILURES
+    return Table(["what", "kind", "why"], rows[:MOST_FAILURES], f"{len(rows)} failures",
+                 note=f"{more} more are in the cube." if more > 0 else "")
+
+
+# --- what a caption says of the data ---
+
+
+def models_text(cube):
+    lines = trajectories(cube)
+    count = sum(len(line.places) for line in lines)
+    names = [line.model for line in lines]
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"{count} checkpoint{'s' if count != 1 else ''} of {shown}"
+
+
+def scored_text(cube, said, kind):
+    """On which tokens the numbers of a figure were measured. kind: Figure.scored."""
+    sequences, config = sequences_of(cube), said["config"]
+    if kind == "evaluation":
+        texts = []
+        for name in map(str, cube.dataset.values):
+            tokens = between(tokens_of(cube, name), lambda v: f"{v:.0f}")
+            count = f" in {sequences[name]} sequences" if name in sequences else ""
+            texts.append(f"{name}, {tokens} tokens scored{count}" if tokens != DASH else f"{name}, number of tokens not recorded")
+        return "; ".join(texts)
+    if kind == "tasks":
+        shots = (config.get("tasks") or {}).get("shots")
+        asked = f"{shots} solved examples before each question" if shots is not None else "number of solved examples not recorded"
+        counts = ", ".join(f"{name} {items_text(cube, name)}" for name in map(str, cube.task.values))
+        return f"{scored_text(cube, said, 'evaluation')}; items of tasks: {counts}; {asked}"
+    if kind == "curvature":
+        tokens = between(cube.curvature_tokens, lambda v: f"{v:.0f}") if "curvature_tokens" in cube else DASH
+        curvature = f"the Hessian's loss, {tokens} tokens scored" if tokens != DASH else "the Hessian's loss, number of tokens not recorded"
+        return f"{curvature}; {scored_text(cube, said, 'evaluation')}"
+    if kind == "calibration":
+        entry = config.get("calibration") or {}
+        if not entry.get("samples"):
+            return "calibration text, number of tokens not recorded"
+        length = entry.get("length")
+        tokens = f", at most {entry['samples'] * length} tokens" if isinstance(length, int) else ""
+        return f"calibration text {entry.get('name', '')}, {entry['samples']} sequences{tokens}"
+    if kind == "weights":
+        return "the weights themselves; no text is scored"
+    return surface_text(cube, said)
+
+
+def surface_text(cube, said):
+    """Texts of the surfaces with the number of tokens that each scores at most."""
+    texts = []
+    for surface in said["config"].get("surfaces", []):
+        dataset = str(surface.get("dataset") or cube.dataset.values[0])
+        tokens, count, most = tokens_of(cube, dataset), sequences_of(cube).get(dataset, 0), surface.get("samples") or 0
+        if len(tokens) and np.isfinite(tokens).all() and count:
+            used = min(most, count) if most else count
+            texts.append(f"{surface.get('name')}: {dataset}, {used} of its {count} sequences (about {tokens.max() * used / count:.0f} tokens scored)")
+    return "; ".join(texts) or "number of tokens not recorded"

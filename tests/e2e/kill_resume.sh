@@ -12,8 +12,8 @@ name: kill
 results: undisturbed.h5
 bits: [2, 4]
 methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
-calibration: {text: text.txt, length: 128, samples: 16}
-evaluation: [{name: own, text: text.txt, length: 128, skip: 16, samples: 16}]
+calibration: {text: text.txt, length: 128, samples: 8}
+evaluation: [{name: own, text: text.txt, length: 128, skip: 8, samples: 8}]
 YAML
 
 # Starts a job in its own session and kills all of it with kill -9 after SECONDS.

@@ -82,11 +82,12 @@ function(qtraj_unit_tests name)
 endfunction()
 
 # Open MPI and libraries beneath it leak a little at exit, so leaks are looked for by hand, not by the preset.
-# Tests share the cores: a thread that waits sleeps instead of spinning on a core that another test needs. Memory that is freed is kept
+# Tests share the cores: a thread that waits sleeps instead of spinning on a core that another test needs, and a rank that waits lets others
+# run, which Open MPI does by itself only if there are more ranks than cores. Memory that is freed is kept
 # for the next block: for small models, faults of its pages take as long as the computations. Tests of memory unset this (lib.sh).
 function(qtraj_test_properties name labels)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}")
   set_property(TEST ${name} PROPERTY ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1
-    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1
     MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824)
 endfunction()

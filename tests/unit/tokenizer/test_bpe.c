@@ -120,26 +120,41 @@ static void test_cuts_at_marks(void **state)
     model_close(&m);
 }
 
-/* A vocabulary with a token that has a mark after another character forbids these cuts. */
-static void a_mark_inside_a_token_forbids_cuts(void **state)
+/* The word's ids with this model. */
+static void expect_ids(const char *model, const char *word, int64_t n, const int32_t *want)
 {
-    (void)state;
-    static const char text[] = "{\"vocab\":{\"a\":0,\"\xE2\x96\x81\":1,\"a\xE2\x96\x81\":2},"
-                               "\"merges\":[\"a \xE2\x96\x81\"]}";
     struct err e = {0};
     struct model m = {0};
     struct bpe_run run;
     struct ids ids = {0};
-    assert_int_equal(json_read_text("model", text, sizeof text - 1, &m.root, &e), OK);
+    assert_int_equal(json_read_text("model", model, strlen(model), &m.root, &e), OK);
     assert_int_equal(vocab_read(&m.vocab, json_object_get(m.root, "vocab"), -1, &e), OK);
     assert_int_equal(bpe_read(&m.bpe, m.root, &m.vocab, false, &e), OK);
     assert_int_equal(bpe_run_init(&run, 0, &e), OK);
-    assert_int_equal(bpe_encode(&m.bpe, &run, "a\xE2\x96\x81", 4, &ids, &e), OK);
-    assert_int_equal(ids.n, 1);
-    assert_int_equal(ids.id[0], 2);
+    assert_int_equal(bpe_encode(&m.bpe, &run, word, strlen(word), &ids, &e), OK);
+    assert_int_equal(ids.n, n);
+    for (int64_t i = 0; i < n; i++) assert_int_equal(ids.id[i], want[i]);
     free(ids.id);
     bpe_run_free(&run);
     model_close(&m);
+}
+
+/* A vocabulary with a token that has a mark after another character forbids these cuts. */
+static void a_mark_inside_a_token_forbids_cuts(void **state)
+{
+    (void)state;
+    expect_ids("{\"vocab\":{\"a\":0,\"\xE2\x96\x81\":1,\"a\xE2\x96\x81\":2},"
+               "\"merges\":[\"a \xE2\x96\x81\"]}",
+               "a\xE2\x96\x81", 1, (const int32_t[]){2});
+}
+
+/* As in the library tokenizers, where a later one replaces it. */
+static void of_a_merge_given_twice_the_last_rank_counts(void **state)
+{
+    (void)state;
+    expect_ids("{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
+               "\"merges\":[\"a b\",\"b c\",\"a b\"]}",
+               "abc", 2, (const int32_t[]){0, 4});
 }
 
 /* n log n: a quadratic merge would take hours here. Decoding must give back the text. */
@@ -182,6 +197,7 @@ int main(void)
         cmocka_unit_test(merges_are_those_of_a_plain_search),
         cmocka_unit_test(test_cuts_at_marks),
         cmocka_unit_test(a_mark_inside_a_token_forbids_cuts),
+        cmocka_unit_test(of_a_merge_given_twice_the_last_rank_counts),
         cmocka_unit_test(long_words_take_n_log_n),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

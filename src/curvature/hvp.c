@@ -14,7 +14,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     h->s = s;
     h->products = model_products(m);
     h->chunk = HVP_CHUNK;
-    h->slice = hvp_head_slice(m->spec.shape.vocab);
+    h->rows = hvp_head_rows(m->spec.shape.vocab);
     diff_program(&m->spec, &h->program);
     TRY(model_check_ids(m, s, e));
     for (int64_t i = 0; i < s->n; i++) {

@@ -11,8 +11,8 @@
  * Memory of a product with k vectors, besides the 2k vectors of n numbers: (1 + k) L T C numbers
  * for the inputs of all blocks, the weights of one block, and either the activations of one chunk
  * of sequences in one block, four times (values, tangents, adjoints and their tangents) whatever k;
- * or, at the head, two of these and twice 2^25 numbers whatever the tokens and the vocabulary, with
- * 2 (1 + k) 1024 C more if the vocabulary is cut (hvp_head_bytes).
+ * or, at the head, two of these and twice 2^25 numbers whatever the tokens and the vocabulary
+ * (hvp_head_bytes).
  *
  * Parallel inside (OpenMP), with the same bits for any number of threads. Collective only after
  * hvp_share_over. In the f64 build `real` is double and everything is computed in f64. */

@@ -34,7 +34,7 @@ static int64_t work(const struct spec *s, const struct hvp_extent *x)
 {
     int64_t tokens = chunk(x);
     int64_t sequences = 1 + x->sequences * tokens / max64(x->tokens, 1);
-    int64_t rows = hvp_head_slice(s->shape.vocab).rows;
+    int64_t rows = hvp_head_rows(s->shape.vocab);
     return diff_work_bytes(s, max64(tokens, rows), sequences, x->longest, x->threads, x->products);
 }
 
@@ -48,17 +48,7 @@ static int64_t weights(const struct spec *s, const struct hvp_extent *x)
 
 static int64_t head(const struct spec *s, const struct hvp_extent *x, int64_t k, bool kept)
 {
-    const struct hvp_slice slice = hvp_head_slice(s->shape.vocab);
-    return hvp_head_bytes(&slice, s->shape.hidden, s->shape.vocab, x->tokens, k, kept);
-}
-
-/* What a retained state has of the head: gh, gz, p and dz. */
-static int64_t head_kept(const struct spec *s, const struct hvp_extent *x)
-{
-    const struct hvp_slice slice = hvp_head_slice(s->shape.vocab);
-    int64_t of_logits = hvp_head_whole(&slice, s->shape.vocab) ? s->shape.vocab + 1 : 0;
-    int64_t dz = min64(slice.rows, x->tokens) * slice.columns;
-    return (x->tokens * (s->shape.hidden + of_logits) + dz) * (int64_t)sizeof(real);
+    return hvp_head_bytes(s->shape.hidden, s->shape.vocab, x->tokens, k, kept);
 }
 
 /* Inputs of the blocks and adjoints between them, for the values or for one vector. */
@@ -87,7 +77,9 @@ static int64_t call(const struct spec *s, const struct hvp_extent *x, int64_t k,
 /* All of a retained state is resident from the second call on. */
 static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64_t n_buffers)
 {
-    return 2 * states(s, x, true) + head_kept(s, x) + lanes_kept(s, x) + buffers(s, x, n_buffers) +
+    const int64_t rows = min64(hvp_head_rows(s->shape.vocab), x->tokens);
+    const int64_t logits = hvp_logits_bytes(s->shape.hidden, s->shape.vocab, x->tokens, rows);
+    return 2 * states(s, x, true) + logits + lanes_kept(s, x) + buffers(s, x, n_buffers) +
            work(s, x) + max64(weights(s, x), head(s, x, 1, true));
 }
 
@@ -102,7 +94,5 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
     *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};
-    /* Exact if the peak is at the head, else an upper bound. */
-    out->further =
-        states(s, x, true) + buffers(s, x, 2) + head(s, x, 2, false) - head(s, x, 1, false);
+    out->further = states(s, x, true) + buffers(s, x, 2);
 }

@@ -8,11 +8,6 @@
 /* Tokens of a chunk by default. */
 enum { HVP_CHUNK = 2048 };
 
-/* Positions and vocabulary entries that the head processes together. */
-struct hvp_slice {
-    int64_t rows, columns;
-};
-
 /* One tensor of the subset. */
 struct hvp_entry {
     struct hvp_tensor tensor; /* name owned */
@@ -44,7 +39,7 @@ struct hvp {
     void *watcher;                                 /* its context */
     bool keep;
     struct hvp_state *kept; /* retained since the first call after hvp_keep; or NULL */
-    struct hvp_slice slice; /* hvp_head_slice's */
+    int64_t rows;           /* positions of a slice of the head */
     struct diff_program program;
 };
 
@@ -127,6 +122,14 @@ struct hvp_chunk {
     int64_t *first; // (s1 - s0 + 1) first rows of the sequences, relative to `row`
 };
 
+/* What the head has for some positions. */
+struct hvp_logits {
+    real *gh; // (positions, C) adjoints of its input
+    real *z;  // (positions, V) logits, then their adjoints
+    real *p;  // (positions) the losses' weights times the targets' probabilities
+    real *dz; // (positions of a slice, V) tangents of logits; empty without vectors
+};
+
 /* Of one call, or retained for many (hvp_keep). A retained state has lanes for each chunk of each
  * block, so that the backward pass recomputes nothing; values and adjoints, which do not depend on
  * the vectors, serve all calls; vectors are processed one by one. T: all tokens. */
@@ -139,16 +142,12 @@ struct hvp_state {
     int64_t n_chunks, max_tokens, max_sequences, longest;
     struct diff_work work;
     struct hvp_outer_weights outer;
-    int64_t levels; /* of hidden states: L + 1, or 2 without a backward pass */
-    real *x, *dx;   // (levels, T, C), (k, levels, T, C) inputs of the blocks
-    real *gx, *dgx; // (T, C), (k, T, C) adjoints between the blocks
-    real *gh;       // (T, C) adjoints of the head's input, if retained
-    /* If retained and a slice of the head has the whole vocabulary: adjoints of the logits, and the
-     * losses' weights times the targets' probabilities; else NULL. */
-    real *gz, *p;    // (T, V), (T)
-    real *dz;        // (positions of a slice, its columns) tangents of logits, if retained
-    double loss;     /* of this rank's sequences, if known */
-    int64_t n_lanes; /* of each of the three: L * n_chunks if retained, else 1 */
+    int64_t levels;           /* of hidden states: L + 1, or 2 without a backward pass */
+    real *x, *dx;             // (levels, T, C), (k, levels, T, C) inputs of the blocks
+    real *gx, *dgx;           // (T, C), (k, T, C) adjoints between the blocks
+    struct hvp_logits logits; /* of all T positions, if retained */
+    double loss;              /* of this rank's sequences, if known */
+    int64_t n_lanes;          /* of each of the three: L * n_chunks if retained, else 1 */
     struct diff_lane *value, *tangent, *adjoint;
     struct diff_lane
         adjoint_tangent; /* if retained, the others borrow short-lived buffers from it */
@@ -188,11 +187,13 @@ MUST_USE enum status hvp_run(struct hvp *h, int64_t from, int64_t k, const real 
 /* Final norm, output matrix and cross-entropy with all derivatives, from the last level of the
  * state: sets the loss of this rank's sequences and the adjoints s->gx and s->dgx. ERR_NOMEM. */
 MUST_USE enum status hvp_head(struct hvp_call *c, struct err *e);
-/* The head's slices, which depend on the vocabulary alone: the whole vocabulary as long as that
- * leaves enough positions per slice (no logit is then computed twice), else equal parts of it. */
-struct hvp_slice hvp_head_slice(int64_t vocab);
-/* Whether a slice has the whole vocabulary. */
-bool hvp_head_whole(const struct hvp_slice *s, int64_t vocab);
+/* Positions of a slice of the head, whose logits exist at the same time. */
+int64_t hvp_head_rows(int64_t vocab);
+/* For so many positions, and tangents of so many. Free with hvp_logits_close whatever is returned.
+ * ERR_NOMEM. */
+MUST_USE enum status hvp_logits_open(struct hvp_logits *l, const struct model_shape *m,
+                                     int64_t rows, int64_t tangent_rows, struct err *e);
+void hvp_logits_close(struct hvp_logits *l);
+int64_t hvp_logits_bytes(int64_t hidden, int64_t vocab, int64_t rows, int64_t tangent_rows);
 /* Bytes that hvp_head allocates in a call with k vectors, with a retained state or without. */
-int64_t hvp_head_bytes(const struct hvp_slice *s, int64_t hidden, int64_t vocab, int64_t tokens,
-                       int64_t k, bool kept);
+int64_t hvp_head_bytes(int64_t hidden, int64_t vocab, int64_t tokens, int64_t k, bool kept);

@@ -64,20 +64,13 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     int64_t TC = s->T * s->C;
     TRY(cut(s, h, e));
     TRY(hvp_outer_load(h, &s->outer, e));
-    TRY(diff_work_init(&s->work, h->m, max64(s->max_tokens, h->slice.rows), s->max_sequences,
-                       s->longest, h->products, e));
+    TRY(diff_work_init(&s->work, h->m, max64(s->max_tokens, h->rows), s->max_sequences, s->longest,
+                       h->products, e));
     TRY(mem_alloc(&s->x, s->levels * TC, sizeof(real), "inputs of the blocks", e));
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",
                   e));
     TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
-    TRY(mem_alloc(&s->gh, kept ? TC : 0, sizeof(real), "adjoints", e));
-    if (kept)
-        TRY(mem_alloc(&s->dz, min64(h->slice.rows, s->T) * h->slice.columns, sizeof(real),
-                      "tangents of logits", e));
-    if (kept && hvp_head_whole(&h->slice, m->vocab)) {
-        TRY(mem_alloc(&s->gz, s->T * m->vocab, sizeof(real), "adjoints of logits", e));
-        TRY(mem_alloc(&s->p, s->T, sizeof(real), "probabilities of targets", e));
-    }
+    if (kept) TRY(hvp_logits_open(&s->logits, m, s->T, min64(h->rows, s->T), e));
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
     TRY(lanes_open(s, h, backward, e));
 done:
@@ -102,10 +95,7 @@ void hvp_state_close(struct hvp_state **state)
     free(s->x);
     free(s->dx);
     free(s->gx);
-    free(s->gh);
-    free(s->gz);
-    free(s->dz);
-    free(s->p);
+    hvp_logits_close(&s->logits);
     free(s->dgx);
     free(s);
     *state = NULL;

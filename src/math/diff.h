@@ -67,24 +67,16 @@ void diff_softmax_tangent(real *s, real *ds, int64_t n, int64_t lo, int64_t hi, 
 void diff_softmax_adjoint_tangent(real *s, real *ds, real *gp, real *dgp, int64_t n, int64_t lo,
                                   int64_t hi, real scale, real log_sum);
 
-/* --- cross-entropy of one position, weight (log sum e^z - z[target]), with the logits z in slices
- * of the vocabulary: first diff_loss_sum over all slices, then the adjoints slice by slice --- */
-struct diff_loss {
-    real top;   /* the largest logit so far; -infinity before the first slice */
-    double sum; /* of e^(z - top); 0 before the first slice */
-};
-/* Adds a slice to s and replaces its logits z (n) by e^(z - s->top). Returns the factor by which
- * sums over e^(z - top) of earlier slices must be multiplied. */
-double diff_loss_sum(struct diff_loss *s, real *z, int64_t n);
-/* Replaces recomputed logits z (n) by e^(z - top), top being the largest logit of all slices. */
-void diff_loss_exp(real *z, int64_t n, real top);
-/* Replaces e^(z - top) in z (n) by the adjoint of z, weight (softmax(z) - onehot(target)); sum: of
- * all slices; target: index in this slice, -1 if in another. Returns weight softmax(z)[target], or
- * 0. */
+/* --- cross-entropy of one position with logits z (n): weight (log sum e^z - z[target]) --- */
+/* Returns the loss for weight 1 and replaces z by e^(z - top), top being the largest logit; *sum =
+ * their sum. */
+double diff_loss(real *z, int64_t n, int64_t target, double *sum);
+/* Replaces e^(z - top) by the adjoint of z, weight (softmax(z) - onehot(target)). Returns weight
+ * softmax(z)[target]. */
 real diff_loss_adjoint(real *z, int64_t n, int64_t target, real weight, double sum);
 /* x . y, in `real` over runs of 512, which are added in f64. */
 double diff_loss_dot(const real *x, const real *y, int64_t n);
 /* Replaces dz (n), the tangent of z, by the tangent of the adjoint gz. p: what diff_loss_adjoint
- * returned; mean: softmax(z) . dz over all slices. */
+ * returned; mean: softmax(z) . dz. */
 void diff_loss_adjoint_tangent(real *dz, const real *gz, int64_t n, int64_t target, real p,
                                real mean);

@@ -62,21 +62,12 @@ KERNEL(void, diff_softmax_adjoint_tangent,
 
 /* --- the loss of one position --- */
 
-KERNEL(double, diff_loss_sum, (struct diff_loss * s, real *z, int64_t n), (s, z, n))
+KERNEL(double, diff_loss, (real * z, int64_t n, int64_t target, double *sum), (z, n, target, sum))
 {
-    real top = lane_largest(z, n);
-    if (s->top > top) top = s->top;
-    const double factor = exp((double)s->top - (double)top); /* 0 for the first slice */
-    double sum;
-    LONG_SUM(sum, i, n, z[i] = real_exp(z[i] - top));
-    s->top = top;
-    s->sum = s->sum * factor + sum;
-    return factor;
-}
-
-KERNEL(void, diff_loss_exp, (real * z, int64_t n, real top), (z, n, top))
-{
-    probabilities(z, 0, n, 1, top);
+    const double at_target = (double)z[target];
+    const real top = lane_largest(z, n);
+    LONG_SUM(*sum, i, n, z[i] = real_exp(z[i] - top));
+    return (double)top + log(*sum) - at_target;
 }
 
 KERNEL(real, diff_loss_adjoint, (real * z, int64_t n, int64_t target, real weight, double sum),
@@ -85,7 +76,6 @@ KERNEL(real, diff_loss_adjoint, (real * z, int64_t n, int64_t target, real weigh
     const real c = (real)((double)weight / sum);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) z[i] *= c;
-    if (target < 0) return 0;
     const real p = z[target];
     z[target] -= weight;
     return p;
@@ -102,8 +92,8 @@ KERNEL(void, diff_loss_adjoint_tangent,
        (real * dz, const real *gz, int64_t n, int64_t target, real p, real mean),
        (dz, gz, n, target, p, mean))
 {
-    const real at_target = target < 0 ? 0 : p * (dz[target] - mean);
+    const real at_target = p * (dz[target] - mean);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) dz[i] = gz[i] * (dz[i] - mean);
-    if (target >= 0) dz[target] = at_target;
+    dz[target] = at_target;
 }

@@ -1,9 +1,9 @@
 /* Cost of Hessian-vector products in units of forward passes of the same tokens, interleaved so
  * that a busy machine slows both; and the memory of one product. Random tokens.
  *
- * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]
- * ROUNDS 0: only one product and its peak memory. COLUMNS, ROWS: the head's slices of the
- * vocabulary and of positions, instead of its own. QTRAJ_BENCH_PRODUCTS in the environment: the
+ * usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [ROWS]]]
+ * ROUNDS 0: only one product and its peak memory. ROWS: positions of a slice of the head, instead
+ * of its own. QTRAJ_BENCH_PRODUCTS in the environment: the
  * kind of the derivatives' products; forward passes stay in f32. Prints one JSON object; times are
  * the minimum over the rounds, in seconds. */
 #include "curvature/hvp.h"
@@ -152,16 +152,14 @@ int main(int argc, char **argv)
     struct bench b = {0};
     double best[WHAT_N] = {0};
     if (argc < 4) {
-        fprintf(stderr,
-                "usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [COLUMNS [ROWS]]]]\n");
+        fprintf(stderr, "usage: bench_hvp DIR SEQUENCES LENGTH [ROUNDS [PROBES [ROWS]]]\n");
         return 2;
     }
     int rounds = argc > 4 ? atoi(argv[4]) : 3;
     b.probes = rounds == 0 ? 1 : argc > 5 ? atoi(argv[5]) : 8;
     linalg_setup();
     TRY(start(&b, argv[1], atoi(argv[2]), atoi(argv[3]), e));
-    if (argc > 6) b.h->slice.columns = atoi(argv[6]);
-    if (argc > 7) b.h->slice.rows = atoi(argv[7]);
+    if (argc > 6) b.h->rows = atoi(argv[6]);
     if (rounds == 0) TRY(one(&b, e));
     TRY(measure(&b, rounds, best, e));
     print(&b, rounds, best);

@@ -106,7 +106,7 @@ static void check_rank(struct hvp_fixture *f, const struct whole *w, int rank, i
     double loss;
     OK_OR_FAIL(hvp_open(f->model, &f->s, HVP_ALL, &h, e));
     hvp_share_over(h, &share);
-    h->slice = f->h->slice;
+    h->rows = f->h->rows;
     for (int i = 0; i < 2 * K + 1; i++) mine[i] = must_alloc(r.here + 1, sizeof(real));
     for (int j = 0; j < K; j++) {
         memcpy(mine[j], w->v[j] + r.first, (size_t)r.here * sizeof(real));

@@ -147,14 +147,11 @@ static void diff_softmaxes(int64_t n)
 
 static void diff_losses(int64_t n)
 {
-    struct diff_loss s = {.top = 3, .sum = 2};
-    value[0] = diff_loss_sum(&s, out[0], n);
-    value[1] = s.sum;
-    value[2] = diff_loss_dot(out[0], out[1], n) / s.sum;
-    real p = diff_loss_adjoint(out[0], n, n / 2, 1, s.sum);
+    value[0] = diff_loss(out[0], n, n / 2, &value[1]);
+    value[2] = diff_loss_dot(out[0], out[1], n) / value[1];
+    real p = diff_loss_adjoint(out[0], n, n / 2, 1, value[1]);
     value[3] = (double)p;
     diff_loss_adjoint_tangent(out[1], out[0], n, n / 2, p, (real)value[2]);
-    diff_loss_exp(out[2], n, s.top);
 }
 
 static void diff_rows(int64_t n)

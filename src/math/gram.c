@@ -32,7 +32,7 @@ int64_t gram_bytes(int64_t n, int64_t threads, enum products kind)
 }
 
 struct tokens {
-    const float *x; // (T, n)
+    const float *x, *y; // (T, n) y: the rows' factor, NULL: x
     int64_t n;
     const int64_t *offset;
     int64_t n_seq;
@@ -40,68 +40,66 @@ struct tokens {
     int64_t side;        /* of a block */
 };
 
-/* Adds the f32 sums of one block to h; of a diagonal block only the upper triangle. */
-static void block_add(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
-                      int64_t cols, bool diagonal)
+/* Adds the f32 sums (pitch ld) of the block at row i0, column j0 to h (pitch), the block's first
+ * element; of a triangle only the upper half. With bounds every sum is rounded to a multiple of
+ * 2^-50 bi bj first, by adding and subtracting 6 bi bj, next to which f64 has no smaller digits.
+ * All sums below 8 bi bj are then exact, whatever their order. */
+static void block_add(double *h, int64_t pitch, const struct tokens *x, int64_t i0, int64_t j0,
+                      const float *sum, int64_t ld, bool triangle)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        const float *s = sum + i * side;
-        double *to = h + i * pitch;
-        for (int64_t j = diagonal ? i : 0; j < cols; j++) to[j] += (double)s[j];
-    }
-}
-
-/* The same with every f32 sum rounded to a multiple of 2^-50 bi bj first, by adding and subtracting
- * 6 bi bj, next to which f64 has no smaller digits. All sums below 8 bi bj are then exact, whatever
- * their order. */
-static void block_add_exact(double *h, int64_t pitch, const float *sum, int64_t side, int64_t rows,
-                            int64_t cols, bool diagonal, const double *bi, const double *bj)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        const float *s = sum + i * side;
-        double *to = h + i * pitch, anchor = 6 * bi[i];
-        for (int64_t j = diagonal ? i : 0; j < cols; j++) {
-            double c = anchor * bj[j];
-            to[j] += ((double)s[j] + c) - c;
+    const int64_t rows = min64(x->side, x->n - i0), cols = min64(x->side, x->n - j0);
+    for (int64_t i = 0; i < rows; i++, h += pitch, sum += ld) {
+        const int64_t first = triangle ? i : 0;
+        const double anchor = x->bound ? 6 * x->bound[i0 + i] : 0;
+        if (!x->bound)
+            for (int64_t j = first; j < cols; j++) h[j] += (double)sum[j];
+        for (int64_t j = first; x->bound && j < cols; j++) {
+            const double c = anchor * x->bound[j0 + j];
+            h[j] += ((double)sum[j] + c) - c;
         }
     }
 }
 
-/* Sums the block at row i0, column j0 of the Gram matrix over all tiles, in the order of the
- * tokens. h: the block's first element, with that row pitch; sum: scratch of one thread. */
+/* Sums the block at row i0, column j0 over all tiles, in the order of the tokens. h: the block's
+ * first element, with that row pitch; sum: scratch of one thread. */
 static void block_sum(double *h, int64_t pitch, const struct tokens *x, int64_t i0, int64_t j0,
                       float *sum)
 {
-    int64_t n = x->n, side = x->side, rows = min64(side, n - i0), cols = min64(side, n - j0);
-    for (int64_t s = 0; s < x->n_seq; s++) {
+    const int64_t n = x->n, side = x->side;
+    const blasint rows = (blasint)min64(side, n - i0), cols = (blasint)min64(side, n - j0);
+    const bool triangle = !x->y && i0 == j0;
+    for (int64_t s = 0; s < x->n_seq; s++)
         for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
-            blasint tokens = (blasint)min64(TOKEN_TILE, x->offset[s + 1] - t);
-            const float *xi = x->x + t * n + i0, *xj = x->x + t * n + j0;
-            if (i0 == j0)
-                cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)rows, tokens, 1.0f, xi,
+            const blasint tokens = (blasint)min64(TOKEN_TILE, x->offset[s + 1] - t);
+            const float *a = (x->y ? x->y : x->x) + t * n + i0, *b = x->x + t * n + j0;
+            if (triangle)
+                cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, rows, tokens, 1.0f, a,
                             (blasint)n, 0.0f, sum, (blasint)side);
             else
-                cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)cols,
-                            tokens, 1.0f, xi, (blasint)n, xj, (blasint)n, 0.0f, sum, (blasint)side);
-            if (x->bound)
-                block_add_exact(h, pitch, sum, side, rows, cols, i0 == j0, x->bound + i0,
-                                x->bound + j0);
-            else
-                block_add(h, pitch, sum, side, rows, cols, i0 == j0);
+                cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, rows, cols, tokens, 1.0f, a,
+                            (blasint)n, b, (blasint)n, 0.0f, sum, (blasint)side);
+            block_add(h, pitch, x, i0, j0, sum, side, triangle);
         }
-    }
 }
 
-/* Row and column of block number b, counting the upper triangle of k x k blocks row by row. */
-static void block_place(int64_t b, int64_t k, int64_t *i, int64_t *j)
+/* Blocks of a Gram matrix (the upper triangle of k x k) or, with y, of a whole matrix. */
+static int64_t block_count(const struct tokens *x)
 {
-    int64_t row = 0;
-    while (b >= k - row) {
-        b -= k - row;
+    const int64_t k = (x->n + x->side - 1) / x->side;
+    return x->y ? k * k : k * (k + 1) / 2;
+}
+
+/* First row and column of block number b, counting row by row. */
+static void block_place(const struct tokens *x, int64_t b, int64_t *i, int64_t *j)
+{
+    const int64_t k = (x->n + x->side - 1) / x->side;
+    int64_t row = 0, first = 0;
+    for (; b >= k - first; first = x->y ? 0 : row) {
+        b -= k - first;
         row++;
     }
-    *i = row;
-    *j = row + b;
+    *i = row * x->side;
+    *j = (first + b) * x->side;
 }
 
 /* Checks the offsets and allocates a block of f32 sums for each thread. */
@@ -118,13 +116,11 @@ static enum status sums_make(const struct tokens *x, float **sums, struct err *e
 /* Adds all tiles' sums in f32. sums: a block for each thread. */
 static void add_plain(double *h, const struct tokens *x, float *sums)
 {
-    const int64_t n = x->n, side = x->side, k = (n + side - 1) / side;
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
+    for (int64_t b = 0; b < block_count(x); b++) {
         int64_t i, j;
-        block_place(b, k, &i, &j);
-        block_sum(h + i * side * n + j * side, n, x, i * side, j * side,
-                  sums + omp_get_thread_num() * side * side);
+        block_place(x, b, &i, &j);
+        block_sum(h + i * x->n + j, x->n, x, i, j, sums + omp_get_thread_num() * x->side * x->side);
     }
 }
 
@@ -189,32 +185,22 @@ static enum status group_turn(struct group *g, const struct tokens *all, const f
     return product_weights_make(g->kind, g->plain, n, tokens, all->side, &to->columns, e);
 }
 
-static void group_block(double *h, const struct group *g, const struct tokens *x, int64_t i,
-                        int64_t j, float *sum)
-{
-    const int64_t n = x->n, side = x->side, i0 = i * side, j0 = j * side;
-    const int64_t rows = min64(side, n - i0), cols = min64(side, n - j0);
-    double *to = h + i0 * n + j0;
-    for (int k = 0; k < g->n; k++) {
-        const struct turned *t = &g->tile[k];
-        product_nt(g->kind, sum, cols, t->terms + i0 * t->tokens, n * t->tokens, t->columns, j,
-                   rows);
-        if (x->bound)
-            block_add_exact(to, n, sum, cols, rows, cols, i == j, x->bound + i0, x->bound + j0);
-        else
-            block_add(to, n, sum, cols, rows, cols, i == j);
-    }
-}
-
 /* Adds the sums of the group's tiles, and empties it. */
 static void group_flush(double *h, struct group *g, const struct tokens *x, float *sums)
 {
-    const int64_t side = x->side, k = (x->n + side - 1) / side;
+    const int64_t n = x->n, side = x->side;
 #pragma omp parallel for schedule(dynamic)
-    for (int64_t b = 0; b < k * (k + 1) / 2; b++) {
+    for (int64_t b = 0; b < block_count(x); b++) {
+        float *sum = sums + omp_get_thread_num() * side * side;
         int64_t i, j;
-        block_place(b, k, &i, &j);
-        group_block(h, g, x, i, j, sums + omp_get_thread_num() * side * side);
+        block_place(x, b, &i, &j);
+        const int64_t rows = min64(side, n - i), cols = min64(side, n - j);
+        for (int k = 0; k < g->n; k++) {
+            const struct turned *t = &g->tile[k];
+            product_nt(g->kind, sum, cols, t->terms + i * t->tokens, n * t->tokens, t->columns,
+                       j / side, rows);
+            block_add(h + i * n + j, n, x, i, j, sum, cols, i == j);
+        }
     }
     group_clear(g);
 }
@@ -241,7 +227,7 @@ enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset
 {
     enum status st = OK;
     float *sums = NULL;
-    const struct tokens tokens = {x, n, offset, n_seq, bound, block_side(n)};
+    const struct tokens tokens = {x, NULL, n, offset, n_seq, bound, block_side(n)};
     TRY(sums_make(&tokens, &sums, e));
     if (kind == PRODUCTS_F32)
         add_plain(h, &tokens, sums);
@@ -252,41 +238,13 @@ done:
     return st;
 }
 
-/* --- products of two inputs --- */
-
-/* Sums the block at row i0, column j0 of the products y xᵀ, as block_sum does. */
-static void cross_sum(double *d, const float *y, const struct tokens *x, int64_t i0, int64_t j0,
-                      float *sum)
-{
-    int64_t n = x->n, side = x->side, rows = min64(side, n - i0), cols = min64(side, n - j0);
-    for (int64_t s = 0; s < x->n_seq; s++) {
-        for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
-            blasint tokens = (blasint)min64(TOKEN_TILE, x->offset[s + 1] - t);
-            cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)cols,
-                        tokens, 1.0f, y + t * n + i0, (blasint)n, x->x + t * n + j0, (blasint)n,
-                        0.0f, sum, (blasint)side);
-            if (x->bound)
-                block_add_exact(d, n, sum, side, rows, cols, false, x->bound + i0, x->bound + j0);
-            else
-                block_add(d, n, sum, side, rows, cols, false);
-        }
-    }
-}
-
 enum status gram_cross_add(double *d, const float *y, const float *x, int64_t n,
                            const int64_t *offset, int64_t n_seq, const double *bound, struct err *e)
 {
-    enum status st = OK;
     float *sums = NULL;
-    int64_t side = block_side(n), k = (n + side - 1) / side;
-    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
-    TRY(sums_make(&tokens, &sums, e));
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t b = 0; b < k * k; b++) {
-        int64_t i = b / k * side, j = b % k * side;
-        cross_sum(d + i * n + j, y, &tokens, i, j, sums + omp_get_thread_num() * side * side);
-    }
-done:
+    const struct tokens tokens = {x, y, n, offset, n_seq, bound, block_side(n)};
+    const enum status st = sums_make(&tokens, &sums, e);
+    if (st == OK) add_plain(d, &tokens, sums);
     free(sums);
     return st;
 }
@@ -302,7 +260,7 @@ enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, co
     enum status st = OK;
     float *sums = NULL;
     int64_t side = block_side(n), cols = n - row;
-    const struct tokens tokens = {x, n, offset, n_seq, bound, side};
+    const struct tokens tokens = {x, NULL, n, offset, n_seq, bound, side};
     TRY(sums_make(&tokens, &sums, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t j = 0; j < cols; j += side) {

@@ -82,7 +82,7 @@ static void normed_logits(const struct head *h, int64_t n, const struct normed *
     const struct model *m = h->model;
     int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
     const enum products kind = model_products(m);
-    const bool f32 = kind == PRODUCTS_F32, whole = !h->prepared || (f32 && !gemm_large(n, V, C));
+    const bool f32 = kind == PRODUCTS_F32, whole = !h->prepared || (f32 && !mat_large(n, V, C));
     if (whole) product_plain(logits, V, to->hidden, model_head(m), n, V, C);
     if (!f32) bf16_split(to->terms, n * C, products_terms(kind), to->hidden, n * C);
     for (int64_t v = 0; !whole && v < V; v += h->piece)

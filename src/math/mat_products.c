@@ -74,14 +74,6 @@ enum status mat_work_check(struct mat_work *w, struct err *e)
     return OK;
 }
 
-static void plain_product(enum mat_form form, real *y, int64_t ldy, const real *a, int64_t lda,
-                          const real *b, int64_t ldb, int64_t m, int64_t n, int64_t k, real beta)
-{
-    if (form == MAT_NT) mat_nt(y, ldy, a, lda, b, ldb, m, n, k, beta);
-    if (form == MAT_NN) mat_nn(y, ldy, a, lda, b, ldb, m, n, k, beta);
-    if (form == MAT_TN) mat_tn(y, ldy, a, lda, b, ldb, m, n, k, beta);
-}
-
 #ifndef QTRAJ_REAL_F64
 /* to (n, k), rows `pitch` apart, = the factor's first n rows. One thread. */
 static void copy_rows(float *to, int64_t pitch, const struct panels_factor *f, int64_t n, int64_t k)
@@ -169,7 +161,6 @@ static void terms_product(struct mat_work *w, enum products kind, float *y, int6
     }
 }
 
-/* As mat_nt, mat_nn and mat_tn. */
 static void product(struct mat_work *w, enum mat_form form, enum products kind, float *y,
                     int64_t ldy, const float *a, int64_t lda, const float *b, int64_t ldb,
                     int64_t m, int64_t n, int64_t k, bool add)
@@ -180,7 +171,7 @@ static void product(struct mat_work *w, enum mat_form form, enum products kind, 
         return;
     }
     if (kind == PRODUCTS_F32) {
-        plain_product(form, y, ldy, a, lda, b, ldb, m, n, k, add);
+        mat_tiles(form, y, ldy, a, lda, b, ldb, m, n, k, add);
         return;
     }
     for (int64_t t = 0; t < k && w->failure.code == OK; t += DEPTH) {
@@ -196,7 +187,7 @@ static void product(struct mat_work *w, enum mat_form form, enum products kind, 
                     int64_t m, int64_t n, int64_t k, bool add)
 {
     (void)w, (void)kind;
-    plain_product(form, y, ldy, a, lda, b, ldb, m, n, k, add);
+    mat_tiles(form, y, ldy, a, lda, b, ldb, m, n, k, add);
 }
 #endif
 

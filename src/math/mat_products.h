@@ -2,6 +2,7 @@
  * multiplied once, as those of derivatives are: both are split when they are needed, a block at a
  * time. In the f64 build everything is computed in f64. */
 #pragma once
+#include "math/matmul.h"
 #include "math/panels.h"
 #include "math/products.h"
 #include "math/real.h"
@@ -32,13 +33,8 @@ int64_t mat_work_bytes(enum products kind, struct mat_largest largest, int64_t t
 /* Returns the failure of a product since the last call, and forgets it. ERR_NOMEM. */
 MUST_USE enum status mat_work_check(struct mat_work *w, struct err *e);
 
-/* Products of k terms, y (m, n) of pitch ldy, in the forms of matmul.h. Parallel (OpenMP), with the
- * same bits for any number of threads. */
-enum mat_form {
-    MAT_NT, /* a (m, k) b (n, k)ᵀ */
-    MAT_NN, /* a (m, k) b (k, n) */
-    MAT_TN  /* a (k, m)ᵀ b (k, n) */
-};
+/* Products in the forms of matmul.h. Parallel (OpenMP), with the same bits for any number of
+ * threads. */
 /* y = or, with add, += a times weights b. */
 void mat_with_weights(struct mat_work *w, enum mat_form form, real *y, int64_t ldy, const real *a,
                       int64_t lda, const real *b, int64_t ldb, int64_t m, int64_t n, int64_t k,

@@ -295,7 +295,7 @@ static float *thread_buffer(enum buffer which, int64_t n)
 void product_plain(float *y, int64_t ldy, const float *x, const float *w, int64_t m, int64_t n,
                    int64_t k)
 {
-    if (gemm_large(m, n, k) && onednn_f32() && onednn_product(y, ldy, x, w, true, m, n, k, false))
+    if (mat_large(m, n, k) && onednn_f32() && onednn_product(y, ldy, x, w, true, m, n, k, false))
         return;
     if (!sums_nt(y, ldy, x, w, m, n, k)) give_up();
 }

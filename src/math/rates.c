@@ -23,7 +23,8 @@ typedef void product(void *matrices);
 static void product_f32(void *matrices)
 {
     float *a = matrices;
-    gemm_nt(a + 2 * ELEMENTS, ORDER, a, ORDER, a + ELEMENTS, ORDER, ORDER, ORDER, ORDER, 0);
+    mat_gemm(MAT_NT, a + 2 * ELEMENTS, ORDER, a, ORDER, a + ELEMENTS, ORDER, ORDER, ORDER, ORDER,
+             0);
 }
 
 static void product_f64(void *matrices)

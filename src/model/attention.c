@@ -112,8 +112,8 @@ static void attend_run(const struct head *h, struct queries *x, const struct run
     for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
         int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;
         int64_t row = run->row + k0 - run->pos;
-        gemm_nt(scores, keys, h->q + x->row * h->width, h->width, h->k + row * h->width, h->width,
-                x->n, keys, h->D, 0);
+        mat_gemm(MAT_NT, scores, keys, h->q + x->row * h->width, h->width, h->k + row * h->width,
+                 h->width, x->n, keys, h->D, 0);
         for (int64_t i = 0; i < x->n; i++) {
             int64_t last = x->pos + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
             int64_t lo = h->window > 0 && last - h->window + 1 > k0 ? last - h->window + 1 - k0 : 0;
@@ -123,8 +123,8 @@ static void attend_run(const struct head *h, struct queries *x, const struct run
             if (x->begun) kern_scale(out + i * h->ld, f, h->D);
         }
         if (h->rounded) kern_bf16_round(scores, scores, x->n * keys);
-        gemm_nn(out, h->ld, scores, keys, h->v + row * h->width, h->width, x->n, h->D, keys,
-                x->begun ? 1.0f : 0.0f);
+        mat_gemm(MAT_NN, out, h->ld, scores, keys, h->v + row * h->width, h->width, x->n, h->D,
+                 keys, x->begun ? 1.0f : 0.0f);
         x->begun = true;
     }
 }

@@ -47,21 +47,24 @@ static void visible(const struct head *h, const struct span *s, int64_t i, int64
 static void scores(const struct head *h, const struct span *s, real *y, const real *a, int64_t lda,
                    const real *b, int64_t ldb, real beta)
 {
-    gemm_nt(y, s->keys, a + s->q0 * lda, lda, b + s->k0 * ldb, ldb, s->n, s->keys, h->D, beta);
+    mat_gemm(MAT_NT, y, s->keys, a + s->q0 * lda, lda, b + s->k0 * ldb, ldb, s->n, s->keys, h->D,
+             beta);
 }
 
 /* Rows of the queries in y = beta y + p (n, keys) times rows of the keys in b. */
 static void to_queries(const struct head *h, const struct span *s, real *y, int64_t ldy,
                        const real *p, const real *b, real beta)
 {
-    gemm_nn(y + s->q0 * ldy, ldy, p, s->keys, b + s->k0 * h->W, h->W, s->n, h->D, s->keys, beta);
+    mat_gemm(MAT_NN, y + s->q0 * ldy, ldy, p, s->keys, b + s->k0 * h->W, h->W, s->n, h->D, s->keys,
+             beta);
 }
 
 /* Rows of the keys in y += pᵀ times rows of the queries in a. */
 static void to_keys(const struct head *h, const struct span *s, real *y, const real *p,
                     const real *a, int64_t lda)
 {
-    gemm_tn(y + s->k0 * h->W, h->W, p, s->keys, a + s->q0 * lda, lda, s->keys, h->D, s->n, 1);
+    mat_gemm(MAT_TN, y + s->k0 * h->W, h->W, p, s->keys, a + s->q0 * lda, lda, s->keys, h->D, s->n,
+             1);
 }
 
 static void value_tile(const struct head *h, const struct span *s)

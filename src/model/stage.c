@@ -151,7 +151,7 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
     const int64_t cols = l->cols, number = p->r0 / linear_piece(l->rows);
     const float *in = a->in + t->row * cols, *bias = l->bias ? l->bias + p->r0 : NULL;
     float *y = out + t->row * ld + p->column;
-    const bool f32 = a->products == PRODUCTS_F32, large = gemm_large(t->n, p->n, cols);
+    const bool f32 = a->products == PRODUCTS_F32, large = mat_large(t->n, p->n, cols);
     if (l->prepared && !l->apply && f32 && large) {
         product_nt_f32(y, ld, in, l->prepared, number, t->n, m->rounded ? NULL : bias);
         if (m->rounded) kern_bf16_bias(y, ld, bias, t->n, p->n);

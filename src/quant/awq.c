@@ -160,8 +160,8 @@ static void clip_error(const struct awq_run *a, const float *t, int64_t column, 
         grid_round(x, x, &g, a->kind.bits);
         for (int r = 0; r < TILE_ROWS; r++) x[r] -= t[j * TILE_ROWS + r];
     }
-    gemm_nn(output, TILE_ROWS, a->inputs + column, a->job->cols, changed, TILE_ROWS, a->samples,
-            TILE_ROWS, n, 0);
+    mat_gemm(MAT_NN, output, TILE_ROWS, a->inputs + column, a->job->cols, changed, TILE_ROWS,
+             a->samples, TILE_ROWS, n, 0);
     for (int r = 0; r < TILE_ROWS; r++) error[r] = 0;
     for (int64_t k = 0; k < a->samples; k++)
         for (int r = 0; r < TILE_ROWS; r++) {

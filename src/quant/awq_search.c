@@ -82,7 +82,8 @@ static double tile_loss(const struct search *s, const struct quant_linear *l, in
     tile_try(s, l, row, error);
     tile_get(s, l, row, product);
     for (int64_t k = 0; k < n; k++) error[k] -= product[k];
-    gemm_nn(product, TILE_ROWS, s->gram, l->cols, error, TILE_ROWS, l->cols, TILE_ROWS, l->cols, 0);
+    mat_gemm(MAT_NN, product, TILE_ROWS, s->gram, l->cols, error, TILE_ROWS, l->cols, TILE_ROWS,
+             l->cols, 0);
     for (int64_t k = 0; k < n; k++) sum += (double)error[k] * (double)product[k];
     return sum;
 }

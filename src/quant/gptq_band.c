@@ -75,8 +75,8 @@ static void block_correct(struct sweep_state *t, const struct gptq_block *b)
     int64_t reach = b->reach - b->begin, n = t->p->cols;
     float *weight = t->t->weights + b->begin * t->t->pitch;
     if (b->begin == 0) return;
-    gemm_tn(s->correction, TILE_ROWS, t->p->asymmetry + b->begin, n, t->t->carried, TILE_ROWS,
-            reach, TILE_ROWS, b->begin, 0);
+    mat_gemm(MAT_TN, s->correction, TILE_ROWS, t->p->asymmetry + b->begin, n, t->t->carried,
+             TILE_ROWS, reach, TILE_ROWS, b->begin, 0);
     for (int64_t j = 0; j < reach; j++)
         for (int r = 0; r < TILE_ROWS; r++) {
             float by = s->correction[j * TILE_ROWS + r];
@@ -89,8 +89,8 @@ static void block_correct(struct sweep_state *t, const struct gptq_block *b)
 static void block_add_errors(const struct sweep_state *t, int64_t reach)
 {
     if (!t->p->strips) {
-        gemm_tn(t->s->compensated, TILE_ROWS, t->inverse, reach, t->carried, t->pitch, reach,
-                TILE_ROWS, reach, 1);
+        mat_gemm(MAT_TN, t->s->compensated, TILE_ROWS, t->inverse, reach, t->carried, t->pitch,
+                 reach, TILE_ROWS, reach, 1);
         return;
     }
     const struct strip strip = {t->s->compensated, t->carried, reach};
@@ -112,7 +112,8 @@ static void block_add_weights(const struct sweep_state *t, const float *w, int64
 {
     float *carried = t->carried + TILE_ROWS;
     if (!t->p->strips) {
-        gemm_nn(carried, t->pitch, t->r, length, w, t->t->pitch, length, TILE_ROWS, length, 1);
+        mat_gemm(MAT_NN, carried, t->pitch, t->r, length, w, t->t->pitch, length, TILE_ROWS, length,
+                 1);
         return;
     }
     const struct strip strip = {carried, w, length};
@@ -286,10 +287,11 @@ static void band_carry(const struct gptq_band *b, const struct span *s, float *y
     }
     const float *both = b->both + s->from * b->pitch;
     int64_t lda = max64(s->n, 1);
-    gemm_nn(y, b->pitch, s->r, lda, both, b->pitch, s->length, b->pitch, s->n, beta);
+    mat_gemm(MAT_NN, y, b->pitch, s->r, lda, both, b->pitch, s->length, b->pitch, s->n, beta);
     for (int64_t k = b->first; k < b->end; k++)
-        gemm_nn(y + s->length * b->pitch + k * GPTQ_PITCH, b->pitch, s->r + s->length * s->n, lda,
-                both + k * GPTQ_PITCH, b->pitch, s->reach - s->length, TILE_ROWS, s->n, beta);
+        mat_gemm(MAT_NN, y + s->length * b->pitch + k * GPTQ_PITCH, b->pitch,
+                 s->r + s->length * s->n, lda, both + k * GPTQ_PITCH, b->pitch,
+                 s->reach - s->length, TILE_ROWS, s->n, beta);
 }
 
 /* carried = (E, W)_{<begin} R of a block, from what the columns before the panel contribute. */

@@ -175,7 +175,7 @@ static struct part part_make(const struct int8_linear *l, int64_t tokens, int64_
 /* Adds the product with so many channels of x (row pitch ld) to the sums. */
 static void part_add(const struct part *p, const float *x, int64_t ld, int64_t channels)
 {
-    gemm_nt(p->y, TILE_ROWS, x, ld, p->w, CHUNK, p->tokens, p->n, channels, 0);
+    mat_gemm(MAT_NT, p->y, TILE_ROWS, x, ld, p->w, CHUNK, p->tokens, p->n, channels, 0);
     for (int64_t i = 0; i < p->tokens * TILE_ROWS; i++)
         if (i % TILE_ROWS < p->n) p->sum[i] += (double)p->y[i];
 }
@@ -212,7 +212,7 @@ static void part_outliers(const struct int8_linear *l, const struct part *p, int
             for (int64_t j = 0; j < channels; j++)
                 p->w[i * CHUNK + j] = l->codes[(p->row + i) * l->cols + l->outlier[a + j]] *
                                       l->scale[p->row + i] / INT8_MOST;
-        gemm_nt(y, ld, l->raw + a, outliers, p->w, CHUNK, p->tokens, p->n, channels, 1);
+        mat_gemm(MAT_NT, y, ld, l->raw + a, outliers, p->w, CHUNK, p->tokens, p->n, channels, 1);
     }
 }
 

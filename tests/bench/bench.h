@@ -70,7 +70,8 @@ static inline double sgemm_seconds(int64_t T, int64_t n, int64_t k, int runs)
     double seconds;
     BEST(seconds, runs,
          _Pragma("omp parallel for schedule(static, 1)") for (int64_t t = 0; t < T; t += part)
-             gemm_nt(y + t * n, n, x + t * k, k, w, k, T - t < part ? T - t : part, n, k, 0));
+             mat_gemm(MAT_NT, y + t * n, n, x + t * k, k, w, k, T - t < part ? T - t : part, n, k,
+                      0));
     free(x), free(w), free(y);
     return seconds;
 }

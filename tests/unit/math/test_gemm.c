@@ -60,19 +60,19 @@ static void products_are_those_of_loops(void **state)
         float *y = matrix(s.T * ldy, 1), *x = matrix(s.T * ldx, 2), *w = matrix(s.n * ldw, 3);
         float *b = matrix(s.k * ldb, 4), *a = matrix(s.k * lda, 5);
         y[s.n] = 42;
-        gemm_nt(y, ldy, x, ldx, w, ldw, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_NT, y, ldy, x, ldx, w, ldw, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, ldx, 1, w, 1, ldw, s, 0);
-        gemm_nn(y, ldy, x, ldx, b, ldb, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_NN, y, ldy, x, ldx, b, ldb, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, ldx, 1, b, ldb, 1, s, 0);
-        gemm_tn(y, ldy, a, lda, b, ldb, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_TN, y, ldy, a, lda, b, ldb, s.T, s.n, s.k, 0);
         product_check(y, ldy, a, 1, lda, b, ldb, 1, s, 0);
         for (int64_t t = 0; t < s.T; t++)
             for (int64_t j = 0; j < s.n; j++) y[t * ldy + j] = 0.5f;
-        gemm_nn(y, ldy, x, ldx, b, ldb, s.T, s.n, s.k, 1);
+        mat_gemm(MAT_NN, y, ldy, x, ldx, b, ldb, s.T, s.n, s.k, 1);
         product_check(y, ldy, x, ldx, 1, b, ldb, 1, s, 0.5f);
         for (int64_t t = 0; t < s.T; t++)
             for (int64_t j = 0; j < s.n; j++) y[t * ldy + j] = 0.5f;
-        gemm_tn(y, ldy, a, lda, b, ldb, s.T, s.n, s.k, 1);
+        mat_gemm(MAT_TN, y, ldy, a, lda, b, ldb, s.T, s.n, s.k, 1);
         product_check(y, ldy, a, 1, lda, b, ldb, 1, s, 0.5f);
         assert_true(y[s.n] == 42); /* the padding of a row is not written */
         free(y), free(x), free(w), free(b), free(a);
@@ -92,22 +92,22 @@ static void large_products_at_any_pitch_and_threads(void **state)
         float *y = matrix(s.T * ldy, 3), *dense = matrix(s.T * s.n, 4);
         for (int64_t j = 0; j < s.T * ldy; j++) y[j] = NAN;
         for (int64_t j = 0; j < s.T * s.n; j++) dense[j] = NAN;
-        gemm_nt(y, ldy, x, s.k, w, s.k, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_NT, y, ldy, x, s.k, w, s.k, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, s.k, 1, w, 1, s.k, s, 0);
         for (int64_t t = 0; t < s.T * PAD; t++)
             assert_true(isnan(y[t / PAD * ldy + s.n + t % PAD]));
 #pragma omp parallel num_threads(3)
 #pragma omp single
-        gemm_nt(dense, s.n, x, s.k, w, s.k, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_NT, dense, s.n, x, s.k, w, s.k, s.T, s.n, s.k, 0);
         for (int64_t t = 0; t < s.T; t++)
             assert_memory_equal(dense + t * s.n, y + t * ldy, (size_t)s.n * sizeof *y);
         for (int64_t t = 0; t < s.T; t++)
             for (int64_t j = 0; j < s.n; j++) y[t * ldy + j] = dense[t * s.n + j] = 0.5f;
-        gemm_nt(y, ldy, x, s.k, w, s.k, s.T, s.n, s.k, 1);
+        mat_gemm(MAT_NT, y, ldy, x, s.k, w, s.k, s.T, s.n, s.k, 1);
         product_check(y, ldy, x, s.k, 1, w, 1, s.k, s, 0.5f);
-        gemm_nt(dense, s.n, x, s.k, w, s.k, s.T, s.n, s.k, 1);
+        mat_gemm(MAT_NT, dense, s.n, x, s.k, w, s.k, s.T, s.n, s.k, 1);
         product_check(dense, s.n, x, s.k, 1, w, 1, s.k, s, 0.5f);
-        gemm_nn(y, ldy, x, s.k, w, s.n, s.T, s.n, s.k, 0);
+        mat_gemm(MAT_NN, y, ldy, x, s.k, w, s.n, s.T, s.n, s.k, 0);
         product_check(y, ldy, x, s.k, 1, w, s.n, 1, s, 0);
         free(y), free(dense), free(x), free(w);
     }
@@ -118,15 +118,15 @@ static void beta_0_reads_nothing(void **state)
 {
     (void)state;
     float y[2] = {NAN, NAN}, x[4] = {1, 2, 3, 4}, w[2] = {5, 6};
-    gemm_nt(y, 1, x, 2, w, 2, 2, 1, 2, 0);
+    mat_gemm(MAT_NT, y, 1, x, 2, w, 2, 2, 1, 2, 0);
     assert_true(y[0] == 17 && y[1] == 39);
     y[0] = NAN;
-    gemm_nn(y, 1, x, 2, w, 1, 2, 1, 2, 0);
+    mat_gemm(MAT_NN, y, 1, x, 2, w, 1, 2, 1, 2, 0);
     assert_true(y[0] == 17 && y[1] == 39);
-    gemm_tn(y, 1, x, 1, w, 1, 1, 1, 0, 0);
+    mat_gemm(MAT_TN, y, 1, x, 1, w, 1, 1, 1, 0, 0);
     assert_true(y[0] == 0);
-    gemm_nt(NULL, 1, x, 2, w, 2, 0, 1, 2, 0);
-    gemm_nn(NULL, 1, x, 2, w, 1, 2, 0, 2, 0);
+    mat_gemm(MAT_NT, NULL, 1, x, 2, w, 2, 0, 1, 2, 0);
+    mat_gemm(MAT_NN, NULL, 1, x, 2, w, 1, 2, 0, 2, 0);
 }
 
 static void the_name_has_version_and_kernel(void **state)

@@ -109,7 +109,7 @@ static void prepared_f32(void **state)
         assert_true(product_weights_size(p, 1) >= s.n * s.k * (int64_t)sizeof(float));
         for (int64_t r = 0; r < s.n; r += s.piece) {
             const int64_t n = s.n - r < s.piece ? s.n - r : s.piece;
-            assert_true(gemm_large(s.m, n, s.k));
+            assert_true(mat_large(s.m, n, s.k));
             product_plain(want + r, ldy, x, w + r * s.k, s.m, n, s.k);
             for (int64_t t = 0; t < s.m * n && i % 2; t++)
                 want[t / n * ldy + r + t % n] += bias[r + t % n];
@@ -146,7 +146,7 @@ static float *multiply(enum products kind, struct shape s, const float *x, const
     return y;
 }
 
-/* Largest error in units of the sum of the products' sizes, plain: as gemm_nt computes it. */
+/* Largest error in units of the sum of the products' sizes, plain: as mat_gemm computes it. */
 static double worst_error(const float *y, int64_t ldy, struct shape s, const float *x,
                           const float *w)
 {
@@ -208,7 +208,7 @@ static void kinds_differ(void **state)
     double error[PRODUCTS_AUTO];
     keep_terms(w, s.n * s.k, 1);
     assert_int_equal(mem_alloc(&plain, s.m * s.n, sizeof *plain, "y", NULL), OK);
-    gemm_nt(plain, s.n, x, s.k, w, s.k, s.m, s.n, s.k, 0);
+    mat_gemm(MAT_NT, plain, s.n, x, s.k, w, s.k, s.m, s.n, s.k, 0);
     error[PRODUCTS_F32] = worst_error(plain, s.n, s, x, w);
     for (enum products kind = PRODUCTS_BF16X3; kind < PRODUCTS_AUTO; kind++) {
         float *y = multiply(kind, s, x, w, NULL);

@@ -123,7 +123,7 @@ static void multiply(enum products kind, const float *x, const float *w, float *
     const int64_t offset[] = {0, TOKENS}, stride = TOKENS * COLS;
     assert_int_equal(gram_add(h, x, COLS, offset, 1, NULL, kind, &e), OK);
     if (kind == PRODUCTS_F32) {
-        gemm_nt(y, ROWS, x, COLS, w, COLS, TOKENS, ROWS, COLS, 0);
+        mat_gemm(MAT_NT, y, ROWS, x, COLS, w, COLS, TOKENS, ROWS, COLS, 0);
         return;
     }
     bf16_split(terms, stride, products_terms(kind), x, stride);

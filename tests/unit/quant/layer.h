@@ -144,8 +144,8 @@ static inline enum status layer_compare(const struct quant_block *b, int stage,
                   b->team->comm);
     }
     for (int64_t k = 0; k < l->rows * l->cols; k++) t->trial[k] -= l->w[k];
-    mat_nt(t->change, l->rows, l->x, l->cols, t->trial, l->cols, l->input.tokens, l->rows, l->cols,
-           0);
+    mat_tiles(MAT_NT, t->change, l->rows, l->x, l->cols, t->trial, l->cols, l->input.tokens,
+              l->rows, l->cols, 0);
     for (int64_t k = 0; k < n; k++) sum += (double)t->change[k] * (double)t->change[k];
     *mean_squared = sum / (double)n;
     return OK;

@@ -9,7 +9,7 @@
 #define cblas_gemm cblas_sgemm
 #endif
 
-/* What oneDNN computes faster than BLAS where it can (onednn_f32): products of this many
+/* What oneDNN computes faster than BLAS where it can (onednn_found): products of this many
  * multiplications or more, of so many rows. A choice by the shape alone. */
 enum { ONEDNN_FROM = 1 << 21, ONEDNN_ROWS = 32 };
 
@@ -25,7 +25,7 @@ void mat_gemm(enum mat_form form, real *y, int64_t ldy, const real *a, int64_t l
     if (m <= 0 || n <= 0) return;
 #ifndef QTRAJ_REAL_F64
     const bool dense = form != MAT_TN && lda == k && ldb == (turned ? k : n);
-    if (dense && mat_large(m, n, k) && onednn_f32() &&
+    if (dense && mat_large(m, n, k) && onednn_found()->f32 &&
         onednn_product(y, ldy, a, b, turned, m, n, k, beta != 0))
         return;
 #endif

@@ -11,14 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    dnnl_engine_t engine;
-    enum onednn_units units;
-    char name[64], f32_name[64];
-    char kernel[2][32]; /* by enum onednn_type: the kernel that every product must have */
-    bool f32;
-    const char *why_not, *remedy; // of bf16; NULL: none
-} found;
+static struct onednn found;
+static dnnl_engine_t engine;
+static char kernel[2][32]; /* by enum onednn_type: the kernel that every product must have */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Sets of instructions are bits of dnnl_cpu_isa_t: a set that includes another has its bits. */
@@ -68,8 +63,7 @@ static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, in
     if (ok && add)
         ok = good(dnnl_post_ops_create(&sum)) && good(dnnl_post_ops_append_sum(sum, 1)) &&
              good(dnnl_primitive_attr_set_post_ops(attr, sum));
-    if (ok && !good(dnnl_primitive_desc_create(&out, &product, attr, found.engine, NULL)))
-        out = NULL;
+    if (ok && !good(dnnl_primitive_desc_create(&out, &product, attr, engine, NULL))) out = NULL;
     if (sum) dnnl_post_ops_destroy(sum);
     if (attr) dnnl_primitive_attr_destroy(attr);
     return out;
@@ -94,10 +88,10 @@ static const char *kernel_of(const_dnnl_primitive_desc_t what)
 static bool find_kernel(enum onednn_type type)
 {
     const int before = one_thread();
-    char *name = found.kernel[type];
+    char *name = kernel[type];
     dnnl_primitive_desc_t what =
         describe_any(type == ONEDNN_F32 ? dnnl_f32 : dnnl_bf16, TOKENS, TOKENS);
-    snprintf(name, sizeof found.kernel[type], "%s", what ? kernel_of(what) : "ref");
+    snprintf(name, sizeof kernel[type], "%s", what ? kernel_of(what) : "ref");
     if (what) dnnl_primitive_desc_destroy(what);
     omp_set_num_threads(before);
     return strncmp(name, "ref", 3) != 0;
@@ -117,7 +111,7 @@ static const char *obstacle(const dnnl_version_t *v, const char **remedy)
     if (v->cpu_runtime != DNNL_RUNTIME_OMP && v->cpu_runtime != DNNL_RUNTIME_SEQ)
         return "oneDNN's threads are not OpenMP's";
     *remedy = "a newer oneDNN 2";
-    if (!good(dnnl_engine_create(&found.engine, dnnl_cpu, 0))) return "oneDNN finds no CPU";
+    if (!good(dnnl_engine_create(&engine, dnnl_cpu, 0))) return "oneDNN finds no CPU";
     return NULL;
 }
 
@@ -146,11 +140,10 @@ static bool execute(const_dnnl_primitive_t primitive, const struct argument *fro
     dnnl_stream_t stream = NULL;
     dnnl_exec_arg_t to[ARGUMENTS_MAX];
     int made = 0;
-    bool ok = good(dnnl_stream_create(&stream, found.engine, dnnl_stream_default_flags));
+    bool ok = good(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
     for (; ok && made < n; made += ok) {
         to[made].arg = from[made].name;
-        ok = good(
-            dnnl_memory_create(&to[made].memory, from[made].layout, found.engine, from[made].data));
+        ok = good(dnnl_memory_create(&to[made].memory, from[made].layout, engine, from[made].data));
     }
     ok = ok && good(dnnl_primitive_execute(primitive, stream, n, to)) &&
          good(dnnl_stream_wait(stream));
@@ -171,8 +164,7 @@ static bool reorder(const void *b, const struct onednn_layout *m, void *data)
     dnnl_primitive_t primitive = NULL;
     const dnnl_dims_t size = {m->k, m->n}, pitch = {1, m->k};
     bool ok = good(dnnl_memory_desc_init_by_strides(&plain, 2, size, m->of.data_type, pitch)) &&
-              good(dnnl_reorder_primitive_desc_create(&what, &plain, found.engine, &m->of,
-                                                      found.engine, NULL));
+              good(dnnl_reorder_primitive_desc_create(&what, &plain, engine, &m->of, engine, NULL));
     const struct argument arguments[] = {{DNNL_ARG_FROM, &plain, (void *)(uintptr_t)b},
                                          {DNNL_ARG_TO, &m->of, data}};
     ok = ok && good(dnnl_primitive_create(&primitive, what)) && execute(primitive, arguments, 2);
@@ -197,11 +189,6 @@ enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
     NEED(what, ERR_NOMEM, "oneDNN cannot describe a product with a (%lld, %lld) matrix",
          (long long)n, (long long)k);
     return OK;
-}
-
-void onednn_layout_free(struct onednn_layout *l)
-{
-    free(l);
 }
 
 int64_t onednn_layout_bytes(const struct onednn_layout *l)
@@ -284,7 +271,7 @@ static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m
     *p = (struct product){
         .b = *b, .m = m, .add = add, .what = describe(b, m, n, k, add), .used = now};
     const enum onednn_type type = b->data_type == dnnl_f32 ? ONEDNN_F32 : ONEDNN_BF16;
-    if (p->what && strcmp(kernel_of(p->what), found.kernel[type]) == 0 &&
+    if (p->what && strcmp(kernel_of(p->what), kernel[type]) == 0 &&
         good(dnnl_primitive_create(&p->primitive, p->what)))
         return p;
     p->primitive = NULL;
@@ -343,48 +330,18 @@ static void find(void)
     found.f32 = has(dnnl_cpu_isa_avx512_core) && find_kernel(ONEDNN_F32) && f32_agrees();
     if (found.f32)
         snprintf(found.f32_name, sizeof found.f32_name, "oneDNN %d.%d.%d %s", v->major, v->minor,
-                 v->patch, found.kernel[ONEDNN_F32]);
+                 v->patch, kernel[ONEDNN_F32]);
     found.why_not = obstacle_bf16(&found.remedy);
     if (found.why_not) return;
     found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
     snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
-             found.kernel[ONEDNN_BF16]);
+             kernel[ONEDNN_BF16]);
 }
 
-enum onednn_units onednn_units(void)
+const struct onednn *onednn_found(void)
 {
     pthread_once(&once, find);
-    return found.units;
-}
-
-const char *onednn_name(void)
-{
-    pthread_once(&once, find);
-    return found.name;
-}
-
-const char *onednn_why_not(void)
-{
-    pthread_once(&once, find);
-    return found.why_not ? found.why_not : "";
-}
-
-const char *onednn_remedy(void)
-{
-    pthread_once(&once, find);
-    return found.why_not ? found.remedy : "";
-}
-
-bool onednn_f32(void)
-{
-    pthread_once(&once, find);
-    return found.f32;
-}
-
-const char *onednn_f32_name(void)
-{
-    pthread_once(&once, find);
-    return found.f32_name;
+    return &found;
 }
 
 bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,

@@ -3,24 +3,12 @@
 
 #ifndef QTRAJ_ONEDNN
 
-enum onednn_units onednn_units(void)
+const struct onednn *onednn_found(void)
 {
-    return ONEDNN_NONE;
-}
-
-const char *onednn_name(void)
-{
-    return "";
-}
-
-const char *onednn_why_not(void)
-{
-    return "this build has no oneDNN 2";
-}
-
-const char *onednn_remedy(void)
-{
-    return "install oneDNN 2 (jobs/install.sh products) and build again";
+    static const struct onednn none = {
+        .why_not = "this build has no oneDNN 2",
+        .remedy = "install oneDNN 2 (jobs/install.sh products) and build again"};
+    return &none;
 }
 
 enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
@@ -29,11 +17,6 @@ enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
     (void)type, (void)n, (void)k;
     *out = NULL;
     RAISE(ERR_USAGE, "this build has no oneDNN");
-}
-
-void onednn_layout_free(struct onednn_layout *l)
-{
-    (void)l;
 }
 
 int64_t onednn_layout_bytes(const struct onednn_layout *l)
@@ -59,16 +42,6 @@ bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, con
 {
     (void)y, (void)a, (void)l, (void)data, (void)m, (void)add;
     return false;
-}
-
-bool onednn_f32(void)
-{
-    return false;
-}
-
-const char *onednn_f32_name(void)
-{
-    return "";
 }
 
 bool onednn_product(float *y, int64_t ldy, const float *a, const float *b, bool turned, int64_t m,

@@ -38,17 +38,17 @@ int products_pairs(enum products kind)
 enum products products_resolve(enum products kind)
 {
     if (kind != PRODUCTS_AUTO) return kind;
-    return onednn_units() == ONEDNN_AMX ? PRODUCTS_BF16X3 : PRODUCTS_F32;
+    return onednn_found()->units == ONEDNN_AMX ? PRODUCTS_BF16X3 : PRODUCTS_F32;
 }
 
 enum products products_of_sums(enum products kind)
 {
-    return kind == PRODUCTS_BF16 || onednn_units() == ONEDNN_AMX ? kind : PRODUCTS_F32;
+    return kind == PRODUCTS_BF16 || onednn_found()->units == ONEDNN_AMX ? kind : PRODUCTS_F32;
 }
 
 bool products_native(void)
 {
-    return onednn_units() != ONEDNN_NONE;
+    return onednn_found()->units != ONEDNN_NONE;
 }
 
 enum products products_of_calibration(enum products kind)
@@ -58,20 +58,22 @@ enum products products_of_calibration(enum products kind)
 
 bool products_prepare(enum products kind)
 {
-    return kind != PRODUCTS_F32 || onednn_f32();
+    return kind != PRODUCTS_F32 || onednn_found()->f32;
 }
 
 const char *products_unit(enum products kind)
 {
     static const char *const own[] = {
         [ISA_PLAIN] = "qtraj plain", [ISA_AVX2] = "qtraj avx2", [ISA_AVX512] = "qtraj avx512"};
-    if (kind == PRODUCTS_F32) return onednn_f32() ? onednn_f32_name() : own[isa_active()];
-    return products_native() ? onednn_name() : "terms in f32";
+    if (kind == PRODUCTS_F32)
+        return onednn_found()->f32 ? onednn_found()->f32_name : own[isa_active()];
+    return products_native() ? onednn_found()->name : "terms in f32";
 }
 
 const char *products_why_not(void)
 {
-    return onednn_why_not();
+    const char *why_not = onednn_found()->why_not;
+    return why_not ? why_not : "";
 }
 
 /* Whether the CPU has instructions for bf16. */
@@ -86,7 +88,7 @@ static bool cpu_has_bf16(void)
 
 const char *products_remedy(void)
 {
-    return products_native() || !cpu_has_bf16() ? NULL : onednn_remedy();
+    return products_native() || !cpu_has_bf16() ? NULL : onednn_found()->remedy;
 }
 
 void products_warn(enum products kind)
@@ -254,8 +256,8 @@ done:
 void product_weights_free(struct product_weights *w)
 {
     if (!w) return;
-    onednn_layout_free(w->whole);
-    onednn_layout_free(w->last);
+    free(w->whole);
+    free(w->last);
     if (!w->borrowed) free(w->storage);
     free(w);
 }
@@ -267,7 +269,7 @@ int product_weights_terms(const struct product_weights *w)
 
 int64_t product_weights_bytes(enum products kind, int64_t weights)
 {
-    if (kind == PRODUCTS_F32) return onednn_f32() ? weights * (int64_t)sizeof(float) : 0;
+    if (kind == PRODUCTS_F32) return onednn_found()->f32 ? weights * (int64_t)sizeof(float) : 0;
     const int64_t size = products_native() ? sizeof(uint16_t) : sizeof(float);
     return products_terms(kind) * size * weights;
 }
@@ -295,7 +297,8 @@ static float *thread_buffer(enum buffer which, int64_t n)
 void product_plain(float *y, int64_t ldy, const float *x, const float *w, int64_t m, int64_t n,
                    int64_t k)
 {
-    if (mat_large(m, n, k) && onednn_f32() && onednn_product(y, ldy, x, w, true, m, n, k, false))
+    if (mat_large(m, n, k) && onednn_found()->f32 &&
+        onednn_product(y, ldy, x, w, true, m, n, k, false))
         return;
     if (!sums_nt(y, ldy, x, w, m, n, k)) give_up();
 }

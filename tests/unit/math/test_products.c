@@ -75,7 +75,7 @@ static void rows_alone(void **state)
     const enum isa before = isa_active();
     for (int i = 0; i < 6; i++) {
         float *x = noise(100 * k[i], 1), *w = noise(n * k[i], 2), *y = noise(100 * (n + 2), 3);
-        for (int isa = ISA_N - 1; isa >= (onednn_f32() ? ISA_AVX2 : ISA_PLAIN); isa--) {
+        for (int isa = ISA_N - 1; isa >= (onednn_found()->f32 ? ISA_AVX2 : ISA_PLAIN); isa--) {
             if (!isa_runs((enum isa)isa)) continue;
             isa_use((enum isa)isa);
             for (int a = 0; a < 6 * 5; a++) {

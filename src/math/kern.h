@@ -3,19 +3,21 @@
  * not overlap inputs unless stated. Results depend neither on the instruction set nor on how rows
  * are dealt out to threads. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
-/* y (n) = e^x, within 2 ulp over the whole range. y may be x. */
-void kern_exp(float *y, const float *x, int64_t n);
-
-/* RMSNorm (Zhang and Sennrich 2019) of each row: y = w x / sqrt(mean(x^2) + eps); w (n). y may be
- * x. */
-void kern_rms_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t T,
-                   int64_t n, float eps);
-/* LayerNorm (Ba et al. 2016) of each row: y = w (x - mean) / sqrt(var + eps) + b, var dividing by
- * n. w (n), NULL: ones; b (n), NULL: zeros. y may be x. */
-void kern_layer_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
-                     const float *b, int64_t T, int64_t n, float eps);
+/* LayerNorm (Ba et al. 2016) of rows of n values, y = w (x - mean) / sqrt(var + eps) + b, var
+ * dividing by n; unless centred RMSNorm (Zhang and Sennrich 2019), with 0 in place of the mean. */
+struct kern_norm {
+    int64_t n;
+    float eps;
+    bool centred;
+    const float *w, *b; // (n) NULL: ones, zeros
+    bool between;       /* kern_bf16_norm: what is multiplied by w is rounded before */
+};
+/* y may be x. */
+void kern_norm(const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx,
+               int64_t T);
 
 /* SiLU: y (n) = x / (1 + e^-x). kern_silu_mul: y = SiLU(gate) up. */
 void kern_silu(float *y, const float *x, int64_t n);
@@ -46,7 +48,8 @@ float kern_softmax_step(float *s, int64_t n, int64_t lo, int64_t hi, float scale
 
 /* The largest value of x (n), n > 0; *first = its first index (0 if all are NaN). */
 float kern_max(const float *x, int64_t n, int64_t *first);
-/* y (n) = e^(x - shift). Returns the sum, in f32 over runs of 512, which are added in f64. */
+/* y (n) = e^(x - shift), within 2 ulp over the whole range. Returns the sum, in f32 over runs of
+ * 512, which are added in f64. */
 double kern_exp_sum(float *y, const float *x, int64_t n, float shift);
 
 /* KL(p || q) in nats over a row of n values: logits x with probabilities p, logits z with

@@ -32,32 +32,20 @@ KERNEL(void, kern_bf16_mul, (float *y, const float *x, int64_t n), (y, x, n))
     for (int64_t i = 0; i < n; i++) y[i] = lane_bf16(y[i] * x[i]);
 }
 
-KERNEL(void, kern_bf16_rms_norm,
-       (float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, int64_t T, int64_t n,
-        float eps, bool between),
-       (y, ldy, x, ldx, w, T, n, eps, between))
+KERNEL(void, kern_bf16_norm,
+       (const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx, int64_t T),
+       (f, y, ldy, x, ldx, T))
 {
+    const float *w = f->w, *b = f->b;
+    const bool between = f->between;
+    const int64_t n = f->n;
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
-        const float r = lane_norm_scale(x, n, 0.0f, eps);
+        const float mean = f->centred ? lane_mean(x, n) : 0;
+        const float r = lane_norm_scale(x, n, mean, f->eps);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            const float scaled = x[i] * r, own = between ? lane_bf16(scaled) : scaled;
-            y[i] = lane_bf16(lane_bf16(w[i]) * own);
-        }
-    }
-}
-
-KERNEL(void, kern_bf16_layer_norm,
-       (float *y, int64_t ldy, const float *x, int64_t ldx, const float *w, const float *b,
-        int64_t T, int64_t n, float eps),
-       (y, ldy, x, ldx, w, b, T, n, eps))
-{
-    for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
-        const float mean = lane_mean(x, n), r = lane_norm_scale(x, n, mean, eps);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            const float scaled = (x[i] - mean) * r,
-                        weighted = w ? scaled * lane_bf16(w[i]) : scaled;
+            const float scaled = (x[i] - mean) * r, own = between ? lane_bf16(scaled) : scaled;
+            const float weighted = w ? own * lane_bf16(w[i]) : own;
             y[i] = lane_bf16(b ? weighted + lane_bf16(b[i]) : weighted);
         }
     }

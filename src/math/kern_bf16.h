@@ -14,12 +14,9 @@ void kern_bf16_bias(float *y, int64_t ldy, const float *b, int64_t T, int64_t n)
 /* y (n) = y + x. */
 void kern_bf16_add(float *y, const float *x, int64_t n);
 
-/* As kern_rms_norm. between: x / sqrt(mean(x^2) + eps) is rounded before it is multiplied by w. */
-void kern_bf16_rms_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
-                        int64_t T, int64_t n, float eps, bool between);
-/* As kern_layer_norm. */
-void kern_bf16_layer_norm(float *y, int64_t ldy, const float *x, int64_t ldx, const float *w,
-                          const float *b, int64_t T, int64_t n, float eps);
+/* As kern_norm. */
+void kern_bf16_norm(const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx,
+                    int64_t T);
 
 /* As row_rope forward. between: cosines, sines and products with them are rounded too. */
 void kern_bf16_rope(float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine,

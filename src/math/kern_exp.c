@@ -1,12 +1,6 @@
-/* Exponentials: elementwise, and the pieces of softmaxes. */
+/* Exponentials and the pieces of softmaxes. */
 #include "math/kern.h"
 #include "math/kern_lane.h"
-
-KERNEL(void, kern_exp, (float *y, const float *x, int64_t n), (y, x, n))
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = lane_exp(x[i]);
-}
 
 /* The first of x that equals v: whole runs are compared at once, then the run that has it is
  * searched. */

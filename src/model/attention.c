@@ -24,17 +24,6 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
     *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
 }
 
-/* The q/k norm of n values of a row of q, k, v, in place. */
-static void norm_heads(const struct model *m, float *x, const float *w, int64_t T, int64_t n)
-{
-    const int64_t width = qkv_width(&m->spec);
-    const float eps = (float)m->spec.eps;
-    if (m->rounded)
-        kern_bf16_rms_norm(x, width, x, width, w, T, n, eps, !m->spec.arch->rounds_last);
-    else
-        kern_rms_norm(x, width, x, width, w, T, n, eps);
-}
-
 /* q/k norm and RoPE of `heads` heads, the first at column `column`, `stride` columns apart. */
 static void prepare_heads(const struct model *m, const struct block *b, const struct tile *t,
                           struct acts *a, int64_t column, int64_t stride, int64_t heads,
@@ -44,9 +33,9 @@ static void prepare_heads(const struct model *m, const struct block *b, const st
     int64_t width = qkv_width(s), D = s->shape.head_dim, half = s->rope[0].half;
     int64_t angles = (spec_rope(s, b->layer) * a->tokens + t->pos) * half;
     float *x = a->inner + t->row * width + column;
-    if (s->qk_norm == QK_PROJECTION) norm_heads(m, x, norm, t->n, heads * D);
-    if (s->qk_norm == QK_HEAD)
-        for (int64_t h = 0; h < heads; h++) norm_heads(m, x + h * stride, norm, t->n, D);
+    if (s->qk_norm == QK_PROJECTION) norm_rows(m, true, norm, NULL, heads * D, x, width, t->n, x);
+    for (int64_t h = 0; s->qk_norm == QK_HEAD && h < heads; h++)
+        norm_rows(m, true, norm, NULL, D, x + h * stride, width, t->n, x + h * stride);
     if (s->flags[b->layer] & LAYER_NO_ROPE) return;
     const float *cosine = a->cosine + angles, *sine = a->sine + angles;
     if (m->rounded)

@@ -168,23 +168,23 @@ enum status model_embed(const struct model *m, const struct sequences *s, float 
     return OK;
 }
 
-void norm_rows(const struct model *m, const float *w, const float *b, const float *x, int64_t T,
-               float *y)
+void norm_rows(const struct model *m, bool rms, const float *w, const float *b, int64_t n,
+               const float *x, int64_t ldx, int64_t T, float *y)
 {
-    const struct spec *s = &m->spec;
-    const int64_t C = s->shape.hidden;
-    const float eps = (float)s->eps;
-    if (s->arch->norm != NORM_RMS)
-        (m->rounded ? kern_bf16_layer_norm : kern_layer_norm)(y, C, x, C, w, b, T, C, eps);
-    else if (m->rounded)
-        kern_bf16_rms_norm(y, C, x, C, w, T, C, eps, !s->arch->rounds_last);
-    else
-        kern_rms_norm(y, C, x, C, w, T, C, eps);
+    const bool centred = !rms && m->spec.arch->norm != NORM_RMS;
+    const struct kern_norm f = {.n = n,
+                                .eps = (float)m->spec.eps,
+                                .centred = centred,
+                                .w = w,
+                                .b = b,
+                                .between = !centred && !m->spec.arch->rounds_last};
+    (m->rounded ? kern_bf16_norm : kern_norm)(&f, y, ldx, x, ldx, T);
 }
 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)
 {
-    norm_rows(m, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], x, T, y);
+    const int64_t C = m->spec.shape.hidden;
+    norm_rows(m, false, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], C, x, C, T, y);
 }
 
 const float *model_head(const struct model *m)

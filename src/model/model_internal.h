@@ -43,10 +43,10 @@ MUST_USE enum status slot_read(const struct model *m, const struct slot *t, int6
  * config.json rules out (a bias, a q/k norm), or a layer beyond the last. */
 MUST_USE enum status leftover_check(const struct model *m, struct err *e);
 
-/* y (T, C) = the family's norm of the rows of x with weight w and bias b (block_extra). y may be x.
- */
-void norm_rows(const struct model *m, const float *w, const float *b, const float *x, int64_t T,
-               float *y);
+/* y (T, n) = the family's norm, or with `rms` RMSNorm, of the rows of x with weight w and bias b
+ * (NULL: none); rows of both ld apart. y may be x. */
+void norm_rows(const struct model *m, bool rms, const float *w, const float *b, int64_t n,
+               const float *x, int64_t ld, int64_t T, float *y);
 
 /* The input of STAGE_O: a->in = attention over the prepared q, k, v in a->inner, all heads side by
  * side; with `split` its terms too (acts_split). Parallel. */

@@ -29,10 +29,11 @@ static int64_t stage_rows(const struct block *b, int stage)
 static void enter(const struct model *m, const struct block *b, int norm, const float *x, int64_t T,
                   float *y)
 {
+    const int64_t C = m->spec.shape.hidden;
     if (m->spec.arch->place == NORM_POST)
-        memcpy(y, x, (size_t)(T * m->spec.shape.hidden) * sizeof *y);
+        memcpy(y, x, (size_t)(T * C) * sizeof *y);
     else
-        norm_rows(m, b->extra->p[norm], b->extra->p[norm + 1], x, T, y);
+        norm_rows(m, false, b->extra->p[norm], b->extra->p[norm + 1], C, x, C, T, y);
 }
 
 /* y (T, I) = activation of inner (T, 2I: gate, up) or (T, I). */
@@ -205,7 +206,7 @@ static void leave(const struct model *m, const struct block *b, int stage, const
     x += t->row * C;
     if (stage == STAGE_O && s->parallel) return;
     if (s->arch->place == NORM_POST)
-        norm_rows(m, b->extra->p[norm], b->extra->p[norm + 1], y, n, y);
+        norm_rows(m, false, b->extra->p[norm], b->extra->p[norm + 1], C, y, C, n, y);
     if (s->parallel) add(m, y, a->branch + t->row * C, n * C);
     add(m, x, y, n * C);
 }

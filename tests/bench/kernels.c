@@ -22,7 +22,7 @@ struct kernel {
 
 static void run_exp(float *to, int row)
 {
-    kern_exp(to, x + row * N, N);
+    kern_exp_sum(to, x + row * N, N, 0);
 }
 static void ref_exp(double *to)
 {
@@ -50,7 +50,8 @@ static void ref_gelu_row(double *to)
 enum { WIDTH = 2048 };
 static void run_norm(float *to, int row)
 {
-    kern_rms_norm(to, WIDTH, x + row * N, WIDTH, w, N / WIDTH, WIDTH, 1e-5f);
+    const struct kern_norm f = {.n = WIDTH, .eps = 1e-5f, .w = w};
+    kern_norm(&f, to, WIDTH, x + row * N, WIDTH, N / WIDTH);
 }
 static void ref_norm(double *to)
 {

@@ -43,7 +43,7 @@ typedef void trial(int64_t n);
 static void exponentials(int64_t n)
 {
     int64_t first = 0;
-    kern_exp(out[0], in[0], n);
+    kern_exp_sum(out[0], in[0], n, 0);
     value[0] = (double)kern_max(in[0], n, &first);
     value[1] = (double)first;
     value[2] = kern_exp_sum(out[1], in[0], n, 12.0f);
@@ -62,9 +62,12 @@ static void softmax(int64_t n)
 
 static void norms(int64_t n)
 {
-    kern_rms_norm(out[0], n, in[0], n, in[1], 1, n, 1e-5f);
-    kern_layer_norm(out[1], n, in[0], n, in[1], in[2], 1, n, 1e-5f);
-    kern_layer_norm(out[2], n, in[0], n, NULL, NULL, 1, n, 1e-5f);
+    struct kern_norm f = {.n = n, .eps = 1e-5f, .centred = true};
+    kern_norm(&f, out[2], n, in[0], n, 1);
+    f.w = in[1], f.b = in[2];
+    kern_norm(&f, out[1], n, in[0], n, 1);
+    f.centred = false, f.b = NULL;
+    kern_norm(&f, out[0], n, in[0], n, 1);
 }
 
 static void activations(int64_t n)
@@ -80,8 +83,10 @@ static void activations(int64_t n)
 static void rounded(int64_t n)
 {
     const struct xielu c = {.a = 0.875f, .b = 1.375f, .beta = 0.5f, .eps = -0x1p-20f};
-    kern_bf16_rms_norm(out[0], n, in[0], n, in[1], 1, n, 1e-5f, true);
-    kern_bf16_layer_norm(out[1], n, in[0], n, in[1], in[2], 1, n, 1e-5f);
+    const struct kern_norm rms = {.n = n, .eps = 1e-5f, .w = in[1], .between = true};
+    const struct kern_norm layer = {n, 1e-5f, true, in[1], in[2], false};
+    kern_bf16_norm(&rms, out[0], n, in[0], n, 1);
+    kern_bf16_norm(&layer, out[1], n, in[0], n, 1);
     kern_bf16_silu_mul(out[2], in[0], in[1], n);
     kern_bf16_xielu(out[3], in[0], n, &c);
     kern_bf16_rope(out[4], n, 2, n / 2, in[6], in[7], 1, n / 4, true);

@@ -35,7 +35,7 @@ static void exp_is_within_2_ulp(void **ignored)
     double worst = 0;
     for (double v = -103.9; v < 88.72; v += N * 3.1e-5) {
         for (int i = 0; i < N; i++) x[i] = (float)(v + i * 3.1e-5);
-        kern_exp(y, x, N);
+        kern_exp_sum(y, x, N, 0);
         for (int i = 0; i < N; i++)
             if (x[i] <= 88.7228f) worst = fmax(worst, ulps(y[i], exp((double)x[i])));
     }
@@ -47,7 +47,7 @@ static void exp_at_the_edges(void **ignored)
     (void)ignored;
     float x[] = {0.0f, -0.0f, 1e-30f, 88.8f, INFINITY, -105.0f, -INFINITY, NAN, -NAN, -87.5f};
     float y[10];
-    kern_exp(y, x, 10);
+    kern_exp_sum(y, x, 10, 0);
     for (int i = 0; i < 3; i++) assert_true(y[i] == 1.0f);
     assert_true(isinf(y[3]) && isinf(y[4]) && y[5] == 0.0f && y[6] == 0.0f);
     assert_true(isnan(y[7]) && isnan(y[8]));
@@ -82,14 +82,14 @@ static void norms_match(void **ignored)
         fill(x_, ROWS * ld, 3.0f);
         fill(w_, n, 1.0f);
         fill(b_, n, 1.0f);
-        kern_rms_norm(y_, ld, x_, ld, w_, ROWS, n, 1e-5f);
+        kern_norm(&(struct kern_norm){.n = n, .eps = 1e-5f, .w = w_}, y_, ld, x_, ld, ROWS);
         for (int t = 0; t < ROWS; t++) {
             ref_rms_norm(want_, x_ + t * ld, w_, n, 1e-5f);
             near_all(y_ + t * ld, want_, n, 1e-6);
         }
         for (int affine = 0; affine < 2 && n > 1; affine++) {
             const float *w = affine ? w_ : NULL, *b = affine ? b_ : NULL;
-            kern_layer_norm(y_, ld, x_, ld, w, b, ROWS, n, 1e-5f);
+            kern_norm(&(struct kern_norm){n, 1e-5f, true, w, b, false}, y_, ld, x_, ld, ROWS);
             for (int t = 0; t < ROWS; t++) {
                 ref_layer_norm(want_, x_ + t * ld, w, b, n, 1e-5f);
                 near_all(y_ + t * ld, want_, n, 1e-6);
@@ -104,7 +104,7 @@ static void layer_norm_keeps_a_small_variance(void **ignored)
     (void)ignored;
     enum { N = 256 };
     for (int i = 0; i < N; i++) x_[i] = 1000.0f + (float)(i % 16) / 64.0f;
-    kern_layer_norm(y_, N, x_, N, NULL, NULL, 1, N, 1e-5f);
+    kern_norm(&(struct kern_norm){.n = N, .eps = 1e-5f, .centred = true}, y_, N, x_, N, 1);
     ref_layer_norm(want_, x_, NULL, NULL, N, 1e-5f);
     near_all(y_, want_, N, 1e-3);
 }

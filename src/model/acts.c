@@ -58,32 +58,14 @@ void acts_split(struct acts *a, int64_t at, int64_t n)
     bf16_split(a->terms + at, a->tokens * a->in_width, products_terms(a->products), a->in + at, n);
 }
 
-void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens)
+void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens,
+              bool by_segment)
 {
-    a->n_tiles = 0;
-    for (int64_t i = s0; i < s1; i++) {
-        int64_t first = s->offset[i] - s->offset[s0], T = s->offset[i + 1] - s->offset[i];
-        for (int64_t pos = 0; pos < T; pos += tokens)
-            a->tiles[a->n_tiles++] = (struct tile){.row = first + pos,
-                                                   .first = first,
-                                                   .pos = pos,
-                                                   .valid = s->valid ? s->valid[i] : 0,
-                                                   .n = T - pos < tokens ? T - pos : tokens};
-    }
-}
-
-void acts_cut_segments(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
-                       int64_t tokens)
-{
-    if (!s->segments) {
-        acts_cut(a, s, s0, s1, tokens);
-        return;
-    }
+    static const struct segment whole = {.parent = -1};
     a->n_tiles = 0;
     for (int64_t i = s0; i < s1; i++) {
         const int64_t first = s->offset[i] - s->offset[s0], T = s->offset[i + 1] - s->offset[i];
-        const int64_t n = sequences_segments(s, i);
-        static const struct segment whole = {.parent = -1};
+        const int64_t n = by_segment ? sequences_segments(s, i) : 0;
         const struct segment *b = n ? s->segments + s->first_segment[i] : &whole;
         for (int64_t k = 0; k < max64(n, 1); k++) {
             const int64_t end = k + 1 < n ? b[k + 1].row : T;

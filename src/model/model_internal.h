@@ -69,10 +69,9 @@ int64_t block_floats(const struct slot *slots, int n);
  */
 void acts_split(struct acts *a, int64_t at, int64_t n);
 /* Cuts the sequences [s0, s1) into a->tiles of at most `tokens` tokens of one sequence, for work on
- * each token by itself; acts_cut_segments: of one segment, whose positions they have. */
-void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens);
-void acts_cut_segments(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1,
-                       int64_t tokens);
+ * each token by itself; by_segment: of one segment, whose positions they have. */
+void acts_cut(struct acts *a, const struct sequences *s, int64_t s0, int64_t s1, int64_t tokens,
+              bool by_segment);
 /* Fills the tables of RoPE angles for all positions below n. */
 void acts_angles(const struct spec *s, struct acts *a, int64_t n);
 /* xIELU's scalars as a model in bf16 has them. */

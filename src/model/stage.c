@@ -81,11 +81,11 @@ static void make_input(const struct model *m, const struct block *b, int stage,
 {
     const int64_t cols = stage_cols(b, stage);
     if (stage == STAGE_O) {
-        acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
+        acts_cut(a, s, s0, s1, TOKEN_TILE, true);
         attention_forward(m, b->layer, a, split);
         return;
     }
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
+    acts_cut(a, s, s0, s1, TOKEN_TILE, false);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
         const int64_t end = a->tiles[i].row + a->tiles[i].n;
@@ -215,7 +215,7 @@ static void leave(const struct model *m, const struct block *b, int stage, const
 static void split_input(int64_t cols, const struct sequences *s, int64_t s0, int64_t s1,
                         struct acts *a)
 {
-    acts_cut(a, s, s0, s1, TOKEN_TILE);
+    acts_cut(a, s, s0, s1, TOKEN_TILE, false);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++)
         acts_split(a, a->tiles[i].row * cols, a->tiles[i].n * cols);
@@ -231,14 +231,14 @@ static void make_output(const struct model *m, const struct block *b, int stage,
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     apply_linears(b, stage, s, s0, s1, a->in, out);
-    acts_cut(a, s, s0, s1, GEMM_TOKENS);
+    acts_cut(a, s, s0, s1, GEMM_TOKENS, false);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
         struct piece p;
         if (stage_piece(b, stage, i % pieces, &p))
             run_piece(m, &p, &a->tiles[i / pieces], a, out, ld);
     }
-    acts_cut_segments(a, s, s0, s1, TOKEN_TILE);
+    acts_cut(a, s, s0, s1, TOKEN_TILE, true);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {
         if (stage == STAGE_QKV) attention_prepare(m, b, &a->tiles[i], a);

@@ -47,7 +47,7 @@ static void setting_open(struct setting *o, bool window, int64_t n, int64_t leng
     must(model_acts_init(model, o->tokens, &o->acts, &e), &e);
     float *x = noise(o->tokens * o->acts.inner_width, 1);
     memcpy(o->acts.inner, x, (size_t)(o->tokens * o->acts.inner_width) * sizeof *x);
-    acts_cut(&o->acts, &o->s, 0, n, TOKEN_TILE);
+    acts_cut(&o->acts, &o->s, 0, n, TOKEN_TILE, false);
     must(diff_work_init(&o->work, model, o->tokens, n, length, PRODUCTS_F32, &e), &e);
     diff_work_cut(&o->work, o->s.offset, n);
     for (int i = 0; i < DIFF_FORMS; i++) {

@@ -1,4 +1,5 @@
 #include "math/dtype.h"
+#include "math/bf16.h"
 #include <math.h>
 #include <string.h>
 
@@ -143,19 +144,6 @@ float dtype_round_f16(float x)
     return ldexpf(nearbyintf(ldexpf(x, 11 - exponent)), exponent - 11);
 }
 
-/* Half an ulp of bf16 less one, and one more where the last bit is set, carry a tie to the even
- * neighbour. A NaN would lose its mantissa or carry into the sign, so it gets the quiet bit
- * instead. */
-void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t bits = bits_of_float(src[i]);
-        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-        uint32_t nan = (bits >> 16) | 0x40u;
-        dst[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-    }
-}
-
 /* x as an f32 whose last bit says whether bits were lost (round to odd): rounding it to a type with
  * at least two bits less gives what rounding x at once does. */
 static inline float round_to_odd(double x)
@@ -184,7 +172,7 @@ static void narrow_16(uint16_t *dst, const double *src, enum dtype t, int64_t n)
     float odd[TILE];
     for (int64_t k = 0; k < n; k++) odd[k] = round_to_odd(src[k]);
     if (t == DTYPE_BF16)
-        dtype_narrow_bf16(dst, odd, n);
+        bf16_split(dst, n, 1, odd, n);
     else
         for (int64_t k = 0; k < n; k++) dst[k] = encode_f16(dtype_round_f16(odd[k]));
 }

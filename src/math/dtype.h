@@ -39,6 +39,3 @@ float dtype_round_f16(float x);
  * becomes infinity, NaN stays NaN. Nothing for other types. dtype_widen of the result is exact but
  * for F64. */
 void dtype_narrow(void *dst, const double *src, enum dtype t, int64_t n);
-
-/* dst (n) = src rounded to bf16, ties to even; overflow becomes infinity, NaN stays NaN. */
-void dtype_narrow_bf16(uint16_t *dst, const float *src, int64_t n);

@@ -1,4 +1,5 @@
 #include "memory/states.h"
+#include "math/bf16.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <errno.h>
@@ -117,7 +118,7 @@ static enum status file_convert(const struct states *s, int64_t first, int64_t n
     if (s->type == DTYPE_F32) return file_move(s, first, n, x, put, e);
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t m = min64(n - i, PIECE);
-        if (put) dtype_narrow_bf16(s->narrow, x + i, m);
+        if (put) bf16_split(s->narrow, m, 1, x + i, m);
         PASS(file_move(s, first + i, m, s->narrow, put, e));
         if (!put) dtype_widen(x + i, s->narrow, s->type, m);
     }
@@ -156,7 +157,7 @@ enum status states_put(struct states *s, int64_t row, int64_t n, const float *x,
     int64_t first = row * s->width, count = n * s->width;
     if (s->fd >= 0) return file_convert(s, first, count, (float *)(uintptr_t)x, true, e);
     if (s->type == DTYPE_BF16) {
-        dtype_narrow_bf16((uint16_t *)s->memory + first, x, count);
+        bf16_split((uint16_t *)s->memory + first, count, 1, x, count);
         return OK;
     }
     float *stored = (float *)s->memory + first;

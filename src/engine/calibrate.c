@@ -148,8 +148,8 @@ static enum status reduce_sums(struct workspace *w, struct stream *s, int stage,
     double start = clock_seconds();
     for (int k = 0; k < STATISTIC_N && st == OK; k++)
         if (workspace_whole(w, s, stage, k))
-            st = statistic_at(k)->reduce(w->group->comm, workspace_owner(w, stage),
-                                         w->sums[k][stage], w->sizes.cols[stage], e);
+            st = statistic_reduce(statistic_at(k), w->group->comm, workspace_owner(w, stage),
+                                  w->sums[k][stage], w->sizes.cols[stage], e);
     s->seconds.hessian += clock_seconds() - start;
     return st;
 }

@@ -85,10 +85,3 @@ MUST_USE enum status dist_panel_finish(const struct dist *d, struct dist_panel *
                                        double *corner, struct err *e);
 /* Frees the buffers; waits for a transfer that is still active. */
 void dist_panel_free(struct dist_panel *p);
-
-/* For matrices that a single rank factors. Collective on comm: h (n, n) of rank owner = the sum of
- * the upper triangles of all ranks' h, added in the order of the ranks; the other ranks' h stay
- * unchanged. ERR_NOMEM, ERR_MPI. */
-MUST_USE enum status gram_collect(MPI_Comm comm, int owner, double *h, int64_t n, struct err *e);
-/* Local: bytes of the buffers that gram_collect takes. */
-int64_t gram_collect_bytes(int64_t n, int64_t ranks);

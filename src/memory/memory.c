@@ -216,7 +216,7 @@ static int64_t sums_of(const struct memory_need *need, int stage, int statistic,
     }
     if (!large || need->needs.whole) {
         bytes += s->count(n) * DOUBLE;
-        if (need->ranks > 1 && s->reducing) beside = max64(beside, s->reducing(n, need->ranks));
+        beside = max64(beside, statistic_reduce_bytes(s, need->ranks));
     }
     *summing = max64(
         *summing,

@@ -13,25 +13,28 @@ const struct statistic *statistic_at(int i)
     return statistics[i];
 }
 
-enum status statistic_sum(MPI_Comm comm, int owner, double *sums, int64_t n, struct err *e)
+enum status statistic_reduce(const struct statistic *s, MPI_Comm comm, int owner, double *sums,
+                             int64_t cols, struct err *e)
 {
     enum status st = OK;
     double *scratch = NULL;
+    const int64_t n = s->count(cols);
     int ranks;
     MPI_Comm_size(comm, &ranks);
     if (ranks == 1) return OK;
+    if (s->reduce) return s->reduce(comm, sums, cols, e);
     st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
     TRY(err_agree(comm, st, e));
     TRY(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
+    if (s->everywhere) TRY(bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e));
 done:
     free(scratch);
     return st;
 }
 
-int64_t statistic_sum_bytes(int64_t cols, int64_t ranks)
+int64_t statistic_reduce_bytes(const struct statistic *s, int64_t ranks)
 {
-    (void)cols;
-    return bulk_sum_buffer(ranks) * (int64_t)sizeof(double);
+    return ranks > 1 && !s->reduce ? bulk_sum_buffer(ranks) * (int64_t)sizeof(double) : 0;
 }
 
 /* --- Gram matrix: sum of x xᵀ, (cols, cols), upper triangle --- */
@@ -66,11 +69,9 @@ const struct statistic statistic_gram = {
     .name = "Gram matrix",
     .count = gram_count,
     .add = gram_range,
-    .reduce = gram_collect,
     .bounded = true,
     .add_distributed = gram_distributed,
     .adding = gram_adding,
-    .reducing = gram_collect_bytes,
     .distributed = dist_bytes,
     .adding_distributed = dist_summing_bytes,
     .flop = gram_flop,
@@ -81,12 +82,6 @@ const struct statistic statistic_gram = {
 static enum status asymmetry_range(double *sums, const struct statistic_range *r, struct err *e)
 {
     return gram_cross_add(sums, r->change, r->x, r->cols, r->offset, r->n, r->bound, e);
-}
-
-static enum status asymmetry_collect(MPI_Comm comm, int owner, double *sums, int64_t cols,
-                                     struct err *e)
-{
-    return statistic_sum(comm, owner, sums, gram_count(cols), e);
 }
 
 static double asymmetry_flop(int64_t cols)
@@ -104,10 +99,8 @@ const struct statistic statistic_asymmetry = {
     .name = "differences of inputs",
     .count = gram_count,
     .add = asymmetry_range,
-    .reduce = asymmetry_collect,
     .paired = true,
     .bounded = true,
     .adding = asymmetry_adding,
-    .reducing = statistic_sum_bytes,
     .flop = asymmetry_flop,
 };

@@ -38,20 +38,19 @@ struct statistic {
     int64_t (*count)(int64_t cols);
     /* Adds a range to sums. Local; parallel inside. */
     enum status (*add)(double *sums, const struct statistic_range *r, struct err *e);
-    /* Sums over the ranks of comm, to rank `owner` or to all ranks. Collective. */
-    enum status (*reduce)(MPI_Comm comm, int owner, double *sums, int64_t cols, struct err *e);
+    /* Optional: combines the ranks' arrays in place of statistic_reduce. Collective. */
+    enum status (*reduce)(MPI_Comm comm, double *sums, int64_t cols, struct err *e);
     bool paired;     /* it needs statistic_range.change, and thus inputs of the variant's own */
-    bool everywhere; /* reduce gives all ranks the sums */
+    bool everywhere; /* all ranks get the sums */
     bool bounded;    /* its reproducible form needs bounds, which need a pass over the inputs */
     /* Adds a range to the form distributed over the ranks, for stages with many channels; NULL:
      * there is no such form. Collective; every rank passes one range per call, an empty one if it
      * has none left. */
     enum status (*add_distributed)(struct dist *d, const struct statistic_range *r, struct err *e);
 
-    /* For plans, NULL: negligible. Bytes of add and reduce besides the sums; bytes per rank of the
-     * distributed form, and of adding to it; FLOPs per token. */
+    /* For plans, NULL: negligible. Bytes of add besides the sums; bytes per rank of the distributed
+     * form, and of adding to it; FLOPs per token. */
     int64_t (*adding)(int64_t cols, int64_t threads, enum products products);
-    int64_t (*reducing)(int64_t cols, int64_t ranks);
     int64_t (*distributed)(int64_t cols, int64_t ranks);
     int64_t (*adding_distributed)(int64_t cols);
     double (*flop)(int64_t cols);
@@ -74,12 +73,12 @@ static inline int64_t sample_count(int64_t tokens)
 #define STATISTIC_DECLARE(upper, lower) extern const struct statistic statistic_##lower;
 QUANT_STATISTICS(STATISTIC_DECLARE)
 
-/* For `reduce`: sums (n) = their sums over the ranks of comm, on rank owner. Collective. ERR_NOMEM,
- * ERR_MPI. */
-MUST_USE enum status statistic_sum(MPI_Comm comm, int owner, double *sums, int64_t n,
-                                   struct err *e);
-/* For `reducing`: the bytes of its buffer, whatever the columns. */
-int64_t statistic_sum_bytes(int64_t cols, int64_t ranks);
+/* sums = their sums over the ranks of comm, added in the order of the ranks, on rank `owner` or, if
+ * the statistic says so, on all. Collective. ERR_NOMEM, ERR_MPI. */
+MUST_USE enum status statistic_reduce(const struct statistic *s, MPI_Comm comm, int owner,
+                                      double *sums, int64_t cols, struct err *e);
+/* Bytes of its buffer. */
+int64_t statistic_reduce_bytes(const struct statistic *s, int64_t ranks);
 
 /* The i-th of STATISTIC_N. */
 const struct statistic *statistic_at(int i);

@@ -1,18 +1,7 @@
 /* Statistics of single input channels and single inputs, which every rank gets. */
 #include "quant/statistic.h"
-#include "util/bulk.h"
 #include "util/num.h"
 #include <math.h>
-
-/* sums (n) = the sums over the ranks, on every rank. */
-static enum status reduce(MPI_Comm comm, int owner, double *sums, int64_t n, struct err *e)
-{
-    int ranks;
-    MPI_Comm_size(comm, &ranks);
-    if (ranks == 1) return OK;
-    PASS(statistic_sum(comm, owner, sums, n, e));
-    return bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e);
-}
 
 enum { STRIP = 512 }; /* columns that a thread goes through at a time */
 
@@ -21,18 +10,10 @@ static int64_t channels_count(int64_t cols)
     return cols;
 }
 
-static enum status channels_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
-                                   struct err *e)
-{
-    return reduce(comm, owner, sums, cols, e);
-}
-
 static double channels_flop(int64_t cols)
 {
     return 2 * (double)cols;
 }
-
-/* --- magnitude: sum of |x| of each channel, (cols) --- */
 
 /* A power of two that is at least the root of n. */
 static double root_above(int64_t n)
@@ -42,20 +23,30 @@ static double root_above(int64_t n)
     return root;
 }
 
-/* With a bound every |x| is rounded so that the sums are exact: bound root_above(tokens) is at
- * least their largest value (math/gram.c does the same with products). */
-static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
+/* Adds what becomes of each input of a range to the sum of its channel. */
+static void channels_add(double *sums, const struct statistic_range *r, bool squares)
 {
     const double root = root_above(r->tokens);
-    (void)e;
 #pragma omp parallel for schedule(static)
     for (int64_t a = 0; a < r->cols; a += STRIP)
         for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
             for (int64_t j = a; j < min64(a + STRIP, r->cols); j++) {
-                double size = (double)fabsf(r->x[t * r->cols + j]);
-                double anchor = r->bound ? 6 * r->bound[j] * root : 0;
-                sums[j] += (size + anchor) - anchor;
+                const double size = (double)fabsf(r->x[t * r->cols + j]);
+                const double bound = r->bound ? r->bound[j] : 0;
+                const double term = squares ? size * size : size;
+                const double anchor = 6 * bound * (squares ? bound : root);
+                sums[j] += (term + anchor) - anchor;
             }
+}
+
+/* --- magnitude: sum of |x| of each channel, (cols) --- */
+
+/* With a bound every |x| is rounded so that the sums are exact: bound root_above(tokens) is at
+ * least their largest value (math/gram.c does the same with products). */
+static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
+{
+    (void)e;
+    channels_add(sums, r, false);
     return OK;
 }
 
@@ -63,10 +54,8 @@ const struct statistic statistic_magnitude = {
     .name = "sums of magnitudes",
     .count = channels_count,
     .add = magnitude_add,
-    .reduce = channels_reduce,
     .everywhere = true,
     .bounded = true,
-    .reducing = statistic_sum_bytes,
     .flop = channels_flop,
 };
 
@@ -77,14 +66,7 @@ const struct statistic statistic_magnitude = {
 static enum status squares_add(double *sums, const struct statistic_range *r, struct err *e)
 {
     (void)e;
-#pragma omp parallel for schedule(static)
-    for (int64_t a = 0; a < r->cols; a += STRIP)
-        for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
-            for (int64_t j = a; j < min64(a + STRIP, r->cols); j++) {
-                const double x = (double)r->x[t * r->cols + j];
-                const double anchor = r->bound ? 6 * r->bound[j] * r->bound[j] : 0;
-                sums[j] += (x * x + anchor) - anchor;
-            }
+    channels_add(sums, r, true);
     return OK;
 }
 
@@ -92,10 +74,8 @@ const struct statistic statistic_squares = {
     .name = "sums of squares",
     .count = channels_count,
     .add = squares_add,
-    .reduce = channels_reduce,
     .everywhere = true,
     .bounded = true,
-    .reducing = statistic_sum_bytes,
     .flop = channels_flop,
 };
 
@@ -112,10 +92,8 @@ static enum status largest_add(double *most, const struct statistic_range *r, st
     return OK;
 }
 
-static enum status largest_reduce(MPI_Comm comm, int owner, double *most, int64_t cols,
-                                  struct err *e)
+static enum status largest_reduce(MPI_Comm comm, double *most, int64_t cols, struct err *e)
 {
-    (void)owner;
     NEED(MPI_Allreduce(MPI_IN_PLACE, most, (int)cols, MPI_DOUBLE, MPI_MAX, comm) == MPI_SUCCESS,
          ERR_MPI, "MPI_Allreduce failed");
     return OK;
@@ -148,18 +126,10 @@ static enum status sample_add(double *sums, const struct statistic_range *r, str
     return OK;
 }
 
-/* A token is on one rank and zero on the others. */
-static enum status sample_reduce(MPI_Comm comm, int owner, double *sums, int64_t cols,
-                                 struct err *e)
-{
-    return reduce(comm, owner, sums, sample_numbers(cols), e);
-}
-
+/* A token is on one rank and zero on the others: the sum is a copy. */
 const struct statistic statistic_sample = {
     .name = "sampled inputs",
     .count = sample_numbers,
     .add = sample_add,
-    .reduce = sample_reduce,
     .everywhere = true,
-    .reducing = statistic_sum_bytes,
 };

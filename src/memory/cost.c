@@ -102,9 +102,9 @@ static void add_method(const struct model_sizes *m, const struct method_entry *m
 {
     const struct quant_method *q = quant_find(method->method);
     double layers = (double)m->shape.layers, passes = 0;
-    for (int i = 0; q && q->cost && i < STAGE_N; i++) {
-        struct quant_cost one = {0};
-        q->cost(&method->options, m->all_rows[i], m->cols[i], &one);
+    for (int i = 0; q && i < STAGE_N; i++) {
+        struct quant_cost one = {.run = (double)m->all_rows[i] * (double)m->cols[i] * q->flop};
+        if (q->cost) q->cost(&method->options, m->all_rows[i], m->cols[i], &one);
         if (prepares) c->flop[COST_FACTOR] += layers * one.prepare;
         if (runs) c->flop[COST_SWEEP] += layers * one.run;
         if (one.passes > passes) passes = one.passes;

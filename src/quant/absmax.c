@@ -169,10 +169,3 @@ void absmax_memory(const struct quant_options *o, const struct quant_extent *x,
     const int64_t per = TILE_ROWS * x->cols / block_of(o, x->cols) + 1;
     out->running = tile_count(x->rows) * per * (int64_t)sizeof(double);
 }
-
-void absmax_cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out)
-{
-    enum { FLOP = 75 }; /* per weight, to match the measured time */
-    (void)o;
-    out->run = (double)rows * (double)cols * FLOP;
-}

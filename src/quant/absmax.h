@@ -13,12 +13,12 @@
 #include "quant/codes.h"
 #include "quant/quant.h"
 
-/* run, memory and cost of a method with such a table. Options: absmax_block, double_quant. */
+/* run, memory and FLOPs of a method with such a table. Options: absmax_block, double_quant. */
 MUST_USE enum status absmax_run(const struct codes *table, const struct quant_job *job,
                                 struct quant_report *report, struct err *e);
 void absmax_memory(const struct quant_options *o, const struct quant_extent *x,
                    struct quant_memory *out);
-void absmax_cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out);
+enum { ABSMAX_FLOP = 75 };
 
 enum { DYNAMIC_N = 256 };
 /* The values of the package's signed 8-bit dynamic map, rising (functional.create_dynamic_map). */

@@ -24,5 +24,5 @@ const struct quant_method quant_fp4 = {
     .options = "absmax_block double_quant",
     .run = run,
     .memory = absmax_memory,
-    .cost = absmax_cost,
+    .flop = ABSMAX_FLOP,
 };

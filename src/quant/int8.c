@@ -39,13 +39,6 @@ static enum status run(const struct quant_job *job, struct quant_report *report,
     return job_report(job, 8 + 32 / (double)job->cols, report, e);
 }
 
-static void cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out)
-{
-    enum { FLOP = 75 }; /* per weight, to match the measured time */
-    (void)o;
-    out->run = (double)rows * (double)cols * FLOP;
-}
-
 const struct quant_method quant_int8_weight = {
     .name = "int8_weight",
     .doc =
@@ -56,7 +49,7 @@ const struct quant_method quant_int8_weight = {
     .results = QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .options = "",
     .run = run,
-    .cost = cost,
+    .flop = 75,
 };
 
 static enum status make_linear(const struct quant_job *job, int64_t longest, void **out,
@@ -100,5 +93,5 @@ const struct quant_method quant_int8 = {
     .apply = int8_linear_apply,
     .free_linear = int8_linear_free,
     .memory = memory,
-    .cost = cost,
+    .flop = 75,
 };

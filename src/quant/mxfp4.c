@@ -25,13 +25,6 @@ static enum status run(const struct quant_job *job, struct quant_report *report,
     return job_report(job, 4 + SCALE_BITS * blocks / (double)job->cols, report, e);
 }
 
-static void cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out)
-{
-    enum { FLOP = 70 }; /* per weight, to match the measured time */
-    (void)o;
-    out->run = (double)rows * (double)cols * FLOP;
-}
-
 const struct quant_method quant_mxfp4 = {
     .name = "mxfp4",
     .doc = "OCP microscaling: 4-bit floats (E2M1) with a power of two as the scale of 32 weights; "
@@ -41,5 +34,5 @@ const struct quant_method quant_mxfp4 = {
     .results = QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .options = "",
     .run = run,
-    .cost = cost,
+    .flop = 70,
 };

@@ -72,13 +72,6 @@ done:
     return st;
 }
 
-static void cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out)
-{
-    enum { FLOP = 90 }; /* per weight, to match the measured time */
-    (void)o;
-    out->run = (double)rows * (double)cols * FLOP;
-}
-
 const struct quant_method quant_nvfp4 = {
     .name = "nvfp4",
     .doc = "4-bit floats (E2M1) with an 8-bit float as the scale of 16 weights and a scale for the "
@@ -88,5 +81,5 @@ const struct quant_method quant_nvfp4 = {
     .results = QUANT_ZERO_IS_ZERO,
     .options = "",
     .run = run,
-    .cost = cost,
+    .flop = 90,
 };

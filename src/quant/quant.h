@@ -212,10 +212,12 @@ struct quant_method {
     void (*free_linear)(void *linear);
 
     /* For plans; NULL: negligible. Both add to *out, which is zero. cost: for a stage with cols
-     * columns whose linears have `rows` rows in total. */
+     * columns whose linears have `rows` rows in total. Or, without cost: the FLOPs of run for each
+     * weight, to match the measured time. */
     void (*memory)(const struct quant_options *, const struct quant_extent *,
                    struct quant_memory *out);
     void (*cost)(const struct quant_options *, int64_t rows, int64_t cols, struct quant_cost *out);
+    double flop;
 };
 
 #define QUANT_DECLARE(name) extern const struct quant_method quant_##name;

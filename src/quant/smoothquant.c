@@ -136,13 +136,6 @@ static void memory(const struct quant_options *o, const struct quant_extent *x,
     out->linears = int8_linear_bytes(x, false);
 }
 
-static void cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out)
-{
-    enum { FLOP = 75 }; /* per weight, to match the measured time */
-    (void)o;
-    out->run = (double)rows * (double)cols * FLOP;
-}
-
 static const char *const smoothed[] = {"norm", "all", NULL};
 
 static const struct option own_options[] = {
@@ -173,5 +166,5 @@ const struct quant_method quant_smoothquant = {
     .apply = int8_linear_apply,
     .free_linear = int8_linear_free,
     .memory = memory,
-    .cost = cost,
+    .flop = 75,
 };

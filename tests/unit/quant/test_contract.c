@@ -44,6 +44,7 @@ static void the_table_is_consistent(void **state)
         assert_true(!m->apply == !m->make_linear && !m->apply == !m->free_linear);
         assert_true(m->own.size <= QUANT_OWN_BYTES && !m->own.n == !m->own.options);
         assert_true(m->statistics < WANTS(STATISTIC_N));
+        assert_true(!m->cost || m->flop == 0);
         if (m->cost) {
             struct quant_options o = options_make(64);
             struct quant_cost c = {0};

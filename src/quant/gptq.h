@@ -60,11 +60,9 @@ MUST_USE enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct 
 /* Block i by the options and columns of p, without its inverse. */
 struct gptq_block gptq_block_at(const struct gptq_prepared *p, int64_t i);
 /* Sets the tiles of a band and the blocks of a panel (gptq_band.h), wide bands with strips where
- * they are fast, and stores the factor, if there
- * is one, in such panels. gptq_blocks takes those that gptq_band_tiles and gptq_panel_blocks give
- * for a matrix of so many columns (docs/decisions/0031-wide-sweeps.md). ERR_NOMEM. */
-MUST_USE enum status gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks,
-                                struct err *e);
+ * they are fast, before the factor is stored. gptq_blocks takes those that gptq_band_tiles and
+ * gptq_panel_blocks give for a matrix of so many columns (docs/decisions/0031-wide-sweeps.md). */
+void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks);
 int64_t gptq_band_tiles(int64_t cols);
 int64_t gptq_panel_blocks(int64_t block_size, int64_t cols);
 MUST_USE enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e);

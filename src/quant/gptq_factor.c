@@ -155,7 +155,7 @@ int64_t gptq_panel_blocks(int64_t block_size, int64_t cols)
     return cols >= MANY_COLUMNS ? max64(PANEL_COLUMNS / block_size, 1) : 1;
 }
 
-static void shape_set(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks)
+void gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks)
 {
     p->band_tiles = band_tiles;
     p->panel_blocks = panel_blocks;
@@ -165,26 +165,6 @@ static void shape_set(struct gptq_prepared *p, int64_t band_tiles, int64_t panel
         const struct gptq_block *first = &p->blocks[i / panel_blocks * panel_blocks];
         p->widest_panel = max64(p->widest_panel, p->blocks[i].reach - first->begin);
     }
-}
-
-enum status gptq_shape(struct gptq_prepared *p, int64_t band_tiles, int64_t panel_blocks,
-                       struct err *e)
-{
-    enum status st = OK;
-    double *r = NULL;
-    if (p->factor) {
-        TRY(mem_alloc(&r, p->cols * p->cols, sizeof *r, "the Hessian's factor", e));
-        gptq_factor_unpack(p, r);
-        free(p->factor);
-        p->factor = NULL;
-    }
-    shape_set(p, band_tiles, panel_blocks);
-    if (!r) goto done;
-    TRY(mem_alloc(&p->factor, gptq_factor_floats(p), sizeof *p->factor, "the Hessian's factor", e));
-    gptq_factor_pack(p, r);
-done:
-    free(r);
-    return st;
 }
 
 enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
@@ -200,7 +180,7 @@ enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
         if (inverses)
             PASS(mem_alloc(&b->inverse, m * m, sizeof *b->inverse, "the inverse of a block", e));
     }
-    shape_set(p, gptq_band_tiles(p->cols), gptq_panel_blocks(size, p->cols));
+    gptq_shape(p, gptq_band_tiles(p->cols), gptq_panel_blocks(size, p->cols));
     return OK;
 }
 

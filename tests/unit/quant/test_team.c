@@ -41,6 +41,26 @@ static void gather(const struct layer *l, float *q)
     }
 }
 
+/* Lets a small matrix be swept as a wide one. */
+static enum status shape_wide(struct gptq_prepared *p, struct err *e)
+{
+    enum status st = OK;
+    double *r = NULL;
+    if (p->factor) {
+        TRY(mem_alloc(&r, p->cols * p->cols, sizeof *r, "the Hessian's factor", e));
+        gptq_factor_unpack(p, r);
+        free(p->factor);
+        p->factor = NULL;
+    }
+    gptq_shape(p, 2, 4);
+    if (!r) goto done;
+    TRY(mem_alloc(&p->factor, gptq_factor_floats(p), sizeof *p->factor, "the Hessian's factor", e));
+    gptq_factor_pack(p, r);
+done:
+    free(r);
+    return st;
+}
+
 static struct outcome run(const struct layer *l, const struct quant_method *m, int64_t bits,
                           const struct quant_options *o, const struct quant_input *in)
 {
@@ -50,7 +70,7 @@ static struct outcome run(const struct layer *l, const struct quant_method *m, i
     for (int64_t i = 0; i < l->rows * l->cols; i++) out.q[i] = UNTOUCHED;
     out.st = layer_prepare(l, m, bits, o, in, &prepared, &out.err);
     if (m->share) out.st = m->share(in, prepared, out.st, &out.err);
-    if (out.st == OK && wide) out.st = gptq_shape(prepared, 2, 4, &out.err);
+    if (out.st == OK && wide) out.st = shape_wide(prepared, &out.err);
     if (out.st == OK && wide && general) ((struct gptq_prepared *)prepared)->strips = false;
     struct quant_job job = {.team = &team,
                             .bits = bits,

@@ -105,13 +105,6 @@ struct span head_text_span(const struct sequences *s, int64_t i)
                          .sequence = i};
 }
 
-enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e)
-{
-    PASS(mem_alloc(out, s->n, sizeof **out, "spans", e));
-    for (int64_t i = 0; i < s->n; i++) (*out)[i] = head_text_span(s, i);
-    return OK;
-}
-
 enum status scores_init(struct scores *s, int64_t n, struct err *e)
 {
     s->n = n;

@@ -20,8 +20,6 @@ struct span {
 
 /* The span of a text: all tokens of sequence i except the first are scored as unit i. */
 struct span head_text_span(const struct sequences *s, int64_t i);
-/* *out (s->n; the caller frees) = those of all sequences. ERR_NOMEM. */
-MUST_USE enum status head_text_spans(const struct sequences *s, struct span **out, struct err *e);
 
 /* The sums of the metrics for one stream. */
 struct scores {

@@ -84,11 +84,6 @@ void dist_free(struct dist *d)
     free(d);
 }
 
-struct dist_shape dist_shape(const struct dist *d)
-{
-    return (struct dist_shape){d->rows.procs, d->cols.procs, d->rows.block};
-}
-
 /* Rows and columns of the largest part that a rank holds. */
 static struct dist_shape largest_part(int64_t n, int64_t ranks)
 {

@@ -33,8 +33,6 @@ MUST_USE enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape
 /* Collective, because it releases the process grid. NULL: does nothing. */
 void dist_free(struct dist *d);
 
-/* Local: the shape in use. */
-struct dist_shape dist_shape(const struct dist *d);
 /* Local, for plans: bytes, on the rank with the largest part of `ranks` ranks, of the matrix, of
  * the buffers of dist_gram_add and of dist_factor (without a few numbers per channel). */
 int64_t dist_bytes(int64_t n, int64_t ranks);

@@ -152,21 +152,10 @@ enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t col
                                     linear_piece(rows), out, e);
 }
 
-enum status model_block_prepare(const struct model *m, struct block *b, struct err *e)
-{
-    for (int i = 0; i < b->n_linears; i++) {
-        struct linear *l = &b->linear[i];
-        PASS(model_prepare(m, l->w, l->rows, l->cols, &b->extra->prepared[i], e));
-        l->prepared = b->extra->prepared[i];
-    }
-    return OK;
-}
-
 void model_block_free(struct block *b)
 {
     if (!b->storage) return;
     for (int i = 0; i < LINEARS_MAX; i++) free(b->linear[i].name);
-    for (int i = 0; b->extra && i < LINEARS_MAX; i++) product_weights_free(b->extra->prepared[i]);
     free(b->extra);
     if (!b->borrowed) free(b->storage);
     memset(b, 0, sizeof *b);

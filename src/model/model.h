@@ -71,8 +71,6 @@ MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_
  * model_prepares. ERR_NOMEM. */
 MUST_USE enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
                                          struct product_weights **out, struct err *e);
-/* Prepares all linears of a loaded block, which owns the result. Parallel. ERR_NOMEM. */
-MUST_USE enum status model_block_prepare(const struct model *m, struct block *b, struct err *e);
 
 /* Its shape, borrowed. */
 const struct model_shape *model_shape(const struct model *m);

@@ -18,7 +18,6 @@ struct model {
 struct block_extra {
     const float *p[EXTRA_N]; /* by EXTRA_*, in the block's storage; NULL: the family has none */
     struct xielu xielu;
-    struct product_weights *prepared[LINEARS_MAX]; /* owners of the linears' */
 };
 
 /* A run of tokens of one sequence: rows [row, row + n), at positions pos.. of a sequence that

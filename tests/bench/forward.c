@@ -10,6 +10,8 @@
 #include "eval/metric.h"
 #include "math/bf16.h"
 #include "model/model_internal.h"
+#include "prepared.h"
+#include "text_spans.h"
 
 enum { PASSES = 4 };
 
@@ -132,9 +134,10 @@ static void stages(struct bench *b, double rate)
 {
     struct err e = {0};
     struct block block;
+    struct prepared prepared;
     double least[STAGE_N][2], sum = 0;
     must(model_block_load(b->model, 0, &block, &e), &e);
-    must(model_block_prepare(b->model, &block, &e), &e);
+    must(prepare_block(b->model, &block, &prepared, &e), &e);
     for (int i = 0; i < 2 * STAGE_N; i++) least[i / 2][i % 2] = INFINITY;
     for (int pass = 0; pass < PASSES; pass++)
         for (int stage = 0; stage < STAGE_N; stage++) {
@@ -161,6 +164,8 @@ static void stages(struct bench *b, double rate)
         }
     }
     printf("    %-27s %8.4f s\n", "all", sum);
+    prepared_free(&prepared);
+    prepared_free(&prepared);
     model_block_free(&block);
 }
 
@@ -173,7 +178,7 @@ static void head(struct bench *b)
     const float *x[3] = {b->x, b->x, b->x};
     double seconds, flops = 2.0 * (double)(m->hidden * m->vocab * b->tokens);
     double rate = flops / sgemm_seconds(b->tokens, m->vocab, m->hidden, PASSES);
-    must(head_text_spans(&b->s, &spans, &e), &e);
+    must(text_spans(&b->s, &spans, &e), &e);
     for (int i = 0; i < 3; i++) must(scores_init(&scores[i], b->s.n, &e), &e);
     BEST(seconds, PASSES, must(head_score(b->model, spans, b->s.n, x, 3, scores, &e), &e));
     json_t *record = metrics_record(&b->s, 0, b->s.n, scores[1].sum, scores[0].sum, METRIC_CELL);

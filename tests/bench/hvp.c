@@ -11,6 +11,7 @@
 #include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "eval/head.h"
+#include "text_spans.h"
 #include "util/rng.h"
 
 struct bench {
@@ -43,7 +44,7 @@ static enum status forward(struct bench *b, struct err *e)
         model_block_forward(b->model, &block, &b->s, x, &a);
         model_block_free(&block);
     }
-    TRY(head_text_spans(&b->s, &spans, e));
+    TRY(text_spans(&b->s, &spans, e));
     TRY(head_score(b->model, spans, b->s.n, &(const float *){x}, 1, &scores, e));
 done:
     model_set_products(b->model, b->kind);

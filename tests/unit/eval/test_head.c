@@ -3,6 +3,7 @@
 #include "eval/metric.h"
 #include "math/kern_ref.h"
 #include "math/linalg.h"
+#include "text_spans.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -78,7 +79,7 @@ static void score(const float *const *x, int64_t n_streams, struct scores *out)
     struct err e = {0};
     struct span *spans;
     for (int64_t k = 0; k < n_streams; k++) must(scores_init(&out[k], N, &e), &e);
-    must(head_text_spans(&s, &spans, &e), &e);
+    must(text_spans(&s, &spans, &e), &e);
     must(head_score(model, spans, N, x, n_streams, out, &e), &e);
     free(spans);
 }

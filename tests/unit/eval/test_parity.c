@@ -5,6 +5,8 @@
 #include "eval/metric.h"
 #include "math/linalg.h"
 #include "model_fixtures.h"
+#include "prepared.h"
+#include "text_spans.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -84,13 +86,15 @@ static float *forward(const struct model *m, const struct sequences *s, int64_t 
 {
     struct acts a;
     struct block b;
+    struct prepared prepared;
     float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
     OK_OR_FAIL(model_acts_init(m, room, &a, e));
     OK_OR_FAIL(model_embed(m, s, x, e));
     for (int64_t layer = 0; layer < model_shape(m)->layers; layer++) {
         OK_OR_FAIL(model_block_load(m, layer, &b, e));
-        OK_OR_FAIL(model_block_prepare(m, &b, e));
+        OK_OR_FAIL(prepare_block(m, &b, &prepared, e));
         model_block_forward(m, &b, s, x, &a);
+        prepared_free(&prepared);
         model_block_free(&b);
     }
     model_acts_free(&a);
@@ -148,7 +152,7 @@ static void check_kind(const char *name, enum products kind)
     double top = largest_difference(f.logits, zero, n);
     double off = largest_difference(f.logits, logits, n);
     OK_OR_FAIL(scores_init(&scores, f.s.n, e));
-    OK_OR_FAIL(head_text_spans(&f.s, &spans, e));
+    OK_OR_FAIL(text_spans(&f.s, &spans, e));
     OK_OR_FAIL(head_score(f.model, spans, f.s.n, &(const float *){x}, 1, &scores, e));
     json_t *d = metrics_record(&f.s, 0, f.s.n, scores.sum, scores.sum, METRIC_CHECKPOINT);
     const json_t *list = json_object_get(d, "sequence_loss");
@@ -207,7 +211,7 @@ static int64_t compare_rounded(const char *name, const json_t *peer, double *apa
     const int64_t n = f.s.n;
     float *x = forward(f.model, &f.s, f.s.offset[n]);
     OK_OR_FAIL(scores_init(&scores, n, e));
-    OK_OR_FAIL(head_text_spans(&f.s, &spans, e));
+    OK_OR_FAIL(text_spans(&f.s, &spans, e));
     OK_OR_FAIL(head_score(f.model, spans, n, &(const float *){x}, 1, &scores, e));
     json_t *d = metrics_record(&f.s, 0, n, scores.sum, scores.sum, METRIC_CHECKPOINT);
     for (size_t i = 0; i < (size_t)n; i++) {

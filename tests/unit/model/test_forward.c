@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "blocks.h"
+#include "prepared.h"
 
 /* A model of the fixtures. */
 struct opened {
@@ -140,12 +141,14 @@ static float *forward_rows(const struct model *m, enum products kind, const bool
     must(model_embed(m, &five, x, &e), &e);
     for (int64_t layer = 0; layer < layers; layer++) {
         struct block b;
+        struct prepared prepared;
         must(model_block_load(m, layer, &b, &e), &e);
-        must(model_block_prepare(m, &b, &e), &e);
+        must(prepare_block(m, &b, &prepared, &e), &e);
         if (wanted && layer + 1 == layers)
             model_block_forward_rows(m, &b, &five, wanted, some, x, &a);
         else
             model_block_forward(m, &b, &five, x, &a);
+        prepared_free(&prepared);
         model_block_free(&b);
     }
     model_acts_free(&a);

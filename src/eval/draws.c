@@ -59,11 +59,11 @@ static enum status find_tickets(const struct sequences *pool, int64_t size,
                                 struct err *e)
 {
     enum status st = OK;
-    bool *shared = NULL;
+    int64_t *shared = NULL; /* tokens */
     *n = 0;
     TRY(mem_zero(&shared, pool->n, sizeof *shared, "sequences to draw from", e));
     TRY(mem_zero(tickets, pool->n, sizeof **tickets, "sequences to draw from", e));
-    TRY(overlap_mark(pool, avoid, shared, e));
+    TRY(overlap_cover(pool, 0, pool->n, avoid, shared, e));
     for (int64_t i = 0; i < pool->n; i++)
         if (!shared[i]) (*tickets)[(*n)++] = (struct ticket){.index = i, .usual = i < size};
 done:

@@ -21,14 +21,6 @@ static uint64_t mix(uint64_t x)
     return x ? x : 1;
 }
 
-static enum status set_make(int64_t n, struct set *s, struct err *e)
-{
-    uint64_t places = 16;
-    while (places < 2 * (uint64_t)n) places *= 2;
-    s->mask = places - 1;
-    return mem_zero(&s->hash, (int64_t)places, sizeof *s->hash, "hashes of token spans", e);
-}
-
 /* The place of the hash, or the empty one where it belongs. */
 static uint64_t set_place(const struct set *s, uint64_t hash)
 {
@@ -55,19 +47,11 @@ static uint64_t hash_whole(const int32_t *ids, int64_t n)
     return mix(h);
 }
 
-/* base^OVERLAP_SPAN: the weight of the token that leaves a span. */
-static uint64_t weight_out(void)
-{
-    uint64_t w = 1;
-    for (int i = 0; i < OVERLAP_SPAN; i++) w *= base;
-    return w;
-}
-
 /* hashes[t] = of the span that ends with token t, for t from OVERLAP_SPAN - 1 on. */
 static void hash_spans(const int32_t *ids, int64_t n, uint64_t *hashes)
 {
-    const uint64_t out = weight_out();
-    uint64_t h = 0;
+    uint64_t out = 1, h = 0; /* base^OVERLAP_SPAN: the weight of the token that leaves a span */
+    for (int i = 0; i < OVERLAP_SPAN; i++) out *= base;
     for (int64_t t = 0; t < n; t++) {
         h = extend(h, ids[t]);
         if (t >= OVERLAP_SPAN) h -= out * ((uint64_t)(uint32_t)ids[t - OVERLAP_SPAN] + 1);
@@ -105,14 +89,14 @@ static int64_t count_covered(const struct set *set, const int32_t *ids, int64_t 
     return covered;
 }
 
-/* covered[i - first] = how many tokens of sequence i, first to end - 1, also stand in `in`. */
-static enum status cover(const struct sequences *s, int64_t first, int64_t end,
-                         const struct sequences *in, int64_t *covered, struct err *e)
+enum status overlap_cover(const struct sequences *s, int64_t first, int64_t end,
+                          const struct sequences *in, int64_t *covered, struct err *e)
 {
     enum status st = OK;
-    struct set set = {0};
+    struct set set = {.mask = 15};
     uint64_t *hashes = NULL;
-    TRY(set_make(in->offset[in->n], &set, e));
+    while (set.mask + 1 < 2 * (uint64_t)in->offset[in->n]) set.mask = 2 * set.mask + 1;
+    TRY(mem_zero(&set.hash, (int64_t)set.mask + 1, sizeof *set.hash, "hashes of token spans", e));
     TRY(mem_alloc(&hashes, max64(sequences_longest(s), sequences_longest(in)), sizeof *hashes,
                   "hashes of a sequence", e));
     set_fill(&set, in, hashes);
@@ -131,21 +115,8 @@ enum status overlap_count(const struct sequences *s, int64_t first, int64_t end,
     int64_t *covered = NULL;
     *found = 0;
     TRY(mem_zero(&covered, end - first, sizeof *covered, "overlaps", e));
-    TRY(cover(s, first, end, in, covered, e));
+    TRY(overlap_cover(s, first, end, in, covered, e));
     for (int64_t i = first; i < end; i++) *found += 2 * covered[i - first] >= length_of(s, i);
-done:
-    free(covered);
-    return st;
-}
-
-enum status overlap_mark(const struct sequences *s, const struct sequences *in, bool *shared,
-                         struct err *e)
-{
-    enum status st = OK;
-    int64_t *covered = NULL;
-    TRY(mem_zero(&covered, s->n, sizeof *covered, "overlaps", e));
-    TRY(cover(s, 0, s->n, in, covered, e));
-    for (int64_t i = 0; i < s->n; i++) shared[i] = shared[i] || covered[i] > 0;
 done:
     free(covered);
     return st;

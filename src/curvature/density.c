@@ -15,7 +15,7 @@ struct quadrature {
     bool all; /* all vectors are stored */
     float **v;
     double *alpha, *beta, *c; // (steps)
-    double *z;                // (steps, steps)
+    double *z;                // (steps, steps) owner of the three
     /* The state between two products, with the vectors and out. */
     int64_t run, j; /* the iteration and the step in hand */
     double largest;
@@ -34,19 +34,11 @@ static enum status open(struct quadrature *q, const struct operator* a,
     q->slots = q->all ? q->steps + 1 : SHORT;
     PASS(
         vectors_alloc(&q->v, q->slots, a->space.n, sizeof(float), "the vectors of the density", e));
-    PASS(mem_zero(&q->alpha, q->steps, sizeof(double), "a density", e));
-    PASS(mem_zero(&q->beta, q->steps, sizeof(double), "a density", e));
-    PASS(mem_zero(&q->c, q->steps, sizeof(double), "a density", e));
-    return mem_zero(&q->z, q->steps * q->steps, sizeof(double), "a density", e);
-}
-
-static void release(struct quadrature *q)
-{
-    vectors_free(q->v, q->slots);
-    free(q->alpha);
-    free(q->beta);
-    free(q->c);
-    free(q->z);
+    PASS(mem_zero(&q->z, (q->steps + 3) * q->steps, sizeof *q->z, "a density", e));
+    q->alpha = q->z + q->steps * q->steps;
+    q->beta = q->alpha + q->steps;
+    q->c = q->beta + q->steps;
+    return OK;
 }
 
 static void move(void *context, struct saved_move *m)
@@ -142,7 +134,8 @@ enum status density_estimate(const struct operator* a, const struct density_opti
     }
 done:
     saved_leave(a->saved, &level);
-    release(&q);
+    vectors_free(q.v, q.slots);
+    free(q.z);
     if (st != OK) density_free(out);
     return st;
 }

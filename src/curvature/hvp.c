@@ -115,13 +115,6 @@ void hvp_move(struct hvp *h, const real *direction, real step)
     h->step = step;
 }
 
-/* Copies what this rank holds of a tensor from `stored` to its vector w. */
-static void copy_here(const struct hvp *h, int64_t tensor, const real *stored, real *w)
-{
-    int64_t begin, at, n = hvp_tensor_here(h, tensor, &begin, &at);
-    if (n > 0) memcpy(w + at, stored + begin, (size_t)n * sizeof *w);
-}
-
 static bool layer_here(const struct hvp *h, int64_t layer)
 {
     int64_t begin, at;
@@ -145,7 +138,9 @@ enum status hvp_weights(struct hvp *h, real *w, struct err *e)
         for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
             int64_t t = h->by_layer[i];
             const struct slot *slot = &h->entries[t].slot;
-            copy_here(h, t, l < 0 ? outer.at.p[slot->index] : *diff_param(&block.params, slot), w);
+            const real *stored = l < 0 ? outer.at.p[slot->index] : *diff_param(&block.params, slot);
+            int64_t begin, at, n = hvp_tensor_here(h, t, &begin, &at);
+            if (n > 0) memcpy(w + at, stored + begin, (size_t)n * sizeof *w);
         }
         diff_weights_free(&block);
     }

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In f32 the model's weights can be used unless a direction moves them; NULL: a copy is needed. */
-static real *borrowed(const float *from, const real *along)
-{
-    return along || sizeof(real) != sizeof *from ? NULL : (real *)(uintptr_t)from;
-}
-
 enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)
 {
     enum status st = OK;
@@ -24,8 +18,9 @@ enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, str
         int at = slots[i].index;
         int64_t elements = slot_elements(&slots[i]);
         const float *from = h->m->outer[at];
-        w->at.p[at] = borrowed(from, along.p[at]);
-        if (w->at.p[at]) continue;
+        /* In f32 the model's weights can be used unless a direction moves them. */
+        w->at.p[at] = (real *)(uintptr_t)from;
+        if (!along.p[at] && sizeof(real) == sizeof *from) continue;
         TRY(mem_alloc(&w->owned[at], elements, sizeof(real), "weights outside the blocks", e));
         w->at.p[at] = w->owned[at];
 #pragma omp parallel for schedule(static)

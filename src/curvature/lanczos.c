@@ -16,7 +16,7 @@ struct lanczos {
     int64_t m;        /* order at which it restarts: slots - 1 */
     int64_t j;        /* order of T so far */
     float **v;        // (m + 1) of n
-    double *t;        // (m, m)
+    double *t;        // (m, m) owner of s, ritz and c
     double *s;        // (m, m) row i: coordinates of Ritz vector i; order j, pitch j
     double *ritz, *c; // (m)
     double beta;      /* norm of the last product's component outside the basis */
@@ -35,20 +35,11 @@ static enum status open(struct lanczos *l, const struct operator* a,
          LANCZOS_VECTORS_MIN);
     l->m = min64(min64(o->vectors - 1, o->products), a->space.total);
     PASS(vectors_alloc(&l->v, l->m + 1, a->space.n, sizeof(float), "the vectors of Lanczos", e));
-    PASS(mem_zero(&l->t, l->m * l->m, sizeof *l->t, "a Ritz problem", e));
-    PASS(mem_zero(&l->s, l->m * l->m, sizeof *l->s, "a Ritz problem", e));
-    PASS(mem_zero(&l->ritz, l->m, sizeof *l->ritz, "a Ritz problem", e));
-    PASS(mem_zero(&l->c, l->m, sizeof *l->c, "a Ritz problem", e));
+    PASS(mem_zero(&l->t, 2 * l->m * (l->m + 1), sizeof *l->t, "a Ritz problem", e));
+    l->s = l->t + l->m * l->m;
+    l->ritz = l->s + l->m * l->m;
+    l->c = l->ritz + l->m;
     return vector_start(o->stream, &a->space, o->start, l->v[0], e);
-}
-
-static void release(struct lanczos *l)
-{
-    if (l->v) vectors_free(l->v, l->m + 1);
-    free(l->t);
-    free(l->s);
-    free(l->ritz);
-    free(l->c);
 }
 
 /* Between two products; the rest follows from T. */
@@ -65,11 +56,6 @@ static void move(void *context, struct saved_move *m)
 static double scale(const struct lanczos *l)
 {
     return fmax(fabs(l->ritz[0]), fabs(l->ritz[l->j - 1]));
-}
-
-static double noise(const struct lanczos *l)
-{
-    return 16 * (double)FLT_EPSILON * scale(l);
 }
 
 /* One product: adds a row to T and, unless the remainder vanishes, a vector to v. */
@@ -89,7 +75,7 @@ static enum status step(struct lanczos *l, int64_t product, struct err *e)
     PASS(symmetric_eigen(l->j, l->s, l->ritz, e));
     space_agree(&l->a->space, l->j * l->j, l->s);
     space_agree(&l->a->space, l->j, l->ritz);
-    l->complete = l->j == l->a->space.total || l->beta <= noise(l);
+    l->complete = l->j == l->a->space.total || l->beta <= 16 * (double)FLT_EPSILON * scale(l);
     if (!l->complete) vector_scale(l->a->space.n, 1 / l->beta, w, w);
     if (!l->complete && l->j < l->m)
         l->t[(l->j - 1) * l->m + l->j] = l->t[l->j * l->m + l->j - 1] = l->beta;
@@ -197,6 +183,7 @@ enum status lanczos_ends(const struct operator* a, const struct lanczos_options 
     ritz_vector(&l, 0, smallest);
 done:
     saved_leave(a->saved, &level);
-    release(&l);
+    if (l.v) vectors_free(l.v, l.m + 1);
+    free(l.t);
     return st;
 }

@@ -135,17 +135,11 @@ static void multiply(struct mat_work *w, enum products kind, float *y, int64_t l
     }
 }
 
-/* Rows of k numbers that are split at a time: a multiple of a tile's. */
-static int64_t rows_of_block(int64_t k)
-{
-    return BLOCK / k / TILE * TILE;
-}
-
 static void terms_product(struct mat_work *w, enum products kind, float *y, int64_t ldy,
                           const struct panels_factor *a, const struct panels_factor *b, int64_t m,
                           int64_t n, int64_t k, bool add)
 {
-    const int64_t most = rows_of_block(k);
+    const int64_t most = BLOCK / k / TILE * TILE; /* rows that are split at a time */
     for (int64_t c = 0; c < n; c += most) {
         const struct panels_factor right = panels_part(b, c, 0);
         const int64_t cols = min64(n - c, most);

@@ -87,17 +87,13 @@ static real *extra(const struct diff_params *g, int index)
     return g ? g->extra[index] : NULL;
 }
 
-static struct diff_norm row_norm(const struct diff_op *op, const struct diff_pass *p)
-{
-    const real *w[2] = {p->w->extra[op->arg], p->w->extra[op->arg + 1]};
-    const real *v[2] = {extra(p->v, op->arg), extra(p->v, op->arg + 1)};
-    return diff_norm_of(p->spec, p->work, p->spec->shape.hidden, false, w, v);
-}
-
 void diff_rows(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     const struct diff_work *w = p->work;
-    const struct diff_norm f = row_norm(op, p);
+    const real *weights[2] = {p->w->extra[op->arg], p->w->extra[op->arg + 1]};
+    const real *moving[2] = {extra(p->v, op->arg), extra(p->v, op->arg + 1)};
+    const struct diff_norm f =
+        diff_norm_of(p->spec, w, p->spec->shape.hidden, false, weights, moving);
     const struct place at = {.x = op->a, .y = op->y, .heads = 1};
     bool tangent = diff_is_tangent(form);
     if (form >= DIFF_ADJOINT) {

@@ -11,16 +11,13 @@
 static const char *const buffers[] = {"rotary_emb.inv_freq", ".attention.bias",
                                       ".attention.masked_bias"};
 
-static bool ends_with(const char *text, const char *tail)
-{
-    size_t n = strlen(text), m = strlen(tail);
-    return n >= m && strcmp(text + n - m, tail) == 0;
-}
-
 static bool is_buffer(const char *name)
 {
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (ends_with(name, buffers[i])) return true;
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+        const size_t m = strlen(buffers[i]);
+        if (n >= m && strcmp(name + n - m, buffers[i]) == 0) return true;
+    }
     return false;
 }
 

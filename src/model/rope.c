@@ -36,12 +36,6 @@ static enum status read_positive(const struct hfconfig *c, const char *key, doub
     return OK;
 }
 
-static void inverse_plain(struct rope *r, const struct scaling *s)
-{
-    for (int64_t j = 0; j < r->half; j++)
-        r->inv[j] = 1 / real_pow((real)s->theta, (real)(2 * j) / (real)s->dim);
-}
-
 static enum status scale_linear(struct rope *r, struct scaling *s, struct err *e)
 {
     PASS(read_positive(s->c, "factor", HF_REQUIRED_NUMBER, &s->factor, e));
@@ -225,7 +219,8 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_laye
     out->half = s.dim / 2;
     out->scale = 1;
     out->facts.type = "default";
-    inverse_plain(out, &s);
+    for (int64_t j = 0; j < out->half; j++)
+        out->inv[j] = 1 / real_pow((real)s.theta, (real)(2 * j) / (real)s.dim);
     if (scales) {
         PASS(hf_text(&object, "type", "default", &type, e));
         PASS(hf_text(&object, "rope_type", type, &type, e));

@@ -137,14 +137,6 @@ static bool stage_piece(const struct block *b, int stage, int64_t i, struct piec
     return false;
 }
 
-static int64_t stage_pieces(const struct block *b, int stage)
-{
-    struct piece p;
-    int64_t n = 0;
-    while (stage_piece(b, stage, n, &p)) n++;
-    return n;
-}
-
 static void run_piece(const struct model *m, const struct piece *p, const struct tile *t,
                       const struct acts *a, float *out, int64_t ld)
 {
@@ -227,17 +219,17 @@ static void make_output(const struct model *m, const struct block *b, int stage,
 {
     const struct spec *spec = &m->spec;
     float *out = stage == STAGE_O ? a->branch : a->inner;
-    int64_t ld = stage_rows(b, stage), pieces = stage_pieces(b, stage);
+    int64_t ld = stage_rows(b, stage), pieces = 0;
+    struct piece p;
+    while (stage_piece(b, stage, pieces, &p)) pieces++;
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
     apply_linears(b, stage, s, s0, s1, a->in, out);
     acts_cut(a, s, s0, s1, GEMM_TOKENS, false);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
-    for (int64_t i = 0; i < a->n_tiles * pieces; i++) {
-        struct piece p;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads) private(p)
+    for (int64_t i = 0; i < a->n_tiles * pieces; i++)
         if (stage_piece(b, stage, i % pieces, &p))
             run_piece(m, &p, &a->tiles[i / pieces], a, out, ld);
-    }
     acts_cut(a, s, s0, s1, TOKEN_TILE, true);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < a->n_tiles; i++) {

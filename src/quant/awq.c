@@ -254,12 +254,6 @@ static enum status room_make(struct awq_run *a, struct err *e)
                      sizeof *a->scratch, "tiles of weights", e);
 }
 
-/* Scales of channels that nothing absorbs are stored in 16 bits each. */
-static double bits_of(const struct awq_run *a)
-{
-    return grid_bits(a->job) + (a->a->stored ? 16 / (double)a->job->rows : 0);
-}
-
 static enum status awq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
     enum status st = OK;
@@ -279,7 +273,8 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
     }
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += TILE_ROWS) tile_quantize(&a, row);
-    TRY(job_report(job, bits_of(&a), report, e));
+    /* Scales of channels that nothing absorbs are stored in 16 bits each. */
+    TRY(job_report(job, grid_bits(job) + (a.a->stored ? 16 / (double)job->rows : 0), report, e));
     report->error = a.a->loss[a.a->ratio];
 done:
     free(a.inputs);

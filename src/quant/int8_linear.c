@@ -42,12 +42,6 @@ int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers)
     return x->all_rows * (x->cols + f) + linears * (inputs + channels + scratch);
 }
 
-/* codes (n) <- values, which are integers. */
-static void narrow(int8_t *codes, const float *values, int64_t n)
-{
-    for (int64_t j = 0; j < n; j++) codes[j] = (int8_t)values[j];
-}
-
 /* Row i of the weights; t: 2 * cols floats. */
 static void round_row(struct int8_linear *l, const float *w, int64_t i, float *t)
 {
@@ -55,7 +49,7 @@ static void round_row(struct int8_linear *l, const float *w, int64_t i, float *t
     float *row = t + n;
     for (int64_t j = 0; j < n; j++) row[j] = w[i * n + j] * (l->divisor ? l->divisor[j] : 1);
     l->scale[i] = l->format.round(row, t, n);
-    narrow(l->codes + i * n, t, n);
+    for (int64_t j = 0; j < n; j++) l->codes[i * n + j] = (int8_t)t[j]; /* an integer */
 }
 
 static enum status allocate(struct int8_linear *l, bool divides, struct err *e)

@@ -208,27 +208,6 @@ void bpe_free(struct bpe *b)
 
 /* ---- merging ---- */
 
-int64_t bpe_merge_scan(const struct bpe *b, int32_t *symbols, int64_t n)
-{
-    int32_t rank[BPE_SCAN_MAX];
-    for (int64_t i = 0; i + 1 < n; i++) rank[i] = merge_rank(b, symbols[i], symbols[i + 1]);
-    while (n > 1) {
-        int64_t best = 0;
-        for (int64_t i = 1; i + 1 < n; i++)
-            if (rank[i] < rank[best]) best = i;
-        if (rank[best] == NO_RANK) break;
-        symbols[best] = b->merged[rank[best]];
-        n--;
-        memmove(symbols + best + 1, symbols + best + 2, (size_t)(n - best - 1) * sizeof *symbols);
-        if (best + 1 < n) {
-            memmove(rank + best + 1, rank + best + 2, (size_t)(n - best - 2) * sizeof *rank);
-            rank[best] = merge_rank(b, symbols[best], symbols[best + 1]);
-        }
-        if (best > 0) rank[best - 1] = merge_rank(b, symbols[best - 1], symbols[best]);
-    }
-    return n;
-}
-
 static void sift_down(uint64_t *heap, int64_t n, int64_t i)
 {
     uint64_t moving = heap[i];
@@ -279,8 +258,8 @@ static void update_rank(const struct bpe *b, struct bpe_run *run, int32_t i, int
     if (at->rank != NO_RANK) heap_push(run->heap, queued, heap_entry(at->rank, i));
 }
 
-enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *symbols, int64_t *n,
-                           struct err *e)
+enum status bpe_merge(const struct bpe *b, struct bpe_run *run, int32_t *symbols, int64_t *n,
+                      struct err *e)
 {
     if (*n == 0) return OK;
     PASS(mem_grow(&run->node, *n, &run->node_cap, sizeof *run->node, e));
@@ -387,10 +366,7 @@ static enum status encode_new(const struct bpe *b, struct bpe_run *run, const ch
         if (id >= 0) return ids_add(out, &id, 1, e);
     }
     PASS(first_symbols(b, &run->symbols, s, n, e));
-    if (run->symbols.n <= BPE_SCAN_MAX)
-        run->symbols.n = bpe_merge_scan(b, run->symbols.id, run->symbols.n);
-    else
-        PASS(bpe_merge_heap(b, run, run->symbols.id, &run->symbols.n, e));
+    PASS(bpe_merge(b, run, run->symbols.id, &run->symbols.n, e));
     return ids_add(out, run->symbols.id, run->symbols.n, e);
 }
 

@@ -53,10 +53,7 @@ void bpe_run_free(struct bpe_run *run);
 MUST_USE enum status bpe_encode(const struct bpe *b, struct bpe_run *run, const char *s, size_t n,
                                 struct ids *out, struct err *e);
 
-/* Two ways to merge the n symbols of a word in place, the pair of lowest rank first, of equal ranks
- * the leftmost; both give the number of symbols left. The scan (n <= BPE_SCAN_MAX) takes O(n^2) and
- * is faster for short words; the heap takes O(n log n) and memory: ERR_NOMEM. */
-int64_t bpe_merge_scan(const struct bpe *b, int32_t *symbols, int64_t n);
-MUST_USE enum status bpe_merge_heap(const struct bpe *b, struct bpe_run *run, int32_t *symbols,
-                                    int64_t *n, struct err *e);
-enum { BPE_SCAN_MAX = 32 }; /* most symbols that the scan is used for */
+/* Merges the *n symbols of a word in place, the pair of lowest rank first, of equal ranks the
+ * leftmost; *n = how many are left. O(n log n). ERR_NOMEM. */
+MUST_USE enum status bpe_merge(const struct bpe *b, struct bpe_run *run, int32_t *symbols,
+                               int64_t *n, struct err *e);

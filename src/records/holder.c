@@ -135,6 +135,23 @@ enum holder_state holder_look(const json_t *holder, const json_t *self, double a
     return HOLDER_UNKNOWN;
 }
 
+const char *holder_describe(const json_t *holder, char *out, size_t size)
+{
+    if (!holder)
+        snprintf(out, size, "somebody (the file is not readable as a lock)");
+    else
+        snprintf(out, size, "process %lld on host %s since %s",
+                 (long long)json_integer_value(json_object_get(holder, "pid")),
+                 json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
+    return out;
+}
+
+double holder_lease(const json_t *holder)
+{
+    const double usual = 120, lease = json_number_get(json_object_get(holder, "lease"));
+    return lease > 0 ? lease : usual;
+}
+
 /* --- its Slurm job --- */
 
 static long restarts_of(const json_t *holder)

@@ -7,6 +7,12 @@
  * "slurm_job", "slurm_restarts"}. The caller decrefs; NULL: out of memory. */
 json_t *holder_self(void);
 
+/* Of what a lock says, NULL if it is not readable: seconds after the last renewal at which it
+ * expires; and, for people, "process 12 on host HOST since UTC" in out (size bytes), which it
+ * returns. */
+double holder_lease(const json_t *holder);
+const char *holder_describe(const json_t *holder, char *out, size_t size);
+
 enum holder_state {
     HOLDER_RUNS,   /* on this machine, in this namespace of process ids: it is alive */
     HOLDER_GONE,   /* that is certain */

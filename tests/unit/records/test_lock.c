@@ -433,12 +433,15 @@ static void leftovers_go(void **state)
 {
     (void)state;
     char *folder = sample_folder(), *results = sample_path(folder, "x.journal");
-    char *mine = sample_path(folder, "x.journal.tmp.12x"), *text;
+    char *mine = sample_path(folder, "x.journal.tmp.12x"), *text, host[25], name[128];
     struct lock *l;
-    die_with_lock(results);
-    char *lock = sample_path(folder, "x.journal.lock"),
-         *left = sample_path(folder, "x.journal.lock.1"),
-         *empty = sample_path(folder, "x.journal.lock.2"); /* killed before its first write */
+    const pid_t dead = die_with_lock(results);
+    gethostname(host, sizeof host);
+    host[sizeof host - 1] = '\0';
+    snprintf(name, sizeof name, "x.journal.lock.tmp.%s.%ld.0123abcd", host, (long)dead);
+    char *lock = sample_path(folder, "x.journal.lock"), *left = sample_path(folder, name);
+    snprintf(name, sizeof name, "x.journal.lock.tmp.%s.%ld.4567cdef", host, (long)dead);
+    char *empty = sample_path(folder, name); /* killed before its first write */
     char *half = sample_path(folder, "x.journal.tmp.123");
     assert_int_equal(fsx_read(lock, 0, &text, NULL, NULL), OK);
     assert_int_equal(fsx_write_atomic(left, text, strlen(text), NULL), OK);

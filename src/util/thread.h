@@ -1,0 +1,9 @@
+/* thread: threads beside those that compute. */
+#pragma once
+#include "util/err.h"
+#include <pthread.h>
+
+/* Starts a thread that runs run(context). It gets no signals, which are for the main thread, and
+ * has a small stack, since memory may be scarce. Who wants to join it gets *thread; NULL: nobody
+ * does. False: it cannot be started. */
+MUST_USE bool thread_start(void *(*run)(void *context), void *context, pthread_t *thread);

@@ -1,10 +1,7 @@
 #include "records/slurm.h"
-#include "util/clock.h"
+#include "util/child.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,51 +10,26 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { ANSWER = 8192, CONFIG = 1 << 16 };
-
-/* Reads until the end of the pipe or the time is over; false: it is over. */
-static bool read_answer(int fd, char *out, size_t size, double seconds)
-{
-    size_t n = 0;
-    const double end = clock_seconds() + seconds;
-    for (;;) {
-        const double left = end - clock_seconds();
-        if (left <= 0) return false;
-        if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)(1e3 * left) + 1) <= 0)
-            continue;
-        ssize_t r = read(fd, out + n, size - 1 - n);
-        if (r < 0 && errno == EINTR) continue;
-        if (r > 0) n += (size_t)r;
-        out[n] = '\0';
-        if (r <= 0 || n == size - 1) return r >= 0;
-    }
-}
 
 /* out (size bytes) = what the command prints on both streams. False: it does not exist or does not
  * end. */
-static bool ask(const char *const argv[], double seconds, char *out, size_t size)
+static bool ask(const char *const command[], const char *seconds, char *out, size_t size)
 {
-    int ends[2], status;
-    pid_t child = -1;
-    posix_spawn_file_actions_t actions;
+    enum { NO_ANSWER = 124 }; /* timeout ends with this, or more, if the command gives none */
+    const char *argv[16] = {"timeout", "-s", "KILL", seconds};
+    int ends[2], status = -1;
+    pid_t pid = -1;
+    for (int i = 0; command[i]; i++) argv[4 + i] = command[i];
     if (pipe2(ends, O_CLOEXEC) != 0) return false;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-    bool ok =
-        posix_spawnp(&child, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ) == 0;
-    posix_spawn_file_actions_destroy(&actions);
+    const struct child child = {.argv = argv, .out = ends[1], .line = -1};
+    const bool started = child_start(&child, &pid) == 0;
     close(ends[1]);
-    if (ok) {
-        ok = read_answer(ends[0], out, size, seconds);
-        kill(child, SIGKILL); /* it has answered, or has had its time */
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    }
-    close(ends[0]);
-    return ok;
+    FILE *answer = fdopen(ends[0], "r");
+    out[answer ? fread(out, 1, size - 1, answer) : 0] = '\0';
+    if (answer) fclose(answer);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return started && answer && WIFEXITED(status) && WEXITSTATUS(status) < NO_ANSWER;
 }
 
 /* The value of " KEY=VALUE " in a line of scontrol; "" if it is not there. */
@@ -79,7 +51,7 @@ bool slurm_job_is_over(const char *job, long restarts)
     char answer[ANSWER] = "", state[64], again[32];
     const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
     if (!job[0] || job[strspn(job, "0123456789")]) return false; /* not Slurm's */
-    if (!ask(argv, 5, answer, sizeof answer)) return false;
+    if (!ask(argv, "5", answer, sizeof answer)) return false;
     if (strstr(answer, "Invalid job id specified")) return true;
     value_of(answer, "JobState=", state, sizeof state);
     value_of(answer, " Restarts=", again, sizeof again);
@@ -106,7 +78,7 @@ bool slurm_job_ends(double *when)
     if (!job) return false;
     *when = given ? strtod(given, NULL) : 0;
     if (*when > 0) return true;
-    if (!ask(argv, 5, answer, sizeof answer)) return false;
+    if (!ask(argv, "5", answer, sizeof answer)) return false;
     value_of(answer, " EndTime=", text, sizeof text);
     if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
     *when = (double)mktime(&tm);
@@ -118,7 +90,7 @@ bool slurm_requeue(char *why, size_t size)
     const char *job = own_job();
     char answer[ANSWER] = "";
     const char *const argv[] = {"scontrol", "requeue", job, NULL};
-    const bool asked = job && ask(argv, 30, answer, sizeof answer);
+    const bool asked = job && ask(argv, "30", answer, sizeof answer);
     answer[strcspn(answer, "\n")] = '\0';
     snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);
     return asked && answer[0] == '\0';
@@ -129,7 +101,7 @@ int64_t slurm_array_most(void)
     char *answer = calloc(CONFIG, 1);
     const char *const argv[] = {"scontrol", "show", "config", NULL};
     const char *at = NULL;
-    if (answer && ask(argv, 5, answer, CONFIG)) at = strstr(answer, "MaxArraySize");
+    if (answer && ask(argv, "5", answer, CONFIG)) at = strstr(answer, "MaxArraySize");
     if (at) at = strchr(at, '=');
     const int64_t size = at ? strtoll(at + 1, NULL, 10) : 0;
     free(answer);
@@ -142,7 +114,7 @@ bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory)
     const char *const all[] = {"sinfo", "-h", "-e", "-o", "%c %m", NULL};
     const char *const one[] = {"sinfo", "-h", "-e", "-p", partition, "-o", "%c %m", NULL};
     *cores = 0;
-    if (!ask(partition ? one : all, 5, answer, sizeof answer)) return false;
+    if (!ask(partition ? one : all, "5", answer, sizeof answer)) return false;
     for (char *line = strtok_r(answer, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
         long long c, m;
         if (sscanf(line, "%lld %lld", &c, &m) != 2 || (*cores > 0 && c >= *cores)) continue;

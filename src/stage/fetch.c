@@ -1,44 +1,16 @@
 #include "stage/fetch.h"
+#include "util/child.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
-
-enum { LINE = 3 };
-
-/* posix_spawn copies nothing of this process, so that it suits one that uses MPI. */
-static int spawn(pid_t *pid, const char **argv, int line, int log)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&how);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                       POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawnattr_setsigdefault(&how, &all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, log, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&files, log, STDERR_FILENO);
-    posix_spawn_file_actions_adddup2(&files, line, LINE);
-    const int failed = posix_spawnp(pid, argv[0], &files, &how, (char **)(uintptr_t)argv, environ);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&how);
-    return failed;
-}
 
 /* flock on the log stays with the command, which has it as its output: so no two fill one folder,
  * whatever becomes of this process. The shell becomes the command; its companion ends the group
@@ -64,7 +36,9 @@ enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
     TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
     memcpy(argv, shell, sizeof shell);
     json_array_foreach(command, i, word) argv[4 + i] = json_string_value(word);
-    failed = pipe2(line, O_CLOEXEC) == 0 ? spawn(&f->pid, argv, line[0], fd) : errno;
+    failed = pipe2(line, O_CLOEXEC) == 0 ? 0 : errno;
+    if (!failed)
+        failed = child_start(&(struct child){.argv = argv, .out = fd, .line = line[0]}, &f->pid);
     if (failed) f->pid = 0;
     f->line = line[1];
     if (line[0] >= 0) close(line[0]);

@@ -170,9 +170,9 @@ static int find_code(const struct launched *how, const char *results, const char
     if (how->verdict >= 0) return how->verdict;
     if (how->apart) return EXIT_INTERNAL;
     const int recorded = journal_code(journal, before);
-    if (recorded >= 0 && how->code != 127) return recorded;
+    if (recorded >= 0) return recorded;
     if (how->stopped) return EXIT_STOPPED;
-    if (how->code == 127 || (how->code > 0 && how->code < 128)) {
+    if (how->code > 0 && how->code < 128) {
         log_error("mpirun has failed (code %d); nothing says how the run ended", how->code);
         return EXIT_INTERNAL;
     }

@@ -14,6 +14,7 @@
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/patient.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,7 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     enum status st = OK;
     if (rank == 0) st = run_master_prepare(m, c->argc, c->argv, e);
     if (rank == 0 && m->link)
-        link_alarm(m->link, link_patience(), "the ranks have not begun to work within a minute");
+        link_alarm(m->link, patient_limit(), "the ranks have not begun to work within a minute");
     PASS(err_agree(c->world, st, e));
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }

@@ -10,8 +10,6 @@ struct arrivals;
 MUST_USE enum status arrivals_open(int64_t ranks, bool here, struct arrivals **out, struct err *e);
 /* NULL: nothing. */
 void arrivals_close(struct arrivals *a);
-/* Can be read when arrivals_look has something to take in; it belongs to the struct. */
-int arrivals_fd(const struct arrivals *a);
 
 struct arrivals_view {
     bool met;      /* rank 0 has met all others */

@@ -2,13 +2,13 @@
 #include "run/arrivals.h"
 #include "run/startup.h"
 #include "sched/link.h"
+#include "util/child.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
 #include "util/log.h"
 #include "util/patient.h"
 #include "util/temporary.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_STARTED = 127, NO_VERDICT = -1 };
+enum { NO_VERDICT = -1 };
 
 /* Seconds that mpirun gets: to end when the run has ended or was asked to, or has broken off; then
  * after SIGTERM, which processes that outlive it get, too. */
 static const double linger = 10, broken_off = 1, after_term = 5;
 
-struct child {
+struct run {
     pid_t pid;
     const struct launched_command *command;
     struct arrivals *arrivals;
@@ -36,23 +36,8 @@ struct child {
     double patience; /* seconds after `asked` */
 };
 
-/* In a process group of its own, so that Ctrl-C on the terminal reaches only its parent; with
- * nothing to read, as a process in the background may not read from the terminal. */
-static void become(char *const *argv, const sigset_t *mask, pid_t parent)
-{
-    int null = open("/dev/null", O_RDONLY);
-    setpgid(0, 0);
-    if (null >= 0) dup2(null, STDIN_FILENO);
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(NOT_STARTED);
-    execvp(argv[0], argv);
-    log_error("%s cannot be started: %s", argv[0], strerror(errno));
-    _exit(NOT_STARTED);
-}
-
 /* Signals reach the ranks of a run through mpirun only. */
-static void pass_on(struct child *c, int signals, struct launched *out)
+static void pass_on(struct run *c, int signals, struct launched *out)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
@@ -68,7 +53,7 @@ static void pass_on(struct child *c, int signals, struct launched *out)
 }
 
 /* An mpirun that does not end by itself. */
-static void urge(struct child *c)
+static void urge(struct run *c)
 {
     const double now = clock_seconds();
     if (c->termed > 0) {
@@ -81,7 +66,7 @@ static void urge(struct child *c)
     c->termed = now;
 }
 
-static void end_apart(struct child *c, struct launched *out, const char *why)
+static void end_apart(struct run *c, struct launched *out, const char *why)
 {
     log_error("%s", why);
     out->apart = true;
@@ -90,7 +75,7 @@ static void end_apart(struct child *c, struct launched *out, const char *why)
 }
 
 /* Whether rank 0 runs, and the ranks come together in time. */
-static void look_for_ranks(struct child *c, const struct arrivals_view *v, struct launched *out)
+static void look_for_ranks(struct run *c, const struct arrivals_view *v, struct launched *out)
 {
     char who[300], why[500];
     c->met = c->met || v->met;
@@ -100,7 +85,7 @@ static void look_for_ranks(struct child *c, const struct arrivals_view *v, struc
         snprintf(why, sizeof why,
                  "%s has been silent for %.0f s: it is stopped, or its host is gone", who,
                  v->silent);
-        if (v->silent > link_patience()) end_apart(c, out, why);
+        if (v->silent > patient_limit()) end_apart(c, out, why);
         return;
     }
     if (v->ended >= 0) {
@@ -123,14 +108,13 @@ static int code_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void attend(struct child *c, int signals, struct launched *out)
+static void attend(struct run *c, int signals, struct launched *out)
 {
     const int often_ms = 200;
-    struct pollfd fds[] = {{.fd = signals, .events = POLLIN},
-                           {.fd = arrivals_fd(c->arrivals), .events = POLLIN}};
+    struct pollfd wake = {.fd = signals, .events = POLLIN};
     int status;
     for (;;) {
-        poll(fds, sizeof fds / sizeof *fds, often_ms);
+        poll(&wake, 1, often_ms);
         pass_on(c, signals, out);
         const bool ended = waitpid(c->pid, &status, WNOHANG) == c->pid;
         const struct arrivals_view v = arrivals_look(c->arrivals);
@@ -176,8 +160,9 @@ enum status launched_run(const struct launched_command *command, struct launched
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
     enum status st = OK;
     sigset_t signals, before;
-    struct child c = {.command = command};
-    const pid_t self = getpid();
+    struct run c = {.command = command};
+    const struct child child = {
+        .argv = (const char *const *)command->argv, .out = -1, .line = -1, .follows = true};
     int fd = -1;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&signals, all[i]);
@@ -188,9 +173,9 @@ enum status launched_run(const struct launched_command *command, struct launched
     ENSURE(setenv(STARTUP_FILE, c.file, 1) == 0, ERR_NOMEM, "out of memory");
     TRY(arrivals_open(command->ranks, command->here, &c.arrivals, e));
     fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (fd >= 0) c.pid = fork();
-    if (c.pid == 0 && fd >= 0) become(command->argv, &before, self);
-    ENSURE(c.pid > 0, ERR_IO, "no process for mpirun: %s", strerror(errno));
+    ENSURE(fd >= 0, ERR_IO, "no descriptor for signals: %s", strerror(errno));
+    const int failed = child_start(&child, &c.pid);
+    ENSURE(!failed, ERR_MPI, "%s cannot be started: %s", command->argv[0], strerror(failed));
     attend(&c, fd, out);
     end_leftover();
 done:

@@ -4,7 +4,7 @@
 #include "util/err.h"
 
 struct launched {
-    int code;     /* mpirun's exit code, or 128 + the signal that killed it; 127: not started */
+    int code;     /* mpirun's exit code, or 128 + the signal that killed it */
     int verdict;  /* that rank 0 has told; -1: none */
     bool later;   /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     bool stopped; /* a signal asked the run to stop */
@@ -22,7 +22,7 @@ struct launched_command {
 
 /* Starts mpirun, waits until it and all processes below it have ended, and reports. SIGINT, SIGTERM
  * and SIGHUP become SIGUSR2, which mpirun passes on to the ranks, whereas it would kill them;
- * SIGUSR1 is passed on as it is. mpirun gets SIGTERM if this process dies. ERR_IO: no process,
- * or no socket; ERR_NOMEM. */
+ * SIGUSR1 is passed on as it is. mpirun gets SIGTERM if this process dies. ERR_MPI: it cannot
+ * be started; ERR_IO: no socket; ERR_NOMEM. */
 MUST_USE enum status launched_run(const struct launched_command *command, struct launched *out,
                                   struct err *e);

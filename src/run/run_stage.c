@@ -3,8 +3,7 @@
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
-#include <pthread.h>
-#include <signal.h>
+#include "util/thread.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -75,15 +74,11 @@ enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
                             const struct plan_part *part, struct err *e)
 {
     json_t *job = NULL;
-    sigset_t all, kept;
     if (!plan_stages(p->sweep)) return OK;
     PASS(plan_stage_job(p, v, part, true, &job, e));
     PASS(stager_open(job, &stager, e));
     PASS(stager_step(stager, e));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &kept); /* signals are the other threads' business */
-    runs = pthread_create(&thread, NULL, work, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    runs = thread_start(work, NULL, &thread);
     NEED(runs, ERR_NOMEM, "no thread for staging");
     return OK;
 }

@@ -4,9 +4,9 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/thread.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -122,23 +122,6 @@ static void *beat(void *unused)
     return NULL;
 }
 
-static void start_thread(void *(*run)(void *))
-{
-    enum { STACK = 256 * 1024 }; /* memory may be scarce */
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    if (pthread_create(&thread, &attr, run, NULL) != 0)
-        log_trace("sched", "nobody watches whether the ranks come together");
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-}
-
 /* --- */
 
 static void say(const char *what, size_t n)
@@ -162,8 +145,9 @@ void startup_begin(bool meets, int code)
     begun = clock_seconds();
     late = code;
     if (!meets || startup_rank() < 0) return;
-    if (address && !replaces()) launch = link_socket_connect(address, startup_rank(), patience);
-    start_thread(launch < 0 ? wait_for_ranks : beat);
+    if (address && !replaces()) launch = link_socket_connect(address, 1 + startup_rank(), patience);
+    if (!thread_start(launch < 0 ? wait_for_ranks : beat, NULL, NULL))
+        log_trace("sched", "nobody watches whether the ranks come together");
 }
 
 void startup_end(void)

@@ -1,8 +1,11 @@
 #include "sched/link.h"
 #include "sched/link_socket.h"
 #include "util/clock.h"
+#include "util/exit_code.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/patient.h"
+#include "util/thread.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,16 +20,13 @@
 /* What a byte says. */
 enum { BYTE_BEAT = 'B', BYTE_LEAVE = 'L', BYTE_BYE = 'Q' };
 
-enum { LEAVE_CODE = 3 }; /* of a run that was stopped (cli.h) */
-
 /* The other end of a connection. */
 struct peer {
     int fd; /* -1: not connected, or not any more */
-    int64_t id, pid;
-    char host[64];
-    double heard;                /* running time */
-    bool known, left, dismissed; /* its greeting has come; it said that it ends; it was told to */
-    bool lost;                   /* it has died or is silent */
+    int64_t id;
+    double heard;         /* running time */
+    bool left, dismissed; /* it said that it ends; it was told to */
+    struct link_view is;  /* what link_look says, but for what is asked of the moment */
 };
 
 struct link {
@@ -53,20 +53,6 @@ struct link {
     void *context;
 };
 
-double link_patience(void)
-{
-    const char *given = getenv("QTRAJ_PATIENCE");
-    const double seconds = given ? strtod(given, NULL) : 0;
-    return seconds > 0 ? seconds : 60;
-}
-
-double link_idle_limit(double expected)
-{
-    const double least = 10 * link_patience(), times = 4;
-    if (getenv("QTRAJ_PATIENCE")) return link_patience();
-    return least > times * expected ? least : times * expected;
-}
-
 bool link_recovers(void)
 {
     const char *given = getenv("OMPI_MCA_orte_enable_recovery");
@@ -78,18 +64,19 @@ bool link_recovers(void)
 static void say(const struct peer *p, char byte)
 {
     if (p->fd >= 0 && send(p->fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
-        log_trace("link", "a byte to process %lld is lost: %s", (long long)p->pid, strerror(errno));
+        log_trace("link", "a byte to process %lld is lost: %s", (long long)p->is.pid,
+                  strerror(errno));
 }
 
 static void leave(const char *why)
 {
     log_trace("link", "leaving: %s", why);
-    _exit(LEAVE_CODE);
+    _exit(EXIT_STOPPED);
 }
 
 static void beat(struct link *l)
 {
-    const double often = link_patience() / 12;
+    const double often = patient_limit() / 12;
     if (l->clock.run - l->sent < often) return;
     l->sent = l->clock.run;
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BEAT);
@@ -114,12 +101,12 @@ static void call_broken(struct link *l, const char *why)
 static void lose(struct link *l, struct peer *p, const char *how)
 {
     char why[300];
-    if (p->left || p->dismissed || p->lost || l->bye) return;
+    if (p->left || p->dismissed || p->is.lost || l->bye) return;
     if (l->id > 0) leave(how);
-    p->lost = true;
+    p->is.lost = true;
     l->changed = true;
-    snprintf(why, sizeof why, "rank %lld (%s, process %lld) %s%s", (long long)p->id, p->host,
-             (long long)p->pid, how, l->working ? "" : " before the work began");
+    snprintf(why, sizeof why, "rank %lld (%s, process %lld) %s%s", (long long)p->id, p->is.host,
+             (long long)p->is.pid, how, l->working ? "" : " before the work began");
     log_trace("link", "%s", why);
     if (l->finishing) end_here(l);
     if (!l->working) call_broken(l, why);
@@ -132,6 +119,9 @@ static void listen_to(struct link *l, struct peer *p)
     ssize_t n;
     while ((n = recv(p->fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
         p->heard = l->clock.run;
+        for (ssize_t i = 0; i < n; i++)
+            if (bytes[i] != BYTE_BEAT && p->is.n_said < sizeof p->is.said)
+                p->is.said[p->is.n_said++] = bytes[i];
         if (memchr(bytes, BYTE_BYE, (size_t)n)) p->left = true;
         if (l->id > 0 && memchr(bytes, BYTE_LEAVE, (size_t)n)) leave("rank 0 says so");
     }
@@ -148,9 +138,9 @@ static void look_for_silent(struct link *l)
     for (int64_t i = 0; i < l->n; i++) {
         struct peer *p = l->peers[i];
         const double silent = l->clock.run - p->heard;
-        const bool expected = p->known ? p->fd >= 0 : l->working;
+        const bool expected = p->is.known ? p->fd >= 0 : l->working;
         snprintf(how, sizeof how, "has been silent for %.0f s", silent);
-        if (expected && silent > link_patience()) lose(l, p, how);
+        if (expected && silent > patient_limit()) lose(l, p, how);
     }
 }
 
@@ -163,16 +153,16 @@ static void add_to_epoll(struct link *l, int fd, void *tag)
 /* One that knows the secret. */
 static void admit(struct link *l, int fd, const struct link_greeting *g)
 {
-    if (g->id < 1 || g->id >= l->n || l->peers[g->id]->known) {
+    if (g->id < 1 || g->id >= l->n || l->peers[g->id]->is.known) {
         close(fd);
         return;
     }
     struct peer *p = l->peers[g->id];
     p->fd = fd;
-    p->known = true;
-    p->pid = g->pid;
+    p->is.known = true;
+    p->is.pid = g->pid;
     p->heard = l->clock.run;
-    memcpy(p->host, g->host, sizeof p->host);
+    memcpy(p->is.host, g->host, sizeof p->is.host);
     if (p->dismissed) say(p, BYTE_LEAVE);
     add_to_epoll(l, fd, p);
 }
@@ -184,7 +174,7 @@ static void admit_ranks(struct link *l)
     int64_t known = 1;
     if (!l->door) return;
     for (int fd; (fd = link_door_tend(l->door, &g)) >= 0;) admit(l, fd, &g);
-    for (int64_t i = 1; i < l->n; i++) known += l->peers[i]->known;
+    for (int64_t i = 1; i < l->n; i++) known += l->peers[i]->is.known;
     if (known < l->n) return;
     link_door_close(l->door);
     l->door = NULL;
@@ -206,45 +196,43 @@ static void look_around(struct link *l)
     if (l->alarm > 0 && l->clock.run > l->alarm) call_broken(l, l->alarm_why);
     beat(l);
     /* It stays although all is over, or waits for one that does not come to the end. */
-    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > link_patience()) end_here(l);
+    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > patient_limit()) end_here(l);
 }
 
-static void *attend(void *link)
+/* Takes in what comes within so many milliseconds. Returns the number of events. */
+static int attend(struct link *l, int ms)
 {
     enum { AT_ONCE = 64 };
-    struct link *l = link;
     struct epoll_event events[AT_ONCE];
-    while (!l->unused) {
-        int n = epoll_wait(l->epoll, events, AT_ONCE, 1000);
-        pthread_mutex_lock(&l->guard);
-        clock_running(&l->clock);
-        for (int i = 0; i < n; i++) {
-            struct peer *p = events[i].data.ptr;
-            if (p && p->fd >= 0) listen_to(l, p);
-        }
-        look_around(l);
-        pthread_mutex_unlock(&l->guard);
+    const int n = epoll_wait(l->epoll, events, AT_ONCE, ms);
+    pthread_mutex_lock(&l->guard);
+    clock_running(&l->clock);
+    for (int i = 0; i < n; i++) {
+        struct peer *p = events[i].data.ptr;
+        if (p && p->fd >= 0) listen_to(l, p);
     }
+    look_around(l);
+    pthread_mutex_unlock(&l->guard);
+    return n;
+}
+
+static void *run(void *link)
+{
+    struct link *l = link;
+    while (!l->unused) attend(l, 1000);
     return NULL;
+}
+
+/* Who is let in may have said something already. */
+void link_poll(struct link *l)
+{
+    enum { MOST = 4 };
+    for (int i = 0; i < MOST && attend(l, 0) > 0; i++) continue;
 }
 
 /* --- opening --- */
 
-/* Signals are for the main thread and its deadline. */
-static bool start(struct link *l)
-{
-    pthread_t thread;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const bool started = pthread_create(&thread, NULL, attend, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (started) pthread_detach(thread);
-    return started;
-}
-
-/* Of one that has no thread. */
-static void link_free(struct link *l)
+void link_close(struct link *l)
 {
     if (!l) return;
     for (int64_t i = 0; i < l->n; i++) {
@@ -266,10 +254,10 @@ static struct link *link_new(int64_t id, int64_t peers)
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     pthread_mutex_init(&l->guard, NULL);
     if (l->epoll >= 0 && link_expect(l, peers, &first, NULL) == OK) {
-        l->peers[0]->known = true; /* the master: it does not greet */
+        l->peers[0]->is.known = true; /* the master: it does not greet */
         return l;
     }
-    link_free(l);
+    link_close(l);
     return NULL;
 }
 
@@ -281,18 +269,29 @@ static bool open_door(struct link *l)
     return l->door;
 }
 
+struct link *link_serve(int64_t ranks, bool here)
+{
+    struct link *l = link_new(0, 1 + ranks);
+    if (!l) return NULL;
+    l->here = here;
+    l->working = true;
+    if (ranks == 0 || open_door(l)) return l;
+    link_close(l);
+    return NULL;
+}
+
 /* A process alone has nobody to connect to, and may outlive its parent. */
 static struct link *open_master(int64_t ranks, bool here,
                                 void (*broken)(void *context, const char *why), void *context)
 {
-    struct link *l = link_new(0, ranks);
+    struct link *l = link_serve(ranks - 1, here);
     if (!l) return NULL;
-    l->here = here;
+    l->working = false;
     l->broken = broken;
     l->context = context;
     if (ranks > 1) l->parent = getppid();
-    if ((ranks == 1 || open_door(l)) && start(l)) return l;
-    link_free(l);
+    if (thread_start(run, l, NULL)) return l;
+    link_close(l);
     return NULL;
 }
 
@@ -300,10 +299,10 @@ struct link *link_join(const char *address, int64_t id)
 {
     struct link *l = link_new(id, 1);
     if (!l) return NULL;
-    const int fd = l->peers[0]->fd = link_socket_connect(address, id, link_patience());
+    const int fd = l->peers[0]->fd = link_socket_connect(address, id, patient_limit());
     if (fd >= 0) add_to_epoll(l, fd, l->peers[0]);
-    if (fd >= 0 && start(l)) return l;
-    link_free(l);
+    if (fd >= 0 && thread_start(run, l, NULL)) return l;
+    link_close(l);
     return NULL;
 }
 
@@ -372,9 +371,9 @@ struct link_view link_look(struct link *l, int64_t id)
 {
     pthread_mutex_lock(&l->guard);
     const struct peer *p = l->peers[id];
-    struct link_view v = {.lost = p->lost, .pid = p->pid};
-    if (p->fd >= 0 || !p->known) v.silent = l->clock.run - p->heard;
-    memcpy(v.host, p->host, sizeof v.host);
+    struct link_view v = p->is;
+    v.connected = p->fd >= 0;
+    if (v.connected || !v.known) v.silent = l->clock.run - p->heard;
     pthread_mutex_unlock(&l->guard);
     return v;
 }
@@ -436,7 +435,7 @@ bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code))
     pthread_mutex_lock(&l->guard);
     l->code = code;
     l->tell = tell;
-    for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->lost;
+    for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->is.lost;
     l->alarm = 0;
     l->finishing = !apart;
     l->bye = l->bye || apart;

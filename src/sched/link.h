@@ -26,6 +26,15 @@ MUST_USE enum status link_open(MPI_Comm world, void (*broken)(void *context, con
 /* As rank `id` of the address, for a process that has been started later. NULL: no connection. */
 struct link *link_join(const char *address, int64_t id);
 
+/* For a process that is no rank and looks itself (link_poll), without a thread: so many ranks may
+ * join as 1, 2, ...; on the loopback address if all are `here`, on this host. link_close ends it.
+ * NULL: it cannot listen. */
+struct link *link_serve(int64_t ranks, bool here);
+/* Takes in what has come, without waiting. To be called every second. */
+void link_poll(struct link *l);
+/* NULL: nothing. */
+void link_close(struct link *l);
+
 /* Before a rank ends as it should: what the others do is of no interest any more. If it is still
  * there a minute later, its thread ends it. NULL: nothing. */
 void link_bye(struct link *l);
@@ -43,18 +52,17 @@ void link_work(struct link *l);
 struct link_view {
     bool lost;     /* its process has ended, and did not say that it would; or it is silent */
     double silent; /* seconds since it was heard of; 0: it has ended */
-    char host[64]; /* "": it has not connected yet */
+    bool known, connected; /* it has connected, and still is */
+    char host[64];         /* "": it has not connected yet */
     int64_t pid;
+    size_t n_said;
+    char said[8]; /* the first bytes with which it said more than that it lives */
 };
 struct link_view link_look(struct link *l, int64_t id);
 /* Whether somebody was lost since this was last asked. Cheap. */
 bool link_changed(struct link *l);
-/* Seconds that this process has run; and how long a rank may be silent. */
+/* Seconds that this process has run. */
 double link_clock(struct link *l);
-double link_patience(void);
-/* Seconds without progress after which a task that should take `expected` seconds is given up: it
- * reports after each block. */
-double link_idle_limit(double expected);
 
 /* Orders the rank to end at once; what becomes of it is no news. */
 void link_dismiss(struct link *l, int64_t id);

@@ -68,7 +68,7 @@ MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text
 
 /* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
 MUST_USE enum status port_report_progress(struct sched_port *port, struct err *e);
-/* Likewise: its task has made progress. If it makes none for link_idle_limit, the run ends. */
+/* Likewise: its task has made progress. If it makes none for patient_idle_limit, the run ends. */
 void port_await_progress(const struct sched_port *port);
 
 /* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller

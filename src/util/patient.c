@@ -1,5 +1,6 @@
 #include "util/patient.h"
 #include <sched.h>
+#include <stdlib.h>
 #include <time.h>
 
 void patient_pause(long *pause_ns)
@@ -24,4 +25,18 @@ int patient_wait(MPI_Request *request)
         if (code != MPI_SUCCESS || finished) return code;
         if (looks >= BUSY_LOOKS) patient_pause(&pause);
     }
+}
+
+double patient_limit(void)
+{
+    const char *given = getenv("QTRAJ_PATIENCE");
+    const double seconds = given ? strtod(given, NULL) : 0;
+    return seconds > 0 ? seconds : 60;
+}
+
+double patient_idle_limit(double expected)
+{
+    const double least = 10 * patient_limit(), times = 4;
+    if (getenv("QTRAJ_PATIENCE")) return patient_limit();
+    return least > times * expected ? least : times * expected;
 }

@@ -9,3 +9,9 @@ void patient_pause(long *pause_ns);
 /* MPI_Wait for a request that may take long: polls for some tens of microseconds, then with pauses
  * in between. Returns MPI's error code. */
 int patient_wait(MPI_Request *request);
+
+/* Seconds for which another rank may be silent: a minute, or QTRAJ_PATIENCE. */
+double patient_limit(void);
+/* Seconds without progress after which a task that should take `expected` seconds is given up: it
+ * reports after each block. */
+double patient_idle_limit(double expected);

@@ -4,24 +4,22 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/eventfd.h>
 
 static volatile sig_atomic_t state = SIGNAL_NONE;
-static sem_t
-    stopping; /* posted by each signal to stop, and by who wants its waiter to look around */
-static bool ready;
+static int stopping = -1; /* eventfd: written to by each signal to stop, and to wake its waiter */
 static double ends = INFINITY, last = INFINITY;
 
 static void on_signal(int number)
 {
     if (number != SIGUSR1) {
         state = SIGNAL_STOP;
-        sem_post(&stopping);
+        eventfd_write(stopping, 1);
     } else if (state == SIGNAL_NONE) {
         state = SIGNAL_DRAIN;
     }
@@ -30,8 +28,7 @@ static void on_signal(int number)
 void sched_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    if (!ready) sem_init(&stopping, 0, 0);
-    ready = true;
+    if (stopping < 0) stopping = eventfd(0, EFD_CLOEXEC);
     sigemptyset(&action.sa_mask);
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGUSR2, &action, NULL);
@@ -75,19 +72,13 @@ struct deadline {
     pthread_t thread;
 };
 
-/* Waits for a signal, or a quarter of an hour, or until the last moment. The semaphore's clock may
- * be set. */
+/* Waits for a signal, or a quarter of an hour, or until the last moment. */
 static void wait_a_while(void)
 {
     const double most = 900, left = last - clock_seconds(), wait = left < most ? left : most;
-    struct timespec until;
-    if (wait <= 0) return;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)wait;
-    until.tv_nsec += (long)(1e9 * (wait - floor(wait)));
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    sem_timedwait(&stopping, &until);
+    struct pollfd signal = {.fd = stopping, .events = POLLIN};
+    eventfd_t n;
+    if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
 }
 
 static void *wait_for_signal(void *deadline)
@@ -122,7 +113,7 @@ void deadline_close(struct deadline *d)
 {
     if (!d) return;
     d->closed = true;
-    sem_post(&stopping);
+    eventfd_write(stopping, 1);
     pthread_join(d->thread, NULL);
     free(d);
 }

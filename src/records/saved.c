@@ -33,7 +33,7 @@ struct saved {
     int slot;                       /* where it will be */
     struct saved_level base;        /* of every state, see struct saved_place */
     struct saved_level *levels;     /* entered, the outermost first */
-    struct saved_move load;         /* fd < 0: nothing is being loaded */
+    struct saved_move load;         /* no file: nothing is being loaded */
     bool always;                    /* at every point */
     bool fresh;                     /* nothing was done since the state was loaded */
     bool off;                       /* saving has failed; the same on all ranks */
@@ -179,9 +179,7 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
     struct saved *s = NULL;
     *out = NULL;
     if (!place->folder) return OK;
-    st = mem_zero(&s, 1, sizeof *s, "a saved state", e);
-    if (st == OK) s->load.fd = -1; /* another rank may have failed */
-    TRY(err_agree(place->comm, st, e));
+    TRY(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
     s->comm = place->comm;
     if (place->move) {
         s->base =
@@ -324,12 +322,12 @@ enum status saved_enter(struct saved *s, struct saved_level *level, bool *loaded
     while (*at) at = &(*at)->inner;
     *at = level;
     level->inner = NULL;
-    if (s->load.fd < 0) return OK;
+    if (!s->load.file) return OK;
     struct saved_move *m = &s->load;
     saved_file_level(m, level);
     NEED(m->err.code == OK, m->err.code, "%s", m->err.text);
     *loaded = true;
-    if (m->bytes == 0 && m->at == m->n) saved_file_close(m);
+    if (m->bytes == 0) saved_file_close(m);
     return OK;
 }
 
@@ -434,7 +432,7 @@ enum status saved_point(struct saved *s, struct err *e)
 {
     if (!s || s->off) return OK;
     enum status st = OK;
-    if (s->load.fd >= 0)
+    if (s->load.file)
         st = err_set(e, ERR_FORMAT, __FILE__, __LINE__, "%s: the saved state has other levels",
                      s->label);
     PASS(s->agree ? s->agree(s->context, st, e) : err_agree(s->comm, st, e));

@@ -1,93 +1,41 @@
-/* The file of one rank's state: data in chunks with a running checksum, then a trailer. */
+/* The file of one rank's state: data, then a trailer with their digest. */
 #include "records/saved_internal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include "util/num.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char magic[8] = "qtrajS1";
-
-static uint64_t chain(uint64_t check, const char *data, int64_t n)
-{
-    const uint64_t both[2] = {check, hash_u64(data, (size_t)n)};
-    return hash_u64(both, sizeof both);
-}
+static const char magic[8] = "qtrajS2";
 
 static uint64_t check_of(const struct saved_trailer *t)
 {
     return hash_u64(t, offsetof(struct saved_trailer, own));
 }
 
-static enum status buffer_open(struct saved_move *m, struct err *e)
+static void fail(struct saved_move *m, enum status st, const char *what)
 {
-    return mem_alloc(&m->buffer, SAVED_CHUNK, 1, "a saved state", e);
+    if (m->err.code == OK) err_set(&m->err, st, __FILE__, __LINE__, "%s: %s", m->path, what);
 }
 
-/* --- writing --- */
-
-static void flush(struct saved_move *m)
-{
-    if (m->at == 0 || m->err.code != OK) return;
-    m->check = chain(m->check, m->buffer, m->at);
-    (void)!fsx_write(m->fd, m->path, m->buffer, (size_t)m->at, &m->err);
-    m->at = 0;
-}
-
-static void store(struct saved_move *m, const char *from, int64_t n)
+static void store(struct saved_move *m, const void *from, int64_t n)
 {
     m->bytes += n;
-    while (n > 0 && m->err.code == OK) {
-        const int64_t part = min64(n, SAVED_CHUNK - m->at);
-        memcpy(m->buffer + m->at, from, (size_t)part);
-        m->at += part;
-        from += part;
-        n -= part;
-        if (m->at == SAVED_CHUNK) flush(m);
-    }
+    hash_add(m->check, from, (size_t)n);
+    if (m->err.code == OK && fwrite(from, 1, (size_t)n, m->file) != (size_t)n)
+        fail(m, fsx_errno_status(errno), strerror(errno));
 }
 
-/* --- reading --- */
-
-/* Reads n bytes at the file's position. */
-static enum status read_all(int fd, const char *path, char *to, int64_t n, struct err *e)
+static void load(struct saved_move *m, void *to, int64_t n)
 {
-    while (n > 0) {
-        const ssize_t done = read(fd, to, (size_t)n);
-        if (done < 0 && errno == EINTR) continue;
-        NEED(done > 0, ERR_IO, "%s: %s", path, done < 0 ? strerror(errno) : "too short");
-        to += done;
-        n -= done;
+    if (n > m->bytes) fail(m, ERR_FORMAT, "the saved state is too short");
+    if (m->err.code == OK) {
+        m->bytes -= n;
+        if (to ? fread(to, 1, (size_t)n, m->file) != (size_t)n : fseek(m->file, n, SEEK_CUR) != 0)
+            fail(m, ERR_IO, "the saved state cannot be read");
     }
-    return OK;
-}
-
-static enum status fill(struct saved_move *m, struct err *e)
-{
-    const int64_t n = min64(m->bytes, SAVED_CHUNK);
-    NEED(n > 0, ERR_FORMAT, "%s: the saved state is too short", m->path);
-    PASS(read_all(m->fd, m->path, m->buffer, n, e));
-    m->bytes -= n;
-    m->at = 0;
-    m->n = n;
-    return OK;
-}
-
-static void load(struct saved_move *m, char *to, int64_t n)
-{
-    while (n > 0) {
-        if (m->err.code == OK && m->at == m->n) (void)!fill(m, &m->err);
-        const bool failed = m->err.code != OK;
-        const int64_t part = failed ? n : min64(n, m->n - m->at);
-        if (to && failed) memset(to, 0, (size_t)part);
-        if (to && !failed) memcpy(to, m->buffer + m->at, (size_t)part);
-        if (to) to += part;
-        if (!failed) m->at += part;
-        n -= part;
-    }
+    if (to && m->err.code != OK) memset(to, 0, (size_t)n);
 }
 
 /* --- moving --- */
@@ -124,7 +72,7 @@ void saved_text(struct saved_move *m, char **text)
     saved_bytes(m, &n, sizeof n);
     if (saved_loads(m)) {
         *text = NULL;
-        if (n < 0 || n > m->bytes + m->n - m->at) n = 0;
+        if (n < 0 || n > m->bytes) n = 0;
         struct err why = {0};
         if (mem_zero(text, n + 1, 1, "a text", &why) != OK) saved_fail(m, &why);
     }
@@ -152,7 +100,7 @@ void saved_file_level(struct saved_move *m, const struct saved_level *level)
 
 int64_t saved_file_bytes(const struct saved_level *levels)
 {
-    struct saved_move m = {.direction = SAVED_COUNT, .fd = -1};
+    struct saved_move m = {.direction = SAVED_COUNT};
     for (; levels; levels = levels->inner) saved_file_level(&m, levels);
     return m.bytes;
 }
@@ -161,20 +109,20 @@ enum status saved_file_write(const char *path, const struct saved_level *levels,
                              struct saved_trailer *trailer, struct err *e)
 {
     enum status st = OK;
-    struct saved_move m = {.direction = SAVED_STORE, .fd = -1, .path = path};
-    TRY(buffer_open(&m, e));
-    m.fd = fsx_open_as(path, O_WRONLY | O_CREAT | O_TRUNC);
-    ENSURE(m.fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    struct saved_move m = {.direction = SAVED_STORE, .path = path};
+    TRY(hash_new(&m.check, e));
+    m.file = fopen(path, "we");
+    ENSURE(m.file, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
     for (; levels; levels = levels->inner) saved_file_level(&m, levels);
-    flush(&m);
     ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
     memcpy(trailer->magic, magic, sizeof magic);
     trailer->bytes = m.bytes;
-    trailer->check = m.check;
+    hash_get(m.check, trailer->check);
     trailer->own = check_of(trailer);
-    TRY(fsx_write(m.fd, path, trailer, sizeof *trailer, e));
-    const int closed = close(m.fd);
-    m.fd = -1;
+    store(&m, trailer, sizeof *trailer);
+    ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
+    const int closed = fclose(m.file);
+    m.file = NULL;
     ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
 done:
     saved_file_close(&m);
@@ -186,40 +134,28 @@ bool saved_file_trailer(const char *path, struct saved_trailer *out)
     int fd;
     int64_t size;
     if (fsx_open(path, &fd, &size, NULL) != OK) return false;
-    const off_t at = (off_t)(size - (int64_t)sizeof *out);
-    bool good = at >= 0 && lseek(fd, at, SEEK_SET) == at &&
-                read_all(fd, path, (char *)out, sizeof *out, NULL) == OK;
+    const int64_t at = size - (int64_t)sizeof *out;
+    const bool good = at >= 0 && fsx_pread(fd, out, sizeof *out, at) == sizeof *out;
     close(fd);
     return good && memcmp(out->magic, magic, sizeof magic) == 0 && out->own == check_of(out) &&
-           out->bytes == (int64_t)at;
-}
-
-static enum status verify(struct saved_move *m, const struct saved_trailer *trailer, struct err *e)
-{
-    uint64_t check = 0;
-    for (m->bytes = trailer->bytes; m->bytes > 0;) {
-        PASS(fill(m, e));
-        check = chain(check, m->buffer, m->n);
-    }
-    NEED(check == trailer->check, ERR_FORMAT, "%s: the saved state is damaged", m->path);
-    m->bytes = trailer->bytes;
-    m->at = m->n = 0;
-    NEED(lseek(m->fd, 0, SEEK_SET) == 0, ERR_IO, "%s: %s", m->path, strerror(errno));
-    return OK;
+           out->bytes == at;
 }
 
 enum status saved_file_open(const char *path, const struct saved_trailer *trailer,
                             struct saved_move *m, struct err *e)
 {
-    *m = (struct saved_move){.direction = SAVED_LOAD, .fd = -1, .path = path};
-    PASS(buffer_open(m, e));
-    PASS(fsx_open(path, &m->fd, NULL, e));
-    return verify(m, trailer, e);
+    char check[HASH_HEX];
+    *m = (struct saved_move){.direction = SAVED_LOAD, .path = path, .bytes = trailer->bytes};
+    m->file = fopen(path, "re");
+    NEED(m->file, ERR_IO, "%s: %s", path, strerror(errno));
+    PASS(hash_start(fileno(m->file), path, trailer->bytes, check, e));
+    NEED(strcmp(check, trailer->check) == 0, ERR_FORMAT, "%s: the saved state is damaged", path);
+    return OK;
 }
 
 void saved_file_close(struct saved_move *m)
 {
-    if (m->fd >= 0) close(m->fd);
-    free(m->buffer);
-    *m = (struct saved_move){.fd = -1};
+    if (m->file) fclose(m->file);
+    hash_free(m->check);
+    *m = (struct saved_move){0};
 }

@@ -1,8 +1,7 @@
 /* saved_internal: what the files of saved/ share. */
 #pragma once
 #include "records/saved.h"
-
-enum { SAVED_CHUNK = 1 << 20 }; /* bytes of a step of the checksum */
+#include <stdio.h>
 
 /* The end of a file, after its data. */
 struct saved_trailer {
@@ -11,11 +10,11 @@ struct saved_trailer {
     int64_t generation; /* counts the states of the work */
     int64_t bytes;      /* of the data */
     int64_t rank, size;
-    uint64_t check; /* of the data */
+    char check[HASH_HEX]; /* digest of the data */
     char identity[SAVED_IDENTITY_N][HASH_HEX];
     char owner[HASH_HEX];
     char utc[21];
-    char zero[3];
+    char zero[6];
     double seconds; /* of work */
     uint64_t own;   /* checksum of the fields above */
 };
@@ -24,12 +23,10 @@ struct saved_trailer {
 enum saved_direction { SAVED_COUNT, SAVED_STORE, SAVED_LOAD };
 struct saved_move {
     enum saved_direction direction;
-    int fd;
+    FILE *file;
     const char *path;
-    char *buffer;  // (SAVED_CHUNK)
-    int64_t at, n; /* in the buffer: the next byte, and (loading) the end */
-    int64_t bytes; /* moved; loading: still to be read from the file */
-    uint64_t check;
+    struct XXH3_state_s *check; /* storing: of the bytes so far */
+    int64_t bytes;              /* moved; loading: still to be read */
     struct err err;
 };
 

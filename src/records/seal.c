@@ -29,14 +29,6 @@ static void put_digest(const char hex[HASH_HEX], char out[DIGEST])
     out[DIGEST - 1] = '\n';
 }
 
-/* Whether it is the digest of the bytes before. */
-static bool fits(const char tail[DIGEST], const char hex[HASH_HEX])
-{
-    char expected[DIGEST];
-    put_digest(hex, expected);
-    return memcmp(tail, expected, DIGEST) == 0;
-}
-
 void seal_put(char *data, size_t n, const struct journal_mark *mark)
 {
     char text[MARK + 1], hex[HASH_HEX];
@@ -55,23 +47,22 @@ static bool read_mark(const char at[MARK], struct journal_mark *mark)
     char text[MARK + 1] = "";
     if (memcmp(at, mark_head, MARK_HEAD) != 0) return false;
     memcpy(text, at, MARK);
-    if (sscanf(text + MARK_HEAD, "%20lld %20lld %16s", &bytes, &line, mark->checksum) != 3)
-        return true;
-    mark->bytes = bytes;
-    mark->line = line;
+    if (sscanf(text + MARK_HEAD, "%20lld %20lld %16s", &bytes, &line, mark->checksum) == 3)
+        mark->bytes = bytes, mark->line = line;
     return true;
 }
 
 enum status seal_take(const char *path, const char *data, size_t *n, struct journal_mark *mark,
                       bool *sealed, struct err *e)
 {
-    char hex[HASH_HEX];
+    char hex[HASH_HEX], expected[DIGEST];
     const char *tail = data + *n - DIGEST;
     *mark = (struct journal_mark){0};
     *sealed = *n >= DIGEST && memcmp(tail, digest_head, DIGEST_HEAD) == 0;
     if (!*sealed) return OK;
     hash_bytes(data, *n - DIGEST, hex);
-    NEED(fits(tail, hex), ERR_FORMAT,
+    put_digest(hex, expected);
+    NEED(memcmp(tail, expected, DIGEST) == 0, ERR_FORMAT,
          "%s: damaged, or changed after it was written: its checksum does not fit; qtraj rebuild "
          "makes it again from the journal",
          path);
@@ -82,21 +73,13 @@ enum status seal_take(const char *path, const char *data, size_t *n, struct jour
 
 enum status cube_mark(const char *path, struct journal_mark *out, struct err *e)
 {
-    enum status st = OK;
-    char tail[MARK + DIGEST], hex[HASH_HEX];
-    int fd = -1;
-    int64_t size;
-    *out = (struct journal_mark){0};
-    TRY(fsx_open(path, &fd, &size, e));
-    if (size < MARK + DIGEST) goto done;
-    ENSURE(fsx_pread(fd, tail, sizeof tail, size - MARK - DIGEST) == sizeof tail, ERR_IO,
-           "%s: its end cannot be read", path);
-    if (memcmp(tail + MARK, digest_head, DIGEST_HEAD) != 0) goto done;
-    TRY(hash_start(fd, path, size - DIGEST, hex, e));
-    if (fits(tail + MARK, hex)) read_mark(tail, out);
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    char *data;
+    size_t n;
+    bool sealed;
+    PASS(fsx_read(path, 0, &data, &n, e));
+    if (seal_take(path, data, &n, out, &sealed, NULL) != OK) *out = (struct journal_mark){0};
+    free(data);
+    return OK;
 }
 
 bool seal_is_hdf5(const char *data, size_t n)

@@ -28,7 +28,7 @@ static bool ask(const char *const command[], const char *seconds, char *out, siz
     FILE *answer = fdopen(ends[0], "r");
     out[answer ? fread(out, 1, size - 1, answer) : 0] = '\0';
     if (answer) fclose(answer);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    while (started && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     return started && answer && WIFEXITED(status) && WEXITSTATUS(status) < NO_ANSWER;
 }
 

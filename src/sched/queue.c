@@ -38,7 +38,7 @@ static double measured_ratio(const struct queue *q, int64_t kind)
     return ratio_carried(q->all.planned, q->all.taken, q->work[kind]);
 }
 
-/* --- the heap --- */
+/* --- the list of tasks --- */
 
 static bool begun(const struct queue *q, int64_t task)
 {
@@ -55,42 +55,34 @@ static bool goes_first(const struct queue *q, int64_t a, int64_t b)
     return x != y ? x > y : a < b;
 }
 
-/* A task finds its place below i, or above it: others move into the place that it leaves. */
-static void sift_down(struct queue *q, int64_t i)
+static int by_turn(const void *a, const void *b, void *queue)
 {
-    const int64_t task = q->heap[i];
-    for (int64_t child; (child = 2 * i + 1) < q->n_heap; i = child) {
-        if (child + 1 < q->n_heap && goes_first(q, q->heap[child + 1], q->heap[child])) child++;
-        if (!goes_first(q, q->heap[child], task)) break;
-        q->heap[i] = q->heap[child];
-    }
-    q->heap[i] = task;
-}
-
-static void sift_up(struct queue *q, int64_t i)
-{
-    const int64_t task = q->heap[i];
-    for (; i > 0 && goes_first(q, task, q->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        q->heap[i] = q->heap[(i - 1) / 2];
-    q->heap[i] = task;
+    const int64_t *x = a, *y = b;
+    return goes_first(queue, *x, *y) ? 1 : -1;
 }
 
 void queue_order(struct queue *q)
 {
     q->total = 0;
-    for (int64_t i = 0; i < q->n_heap; i++) q->total += length_left(q, q->heap[i]);
-    for (int64_t i = q->n_heap / 2; i-- > 0;) sift_down(q, i);
+    for (int64_t i = 0; i < q->n_list; i++) q->total += length_left(q, q->list[i]);
+    qsort_r(q->list, (size_t)q->n_list, sizeof *q->list, by_turn, q);
 }
 
-static void heap_remove(struct queue *q, int64_t i)
+/* The task at i, which has become shorter, finds its place. */
+static void move_back(struct queue *q, int64_t i)
 {
-    q->heap[i] = q->heap[--q->n_heap];
-    if (i == q->n_heap) return;
-    sift_up(q, i);
-    sift_down(q, i);
+    const int64_t task = q->list[i];
+    for (; i > 0 && goes_first(q, q->list[i - 1], task); i--) q->list[i] = q->list[i - 1];
+    q->list[i] = task;
 }
 
-/* Reorders the heap by new ratios once one has changed by a tenth and twice as many pieces have
+static void list_remove(struct queue *q, int64_t i)
+{
+    q->n_list--;
+    memmove(q->list + i, q->list + i + 1, (size_t)(q->n_list - i) * sizeof *q->list);
+}
+
+/* Reorders the list by new ratios once one has changed by a tenth and twice as many pieces have
  * ended as at the last time: a few times per run. */
 static void learn(struct queue *q)
 {
@@ -153,31 +145,23 @@ static bool may_begin(const struct queue *q, int64_t task, double now)
     return fits(q, task, now) || fits_in_part(q, task, now);
 }
 
-/* Heap index of the first task that may begin; NOWHERE: none may. */
-static int64_t first(const struct queue *q, double now)
-{
-    int64_t best = NOWHERE;
-    if (may_begin(q, q->heap[0], now)) return 0;
-    for (int64_t i = 1; i < q->n_heap; i++)
-        if (may_begin(q, q->heap[i], now) && (best < 0 || goes_first(q, q->heap[i], q->heap[best])))
-            best = i;
-    return best;
-}
-
-/* Heap index of the task to take: the first that may begin, or, if that is the first of all,
- * one of its turn and of similar length, with a state as that has, whose files the node has read;
- * NOWHERE: none may begin. */
+/* Index in the list of the task to take: the first that may begin, or one of its turn and of
+ * similar length, with a state as that has, whose files the node has read; NOWHERE: none may begin.
+ */
 static int64_t choose(const struct queue *q, int64_t node, double now)
 {
-    int64_t best = first(q, now);
-    if (best != 0) return best;
-    double enough = about_as_long * length_left(q, q->heap[0]);
-    int near = nearness(q, q->heap[0], node);
-    for (int64_t i = 1; i < q->n_heap && i < LOOK_AROUND && near < 2; i++) {
-        const int64_t task = q->heap[i];
+    int64_t first = q->n_list - 1, best;
+    while (first >= 0 && !may_begin(q, q->list[first], now)) first--;
+    if (first < 0) return NOWHERE;
+    best = first;
+    const int64_t begins = q->list[first];
+    const double enough = about_as_long * length_left(q, begins);
+    int near = nearness(q, begins, node);
+    for (int64_t i = first - 1; i >= 0 && i > first - LOOK_AROUND && near < 2; i--) {
+        const int64_t task = q->list[i];
         const int other = nearness(q, task, node);
-        if (q->tasks[task].turn != q->tasks[q->heap[0]].turn) continue;
-        if (begun(q, task) != begun(q, q->heap[0]) || other <= near) continue;
+        if (q->tasks[task].turn != q->tasks[begins].turn) continue;
+        if (begun(q, task) != begun(q, begins) || other <= near) continue;
         if (length_left(q, task) < enough || !may_begin(q, task, now)) continue;
         best = i;
         near = other;
@@ -275,10 +259,10 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out)
 {
     struct in_flight *f = &q->in_flight[group];
-    if (q->n_heap == 0) return false;
+    if (q->n_list == 0) return false;
     const int64_t place = choose(q, node_of(q, group), now);
     if (place < 0) return false;
-    const int64_t task = q->heap[place], files = q->tasks[task].files;
+    const int64_t task = q->list[place], files = q->tasks[task].files;
     struct remaining *r = &q->remaining[task];
     const bool whole = !r->started;
     const double before = length_left(q, task);
@@ -295,10 +279,10 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
     q->pieces++;
     if (files > 0) q->reader[files - 1] = node_of(q, group);
     if (r->n == 0) {
-        heap_remove(q, place);
+        list_remove(q, place);
     } else {
         q->total += length_left(q, task);
-        sift_down(q, place);
+        move_back(q, place);
     }
     *out = (struct queue_piece){.task = task,
                                 .parts = f->parts,
@@ -363,7 +347,7 @@ void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t 
     const bool listed = r->n > 0;
     for (int64_t i = 0; again && i < n; i++) put_back(r, t->parts, parts[i]);
     if (again && t->n_parts == 0) r->n = 1;
-    if (!listed && r->n > 0) q->heap[q->n_heap++] = f->task;
+    if (!listed && r->n > 0) q->list[q->n_list++] = f->task;
     end_piece(q, f);
     queue_order(q);
 }
@@ -406,7 +390,7 @@ enum status queue_clone(const struct queue *q, struct queue **out, struct err *e
     c->remaining = memcpy(own.remaining, q->remaining, (size_t)q->n * sizeof *q->remaining);
     c->store = memcpy(own.store, q->store, (size_t)q->n_store * sizeof *q->store);
     c->skip = own.skip;
-    c->heap = memcpy(own.heap, q->heap, (size_t)q->n * sizeof *q->heap);
+    c->list = memcpy(own.list, q->list, (size_t)q->n * sizeof *q->list);
     c->in_flight = memcpy(own.in_flight, q->in_flight, (size_t)q->n_groups * sizeof *q->in_flight);
     c->work = memcpy(own.work, q->work, (size_t)q->n_kinds * sizeof *q->work);
     c->kinds = memcpy(own.kinds, q->kinds, (size_t)q->n_kinds * sizeof *q->kinds);
@@ -431,15 +415,15 @@ void queue_outcome(const struct queue *q, struct sched_outcome *o)
 {
     o->finished += q->finished;
     o->pieces += q->pieces;
-    for (int64_t i = 0; i < q->n_heap && isfinite(q->end); i++) {
-        const double cost = corrected(q, q->heap[i], shortest_piece(q, q->heap[i]));
+    for (int64_t i = 0; i < q->n_list && isfinite(q->end); i++) {
+        const double cost = corrected(q, q->list[i], shortest_piece(q, q->list[i]));
         if (o->shortest <= 0 || cost < o->shortest) o->shortest = cost;
     }
 }
 
 bool queue_empty(const struct queue *q)
 {
-    return q->n_heap == 0;
+    return q->n_list == 0;
 }
 
 bool queue_task_finished(const struct queue *q, int64_t task)

@@ -37,18 +37,18 @@ struct queue {
     int64_t n_store;
     int64_t *store; // (n_store) the parts of all tasks and of all pieces in flight
     bool *skip;     // (most parts of a task) working memory
-    int64_t *heap;  // (n_heap) tasks not handed out completely, the longest first
-    int64_t n_heap;
+    int64_t *list;  // (n_list) tasks not handed out completely, the next one last
+    int64_t n_list;
     double total;                /* corrected cost of all remaining parts */
     struct in_flight *in_flight; // (n_groups)
     struct measured *kinds;      // (n_kinds)
     double *work;                // (n_kinds) cost of all tasks of the kind, as planned
     struct measured all;
-    double *ratio;   // (n_kinds) taken / planned, as used in the heap's order
+    double *ratio;   // (n_kinds) taken / planned, as used in the list's order
     int64_t *reader; // (n_files) node that read the files last
     int64_t finished, pieces, ends, reordered_at;
     double end; /* when the work will be broken off */
 };
 
-/* Orders the heap by the costs as they are corrected now. */
+/* Orders the list by the costs as they are corrected now. */
 void queue_order(struct queue *q);

@@ -10,7 +10,7 @@ void queue_close(struct queue *q)
     free(q->remaining);
     free(q->store);
     free(q->skip);
-    free(q->heap);
+    free(q->list);
     free(q->in_flight);
     free(q->kinds);
     free(q->work);
@@ -60,7 +60,7 @@ static enum status take_in(struct queue *q, struct err *e)
         if (t->n_parts) PASS(sort_parts(t, r, e));
         next += t->n_parts;
         q->work[t->kind] += r->cost;
-        q->heap[q->n_heap++] = i;
+        q->list[q->n_list++] = i;
     }
     return OK;
 }
@@ -84,7 +84,7 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
     q->n_store = parts + n_groups * most;
     TRY(mem_zero(&q->store, q->n_store, sizeof *q->store, "queue", e));
     TRY(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
-    TRY(mem_zero(&q->heap, n, sizeof *q->heap, "queue", e));
+    TRY(mem_zero(&q->list, n, sizeof *q->list, "queue", e));
     TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
     TRY(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
     TRY(mem_zero(&q->work, q->n_kinds, sizeof *q->work, "queue", e));

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* In the new process, which has the memory of this one until it runs the program. Returns the errno
@@ -44,5 +45,6 @@ int child_start(const struct child *c, pid_t *pid)
     }
     if (*pid < 0) failed = errno;
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
+    if (*pid > 0 && failed) waitpid(*pid, NULL, 0);
     return failed;
 }

@@ -1,10 +1,12 @@
 /* qtraj launch: starts `qtraj run` under mpirun, with which a run outlives its ranks, and ends as
  * the run did. */
 #include "cli/run_arguments.h"
+#include "plan/plan.h"
 #include "records/lock.h"
 #include "records/results.h"
+#include "records/saved.h"
+#include "records/slurm.h"
 #include "run/launched.h"
-#include "run/requeue.h"
 #include "run/run_until.h"
 #include "run/startup.h"
 #include "util/fsx.h"
@@ -14,13 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct launch {
     struct run_arguments run;
     int64_t ranks, meet;
     bool requeue;
-    struct requeue before;
+    /* How far the results were when the run began, for --requeue. */
+    char *states; /* folder of saved states; NULL: none are saved */
+    int64_t records;
+    time_t since;
     struct arg_list mpirun;
     char *words; /* of --mpirun, cut at spaces */
     char number[24], part[48], until[40], self[4096];
@@ -32,7 +38,7 @@ static void launch_free(struct launch *l)
 {
     free(l->words);
     free(l->argv);
-    requeue_free(&l->before);
+    free(l->states);
     arg_list_free(&l->mpirun);
     run_arguments_free(&l->run);
 }
@@ -180,6 +186,52 @@ static int find_code(const struct launched *how, const char *results, const char
     return EXIT_STOPPED;
 }
 
+/* Whether the record is a result, not one about the run. */
+static bool is_result(const json_t *record)
+{
+    static const char *const others[] = {"plan", "loss", "end"};
+    const char *type = json_text(record, "type", "");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(type, others[i]) == 0) return false;
+    return true;
+}
+
+/* *n = the results in the journal. */
+static enum status count_results(const char *path, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct journal *journal = NULL;
+    *n = 0;
+    if (!fsx_is_file(path)) return OK;
+    TRY(journal_open_readonly(path, &journal, e));
+    for (int64_t i = 0; i < journal_n(journal); i++) {
+        json_t *record = NULL;
+        TRY(journal_read(journal, i, NULL, &record, e));
+        *n += is_result(record);
+        json_decref(record);
+    }
+done:
+    journal_close(journal);
+    return st;
+}
+
+/* Asks Slurm to start the job again, and says so: if the run has recorded a result or saved a
+ * state, since otherwise the next start would do no better. */
+static void ask_to_requeue(const struct launch *l, const char *journal)
+{
+    int64_t now = 0;
+    char why[256];
+    if (count_results(journal, &now, NULL) == OK && now <= l->records &&
+        !(l->states && saved_since(l->states, l->since)))
+        log_warn("the job is not requeued: in its time no result was finished and no state saved; "
+                 "give it more time");
+    else if (slurm_requeue(why, sizeof why))
+        log_info("the job is requeued; its next start continues");
+    else
+        log_warn("the job is not requeued (scontrol requeue: %s); submit it again to continue",
+                 why);
+}
+
 /* A run that broke off is started again, some times; fewer if its ranks never meet. */
 static enum status launch_until_end(struct launch *l, const char *journal, struct launched *how,
                                     struct err *e)
@@ -228,11 +280,14 @@ static enum status run(struct call *c, struct err *e)
     TRY(fsx_make_parent(journal, e));
     TRY(startup_room(true, e));
     TRY(make_command(&l, e));
-    if (l.requeue) TRY(requeue_begin(&l.before, &sweep, results, journal, e));
+    l.since = time(NULL);
+    if (l.requeue) TRY(count_results(journal, &l.records, e));
+    if (l.requeue)
+        TRY(plan_states_folder(&(struct plan){.sweep = &sweep, .results = results}, &l.states, e));
     const int64_t before = size_of(journal);
     TRY(launch_until_end(&l, journal, &how, e));
     c->code = find_code(&how, results, journal, before);
-    if (l.requeue && how.later && !how.stopped) requeue_ask(&l.before);
+    if (l.requeue && how.later && !how.stopped) ask_to_requeue(&l, journal);
 done:
     free(journal);
     free(results);

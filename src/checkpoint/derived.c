@@ -12,19 +12,12 @@
 static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)
 {
     enum status st = OK;
-    char *text = NULL, *longer;
+    char *text = NULL;
     TRY(mem_format(&text, e, "%s %llu", what, (unsigned long long)c->stream));
-    for (int64_t i = 0; i < c->n_parts; i++) {
-        TRY(mem_format(&longer, e, "%s\n%.17g %s", text, c->parts[i].coefficient,
+    for (int64_t i = 0; i < c->n_parts; i++)
+        TRY(mem_append(&text, e, "\n%.17g %s", c->parts[i].coefficient,
                        c->parts[i].checkpoint->hash));
-        free(text);
-        text = longer;
-    }
-    for (int64_t i = 0; i < c->n_files; i++) {
-        TRY(mem_format(&longer, e, "%s\n%s", text, c->files[i].hash));
-        free(text);
-        text = longer;
-    }
+    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, "\n%s", c->files[i].hash));
     hash_text(text, c->hash);
 done:
     free(text);

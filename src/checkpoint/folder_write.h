@@ -3,7 +3,7 @@
  * index, and the files of tokenizer, generation and model code that stand beside the weights of
  * another checkpoint. The folder has a temporary name until it is whole. */
 #pragma once
-#include "checkpoint/safetensors.h"
+#include "checkpoint/checkpoint.h"
 #include "util/json.h"
 
 /* All borrowed until the folder is closed. */
@@ -35,6 +35,13 @@ MUST_USE enum status folder_create(const char *path, const struct folder_plan *p
  * pieces as the caller likes. ERR_SHAPE: it is not that tensor's turn; as safetensors_append. */
 MUST_USE enum status folder_append(struct folder_out *o, const char *tensor, const void *data,
                                    int64_t n, struct err *e);
+/* A tensor of an open checkpoint, stored or averaged, for a folder's plan: its name (borrowed),
+ * type and shape. */
+struct tensor_shape folder_shape(const struct tensor_entry *t);
+/* Appends the checkpoint's tensor of that name as checkpoint_read_stored gives it, a piece of 4 MiB
+ * at a time. Errors of both. */
+MUST_USE enum status folder_copy_tensor(struct folder_out *o, const struct checkpoint *c,
+                                        const char *name, struct err *e);
 /* Completes the folder and gives it its name. ERR_SHAPE: data are missing; ERR_USAGE: path has been
  * filled meanwhile; ERR_FULL, ERR_IO. */
 MUST_USE enum status folder_commit(struct folder_out *o, struct err *e);

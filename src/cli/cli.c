@@ -146,15 +146,6 @@ static void set_threads(MPI_Comm comm, bool works)
               (double)share.memory / (1 << 30), (double)l.memory / (1 << 30), l.memory_from);
 }
 
-/* Applies QTRAJ_KERNELS, which may differ between nodes. Collective on comm. */
-static bool choose_kernels(MPI_Comm comm, int rank)
-{
-    struct err e = {0};
-    enum status st = err_agree(comm, isa_setup(&e), &e);
-    if (st != OK && rank == 0) log_error("%s", e.text);
-    return st == OK;
-}
-
 /* Fails if the output could not be written, for example to a full disk or a closed pipe. */
 static enum status flush_output(struct err *e)
 {
@@ -164,18 +155,12 @@ static enum status flush_output(struct err *e)
     return OK;
 }
 
-static int rank_of(MPI_Comm world)
-{
-    int rank = 0;
-    if (world != MPI_COMM_NULL) MPI_Comm_rank(world, &rank);
-    return rank;
-}
-
 /* Returns the exit code; prints the one line of an error. */
 static int run(struct call *c, enum status (*what)(struct call *c, struct err *e))
 {
     struct err e = {0};
-    const int rank = rank_of(c->world);
+    int rank = 0;
+    if (c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
     enum status st = what(c, &e);
     if (st == OK && rank == 0 && c->code == EXIT_DONE) st = json_whole(&e);
     if (st == OK && rank == 0) st = flush_output(&e);
@@ -208,42 +193,36 @@ static const struct command *choose(int argc, char **argv, bool speak)
     return NULL;
 }
 
+/* The call that the arguments of the program make. */
+static struct call call_of(MPI_Comm world, int argc, char **argv, bool speak)
+{
+    return (struct call){.command = choose(argc, argv, speak),
+                         .world = world,
+                         .argc = argc - 1,
+                         .argv = argv + 1,
+                         .code = EXIT_DONE};
+}
+
 bool cli_without_mpi(int argc, char **argv)
 {
     const struct command *command = choose(argc, argv, false);
     return command && command->without_mpi;
 }
 
-/* Beside a process that runs alone, Open MPI would start a daemon, which takes a quarter of a
- * second and opens ports. Without it, all such processes of a user on a host would share one folder
- * of Open MPI, which one removes at its end while another makes its own in it: MPI_Init then fails.
- * They need no folder. */
-static void start_no_daemon(void)
-{
-    if (startup_rank() >= 0) return;
-    const char *isolated = "OMPI_MCA_ess_singleton_isolated";
-    int failed = setenv(isolated, "1", 0);
-    if (!failed && strcmp(getenv(isolated), "1") == 0)
-        failed = setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
-    if (failed) log_trace("link", "out of memory for settings of Open MPI");
-}
-
 void cli_before_mpi(int argc, char **argv)
 {
-    start_no_daemon();
     const struct command *command = choose(argc, argv, false);
+    const char *isolated = "OMPI_MCA_ess_singleton_isolated";
+    int failed = 0;
+    /* Beside a process that runs alone, Open MPI would start a daemon, which takes a quarter of a
+     * second and opens ports. Without it, all such processes of a user on a host would share one
+     * folder of Open MPI, which one removes at its end while another makes its own in it: MPI_Init
+     * then fails. They need no folder. */
+    if (startup_rank() < 0) failed = setenv(isolated, "1", 0);
+    if (startup_rank() < 0 && !failed && strcmp(getenv(isolated), "1") == 0)
+        failed = setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+    if (failed) log_trace("link", "out of memory for settings of Open MPI");
     startup_begin(command && command->all_ranks, EXIT_INTERNAL);
-}
-
-/* Of a command without MPI. */
-static int run_without_mpi(int argc, char **argv)
-{
-    struct call c = {.command = choose(argc, argv, false),
-                     .world = MPI_COMM_NULL,
-                     .argc = argc - 1,
-                     .argv = argv + 1,
-                     .code = EXIT_DONE};
-    return run(&c, c.command->run);
 }
 
 /* Whether the process may end before MPI_Init: if no launcher has started it, or if it is rank 0 of
@@ -258,11 +237,7 @@ static bool may_end_early(void)
 
 bool cli_ends_early(int argc, char **argv, int *code)
 {
-    struct call c = {.command = choose(argc, argv, false),
-                     .world = MPI_COMM_NULL,
-                     .argc = argc - 1,
-                     .argv = argv + 1,
-                     .code = EXIT_DONE};
+    struct call c = call_of(MPI_COMM_NULL, argc, argv, false);
     struct err e = {0};
     if (startup_is_first_here() && startup_room(startup_rank() >= 0, &e) != OK) {
         log_error("%s", e.text);
@@ -286,22 +261,20 @@ static int run_on_ranks(struct call *c, int rank, int size)
 
 int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
 {
-    int rank, size, code;
+    int rank = 0, size = 1, code = EXIT_BAD_INPUT;
+    struct err e = {0};
     *apart = false;
-    if (world == MPI_COMM_NULL) return run_without_mpi(argc, argv);
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    if (world != MPI_COMM_NULL) MPI_Comm_rank(world, &rank);
+    if (world != MPI_COMM_NULL) MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
-    struct call c = {.command = choose(argc, argv, rank == 0),
-                     .world = world,
-                     .argc = argc - 1,
-                     .argv = argv + 1,
-                     .code = EXIT_DONE};
+    struct call c = call_of(world, argc, argv, rank == 0);
     if (!c.command) return EXIT_BAD_INPUT;
-    if (!choose_kernels(world, rank))
-        code = EXIT_BAD_INPUT;
-    else
+    if (world == MPI_COMM_NULL) return run(&c, c.command->run);
+    /* QTRAJ_KERNELS may differ between nodes */
+    if (err_agree(world, isa_setup(&e), &e) == OK)
         code = run_on_ranks(&c, rank, size);
+    else if (rank == 0)
+        log_error("%s", e.text);
     startup_end();
     *apart = c.apart;
     if (rank == 0 && c.command == &cmd_run) startup_tell(c.later ? STARTUP_LATER : code);

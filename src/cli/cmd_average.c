@@ -1,5 +1,5 @@
 /* qtraj average: the mean of several checkpoints, as a folder. */
-#include "checkpoint/folder_copy.h"
+#include "checkpoint/folder_write.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/single.h"
@@ -22,8 +22,6 @@ struct average {
     struct weights mean;
     struct checkpoint **parts; // (mean.n)
     struct checkpoint *checkpoint;
-    struct tensor_shape *tensors;
-    struct folder_out *folder;
 };
 
 /* --- the weights --- */
@@ -42,56 +40,36 @@ static enum status take_number(const char *flag, const char *text, double *value
     return OK;
 }
 
-static enum status set_weights(struct average *a, struct err *e)
-{
-    const char *rest = a->weights;
-    int64_t given = 1;
-    for (const char *p = rest; (p = strchr(p, ',')) != NULL; p++) given++;
-    NEED(given == a->mean.n, ERR_USAGE, "--weights: %lld numbers for %lld checkpoints",
-         (long long)given, (long long)a->mean.n);
-    for (int64_t i = 0; i < a->mean.n; i++)
-        PASS(take_number("--weights", rest, &a->mean.parts[i].coefficient, &rest, e));
-    return OK;
-}
-
-static enum status set_decay(struct average *a, struct err *e)
-{
-    double decay;
-    const char *rest = NULL;
-    PASS(take_number("--ema", a->decay, &decay, &rest, e));
-    NEED(!rest && decay > 0 && decay < 1, ERR_USAGE, "--ema %s: expected a number between 0 and 1",
-         a->decay);
-    for (int64_t i = 0; i < a->mean.n; i++)
-        a->mean.parts[i].coefficient = average_weight(decay, i, a->mean.n);
-    return OK;
-}
-
+/* The folders, and the weight of each. */
 static enum status set_up(struct average *a, bool f32, struct err *e)
 {
+    const char *rest = a->weights;
+    double decay = 0;
+    int64_t given = 1;
     NEED(!a->weights + !a->decay + !a->greedy >= 2, ERR_USAGE,
          "--weights, --ema and --greedy: expected one of them");
     a->mean = (struct weights){.kind = WEIGHTS_AVERAGE, .f32 = f32};
     PASS(mem_zero(&a->mean.parts, a->dirs.n, sizeof *a->mean.parts, "checkpoints", e));
     PASS(mem_zero(&a->parts, a->dirs.n, sizeof *a->parts, "checkpoints", e));
-    for (; a->mean.n < a->dirs.n; a->mean.n++) {
-        struct weights *part = &a->mean.parts[a->mean.n];
-        part->coefficient = 1;
-        PASS(mem_string(&part->path, a->dirs.items[a->mean.n], e));
+    for (; a->mean.n < a->dirs.n; a->mean.n++)
+        PASS(mem_string(&a->mean.parts[a->mean.n].path, a->dirs.items[a->mean.n], e));
+    for (const char *p = rest; p && (p = strchr(p, ',')) != NULL; p++) given++;
+    NEED(!a->weights || given == a->mean.n, ERR_USAGE,
+         "--weights: %lld numbers for %lld checkpoints", (long long)given, (long long)a->mean.n);
+    if (a->decay) {
+        PASS(take_number("--ema", a->decay, &decay, &rest, e));
+        NEED(!rest && decay > 0 && decay < 1, ERR_USAGE,
+             "--ema %s: expected a number between 0 and 1", a->decay);
     }
-    if (a->weights) PASS(set_weights(a, e));
-    return a->decay ? set_decay(a, e) : OK;
+    for (int64_t i = 0; i < a->mean.n; i++) {
+        double *coefficient = &a->mean.parts[i].coefficient;
+        *coefficient = average_weight(decay, i, a->mean.n);
+        if (a->weights) PASS(take_number("--weights", rest, coefficient, &rest, e));
+    }
+    return OK;
 }
 
 /* --- greedy soups --- */
-
-static enum status check_candidates(const struct arg_list *dirs, struct err *e)
-{
-    for (int64_t i = 0; i < dirs->n; i++)
-        for (int64_t j = 0; j < i; j++)
-            NEED(strcmp(dirs->items[i], dirs->items[j]) != 0, ERR_USAGE,
-                 "--greedy: %s is there twice", dirs->items[i]);
-    return OK;
-}
 
 static void print_choice(const json_t *record)
 {
@@ -109,28 +87,18 @@ static void print_choice(const json_t *record)
     }
 }
 
-/* Leaves those parts that have a coefficient, and their folders. */
-static void keep_chosen(struct average *a)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < a->mean.n; i++) {
-        if (a->mean.parts[i].coefficient == 0) {
-            options_free(&weights_table, &a->mean.parts[i]);
-            continue;
-        }
-        a->mean.parts[n] = a->mean.parts[i];
-        a->dirs.items[n++] = a->dirs.items[i];
-    }
-    a->mean.n = a->dirs.n = n;
-}
-
-/* Chooses among the folders as a sweep does: by a visit of their greedy soup. */
+/* Chooses among the folders as a sweep does, by a visit of their greedy soup; those that are left
+ * out are gone. */
 static enum status choose(struct average *a, struct err *e)
 {
     enum status st = OK;
     struct single s = {0};
     struct weights *w = &s.visit.weights;
-    TRY(check_candidates(&a->dirs, e));
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->dirs.n; i++)
+        for (int64_t j = 0; j < i; j++)
+            ENSURE(strcmp(a->dirs.items[i], a->dirs.items[j]) != 0, ERR_USAGE,
+                   "--greedy: %s is there twice", a->dirs.items[i]);
     TRY(weights_copy(&a->mean, w, e));
     w->kind = WEIGHTS_GREEDY;
     w->evaluated = true; /* the visit evaluates the soup on its text */
@@ -140,9 +108,17 @@ static enum status choose(struct average *a, struct err *e)
     TRY(single_run(&s, a->dirs.items[0], a->tokenizer, e));
     weights_recall_choice(w, s.checkpoint);
     ENSURE(w->chosen, ERR_FORMAT, "the record of a greedy soup does not say what was chosen");
-    for (int64_t i = 0; i < w->n; i++) a->mean.parts[i].coefficient = w->parts[i].coefficient;
     print_choice(s.checkpoint);
-    keep_chosen(a);
+    for (int64_t i = 0; i < w->n; i++) {
+        a->mean.parts[i].coefficient = w->parts[i].coefficient;
+        if (w->parts[i].coefficient == 0) {
+            options_free(&weights_table, &a->mean.parts[i]);
+            continue;
+        }
+        a->mean.parts[n] = a->mean.parts[i];
+        a->dirs.items[n++] = a->dirs.items[i];
+    }
+    a->mean.n = a->dirs.n = n;
 done:
     single_free(&s);
     return st;
@@ -150,57 +126,41 @@ done:
 
 /* --- the folder --- */
 
-static enum status create(struct average *a, struct err *e)
+static enum status write_all(struct average *a, struct err *e)
 {
     enum status st = OK;
     char *found = NULL;
+    struct tensor_shape *tensors = NULL;
+    struct folder_out *folder = NULL;
     const char *first = a->dirs.items[0];
+    for (int64_t i = 0; i < a->mean.n; i++)
+        TRY(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
+    TRY(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
     const int64_t n = checkpoint_n_tensors(a->checkpoint);
-    TRY(mem_alloc(&a->tensors, n, sizeof *a->tensors, "tensors", e));
-    for (int64_t i = 0; i < n; i++)
-        a->tensors[i] = folder_shape(checkpoint_tensor(a->checkpoint, i));
+    TRY(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
+    for (int64_t i = 0; i < n; i++) tensors[i] = folder_shape(checkpoint_tensor(a->checkpoint, i));
     if (!a->tokenizer) TRY(visit_tokenizer(first, &found, e));
     const struct folder_plan plan = {.config = checkpoint_config(a->checkpoint),
                                      .n = n,
-                                     .tensors = a->tensors,
+                                     .tensors = tensors,
                                      .source = first,
                                      .tokenizer = a->tokenizer ? a->tokenizer : found};
-    TRY(folder_create(a->out, &plan, &a->folder, e));
-done:
-    free(found);
-    return st;
-}
-
-static enum status write_all(struct average *a, struct err *e)
-{
-    for (int64_t i = 0; i < a->mean.n; i++)
-        PASS(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
-    PASS(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
-    PASS(create(a, e));
-    const int64_t n = checkpoint_n_tensors(a->checkpoint);
+    TRY(folder_create(a->out, &plan, &folder, e));
     for (int64_t i = 0; i < n; i++)
-        PASS(folder_copy_tensor(a->folder, a->checkpoint, a->tensors[i].name, e));
-    PASS(checkpoint_verify(a->checkpoint, e));
-    PASS(folder_commit(a->folder, e));
-    const int64_t files = folder_files(a->folder);
+        TRY(folder_copy_tensor(folder, a->checkpoint, tensors[i].name, e));
+    TRY(checkpoint_verify(a->checkpoint, e));
+    TRY(folder_commit(folder, e));
+    const int64_t files = folder_files(folder);
     log_info(
         "%s: the mean of %lld checkpoint%s, %lld tensors in %lld weight file%s; config.json and "
         "the files beside it are those of %s",
         a->out, (long long)a->mean.n, a->mean.n == 1 ? "" : "s", (long long)n, (long long)files,
-        files == 1 ? "" : "s", a->dirs.items[0]);
-    return OK;
-}
-
-static void close_all(struct average *a)
-{
-    folder_close(a->folder);
-    free(a->tensors);
-    checkpoint_close(a->checkpoint);
-    for (int64_t i = 0; a->parts && i < a->mean.n; i++) checkpoint_close(a->parts[i]);
-    free(a->parts);
-    options_free(&weights_table, &a->mean);
-    options_free(&data_scored_table, &a->text);
-    arg_list_free(&a->dirs);
+        files == 1 ? "" : "s", first);
+done:
+    folder_close(folder);
+    free(found);
+    free(tensors);
+    return st;
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -235,7 +195,12 @@ static enum status run(struct call *c, struct err *e)
     if (a.greedy) TRY(choose(&a, e));
     TRY(write_all(&a, e));
 done:
-    close_all(&a);
+    checkpoint_close(a.checkpoint);
+    for (int64_t i = 0; a.parts && i < a.mean.n; i++) checkpoint_close(a.parts[i]);
+    free(a.parts);
+    options_free(&weights_table, &a.mean);
+    options_free(&data_scored_table, &a.text);
+    arg_list_free(&a.dirs);
     return st;
 }
 

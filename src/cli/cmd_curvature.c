@@ -42,37 +42,27 @@ static void close_all(struct measured *m)
 
 /* --- measuring --- */
 
-/* Activations are kept in nine tenths of what this process may have, as in a sweep. */
-static struct memory_fit keep_activations(struct measured *m)
-{
-    const struct curvature_task task = {.options = m->request.options};
-    struct memory_fit fit = {0};
-    struct err why = {0};
-    if (measurement_fit(&m->m, &measure_curvature, &task, 0, cli_memory(), &fit, &why) != OK)
-        log_trace("memory", "%s", why.text);
-    return fit;
-}
-
-static int64_t products_most(const struct measured *m)
-{
-    return curvature_products_max(&m->request.options) + m->request.probe;
-}
-
 /* Says how long it will take and starts to count. What is done within seconds is not worth the
  * tenths of a second that it takes to measure this machine. */
-static enum status announce(struct measured *m, const char *dir, bool kept, struct err *e)
+static enum status announce(struct measured *m, const char *dir, struct err *e)
 {
     enum { WORTH_TELLING = 5 };
     const double worth_measuring = 1e11; /* FLOPs */
     const struct cost_tokens tokens = cost_tokens_count(m->m.sequences);
-    const int64_t products = products_most(m);
+    const struct curvature_options *o = &m->request.options;
+    const int64_t products = curvature_products_max(o) + m->request.probe;
+    const struct curvature_task task = {.options = *o};
     struct model_sizes sizes;
     struct cost_rates rates;
+    struct memory_fit fit = {0};
+    struct err why = {0};
     double seconds = 0;
     char time[QUANTITY];
+    /* Activations are kept in nine tenths of what this process may have, as in a sweep. */
+    if (measurement_fit(&m->m, &measure_curvature, &task, 0, cli_memory(), &fit, &why) != OK)
+        log_trace("memory", "%s", why.text);
     model_sizes(m->model, &sizes);
-    const struct cost cost =
-        cost_curvature(&sizes, &tokens, m->request.options.subset, products, kept);
+    const struct cost cost = cost_curvature(&sizes, &tokens, o->subset, products, fit.kept);
     if (cost_flop(&cost) > worth_measuring) {
         PASS(cost_rates_measure(NULL, &rates, e));
         cost_rates_choose(&rates, m->products);
@@ -105,7 +95,7 @@ static enum status measure(struct measured *m, char *dir, char *tokenizer, struc
     PASS(visit_positions(dir, &written, &positions, e));
     warn_of_length(dir, "curvature", m->m.sequences, 0, m->m.sequences->n, positions);
     PASS(measurement_open(&m->m, (enum hvp_subset)m->request.options.subset, e));
-    PASS(announce(m, dir, keep_activations(m).kept, e));
+    PASS(announce(m, dir, e));
     enum status st = measurement_run(&m->m, &m->request, &m->result, e);
     log_clear_line();
     if (st == OK) st = checkpoint_verify(m->checkpoint, e);
@@ -127,30 +117,6 @@ static json_t *by_tensor(const struct measured *m, const double *values)
     json_t *out = values ? json_object() : NULL;
     for (int64_t i = 0; values && i < m->m.subject.n_tensors; i++)
         set(out, m->m.subject.tensors[i].name, values[i]);
-    return out;
-}
-
-/* Of Lanczos, beside what the cube has. */
-static void set_sharpness(json_t *out, const struct measured *m)
-{
-    const struct curvature *c = &m->result;
-    const int kind = m->request.options.sharpness;
-    if (kind != SHARPNESS_NONE) set(out, "dominant", c->dominant.value);
-    if (kind != SHARPNESS_LANCZOS) return;
-    record_integer(out, "restarts", c->restarts);
-    record_integer(out, "vectors", c->vectors);
-}
-
-/* The cube's numbers; null where one is not finite. */
-static json_t *values_new(const struct measured *m)
-{
-    json_t *out = json_object(), *value;
-    const char *key;
-    curvature_values(out, &m->request.options, &m->result);
-    json_object_foreach(out, key, value)
-    {
-        if (!isfinite(json_number_get(value))) json_object_set_new(out, key, json_null());
-    }
     return out;
 }
 
@@ -186,17 +152,28 @@ static void set_density(json_t *out, const struct density *d)
     json_object_set_new(out, "density", runs);
 }
 
+/* The cube's numbers, null where one is not finite, and more. */
 static enum status print_json(const struct measured *m, struct err *e)
 {
     const struct curvature *c = &m->result;
-    json_t *out = values_new(m);
+    const struct curvature_options *o = &m->request.options;
+    json_t *out = json_object(), *value;
+    const char *key;
+    curvature_values(out, o, c);
+    json_object_foreach(out, key, value)
+    {
+        if (!isfinite(json_number_get(value))) json_object_set_new(out, key, json_null());
+    }
     record_integer(out, "tokens", m->m.tokens);
-    json_object_set_new(out, "subset",
-                        json_string(hvp_subset_name((enum hvp_subset)m->request.options.subset)));
+    json_object_set_new(out, "subset", json_string(hvp_subset_name((enum hvp_subset)o->subset)));
     json_object_set_new(out, "gradient_norms", by_tensor(m, c->gradient_norms));
-    set_sharpness(out, m);
-    if (m->request.options.trace > 0) set_trace(out, m);
-    if (m->request.options.density > 0) set_density(out, &c->density);
+    if (o->sharpness != SHARPNESS_NONE) set(out, "dominant", c->dominant.value);
+    if (o->sharpness == SHARPNESS_LANCZOS) {
+        record_integer(out, "restarts", c->restarts);
+        record_integer(out, "vectors", c->vectors);
+    }
+    if (o->trace > 0) set_trace(out, m);
+    if (o->density > 0) set_density(out, &c->density);
     if (m->request.probe) {
         set(out, "vhv", c->vhv);
         json_object_set_new(out, "vhv_per_tensor", by_tensor(m, c->vhv_per_tensor));

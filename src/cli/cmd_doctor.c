@@ -46,27 +46,6 @@ static void print_text(const struct doctor *d)
     if (i == 0) printf("no warnings\n");
 }
 
-static enum status examine(struct doctor *d, const struct doctor_ranks *r, const char *results,
-                           const char *scratch, struct err *e)
-{
-    NEED(d->findings && d->warnings, ERR_NOMEM, "out of memory");
-    doctor_check_versions(d);
-    PASS(doctor_check_blas(d, r, e));
-    doctor_check_products(d, r);
-    doctor_check_ranks(d, r);
-    doctor_check_memory(d, r);
-    doctor_check_limits(d);
-    doctor_check_disks(d, results, scratch);
-    doctor_check_locale(d);
-    return OK;
-}
-
-/* *folder = path, or the folder of the file that is or will be there. The caller frees. */
-static enum status folder_of(const char *path, char **folder, struct err *e)
-{
-    return fsx_is_dir(path) ? mem_string(folder, path, e) : fsx_parent(path, folder, e);
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -91,8 +70,17 @@ static enum status run(struct call *c, struct err *e)
     ranks.met = startup_seconds();
     ranks.limit = startup_limit(ranks.n);
     d = (struct doctor){.findings = json_object(), .warnings = json_array()};
-    TRY(folder_of(results, &folder, e));
-    TRY(examine(&d, &ranks, folder, scratch, e));
+    ENSURE(d.findings && d.warnings, ERR_NOMEM, "out of memory");
+    /* the folder itself, or that of the file that is or will be there */
+    TRY(fsx_is_dir(results) ? mem_string(&folder, results, e) : fsx_parent(results, &folder, e));
+    doctor_check_versions(&d);
+    TRY(doctor_check_blas(&d, &ranks, e));
+    doctor_check_products(&d, &ranks);
+    doctor_check_ranks(&d, &ranks);
+    doctor_check_memory(&d, &ranks);
+    doctor_check_limits(&d);
+    doctor_check_disks(&d, folder, scratch);
+    doctor_check_locale(&d);
     if (json) {
         TRY(cli_print_json(json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings),
                            JSON_INDENT(1), e));

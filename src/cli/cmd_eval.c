@@ -77,28 +77,20 @@ done:
 
 /* --- tasks --- */
 
-/* A line for each choice of item i. */
-static void write_item(FILE *f, const struct requests *r, const struct request_task *t, int64_t i,
-                       const struct answers *a)
-{
-    for (int64_t k = r->items[i].first; k < r->items[i + 1].first; k++) {
-        const bool greedy = answers_greedy(r, a, k);
-        fprintf(f,
-                "{\"task\":\"%s\",\"item\":%lld,\"choice\":%lld,\"log_likelihood\":%.17g,"
-                "\"tokens\":%lld,\"greedy\":%s}\n",
-                t->name, (long long)(i - t->first), (long long)(k - r->items[i].first),
-                answers_log_likelihood(r, a, k), (long long)r->list[k].tokens,
-                greedy ? "true" : "false");
-    }
-}
-
+/* A line for each choice of each item. */
 static enum status write_answers(const struct eval *o, const struct requests *r,
                                  const struct answers *a, struct err *e)
 {
     FILE *f = o->choices;
-    for (int64_t t = 0; t < r->n_tasks; t++)
-        for (int64_t i = r->tasks[t].first; i < r->tasks[t + 1].first; i++)
-            write_item(f, r, &r->tasks[t], i, a);
+    for (const struct request_task *t = r->tasks; t < r->tasks + r->n_tasks; t++)
+        for (int64_t i = t->first; i < t[1].first; i++)
+            for (int64_t k = r->items[i].first; k < r->items[i + 1].first; k++)
+                fprintf(f,
+                        "{\"task\":\"%s\",\"item\":%lld,\"choice\":%lld,"
+                        "\"log_likelihood\":%.17g,\"tokens\":%lld,\"greedy\":%s}\n",
+                        t->name, (long long)(i - t->first), (long long)(k - r->items[i].first),
+                        answers_log_likelihood(r, a, k), (long long)r->list[k].tokens,
+                        answers_greedy(r, a, k) ? "true" : "false");
     NEED(fflush(f) == 0 && !ferror(f), ERR_IO, "%s: cannot be written", o->log_likelihoods);
     return OK;
 }
@@ -150,16 +142,6 @@ static void print_tasks(json_t *tasks)
 }
 
 /* --- common tokens --- */
-
-/* Before the work: whether there is a text, and the tokenizer that counts its tokens. */
-static enum status check_common(const struct eval *o, struct err *e)
-{
-    char *path;
-    if (!o->count_tokens) return OK;
-    PASS(visit_common_tokenizer(o->count_tokens, &path, e));
-    free(path);
-    return OK;
-}
 
 /* Adds the common tokens of the text and the loss per one to its results. */
 static enum status add_common(const struct eval *o, struct err *e)
@@ -228,6 +210,7 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
+    char *counts = NULL;
     struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
     bool json = false, apart = false;
     int64_t shots = TASK_SHOTS, limit = 0;
@@ -254,7 +237,7 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
-    TRY(check_common(&o, e));
+    if (o.count_tokens) TRY(visit_common_tokenizer(o.count_tokens, &counts, e)); /* is it there? */
     if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)
         TRY(single_add_evaluation(&o.single, &o.data, "", e));
@@ -264,6 +247,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(add_common(&o, e));
     TRY(print(&o, json, e));
 done:
+    free(counts);
     if (o.choices) fclose(o.choices);
     options_free(&data_table, &o.data);
     single_free(&o.single);

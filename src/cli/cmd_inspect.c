@@ -70,18 +70,6 @@ done:
     return st;
 }
 
-static json_t *files_json(const struct checkpoint *c)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < checkpoint_n_tensors(c); i++) {
-        const struct tensor_entry *t = checkpoint_tensor(c, i);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", t->name, "dtype",
-                                              dtype_name(t->dtype), "shape",
-                                              shape_json(t->shape, t->n_dims)));
-    }
-    return list;
-}
-
 /* The layers that have the flag. */
 static json_t *layers_json(const struct spec *s, uint8_t flag)
 {
@@ -116,7 +104,7 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
 {
     enum status st = OK;
     const struct model_shape *m = &o->sizes.shape;
-    json_t *block = json_array(), *outside = json_array();
+    json_t *block = json_array(), *outside = json_array(), *stored = json_array();
     TRY(describe_all(o, 0, block, e));
     TRY(describe_all(o, -1, outside, e));
     json_t *json =
@@ -131,11 +119,18 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
     ENSURE(json, ERR_NOMEM, "out of memory");
     if (o->weights)
         json_object_set_new(json, "weights_hash", json_string(checkpoint_hash(o->weights)));
-    if (o->weights && tensors) json_object_set_new(json, "tensors", files_json(o->weights));
+    for (int64_t i = 0; o->weights && tensors && i < checkpoint_n_tensors(o->weights); i++) {
+        const struct tensor_entry *t = checkpoint_tensor(o->weights, i);
+        json_array_append_new(stored, json_pack("{s:s, s:s, s:o}", "name", t->name, "dtype",
+                                                dtype_name(t->dtype), "shape",
+                                                shape_json(t->shape, t->n_dims)));
+    }
+    if (o->weights && tensors) json_object_set(json, "tensors", stored);
     *out = json;
 done:
     json_decref(block);
     json_decref(outside);
+    json_decref(stored);
     return st;
 }
 

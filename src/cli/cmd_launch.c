@@ -2,7 +2,6 @@
  * the run did. */
 #include "cli/run_arguments.h"
 #include "plan/plan.h"
-#include "records/lock.h"
 #include "records/results.h"
 #include "records/saved.h"
 #include "records/slurm.h"
@@ -33,15 +32,6 @@ struct launch {
     char **argv; // (n, then NULL) borrows all
     int64_t n, capacity;
 };
-
-static void launch_free(struct launch *l)
-{
-    free(l->words);
-    free(l->argv);
-    free(l->states);
-    arg_list_free(&l->mpirun);
-    run_arguments_free(&l->run);
-}
 
 /* --- the command --- */
 
@@ -93,26 +83,11 @@ static enum status add_options(struct launch *l, struct err *e)
     if (open_mpi) PASS(add_all(l, recovery, e));
     if (open_mpi && l->mpirun.n == 0) PASS(add_all(l, usual, e));
     PASS(mem_string(&l->words, "", e));
-    for (int64_t i = 0; i < l->mpirun.n; i++) {
-        char *before = l->words;
-        l->words = NULL;
-        enum status st = mem_format(&l->words, e, "%s %s", before, l->mpirun.items[i]);
-        free(before);
-        PASS(st);
-    }
+    for (int64_t i = 0; i < l->mpirun.n; i++)
+        PASS(mem_append(&l->words, e, " %s", l->mpirun.items[i]));
     for (char *w = strtok_r(l->words, " ", &next); w; w = strtok_r(NULL, " ", &next))
         PASS(add(l, w, e));
     return OK;
-}
-
-/* As a moment, since the run may be started again. */
-static enum status add_until(struct launch *l, struct err *e)
-{
-    double when;
-    if (!l->run.until) return OK;
-    PASS(run_until_find(l->run.until, &when, e));
-    snprintf(l->until, sizeof l->until, "@%.2f", when);
-    return add_all(l, (const char *const[]){"--until", l->until, NULL}, e);
 }
 
 static enum status make_command(struct launch *l, struct err *e)
@@ -133,7 +108,12 @@ static enum status make_command(struct launch *l, struct err *e)
     if (part->n) PASS(add(l, l->part, e));
     if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
     if (l->run.choice.redo) PASS(add(l, "--redo", e));
-    PASS(add_until(l, e));
+    if (l->run.until) { /* as a moment, since the run may be started again */
+        double when;
+        PASS(run_until_find(l->run.until, &when, e));
+        snprintf(l->until, sizeof l->until, "@%.2f", when);
+        PASS(add_all(l, (const char *const[]){"--until", l->until, NULL}, e));
+    }
     return add(l, NULL, e);
 }
 
@@ -273,10 +253,7 @@ static enum status run(struct call *c, struct err *e)
     };
     TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
     if (c->help) goto done;
-    TRY(sweep_read(l.run.path, (const char *const *)l.run.set.items, l.run.set.n, &sweep, e));
-    TRY(run_arguments_results(&l.run, &sweep, &results, e));
-    TRY(journal_path(results, &journal, e));
-    TRY(lock_check_free(journal, e));
+    TRY(run_arguments_find(&l.run, &sweep, &results, &journal, e));
     TRY(fsx_make_parent(journal, e));
     TRY(startup_room(true, e));
     TRY(make_command(&l, e));
@@ -292,7 +269,11 @@ done:
     free(journal);
     free(results);
     sweep_free(&sweep);
-    launch_free(&l);
+    free(l.words);
+    free(l.argv);
+    free(l.states);
+    arg_list_free(&l.mpirun);
+    run_arguments_free(&l.run);
     return st;
 }
 

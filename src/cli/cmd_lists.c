@@ -59,23 +59,6 @@ const struct command cmd_variables = {
     .run = run_variables,
 };
 
-/* The presets that fix options of a method, in one text with blanks between; owned by the caller.
- */
-static enum status preset_list(const struct quant_method *m, char **out, struct err *e)
-{
-    PASS(mem_string(out, "", e));
-    for (int k = PRESET_NONE + 1; preset_names[k]; k++) {
-        char *before = *out;
-        if (!preset_concerns(k, m->name)) continue;
-        *out = NULL;
-        enum status st =
-            mem_format(out, e, "%s%s%s", before, before[0] ? " " : "", preset_names[k]);
-        free(before);
-        PASS(st);
-    }
-    return OK;
-}
-
 /* "    LABEL: WORDS", broken into lines; nothing without words. */
 static void print_words(const char *label, const char *words, int64_t width)
 {
@@ -91,7 +74,10 @@ static enum status print_method(const struct quant_method *m, struct err *e)
     char *options = NULL, *presets = NULL;
     const int64_t width = page_width(stdout, OPTION_PAGE);
     TRY(quant_option_names(m, &options, e));
-    TRY(preset_list(m, &presets, e));
+    TRY(mem_string(&presets, "", e));
+    for (int k = PRESET_NONE + 1; preset_names[k]; k++)
+        if (preset_concerns(k, m->name))
+            TRY(mem_append(&presets, e, "%s%s", presets[0] ? " " : "", preset_names[k]));
     printf("%-11s bits %lld", m->name, (long long)m->bits_min);
     if (m->bits_max > m->bits_min) printf(" to %lld", (long long)m->bits_max);
     printf("%s\n", quant_calibrates(m) ? ", needs calibration" : "");
@@ -146,22 +132,18 @@ const struct command cmd_methods = {
     .run = run_methods,
 };
 
-static void print_family(const struct arch *a)
-{
-    enum { INDENT = 13 };
-    printf("%-*s", INDENT, arch_name(a));
-    page_print(stdout, page_width(stdout, OPTION_PAGE), INDENT, INDENT, arch_doc(a));
-}
-
 static enum status run_architectures(struct call *c, struct err *e)
 {
     enum status st = OK;
+    enum { INDENT = 13 };
+    const int64_t width = page_width(stdout, OPTION_PAGE);
     bool json = false;
     const struct arch *a;
     json_t *list = json_array();
     TRY(parse(c, &json, e));
     for (int i = 0; !c->help && (a = arch_at(i)) != NULL; i++) {
-        if (!json) print_family(a);
+        if (!json) printf("%-*s", INDENT, arch_name(a));
+        if (!json) page_print(stdout, width, INDENT, INDENT, arch_doc(a));
         json_array_append_new(list,
                               json_pack("{s:s, s:s}", "name", arch_name(a), "doc", arch_doc(a)));
     }

@@ -32,16 +32,6 @@ struct merging {
     struct merged_part *parts; // (n)
 };
 
-static void merging_free(struct merging *m)
-{
-    temporary_end(m->temporary);
-    merge_free(m->merge);
-    target_free(&m->target);
-    texts_free(&m->inputs);
-    texts_free(&m->found.conflicts);
-    free(m->parts);
-}
-
 /* --- the inputs --- */
 
 static enum status add_folder(struct merging *m, const char *folder, struct err *e)
@@ -56,15 +46,6 @@ static enum status add_folder(struct merging *m, const char *folder, struct err 
 done:
     parts_free(&parts);
     return st;
-}
-
-static enum status find_inputs(struct merging *m, const struct arg_list *names, struct err *e)
-{
-    NEED(names->n > 0, ERR_USAGE, "what to merge is missing: journals, cubes or a folder of parts");
-    for (int64_t i = 0; i < names->n; i++)
-        PASS(fsx_is_dir(names->items[i]) ? add_folder(m, names->items[i], e)
-                                         : texts_add(&m->inputs, names->items[i], e));
-    return OK;
 }
 
 /* The part that an input's plan says that it is of. */
@@ -112,13 +93,6 @@ static enum status add_inputs(struct merging *m, struct err *e)
 
 /* --- what was found --- */
 
-static void tell_conflicts(const struct merging *m)
-{
-    const struct texts *c = &m->found.conflicts;
-    for (int64_t i = 0; i < c->n && i < LISTED; i++) log_warn("conflict: %s", c->text[i]);
-    if (c->n > LISTED) log_warn("and %lld more conflicts", (long long)(c->n - LISTED));
-}
-
 static bool is_there(const struct merging *m, int64_t k, int64_t n)
 {
     for (int64_t i = 0; i < m->n; i++)
@@ -138,12 +112,8 @@ static enum status tell_missing(const struct merging *m, int64_t i, struct err *
     for (int64_t k = 1, last; k <= n; k = last + 1) {
         for (last = k; last <= n && !is_there(m, last, n);) last++;
         if (last == k) continue;
-        char *before = text, until[24] = "";
-        if (last - k > 1) snprintf(until, sizeof until, "-%lld", (long long)last - 1);
-        st = mem_format(&text, e, "%s%s%lld%s", before ? before : "", before ? ", " : "",
-                        (long long)k, until);
-        free(before);
-        TRY(st);
+        TRY(mem_append(&text, e, "%s%lld", text ? ", " : "", (long long)k));
+        if (last - k > 1) TRY(mem_append(&text, e, "-%lld", (long long)last - 1));
     }
     if (text) log_info("part %s of %lld: not among the inputs", text, (long long)n);
 done:
@@ -167,17 +137,6 @@ static void tell_parts(const struct merging *m, const struct inventory *all)
     }
 }
 
-/* Records of all kinds that the plan asks for and that there are. */
-static int64_t count_recorded(const struct inventory *all)
-{
-    int64_t n = 0;
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct rows *r = &all->rows[k];
-        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) n += r->rows[i].record != NULL;
-    }
-    return n;
-}
-
 static enum status tell_counts(const struct merging *m, const struct inventory *all, struct err *e)
 {
     const struct merge_findings *f = &m->found;
@@ -190,12 +149,19 @@ static enum status tell_counts(const struct merging *m, const struct inventory *
                  "their fingerprints do; %lld conflict%s",
                  (long long)f->repeated, quantity_plural(f->repeated), (long long)f->differing,
                  (long long)f->conflicts.n, quantity_plural(f->conflicts.n));
-    const int64_t beyond = f->records - count_recorded(all);
+    int64_t beyond = f->records; /* those that the plan asks for come off */
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) beyond -= r->rows[i].record != NULL;
+    }
     if (beyond > 0 && merge_of_journals(m->merge))
         log_info("%lld record%s of results that the newest plan does not ask for: in the journal, "
                  "not in the cube",
                  (long long)beyond, quantity_plural(beyond));
-    tell_conflicts(m);
+    for (int64_t i = 0; i < f->conflicts.n && i < LISTED; i++)
+        log_warn("conflict: %s", f->conflicts.text[i]);
+    if (f->conflicts.n > LISTED)
+        log_warn("and %lld more conflicts", (long long)(f->conflicts.n - LISTED));
     tell_parts(m, all);
     for (int64_t i = 0; n.by_state[STATE_PENDING] && i < m->n; i++) PASS(tell_missing(m, i, e));
     return OK;
@@ -240,7 +206,11 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), .more = &names};
     TRY(args_parse(&args, c, &out, 1, e));
     if (c->help) goto done;
-    TRY(find_inputs(&m, &names, e));
+    ENSURE(names.n > 0, ERR_USAGE,
+           "what to merge is missing: journals, cubes or a folder of parts");
+    for (int64_t i = 0; i < names.n; i++)
+        TRY(fsx_is_dir(names.items[i]) ? add_folder(&m, names.items[i], e)
+                                       : texts_add(&m.inputs, names.items[i], e));
     TRY(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
     TRY(add_inputs(&m, e));
     ENSURE(ignore || !merge_damaged(m.merge), ERR_FORMAT,
@@ -250,7 +220,12 @@ static enum status run(struct call *c, struct err *e)
     TRY(write_output(&m, e));
     if (m.found.conflicts.n) c->code = EXIT_CELLS_FAILED;
 done:
-    merging_free(&m);
+    temporary_end(m.temporary);
+    merge_free(m.merge);
+    target_free(&m.target);
+    texts_free(&m.inputs);
+    texts_free(&m.found.conflicts);
+    free(m.parts);
     arg_list_free(&names);
     return st;
 }

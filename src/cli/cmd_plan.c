@@ -91,13 +91,6 @@ static struct result_counts count_cells(const struct plan_states *p)
     return rows_count(&p->all.rows[measure_place_of(&measure_cell)], -1);
 }
 
-static json_t *part_json(const struct plan_part *part)
-{
-    return json_pack("{s:I, s:I, s:I, s:I, s:f}", "k", (json_int_t)part->k, "n",
-                     (json_int_t)part->n, "first", (json_int_t)part->first, "end",
-                     (json_int_t)part->end, "cost", part->cost);
-}
-
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
                               struct err *e)
 {
@@ -113,7 +106,11 @@ static enum status print_json(struct plan_states *p, const struct plan_report *r
         "done", (json_int_t)n.by_state[STATE_DONE], "failed", (json_int_t)n.by_state[STATE_FAILED],
         "not_applicable", (json_int_t)not_applicable, "visits", visits, "cost",
         plan_report_json(report));
-    if (p->part.n) json_object_set_new(json, "part", part_json(&p->part));
+    if (p->part.n)
+        json_object_set_new(json, "part",
+                            json_pack("{s:I, s:I, s:I, s:I, s:f}", "k", (json_int_t)p->part.k, "n",
+                                      (json_int_t)p->part.n, "first", (json_int_t)p->part.first,
+                                      "end", (json_int_t)p->part.end, "cost", p->part.cost));
     return cli_print_json(json, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
@@ -234,36 +231,6 @@ done:
     return st;
 }
 
-/* Sets the rates that convert costs to seconds. */
-static enum status set_rates(struct plan *p, const char *rate, const char **from, struct err *e)
-{
-    if (rate) {
-        char *end;
-        double gflops = strtod(rate, &end);
-        NEED(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
-             "--rate %s: expected GFLOP/s of a worker in single precision", rate);
-        p->costs.rates = cost_rates_given(gflops);
-        *from = "as given";
-    } else {
-        const char *folder = NULL;
-        for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
-            if (weights_present(&p->checkpoints[i].weights))
-                folder = weights_folder(&p->checkpoints[i].weights);
-        PASS(cost_rates_measure(folder, &p->costs.rates, e));
-        cost_rates_choose(&p->costs.rates, (enum products)p->sweep->run.products);
-        *from = "measured now";
-    }
-    return OK;
-}
-
-/* What a rank alone on this node would take, as a run does: a tenth stays free. */
-static int64_t rank_memory(const struct sweep *s)
-{
-    struct limits l;
-    if (s->run.memory) return s->run.memory;
-    return limits_read("", &l, NULL) == OK ? limits_usable(l.memory) : 0;
-}
-
 struct plan_arguments {
     const char *path, *rate, *simulate, *part;
     struct arg_list set, only;
@@ -280,15 +247,17 @@ static enum status report(struct plan *p, const struct results_view *view,
     struct plan_report r = {0};
     const struct plan_part *part = &a->choice.part;
     struct plan_states states = {.plan = p, .part = *part, .view = view, .end = p->n_checkpoints};
-    const char *from = "";
     const int64_t threads = o->threads ? o->threads : omp_get_max_threads();
-    const int64_t memory = rank_memory(p->sweep);
+    struct limits l;
+    int64_t memory = o->memory;
+    /* else what a rank alone on this node would take, as a run does: a tenth stays free */
+    if (!memory && limits_read("", &l, NULL) == OK) memory = limits_usable(l.memory);
     if (o->threads) omp_set_num_threads((int)o->threads);
-    TRY(set_rates(p, a->rate, &from, e));
+    TRY(plan_report_rates(p, a->rate, "a worker", e));
     TRY(plan_report_fit(p, threads, memory, e));
     plan_costs_learn(p, view);
     TRY(plan_report_make(p, view, threads, memory, &a->choice, &r, e));
-    r.rates_from = from;
+    r.rates_from = a->rate ? "as given" : "measured now";
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     TRY(plan_inventory(p, view, &states.all, e));
     if (part->n) {
@@ -307,24 +276,19 @@ done:
     return st;
 }
 
+/* results: of a part, owned by the caller. */
 static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, struct plan *plan,
-                             struct err *e)
+                             char **results, struct err *e)
 {
-    if (a->part) PASS(plan_part_parse(a->part, &a->choice.part, e));
+    struct plan_part *part = &a->choice.part;
+    if (a->part) PASS(plan_part_parse(a->part, part, e));
     PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
     PASS(plan_make(sweep, true, plan, e));
     PASS(plan_choice_match(plan, &a->choice, e));
-    PASS(plan_part_find(plan, false, &a->choice.part, e));
-    return plan_warn(plan, e);
-}
-
-/* Where the part's results go; *results is owned by the caller. */
-static enum status find_results(struct plan *plan, const struct plan_part *part, char **results,
-                                struct err *e)
-{
-    if (part->n == 0) return OK;
-    PASS(parts_path(plan->sweep->results, part->k, part->n, results, e));
-    plan->results = *results;
+    PASS(plan_part_find(plan, false, part, e));
+    PASS(plan_warn(plan, e));
+    if (part->n) PASS(parts_path(sweep->results, part->k, part->n, results, e));
+    if (part->n) plan->results = *results;
     return OK;
 }
 
@@ -360,8 +324,7 @@ static enum status run(struct call *c, struct err *e)
     a.choice.only = a.only.items;
     TRY(plan_choice_check(&a.choice, e));
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
-    TRY(make_plan(&a, &sweep, &plan, e));
-    TRY(find_results(&plan, &a.choice.part, &results, e));
+    TRY(make_plan(&a, &sweep, &plan, &results, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, e));

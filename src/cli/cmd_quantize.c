@@ -34,18 +34,6 @@ struct quantize {
 
 /* --- quantized weights on disk --- */
 
-static enum status open_folder(struct quantize *o, const struct checkpoint *c, struct err *e)
-{
-    enum status st = OK;
-    char *found = NULL;
-    if (!o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
-    TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
-                              &o->folder_out, e));
-done:
-    free(found);
-    return st;
-}
-
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
                                 const float *q, const struct quant_grids *grids, struct err *e)
 {
@@ -60,19 +48,26 @@ static enum status open_outputs(struct quantize *o, struct err *e)
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
+    char *found = NULL;
     if (!o->weights && !o->folder) goto done;
     TRY(checkpoint_open(o->dir, &c, e));
     if (o->weights) TRY(weights_file_create(c, o->weights, NULL, &o->file_out, e));
-    if (o->folder) TRY(open_folder(o, c, e));
+    if (o->folder && !o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
+    if (o->folder)
+        TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
+                                  &o->folder_out, e));
     o->single.hooks.weights = write_linear;
     o->single.hooks.grids = o->form.layout.format != PACKED_NONE;
 done:
+    free(found);
     checkpoint_close(c);
     return st;
 }
 
-static enum status commit_outputs(struct quantize *o, struct err *e)
+static enum status compute(struct quantize *o, struct err *e)
 {
+    PASS(open_outputs(o, e));
+    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
     if (o->weights) PASS(safetensors_commit(o->file_out, e));
     if (!o->folder) return OK;
     PASS(weights_folder_commit(o->folder_out, e));
@@ -104,12 +99,6 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
     if (d->length == LENGTH_AUTO) d->length = o->length ? o->length : plain.length;
     if (d->text && !d->field && o->field) PASS(mem_string(&d->field, o->field, e));
     return OK;
-}
-
-static enum status choose_form(struct quantize *o, const struct quant_method *method, struct err *e)
-{
-    if (!o->format) o->format = *weights_formats();
-    return weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e);
 }
 
 static enum status choose_bits(struct quantize *o, const struct quant_method *method, struct err *e)
@@ -145,7 +134,8 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (o->folder) PASS(quant_check_weights(method, "--out", e));
-    PASS(choose_form(o, method, e));
+    if (!o->format) o->format = *weights_formats();
+    PASS(weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e));
     if (is_given(&o->calibration)) {
         PASS(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;
@@ -158,32 +148,19 @@ static enum status set_up(struct quantize *o, struct err *e)
 
 /* --- results --- */
 
-/* Columns of numbers: how they are headed and what they are of a layer (NaN: the method has none).
- */
-static double distance_of(const json_t *layer)
+/* What column k says of a layer; NaN: the method has none. */
+static double number_of(const json_t *layer, int k)
 {
-    return sqrt(json_number_get(json_object_get(layer, "squared_distance")));
+    static const char *const fields[] = {"squared_distance", "error", "relative_error"};
+    const double x = json_number_get(json_object_get(layer, fields[k]));
+    return k == 0 ? sqrt(x) : x;
 }
-
-static double error_of(const json_t *layer)
-{
-    return json_number_get(json_object_get(layer, "error"));
-}
-
-static double relative_error_of(const json_t *layer)
-{
-    return json_number_get(json_object_get(layer, "relative_error"));
-}
-
-static const struct layer_column {
-    const char *head;
-    double (*number)(const json_t *layer);
-} columns[] = {{"distance", distance_of}, {"error", error_of}, {"relative", relative_error_of}};
-enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* A line a layer; a number that no layer has is left out. */
 static enum status print_layers(const json_t *layers, struct err *e)
 {
+    enum { COLUMNS = 3 };
+    static const char *const heads[COLUMNS] = {"distance", "error", "relative"};
     enum status st = OK;
     struct table t = {0};
     size_t i;
@@ -194,16 +171,15 @@ static enum status print_layers(const json_t *layers, struct err *e)
     TRY(table_set(&t, 0, e, "layer"));
     for (int k = 0; k < COLUMNS; k++) {
         bool any = false;
-        json_array_foreach(layers, i, l) any = any || isfinite(columns[k].number(l));
-        if (any) TRY(table_set(&t, 1 + k, e, "%s", columns[k].head));
+        json_array_foreach(layers, i, l) any = any || isfinite(number_of(l, k));
+        if (any) TRY(table_set(&t, 1 + k, e, "%s", heads[k]));
     }
     json_array_foreach(layers, i, l)
     {
         TRY(table_add_row(&t, e));
         TRY(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
         for (int k = 0; k < COLUMNS; k++)
-            if (isfinite(columns[k].number(l)))
-                TRY(table_set(&t, 1 + k, e, "%.4g", columns[k].number(l)));
+            if (isfinite(number_of(l, k))) TRY(table_set(&t, 1 + k, e, "%.4g", number_of(l, k)));
     }
     TRY(table_print(&t, table_page_width(stdout), stdout, e));
 done:
@@ -300,14 +276,6 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
     return OK;
 }
 
-static enum status compute(struct quantize *o, bool json, struct err *e)
-{
-    PASS(open_outputs(o, e));
-    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
-    PASS(commit_outputs(o, e));
-    return json ? print_json(o, e) : print_text(o, e);
-}
-
 /* What needs a forward pass. */
 static const char passes[] =
     "--calibration-text --calibration-ids --evaluation-text --evaluation-ids";
@@ -325,8 +293,8 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct quantize o = {0};
     struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()};
-    struct arg_choice preset = {.words = preset_names}, products = {.words = products_words},
-                      rounding = {.words = rounding_words};
+    struct arg_choice preset = {.words = preset_names};
+    struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
     bool json = false;
     const struct arg table[] = {
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
@@ -361,7 +329,8 @@ static enum status run(struct call *c, struct err *e)
     o.method = method.word, o.format = format.word;
     TRY(set_up(&o, e));
     single_numbers(&o.single, products.word, rounding.word);
-    TRY(compute(&o, json, e));
+    TRY(compute(&o, e));
+    TRY(json ? print_json(&o, e) : print_text(&o, e));
 done:
     safetensors_out_close(o.file_out);
     weights_folder_close(o.folder_out);

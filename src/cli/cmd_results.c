@@ -37,17 +37,6 @@ static void place_free(struct place *p)
     parts_free(&p->parts);
 }
 
-/* The cube of NAME.journal is NAME or NAME.h5: the one that is there. */
-static enum status find_cube(const char *journal, char **out, struct err *e)
-{
-    const int stem = (int)(strlen(journal) - strlen(".journal"));
-    PASS(mem_format(out, e, "%.*s", stem, journal));
-    if (fsx_is_file(*out)) return OK;
-    free(*out);
-    *out = NULL;
-    return mem_format(out, e, "%.*s.h5", stem, journal);
-}
-
 /* The parts in a folder RESULTS.parts, or in any other. */
 static enum status find_parts(const char *folder, struct place *p, struct err *e)
 {
@@ -63,32 +52,27 @@ static enum status find_parts(const char *folder, struct place *p, struct err *e
     return journal_path(p->cube, &p->journal, e);
 }
 
-/* The parts of a sweep's results, if there are any. */
-static enum status add_parts(struct place *p, struct err *e)
-{
-    char *folder = NULL;
-    PASS(parts_folder(p->cube, &folder, e));
-    enum status st = fsx_is_dir(folder) ? parts_list(folder, &p->parts, e) : OK;
-    free(folder);
-    return st;
-}
-
 static enum status find_place(const char *name, struct place *p, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
+    char *folder = NULL;
     if (fsx_is_dir(name)) return find_parts(name, p, e);
     p->from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
     if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
     if (ends_with(name, ".journal")) {
-        TRY(find_cube(name, &p->cube, e));
+        /* its cube is NAME or NAME.h5: the one that is there */
+        TRY(mem_format(&p->cube, e, "%.*s", (int)(strlen(name) - strlen(".journal")), name));
+        if (!fsx_is_file(p->cube)) TRY(mem_append(&p->cube, e, ".h5"));
         TRY(mem_string(&p->journal, name, e));
     } else {
         TRY(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
         TRY(journal_path(p->cube, &p->journal, e));
     }
-    if (p->from_sweep) TRY(add_parts(p, e));
+    if (p->from_sweep) TRY(parts_folder(p->cube, &folder, e));
+    if (folder && fsx_is_dir(folder)) TRY(parts_list(folder, &p->parts, e));
 done:
+    free(folder);
     sweep_free(&sweep);
     return st;
 }
@@ -102,20 +86,11 @@ static enum status compare_cube(const struct place *p, struct report_about *abou
     about->cube = CUBE_MISSING;
     if (!fsx_is_file(p->cube)) return OK;
     PASS(cube_mark(p->cube, &mark, e));
-    switch (journal_since(p->journal, &mark, &about->lacks)) {
-    case JOURNAL_UNKNOWN:
-        about->cube = CUBE_UNKNOWN;
-        break;
-    case JOURNAL_SAME:
-        about->cube = CUBE_CURRENT;
-        break;
-    case JOURNAL_LONGER:
-        about->cube = CUBE_OLDER;
-        break;
-    case JOURNAL_OTHER:
-        about->cube = CUBE_OTHER;
-        break;
-    }
+    static const enum cube_state states[] = {[JOURNAL_UNKNOWN] = CUBE_UNKNOWN,
+                                             [JOURNAL_SAME] = CUBE_CURRENT,
+                                             [JOURNAL_LONGER] = CUBE_OLDER,
+                                             [JOURNAL_OTHER] = CUBE_OTHER};
+    about->cube = states[journal_since(p->journal, &mark, &about->lacks)];
     return OK;
 }
 

@@ -68,16 +68,6 @@ static void add_up(const json_t *seconds, const struct sched_piece *piece, doubl
     }
 }
 
-/* Waits for the visit's checkpoints, if they are staged. */
-static enum status await_stage(struct worker *w, const json_t *task, MPI_Comm group,
-                               char refusal[512], struct err *e)
-{
-    double left = 0;
-    for (int i = 0; i < MEASURES_N; i++) left += w->planned[i];
-    return run_stage_await(json_object_get(task, "stage"), group, w->port, left, &w->waited,
-                           refusal, e);
-}
-
 static enum status run_visit(void *context, MPI_Comm group, const struct sched_piece *piece,
                              struct sched_port *port, struct err *e)
 {
@@ -86,6 +76,7 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     struct visit visit = {0};
     json_t *json = NULL;
     char refusal[512] = "";
+    double left = 0;
     struct visit_hooks hooks = {.context = w,
                                 .memory = cli_memory(),
                                 .ranks = cli_share()->workers,
@@ -108,7 +99,8 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
               visit.task[MEASURE_point] ? ", a point of a surface," : "",
               (long long)visit.n_variants,
               visit.task[MEASURE_curvature] ? " and its curvature" : "");
-    TRY(await_stage(w, json, group, refusal, e));
+    for (int i = 0; i < MEASURES_N; i++) left += w->planned[i];
+    TRY(run_stage_await(json_object_get(json, "stage"), group, port, left, &w->waited, refusal, e));
     hooks.refusal = refusal[0] ? refusal : NULL;
     if (w->master) w->master->visiting = true;
     TRY(visit_run(&visit, group, &w->cache, &hooks, e));
@@ -285,15 +277,6 @@ static enum status replace(struct call *c, MPI_Comm master, struct err *e)
     return st;
 }
 
-/* The name with which the program was called and the command's own arguments. */
-static enum status keep_command(struct run_master *m, const struct call *c, struct err *e)
-{
-    PASS(mem_zero(&m->argv, c->argc + 2, sizeof *m->argv, "arguments", e));
-    m->argv[0] = c->argv[-1]; /* the program's name */
-    for (int i = 0; i < c->argc; i++) m->argv[1 + i] = c->argv[i];
-    return OK;
-}
-
 static enum status prepare(struct run_master *m, struct call *c, int rank, struct err *e)
 {
     PASS(gather_shares(m, c->world, e));
@@ -308,20 +291,13 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }
 
-static enum status limit_time(const char *until, struct err *e)
-{
-    double when;
-    PASS(run_until_find(until, &when, e));
-    run_until_set(when);
-    return OK;
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct run_arguments a = {0};
     struct run_master m = {0};
     MPI_Comm master;
+    double until;
     int rank, size;
     MPI_Comm_rank(c->world, &rank);
     MPI_Comm_size(c->world, &size);
@@ -337,10 +313,12 @@ static enum status run(struct call *c, struct err *e)
         st = replace(c, master, e);
         goto done;
     }
-    if (rank == 0) st = limit_time(a.until, e);
+    if (rank == 0) st = run_until_find(a.until, &until, e);
+    if (rank == 0 && st == OK) run_until_set(until);
     if (rank == 0 && st == OK) st = run_journal_watch(&m.out, e);
-    if (st == OK) st = keep_command(&m, c, e);
+    if (st == OK) st = mem_zero(&m.argv, c->argc + 2, sizeof *m.argv, "arguments", e);
     TRY(err_agree(c->world, st, e));
+    for (int i = -1; i < c->argc; i++) m.argv[1 + i] = c->argv[i]; /* the program's name first */
     TRY(link_open(c->world, run_journal_break, &m.out, &m.link, e));
     st = prepare(&m, c, rank, e);
     if (st == OK)
@@ -361,12 +339,7 @@ static enum status refuse(struct call *c, struct err *e)
     struct sweep sweep = {0};
     char *results = NULL, *journal = NULL;
     TRY(run_arguments(&arguments, c, NULL, 0, e));
-    if (c->help) goto done;
-    TRY(sweep_read(arguments.path, (const char *const *)arguments.set.items, arguments.set.n,
-                   &sweep, e));
-    TRY(run_arguments_results(&arguments, &sweep, &results, e));
-    TRY(journal_path(results, &journal, e));
-    TRY(lock_check_free(journal, e));
+    if (!c->help) TRY(run_arguments_find(&arguments, &sweep, &results, &journal, e));
 done:
     free(journal);
     free(results);

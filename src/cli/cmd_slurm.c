@@ -28,12 +28,6 @@ struct paths {
     char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
 };
 
-static void paths_free(struct paths *p)
-{
-    free(p->results);
-    free(p->scripts);
-}
-
 /* --- where --- */
 
 /* The folder of the scripts: of the sources, if the binary is in their build folder, or as it is
@@ -65,17 +59,6 @@ done:
     return st;
 }
 
-/* analysis/report.py beside the folder of the scripts. */
-static enum status find_report(struct paths *p, struct err *e)
-{
-    char *file;
-    PASS(mem_format(&file, e, "%s/../analysis/report.py", p->scripts));
-    const bool found = realpath(file, p->report) != NULL;
-    free(file);
-    NEED(found, ERR_IO, "--report: there is no analysis/report.py beside %s", p->scripts);
-    return OK;
-}
-
 static enum status find_paths(const struct arguments *a, const struct sweep *s, struct paths *p,
                               struct err *e)
 {
@@ -86,7 +69,14 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     NEED(realpath(".", p->here), ERR_IO, "the current folder: %s", strerror(errno));
     PASS(fsx_make_parent(s->results, e));
     PASS(fsx_resolve(s->results, &p->results, e));
-    return find_scripts(p->self, &p->scripts, e);
+    PASS(find_scripts(p->self, &p->scripts, e));
+    if (!a->report) return OK;
+    char *file;
+    PASS(mem_format(&file, e, "%s/../analysis/report.py", p->scripts));
+    const bool found = realpath(file, p->report) != NULL;
+    free(file);
+    NEED(found, ERR_IO, "--report: there is no analysis/report.py beside %s", p->scripts);
+    return OK;
 }
 
 /* What nodes there are: as the flags say, else as Slurm does. */
@@ -113,27 +103,6 @@ static enum status find_nodes(const struct arguments *a, struct slurm_nodes *at,
         if (at->memory == 0) at->memory = memory;
     }
     NEED(at->cores >= 1, ERR_USAGE, "--node-cores %lld: expected at least 1", (long long)at->cores);
-    return OK;
-}
-
-/* The rates of a node: as given, or measured on this one. */
-static enum status find_rates(const struct plan *p, const char *rate, struct cost_rates *out,
-                              struct err *e)
-{
-    if (rate) {
-        char *end;
-        const double gflops = strtod(rate, &end);
-        NEED(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
-             "--rate %s: expected GFLOP/s of a node in single precision", rate);
-        *out = cost_rates_given(gflops);
-        return OK;
-    }
-    const char *folder = NULL;
-    for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
-        if (weights_present(&p->checkpoints[i].weights))
-            folder = weights_folder(&p->checkpoints[i].weights);
-    PASS(cost_rates_measure(folder, out, e));
-    cost_rates_choose(out, (enum products)p->sweep->run.products);
     return OK;
 }
 
@@ -218,6 +187,13 @@ static void put_site(FILE *out, const struct arguments *a)
     if (a->account) put_word(out, a->account);
 }
 
+static void put_script(FILE *out, const struct paths *p, const char *name)
+{
+    char *script = NULL;
+    if (mem_format(&script, NULL, "%s/%s.sbatch", p->scripts, name) == OK) put_word(out, script);
+    free(script);
+}
+
 static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm_array *a,
                       const struct slurm_nodes *at, const struct arguments *given,
                       const struct paths *p)
@@ -232,27 +208,12 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     put_site(out, given);
     putc(' ', out);
     fputs("--output=qtraj-%A_%a.out ", out);
-    char *script = NULL;
-    if (mem_format(&script, NULL, "%s/%s.sbatch", p->scripts,
-                   a->nodes > 1 ? "large" : "trajectory") == OK)
-        put_word(out, script);
-    free(script);
+    put_script(out, p, a->nodes > 1 ? "large" : "trajectory");
     if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
     for (int64_t i = 0; i < given->set.n; i++) {
         fputs(" --set ", out);
         put_word(out, given->set.items[i]);
     }
-    putc('\n', out);
-}
-
-static void put_merge(FILE *out, const struct arguments *a, const struct paths *p)
-{
-    fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
-    put_site(out, a);
-    putc(' ', out);
-    char *script = NULL;
-    if (mem_format(&script, NULL, "%s/merge.sbatch", p->scripts) == OK) put_word(out, script);
-    free(script);
     putc('\n', out);
 }
 
@@ -264,7 +225,11 @@ static enum status put_commands(const struct arguments *a, const struct slurm_pa
     NEED(out, ERR_IO, "bash cannot be started: %s", strerror(errno));
     put_head(out, s, at, a, p);
     for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
-    put_merge(out, a, p);
+    fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
+    put_site(out, a);
+    putc(' ', out);
+    put_script(out, p, "merge");
+    putc('\n', out);
     if (a->submit) NEED(pclose(out) == 0, ERR_IO, "a job is not submitted, see above");
     return OK;
 }
@@ -276,7 +241,6 @@ static enum status run(struct call *c, struct err *e)
     struct sweep sweep = {0};
     struct plan plan = {0};
     struct slurm_nodes at;
-    struct cost_rates rates;
     struct slurm_parts parts = {0};
     struct paths paths = {0};
     const struct arg table[] = {
@@ -301,17 +265,16 @@ static enum status run(struct call *c, struct err *e)
     TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(&a, &sweep, &paths, e));
-    if (a.report) TRY(find_report(&paths, e));
-    TRY(find_rates(&plan, a.rate, &rates, e));
     at.recorded = a.submit;
-    TRY(slurm_parts_make(&plan, &rates, &at, &parts, e));
+    TRY(slurm_parts_make(&plan, a.rate, &at, &parts, e));
     if (parts.too_long)
         log_warn(
             "a visit takes longer than --time on all nodes; its elements are requeued until it "
             "is done");
     TRY(put_commands(&a, &parts, &at, &paths, e));
 done:
-    paths_free(&paths);
+    free(paths.results);
+    free(paths.scripts);
     slurm_parts_free(&parts);
     plan_free(&plan);
     sweep_free(&sweep);

@@ -8,21 +8,18 @@
 #include "util/page.h"
 #include <stdlib.h>
 
-static void print_task(const struct task *t)
+static enum status print_table(bool json, struct err *e)
 {
     enum { INDENT = 4 };
     const int64_t width = page_width(stdout, OPTION_PAGE);
-    printf("%s\n", t->name);
-    page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->doc);
-    page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->data);
-}
-
-static enum status print_table(bool json, struct err *e)
-{
     const struct task *t;
     json_t *list = json_array();
     for (int64_t i = 0; (t = task_at(i)) != NULL; i++) {
-        if (!json) print_task(t);
+        if (!json) {
+            printf("%s\n", t->name);
+            page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->doc);
+            page_print(stdout, width, INDENT, printf("%*s", INDENT, ""), t->data);
+        }
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b}", "name", t->name, "doc",
                                               t->doc, "data", t->data, "accuracy_norm", t->norm));
     }
@@ -100,33 +97,27 @@ done:
     return st;
 }
 
-static enum status print_items(const char *name, const struct prompts_choice *choice,
-                               const struct encoder *encoder, struct err *e)
-{
-    enum status st = OK;
-    struct prompts p = {0};
-    TRY(prompts_open(name, choice, &p, e));
-    for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, encoder, e));
-done:
-    prompts_free(&p);
-    return st;
-}
-
 /* Of a task with subjects, those of all its subjects. */
-static enum status print_task_items(const char *name, const struct prompts_choice *choice,
-                                    const char *tokenizer, struct err *e)
+static enum status print_items(const char *name, const struct prompts_choice *choice,
+                               const char *tokenizer, struct err *e)
 {
     enum status st = OK;
     struct texts names = {0};
     struct tokenizer *t = NULL;
     struct encoder encoder = {0};
+    struct prompts p = {0};
     if (tokenizer) {
         TRY(tokenizer_open(tokenizer, &t, e));
         TRY(encoder_init(&encoder, t, e));
     }
     TRY(task_names(name, choice->folder, &names, e));
-    for (int64_t i = 0; i < names.n; i++) TRY(print_items(names.text[i], choice, &encoder, e));
+    for (int64_t k = 0; k < names.n; k++) {
+        TRY(prompts_open(names.text[k], choice, &p, e));
+        for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, &encoder, e));
+        prompts_free(&p);
+    }
 done:
+    prompts_free(&p);
     texts_free(&names);
     tokenizer_close(t);
     return st;
@@ -155,7 +146,7 @@ static enum status run(struct call *c, struct err *e)
          "--task-data has no effect here: it goes with the NAME of a task");
     if (!name) return print_table(json, e);
     NEED(choice.folder, ERR_USAGE, "--task-data FOLDER is missing: where is the data of %s?", name);
-    return print_task_items(name, &choice, tokenizer, e);
+    return print_items(name, &choice, tokenizer, e);
 }
 
 const struct command cmd_tasks = {

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_ids(const int32_t *ids, int64_t n, bool json)
-{
-    if (json) putchar('[');
-    for (int64_t i = 0; i < n; i++) printf(i ? (json ? ",%d" : " %d") : "%d", ids[i]);
-    puts(json ? "]" : "");
-}
-
 /* One line: a JSON string with --json, else the text itself. */
 static enum status tokenize_line(const struct tokenizer *t, const char *line, size_t n,
                                  int64_t number, bool special, bool json, struct err *e)
@@ -31,7 +24,9 @@ static enum status tokenize_line(const struct tokenizer *t, const char *line, si
         n = json_string_length(value);
     }
     TRY(tokenizer_encode(t, line, n, special, &ids, &n_ids, e));
-    print_ids(ids, n_ids, json);
+    if (json) putchar('[');
+    for (int64_t i = 0; i < n_ids; i++) printf(i ? (json ? ",%d" : " %d") : "%d", ids[i]);
+    puts(json ? "]" : "");
 done:
     free(ids);
     json_decref(value);

@@ -15,6 +15,25 @@ void plan_report_free(struct plan_report *r)
 
 /* --- making --- */
 
+enum status plan_report_rates(struct plan *p, const char *rate, const char *who, struct err *e)
+{
+    const char *folder = NULL;
+    if (rate) {
+        char *end;
+        const double gflops = strtod(rate, &end);
+        NEED(end != rate && *end == '\0' && gflops > 0 && gflops < 1e9, ERR_USAGE,
+             "--rate %s: expected GFLOP/s of %s in single precision", rate, who);
+        p->costs.rates = cost_rates_given(gflops);
+        return OK;
+    }
+    for (int64_t i = 0; i < p->n_checkpoints && !folder; i++)
+        if (weights_present(&p->checkpoints[i].weights))
+            folder = weights_folder(&p->checkpoints[i].weights);
+    PASS(cost_rates_measure(folder, &p->costs.rates, e));
+    cost_rates_choose(&p->costs.rates, (enum products)p->sweep->run.products);
+    return OK;
+}
+
 static bool may_scratch(const struct plan *p)
 {
     const char *scratch = p->sweep->run.scratch;

@@ -30,6 +30,10 @@ struct plan_report {
     int64_t group;                        /* nodes per group */
 };
 
+/* Sets the plan's rates: as --rate gives them (GFLOP/s in f32; NULL: not), else as they are
+ * measured now. who: "a worker", for messages. ERR_USAGE, ERR_NOMEM. */
+MUST_USE enum status plan_report_rates(struct plan *p, const char *rate, const char *who,
+                                       struct err *e);
 /* Prices the visits for ranks of so many threads and bytes (plan_costs_fit; 0: no limit).
  * ERR_NOMEM.
  */

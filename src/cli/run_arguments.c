@@ -1,5 +1,6 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
+#include "records/lock.h"
 #include "records/part_files.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -44,12 +45,15 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
     return plan_choice_check(&a->choice, e);
 }
 
-enum status run_arguments_results(const struct run_arguments *a, const struct sweep *sweep,
-                                  char **out, struct err *e)
+enum status run_arguments_find(const struct run_arguments *a, struct sweep *sweep, char **results,
+                               char **journal, struct err *e)
 {
     const struct plan_part *part = &a->choice.part;
-    if (part->n) return parts_path(sweep->results, part->k, part->n, out, e);
-    return mem_string(out, sweep->results, e);
+    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
+    PASS(part->n ? parts_path(sweep->results, part->k, part->n, results, e)
+                 : mem_string(results, sweep->results, e));
+    PASS(journal_path(*results, journal, e));
+    return lock_check_free(*journal, e);
 }
 
 enum status run_arguments_view(const struct sweep *sweep, const struct plan_part *part,

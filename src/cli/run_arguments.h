@@ -16,9 +16,10 @@ void run_arguments_free(struct run_arguments *a);
  * ERR_USAGE: a bad --only or --part. */
 MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more,
                                    int n, struct err *e);
-/* *out (the caller frees) = the cube that such a run of the sweep writes. ERR_NOMEM. */
-MUST_USE enum status run_arguments_results(const struct run_arguments *a, const struct sweep *sweep,
-                                           char **out, struct err *e);
+/* Reads the sweep (sweep_free); *results and *journal (the caller frees) = the cube and the journal
+ * that such a run of it writes. Errors of sweep_read; ERR_LOCKED: another run writes them. */
+MUST_USE enum status run_arguments_find(const struct run_arguments *a, struct sweep *sweep,
+                                        char **results, char **journal, struct err *e);
 /* *view (closed with results_view_close) = what is finished, with states, as a run of that part
  * sees it; NULL: nothing has been run. Writes nothing. Errors as of parts_view. */
 MUST_USE enum status run_arguments_view(const struct sweep *sweep, const struct plan_part *part,

@@ -31,22 +31,8 @@ struct visits {
     double *nominal; // (n) costs by which parts are cut
     double *seconds; // (n) on one node
     int64_t *nodes;  // (n) that a visit gets
-    double total, limit;
+    double total;
 };
-
-static void visits_close(struct visits *v)
-{
-    free(v->nominal);
-    free(v->seconds);
-    free(v->nodes);
-}
-
-static double cost_of(const struct plan_visit *v)
-{
-    double sum = v->cost;
-    for (int64_t i = 0; i < v->n_pieces; i++) sum += v->pieces[i];
-    return sum;
-}
 
 /* Seconds of a visit on a group of nodes. */
 static double on_nodes(double seconds, int64_t nodes)
@@ -54,36 +40,41 @@ static double on_nodes(double seconds, int64_t nodes)
     return seconds / ((double)nodes * plan_report_efficiency(nodes));
 }
 
-static enum status list_costs(const struct plan *p, double **out, int64_t *n, struct err *e)
+/* *out (n, the caller frees) = what the visits cost by the plan's rates. */
+static enum status list_costs(const struct plan_visits *all, double **out, struct err *e)
 {
-    enum status st = OK;
-    struct plan_visits all = {0};
-    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
-    TRY(mem_zero(out, all.n, sizeof **out, "visits", e));
-    for (int64_t i = 0; i < all.n; i++) (*out)[i] = cost_of(&all.visits[i]);
-    *n = all.n;
-done:
-    plan_visits_free(&all);
-    return st;
+    PASS(mem_zero(out, all->n, sizeof **out, "visits", e));
+    for (int64_t i = 0; i < all->n; i++) {
+        const struct plan_visit *v = &all->visits[i];
+        (*out)[i] = v->cost;
+        for (int64_t k = 0; k < v->n_pieces; k++) (*out)[i] += v->pieces[k];
+    }
+    return OK;
 }
 
-/* How many nodes each visit gets: as its memory needs, and so many that it ends in time. */
-static enum status choose_nodes(const struct plan *p, const struct slurm_nodes *at,
-                                struct visits *v, struct err *e)
+/* A visit gets as many nodes as its memory needs, and so many that it ends in time. */
+static enum status visits_open(struct plan *p, const char *rate, const struct slurm_nodes *at,
+                               struct visits *v, struct err *e)
 {
     enum status st = OK;
     struct plan_visits all = {0};
     const int64_t memory = (int64_t)(share_of_memory * (double)at->memory);
-    const double mean = v->total / (double)at->nodes;
-    v->limit = share_of_time * at->time;
-    if (mean < v->limit) v->limit = mean > least_seconds ? mean : least_seconds;
-    if (v->limit > share_of_time * at->time) v->limit = share_of_time * at->time;
+    const double most = share_of_time * at->time;
     TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    v->n = all.n;
+    TRY(list_costs(&all, &v->nominal, e));
+    plan_visits_free(&all);
+    TRY(plan_report_rates(p, rate, "a node", e));
+    TRY(plan_report_fit(p, at->cores, memory, e));
+    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    TRY(list_costs(&all, &v->seconds, e));
+    for (int64_t i = 0; i < v->n; i++) v->total += v->seconds[i];
+    const double limit = fmin(most, fmax(v->total / (double)at->nodes, least_seconds));
     TRY(mem_zero(&v->nodes, v->n, sizeof *v->nodes, "visits", e));
     for (int64_t i = 0; i < v->n; i++) {
         int64_t nodes;
         TRY(plan_report_ranks(p, all.visits[i].model, at->cores, memory, &nodes, e));
-        while (nodes < at->nodes && on_nodes(v->seconds[i], nodes) > v->limit) nodes++;
+        while (nodes < at->nodes && on_nodes(v->seconds[i], nodes) > limit) nodes++;
         v->nodes[i] = min64(nodes, at->nodes);
     }
 done:
@@ -91,36 +82,9 @@ done:
     return st;
 }
 
-static enum status visits_open(struct plan *p, const struct cost_rates *rates,
-                               const struct slurm_nodes *at, struct visits *v, struct err *e)
-{
-    PASS(list_costs(p, &v->nominal, &v->n, e));
-    p->costs.rates = *rates;
-    PASS(plan_report_fit(p, at->cores, (int64_t)(share_of_memory * (double)at->memory), e));
-    PASS(list_costs(p, &v->seconds, &v->n, e));
-    for (int64_t i = 0; i < v->n; i++) v->total += v->seconds[i];
-    return choose_nodes(p, at, v, e);
-}
-
 /* --- parts --- */
 
-/* Fills the n parts; returns whether each ends in time that has more than one visit. */
-static bool fill_parts(const struct visits *v, const struct slurm_nodes *at, const int64_t *bounds,
-                       struct slurm_parts *s)
-{
-    bool good = true;
-    for (int64_t k = 0; k < s->n; k++) {
-        struct slurm_part *part = &s->parts[k];
-        *part = (struct slurm_part){.nodes = 1, .visits = bounds[k + 1] - bounds[k]};
-        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
-            part->nodes = max64(part->nodes, v->nodes[i]);
-        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
-            part->seconds += on_nodes(v->seconds[i], part->nodes);
-        good = good && (part->visits < 2 || part->seconds <= share_of_time * at->time);
-    }
-    return good;
-}
-
+/* *good = whether each of n parts ends in time that has more than one visit. */
 static enum status try_parts(const struct plan *p, const struct visits *v,
                              const struct slurm_nodes *at, int64_t n, bool last,
                              struct slurm_parts *s, bool *good, struct err *e)
@@ -135,7 +99,16 @@ static enum status try_parts(const struct plan *p, const struct visits *v,
     TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
     TRY(plan_parts_cut(v->nominal, v->n, n, bounds, e));
     TRY(plan_cut_agree(p, n, last && at->recorded, bounds, &disjoint, e));
-    *good = fill_parts(v, at, bounds, s);
+    *good = true;
+    for (int64_t k = 0; k < n; k++) {
+        struct slurm_part *part = &s->parts[k];
+        *part = (struct slurm_part){.nodes = 1, .visits = bounds[k + 1] - bounds[k]};
+        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
+            part->nodes = max64(part->nodes, v->nodes[i]);
+        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
+            part->seconds += on_nodes(v->seconds[i], part->nodes);
+        *good = *good && (part->visits < 2 || part->seconds <= share_of_time * at->time);
+    }
 done:
     free(bounds);
     return st;
@@ -225,13 +198,13 @@ static void choose_workers(struct slurm_parts *s, const struct visits *v,
     if (a && longest < short_visit) a->workers = max64(1, at->cores / FEW_CORES);
 }
 
-enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
-                             const struct slurm_nodes *at, struct slurm_parts *out, struct err *e)
+enum status slurm_parts_make(struct plan *p, const char *rate, const struct slurm_nodes *at,
+                             struct slurm_parts *out, struct err *e)
 {
     enum status st = OK;
     struct visits v = {0};
     struct slurm_parts s = {0};
-    TRY(visits_open(p, rates, at, &v, e));
+    TRY(visits_open(p, rate, at, &v, e));
     TRY(find_parts(p, &v, at, &s, e));
     TRY(make_arrays(&s, e));
     divide_nodes(&s, at);
@@ -239,7 +212,9 @@ enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
     *out = s;
     s = (struct slurm_parts){0};
 done:
-    visits_close(&v);
+    free(v.nominal);
+    free(v.seconds);
+    free(v.nodes);
     slurm_parts_free(&s);
     return st;
 }

@@ -38,8 +38,9 @@ void slurm_parts_free(struct slurm_parts *s);
 
 /* Cuts the sweep into so many parts that elements take at most four fifths of the walltime, but at
  * least ten minutes where that is possible, and that the last elements leave few nodes idle. A
- * visit that takes too long on a node, or more memory, gets several. rates: of a node; the plan's
- * costs are as plan_make has left them. Errors of plan_cut_agree. */
-MUST_USE enum status slurm_parts_make(struct plan *p, const struct cost_rates *rates,
+ * visit that takes too long on a node, or more memory, gets several. rate: of a node
+ * (plan_report_rates); the plan's costs are as plan_make has left them. Errors of
+ * plan_report_rates, plan_cut_agree. */
+MUST_USE enum status slurm_parts_make(struct plan *p, const char *rate,
                                       const struct slurm_nodes *at, struct slurm_parts *out,
                                       struct err *e);

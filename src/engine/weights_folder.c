@@ -1,5 +1,5 @@
 #include "engine/weights_folder.h"
-#include "checkpoint/folder_copy.h"
+#include "checkpoint/folder_write.h"
 #include "model/describe.h"
 #include "util/mem.h"
 #include "util/version.h"

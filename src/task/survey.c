@@ -49,33 +49,19 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
     return OK;
 }
 
-/* Replaces *text (owned) by itself and a line about the file; no path: none. */
-static enum status add_file(const struct lines *file, char **text, struct err *e)
-{
-    char *longer;
-    if (!file->path) return OK;
-    PASS(mem_format(&longer, e, "%s %s", *text, file->hash));
-    free(*text);
-    *text = longer;
-    return OK;
-}
-
 static enum status add_name(const char *name, const struct prompts_choice *choice, json_t *files,
                             struct survey *out, char **text, struct err *e)
 {
     enum status st = OK;
     struct prompts p = {0};
     double bytes;
-    char *longer;
     TRY(prompts_open(name, choice, &p, e));
     TRY(make_items(&p, &bytes, e));
     out->items += p.items.n;
     out->bytes += bytes;
-    TRY(mem_format(&longer, e, "%s\n%s", *text, name));
-    free(*text);
-    *text = longer;
-    TRY(add_file(&p.items, text, e));
-    TRY(add_file(&p.pool, text, e));
+    TRY(mem_append(text, e, "\n%s", name));
+    if (p.items.path) TRY(mem_append(text, e, " %s", p.items.hash));
+    if (p.pool.path) TRY(mem_append(text, e, " %s", p.pool.hash));
     TRY(prompts_files(&p, files, e));
 done:
     prompts_free(&p);

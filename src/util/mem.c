@@ -56,6 +56,21 @@ enum status mem_format(char **out, struct err *e, const char *fmt, ...)
     return OK;
 }
 
+enum status mem_append(char **text, struct err *e, const char *fmt, ...)
+{
+    char *more, *whole;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vasprintf(&more, fmt, ap);
+    va_end(ap);
+    NEED(n >= 0, ERR_NOMEM, "cannot allocate a string");
+    enum status st = mem_format(&whole, e, "%s%s", *text ? *text : "", more);
+    free(more);
+    if (st == OK) free(*text);
+    if (st == OK) *text = whole;
+    return st;
+}
+
 enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size, struct err *e)
 {
     void *p;

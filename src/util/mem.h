@@ -21,6 +21,11 @@ MUST_USE enum status mem_string(char **out, const char *text, struct err *e);
 MUST_USE enum status mem_format(char **out, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Appends a formatted string to *text (NULL: empty), which the caller frees. ERR_NOMEM leaves it as
+ * it was. */
+MUST_USE enum status mem_append(char **text, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Grows *array (elements of `size` bytes) to hold at least n + 1 of them and updates *capacity.
  * Start with NULL and 0; the caller frees. ERR_NOMEM leaves the array as it was. */
 MUST_USE enum status mem_grow(void *array, int64_t n, int64_t *capacity, size_t size,

@@ -37,26 +37,20 @@ static enum status add_provenance(struct cube *c, const struct results_view *v, 
     return OK;
 }
 
-static enum status describe(struct cube *c, const json_t *plan, struct err *e)
-{
-    char *text;
-    c->title = json_text(plan, "name", "");
-    PASS(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
-                    json_text(plan, "git", "unknown")));
-    PASS(cube_own(c, text, e));
-    c->source = text;
-    PASS(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), c->source));
-    PASS(cube_own(c, text, e));
-    c->history = text;
-    return OK;
-}
-
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
 {
     enum status st = OK;
-    *out = (struct cube){0};
-    TRY(inventory_open(results_view_plan(v), v, &out->all, e));
-    TRY(describe(out, results_view_plan(v), e));
+    const json_t *plan = results_view_plan(v);
+    char *text;
+    *out = (struct cube){.title = json_text(plan, "name", "")};
+    TRY(inventory_open(plan, v, &out->all, e));
+    TRY(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
+                   json_text(plan, "git", "unknown")));
+    TRY(cube_own(out, text, e));
+    out->source = text;
+    TRY(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), out->source));
+    TRY(cube_own(out, text, e));
+    out->history = text;
     TRY(cube_add_grid(out, e));
     TRY(cube_add_frames(out, e));
     TRY(cube_add_lists(out, e));

@@ -13,14 +13,10 @@ MUST_USE enum status cube_add_grid(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_frames(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_lists(struct cube *c, struct err *e);
 
-/* The variables of the kinds' spreads (kind.h), and their values, once those that they are taken
- * over are there. */
-MUST_USE enum status cube_add_spreads(struct cube *c, struct err *e);
-void cube_fill_spreads(struct cube *c);
-
-/* Likewise of the kinds' means. */
-MUST_USE enum status cube_add_means(struct cube *c, struct err *e);
-void cube_fill_means(struct cube *c);
+/* The variables that are made of others, and their values, once those that they are made of are
+ * full. */
+MUST_USE enum status cube_add_derived(struct cube *c, struct err *e);
+void cube_fill_derived(struct cube *c);
 
 /* The common tokens of the plan, if it has some, and the losses per common token; the values of
  * these, once bits per byte are there. */

@@ -34,19 +34,14 @@ static const json_t *counts_of(const struct cube *c, int64_t model)
     return json_object_get(json_array_get(models, (size_t)model), tokens.name);
 }
 
-static bool any_counts(const struct cube *c)
-{
-    bool any = false;
-    for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
-        any = any || counts_of(c, m) != NULL;
-    return any;
-}
-
 enum status cube_add_common(struct cube *c, struct err *e)
 {
     struct cube_variable *x;
     const struct axis_labels *texts = &c->all.axes.labels[AXIS_DATASET];
-    if (!any_counts(c)) return OK;
+    bool any = false;
+    for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
+        any = any || counts_of(c, m) != NULL;
+    if (!any) return OK;
     PASS(cube_add_field(c, &tokens, "", 2, (int[]){AXIS_MODEL, AXIS_DATASET}, &x, e));
     for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
         for (int64_t d = 0; d < texts->n; d++)

@@ -137,23 +137,18 @@ done:
     return st;
 }
 
-/* Columns of a data frame that repeat the grid, once that is full: also other kinds' variables. */
-static void gather(const struct cube *c, const struct rows *r)
-{
-    for (int64_t k = 0; k < c->n; k++) {
-        struct cube_variable *x = c->variables[k];
-        if (!x->from || strcmp(x->group, r->kind->group) != 0) continue;
-        for (int64_t i = 0; i < x->n; i++)
-            cube_copy(x, i, x->from, cube_place(c, x->from, &r->rows[i]));
-    }
-}
-
 enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e)
 {
     for (int k = 0; recorded_measures[k]; k++) PASS(fill_kind(c, &c->all.rows[k], v, e));
-    cube_fill_spreads(c);
-    cube_fill_means(c);
-    cube_fill_common(c);
-    for (int k = 0; recorded_measures[k]; k++) gather(c, &c->all.rows[k]);
+    cube_fill_derived(c);
+    /* columns of data frames that repeat the grid, also other kinds' variables */
+    for (int k = 0; recorded_measures[k]; k++)
+        for (int64_t j = 0; j < c->n; j++) {
+            struct cube_variable *x = c->variables[j];
+            const struct rows *r = &c->all.rows[k];
+            if (!x->from || strcmp(x->group, r->kind->group) != 0) continue;
+            for (int64_t i = 0; i < x->n; i++)
+                cube_copy(x, i, x->from, cube_place(c, x->from, &r->rows[i]));
+        }
     return OK;
 }

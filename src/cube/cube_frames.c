@@ -43,45 +43,10 @@ static enum status add_gathered(struct cube *c, const struct rows *r, int dim, s
     return OK;
 }
 
-/* --- what is not on the grid --- */
-
-static enum status add_field(struct cube *c, const struct measure *k, int dim,
-                             const struct field *f, struct err *e)
-{
-    struct cube_variable *x;
-    PASS(cube_add_field(c, f, k->group, 1, &dim, &x, e));
-    x->of = k;
-    return OK;
-}
-
-/* --- sequences --- */
-
-/* Every row's start and count in sequences/loss. */
-static enum status add_spans(struct cube *c, const struct measure *k, int dim, struct err *e)
-{
-    struct cube_variable *x;
-    if (!k->sequences) return OK;
-    PASS(cube_add_column(c, k->group, dim, "sequence_start", FIELD_INTEGER,
-                         "place of the row's first sequence in sequences/loss", &x, e));
-    return cube_add_column(c, k->group, dim, "sequence_count", FIELD_INTEGER,
-                           "the row's number of sequences in sequences/loss", &x, e);
-}
-
-static enum status add_sequences(struct cube *c, struct err *e)
-{
-    struct cube_variable *x;
-    int dim;
-    PASS(cube_add_dim(c, "sequences", "sequence", 0, &dim, e));
-    PASS(cube_add_column(
-        c, "sequences", dim, "loss", FIELD_REAL,
-        "cross-entropy per token of each sequence, rows of checkpoints/, then cells/", &x, e));
-    x->may_miss = true;
-    x->units = "nat";
-    return OK;
-}
-
 enum status cube_add_frames(struct cube *c, struct err *e)
 {
+    struct cube_variable *x;
+    int sequences;
     for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &c->all.rows[k];
         int dim;
@@ -89,9 +54,22 @@ enum status cube_add_frames(struct cube *c, struct err *e)
         PASS(cube_add_dim(c, r->kind->group, "row", r->n, &dim, e));
         PASS(add_number(c, r, dim, e));
         PASS(add_gathered(c, r, dim, e));
-        for (const struct field *f = r->kind->fields; f->name; f++)
-            if (!measure_on_grid(r->kind, f)) PASS(add_field(c, r->kind, dim, f, e));
-        PASS(add_spans(c, r->kind, dim, e));
+        for (const struct field *f = r->kind->fields; f->name; f++) {
+            if (measure_on_grid(r->kind, f)) continue;
+            PASS(cube_add_field(c, f, r->kind->group, 1, &dim, &x, e));
+            x->of = r->kind;
+        }
+        if (!r->kind->sequences) continue;
+        PASS(cube_add_column(c, r->kind->group, dim, "sequence_start", FIELD_INTEGER,
+                             "place of the row's first sequence in sequences/loss", &x, e));
+        PASS(cube_add_column(c, r->kind->group, dim, "sequence_count", FIELD_INTEGER,
+                             "the row's number of sequences in sequences/loss", &x, e));
     }
-    return add_sequences(c, e);
+    PASS(cube_add_dim(c, "sequences", "sequence", 0, &sequences, e));
+    PASS(cube_add_column(
+        c, "sequences", sequences, "loss", FIELD_REAL,
+        "cross-entropy per token of each sequence, rows of checkpoints/, then cells/", &x, e));
+    x->may_miss = true;
+    x->units = "nat";
+    return OK;
 }

@@ -41,16 +41,6 @@ static enum status add_coordinates(struct cube *c, struct err *e)
     return OK;
 }
 
-static enum status add_branches(struct cube *c, struct err *e)
-{
-    struct cube_variable *x;
-    const json_t *models = json_object_get(c->all.axes.plan, "models");
-    PASS(cube_add_field(c, &branch_of, "", 1, (int[]){AXIS_MODEL}, &x, e));
-    for (int64_t m = 0; m < x->n; m++)
-        cube_put(x, m, json_object_get(json_array_get(models, (size_t)m), branch_of.name));
-    return OK;
-}
-
 static const json_t *of_checkpoint(const struct cube *c, int64_t m, int64_t k, const char *key)
 {
     return json_object_get(c->all.axes.models[m].checkpoints[k].plan, key);
@@ -66,6 +56,11 @@ static enum status add_trajectories(struct cube *c, struct err *e)
             for (int64_t k = 0; k < c->all.axes.models[m].n; k++)
                 cube_put(x, m * longest + k, of_checkpoint(c, m, k, f->name));
     }
+    const json_t *models = json_object_get(c->all.axes.plan, "models");
+    struct cube_variable *x;
+    PASS(cube_add_field(c, &branch_of, "", 1, (int[]){AXIS_MODEL}, &x, e));
+    for (int64_t m = 0; m < x->n; m++)
+        cube_put(x, m, json_object_get(json_array_get(models, (size_t)m), branch_of.name));
     return OK;
 }
 
@@ -92,16 +87,6 @@ static enum status add_column(struct cube *c, const json_t *column, size_t place
     PASS(mem_format(&names, e, "%s %s", c->coordinates, like.name));
     PASS(cube_own(c, names, e));
     c->coordinates = names;
-    return OK;
-}
-
-static enum status add_columns(struct cube *c, struct err *e)
-{
-    size_t i;
-    json_t *column;
-    c->coordinates = trajectory_names;
-    json_array_foreach(json_object_get(c->all.axes.plan, "columns"), i, column)
-        PASS(add_column(c, column, i, e));
     return OK;
 }
 
@@ -139,41 +124,37 @@ bool cube_reserves(const char *name)
 
 /* --- fields of the kinds --- */
 
-static enum status add_field(struct cube *c, const struct measure *k, const struct field *f,
-                             struct err *e)
-{
-    struct cube_variable *x;
-    int dims[CUBE_RANK], rank = 0;
-    for (; k->axes[rank]; rank++) dims[rank] = axis_place_of(k->axes[rank]);
-    if (f->place == IN_INNER) dims[rank++] = axis_place_of(k->inner);
-    PASS(cube_add_field(c, f, "", rank, dims, &x, e));
-    x->of = k;
-    x->coordinates = c->coordinates;
-    return OK;
-}
-
 /* Adds all fields that are numbers, or all others. */
 static enum status add_fields(struct cube *c, bool numbers, struct err *e)
 {
-    for (int k = 0; recorded_measures[k]; k++)
-        for (const struct field *f = recorded_measures[k]->fields; f->name; f++) {
-            bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
-            if (measure_on_grid(recorded_measures[k], f) && number == numbers &&
-                measure_is_there(recorded_measures[k], &c->all.axes))
-                PASS(add_field(c, recorded_measures[k], f, e));
+    for (int i = 0; recorded_measures[i]; i++) {
+        const struct measure *k = recorded_measures[i];
+        int dims[CUBE_RANK], rank = 0;
+        if (!measure_is_there(k, &c->all.axes)) continue;
+        for (; k->axes[rank]; rank++) dims[rank] = axis_place_of(k->axes[rank]);
+        if (k->inner) dims[rank] = axis_place_of(k->inner);
+        for (const struct field *f = k->fields; f->name; f++) {
+            const bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
+            struct cube_variable *x;
+            if (!measure_on_grid(k, f) || number != numbers) continue;
+            PASS(cube_add_field(c, f, "", rank + (f->place == IN_INNER), dims, &x, e));
+            x->of = k;
+            x->coordinates = c->coordinates;
         }
+    }
     return OK;
 }
 
 enum status cube_add_grid(struct cube *c, struct err *e)
 {
+    size_t i;
+    json_t *column;
     PASS(add_coordinates(c, e));
     PASS(add_trajectories(c, e));
-    PASS(add_branches(c, e));
-    PASS(add_columns(c, e));
+    c->coordinates = trajectory_names;
+    json_array_foreach(json_object_get(c->all.axes.plan, "columns"), i, column)
+        PASS(add_column(c, column, i, e));
     PASS(add_fields(c, false, e));
     PASS(add_fields(c, true, e));
-    PASS(cube_add_spreads(c, e));
-    PASS(cube_add_means(c, e));
-    return cube_add_common(c, e);
+    return cube_add_derived(c, e);
 }

@@ -163,36 +163,29 @@ static json_t *object_of(const struct frame_reader *f, enum field_place place, i
     return label ? member(json_object_get(record, inner->plan), label, json_object) : NULL;
 }
 
-/* What the view wants of a JSON text. */
-static enum status read_object(const struct reader *r, const char *text, json_t **out,
-                               struct err *e)
-{
-    enum status st = OK;
-    char *copy = NULL;
-    TRY(mem_string(&copy, text, e));
-    const size_t n = json_cut_members(copy, strlen(copy), r->unwanted->name);
-    TRY(json_read_text(r->path, copy, n, out, e));
-done:
-    free(copy);
-    return st;
-}
-
 static enum status set_field(const struct frame_reader *f, const struct field *field,
                              const struct column *c, int64_t i, struct err *e)
 {
+    enum status st = OK;
     json_t *value = NULL;
+    char *text = NULL;
     const bool json = field->place == FRAME_JSON;
     if (is_missing(c, i) || ((json || is_optional(field)) && !text_at(c, i)[0])) return OK;
     json_t *object = object_of(f, field->place, i);
     if (!object) return OK;
-    if (json)
-        PASS(read_object(f->in, c->data.t[i], &value, e));
-    else
+    if (json) { /* what the view wants of it */
+        TRY(mem_string(&text, c->data.t[i], e));
+        const size_t n = json_cut_members(text, strlen(text), f->in->unwanted->name);
+        TRY(json_read_text(f->in->path, text, n, &value, e));
+    } else {
         value = value_at(c, i);
-    NEED(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
-         "%s: %s/%s: row %lld does not make a record", f->in->path, f->kind->group, field->variable,
-         (long long)i);
-    return OK;
+    }
+    ENSURE(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
+           "%s: %s/%s: row %lld does not make a record", f->in->path, f->kind->group,
+           field->variable, (long long)i);
+done:
+    free(text);
+    return st;
 }
 
 static enum status add_field(const struct frame_reader *f, const struct field *field, struct err *e)

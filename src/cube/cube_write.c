@@ -99,36 +99,25 @@ done:
     return st;
 }
 
-static enum status put_status_attributes(hid_t set, struct err *e)
-{
-    uint8_t values[STATE_N];
-    char meanings[128] = "";
-    for (int i = 0; i < STATE_N; i++) {
-        size_t n = strlen(meanings);
-        values[i] = (uint8_t)i;
-        snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "", result_state_words[i]);
-    }
-    PASS(h5_put_array(set, "flag_values", FIELD_STATUS, values, STATE_N, e));
-    return h5_put_text(set, "flag_meanings", meanings, e);
-}
-
 static enum status put_attributes(hid_t set, const struct cube_variable *x, struct err *e)
 {
     if (x->long_name) PASS(h5_put_text(set, "long_name", x->long_name, e));
     if (x->units) PASS(h5_put_text(set, "units", x->units, e));
     if (x->coordinates) PASS(h5_put_text(set, "coordinates", x->coordinates, e));
     if (fill_value(x)) PASS(h5_put_array(set, "_FillValue", x->type, fill_value(x), 1, e));
-    if (x->type == FIELD_STATUS) PASS(put_status_attributes(set, e));
+    if (x->type == FIELD_STATUS) {
+        uint8_t values[STATE_N];
+        char meanings[128] = "";
+        for (int i = 0; i < STATE_N; i++) {
+            const size_t n = strlen(meanings);
+            values[i] = (uint8_t)i;
+            snprintf(meanings + n, sizeof meanings - n, "%s%s", i ? " " : "",
+                     result_state_words[i]);
+        }
+        PASS(h5_put_array(set, "flag_values", FIELD_STATUS, values, STATE_N, e));
+        PASS(h5_put_text(set, "flag_meanings", meanings, e));
+    }
     if (x->volatile_) PASS(h5_put_array(set, "volatile", FIELD_INTEGER, &(int64_t){1}, 1, e));
-    return OK;
-}
-
-static enum status attach_scales(const struct writer *w, const struct cube_variable *x, hid_t set,
-                                 struct err *e)
-{
-    for (int k = 0; k < x->rank; k++)
-        H5_NEED(H5DSattach_scale(set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_INTERNAL,
-                x->name, "dimension scale");
     return OK;
 }
 
@@ -145,8 +134,9 @@ static enum status put_variable(const struct writer *w, const struct cube_variab
                   ERR_INTERNAL, x->name, "write");
     if (x->is_scale)
         H5_ENSURE(H5DSset_scale(*set, x->name) >= 0, ERR_INTERNAL, x->name, "dimension scale");
-    else
-        TRY(attach_scales(w, x, *set, e));
+    for (int k = 0; !x->is_scale && k < x->rank; k++)
+        H5_ENSURE(H5DSattach_scale(*set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_INTERNAL,
+                  x->name, "dimension scale");
     TRY(put_attributes(*set, x, e));
 done:
     if (in_memory >= 0) H5Tclose(in_memory);
@@ -256,11 +246,6 @@ done:
 
 /* --- to disk and back --- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
 static enum status verify_variable(hid_t file, const char *name, const struct cube_variable *x,
                                    struct err *e)
 {
@@ -271,7 +256,8 @@ static enum status verify_variable(hid_t file, const char *name, const struct cu
     TRY(make_path(x, &path, e));
     TRY(h5_read(file, name, path, x->type, &(int64_t){x->n}, &found, e));
     if (x->type == FIELD_TEXT)
-        for (int64_t i = 0; i < x->n && same; i++) same = same_text(found.t[i], x->data.t[i]);
+        for (int64_t i = 0; i < x->n && same; i++)
+            same = strcmp(found.t[i] ? found.t[i] : "", x->data.t[i] ? x->data.t[i] : "") == 0;
     else
         same = memcmp(found.any, x->data.any, (size_t)x->n * element_bytes[x->type]) == 0;
     ENSURE(same, ERR_INTERNAL, "%s: %s was not read back as it was written", name, path);

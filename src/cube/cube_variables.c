@@ -66,18 +66,9 @@ static void heading(const json_t *x, char out[128])
     if (strchr(out, '(')) snprintf(out + n, 128 - (size_t)n, ")");
 }
 
-static void print_variable(const json_t *x, FILE *out)
-{
-    enum { INDENT = 6, PAGE = 80 };
-    const char *units = json_text(x, "units", "");
-    fprintf(out, "  %s: %s%s%s%s\n%*s", json_text(x, "name", ""), json_text(x, "type", ""),
-            units[0] ? ", " : "", units,
-            json_is_true(json_object_get(x, "volatile")) ? "; volatile" : "", INDENT, "");
-    page_print(out, page_width(out, PAGE), INDENT, INDENT, json_text(x, "long_name", ""));
-}
-
 void cube_variables_print(const json_t *variables, FILE *out)
 {
+    enum { INDENT = 6, PAGE = 80 };
     const size_t n = json_array_size(variables);
     char head[128], other[128];
     for (size_t i = 0; i < n; i++) {
@@ -90,7 +81,13 @@ void cube_variables_print(const json_t *variables, FILE *out)
         if (!seen) fprintf(out, "%s%s\n", i ? "\n" : "", head);
         for (size_t j = i; j < n && !seen; j++) {
             heading(json_array_get(variables, j), other);
-            if (strcmp(head, other) == 0) print_variable(json_array_get(variables, j), out);
+            if (strcmp(head, other) != 0) continue;
+            const json_t *x = json_array_get(variables, j);
+            const char *units = json_text(x, "units", "");
+            fprintf(out, "  %s: %s%s%s%s\n%*s", json_text(x, "name", ""), json_text(x, "type", ""),
+                    units[0] ? ", " : "", units,
+                    json_is_true(json_object_get(x, "volatile")) ? "; volatile" : "", INDENT, "");
+            page_print(out, page_width(out, PAGE), INDENT, INDENT, json_text(x, "long_name", ""));
         }
     }
 }

@@ -19,13 +19,6 @@ bool part_table_runs(const struct part_table *t)
     return false;
 }
 
-static double seconds_since(const char *utc)
-{
-    struct tm then = {0};
-    const char *end = strptime(utc, "%Y-%m-%dT%H:%M:%SZ", &then);
-    return end ? difftime(time(NULL), timegm(&then)) : NAN;
-}
-
 static struct line line_of(const struct part_table *t, const struct inventory *all, int64_t i)
 {
     const struct part_look *l = &t->looks[i];
@@ -38,8 +31,9 @@ static struct line line_of(const struct part_table *t, const struct inventory *a
                 : l->stopped   ? "stopped"
                                : "killed";
     out.node = l->holder.held ? l->holder.host : json_text(l->plan, "host", "");
-    if (l->holder.held && l->recent > 0)
-        out.rate = (double)l->recent / fmax(seconds_since(l->holder.utc), 1);
+    struct tm since = {0};
+    if (l->holder.held && l->recent > 0 && strptime(l->holder.utc, "%Y-%m-%dT%H:%M:%SZ", &since))
+        out.rate = (double)l->recent / fmax(difftime(time(NULL), timegm(&since)), 1);
     if (out.rate > 0) out.left = (double)pending / out.rate;
     return out;
 }
@@ -65,39 +59,13 @@ static enum status put_line(struct table *t, const char *name, const struct line
     return table_set(t, LEFT, e, "%s", left);
 }
 
-/* All together; parts run side by side, so the longest one tells when they end. */
-static struct line whole_of(const struct part_table *t, const struct inventory *all)
-{
-    struct line whole = {.state = "", .node = "", .rate = NAN, .left = NAN};
-    whole.counts = inventory_count(all, 0, INT64_MAX);
-    for (int64_t i = 0; i < t->parts->n; i++) {
-        const struct line l = line_of(t, all, i);
-        if (isnan(l.rate)) continue;
-        whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
-        whole.left = fmax(whole.left, l.left);
-    }
-    return whole;
-}
-
-/* Parts of a cut that have no journal. */
-static void print_missing(const struct part_table *t, FILE *out)
-{
-    const struct part_places *p = t->parts;
-    for (int64_t i = 0, end; i < p->n; i = end) {
-        for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
-        const int64_t missing = p->part[i].n - (end - i);
-        if (missing > 0)
-            fprintf(out, "%lld of %lld parts not started\n", (long long)missing,
-                    (long long)p->part[i].n);
-    }
-}
-
 static enum status fill_table(const struct part_table *t, const struct inventory *all,
                               struct table *table, struct err *e)
 {
     static const char *const heads[COLUMNS] = {"part",   "node",    "state",  "done",
                                                "failed", "pending", "rate/h", "time left"};
-    const struct line whole = whole_of(t, all);
+    struct line whole = {.state = "", .node = "", .rate = NAN, .left = NAN};
+    whole.counts = inventory_count(all, 0, INT64_MAX);
     table->align_left[PART] = table->align_left[NODE] = table->align_left[STATE] = true;
     PASS(table_add_row(table, e));
     for (int k = 0; k < COLUMNS; k++) PASS(table_set(table, k, e, "%s", heads[k]));
@@ -107,6 +75,9 @@ static enum status fill_table(const struct part_table *t, const struct inventory
         snprintf(name, sizeof name, "%lld of %lld", (long long)t->parts->part[i].k,
                  (long long)t->parts->part[i].n);
         PASS(put_line(table, name, &l, e));
+        if (isnan(l.rate)) continue;
+        whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
+        whole.left = fmax(whole.left, l.left); /* parts run side by side */
     }
     return put_line(table, "sweep", &whole, e);
 }
@@ -119,7 +90,14 @@ enum status part_table_print(const struct part_table *t, const struct inventory 
     TRY(table_init(&table, COLUMNS, 1, e));
     TRY(fill_table(t, all, &table, e));
     TRY(table_print(&table, table_page_width(out), out, e));
-    print_missing(t, out);
+    const struct part_places *p = t->parts;
+    for (int64_t i = 0, end; i < p->n; i = end) { /* parts of a cut that have no journal */
+        for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
+        const int64_t missing = p->part[i].n - (end - i);
+        if (missing > 0)
+            fprintf(out, "%lld of %lld parts not started\n", (long long)missing,
+                    (long long)p->part[i].n);
+    }
 done:
     table_free(&table);
     return st;

@@ -4,28 +4,23 @@
 #include <errno.h>
 #include <string.h>
 
-/* The kind asked for; if none is, the one that all metrics asked for belong to, so that a sharpness
- * is printed once for each checkpoint and not for each of its cells. */
-static const char *kind_asked_for(const struct show *s)
+/* The rows of the kind asked for; if none is, of the one that all metrics asked for belong to, so
+ * that a sharpness is printed once for each checkpoint and not for each of its cells. */
+static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
 {
     const struct measure *of = NULL;
-    if (s->options->kind) return s->options->kind;
-    for (int64_t i = 0; s->options->metric && i < s->cube->n; i++) {
+    const char *name = s->options->kind;
+    char advice[200];
+    int64_t n = 0;
+    for (int64_t i = 0; !name && s->options->metric && i < s->cube->n; i++) {
         const struct cube_variable *x = s->cube->variables[i];
         if (!x->of || !show_wants_metric(s, x->name)) continue;
         /* what is made of several records is in no row of one */
-        if ((of && of != x->of) || !x->field) return measure_cell.name;
+        if ((of && of != x->of) || !x->field) of = &measure_cell;
+        if (of == &measure_cell) break;
         of = x->of;
     }
-    return of ? of->name : measure_cell.name;
-}
-
-/* The rows of that kind. */
-static enum status choose_kind(const struct show *s, const struct rows **out, struct err *e)
-{
-    const char *name = kind_asked_for(s);
-    char advice[200];
-    int64_t n = 0;
+    if (!name) name = of ? of->name : measure_cell.name;
     for (; recorded_names[n]; n++) {
         *out = &s->cube->all.rows[n];
         if (strcmp(recorded_names[n], name) == 0) return OK;
@@ -39,8 +34,8 @@ enum status report_show(const struct results_view *v, const struct show_options 
 {
     enum status st = OK;
     struct cube cube = {0};
-    struct show s = {.cube = &cube, .options = o, .out = out};
     const struct rows *rows = NULL;
+    struct show s = {.cube = &cube, .options = o, .out = out};
     TRY(inventory_open(results_view_plan(v), v, &cube.all, e));
     TRY(cube_add_grid(&cube, e));
     TRY(cube_fill(&cube, v, e));

@@ -155,38 +155,27 @@ static enum status fill(const struct kind_page *p, struct table *t, struct err *
     return OK;
 }
 
-/* Drops all but the first row of each record. */
-static void keep_first(struct rows *r)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n; i++)
-        if (n == 0 || r->rows[i].number != r->rows[n - 1].number) r->rows[n++] = r->rows[i];
-    r->n = n;
-}
-
-/* *out = the rows that were asked for; borrows all but the array, which the caller frees. */
-static enum status choose_rows(const struct show *s, const struct rows *all, struct rows *out,
-                               struct err *e)
-{
-    *out = *all;
-    out->n = 0;
-    out->rows = NULL;
-    PASS(mem_alloc(&out->rows, all->n, sizeof *out->rows, "rows", e));
-    for (int64_t i = 0; i < all->n; i++)
-        if (show_wants(s, all, &all->rows[i])) out->rows[out->n++] = all->rows[i];
-    return OK;
-}
-
 enum status show_kind(const struct show *s, const struct rows *all, struct err *e)
 {
     enum status st = OK;
     struct rows chosen = {0}, *rows = &chosen;
     struct kind_page p = {.show = s, .rows = rows};
     struct table t = {0};
-    TRY(choose_rows(s, all, rows, e));
-    if (rows->n == 0) goto done;
+    int64_t n = 0;
+    chosen = *all; /* borrowed, but for the array */
+    chosen.rows = NULL;
+    TRY(mem_alloc(&chosen.rows, all->n, sizeof *chosen.rows, "rows", e));
+    for (int64_t i = 0; i < all->n; i++)
+        if (show_wants(s, all, &all->rows[i])) chosen.rows[n++] = all->rows[i];
+    if ((chosen.n = n) == 0) goto done;
     TRY(choose_columns(&p, e));
-    if (!p.inner) keep_first(rows);
+    if (!p.inner) { /* the first row of each record */
+        n = 0;
+        for (int64_t i = 0; i < rows->n; i++)
+            if (n == 0 || rows->rows[i].number != rows->rows[n - 1].number)
+                rows->rows[n++] = rows->rows[i];
+        rows->n = n;
+    }
     p.labels = count_labels(&p);
     TRY(table_init(&t, p.labels + 1 + p.n, p.labels + 1, e));
     t.align_left[p.labels] = true;

@@ -88,14 +88,6 @@ static enum status add_fields(struct columns *c, bool first, struct err *e)
     return OK;
 }
 
-static enum status find_columns(struct columns *c, struct err *e)
-{
-    PASS(add_labels(c, e));
-    PASS(add_fields(c, true, e));
-    PASS(add_numbers(c, e));
-    return add_fields(c, false, e);
-}
-
 /* --- values --- */
 
 struct value {
@@ -117,41 +109,29 @@ static struct value value_of_real(double real)
     return (struct value){.type = VALUE_REAL, .real = real};
 }
 
-static struct value value_of_integer(int64_t integer)
-{
-    return (struct value){.type = VALUE_INTEGER, .integer = integer};
-}
-
-/* A grid variable at the row's place: none where it was not measured or the row is not on one of
- * its axes; status tells them apart. */
-static struct value element(const struct show *s, const struct cube_variable *x,
-                            const struct row *row)
-{
-    int64_t at = cube_place(s->cube, x, row);
-    if (at < 0) return (struct value){0};
-    if (x->type == FIELD_TEXT) return value_of_text(x->data.t[at]);
-    if (x->type == FIELD_STATUS) return value_of_text(result_state_words[x->data.s[at]]);
-    if (x->type != FIELD_INTEGER) return value_of_real(x->data.d[at]);
-    return x->data.i[at] < 0 ? (struct value){0} : value_of_integer(x->data.i[at]);
-}
-
-/* One of the row's record. */
-static struct value field_value(const struct rows *r, const struct row *row, const struct field *f)
-{
-    if (f->type == FIELD_STATUS)
-        return value_of_text(result_state_words[result_state_of(row->record)]);
-    if (f->place == FRAME_KEY) return value_of_text(row->key);
-    const json_t *value = row_value(r, row, f);
-    if (f->type == FIELD_TEXT)
-        return value_of_text(json_is_string(value) ? json_string_value(value) : "");
-    if (json_is_integer(value)) return value_of_integer(json_integer_value(value));
-    return value_of_real(json_number_get(value));
-}
-
+/* A grid variable at the row's place (none where it was not measured or the row is not on one of
+ * its axes; status tells them apart), or a field of its record. */
 static struct value value_of(const struct columns *c, const struct column *column,
                              const struct row *row)
 {
-    return column->x ? element(c->show, column->x, row) : field_value(c->rows, row, column->field);
+    const struct cube_variable *x = column->x;
+    const struct field *f = column->field;
+    const int64_t at = x ? cube_place(c->show->cube, x, row) : -1;
+    if (x && at < 0) return (struct value){0};
+    if (x && x->type == FIELD_TEXT) return value_of_text(x->data.t[at]);
+    if (x && x->type == FIELD_STATUS) return value_of_text(result_state_words[x->data.s[at]]);
+    if (x && x->type == FIELD_REAL) return value_of_real(x->data.d[at]);
+    if (x && x->data.i[at] < 0) return (struct value){0};
+    if (x) return (struct value){.type = VALUE_INTEGER, .integer = x->data.i[at]};
+    if (f->type == FIELD_STATUS)
+        return value_of_text(result_state_words[result_state_of(row->record)]);
+    if (f->place == FRAME_KEY) return value_of_text(row->key);
+    const json_t *value = row_value(c->rows, row, f);
+    if (f->type == FIELD_TEXT)
+        return value_of_text(json_is_string(value) ? json_string_value(value) : "");
+    if (json_is_integer(value))
+        return (struct value){.type = VALUE_INTEGER, .integer = json_integer_value(value)};
+    return value_of_real(json_number_get(value));
 }
 
 /* --- numbers --- */
@@ -165,11 +145,6 @@ static const char *digits_of(struct column *column, double value)
         column->last = value;
     }
     return column->digits;
-}
-
-static void print_integer(int64_t value, FILE *out)
-{
-    fprintf(out, "%lld", (long long)value);
 }
 
 /* --- CSV, RFC 4180 --- */
@@ -188,12 +163,6 @@ static void print_csv_text(const char *text, FILE *out)
     putc('"', out);
 }
 
-static void print_csv_names(const struct columns *c, FILE *out)
-{
-    for (int64_t i = 0; i < c->n; i++) fprintf(out, "%s%s", i ? "," : "", c->all[i].name);
-    putc('\n', out);
-}
-
 static void print_csv_row(const struct columns *c, const struct row *row, FILE *out)
 {
     for (int64_t i = 0; i < c->n; i++) {
@@ -202,7 +171,7 @@ static void print_csv_row(const struct columns *c, const struct row *row, FILE *
         if (value.type == VALUE_TEXT)
             print_csv_text(value.text, out);
         else if (value.type == VALUE_INTEGER)
-            print_integer(value.integer, out);
+            fprintf(out, "%lld", (long long)value.integer);
         else if (value.type == VALUE_REAL)
             fputs(digits_of(&c->all[i], value.real), out);
     }
@@ -227,13 +196,6 @@ static enum status print_json_text(const char *text, FILE *out, struct err *e)
     return OK;
 }
 
-/* With a point or an exponent, so that readers see that it is not an integer. */
-static void print_json_real(const char *digits, FILE *out)
-{
-    fputs(digits, out);
-    if (!digits[strcspn(digits, ".e")]) fputs(".0", out);
-}
-
 static enum status print_json_row(const struct columns *c, const struct row *row, FILE *out,
                                   struct err *e)
 {
@@ -246,10 +208,13 @@ static enum status print_json_row(const struct columns *c, const struct row *row
         if (value.type == VALUE_TEXT)
             PASS(print_json_text(value.text, out, e));
         else if (value.type == VALUE_INTEGER)
-            print_integer(value.integer, out);
-        else if (value.type == VALUE_REAL)
-            print_json_real(digits_of(column, value.real), out);
-        else
+            fprintf(out, "%lld", (long long)value.integer);
+        else if (value.type == VALUE_REAL) {
+            const char *digits = digits_of(column, value.real);
+            fputs(digits, out);
+            /* so that readers see that it is not an integer */
+            if (!digits[strcspn(digits, ".e")]) fputs(".0", out);
+        } else
             fputs("null", out);
     }
     putc('}', out);
@@ -263,8 +228,12 @@ enum status show_rows(const struct show *s, const struct rows *rows, struct err 
     enum status st = OK;
     struct columns c = {.show = s, .rows = rows};
     bool csv = s->options->csv, first = true;
-    TRY(find_columns(&c, e));
-    if (csv && rows->n) print_csv_names(&c, s->out);
+    TRY(add_labels(&c, e));
+    TRY(add_fields(&c, true, e));
+    TRY(add_numbers(&c, e));
+    TRY(add_fields(&c, false, e));
+    for (int64_t i = 0; csv && rows->n && i < c.n; i++)
+        fprintf(s->out, "%s%s%s", i ? "," : "", c.all[i].name, i + 1 == c.n ? "\n" : "");
     for (int64_t i = 0; i < rows->n; i++) {
         const struct row *row = &rows->rows[i];
         if (!show_wants(s, rows, row)) continue;

@@ -363,15 +363,6 @@ static void print_notes(const struct notes *notes, FILE *out)
     if (notes->nan) fprintf(out, "nan  not a number, or not measured\n");
 }
 
-/* A metric and what stands beside it. */
-static void take_metric(struct page *p, const struct cube_variable *x)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s_stderr", x->name);
-    p->x = x;
-    p->error = cube_find(p->show->cube, name);
-}
-
 static bool is_asked(const struct show *s, const struct cube_variable *x)
 {
     bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
@@ -384,6 +375,7 @@ enum status show_tables(const struct show *s, struct err *e)
     enum status st = OK;
     const struct axes *a = &s->cube->all.axes;
     struct notes notes = {0};
+    char name[128];
     struct page page = {.show = s, .notes = &notes};
     TRY(mem_zero(&page.variants, a->n_variants, sizeof *page.variants, "variants", e));
     TRY(mem_zero(&page.forms, a->n_variants, sizeof *page.forms, "variants", e));
@@ -392,7 +384,9 @@ enum status show_tables(const struct show *s, struct err *e)
         page.at.at[AXIS_MODEL] = m;
         for (int64_t k = 0; k < s->cube->n; k++) {
             if (!is_asked(s, s->cube->variables[k])) continue;
-            take_metric(&page, s->cube->variables[k]);
+            page.x = s->cube->variables[k];
+            snprintf(name, sizeof name, "%s_stderr", page.x->name);
+            page.error = cube_find(s->cube, name);
             TRY(print_model(&page, e));
         }
     }

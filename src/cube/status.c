@@ -132,20 +132,6 @@ static void print_line(const struct report *r, const struct rows *rows, int64_t 
     print_one_line(n.message, r->out);
 }
 
-static enum status print_counts(const struct report *r, struct err *e)
-{
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct rows *rows = &r->all.rows[k];
-        enum measure_report form = rows->kind->report;
-        if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
-        if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
-        verdict_print(rows, "  ", r->out);
-        for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
-    }
-    if (r->unpredicted) fprintf(r->out, "predictions: %lld pending\n", (long long)r->unpredicted);
-    return OK;
-}
-
 /* --- messages --- */
 
 /* Of that state and with that message, NULL: with any. A record that is done has one when a part of
@@ -281,7 +267,15 @@ static enum status print_text(const struct report *r, struct err *e)
     fprintf(r->out, "%s, planned %s on %s by qtraj %s\n\n", json_text(plan, "name", ""),
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
-    PASS(print_counts(r, e));
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *rows = &r->all.rows[k];
+        const enum measure_report form = rows->kind->report;
+        if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
+        if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
+        verdict_print(rows, "  ", r->out);
+        for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
+    }
+    if (r->unpredicted) fprintf(r->out, "predictions: %lld pending\n", (long long)r->unpredicted);
     for (int64_t i = 0; i < r->changed.n; i++)
         fprintf(r->out, "%s has changed: what was measured with it is computed again\n",
                 r->changed.text[i]);
@@ -325,26 +319,21 @@ static json_t *part_json(const struct rows *rows, int64_t part)
     return json;
 }
 
-/* Of a kind that is counted as a whole: also how many of its numbers have not converged. */
-static json_t *all_json(const struct rows *rows)
-{
-    const struct result_counts n = rows_count(rows, -1);
-    const struct result_convergence c = rows_convergence(rows);
-    json_t *json = counts_json(&n);
-    if (c.n == 0) return json;
-    json_object_set_new(json, "not_converged", json_integer((json_int_t)c.open));
-    json_object_set_new(json, "residual", json_number_new(c.residual));
-    return json;
-}
-
 static void set_counts(const struct report *r, json_t *all)
 {
     for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *rows = &r->all.rows[k];
         const struct measure *kind = rows->kind;
         const bool models = kind->report == REPORT_MODELS;
-        if (kind->report == REPORT_ALL && rows->n)
-            json_object_set_new(all, kind->json, all_json(rows));
+        if (kind->report == REPORT_ALL && rows->n) {
+            const struct result_counts n = rows_count(rows, -1);
+            const struct result_convergence c = rows_convergence(rows);
+            json_t *json = counts_json(&n);
+            if (c.n > 0)
+                json_object_set_new(json, "not_converged", json_integer((json_int_t)c.open));
+            if (c.n > 0) json_object_set_new(json, "residual", json_number_new(c.residual));
+            json_object_set_new(all, kind->json, json);
+        }
         if (models) json_object_set_new(all, "all", part_json(rows, -1));
         if (!models && (kind->report != REPORT_PARTS || !rows->n_parts)) continue;
         json_t *parts = json_array();

@@ -491,7 +491,7 @@ static void run_world(int64_t number, int64_t sum[2])
     json_decref(w.state);
 }
 
-static void sweeps(void **state)
+static void simulated_sweeps_end_within_the_space(void **state)
 {
     const char *text = getenv("QTRAJ_SWEEPS");
     const int64_t n = text ? atoll(text) : 300;
@@ -508,8 +508,26 @@ static void sweeps(void **state)
     print_message("%lld sweeps, %lld processes killed\n", (long long)n, (long long)deaths);
 }
 
+/* By one byte it never gets a lease; with as much space as it reads it waits for the files. */
+static void a_visit_of_more_than_the_space_never_begins(void **state)
+{
+    (void)state;
+    json_t *ledger =
+        json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits");
+    json_t *visit = json_pack("{s:s, s:s, s:s, s:{s:i, s:i}}", "user", "u", "life", "1", "visit",
+                              "v", "reads", "/a", 60, "/b", 41);
+    claims_register(ledger, "u", "1", json_object_get(visit, "reads"));
+    assert_int_equal(claims_ask(ledger, visit, true, 100), CLAIM_NEVER);
+    assert_int_equal(claims_ask(ledger, visit, true, 101), CLAIM_WAITS);
+    json_decref(visit);
+    json_decref(ledger);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sweeps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(simulated_sweeps_end_within_the_space),
+        cmocka_unit_test(a_visit_of_more_than_the_space_never_begins),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static enum status parse(const char *line, struct parsed *p, struct err *e)
     return st;
 }
 
-static void values(void **state)
+static void values_stand_after_a_flag_or_in_it(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -79,7 +79,7 @@ static void values(void **state)
     assert_string_equal(p.colour.word, "green");
 }
 
-static void refusals(void **state)
+static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
@@ -108,7 +108,7 @@ static void refusals(void **state)
 }
 
 /* --help needs no other argument. */
-static void help(void **state)
+static void help_needs_no_other_argument(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -124,9 +124,9 @@ static void help(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(help),
+        cmocka_unit_test(values_stand_after_a_flag_or_in_it),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(help_needs_no_other_argument),
     };
     MPI_Init(&argc, &argv);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

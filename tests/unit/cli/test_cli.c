@@ -50,7 +50,7 @@ static void exit_codes_of_statuses(void **state)
         assert_int_equal(cli_exit_code(cases[i].status), cases[i].code);
 }
 
-static void commands(void **state)
+static void each_command_line_has_its_code_and_output(void **state)
 {
     (void)state;
     static const struct {
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_of_statuses),
-        cmocka_unit_test(commands),
+        cmocka_unit_test(each_command_line_has_its_code_and_output),
         cmocka_unit_test(help_of_every_command),
         cmocka_unit_test(output_that_cannot_be_written),
     };

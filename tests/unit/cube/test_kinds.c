@@ -89,7 +89,7 @@ static void the_list_is_whole(void **state)
 
 /* --- counts --- */
 
-static void counts(void **state)
+static void states_are_counted_by_kind(void **state)
 {
     const struct cube *c = *state;
     static const int64_t expected[][STATE_N] = {
@@ -320,7 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_is_whole), cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(the_list_is_whole),   cmocka_unit_test(counts),
+        cmocka_unit_test(the_list_is_whole),   cmocka_unit_test(states_are_counted_by_kind),
         cmocka_unit_test(replicates_spread),   cmocka_unit_test(without_replicates),
         cmocka_unit_test(tasks_have_means),    cmocka_unit_test(losses_per_common_token),
     };

@@ -30,7 +30,7 @@ static bool has(const char *text, const char *part)
     return there;
 }
 
-static void tables(void **state)
+static void tables_show_values_with_errors(void **state)
 {
     const struct results_view *v = *state;
     char *text = printed(v, &(struct show_options){0}, false);
@@ -75,7 +75,7 @@ static void columns_align(void **state)
     free(text);
 }
 
-static void csv(void **state)
+static void csv_has_all_digits(void **state)
 {
     const struct results_view *v = *state;
     const struct show_options o = {.csv = true, ONLY("bits=3", "dataset=c?")};
@@ -460,9 +460,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),
+        cmocka_unit_test(tables_show_values_with_errors),
         cmocka_unit_test(columns_align),
-        cmocka_unit_test(csv),
+        cmocka_unit_test(csv_has_all_digits),
         cmocka_unit_test(json_rows),
         cmocka_unit_test(rows_of_every_kind),
         cmocka_unit_test(bad_choices),

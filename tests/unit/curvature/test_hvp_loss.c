@@ -64,7 +64,7 @@ static void near(double x, double y, double scale, const char *what, int which)
         fail_msg("case %d: %s %.12g, expected %.12g", which, what, x, y);
 }
 
-static void losses(void **state)
+static void the_kernels_give_loss_and_derivatives(void **state)
 {
     (void)state;
     static struct answer want, got;
@@ -84,6 +84,6 @@ static void losses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(losses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_kernels_give_loss_and_derivatives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void parts_of_the_whole(void **state)
 
 /* Of a subset: parameters outside it do not move and are neither sent nor stored. With more ranks
  * than elements some ranks have none. */
-static void subsets(void **state)
+static void parameters_outside_a_subset_stay(void **state)
 {
     (void)state;
     for (int subset = 0; subset < HVP_SUBSETS; subset++) {
@@ -179,7 +179,7 @@ static void subsets(void **state)
 }
 
 /* A prediction's sums over the ranks' parts add up to the whole. */
-static void predictions(void **state)
+static void sums_of_parts_are_the_whole(void **state)
 {
     (void)state;
     enum { SIZE = 3 };
@@ -233,7 +233,7 @@ static void check_failures(struct hvp *h, struct ranks *r, real *hv)
     OK_OR_FAIL(hvp_apply(h, 1, r->mine, &hv, e));
 }
 
-static void failures(void **state)
+static void a_failure_ends_all_ranks(void **state)
 {
     (void)state;
     struct hvp_fixture f;
@@ -269,8 +269,8 @@ int main(void)
     struct CMUnitTest tests[FIXTURES_N + 3];
     size_t n = 0;
     EACH_FIXTURE(tests, n, parts_of_the_whole)
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(subsets);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(predictions);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(failures);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(parameters_outside_a_subset_stay);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(sums_of_parts_are_the_whole);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_failure_ends_all_ranks);
     return _cmocka_run_group_tests("hvp_share", tests, n, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void same_everywhere(double x)
     assert_true(ends[0] == x && -ends[1] == x);
 }
 
-static void cuts(void **state)
+static void cuts_are_even_and_whole(void **state)
 {
     (void)state;
     static const int64_t totals[] = {0, 1, 7, 1000003};
@@ -116,7 +116,7 @@ static void cuts(void **state)
 }
 
 /* Random vectors do not depend on how they are distributed; sums agree up to rounding. */
-static void vectors(void **state)
+static void vectors_do_not_depend_on_the_cut(void **state)
 {
     (void)state;
     enum { N = 100001 };
@@ -176,7 +176,7 @@ static void check_lanczos(struct cut *c, int64_t stored)
     free(whole);
 }
 
-static void eigenvalues(void **state)
+static void eigenvalues_do_not_depend_on_the_cut(void **state)
 {
     (void)state;
     static const int64_t numbers[] = {2, 3, 100, 500};
@@ -197,7 +197,7 @@ static void eigenvalues(void **state)
     }
 }
 
-static void traces(void **state)
+static void traces_do_not_depend_on_the_cut(void **state)
 {
     (void)state;
     enum { N = 300 };
@@ -222,7 +222,7 @@ static void traces(void **state)
 }
 
 /* Memory is per rank: several ranks store all vectors where one cannot. */
-static void densities(void **state)
+static void more_ranks_store_more_vectors(void **state)
 {
     (void)state;
     enum { N = 200, STEPS = 20 };
@@ -255,8 +255,11 @@ static void densities(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts),   cmocka_unit_test(vectors),   cmocka_unit_test(eigenvalues),
-        cmocka_unit_test(traces), cmocka_unit_test(densities),
+        cmocka_unit_test(cuts_are_even_and_whole),
+        cmocka_unit_test(vectors_do_not_depend_on_the_cut),
+        cmocka_unit_test(eigenvalues_do_not_depend_on_the_cut),
+        cmocka_unit_test(traces_do_not_depend_on_the_cut),
+        cmocka_unit_test(more_ranks_store_more_vectors),
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

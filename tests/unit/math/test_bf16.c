@@ -36,7 +36,7 @@ static double sum_of(int i, int n_terms)
     return sum;
 }
 
-static void errors(void **state)
+static void terms_leave_less_than_their_bound(void **state)
 {
     (void)state;
     static const double bound[] = {0x1p-8, 0x1p-17, 0};
@@ -53,7 +53,7 @@ static void errors(void **state)
     }
 }
 
-static void counted(void **state)
+static void as_many_terms_as_are_needed(void **state)
 {
     (void)state;
     fill();
@@ -99,7 +99,8 @@ static void same_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(counted),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(terms_leave_less_than_their_bound),
+                                       cmocka_unit_test(as_many_terms_as_are_needed),
                                        cmocka_unit_test(not_finite), cmocka_unit_test(same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,7 +186,7 @@ static void failure_is_kept(void **state)
     mat_work_close(&w);
 }
 
-static void bytes(void **state)
+static void work_takes_the_bytes_that_are_counted(void **state)
 {
     (void)state;
     const struct mat_largest small = {1000, 2000}, large = {INT64_C(1) << 40, INT64_C(1) << 40};
@@ -201,8 +201,8 @@ static void bytes(void **state)
 int main(void)
 {
     linalg_setup();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(within_bounds),
-                                       cmocka_unit_test(any_threads),
-                                       cmocka_unit_test(failure_is_kept), cmocka_unit_test(bytes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(within_bounds), cmocka_unit_test(any_threads),
+        cmocka_unit_test(failure_is_kept), cmocka_unit_test(work_takes_the_bytes_that_are_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

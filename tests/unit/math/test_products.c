@@ -289,7 +289,7 @@ static void not_finite(void **state)
     free(x), free(w), free(good), free(y);
 }
 
-static void choice(void **state)
+static void auto_takes_what_the_cpu_has(void **state)
 {
     (void)state;
     for (enum products kind = PRODUCTS_F32; kind < PRODUCTS_AUTO; kind++)
@@ -315,7 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(within_bounds),    cmocka_unit_test(kinds_differ),
         cmocka_unit_test(terms_of_weights), cmocka_unit_test(any_threads),
-        cmocka_unit_test(not_finite),       cmocka_unit_test(choice),
+        cmocka_unit_test(not_finite),       cmocka_unit_test(auto_takes_what_the_cpu_has),
         cmocka_unit_test(rows_alone),       cmocka_unit_test(prepared_f32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

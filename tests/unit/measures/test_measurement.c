@@ -140,7 +140,7 @@ static void check_vectors(const char *name, enum hvp_subset subset)
     close_model(&o);
 }
 
-static void vectors(void **state)
+static void vectors_are_those_of_one_rank(void **state)
 {
     (void)state;
     static const char *const names[] = {"tiny_llama", "tiny_gpt_neox", "smollm3", "olmo2"};
@@ -255,7 +255,7 @@ static void check_estimates(const char *name, enum hvp_subset subset, bool hutch
     close_model(&o);
 }
 
-static void estimates(void **state)
+static void estimates_are_those_of_one_rank(void **state)
 {
     (void)state;
     check_estimates("tiny_llama", HVP_ALL, false);
@@ -418,9 +418,12 @@ static void one_cannot_read(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),         cmocka_unit_test(vector_files),
-        cmocka_unit_test(estimates),       cmocka_unit_test(reads_once),
-        cmocka_unit_test(stops_together),  cmocka_unit_test(one_fails),
+        cmocka_unit_test(vectors_are_those_of_one_rank),
+        cmocka_unit_test(vector_files),
+        cmocka_unit_test(estimates_are_those_of_one_rank),
+        cmocka_unit_test(reads_once),
+        cmocka_unit_test(stops_together),
+        cmocka_unit_test(one_fails),
         cmocka_unit_test(one_cannot_read),
     };
     MPI_Init(&argc, &argv);

@@ -42,7 +42,7 @@ static struct method_entry method_of(char *name)
 }
 
 /* A forward pass takes 2 P T FLOPs, plus T² h per block for attention (causal, two products). */
-static void forwards(void **state)
+static void a_forward_pass_costs_2_flops_a_weight(void **state)
 {
     (void)state;
     struct model_sizes m = sizes_of("OLMo-2-1124-7B");
@@ -59,7 +59,7 @@ static void forwards(void **state)
 
 /* In layers with a window a token sees at most that many keys: of T tokens the pairs of query and
  * key are W (T - W) + W²/2 instead of T²/2. */
-static void windows(void **state)
+static void windows_cost_only_their_pairs(void **state)
 {
     (void)state;
     struct model_sizes m = sizes_of("OLMo-2-1124-7B"), w = m;
@@ -79,7 +79,7 @@ static void windows(void **state)
                        cost_shared(&m, &t, 2).flop[COST_FORWARD], 1);
 }
 
-static void variants(void **state)
+static void variants_cost_their_calibration_and_sweep(void **state)
 {
     (void)state;
     struct model_sizes m = sizes_of("OLMo-2-1124-7B");
@@ -146,7 +146,7 @@ static double work_of(struct work unit, double linears, double attention, double
  * the head 3, 8 or 6, and 2, 4 or 2 if its matrix is not in the subset; 6 for critical sharpness.
  * OLMo2 has 7 linears per block. A product with the change of one linear goes through (32 + 1) / 64
  * of the layers, and the others have a forward pass. */
-static void derivatives(void **state)
+static void derivatives_cost_multiples_of_forward_passes(void **state)
 {
     (void)state;
     const struct model_sizes m = sizes_of("OLMo-2-1124-7B");
@@ -340,11 +340,11 @@ static void tokens_of_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forwards),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(variants),
+        cmocka_unit_test(a_forward_pass_costs_2_flops_a_weight),
+        cmocka_unit_test(windows_cost_only_their_pairs),
+        cmocka_unit_test(variants_cost_their_calibration_and_sweep),
         cmocka_unit_test(awq_passes),
-        cmocka_unit_test(derivatives),
+        cmocka_unit_test(derivatives_cost_multiples_of_forward_passes),
         cmocka_unit_test(not_computed_again),
         cmocka_unit_test(rates_of_products),
         cmocka_unit_test(seconds_and_corrections),

@@ -405,7 +405,7 @@ static void table_is_whole(void **state)
 }
 
 /* How long sequences may be: the names of the key, and RoPE scaling whose length is not written. */
-static void positions(void **state)
+static void positions_come_from_any_of_their_keys(void **state)
 {
     (void)state;
     static const struct {
@@ -453,7 +453,7 @@ static void positions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(positions),
+        cmocka_unit_test(positions_come_from_any_of_their_keys),
         cmocka_unit_test(published_sizes),
         cmocka_unit_test(bad_configs_say_why),
         cmocka_unit_test(numbers_may_be_written_either_way),

@@ -106,7 +106,7 @@ static void fused_heads(void **state)
     check(3, 3, true, 0);
 }
 
-static void windows(void **state)
+static void windows_see_only_their_keys(void **state)
 {
     (void)state;
     check(2, 1, false, 1);
@@ -120,7 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grouped_heads),
         cmocka_unit_test(fused_heads),
-        cmocka_unit_test(windows),
+        cmocka_unit_test(windows_see_only_their_keys),
         cmocka_unit_test(filled_up),
     };
     linalg_setup();

@@ -76,7 +76,7 @@ static void same_bits_however_it_is_cut(void **state)
 }
 
 /* Later tokens do not affect earlier ones. */
-static void causal(void **state)
+static void later_tokens_do_not_affect_earlier_ones(void **state)
 {
     (void)state;
     struct opened o = open_fixture("llama");
@@ -330,7 +330,7 @@ int main(void)
                                       "apertus"};
     enum { CUTS = sizeof cut / sizeof *cut };
     struct CMUnitTest tests[2 * CUTS + 6] = {
-        cmocka_unit_test(causal),
+        cmocka_unit_test(later_tokens_do_not_affect_earlier_ones),
         cmocka_unit_test(variant_by_shallow_copy),
         cmocka_unit_test(stage_input_is_the_normed_stream),
         cmocka_unit_test(ids_outside_the_vocabulary),

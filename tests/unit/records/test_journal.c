@@ -88,7 +88,7 @@ static bool is_small_at(struct journal *j, int64_t i, int which)
     return same;
 }
 
-static void paths(void **state)
+static void a_journal_stands_beside_its_cube(void **state)
 {
     (void)state;
     char *path;
@@ -531,7 +531,7 @@ static void view_chooses(void **state)
     sample_remove(folder);
 }
 
-static void keys(void **state)
+static void keys_do_not_run_together(void **state)
 {
     (void)state;
     char a[HASH_HEX], b[HASH_HEX];
@@ -640,7 +640,7 @@ static void changed_since(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths),
+        cmocka_unit_test(a_journal_stands_beside_its_cube),
         cmocka_unit_test(doubles_keep_their_bits),
         cmocka_unit_test(torn_at_every_byte),
         cmocka_unit_test(every_bit_flipped),
@@ -655,7 +655,7 @@ int main(void)
         cmocka_unit_test(view_chooses),
         cmocka_unit_test(views_leave_out),
         cmocka_unit_test(changed_since),
-        cmocka_unit_test(keys),
+        cmocka_unit_test(keys_do_not_run_together),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static double value_of(const struct results_view *v, const char *name)
     return json_number_value(json_object_get(values, name));
 }
 
-static void joins(void **state)
+static void later_records_complete_earlier_ones(void **state)
 {
     (void)state;
     struct results_view *v;
@@ -243,7 +243,7 @@ static void names_both(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins),
+        cmocka_unit_test(later_records_complete_earlier_ones),
         cmocka_unit_test(never_mixes_weights),
         cmocka_unit_test(the_newest_weights_of_many_journals),
         cmocka_unit_test(never_mixes_weights_of_journals),

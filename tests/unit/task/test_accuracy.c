@@ -100,7 +100,7 @@ static void by_hand(void **state)
 }
 
 /* Against another model, which answers two more items of anatomy's and virology's differently. */
-static void paired(void **state)
+static void changes_are_counted_item_by_item(void **state)
 {
     (void)state;
     struct tested full = tested_make(), other = tested_make();
@@ -159,7 +159,8 @@ static void mcnemar(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(paired),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand),
+                                       cmocka_unit_test(changes_are_counted_item_by_item),
                                        cmocka_unit_test(mcnemar)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

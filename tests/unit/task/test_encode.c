@@ -68,7 +68,7 @@ static int64_t count(const struct fixture *f, const char *s)
     return n;
 }
 
-static void borders(void **state)
+static void blanks_at_a_border_go_to_the_continuation(void **state)
 {
     struct fixture f;
     (void)state;
@@ -84,7 +84,7 @@ static void borders(void **state)
     tokenizer_close(f.t);
 }
 
-static void beginnings(void **state)
+static void special_tokens_begin_a_text(void **state)
 {
     struct fixture f;
     int32_t *ids;
@@ -108,7 +108,7 @@ static void beginnings(void **state)
     tokenizer_close(f.t);
 }
 
-static void refusals(void **state)
+static void what_cannot_be_encoded_is_refused(void **state)
 {
     struct fixture f;
     int32_t *ids;
@@ -132,7 +132,8 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(borders), cmocka_unit_test(beginnings),
-                                       cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blanks_at_a_border_go_to_the_continuation),
+                                       cmocka_unit_test(special_tokens_begin_a_text),
+                                       cmocka_unit_test(what_cannot_be_encoded_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

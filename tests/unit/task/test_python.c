@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* random.Random(seed).getrandbits(32), of CPython 3.11. */
-static void bits(void **state)
+static void random_bits_are_those_of_python(void **state)
 {
     static const struct {
         uint64_t seed;
@@ -33,7 +33,7 @@ static void bits(void **state)
 
 /* random.Random(1234).sample(range(n), k), again and again from one generator; n on both sides of
  * where lists are shuffled. */
-static void samples(void **state)
+static void samples_are_those_of_python(void **state)
 {
     enum { DRAWS = 3, K_MAX = 17 };
     static const struct {
@@ -82,7 +82,7 @@ static struct text text_of(const char *s)
     return (struct text){s, strlen(s)};
 }
 
-static void strips(void **state)
+static void blanks_are_those_of_python(void **state)
 {
     (void)state;
     static const char blanks[] = "\t \x1c\x1f\xc2\x85\u00a0\u2028\u3000\n";
@@ -100,7 +100,7 @@ static void strips(void **state)
     assert_int_equal(pytext_strip(text_of(blanks)).n, 0);
 }
 
-static void capitals(void **state)
+static void capitals_are_those_of_python(void **state)
 {
     static const char *const cases[][2] = {
         {"", ""},
@@ -127,7 +127,9 @@ static void capitals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bits), cmocka_unit_test(samples),
-                                       cmocka_unit_test(strips), cmocka_unit_test(capitals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_bits_are_those_of_python),
+                                       cmocka_unit_test(samples_are_those_of_python),
+                                       cmocka_unit_test(blanks_are_those_of_python),
+                                       cmocka_unit_test(capitals_are_those_of_python)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

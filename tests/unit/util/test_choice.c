@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void choices(void **state)
+static void patterns_choose_by_key(void **state)
 {
     (void)state;
     static const char *const only[] = {"model=olmo*", "bits=[34]", "model=*7b", "name=a=b"};
@@ -41,7 +41,7 @@ static void sets_of_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(choices),
+        cmocka_unit_test(patterns_choose_by_key),
         cmocka_unit_test(sets_of_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

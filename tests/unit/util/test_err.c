@@ -49,7 +49,7 @@ static void nobody_needs_to_listen(void **state)
     err_clear(NULL);
 }
 
-static void prefixes(void **state)
+static void prefixes_stand_before_the_message(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -124,7 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(macros_pass_the_first_cause),
         cmocka_unit_test(nobody_needs_to_listen),
-        cmocka_unit_test(prefixes),
+        cmocka_unit_test(prefixes_stand_before_the_message),
         cmocka_unit_test(long_texts),
         cmocka_unit_test(other_names),
         cmocka_unit_test(words_of_statuses),

@@ -86,7 +86,7 @@ static void all_or_nothing(void **state)
     assert_null(strstr(e.text, ".tmp."));
 }
 
-static void publishing(void **state)
+static void a_published_file_replaces_the_old(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -110,7 +110,7 @@ static void empty_folders(void **state)
     assert_false(fsx_is_empty_dir(scratch_put("flat/a", "a", 1)));
 }
 
-static void folders(void **state)
+static void folders_above_are_made(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -126,7 +126,7 @@ static void folders(void **state)
     assert_non_null(strstr(e.text, "one/file"));
 }
 
-static void paths(void **state)
+static void paths_are_joined_and_cut(void **state)
 {
     (void)state;
     static const struct {
@@ -152,10 +152,13 @@ static void paths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_files),    cmocka_unit_test(only_files_are_read),
-        cmocka_unit_test(all_or_nothing), cmocka_unit_test(publishing),
-        cmocka_unit_test(folders),        cmocka_unit_test(empty_folders),
-        cmocka_unit_test(paths),
+        cmocka_unit_test(whole_files),
+        cmocka_unit_test(only_files_are_read),
+        cmocka_unit_test(all_or_nothing),
+        cmocka_unit_test(a_published_file_replaces_the_old),
+        cmocka_unit_test(folders_above_are_made),
+        cmocka_unit_test(empty_folders),
+        cmocka_unit_test(paths_are_joined_and_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void errors_say_where(void **state)
     json_decref(json);
 }
 
-static void files(void **state)
+static void files_that_cannot_be_read_are_named(void **state)
 {
     (void)state;
     struct err e = {0};
@@ -205,10 +205,14 @@ static void a_text_is_whole_or_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_say_where),        cmocka_unit_test(files),
-        cmocka_unit_test(numbers_keep_their_bits), cmocka_unit_test(numbers_that_are_none),
-        cmocka_unit_test(texts_with_a_default),    cmocka_unit_test(members_are_cut),
-        cmocka_unit_test(torn_texts_are_cut),      cmocka_unit_test(numbers_are_short),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(files_that_cannot_be_read_are_named),
+        cmocka_unit_test(numbers_keep_their_bits),
+        cmocka_unit_test(numbers_that_are_none),
+        cmocka_unit_test(texts_with_a_default),
+        cmocka_unit_test(members_are_cut),
+        cmocka_unit_test(torn_texts_are_cut),
+        cmocka_unit_test(numbers_are_short),
         cmocka_unit_test(a_text_is_whole_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

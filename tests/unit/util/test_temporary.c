@@ -19,7 +19,7 @@ static void touch(const char *path)
 }
 
 /* A name of its own each time; what has it is gone at the end, unless it was renamed. */
-static void ends(void **state)
+static void names_are_unique_and_go_at_the_end(void **state)
 {
     (void)state;
     char *a, *b;
@@ -75,7 +75,7 @@ static pid_t child(void)
     return pid;
 }
 
-static void signals(void **state)
+static void signals_remove_what_is_left(void **state)
 {
     (void)state;
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -118,8 +118,8 @@ static void of_the_dead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends),
-        cmocka_unit_test(signals),
+        cmocka_unit_test(names_are_unique_and_go_at_the_end),
+        cmocka_unit_test(signals_remove_what_is_left),
         cmocka_unit_test(of_the_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-# h5py and xarray open the cube $QTRAJ_OPENS (50) times at random moments while runs go on and write it anew: every open succeeds
+# h5py and xarray open the cube $QTRAJ_OPENS (20) times at random moments while runs go on and write it anew: every open succeeds
 # and gives whole numbers.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy xarray
@@ -12,7 +12,7 @@ YAML
 cd "$work" || exit 2
 "$QTRAJ" run sweep.yaml 2>err || fail "the first run: exit code $?: $(cat err)"
 
-"$python" -W ignore - "${QTRAJ_OPENS:-50}" >opens 2>&1 <<'PYTHON' &
+"$python" -W ignore - "${QTRAJ_OPENS:-20}" >opens 2>&1 <<'PYTHON' &
 import os, random, sys, time
 import h5py, numpy, xarray
 

@@ -126,9 +126,8 @@ struct awq_run {
     const struct rotation *rotation;
     struct grid_kind kind;
     int64_t group, samples;
-    float *inputs;   // (samples, cols) divided by the scales; NULL: no clip search
-    float *scratch;  // (threads, numbers_per_thread)
-    double *rotated; // (threads, 2, cols) for rotation_tile; NULL: no rotation
+    float *inputs;  // (samples, cols) divided by the scales; NULL: no clip search
+    float *scratch; // (threads, numbers_per_thread)
 };
 
 static int64_t numbers_per_thread(int64_t cols, int64_t group, int64_t samples)
@@ -207,10 +206,9 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
     const struct tile_columns all = {0};
     int thread = omp_get_thread_num();
     float *t = a->scratch + thread * numbers_per_thread(job->cols, a->group, a->samples);
-    double *rotated = a->rotated ? a->rotated + thread * 2 * job->cols : NULL;
     struct grid g;
     tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, &all);
-    rotation_tile(a->rotation, t, false, rotated);
+    rotation_tile(a->rotation, t, false);
     scale_columns(a, t, row, false);
     for (int64_t j = 0; j < job->cols; j += a->group) {
         int64_t n = min64(a->group, job->cols - j);
@@ -222,7 +220,7 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
             grid_round_stored(x + k * TILE_ROWS, x + k * TILE_ROWS, &g, a->kind.bits);
     }
     scale_columns(a, t, row, true);
-    rotation_tile(a->rotation, t, true, rotated);
+    rotation_tile(a->rotation, t, true);
     tile_store(job->q, job->rows, job->cols, row, 0, job->cols, NULL, t);
 }
 
@@ -246,9 +244,6 @@ static enum status room_make(struct awq_run *a, struct err *e)
     if (a->a->clips)
         PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
     if (a->inputs) PASS(inputs_make(a, e));
-    if (a->rotation)
-        PASS(mem_alloc(&a->rotated, omp_get_max_threads() * 2 * cols, sizeof *a->rotated,
-                       "rotated rows", e));
     return mem_alloc(&a->scratch,
                      omp_get_max_threads() * numbers_per_thread(cols, a->group, a->samples),
                      sizeof *a->scratch, "tiles of weights", e);
@@ -279,7 +274,6 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
 done:
     free(a.inputs);
     free(a.scratch);
-    free(a.rotated);
     return st;
 }
 

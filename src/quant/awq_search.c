@@ -22,7 +22,6 @@ struct search {
     float *scale;      // (cols) under trial
     float *gram;       // (cols, cols) NULL: the module's output is compared
     float *scratch;    // (threads, 2, cols, TILE_ROWS)
-    double *rotated;   // (threads, 2, cols) for rotation_tile; NULL: no rotation
     double *sums;      // (tiles of the linear with the most rows, cols or 1)
 };
 
@@ -46,8 +45,7 @@ static void tile_get(const struct search *s, const struct quant_linear *l, int64
 {
     const struct tile_columns all = {0};
     tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
-    rotation_tile(s->rotation, t, false,
-                  s->rotated ? s->rotated + omp_get_thread_num() * 2 * l->cols : NULL);
+    rotation_tile(s->rotation, t, false);
 }
 
 /* t (cols, TILE_ROWS) = Q(W diag(scale)) diag(scale)⁻¹ for a tile of rows. */
@@ -258,9 +256,6 @@ static enum status room_make(struct search *s, struct awq_linear *found, bool du
     PASS(mem_alloc(&s->scale, cols, sizeof *s->scale, "scales of channels", e));
     PASS(mem_alloc(&s->magnitude, cols, sizeof *s->magnitude, "mean inputs", e));
     PASS(magnitude_make(s, e));
-    if (s->rotation)
-        PASS(mem_alloc(&s->rotated, omp_get_max_threads() * 2 * cols, sizeof *s->rotated,
-                       "rotated rows", e));
     if (duo) PASS(mem_alloc(&s->weight, cols, sizeof *s->weight, "mean weights", e));
     PASS(mem_alloc(&s->sums, tiles * (duo ? cols : 1), sizeof *s->sums, "sums of tiles", e));
     if (!module) PASS(mem_alloc(&s->gram, cols * cols, sizeof *s->gram, "the Gram matrix", e));
@@ -287,7 +282,6 @@ static enum status group_search(const struct quant_block *b, int stage,
     TRY(ratios_try(&s, found, e));
 done:
     free(s.magnitude);
-    free(s.rotated);
     free(s.weight);
     free(s.scale);
     free(s.gram);

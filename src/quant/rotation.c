@@ -36,6 +36,7 @@ enum status rotation_make(struct rotation **out, const struct quant_options *o, 
     TRY(mem_alloc(&r->hadamard, r->factor * r->factor, sizeof *r->hadamard, what, e));
     TRY(mem_alloc(&r->sign, cols, sizeof *r->sign, what, e));
     TRY(mem_alloc(&sign, cols, sizeof *sign, what, e));
+    TRY(mem_alloc(&r->scratch, omp_get_max_threads() * 2 * cols, sizeof *r->scratch, what, e));
     hadamard_make(r->hadamard, r->factor);
     rng_signs(rng_stream((uint64_t)o->rotation_seed, (uint64_t)layer), 0, cols, sign);
     for (int64_t j = 0; j < cols; j++) r->sign[j] = (double)sign[j] / sqrt((double)cols);
@@ -52,24 +53,22 @@ void rotation_free(struct rotation *r)
     if (!r) return;
     free(r->hadamard);
     free(r->sign);
+    free(r->scratch);
     free(r);
+}
+
+/* Two rows of this thread. */
+static double *rows_of_thread(const struct rotation *r)
+{
+    return r->scratch + omp_get_thread_num() * 2 * r->cols;
 }
 
 /* x (cols) <- x R or x Rᵀ; scratch (cols). */
 static void row_turn(const struct rotation *r, double *x, bool back, double *scratch)
 {
-    if (back)
-        for (int64_t j = 0; j < r->cols; j++) x[j] *= r->sign[j];
+    for (int64_t j = 0; back && j < r->cols; j++) x[j] *= r->sign[j];
     hadamard_row(x, r->cols, r->hadamard, r->factor, back, scratch);
-    if (!back)
-        for (int64_t j = 0; j < r->cols; j++) x[j] *= r->sign[j];
-}
-
-/* Memory for row_turn of every thread. */
-static enum status scratch_make(const struct rotation *r, double **scratch, struct err *e)
-{
-    return mem_alloc(scratch, omp_get_max_threads() * 2 * r->cols, sizeof **scratch, "rotated rows",
-                     e);
+    for (int64_t j = 0; !back && j < r->cols; j++) x[j] *= r->sign[j];
 }
 
 static bool row_round(float *to, const double *from, int64_t n)
@@ -85,43 +84,38 @@ static bool row_round(float *to, const double *from, int64_t n)
 enum status rotation_rows(const struct rotation *r, float *to, const float *from, int64_t first,
                           int64_t n, bool back, struct err *e)
 {
-    enum status st = OK;
-    double *scratch = NULL;
     int64_t bad = INT64_MAX;
     if (!r) return OK;
-    TRY(scratch_make(r, &scratch, e));
 #pragma omp parallel for schedule(static) reduction(min : bad)
     for (int64_t i = first; i < first + n; i++) {
-        double *x = scratch + omp_get_thread_num() * 2 * r->cols;
+        double *x = rows_of_thread(r);
         for (int64_t j = 0; j < r->cols; j++) x[j] = (double)from[i * r->cols + j];
         row_turn(r, x, back, x + r->cols);
         if (!row_round(to + i * r->cols, x, r->cols)) bad = min64(bad, i);
     }
-    ENSURE(bad == INT64_MAX, ERR_NUMERIC,
-           "rotating row %lld gave a number that is not finite: its weights are too large for "
-           "32-bit floats",
-           (long long)bad);
-done:
-    free(scratch);
-    return st;
+    NEED(bad == INT64_MAX, ERR_NUMERIC,
+         "rotating row %lld gave a number that is not finite: its weights are too large for "
+         "32-bit floats",
+         (long long)bad);
+    return OK;
 }
 
-void rotation_tile(const struct rotation *r, float *t, bool back, double *scratch)
+void rotation_tile(const struct rotation *r, float *t, bool back)
 {
     for (int i = 0; r && i < TILE_ROWS; i++) {
-        for (int64_t j = 0; j < r->cols; j++) scratch[j] = (double)t[j * TILE_ROWS + i];
-        row_turn(r, scratch, back, scratch + r->cols);
-        for (int64_t j = 0; j < r->cols; j++) t[j * TILE_ROWS + i] = (float)scratch[j];
+        double *x = rows_of_thread(r);
+        for (int64_t j = 0; j < r->cols; j++) x[j] = (double)t[j * TILE_ROWS + i];
+        row_turn(r, x, back, x + r->cols);
+        for (int64_t j = 0; j < r->cols; j++) t[j * TILE_ROWS + i] = (float)x[j];
     }
 }
 
 /* gram <- gram R, row by row, then transposed in place. */
-static void gram_turn(const struct rotation *r, double *gram, double *scratch)
+static void gram_turn(const struct rotation *r, double *gram)
 {
     int64_t n = r->cols;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        row_turn(r, gram + i * n, false, scratch + omp_get_thread_num() * 2 * n);
+    for (int64_t i = 0; i < n; i++) row_turn(r, gram + i * n, false, rows_of_thread(r));
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) {
@@ -131,23 +125,17 @@ static void gram_turn(const struct rotation *r, double *gram, double *scratch)
         }
 }
 
-enum status rotation_gram(const struct rotation *r, double *gram, struct err *e)
+void rotation_gram(const struct rotation *r, double *gram)
 {
-    enum status st = OK;
-    double *scratch = NULL;
-    if (!r) return OK;
+    if (!r) return;
     int64_t n = r->cols;
-    TRY(scratch_make(r, &scratch, e));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) gram[j * n + i] = gram[i * n + j];
-    gram_turn(r, gram, scratch);
-    gram_turn(r, gram, scratch);
+    gram_turn(r, gram);
+    gram_turn(r, gram);
     /* A sum of squares that rounding has made negative. */
     for (int64_t i = 0; i < n; i++)
         if (gram[i * n + i] < 0) gram[i * n + i] = 0;
-done:
-    free(scratch);
-    return st;
 }
 
 enum status rotation_input(const struct quant_input *from, const struct quant_options *o,
@@ -162,7 +150,7 @@ enum status rotation_input(const struct quant_input *from, const struct quant_op
     if (!r || !sums) goto done;
     TRY(mem_alloc(gram, n * n, sizeof **gram, "the Gram matrix of rotated inputs", e));
     memcpy(*gram, sums, (size_t)(n * n) * sizeof **gram);
-    TRY(rotation_gram(r, *gram, e));
+    rotation_gram(r, *gram);
     to->statistic[STATISTIC_GRAM] = *gram;
 done:
     rotation_free(r);

@@ -13,13 +13,15 @@ struct rotation {
     int64_t cols, factor; /* the order and its k (hadamard.h) */
     int8_t *hadamard;     // (factor, factor)
     double *sign;         // (cols) ±1 / √cols
+    double *scratch;      // (threads, 2, cols) rows of each thread
 };
 
 /* ERR_USAGE if the options want a rotation of so many columns and none is known. */
 MUST_USE enum status rotation_check(const struct quant_options *o, int64_t cols, struct err *e);
 
 /* *out = the rotation of a stage of a block; NULL if the options want none. The caller frees it
- * with rotation_free. ERR_USAGE as rotation_check, ERR_NOMEM. */
+ * with rotation_free; it serves as many threads as OpenMP has now. ERR_USAGE as rotation_check,
+ * ERR_NOMEM. */
 MUST_USE enum status rotation_make(struct rotation **out, const struct quant_options *o,
                                    int64_t layer, int64_t cols, struct err *e);
 void rotation_free(struct rotation *r); /* accepts NULL */
@@ -30,11 +32,10 @@ void rotation_free(struct rotation *r); /* accepts NULL */
  * rows. ERR_NUMERIC: a number is too large for f32; the text counts rows from first. */
 MUST_USE enum status rotation_rows(const struct rotation *r, float *to, const float *from,
                                    int64_t first, int64_t n, bool back, struct err *e);
-/* The same in place for the rows of a tile t (cols, TILE_ROWS); scratch (2, cols). In one thread.
- */
-void rotation_tile(const struct rotation *r, float *t, bool back, double *scratch);
+/* The same in place for the rows of a tile t (cols, TILE_ROWS). In one thread. */
+void rotation_tile(const struct rotation *r, float *t, bool back);
 /* gram (cols, cols), of whose input only the upper triangle is read, <- Rᵀ gram R. Parallel. */
-MUST_USE enum status rotation_gram(const struct rotation *r, double *gram, struct err *e);
+void rotation_gram(const struct rotation *r, double *gram);
 
 /* For a method's prepare: *to = the input with the Gram matrix, if it has one, of rotated inputs,
  * in memory *gram that the caller frees. */

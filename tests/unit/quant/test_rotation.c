@@ -141,7 +141,7 @@ static void the_matrix_is_that_of_the_reference(void **state)
         for (int64_t i = 0; i < n * n; i++)
             assert_true(fabsf(x[i] - (i % (n + 1) == 0 ? 1.0f : 0.0f)) < 1e-6f);
         memcpy(gram, s.in.statistic[STATISTIC_GRAM], (size_t)(n * n) * sizeof *gram);
-        assert_int_equal(rotation_gram(r, gram, NULL), OK);
+        rotation_gram(r, gram);
         for (int64_t i = 0; i < 16 * n; i++) {
             double size = sqrt(gram[i / n * (n + 1)] * gram[i % n * (n + 1)]);
             assert_true(fabs(gram[i] - (double)rotated[i]) <= 1e-6 * size);

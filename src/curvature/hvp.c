@@ -149,12 +149,6 @@ done:
     return st;
 }
 
-void hvp_chunk(struct hvp *h, int64_t tokens)
-{
-    hvp_state_close(&h->kept);
-    h->chunk = tokens;
-}
-
 void hvp_keep(struct hvp *h, bool keep)
 {
     if (!keep) hvp_state_close(&h->kept);

@@ -112,9 +112,6 @@ void hvp_move(struct hvp *h, const real *direction, real step);
 /* w (n) = the subset's stored weights, without hvp_move's step. Local. ERR_IO, ERR_NOMEM. */
 MUST_USE enum status hvp_weights(struct hvp *h, real *w, struct err *e);
 
-/* Sets the number of tokens that a block processes together (whole sequences, at least one);
- * default 2048. The order of sums over tokens depends on it. */
-void hvp_chunk(struct hvp *h, int64_t tokens);
 /* keep: retains the activations of all blocks and tokens (values, tangents, adjoints) from the next
  * gradient or product on, until the loss changes (hvp_total, hvp_move, ...) or this is turned off.
  * Products after the first then take 6 matrix products per matrix instead of 11 (docs/math/hvp.md);
@@ -138,7 +135,7 @@ struct hvp_extent {
     enum products products; /* hvp_multiply */
 };
 /* Peak memory of a call in bytes, without the vectors and the open model, from shapes alone; chunks
- * have hvp_chunk's default length. */
+ * have HVP_CHUNK tokens. */
 struct hvp_bytes {
     int64_t loss, gradient;
     int64_t product, further; /* with one vector; increase for each further vector */

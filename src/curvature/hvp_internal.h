@@ -5,7 +5,8 @@
 #include "model/diff_block.h"
 #include "model/model_internal.h"
 
-/* Tokens of a chunk by default. */
+/* Tokens that a block processes together (whole sequences, at least one), by default. The order of
+ * sums over tokens depends on it. */
 enum { HVP_CHUNK = 2048 };
 
 /* One tensor of the subset. */

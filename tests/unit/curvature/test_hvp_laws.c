@@ -214,7 +214,7 @@ static void check_bits(const char *name, bool sliced)
     if (sliced) f.h->rows = 50;
     real *v[K], *alone[K], *hv[K];
     size_t bytes = (size_t)f.n * sizeof(real);
-    hvp_chunk(f.h, 100);
+    f.h->chunk = 100;
     omp_set_num_threads(2);
     for (int i = 0; i < K; i++) {
         v[i] = normals(&f, (uint64_t)i);
@@ -284,7 +284,7 @@ static void check_kept(const char *name, enum hvp_subset subset, bool sliced)
         for (int j = 0; j < 2; j++) all[i]->hv[j] = hvp_vector(&f);
     }
     int64_t scored = hvp_scored(f.h);
-    hvp_chunk(f.h, 100);
+    f.h->chunk = 100;
     derivatives_take(&f, v, &there);
     hvp_move(f.h, v[0], (real)1e-3);
     derivatives_take(&f, v, &moved);
@@ -337,7 +337,7 @@ static void sums_over_sequences(void **state)
     real *v = normals(&f, 1), *hv = product_with(&f, v), *sum = hvp_vector(&f);
     double loss, part, parts = 0, bound = sizeof(real) == 8 ? 1e-13 : 1e-5;
     OK_OR_FAIL(hvp_loss(f.h, &loss, e));
-    hvp_chunk(f.h, 1);
+    f.h->chunk = 1;
     real *other = product_with(&f, v);
     assert_true(distance(f.n, hv, other) <= bound * norm(f.n, hv));
     for (int64_t r = 0; r < 3; r++) {

@@ -21,7 +21,7 @@ packages_build="build-essential cmake ninja-build pkg-config libopenmpi-dev open
 packages_products="libdnnl-dev" # products in bf16: builds and runs do without it
 packages_text="debian-faq"
 packages_analysis="python3-h5py python3-numpy python3-matplotlib python3-xarray python3-h5netcdf
-    python3-scipy python3-jinja2"
+    python3-scipy python3-statsmodels python3-jinja2"
 packages_tests="clang-format-14 hdf5-tools netcdf-bin chromium-headless-shell slurmctld slurmd slurm-client munge"
 cmake_least=3.25
 . "$qtraj_root/slurm/python.sh" # names python_modules

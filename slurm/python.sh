@@ -3,7 +3,7 @@
 #   slurm/python.sh [MODULE...]
 # Prints the path of the first interpreter that has the modules, by default those of analysis/: $PYTHON, python3, /usr/bin/python3,
 # .venv/bin/python beside this folder. Code 1 and a message: none has them. Sourced, it only names those modules.
-python_modules="h5py numpy matplotlib xarray h5netcdf scipy jinja2" # for pip
+python_modules="h5py numpy matplotlib xarray h5netcdf scipy statsmodels jinja2" # for pip
 [ "${BASH_SOURCE[0]}" = "$0" ] || return 0
 
 set -u

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The report, with all its figures, on a small sweep of the quickstart's checkpoints with a branch and an average.
 . "$SOURCE/tests/tools/lib.sh"
-need_python h5py numpy matplotlib xarray h5netcdf scipy jinja2
+need_python h5py numpy matplotlib xarray h5netcdf scipy statsmodels jinja2
 own_text "$work/text.txt"
 
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \

@@ -3,7 +3,7 @@
 # sharpness that has not converged, surfaces of all kinds. No text outside the canvas or over another, no method missing.
 . "$SOURCE/tests/tools/lib.sh"
 : "${CUBES:?the cubes that golden.cubes has made}"
-need_python h5py numpy matplotlib xarray h5netcdf
+need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
 
 "$python" -W error::UserWarning "$SOURCE/tests/tools/check_figures.py" "$SOURCE/analysis" "$work/figures" "$CUBES"/*.h5 >"$work/found" ||
     fail "$(cat "$work/found")"

@@ -3,7 +3,7 @@
 # tables and cubes; the texts of its figures.
 . "$SOURCE/tests/tools/lib.sh"
 : "${CUBES:?the cubes that golden.cubes has made}"
-need_python h5py numpy pandas scipy xarray h5netcdf matplotlib
+need_python h5py numpy pandas scipy statsmodels xarray h5netcdf matplotlib
 export PYTHONPATH=$SOURCE/analysis
 
 "$python" "$SOURCE/tests/tools/check_fits.py" || fail "the fits"

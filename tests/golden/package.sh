@@ -2,7 +2,7 @@
 # The package qtraj of analysis/: installed by pip without a network, the examples of its documentation, several cubes as one.
 . "$SOURCE/tests/tools/lib.sh"
 : "${CUBES:?the cubes that golden.cubes has made}"
-need_python h5py numpy matplotlib pandas xarray h5netcdf scipy jinja2
+need_python h5py numpy matplotlib pandas xarray h5netcdf scipy statsmodels jinja2
 
 if "$python" -c 'from importlib.util import find_spec as f; assert f("pip") and f("setuptools") and f("wheel")' 2>/dev/null; then
     cp -r "$SOURCE/analysis" "$work/analysis"

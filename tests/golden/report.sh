@@ -3,7 +3,7 @@
 # that would change it if they were not escaped.
 . "$SOURCE/tests/tools/lib.sh"
 : "${CUBES:?the cubes that golden.cubes has made}"
-need_python h5py numpy matplotlib xarray h5netcdf scipy jinja2
+need_python h5py numpy matplotlib xarray h5netcdf scipy statsmodels jinja2
 
 # what check_page.py must find
 mkdir "$work/bad"

@@ -9,6 +9,7 @@ import tempfile
 import numpy as np
 import pandas
 import xarray as xr
+from statsmodels.stats import meta_analysis
 
 import make_cubes
 from figure_texts import text_complaints
@@ -76,6 +77,26 @@ def test_exact():
     assert 0.999e11 < low <= high < 1.001e11, (low, high)
 
 
+def test_against_statsmodels():
+    """Our own code against statsmodels where that has a special case of it: the jackknife that leaves out single points is HC3, means
+    have the scatter of Paule and Mandel's iteration, deviations from means are a regression with constants."""
+    rng = np.random.default_rng(11)
+    points = made_points(rng, 0.3)
+    x, y = added_loss.design(points, [])[0], np.log(points.delta.to_numpy())
+    error = resampling.jackknife(lambda rows: added_loss.solve(x[rows], y[rows]), np.arange(len(y)))
+    assert np.allclose(error, np.sqrt((len(y) - 1) / len(y)) * regression.least_squares(x, y).bse, rtol=1e-7), error
+    known = 0.1 + 0.2 * rng.random(len(y))
+    scatter = meta_analysis.combine_effects(y, known**2, method_re="iterated", use_t=True).tau2
+    weights = regression.weights_beside_scatter(np.ones((len(y), 1)), y, known)
+    wanted = 1 / (scatter + known**2)
+    assert np.allclose(weights, wanted / wanted.max(), rtol=1e-4), (weights, wanted / wanted.max())
+    cell, rate = effects.cells_of(points), np.log(points.tokens.to_numpy())
+    constants = np.column_stack([effects.constants_of(cell), rate])
+    centred = [regression.within(values, cell, weights) for values in (rate, y)]
+    slope = np.linalg.lstsq(*regression.scaled(weights, centred[0][:, None], centred[1]), rcond=None)[0][0]
+    assert abs(slope / regression.least_squares(constants, y, weights).params[-1] - 1) < 1e-9
+
+
 def test_intervals_of_the_law():
     counts = {kind: dict.fromkeys(TRUTH, 0) for kind in ("HC3", "sandwich")}
     for k in range(REPETITIONS):
@@ -136,13 +157,14 @@ def test_bootstrap_over_checkpoints():
         groups = checkpoints_of(points)
         noise = {label: 0.3 * rng.standard_normal() for label in np.unique(groups)}
         y = np.log(points.delta.to_numpy()) + [noise[label] for label in groups]
-        x, names = (x, names) if x is not None else added_loss.design(points, [])
+        if x is None:
+            x, names = added_loss.design(points, [])
         found = resampling.bootstrap(lambda rows: added_loss.solve(x[rows], y[rows]), groups, 100, rng)
-        beta, error, _ = regression.least_squares(x, y)
+        least = regression.least_squares(x, y)
         for name in inside:
             low, high = resampling.percentiles(found[:, names.index(name)])
             inside[name] += low <= TRUTH[name] <= high
-        low, high = regression.interval(beta[1], error[1], len(y) - 4)
+        low, high = least.conf_int()[1]
         narrow += low <= TRUTH["beta"] <= high
     hold("bootstrap over checkpoints", inside)
     assert narrow < LEAST, narrow
@@ -278,6 +300,7 @@ def test_figures(*sets):
 
 def main():
     test_exact()
+    test_against_statsmodels()
     test_intervals_of_the_law()
     test_weights()
     test_bootstrap_over_checkpoints()

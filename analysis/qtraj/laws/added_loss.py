@@ -71,13 +71,12 @@ def token_law(points: pandas.DataFrame, draws: int = 400) -> Fit:
     x, names = design(part, notes)
     y = np.log(part.delta.to_numpy(float))
     weights = regression.weights_of_logarithms(x, part.delta.to_numpy(float), uncertainty(part))
-    x, y = regression.scaled(weights / weights.mean(), x, y)
-    beta, error, residual = regression.least_squares(x, y)
-    ends = {n: regression.interval(b, e, len(y) - len(names)) for n, b, e in zip(names, beta, error)}
-    out = Fit("least squares on logarithms", dict(zip(names, map(float, beta))), {"HC3": ends}, len(part), notes)
-    out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt((residual**2).sum() / (len(y) - len(names))))
-    around = y - x[:, 0] * ((x[:, 0] @ y) / (x[:, 0] @ x[:, 0]))  # of a law that is a constant
-    out.measures["R2"] = float(1 - residual @ residual / (around @ around)) if around.any() else np.nan
+    found = regression.least_squares(x, y, weights / weights.mean())
+    ends = {name: (float(low), float(high)) for name, (low, high) in zip(names, found.conf_int())}
+    out = Fit("least squares on logarithms", dict(zip(names, map(float, found.params))), {"HC3": ends}, len(part), notes)
+    out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt(found.scale))
+    out.measures["R2"] = float(found.rsquared) if found.centered_tss > 0 else np.nan
+    x, y = regression.scaled(weights, x, y)
     add_bootstrap(out, lambda rows: solve(x[rows], y[rows]), part, draws)
     return out
 

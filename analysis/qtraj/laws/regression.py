@@ -2,29 +2,31 @@
 
 import numpy as np
 from scipy import optimize, stats
+from statsmodels.regression.linear_model import WLS, RegressionResults
 
 LEVEL = 0.95
 ROUNDS = 100  # of weights that depend on the fit, at most
 
 
-def least_squares(x, y):
-    """Ordinary least squares. x: (points, coefficients). Returns the coefficients, their standard errors that allow for
-    noise of uneven size (HC3, MacKinnon and White 1985), and the residuals."""
-    inverse = np.linalg.pinv(x.T @ x)
-    beta = inverse @ x.T @ y
-    residual = y - x @ beta
-    leverage = np.einsum("ij,jk,ik->i", x, inverse, x).clip(0, 1 - 1e-9)
-    scores = x * (residual / (1 - leverage))[:, None]
-    return beta, np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse).clip(0)), residual
+def least_squares(x: np.ndarray, y: np.ndarray, weights: "np.ndarray | float" = 1.0) -> RegressionResults:
+    """Weighted least squares of y on the columns of x, by statsmodels. Standard errors and intervals (Student's t) allow for noise of
+    uneven size: HC3, MacKinnon and White 1985.
+
+    >>> x = np.column_stack([np.ones(4), [1, 2, 3, 4.0]])
+    >>> found = qtraj.laws.regression.least_squares(x, np.array([2, 3, 5, 6.0]))
+    >>> found.params.round(3), found.bse.round(3)
+    (array([0.5, 1.4]), array([0.43 , 0.154]))
+    """
+    return WLS(y, x, weights).fit(cov_type="HC3", use_t=True)
 
 
-def interval(value, error, degrees):
+def interval(value: float, error: float, degrees: int) -> "tuple[float, float]":
     """95 % interval of an estimate with that standard error, by Student's t; NaN without degrees of freedom."""
     half = stats.t.ppf((1 + LEVEL) / 2, degrees) * error if degrees > 0 else np.nan
     return float(value - half), float(value + half)
 
 
-def within(values, groups, weights):
+def within(values: np.ndarray, groups: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Deviations from each group's weighted mean: fixed effects. values: (points,) or (points, columns)."""
     values = np.asarray(values, dtype=float)
     labels, at = np.unique(groups, return_inverse=True)
@@ -40,20 +42,30 @@ def scaled(weights, *arrays):
     return [array * (root if array.ndim == 1 else root[:, None]) for array in arrays]
 
 
-def weights_beside_scatter(x, y, known):
+def basis_of(x):
+    """Orthonormal columns that span those of x."""
+    u, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    return u[:, sizes > np.finfo(float).eps * max(x.shape) * sizes[0]]
+
+
+def weights_beside_scatter(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Weights 1/(scatter^2 + known^2), the largest 1, for points whose noise has a known standard deviation and a scatter that
     is the same for all: the one with which the weighted squares of the residuals add up to their degrees of freedom (Paule
-    and Mandel 1982, doi 10.6028/jres.087.022)."""
-    free = len(y) - np.linalg.matrix_rank(x)
-    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    most = (residual**2).sum() / max(free, 1)
+    and Mandel 1982, doi 10.6028/jres.087.022; statsmodels has it for means, not for regressions)."""
+    x = basis_of(x)
+    free = len(y) - x.shape[1]
+
+    def squares(weights):
+        x_scaled, y_scaled = scaled(weights, x, y)
+        q, _ = np.linalg.qr(x_scaled)
+        return ((y_scaled - q @ (q.T @ y_scaled)) ** 2).sum()
+
+    most = squares(np.ones(len(y))) / max(free, 1)
     if free < 1 or not known.any() or not most > 0:
         return np.ones(len(y))
 
     def excess(log_square):
-        weights = 1 / (np.exp(log_square) + known**2)
-        x_scaled, y_scaled = scaled(weights, x, y)
-        return ((y_scaled - x_scaled @ np.linalg.lstsq(x_scaled, y_scaled, rcond=None)[0]) ** 2).sum() - free
+        return squares(1 / (np.exp(log_square) + known**2)) - free
 
     low, high = np.log(most) - 14, np.log(most) + 1
     if excess(low) < 0:
@@ -64,7 +76,7 @@ def weights_beside_scatter(x, y, known):
     return weights / weights.max()
 
 
-def weights_of_logarithms(x, value, error):
+def weights_of_logarithms(x: np.ndarray, value: np.ndarray, error: np.ndarray) -> np.ndarray:
     """Weights of least squares of ln(value) on x, where the values have errors. The logarithm's is error/value; where the fit
     is below the value, error/fit, since weights by the values alone would prefer those that noise made large. Iterated until
     no weight changes by more than 10⁻⁹ of the largest, a hundred times at most."""

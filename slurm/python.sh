@@ -9,7 +9,10 @@ python_modules="h5py numpy matplotlib xarray h5netcdf scipy statsmodels jinja2" 
 set -u
 modules=${*:-$python_modules}
 for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3 "$(dirname "$0")/../.venv/bin/python"; do
-    found=$("$python" -W ignore -c "import ${modules// /,}, sys; print(sys.executable)" 2>/dev/null) && echo "$found" && exit
+    # looked for, not imported: that takes a second
+    found=$("$python" -c 'import sys; from importlib.util import find_spec as find
+all(map(find, sys.argv[1:])) or sys.exit(1)
+print(sys.executable)' $modules 2>/dev/null) && echo "$found" && exit
 done
 echo "no python3 here has the modules $modules; PYTHON=PATH names another" >&2
 exit 1

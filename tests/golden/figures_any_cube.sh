@@ -19,6 +19,8 @@ done
 : >"$work/file"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/figures.py" >"$work/refused" <<EOF || fail "$(cat "$work/refused")"
 "no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2" $CUBES/two_models.h5 --model nobody --out $work/chosen
+"--compare: the cube has no column weight_decay of runs; there are branch_of, checkpoint_name" $CUBES/two_models.h5 --compare weight_decay --out $work/chosen
+"$CUBES/one.h5: named twice" $CUBES/one.h5 $CUBES/one.h5 --out $work/chosen
 "--out $work/file/figures: Not a directory" $CUBES/two_models.h5 --out $work/file/figures
 EOF
 PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
@@ -35,11 +37,12 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" <<'PY' || fail "error bars and points of a cube with replicates"
 import sys
 import numpy as np
 import xarray
 import qtraj
+from figure_texts import text_complaints
 from qtraj.cube import accuracy, paired
 from qtraj.laws.all_fits import law_of
 from qtraj.laws.fit import uncertainty
@@ -74,6 +77,20 @@ rtn = frame[frame.quantizer == "rtn"]
 assert np.allclose(uncertainty(rtn), 0.05 * rtn.delta), rtn
 has(qtraj.figures.fit_token_law({"token law": {"gptq, wikitext": law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
     gptq.delta_stderr, uncertainty(gptq), "fit_token_law")
+
+# a column of a journal: no text outside, or over another; runs side by side, in order of what is compared
+for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=3.3) for name in ("relative_error", "quantized_loss")),
+               qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):
+    assert figure.get_figwidth() == 3.3 and not list(text_complaints(figure)), list(text_complaints(figure))
+several = qtraj.open(sys.argv[1], sys.argv[3])
+figure = qtraj.figures.compared(qtraj.select(several, bits=3, quantizer="gptq"), "parameters_non_embedding", ax=None)
+labels = [text.get_text() for text in figure.legends[0].get_texts()]
+assert labels[0] == "SmolLM3-3B (one)" and len(labels) == 5, labels
+try:
+    qtraj.figures.relative_error(cube, ax=figure.axes[0])
+    raise AssertionError("two panels in one")
+except ValueError as error:
+    assert "the figure has 2 panels" in str(error), error
 
 # accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
 cube = accuracy.with_errors(qtraj.open(sys.argv[2]))

@@ -1,5 +1,5 @@
 """The figures of a cube and of fits. Each is a function in a file of its own, with a caption (.caption); FIGURES are all of a cube in
-the order of the report, FIT_FIGURES those of fits.
+the order of the report, FIT_FIGURES those of fits; compared() puts independent runs side by side.
 
 >>> cube = qtraj.select(qtraj.open("one.h5"), bits=3)
 >>> figure = qtraj.figures.relative_error(cube, width=3.3)  # of matplotlib, 3.3 inches wide
@@ -14,6 +14,7 @@ from qtraj.figures.accuracy_loss import accuracy_loss
 from qtraj.figures.agreement import agreement
 from qtraj.figures.averages import averages
 from qtraj.figures.bit_widths import bit_widths
+from qtraj.figures.compared import compared, value_of
 from qtraj.figures.curvature import curvature
 from qtraj.figures.fit_full_precision import fit_full_precision
 from qtraj.figures.fit_predictions import fit_predictions
@@ -34,4 +35,4 @@ from qtraj.figures.figure import Caption, NoNumbers
 FIGURES = (relative_error, validation_loss, quantized_loss, bit_widths, methods, averages, agreement, accuracy, accuracy_loss, curvature,
            prediction, spectral_density, layer_errors, movement, movement_layers, loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)
-__all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]
+__all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["compared", "value_of", "FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]

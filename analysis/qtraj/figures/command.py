@@ -1,4 +1,4 @@
-"""The command figures.py: draws the figures of a results cube."""
+"""The command figures.py: draws the figures of results cubes."""
 
 import argparse
 import pathlib
@@ -12,12 +12,14 @@ BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draws the figures of a results cube as PNG and PDF.")
-    parser.add_argument("results", type=pathlib.Path, help="the cube (HDF5) that qtraj run wrote")
+    parser = argparse.ArgumentParser(description="Draws the figures of results cubes, which become one, as PNG and PDF.")
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
     parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
+    parser.add_argument("--compare", metavar="COLUMN", help="draws only the relative error of all runs in one panel, coloured by their values "
+                        "in this column, such as learning_rate (the peak)")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(BY_NAME)
     unknown = [name for name in names if name not in BY_NAME]
@@ -27,8 +29,9 @@ def main():
         bits = [int(width) for width in options.bits.split(",")] if options.bits else None
     except ValueError:
         parser.error(f"--bits {options.bits}: expected numbers with commas between, such as 3,4")
+    named = ", ".join(map(str, options.results))
     try:
-        cube = files.read(options.results)
+        cube = files.open(*options.results)
     except ValueError as error:
         sys.exit(str(error))
     if options.model:
@@ -37,16 +40,22 @@ def main():
         except ValueError as error:
             parser.error(f"--model: {error}")
     if not families(cube):
-        sys.exit(f"{options.results}: none of its checkpoints has a place in training")
+        sys.exit(f"{named}: none of its checkpoints has a place in training")
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"--out {options.out}: {error.strerror}")
+    if options.compare:
+        try:
+            figures.style.save(figures.compared(cube, options.compare, bits), options.out, "compared")
+        except ValueError as error:
+            sys.exit(f"--compare: {error}")
+        return
     missing = []
     for name in names:
         try:
             figures.style.save(BY_NAME[name](cube, bits), options.out, name)
         except figures.NoNumbers:
-            missing.append(f"{options.results}: no figure {name}: the cube has no {BY_NAME[name].caption.needs}")
+            missing.append(f"{named}: no figure {name}: the cube has no {BY_NAME[name].caption.needs}")
     if options.only and missing:
         sys.exit("\n".join(missing))

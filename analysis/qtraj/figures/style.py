@@ -58,9 +58,7 @@ class Place:
                 raise ValueError(f"the figure has {rows * columns} panels, ax takes one: select a run, a text, a bit-width (qtraj.select)")
             return self.figure, np.array([[self.ax]])
         across, up = 1.2 + width * columns, 0.4 + height * rows
-        if self.width is not None:
-            across, up = self.width, up * min(1, max(0.7, self.width / across))
-        self.figure = Figure(figsize=(across, up))
+        self.figure = Figure(figsize=(self.width or across, up))
         FigureCanvasAgg(self.figure)
         return self.figure, self.figure.subplots(rows, columns, squeeze=False)
 
@@ -79,12 +77,14 @@ class Place:
         figure, box = self.figure, None
         if self.ax is not None:
             if handles:
-                self.ax.legend(handles=handles, fontsize="small")
+                self.ax.legend(handles=handles, fontsize="x-small", frameon=True, framealpha=0.8)
             return figure
-        for columns in range(len(handles), 0, -1):
-            box = figure.legend(handles=handles, loc="lower center", ncol=columns)
+        sizes = [None] if self.width is None else ["small", 6, 5, 4]  # of one that cannot be wider
+        tries = [(columns, sizes[0]) for columns in range(len(handles), 0, -1)] + [(1, size) for size in sizes[1:] if handles]
+        for columns, size in tries:
+            box = figure.legend(handles=handles, loc="lower center", ncol=columns, fontsize=size)
             extent = box.get_window_extent(figure.canvas.get_renderer())
-            if extent.width <= 0.98 * figure.bbox.width or columns == 1:
+            if extent.width <= 0.98 * figure.bbox.width or (columns, size) == tries[-1]:
                 break
             box.remove()
         below = 0.0

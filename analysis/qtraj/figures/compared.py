@@ -1,0 +1,88 @@
+"""Independent runs side by side."""
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+
+from qtraj.cube.files import widths
+from qtraj.cube.trajectories import Trajectory, compact, trajectories
+from qtraj.figures import style
+from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
+from qtraj.figures.relative_error import ERROR
+
+
+def value_of(cube: xr.Dataset, line: Trajectory, column: str) -> "float | str":
+    """What a run has in a column of the cube by model, or by model and checkpoint: of numbers the greatest (the peak of a learning
+    rate), of texts the last. ValueError: the cube has no such column.
+
+    >>> cube = qtraj.open("two_models.h5")
+    >>> [round(qtraj.figures.value_of(cube, line, "tokens") / 1e9) for line in qtraj.trajectories(cube)]  # billions
+    [4, 20, 7, 9]
+    """
+    if column not in cube.variables or not set(cube[column].dims) <= {"model", "checkpoint"} or "model" not in cube[column].dims:
+        columns = [str(name) for name in cube.variables if set(cube[name].dims) in ({"model"}, {"model", "checkpoint"})]
+        raise ValueError(f"the cube has no column {column} of runs; there are {', '.join(sorted(columns))}")
+    values = cube[column].sel(model=line.model).values
+    values = np.atleast_1d(values)[line.places] if "checkpoint" in cube[column].dims else np.atleast_1d(values)
+    return float(np.nanmax(values)) if values.dtype.kind in "fiu" else str(values[-1])
+
+
+def colours_of(values):
+    """A colour for each value: of numbers in order along a colour bar, of texts one after the other; the bar (None: of texts)."""
+    if all(isinstance(value, float) for value in values):
+        known = [value for value in values if np.isfinite(value)] or [0.0]
+        logarithmic = min(known) > 0 and max(known) >= 8 * min(known)
+        scale = (matplotlib.colors.LogNorm if logarithmic else matplotlib.colors.Normalize)(min(known), max(known))
+        bar = ScalarMappable(scale, matplotlib.colors.ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, 256))))
+        return {value: bar.to_rgba(value) for value in values}, bar
+    names = list(dict.fromkeys(values))
+    return {name: style.series_of(i)[0] for i, name in enumerate(names)}, None
+
+
+def draw(cube, by, bits, place):
+    lines = trajectories(cube)
+    values = {line.model: value_of(cube, line, by) for line in lines}
+    lines.sort(key=lambda line: values[line.model])
+    colours, bar = colours_of([values[line.model] for line in lines])
+    wanted = [(str(dataset), width, str(quantizer)) for dataset in cube.dataset.values for width in widths(cube, bits)
+              for quantizer in cube.quantizer.values
+              if np.isfinite(cube.loss_relative.sel(dataset=dataset, bits=width, quantizer=quantizer)).any()]
+    if not wanted or not lines:
+        return None
+    unit, label = style.progress_scale(cube, lines)
+    figure, panels = place.panels(len(wanted), 3.4, 2.6)
+    for axes, (dataset, width, quantizer) in zip(panels, wanted):
+        cells = cube.sel(dataset=dataset, bits=width, quantizer=quantizer)
+        for i, line in enumerate(lines):
+            if np.isfinite(line.own(cells.loss_relative)).any():
+                series = colours[values[line.model]], style.series_of(i)[1]
+                style.draw_curve(axes, line, unit, *ERROR.of(cells), series, ERROR.spread_of(cells))
+        style.title(axes, quantizer, f"{width} bits", dataset)
+        axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
+        axes.set_ylabel(ERROR.label)
+        style.name_progress(axes, label)
+        if bar is not None:
+            figure.colorbar(bar, ax=axes, format=lambda value, _: compact(value)).set_label(by.replace("_", " "))
+    place.finish([style.handle((colours[values[line.model]], style.series_of(i)[1]), line.model if bar is not None or by == "model" else
+                               f"{line.model}: {values[line.model]}") for i, line in enumerate(lines)])
+    return figure
+
+
+def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax: "Axes | None" = None, width: "float | None" = None) -> Figure:
+    """Relative error (%) over training of all runs of a cube in one panel for each method, bit-width and text, coloured by what they
+    have in the column `by` (value_of), in its order. The other arguments are those of the figures of a cube.
+
+    >>> figure = qtraj.figures.compared(qtraj.select(qtraj.open("two_models.h5"), bits=3, quantizer="gptq"), by="learning_rate")
+    >>> len(figure.axes[0].lines) > 4, figure.axes[1].get_ylabel()
+    (True, 'learning rate')
+    """
+    return drawn(draw, style.Place(ax, width), "compared: the cube has no cells that are done", (cube, by, bits))
+
+
+compared.caption = Caption("Runs side by side", "CE(quantized)/CE(full precision) − 1. A panel is a method, bit-width and text, a marker a run, a "
+                           "colour what it has in the compared column.", f"{PAIRED}{REPLICATED}.", "evaluation", "cells that are done")

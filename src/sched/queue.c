@@ -259,12 +259,10 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
 bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out)
 {
     struct in_flight *f = &q->in_flight[group];
-    if (q->n_list == 0) return false;
     const int64_t place = choose(q, node_of(q, group), now);
     if (place < 0) return false;
     const int64_t task = q->list[place], files = q->tasks[task].files;
     struct remaining *r = &q->remaining[task];
-    const bool whole = !r->started;
     const double before = length_left(q, task);
     *f = (struct in_flight){
         .busy = true, .task = task, .cost = r->cost, .start = now, .parts = f->parts};
@@ -274,7 +272,6 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
         r->n = 0;
     q->total -= before;
     f->expected = corrected(q, task, f->cost);
-    r->started = true;
     r->out++;
     q->pieces++;
     if (files > 0) q->reader[files - 1] = node_of(q, group);
@@ -284,11 +281,8 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *
         q->total += length_left(q, task);
         move_back(q, place);
     }
-    *out = (struct queue_piece){.task = task,
-                                .parts = f->parts,
-                                .n_parts = f->n,
-                                .whole = whole && r->n == 0,
-                                .expected = f->expected};
+    *out = (struct queue_piece){
+        .task = task, .parts = f->parts, .n_parts = f->n, .expected = f->expected};
     return true;
 }
 

@@ -29,7 +29,6 @@ struct queue_piece {
     int64_t task;         /* index into tasks */
     const int64_t *parts; /* ascending, borrowed until the group's next piece */
     int64_t n_parts;      /* 0: a task without parts */
-    bool whole;           /* all parts of the task at once */
     double expected;      /* cost, corrected */
 };
 

@@ -10,7 +10,7 @@ struct remaining {
     int64_t out;    /* pieces in flight */
     int64_t *parts; // (n) by decreasing cost, inside the queue's store
     double cost;    /* of the shared part and the n parts, as planned */
-    bool started, dropped;
+    bool dropped;
 };
 
 /* The piece that a group is working on. */

@@ -116,7 +116,6 @@ static void the_longest_comes_first(void **state)
     for (int64_t i = 0; i < 40; i++) {
         struct queue_piece piece = take(q, 0, 0);
         assert_true(tasks[piece.task].cost == (double)(39 - i));
-        assert_true(piece.whole);
         queue_finish(q, 0, 0, false);
     }
     queue_close(q);
@@ -484,7 +483,6 @@ static void limited_time_takes_parts(void **state)
     assert_int_equal(piece.n_parts, 2); /* 10 + 20 + 5 s within 36.4 */
     assert_int_equal(piece.parts[0], 1);
     assert_int_equal(piece.parts[1], 2);
-    assert_false(piece.whole);
     queue_finish(q, 0, 35, false);
     assert_false(queue_take(q, 0, 35, &piece));
     queue_limit(q, 52);

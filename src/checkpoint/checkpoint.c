@@ -27,18 +27,6 @@ done:
     return st;
 }
 
-/* Which files there are. */
-static enum status find_files(struct checkpoint *c, struct shards *s, struct err *e)
-{
-    struct checkpoint_text *at = &c->texts[1];
-    PASS(shards_find(c->dir, s, e));
-    c->format = s->format;
-    if (!s->index) return OK;
-    PASS(mem_string(&at->path, s->index, e));
-    NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
-    return hash_file(at->path, at->hash, e);
-}
-
 static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
                              int64_t *slices, struct err *e)
 {
@@ -101,22 +89,6 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
     return OK;
 }
 
-static enum status hash_all(struct checkpoint *c, struct err *e)
-{
-    enum status st = OK;
-    char *text = NULL;
-    TRY(mem_zero(&text, (c->n_files + 1) * HASH_HEX, 1, c->dir, e));
-    strcpy(text, c->texts[0].hash);
-    for (int64_t i = 0; i < c->n_files; i++) {
-        text[(i + 1) * HASH_HEX - 1] = ' ';
-        strcpy(text + (i + 1) * HASH_HEX, c->files[i].hash);
-    }
-    hash_text(text, c->hash);
-done:
-    free(text);
-    return st;
-}
-
 static enum status read_file(const struct checkpoint *c, const struct tensor_entry *t,
                              int64_t first, int64_t n, float *dst, struct err *e)
 {
@@ -134,7 +106,9 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     enum status st = OK;
     struct checkpoint *c = NULL;
     struct shards s = {0};
+    char *text = NULL;
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
+    struct checkpoint_text *index = &c->texts[1];
     c->read = read_file;
     c->read_stored = checkpoint_read_file;
     TRY(mem_string(&c->dir, dir, e));
@@ -143,14 +117,23 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
            "and weights",
            dir);
     TRY(read_config(c, e));
-    TRY(find_files(c, &s, e));
+    TRY(shards_find(c->dir, &s, e));
+    c->format = s.format;
+    if (s.index) {
+        TRY(mem_string(&index->path, s.index, e));
+        ENSURE(stat(s.index, &index->opened) == 0, ERR_IO, "%s: cannot be read", s.index);
+        TRY(hash_file(s.index, index->hash, e));
+    }
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
-    TRY(hash_all(c, e));
+    TRY(mem_string(&text, c->texts[0].hash, e));
+    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, " %s", c->files[i].hash));
+    hash_text(text, c->hash);
     TRY(checkpoint_unpack(c, e));
     *out = c;
     c = NULL;
 done:
+    free(text);
     shards_free(&s);
     checkpoint_close(c);
     return st;

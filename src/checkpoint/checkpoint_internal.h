@@ -73,6 +73,8 @@ MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what
 MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
                                           const struct checkpoint *like,
                                           const struct tensor_entry **out, struct err *e);
+/* The only part of c with a coefficient; NULL: there is none, or several. */
+const struct checkpoint_part *checkpoint_only_part(const struct checkpoint *c);
 /* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
 enum { CHECKPOINT_CHUNK = DIGEST_SLICE };
 /* Elements from number `at` of a tensor on that are in one piece, at most n. */

@@ -2,6 +2,7 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +14,6 @@ struct numbers {
     float *scales;
     int32_t *groups;
 };
-
-static void numbers_free(struct numbers *n)
-{
-    free(n->codes);
-    free(n->zeros);
-    free(n->scales);
-    free(n->groups);
-}
 
 static enum status read_words(const struct checkpoint *c, const struct tensor_entry *t,
                               uint32_t **out, struct err *e)
@@ -68,7 +61,10 @@ static enum status read_packed(const struct checkpoint *c, const struct tensor_e
     }
 done:
     free(row);
-    numbers_free(&numbers);
+    free(numbers.codes);
+    free(numbers.zeros);
+    free(numbers.scales);
+    free(numbers.groups);
     return st;
 }
 
@@ -87,26 +83,6 @@ static const struct tensor_entry *find(const void *checkpoint, const char *name)
     return checkpoint_find(checkpoint, name);
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
-/* Rows and columns that a tensor of the linear says. */
-static enum status read_size(const struct checkpoint *c, struct packed_tensor *p, struct err *e)
-{
-    const struct tensor_entry *t = p->size;
-    int32_t size[2] = {0};
-    if (!t) return OK;
-    NEED(t->n_elements == 2, ERR_SHAPE, "%s: tensor %s has %lld numbers, rows and columns expected",
-         c->files[t->file].path, t->name, (long long)t->n_elements);
-    PASS(safetensors_read_i32(&c->files[t->file], t, size, e));
-    p->rows = size[0];
-    p->cols = size[1];
-    return OK;
-}
-
 /* Finds the linears; c's entries are still those of the files. */
 static enum status find_linears(struct checkpoint *c, struct err *e)
 {
@@ -115,29 +91,26 @@ static enum status find_linears(struct checkpoint *c, struct err *e)
     for (int64_t i = 0; i < c->n; i++) {
         const struct tensor_entry *t = &c->entries[i];
         struct packed_tensor *p = &c->packed[c->n_packed];
-        if (!ends_with(t->name, ending)) continue;
+        if (!words_end(t->name, ending)) continue;
         const int stem = (int)(strlen(t->name) - strlen(ending));
         PASS(packed_tensor_find(&c->layout, t, find, c, c->files[t->file].path, p, e));
         PASS(mem_format(&p->name, e, "%.*s.weight", stem, t->name));
         c->n_packed++;
-        PASS(read_size(c, p, e));
+        if (p->size) { /* a tensor that says rows and columns */
+            const struct tensor_entry *s = p->size;
+            int32_t size[2] = {0};
+            NEED(s->n_elements == 2, ERR_SHAPE,
+                 "%s: tensor %s has %lld numbers, rows and columns expected",
+                 c->files[s->file].path, s->name, (long long)s->n_elements);
+            PASS(safetensors_read_i32(&c->files[s->file], s, size, e));
+            p->rows = size[0];
+            p->cols = size[1];
+        }
         PASS(packed_tensor_check(&c->layout, p, c->files[t->file].path, e));
     }
     NEED(c->n_packed > 0, ERR_FORMAT,
          "%s: config.json has a quantization_config, but no tensor ends with %s", c->dir, ending);
     return OK;
-}
-
-/* The weight that a packed linear stands for. */
-static struct tensor_entry entry_of(const struct packed_tensor *p)
-{
-    return (struct tensor_entry){.name = p->name,
-                                 .dtype = DTYPE_F32,
-                                 .n_dims = 2,
-                                 .shape = {p->rows, p->cols},
-                                 .n_elements = p->rows * p->cols,
-                                 .n_bytes = p->rows * p->cols * (int64_t)sizeof(float),
-                                 .file = p->codes->file};
 }
 
 /* *part = whether t stores a part of a packed linear. All that such a linear has beside it is a
@@ -175,7 +148,16 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
         TRY(is_part(c, &c->entries[i], &part, e));
         if (!part) entries[n++] = c->entries[i];
     }
-    for (int64_t i = 0; i < c->n_packed; i++) entries[n++] = entry_of(&c->packed[i]);
+    for (int64_t i = 0; i < c->n_packed; i++) { /* the weight that a packed linear stands for */
+        const struct packed_tensor *p = &c->packed[i];
+        entries[n++] = (struct tensor_entry){.name = p->name,
+                                             .dtype = DTYPE_F32,
+                                             .n_dims = 2,
+                                             .shape = {p->rows, p->cols},
+                                             .n_elements = p->rows * p->cols,
+                                             .n_bytes = p->rows * p->cols * (int64_t)sizeof(float),
+                                             .file = p->codes->file};
+    }
     qsort(entries, (size_t)n, sizeof *entries, name_compare);
     qsort(c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
     c->stored = c->entries;

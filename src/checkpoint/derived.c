@@ -52,21 +52,6 @@ enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor
     return OK;
 }
 
-/* Opens the overlay's safetensors file and replaces the first part's tensors by those of the file.
- */
-static enum status open_overlay(struct checkpoint *c, const char *path, struct err *e)
-{
-    const struct tensor_entry *under;
-    PASS(mem_zero(&c->files, 1, sizeof *c->files, path, e));
-    PASS(safetensors_open(path, &c->files[0], e));
-    c->n_files = 1;
-    const struct checkpoint file = {.dir = c->dir, .n_files = 1, .files = c->files};
-    for (int64_t i = 0; i < c->files[0].n; i++)
-        PASS(checkpoint_find_same(c->parts[0].checkpoint, &c->files[0].entries[i], &file, &under,
-                                  e));
-    return OK;
-}
-
 enum status checkpoint_derive(struct checkpoint start, const char *what,
                               const struct checkpoint_part *parts, int64_t n, const char *overlay,
                               struct checkpoint **out, struct err *e)
@@ -74,6 +59,7 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
     enum status st = OK;
     struct checkpoint *c = NULL;
     const struct checkpoint *base = parts[0].checkpoint;
+    const struct tensor_entry *under;
     TRY(mem_zero(&c, 1, sizeof *c, base->dir, e));
     *c = start;
     TRY(mem_string(&c->dir, base->dir, e));
@@ -84,7 +70,14 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
     TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
     memcpy(c->parts, parts, (size_t)n * sizeof *parts);
     for (; c->n_parts < n; c->n_parts++) checkpoint_retain(parts[c->n_parts].checkpoint);
-    if (overlay) TRY(open_overlay(c, overlay, e));
+    if (overlay) { /* its tensors replace the first part's */
+        TRY(mem_zero(&c->files, 1, sizeof *c->files, overlay, e));
+        TRY(safetensors_open(overlay, &c->files[0], e));
+        c->n_files = 1;
+        const struct checkpoint file = {.dir = c->dir, .n_files = 1, .files = c->files};
+        for (int64_t i = 0; i < c->files[0].n; i++)
+            TRY(checkpoint_find_same(base, &c->files[0].entries[i], &file, &under, e));
+    }
     TRY(hash_parts(c, what, e));
     *out = c;
     c = NULL;
@@ -115,14 +108,13 @@ enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor
     return OK;
 }
 
-/* The only part with a coefficient, if that is one; else NULL. */
-static const struct checkpoint *only_part(const struct checkpoint *c)
+const struct checkpoint_part *checkpoint_only_part(const struct checkpoint *c)
 {
-    const struct checkpoint *only = NULL;
+    const struct checkpoint_part *only = NULL;
     for (int64_t i = 0; i < c->n_parts; i++) {
         if (c->parts[i].coefficient == 0) continue;
-        if (c->parts[i].coefficient != 1 || only) return NULL;
-        only = c->parts[i].checkpoint;
+        if (only) return NULL;
+        only = &c->parts[i];
     }
     return only;
 }
@@ -134,10 +126,10 @@ static enum status read_sum(const struct checkpoint *c, const struct tensor_entr
     double *sum = NULL;
     float *one = NULL;
     const struct tensor_entry *own;
-    const struct checkpoint *only = only_part(c);
-    if (only) {
-        TRY(checkpoint_find_same(only, t, c->parts[0].checkpoint, &own, e));
-        TRY(only->read(only, own, first, n, dst, e));
+    const struct checkpoint_part *only = checkpoint_only_part(c);
+    if (only && only->coefficient == 1) {
+        TRY(checkpoint_find_same(only->checkpoint, t, c->parts[0].checkpoint, &own, e));
+        TRY(only->checkpoint->read(only->checkpoint, own, first, n, dst, e));
         goto done;
     }
     TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
@@ -183,18 +175,14 @@ enum status checkpoint_overlay(const struct checkpoint *base, const char *path,
 
 /* --- random directions --- */
 
-static double row_norm(const float *x, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-    return sqrt(sum);
-}
-
 /* row (cols) = row i of the direction; w (cols): that of the base. */
 static void make_row(uint64_t stream, int64_t i, int64_t cols, const float *w, float *row)
 {
+    double own = 0, base = 0;
     rng_normals(stream, i * cols, cols, row);
-    double own = row_norm(row, cols), scale = own > 0 ? row_norm(w, cols) / own : 0;
+    for (int64_t k = 0; k < cols; k++) own += (double)row[k] * (double)row[k];
+    for (int64_t k = 0; k < cols; k++) base += (double)w[k] * (double)w[k];
+    const double scale = sqrt(own) > 0 ? sqrt(base) / sqrt(own) : 0;
     for (int64_t k = 0; k < cols; k++) row[k] = (float)(scale * (double)row[k]);
 }
 

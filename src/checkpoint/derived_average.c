@@ -3,23 +3,12 @@
 #include "checkpoint/derived.h"
 #include "checkpoint/tensor_file.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- reading --- */
-
-/* The only part that counts; NULL: there are several. */
-static const struct checkpoint *only_part(const struct checkpoint *c)
-{
-    const struct checkpoint *only = NULL;
-    for (int64_t i = 0; i < c->n_parts; i++) {
-        if (c->parts[i].coefficient == 0) continue;
-        if (only) return NULL;
-        only = c->parts[i].checkpoint;
-    }
-    return only;
-}
 
 /* dst (n) = the means in t's type; wide (n) = the same in f32; either may be NULL. */
 static enum status read_means(const struct checkpoint *c, const struct tensor_entry *t,
@@ -30,7 +19,7 @@ static enum status read_means(const struct checkpoint *c, const struct tensor_en
     double *sum = NULL;
     float *one = NULL;
     char *narrow = NULL;
-    const struct checkpoint *only = only_part(c);
+    const bool only = checkpoint_only_part(c) != NULL;
     TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "an average", e));
     TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "an average", e));
     TRY(mem_alloc(&narrow, CHECKPOINT_CHUNK, size, "an average", e));
@@ -66,28 +55,19 @@ static enum status read_stored(const struct checkpoint *c, const struct tensor_e
 
 /* --- whether the parts go together --- */
 
-/* Keys of config.json that say nothing about what the weights mean. */
-static const char *const notes[] = {
-    "_name_or_path", "_commit_hash", "transformers_version",        "torch_dtype",
-    "dtype",         "use_cache",    "_attn_implementation_autoset"};
-
-static bool is_note(const char *key)
-{
-    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
-        if (strcmp(notes[i], key) == 0) return true;
-    return false;
-}
-
 /* The first key of a that b lacks or has with another value, null counting as absent; NULL: none.
  */
 static const char *differing_key(const json_t *a, const json_t *b)
 {
+    /* say nothing about what the weights mean */
+    static const char notes[] = "_name_or_path _commit_hash transformers_version torch_dtype dtype "
+                                "use_cache _attn_implementation_autoset";
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)a, key, value)
     {
         const json_t *other = json_object_get(b, key);
-        if (is_note(key) || (json_is_null(value) && !other)) continue;
+        if (words_have(notes, " ", key, strlen(key)) || (json_is_null(value) && !other)) continue;
         if (!other || !json_equal(value, (json_t *)(uintptr_t)other)) return key;
     }
     return NULL;
@@ -117,19 +97,6 @@ static enum status check_config(const struct checkpoint *first, const struct che
           c->dir, key, here, first->dir, there);
 }
 
-/* The type of the average of t, a tensor of the first part. */
-static enum status find_type(const struct checkpoint_part *parts, int64_t n,
-                             const struct tensor_entry *t, bool f32, enum dtype *out, struct err *e)
-{
-    *out = f32 || t->dtype == DTYPE_F64 ? DTYPE_F32 : t->dtype;
-    for (int64_t i = 1; i < n; i++) {
-        const struct tensor_entry *own;
-        PASS(checkpoint_find_same(parts[i].checkpoint, t, parts[0].checkpoint, &own, e));
-        if (own->dtype != t->dtype) *out = DTYPE_F32;
-    }
-    return OK;
-}
-
 static enum status check_parts(const struct checkpoint_part *parts, int64_t n, double *divisor,
                                struct err *e)
 {
@@ -157,7 +124,13 @@ enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, b
     for (int64_t i = 0; i < c->n; i++) {
         struct tensor_entry *t = &c->entries[i];
         if (!dtype_is_float(t->dtype)) continue;
-        TRY(find_type(parts, n, t, f32, &t->dtype, e));
+        bool one_type = !f32 && t->dtype != DTYPE_F64;
+        for (int64_t k = 1; k < n; k++) {
+            const struct tensor_entry *own;
+            TRY(checkpoint_find_same(parts[k].checkpoint, t, parts[0].checkpoint, &own, e));
+            one_type = one_type && own->dtype == t->dtype;
+        }
+        if (!one_type) t->dtype = DTYPE_F32;
         t->n_bytes = t->n_elements * (int64_t)dtype_size(t->dtype);
     }
     *out = c;

@@ -187,11 +187,6 @@ static int64_t bytes_of(const struct tensor_shape *t)
     return n;
 }
 
-static int64_t elements_of(const struct tensor_shape *t)
-{
-    return bytes_of(t) / (int64_t)dtype_size(t->dtype);
-}
-
 static enum status cut_shards(struct folder_out *o, struct err *e)
 {
     const struct folder_plan *p = &o->plan;
@@ -307,7 +302,9 @@ enum status folder_create(const char *path, const struct folder_plan *plan, stru
 /* Passes tensors that have all their elements: empty ones too. */
 static void skip_full(struct folder_out *o)
 {
-    while (o->tensor < o->plan.n && o->filled == elements_of(&o->plan.tensors[o->tensor])) {
+    while (o->tensor < o->plan.n &&
+           o->filled * (int64_t)dtype_size(o->plan.tensors[o->tensor].dtype) ==
+               bytes_of(&o->plan.tensors[o->tensor])) {
         o->tensor++;
         o->filled = 0;
     }
@@ -369,17 +366,12 @@ static enum status publish(const struct folder_out *o, struct err *e)
     return fsx_sync_parent(o->path, e);
 }
 
-static enum status complete(struct folder_out *o, struct err *e)
-{
-    PASS(next_shard(o, e));
-    PASS(safetensors_commit(o->file, e));
-    if (o->shards > 1) PASS(write_index(o, e));
-    return publish(o, e);
-}
-
 enum status folder_commit(struct folder_out *o, struct err *e)
 {
-    enum status st = complete(o, e);
+    enum status st = next_shard(o, e);
+    if (st == OK) st = safetensors_commit(o->file, e);
+    if (st == OK && o->shards > 1) st = write_index(o, e);
+    if (st == OK) st = publish(o, e);
     if (st != OK) err_rename(e, o->temporary, o->path);
     return st;
 }

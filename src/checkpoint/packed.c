@@ -88,12 +88,6 @@ static enum status read_compressed(const json_t *q, const char *file, struct pac
     return OK;
 }
 
-static const json_t *first_of(const json_t *object, const char *a, const char *b)
-{
-    const json_t *value = json_object_get(object, a);
-    return value ? value : json_object_get(object, b);
-}
-
 enum status packed_layout_read(const json_t *config, const char *file, struct packed_layout *out,
                                struct err *e)
 {
@@ -113,8 +107,9 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
               "%s: quantization_config.quant_method \"%s\" cannot be read: gptq, awq and "
               "compressed-tensors can",
               file, method);
-    const json_t *bits = first_of(weights, "bits", "num_bits"),
+    const json_t *bits = json_object_get(weights, "bits"),
                  *size = json_object_get(weights, "group_size");
+    if (!bits) bits = json_object_get(weights, "num_bits");
     out->bits = json_integer_value(bits);
     out->group_size = size && !json_is_null(size) ? json_integer_value(size) : -1;
     NEED(out->bits >= 2 && out->bits <= PACKED_BITS_MAX, ERR_USAGE,

@@ -17,18 +17,6 @@ enum { PICKLE_MAX = 4 << 20 };
 static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                              0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
-static enum status refuse_legacy(const char *path, int fd, int64_t size, struct err *e)
-{
-    unsigned char start[sizeof legacy_magic];
-    if (size < (int64_t)sizeof start) return OK;
-    PASS(tensor_file_read(fd, path, "start", 0, start, sizeof start, e));
-    NEED(memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
-         "%s: written in the format of PyTorch before 1.6, which is not read: load it and save it "
-         "again with torch.save",
-         path);
-    return OK;
-}
-
 /* *prefix = "NAME/", the folder of the archive that has data.pkl, and with it all members. */
 static enum status find_prefix(const struct zip *z, char **prefix, struct err *e)
 {
@@ -164,8 +152,14 @@ static enum status pytorch_open(const char *path, struct safetensors *out, struc
     struct pickle_tensor *tensors = NULL;
     int64_t size = 0, n = 0, n_pickle = 0;
     char *prefix = NULL, *pickle = NULL, *name = NULL;
+    unsigned char start[sizeof legacy_magic] = {0};
     TRY(tensor_file_open(path, &s, &size, e));
-    TRY(refuse_legacy(path, s.fd, size, e));
+    if (size >= (int64_t)sizeof start)
+        TRY(tensor_file_read(s.fd, path, "start", 0, start, sizeof start, e));
+    ENSURE(memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
+           "%s: written in the format of PyTorch before 1.6, which is not read: load it and save "
+           "it again with torch.save",
+           path);
     TRY(zip_open(path, s.fd, size, &z, e));
     TRY(find_prefix(&z, &prefix, e));
     TRY(check_byte_order(&z, prefix, e));

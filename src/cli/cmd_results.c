@@ -11,14 +11,9 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
-
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
 
 /* What users name a cube, a journal, or the sweep file that names the results. */
 struct place {
@@ -58,9 +53,9 @@ static enum status find_place(const char *name, struct place *p, struct err *e)
     struct sweep sweep = {0};
     char *folder = NULL;
     if (fsx_is_dir(name)) return find_parts(name, p, e);
-    p->from_sweep = ends_with(name, ".yaml") || ends_with(name, ".yml");
+    p->from_sweep = words_end(name, ".yaml") || words_end(name, ".yml");
     if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
-    if (ends_with(name, ".journal")) {
+    if (words_end(name, ".journal")) {
         /* its cube is NAME or NAME.h5: the one that is there */
         TRY(mem_format(&p->cube, e, "%.*s", (int)(strlen(name) - strlen(".journal")), name));
         if (!fsx_is_file(p->cube)) TRY(mem_append(&p->cube, e, ".h5"));

@@ -28,11 +28,6 @@ static enum status print_table(bool json, struct err *e)
     return OK;
 }
 
-static struct text text_of(const struct buf *b)
-{
-    return (struct text){b->data, b->n};
-}
-
 static json_t *string_of(struct text t)
 {
     return json_stringn(t.at ? t.at : "", t.n);
@@ -53,14 +48,14 @@ static enum status add_choice(json_t *out, const struct item *x, int64_t c,
     struct buf continuation = {0};
     int32_t *before = NULL, *behind = NULL;
     int64_t n_before, n_behind;
-    const struct text context = text_of(item_context(x, c));
+    const struct text context = text_in(item_context(x, c));
     TRY(buf_add(&continuation, " ", 1, e));
     TRY(buf_add(&continuation, x->choice[c].text.data, x->choice[c].text.n, e));
     json_array_append_new(json_object_get(out, "contexts"), string_of(context));
-    json_array_append_new(json_object_get(out, "continuations"), string_of(text_of(&continuation)));
+    json_array_append_new(json_object_get(out, "continuations"), string_of(text_in(&continuation)));
     if (!encoder->tokenizer) goto done;
     TRY(encode_context(encoder, context, &before, &n_before, e));
-    TRY(encode_continuation(encoder, context, n_before, text_of(&continuation), &behind, &n_behind,
+    TRY(encode_continuation(encoder, context, n_before, text_in(&continuation), &behind, &n_behind,
                             e));
     json_array_append_new(json_object_get(out, "context_tokens"), ids_new(before, n_before));
     json_array_append_new(json_object_get(out, "continuation_tokens"), ids_new(behind, n_behind));

@@ -3,6 +3,7 @@
 #include "eval/dataset.h"
 #include "memory/cost.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +13,10 @@
  * same compressed, and the mean length of a web document in tokens. */
 static const double bytes_per_token = 4.5, compressed_bytes_per_token = 1.8, mean_document = 480;
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 static void add_tokens(void *tokens, const char *path)
 {
     struct stat s;
-    const bool compressed = ends_with(path, ".gz") || ends_with(path, ".zst");
+    const bool compressed = words_end(path, ".gz") || words_end(path, ".zst");
     if (stat(path, &s) == 0)
         *(double *)tokens +=
             (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);

@@ -9,6 +9,12 @@ struct text {
     size_t n;
 };
 
+/* All of a buffer, borrowed. */
+static inline struct text text_in(const struct buf *b)
+{
+    return (struct text){b->data, b->n};
+}
+
 /* Whether two texts are equal. */
 static inline bool text_is(struct text a, struct text b)
 {

@@ -12,18 +12,13 @@ void item_tokens_free(struct item_tokens *x)
     *x = (struct item_tokens){0};
 }
 
-static struct text text_of(const struct buf *b)
-{
-    return (struct text){b->data, b->n};
-}
-
 /* Choice c of the item; `blank` is scratch for its text behind a blank. */
 static enum status encode_choice(const struct encoder *x, const struct item *item, int64_t c,
                                  struct buf *blank, struct item_tokens *out, struct err *e)
 {
     struct pair *p = &out->pairs[c];
-    const struct text context = text_of(item_context(item, c)),
-                      choice = text_of(&item->choice[c].text);
+    const struct text context = text_in(item_context(item, c)),
+                      choice = text_in(&item->choice[c].text);
     if (c == 0 || item->apart)
         PASS(encode_context(x, context, &p->context, &p->n_context, e));
     else
@@ -32,7 +27,7 @@ static enum status encode_choice(const struct encoder *x, const struct item *ite
     PASS(buf_add(blank, " ", 1, e));
     PASS(buf_add(blank, choice.at, choice.n, e));
     p->chars = pytext_length(choice);
-    return encode_continuation(x, context, p->n_context, text_of(blank), &p->continuation,
+    return encode_continuation(x, context, p->n_context, text_in(blank), &p->continuation,
                                &p->n_continuation, e);
 }
 

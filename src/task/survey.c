@@ -3,23 +3,17 @@
 #include "util/mem.h"
 #include <stdlib.h>
 
-/* Bytes that are asked. */
-static double bytes_of(const struct item *x)
-{
-    double bytes = 0;
-    for (int64_t c = 0; c < x->n; c++) {
-        bytes += (double)x->choice[c].text.n + 1;
-        if (c == 0 || x->apart) bytes += (double)item_context(x, c)->n;
-    }
-    return bytes;
-}
-
+/* Makes an item; *bytes = what is asked. */
 static enum status make_item(const struct prompts *p, int64_t i, double *bytes, struct err *e)
 {
-    struct item item = {0};
-    enum status st = prompts_item(p, i, &item, e);
-    if (st == OK) *bytes = bytes_of(&item);
-    item_free(&item);
+    struct item x = {0};
+    enum status st = prompts_item(p, i, &x, e);
+    *bytes = 0;
+    for (int64_t c = 0; st == OK && c < x.n; c++) {
+        *bytes += (double)x.choice[c].text.n + 1;
+        if (c == 0 || x.apart) *bytes += (double)item_context(&x, c)->n;
+    }
+    item_free(&x);
     return st;
 }
 

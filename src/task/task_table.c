@@ -12,25 +12,6 @@ const struct task *task_at(int64_t i)
     return i < TASKS_N ? tasks[i] : NULL;
 }
 
-static bool is_subject(const char *name)
-{
-    return name[0] && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(name);
-}
-
-static enum status fail_unknown(const char *name, struct err *e)
-{
-    const char *names[TASKS_N], *near;
-    char known[256] = "";
-    for (int i = 0; i < TASKS_N; i++) names[i] = tasks[i]->name;
-    near = nearest_name(name, names, TASKS_N);
-    NEED(!near, ERR_USAGE, "%s: unknown task, did you mean %s?", name, near);
-    for (int i = 0; i < TASKS_N; i++) {
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    RAISE(ERR_USAGE, "%s: unknown task, expected %s or mmlu_SUBJECT", name, known);
-}
-
 enum status task_find(const char *name, const struct task **out, const char **subject,
                       struct err *e)
 {
@@ -41,8 +22,17 @@ enum status task_find(const char *name, const struct task **out, const char **su
         if (strcmp(name, tasks[i]->name) == 0) return OK;
         *subject = name + n + 1;
         if (tasks[i]->subjects && strncmp(name, tasks[i]->name, n) == 0 && name[n] == '_' &&
-            is_subject(*subject))
+            name[n + 1] && !(*subject)[strspn(*subject, "abcdefghijklmnopqrstuvwxyz0123456789_")])
             return OK;
     }
-    return fail_unknown(name, e);
+    const char *names[TASKS_N], *near;
+    char known[256] = "";
+    for (int i = 0; i < TASKS_N; i++) names[i] = tasks[i]->name;
+    near = nearest_name(name, names, TASKS_N);
+    NEED(!near, ERR_USAGE, "%s: unknown task, did you mean %s?", name, near);
+    for (int i = 0; i < TASKS_N; i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    RAISE(ERR_USAGE, "%s: unknown task, expected %s or mmlu_SUBJECT", name, known);
 }

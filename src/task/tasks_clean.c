@@ -3,11 +3,6 @@
 #include "task/task_table.h"
 #include <string.h>
 
-static struct text text_of(const struct buf *b)
-{
-    return (struct text){b->data, b->n};
-}
-
 /* Appends t without what \[.*?\] matches: from a bracket to the next closing one on the same line.
  */
 static enum status drop_brackets(struct text t, struct buf *out, struct err *e)
@@ -37,7 +32,7 @@ static enum status hellaswag_clean(struct text t, struct buf *out, struct err *e
     struct buf titles = {0}, plain = {0};
     t = pytext_strip(t);
     TRY(buf_add_replaced(&titles, t.at, t.n, " [title]", 8, ". ", 2, e));
-    TRY(drop_brackets(text_of(&titles), &plain, e));
+    TRY(drop_brackets(text_in(&titles), &plain, e));
     TRY(buf_add_replaced(out, plain.data, plain.n, "  ", 2, " ", 1, e));
 done:
     buf_free(&titles);
@@ -53,7 +48,7 @@ static enum status hellaswag_context(const json_t *row, struct buf *out, struct 
     TRY(field_format(row, "{activity_label}: {ctx_a} ", &raw, e));
     TRY(field_text(row, "ctx_b", &second, e));
     TRY(pytext_capitalize(second, &raw, e));
-    TRY(hellaswag_clean(text_of(&raw), out, e));
+    TRY(hellaswag_clean(text_in(&raw), out, e));
 done:
     buf_free(&raw);
     return st;

@@ -10,3 +10,9 @@ bool words_have(const char *list, const char *separators, const char *word, size
     }
     return false;
 }
+
+bool words_end(const char *text, const char *ending)
+{
+    const size_t n = strlen(text), m = strlen(ending);
+    return n > m && strcmp(text + n - m, ending) == 0;
+}

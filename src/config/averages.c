@@ -165,32 +165,27 @@ done:
     return st;
 }
 
-/* The phase is not that of any row: says which there are. */
-static enum status fail_phase(const struct making *k, struct err *e)
-{
-    const char *phases[16];
-    char advice[300];
-    int64_t n = 0;
-    for (int64_t i = 0; i < k->m->n_stored && n < 16; i++) {
-        const char *phase = k->m->rows[i].phase;
-        bool known = !phase[0];
-        for (int64_t j = 0; j < n; j++) known = known || strcmp(phases[j], phase) == 0;
-        if (!known) phases[n++] = phase;
-    }
-    nearest_advice(k->a->phase, phases, n, advice, sizeof advice);
-    return options_fail(k->scope, "phase", e, "no checkpoint of %s has the phase %s%s",
-                        k->m->trajectory, k->a->phase, advice);
-}
-
-/* *rows (the caller frees) = the n stored rows of the phase, at least one. */
+/* *rows (the caller frees) = the n stored rows of the phase, at least one. ERR_USAGE says which
+ * phases there are. */
 static enum status find_phase(const struct making *k, int64_t **rows, int64_t *n, struct err *e)
 {
-    const char *phase = k->a->phase;
+    const char *phase = k->a->phase, *phases[16];
+    char advice[300];
+    int64_t n_phases = 0;
     *n = 0;
     PASS(mem_zero(rows, k->m->n_stored, sizeof **rows, "rows", e));
     for (int64_t i = 0; i < k->m->n_stored; i++)
         if (!phase || strcmp(k->m->rows[i].phase, phase) == 0) (*rows)[(*n)++] = i;
-    return *n == 0 ? fail_phase(k, e) : OK;
+    if (*n > 0) return OK;
+    for (int64_t i = 0; i < k->m->n_stored && n_phases < 16; i++) {
+        const char *own = k->m->rows[i].phase;
+        bool known = !own[0];
+        for (int64_t j = 0; j < n_phases; j++) known = known || strcmp(phases[j], own) == 0;
+        if (!known) phases[n_phases++] = own;
+    }
+    nearest_advice(phase, phases, n_phases, advice, sizeof advice);
+    return options_fail(k->scope, "phase", e, "no checkpoint of %s has the phase %s%s",
+                        k->m->trajectory, phase, advice);
 }
 
 static enum status add_sliding(struct making *k, struct err *e)

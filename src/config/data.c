@@ -134,9 +134,9 @@ static const struct option keys[] = {
            .otherwise = "the sweep's", .choices = preset_names, .file_only = true),
 };
 
-/* Of the keys above, the first is the label in a cube, the last are those of calibration and the
+/* Of the keys above, the first is the label in a cube, the last are three of calibration and the
  * preset. */
-enum { LABEL_KEYS = 1, CALIBRATION_KEYS = 3, PRESET_KEYS = 1 };
+enum { KEYS = sizeof keys / sizeof *keys, UNLABELLED = KEYS - 2, SCORED = UNLABELLED - 3 };
 
 static bool absent(const void *entry)
 {
@@ -153,24 +153,15 @@ static enum status check_scored(void *entry, const struct option_scope *scope, s
     return what ? options_fail(scope, key, e, "%s", what) : OK;
 }
 
-const struct option_table data_heldout_table = {.options = keys + LABEL_KEYS,
-                                                .n = sizeof keys / sizeof *keys - LABEL_KEYS -
-                                                     CALIBRATION_KEYS - PRESET_KEYS,
+const struct option_table data_heldout_table = {.options = keys + 1,
+                                                .n = SCORED,
                                                 .size = sizeof(struct data_options),
                                                 .finish = check_scored,
                                                 .absent = absent};
-
-const struct option_table data_scored_table = {.options = keys + LABEL_KEYS,
-                                               .n = sizeof keys / sizeof *keys - LABEL_KEYS -
-                                                    CALIBRATION_KEYS - PRESET_KEYS,
-                                               .size = sizeof(struct data_options),
-                                               .absent = absent};
-
-const struct option_table data_calibration_table = {.options = keys + LABEL_KEYS,
-                                                    .n = sizeof keys / sizeof *keys - LABEL_KEYS -
-                                                         PRESET_KEYS,
-                                                    .size = sizeof(struct data_options),
-                                                    .absent = absent};
+const struct option_table data_scored_table = {
+    .options = keys + 1, .n = SCORED, .size = sizeof(struct data_options), .absent = absent};
+const struct option_table data_calibration_table = {
+    .options = keys + 1, .n = UNLABELLED, .size = sizeof(struct data_options), .absent = absent};
 
 int64_t data_options_length(const struct data_options *d, int64_t positions)
 {

@@ -160,17 +160,6 @@ static enum status spread_bits(struct sweep *s, const struct option_scope *scope
     return OK;
 }
 
-static enum status resolve_surfaces(struct sweep *s, const struct option_scope *scope,
-                                    struct err *e)
-{
-    const struct option_scope list = options_in(scope, "surfaces");
-    for (int64_t i = 0; i < s->n_surfaces; i++) {
-        const struct option_scope entry = options_entry(&list, i);
-        PASS(surface_resolve(s, i, &entry, e));
-    }
-    return OK;
-}
-
 /* Refuses padding that counts in texts whose loss is measured. */
 static enum status check_scored(const struct sweep *s, const struct option_scope *scope,
                                 struct err *e)
@@ -283,7 +272,11 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_branches(s, scope, e));
     PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
-    PASS(resolve_surfaces(s, scope, e));
+    const struct option_scope surfaces = options_in(scope, "surfaces");
+    for (int64_t i = 0; i < s->n_surfaces; i++) {
+        const struct option_scope surface = options_entry(&surfaces, i);
+        PASS(surface_resolve(s, i, &surface, e));
+    }
     PASS(check_scored(s, scope, e));
     PASS(check_curvature(s, scope, e));
     PASS(check_staging(s, scope, e));

@@ -70,14 +70,6 @@ static void report_replaced(struct batch *b)
     b->replaced = 0;
 }
 
-static enum status collect(struct batch *b, const struct document *d, struct err *e)
-{
-    if (d->path != b->replaced_in) report_replaced(b);
-    b->replaced_in = d->path;
-    b->replaced += d->replaced;
-    return collector_add(b->collector, d->ids, d->n_ids, e);
-}
-
 /* Tokenizes the batch and adds it to the collector. Of several bad documents the first is reported,
  * and none when the collector is full before it. */
 static enum status flush(struct batch *b, struct err *e)
@@ -97,8 +89,13 @@ static enum status flush(struct batch *b, struct err *e)
             bad = mine;
         }
     }
-    for (int64_t i = 0; i < first_bad && !b->collector->full; i++)
-        TRY(collect(b, &b->documents[i], e));
+    for (int64_t i = 0; i < first_bad && !b->collector->full; i++) {
+        const struct document *d = &b->documents[i];
+        if (d->path != b->replaced_in) report_replaced(b);
+        b->replaced_in = d->path;
+        b->replaced += d->replaced;
+        TRY(collector_add(b->collector, d->ids, d->n_ids, e));
+    }
     if (failed != OK && !b->collector->full) {
         st = failed;
         if (e && e->code == OK) *e = bad;

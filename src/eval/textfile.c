@@ -32,35 +32,25 @@ struct textfile {
     bool ended;
 };
 
-static enum status open_zstd(struct textfile *f, struct err *e)
-{
-    NEED(f->stream = ZSTD_createDStream(), ERR_NOMEM, "%s: no memory for zstd", f->path);
-    PASS(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
-    f->in = (ZSTD_inBuffer){.src = f->packed};
-    return OK;
-}
-
-static enum status open_gzip(struct textfile *f, struct err *e)
-{
-    enum { GZIP = 16 };
-    NEED(inflateInit2(&f->gz, GZIP + MAX_WBITS) == Z_OK, ERR_NOMEM, "%s: no memory for zlib",
-         f->path);
-    f->gzip = true;
-    PASS(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
-    f->in = (ZSTD_inBuffer){.src = f->packed};
-    return OK;
-}
-
 static enum status open_stream(struct textfile *f, struct err *e)
 {
+    enum { GZIP = 16 };
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd}, gzip[2] = {0x1f, 0x8b};
     PASS(hash_new(&f->digest, e));
     PASS(fsx_open(f->path, &f->fd, NULL, e));
     const ssize_t n = f->n_start = fsx_pread(f->fd, f->start, sizeof f->start, 0);
     NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
-    if (n >= (ssize_t)sizeof gzip && memcmp(f->start, gzip, sizeof gzip) == 0)
-        return open_gzip(f, e);
-    if (n == sizeof f->start && memcmp(f->start, zstd, sizeof zstd) == 0) return open_zstd(f, e);
+    if (n >= (ssize_t)sizeof gzip && memcmp(f->start, gzip, sizeof gzip) == 0) {
+        NEED(inflateInit2(&f->gz, GZIP + MAX_WBITS) == Z_OK, ERR_NOMEM, "%s: no memory for zlib",
+             f->path);
+        f->gzip = true;
+    } else if (n == sizeof f->start && memcmp(f->start, zstd, sizeof zstd) == 0) {
+        NEED(f->stream = ZSTD_createDStream(), ERR_NOMEM, "%s: no memory for zstd", f->path);
+    } else {
+        return OK;
+    }
+    PASS(mem_alloc(&f->packed, CHUNK, 1, f->path, e));
+    f->in = (ZSTD_inBuffer){.src = f->packed};
     return OK;
 }
 

@@ -13,20 +13,16 @@ enum status node_new(enum node_kind kind, const struct node_place *place, struct
     return OK;
 }
 
-static bool is_null(const char *text)
-{
-    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(text, words[i]) == 0) return true;
-    return false;
-}
-
 enum status node_new_scalar(const char *text, bool quoted, const struct node_place *place,
                             struct node **out, struct err *e)
 {
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
     enum status st = OK;
     struct node *n = NULL;
-    TRY(node_new(!quoted && is_null(text) ? NODE_NULL : NODE_SCALAR, place, &n, e));
+    bool null = false;
+    for (size_t i = 0; !quoted && i < sizeof nulls / sizeof *nulls; i++)
+        null = null || strcmp(text, nulls[i]) == 0;
+    TRY(node_new(null ? NODE_NULL : NODE_SCALAR, place, &n, e));
     n->quoted = quoted;
     TRY(mem_string(&n->text, text, e));
     *out = n;

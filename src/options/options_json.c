@@ -17,13 +17,6 @@ static json_t *ints_to_json(const int64_t *values, int64_t n)
     return array;
 }
 
-static json_t *reals_to_json(const double *values, int64_t n)
-{
-    json_t *array = json_array();
-    for (int64_t i = 0; array && i < n; i++) append(&array, json_number_new(values[i]));
-    return array;
-}
-
 /* A string, or an array of the lines of a text that has several. */
 static json_t *lines_to_json(const char *text)
 {
@@ -79,7 +72,7 @@ static json_t *value_to_json(const struct option *o, const char *entry)
     case OPTION_INTS:
         return ints_to_json(at, *(const int64_t *)count);
     case OPTION_REALS:
-        return reals_to_json(at, *(const int64_t *)count);
+        return json_numbers_new(at, *(const int64_t *)count);
     case OPTION_GROUP:
     case OPTION_KEYS:
         return options_to_json(o->table, at);

@@ -212,40 +212,32 @@ done:
     return st;
 }
 
-static enum status read_ints(const struct option *o, const struct option_scope *s, int64_t *count,
-                             int64_t *values, struct err *e)
+/* Integers are all different. */
+static enum status read_numbers(const struct option *o, const struct option_scope *s, void *entry,
+                                struct err *e)
 {
     const struct node *n = s->node;
+    const bool whole = o->type == OPTION_INTS;
+    struct option element = *o;
+    int64_t *ints = (int64_t *)(void *)((char *)entry + o->offset);
+    double *reals = (double *)(void *)ints;
     if (n->kind != NODE_LIST || n->n == 0) return option_fail_expected(o, s, e);
-    struct option element = {.type = OPTION_INT, .low = o->low, .high = o->high};
+    element.type = whole ? OPTION_INT : OPTION_REAL;
     for (int64_t i = 0; i < n->n; i++) {
         struct option_scope inner = options_entry(s, i);
         int64_t value = 0;
-        PASS(read_int(&element, &inner, &value, e));
-        for (int64_t j = 0; j < i; j++)
-            if (values[j] == value)
+        if (whole) PASS(read_int(&element, &inner, &value, e));
+        for (int64_t j = 0; whole && j < i; j++)
+            if (ints[j] == value)
                 return options_fail(&inner, NULL, e, "%lld is in the list twice", (long long)value);
         if (i >= o->capacity)
             return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
-        values[i] = value;
+        if (whole)
+            ints[i] = value;
+        else
+            PASS(read_real(&element, &inner, &reals[i], e));
     }
-    *count = n->n;
-    return OK;
-}
-
-static enum status read_reals(const struct option *o, const struct option_scope *s, int64_t *count,
-                              double *values, struct err *e)
-{
-    const struct node *n = s->node;
-    if (n->kind != NODE_LIST || n->n == 0) return option_fail_expected(o, s, e);
-    struct option element = {.type = OPTION_REAL, .minimum = o->minimum, .maximum = o->maximum};
-    for (int64_t i = 0; i < n->n; i++) {
-        struct option_scope inner = options_entry(s, i);
-        if (i >= o->capacity)
-            return options_fail(&inner, NULL, e, "more than %lld values", (long long)o->capacity);
-        PASS(read_real(&element, &inner, &values[i], e));
-    }
-    *count = n->n;
+    memcpy((char *)entry + o->count, &n->n, sizeof n->n);
     return OK;
 }
 
@@ -270,9 +262,8 @@ enum status option_read(const struct option *o, const struct option_scope *s, vo
     case OPTION_PATHS:
         return read_texts(o, s, at, e);
     case OPTION_INTS:
-        return read_ints(o, s, (int64_t *)(void *)((char *)entry + o->count), at, e);
     case OPTION_REALS:
-        return read_reals(o, s, (int64_t *)(void *)((char *)entry + o->count), at, e);
+        return read_numbers(o, s, entry, e);
     default:
         return OK;
     }

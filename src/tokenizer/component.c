@@ -9,27 +9,22 @@
 /* Sequences in Sequences; steps of a normalizer or decoder; times longer that they make a text. */
 enum { DEPTH_MAX = 8, STEPS_MAX = 16, GROWTH_MAX = 64 };
 
-static enum status refuse(const struct component *c, const char *type, struct err *e)
-{
-    char known[160];
-    int n = 0;
-    for (int i = 0; c->types[i]; i++)
-        n += snprintf(known + n, sizeof known - (size_t)n, "%s, ", c->types[i]);
-    RAISE(ERR_USAGE, "%s %s is not supported (%sSequence are)", c->where, type, known);
-}
-
 static enum status read_any(const struct component *c, const json_t *o, int depth, void *out,
                             struct err *e)
 {
-    char where[64];
+    char where[64], known[160];
     const json_t *list;
+    int n = 0;
     NEED(json_is_object(o), ERR_FORMAT, "%s: expected an object", c->where);
     const char *type = json_text(o, "type", NULL);
     NEED(type, ERR_FORMAT, "%s: has no \"type\"", c->where);
     if (c->check) PASS(c->check(out, type, e));
     for (int i = 0; c->types[i]; i++)
         if (strcmp(type, c->types[i]) == 0) return c->read(out, i, o, e);
-    if (strcmp(type, "Sequence") != 0) return refuse(c, type, e);
+    for (int i = 0; c->types[i]; i++)
+        n += snprintf(known + n, sizeof known - (size_t)n, "%s, ", c->types[i]);
+    NEED(strcmp(type, "Sequence") == 0, ERR_USAGE, "%s %s is not supported (%sSequence are)",
+         c->where, type, known);
     NEED(depth < DEPTH_MAX, ERR_FORMAT, "%s: Sequences nested too deep", c->where);
     snprintf(where, sizeof where, "%s Sequence", c->where);
     PASS(component_array(o, where, c->list, &list, e));

@@ -5,20 +5,15 @@
 /* The order of `types`. PREPEND puts `to` in front. */
 enum { NFC, PREPEND, REPLACE };
 
-static enum status read_prepend(struct replacement *r, const json_t *o, struct err *e)
-{
-    const char *text;
-    PASS(component_text(o, "normalizer Prepend", "prepend", &text, &r->n_to, e));
-    return bytes_copy(&r->to, text, r->n_to, "normalizer", e);
-}
-
 static enum status read_step(void *out, int type, const json_t *o, struct err *e)
 {
     struct step *s;
+    const char *text;
     size_t from = 1, to = 1; /* at worst: bytes written for bytes read */
     PASS(steps_add(out, type, &s, e));
     if (type == PREPEND) {
-        PASS(read_prepend(&s->text, o, e));
+        PASS(component_text(o, "normalizer Prepend", "prepend", &text, &s->text.n_to, e));
+        PASS(bytes_copy(&s->text.to, text, s->text.n_to, "normalizer", e));
         to = 1 + s->text.n_to;
     } else if (type == REPLACE) {
         PASS(component_replacement(o, "normalizer Replace", &s->text, e));
@@ -34,15 +29,6 @@ enum status normalizer_read(struct steps *z, const json_t *value, struct err *e)
     static const struct component component = {
         .where = "normalizer", .list = "normalizers", .types = types, .read = read_step};
     return component_read(&component, value, z, e);
-}
-
-/* Bytes from s on that need the Unicode tables: up to an ASCII character that is followed by
- * another one, since no ASCII character combines with what precedes it. */
-static size_t stretch_length(const char *s, size_t n)
-{
-    size_t i = 0;
-    while (i < n && !((signed char)s[i] >= 0 && (i + 1 == n || (signed char)s[i + 1] >= 0))) i++;
-    return i;
 }
 
 static enum status add_composed(struct buf *out, const char *s, size_t n, struct err *e)
@@ -68,9 +54,12 @@ static enum status compose(struct buf *out, const char *s, size_t n, struct err 
         while (i < n && (signed char)s[i] >= 0) i++;
         if (i < n && i > start) i--;
         PASS(buf_add(out, s + start, i - start, e));
-        size_t stretch = stretch_length(s + i, n - i);
-        if (stretch) PASS(add_composed(out, s + i, stretch, e));
-        i += stretch;
+        /* Up to an ASCII character that is followed by another one, since no ASCII character
+         * combines with what precedes it. */
+        for (start = i;
+             i < n && !((signed char)s[i] >= 0 && (i + 1 == n || (signed char)s[i + 1] >= 0));)
+            i++;
+        if (i > start) PASS(add_composed(out, s + start, i - start, e));
     }
     return OK;
 }

@@ -44,29 +44,20 @@ enum status strmap_add(struct strmap *m, const char *s, size_t n, int32_t id, st
     return OK;
 }
 
-/* The largest id of the object, checked. */
-static enum status largest_id(const json_t *object, int64_t *largest, struct err *e)
-{
-    const char *name;
-    json_t *value;
-    NEED(json_is_object(object), ERR_FORMAT, "model: \"vocab\" must be an object of ids");
-    NEED(json_object_size(object) > 0, ERR_FORMAT, "model: \"vocab\" is empty");
-    json_object_foreach((json_t *)object, name, value)
-    {
-        int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-        NEED(id >= 0 && id <= VOCAB_MAX_ID, ERR_FORMAT,
-             "model: id of \"%.80s\" must be an integer in 0..%d", name, VOCAB_MAX_ID);
-        if (id > *largest) *largest = id;
-    }
-    return OK;
-}
-
 enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added, struct err *e)
 {
     const char *name;
     json_t *value;
     int64_t largest = max_added;
-    PASS(largest_id(object, &largest, e));
+    NEED(json_is_object(object), ERR_FORMAT, "model: \"vocab\" must be an object of ids");
+    NEED(json_object_size(object) > 0, ERR_FORMAT, "model: \"vocab\" is empty");
+    json_object_foreach((json_t *)object, name, value)
+    {
+        const int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+        NEED(id >= 0 && id <= VOCAB_MAX_ID, ERR_FORMAT,
+             "model: id of \"%.80s\" must be an integer in 0..%d", name, VOCAB_MAX_ID);
+        if (id > largest) largest = id;
+    }
     v->n_ids = largest + 1;
     PASS(mem_zero(&v->token, v->n_ids, sizeof *v->token, "vocabulary", e));
     PASS(strmap_init(&v->names, (int64_t)json_object_size(object), e));

@@ -28,6 +28,7 @@ struct quantize {
     const char *field; /* of both, where their own flags say nothing; so is length */
     int64_t length;
     int preset;
+    bool json; /* print JSON */
     struct safetensors_out *file_out;
     struct weights_folder *folder_out;
 };
@@ -292,10 +293,9 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()};
-    struct arg_choice preset = {.words = preset_names};
-    struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
-    bool json = false;
+    struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()},
+                      preset = {.words = preset_names}, products = {.words = products_words},
+                      rounding = {.words = rounding_words};
     const struct arg table[] = {
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
         {"--preset", ARG_CHOICE, &preset, "P", "a protocol's defaults (`qtraj options`)"},
@@ -312,7 +312,7 @@ static enum status run(struct call *c, struct err *e)
          "write the quantized matrices alone to a safetensors file (for tests; no model)"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
         {"--rounding", ARG_CHOICE, &rounding, "TYPE", "to which they round each result (f32)"},
-        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
+        {"--json", ARG_SWITCH, &o.json, NULL, "print JSON"},
     };
     TRY(start_from_preset(&o, c->argc, c->argv, e));
     const struct arg_keys keys[] = {
@@ -330,7 +330,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(set_up(&o, e));
     single_numbers(&o.single, products.word, rounding.word);
     TRY(compute(&o, e));
-    TRY(json ? print_json(&o, e) : print_text(&o, e));
+    TRY(o.json ? print_json(&o, e) : print_text(&o, e));
 done:
     safetensors_out_close(o.file_out);
     weights_folder_close(o.folder_out);

@@ -65,14 +65,14 @@ set_tests_properties(golden.figures_any_cube golden.fits golden.package golden.r
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
 # machine. tests/run.sh gives ctest two places for each core. Two places are taken by tests whose ranks compute on several
 # cores, and by those in which ranks count as lost after a few seconds of silence.
-set_tests_properties(golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
+set_tests_properties(golden.extending golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
   mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks mpi.losses mpi.messages fault.kills fault.start e2e.until
   PROPERTIES PROCESSORS 2)
 # The longest begin first, so that none is left alone at the end; then those that take two places, for which less than two may be free
 # later.
 set_tests_properties(golden.cubes PROPERTIES COST 300)
 set_tests_properties(slurm.sweep PROPERTIES COST 200)
-set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.tutorial golden.tasks golden.quickstart_reference
+set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.extending golden.tutorial golden.tasks golden.quickstart_reference
   golden.quickstart_products mpi.memory_after mpi.memory mpi.hosts mpi.losses mpi.tasks mpi.groups mpi.groups_curvature e2e.averages
   e2e.saved_state e2e.until e2e.export e2e.progress e2e.staging e2e.ownership fault.files fault.kills fault.start fault.memory fault.inputs
   PROPERTIES COST 100)

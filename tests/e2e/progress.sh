@@ -8,8 +8,8 @@ name: progress
 results: r.h5
 bits: [2, 3, 4, 8]
 methods: [{method: rtn, group_size: 64}, {method: gptq, group_size: 64}]
-calibration: {text: text.txt, length: 256, samples: 24}
-evaluation: [{name: own, text: text.txt, length: 256, skip: 24, samples: 30}]
+calibration: {text: text.txt, length: 256, samples: 16}
+evaluation: [{name: own, text: text.txt, length: 256, skip: 16, samples: 16}]
 curvature: {sharpness: lanczos, products: 4, sequences: 2, length: 128}
 YAML
 # one of the checkpoints has a damaged file
@@ -24,7 +24,7 @@ status --exit-code "$work/sweep.yaml" >"$work/out" && fail "status before any ru
 grep -q 'nothing has been run yet' "$work/out" || fail "before any run: $(cat "$work/out")"
 
 # Polls the three forms until the run ends. All ranks are stopped for each poll, so that the forms are asked at one moment.
-timeout 200 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$work/run.err" </dev/null &
+timeout 800 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$work/run.err" </dev/null &
 run=$!
 polls=0 running=0
 ranks() { pgrep -f "^$QTRAJ run $work/sweep.yaml"; }

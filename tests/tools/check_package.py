@@ -1,19 +1,23 @@
 """Runs the examples of all documentation of the package qtraj, in a folder of made-up cubes:  check_package.py CUBES
 
 Fails if an example does not give what it shows, or if a public function (of an __all__ of the package) lacks a type hint or a
-documentation."""
+documentation, or if several cubes as one do not have the numbers of each."""
 
 import doctest
 import importlib
 import inspect
 import os
+import pathlib
 import pkgutil
+import shutil
 import sys
+import tempfile
 
 import matplotlib
 import numpy as np
 
 import qtraj
+from qtraj.cube import paired
 
 
 def modules():
@@ -47,8 +51,31 @@ def complaints(name, function):
         yield f"{name}: no type hint of {', '.join(without) or 'what it returns'}"
 
 
+def check_join():
+    """Cubes with other axes, methods, texts and variables; two of the same models, with the losses of their sequences."""
+    names = ["averages.h5", "two_datasets.h5", "six_methods.h5"]
+    whole, parts = qtraj.open(*names), [qtraj.open(name) for name in names]
+    assert whole.sizes["bits"] == 4 and whole.sizes["quantizer"] == 6 and whole.sizes["dataset"] == 3, whole.sizes
+    for name, part in zip(names, parts):
+        mine = whole.isel(model=np.flatnonzero(whole.file == name))
+        mine = mine.assign_coords(model=mine.name_in_file).sel({axis: part[axis] for axis in part.dims if axis != "model"})
+        for variable in set(part.variables) - {"branch_of"}:  # which has the new names
+            assert mine[variable].dims == part[variable].dims, (name, variable)
+            np.testing.assert_array_equal(mine[variable].values, part[variable].values, f"{name}: {variable}")
+    assert set(np.unique(whole.task_status.sel(model=whole.file == "six_methods.h5"))) == {3}  # not asked
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [shutil.copy("averages.h5", pathlib.Path(folder) / name) for name in ("a.h5", "b.h5")]
+        both = qtraj.open(*copies)
+        lines = [line for lines in qtraj.families(both, averages=True) for line in lines if line.average]
+        rows = [paired.rows_of(both, group) for group in ("checkpoints", "cells")]
+        changes = [[repr(change[2:]) for change in paired.changes(both, line, [2, 3], *rows)] for line in lines]
+    assert [line.model[-3:] for line in lines] == ["(a)", "(a)", "(b)", "(b)"], lines
+    assert changes[:2] == changes[2:] and "nan, nan), {" not in str(changes[0]), changes
+
+
 def main():
     os.chdir(sys.argv[1])
+    check_join()
     matplotlib.use("Agg")
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     for module in modules():

@@ -15,7 +15,7 @@ import pandas
 import xarray as xr
 
 NOT_ASKED = 3  # in variables of states: not_applicable
-SEPARATE = ("models", "results", "title", "run")  # sections of a sweep that say nothing of how a cell was measured
+SEPARATE = ("name", "title", "models", "results", "run", "export", "surfaces")  # sections of a sweep that say nothing of how a cell was measured
 log = logging.getLogger("qtraj")
 
 

@@ -8,9 +8,6 @@ work=$(mktemp -d) || exit 2
 failures=0
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
-# mpirun resets SIGPIPE to what it was at its start and may write once more, to a thread or rank that has ended: by default that would
-# end it with 141 in place of the run's code.
-trap '' PIPE
 unset SLURM_TMPDIR COLUMNS
 export TMPDIR=$work/tmp # run.scratch too
 

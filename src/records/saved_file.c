@@ -3,6 +3,7 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,35 @@ static uint64_t check_of(const struct saved_trailer *t)
 static void fail(struct saved_move *m, enum status st, const char *what)
 {
     if (m->err.code == OK) err_set(&m->err, st, __FILE__, __LINE__, "%s: %s", m->path, what);
+}
+
+static ssize_t get_part(void *move, char *to, size_t n)
+{
+    return read(((struct saved_move *)move)->fd, to, n);
+}
+
+static ssize_t put_part(void *move, const char *from, size_t n)
+{
+    struct saved_move *m = move;
+    return fsx_write(m->fd, m->path, from, n, &m->err) == OK ? (ssize_t)n : 0;
+}
+
+static int seek_part(void *move, off64_t *at, int whence)
+{
+    *at = lseek(((struct saved_move *)move)->fd, *at, whence);
+    return *at < 0 ? -1 : 0;
+}
+
+/* Opens m->path. ERR_FULL, ERR_IO, ERR_NOMEM. */
+static enum status open_file(struct saved_move *m, const char *mode, int flags, struct err *e)
+{
+    const cookie_io_functions_t parts = {get_part, put_part, seek_part, NULL};
+    m->fd = fsx_open_as(m->path, flags);
+    NEED(m->fd >= 0, fsx_errno_status(errno), "%s: %s", m->path, strerror(errno));
+    m->file = fopencookie(m, mode, parts);
+    if (!m->file) close(m->fd);
+    NEED(m->file, ERR_NOMEM, "%s: out of memory for its buffer", m->path);
+    return OK;
 }
 
 static void store(struct saved_move *m, const void *from, int64_t n)
@@ -111,8 +141,7 @@ enum status saved_file_write(const char *path, const struct saved_level *levels,
     enum status st = OK;
     struct saved_move m = {.direction = SAVED_STORE, .path = path};
     TRY(hash_new(&m.check, e));
-    m.file = fopen(path, "we");
-    ENSURE(m.file, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    TRY(open_file(&m, "w", O_WRONLY | O_CREAT | O_TRUNC, e));
     for (; levels; levels = levels->inner) saved_file_level(&m, levels);
     ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
     memcpy(trailer->magic, magic, sizeof magic);
@@ -120,9 +149,10 @@ enum status saved_file_write(const char *path, const struct saved_level *levels,
     hash_get(m.check, trailer->check);
     trailer->own = check_of(trailer);
     store(&m, trailer, sizeof *trailer);
-    ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
-    const int closed = fclose(m.file);
+    fclose(m.file); /* writes the rest of its buffer */
     m.file = NULL;
+    const int closed = close(m.fd);
+    ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
     ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
 done:
     saved_file_close(&m);
@@ -146,16 +176,18 @@ enum status saved_file_open(const char *path, const struct saved_trailer *traile
 {
     char check[HASH_HEX];
     *m = (struct saved_move){.direction = SAVED_LOAD, .path = path, .bytes = trailer->bytes};
-    m->file = fopen(path, "re");
-    NEED(m->file, ERR_IO, "%s: %s", path, strerror(errno));
-    PASS(hash_start(fileno(m->file), path, trailer->bytes, check, e));
+    PASS(open_file(m, "r", O_RDONLY, e));
+    PASS(hash_start(m->fd, path, trailer->bytes, check, e));
     NEED(strcmp(check, trailer->check) == 0, ERR_FORMAT, "%s: the saved state is damaged", path);
     return OK;
 }
 
 void saved_file_close(struct saved_move *m)
 {
-    if (m->file) fclose(m->file);
+    if (m->file) {
+        fclose(m->file);
+        close(m->fd);
+    }
     hash_free(m->check);
     *m = (struct saved_move){0};
 }

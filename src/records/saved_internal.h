@@ -23,7 +23,8 @@ struct saved_trailer {
 enum saved_direction { SAVED_COUNT, SAVED_STORE, SAVED_LOAD };
 struct saved_move {
     enum saved_direction direction;
-    FILE *file;
+    int fd;     /* meaningless without a file */
+    FILE *file; /* NULL: none; its buffer is that of fd */
     const char *path;
     struct XXH3_state_s *check; /* storing: of the bytes so far */
     int64_t bytes;              /* moved; loading: still to be read */

@@ -131,19 +131,6 @@ static enum status make_entry(const struct zip *z, const char *prefix, struct pi
     return OK;
 }
 
-static enum status make_entries(struct safetensors *s, const struct zip *z, const char *prefix,
-                                struct pickle_tensor *tensors, int64_t n, struct err *e)
-{
-    PASS(mem_zero(&s->entries, n, sizeof *s->entries, s->path, e));
-    s->n = n;
-    qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
-    for (int64_t i = 1; i < n; i++)
-        NEED(strcmp(tensors[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
-             "%s: it has tensor %s twice", s->path, tensors[i].name);
-    for (int64_t i = 0; i < n; i++) PASS(make_entry(z, prefix, &tensors[i], &s->entries[i], e));
-    return OK;
-}
-
 static enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)
 {
     enum status st = OK;
@@ -166,7 +153,14 @@ static enum status pytorch_open(const char *path, struct safetensors *out, struc
     TRY(read_member(&z, prefix, "data.pkl", PICKLE_MAX, &pickle, &n_pickle, e));
     TRY(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
     TRY(pickle_read(name, pickle, (size_t)n_pickle, &tensors, &n, e));
-    TRY(make_entries(&s, &z, prefix, tensors, n, e));
+    TRY(mem_zero(&s.entries, n, sizeof *s.entries, path, e));
+    s.n = n;
+    qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
+    for (int64_t i = 0; i < n; i++) {
+        ENSURE(i == 0 || strcmp(s.entries[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
+               "%s: it has tensor %s twice", path, tensors[i].name);
+        TRY(make_entry(&z, prefix, &tensors[i], &s.entries[i], e));
+    }
     TRY(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};

@@ -35,21 +35,6 @@ static enum status add_tensor(struct safetensors_out *o, const struct tensor_sha
     return OK;
 }
 
-/* Offsets from the end of the header, larger elements first. */
-static enum status place_tensors(struct safetensors_out *o, struct err *e)
-{
-    int64_t end = 0;
-    for (size_t size = 8; size > 0; size /= 2)
-        for (int64_t i = 0; i < o->n; i++) {
-            struct tensor_entry *t = &o->entries[i];
-            if (dtype_size(t->dtype) != size) continue;
-            t->offset = end;
-            NEED(!__builtin_add_overflow(end, t->n_bytes, &end), ERR_SHAPE,
-                 "%s: tensor %s: its shape is negative or too large", o->path, t->name);
-        }
-    return OK;
-}
-
 static enum status describe_tensor(const struct safetensors_out *o, const struct tensor_entry *t,
                                    json_t *root, struct err *e)
 {
@@ -92,6 +77,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
 {
     enum status st = OK;
     struct safetensors_out *o = NULL;
+    int64_t end = 0;
     /* transformers refuses files that do not say which framework's they are */
     json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     ENSURE(root, ERR_NOMEM, "%s: cannot make the header", path);
@@ -100,7 +86,14 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     TRY(mem_string(&o->path, path, e));
     TRY(mem_zero(&o->entries, n, sizeof *o->entries, path, e));
     for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, &tensors[i], e));
-    TRY(place_tensors(o, e));
+    for (size_t size = 8; size > 0; size /= 2) /* larger elements first, from the header's end */
+        for (int64_t i = 0; i < n; i++) {
+            struct tensor_entry *t = &o->entries[i];
+            if (dtype_size(t->dtype) != size) continue;
+            t->offset = end;
+            ENSURE(!__builtin_add_overflow(end, t->n_bytes, &end), ERR_SHAPE,
+                   "%s: tensor %s: its shape is negative or too large", path, t->name);
+        }
     for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
     TRY(temporary_begin(path, &o->temporary, e));
     o->fd = fsx_open_as(o->temporary, O_RDWR | O_CREAT | O_TRUNC);

@@ -10,6 +10,7 @@
 #include "util/mem.h"
 #include "util/quantity.h"
 #include "util/temporary.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,8 +55,7 @@ static enum status note_part(struct merging *m, int64_t input, const char *name,
     enum status st = OK;
     char *journal = NULL;
     const json_t *part = json_object_get(merge_plan_of(m->merge, input), "part");
-    const size_t n = strlen(name);
-    const bool cube = n > 3 && strcmp(name + n - 3, ".h5") == 0;
+    const bool cube = words_end(name, ".h5");
     if (!part) return OK;
     TRY(mem_grow(&m->parts, m->n, &m->capacity, sizeof *m->parts, e));
     if (cube) TRY(journal_path(name, &journal, e));

@@ -65,22 +65,6 @@ done:
     return st;
 }
 
-static enum status compute(struct quantize *o, struct err *e)
-{
-    PASS(open_outputs(o, e));
-    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
-    if (o->weights) PASS(safetensors_commit(o->file_out, e));
-    if (!o->folder) return OK;
-    PASS(weights_folder_commit(o->folder_out, e));
-    if (o->form.layout.format == PACKED_NONE)
-        log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
-                 "config.json says so (torch_dtype).",
-                 o->folder);
-    else
-        log_info("%s: written in format %s", o->folder, o->format);
-    return OK;
-}
-
 /* --- settings --- */
 
 static bool is_given(const struct data_options *d)
@@ -144,6 +128,25 @@ static enum status set_up(struct quantize *o, struct err *e)
     }
     if (is_given(&o->evaluation))
         PASS(single_add_evaluation(&o->single, &o->evaluation, "evaluation-", e));
+    return OK;
+}
+
+/* --- all of it --- */
+
+static enum status compute(struct quantize *o, struct err *e)
+{
+    PASS(set_up(o, e));
+    PASS(open_outputs(o, e));
+    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
+    if (o->weights) PASS(safetensors_commit(o->file_out, e));
+    if (!o->folder) return OK;
+    PASS(weights_folder_commit(o->folder_out, e));
+    if (o->form.layout.format == PACKED_NONE)
+        log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
+                 "config.json says so (torch_dtype).",
+                 o->folder);
+    else
+        log_info("%s: written in format %s", o->folder, o->format);
     return OK;
 }
 
@@ -327,7 +330,6 @@ static enum status run(struct call *c, struct err *e)
     TRY(args_parse(&args, c, &o.dir, 1, e));
     if (c->help) goto done;
     o.method = method.word, o.format = format.word;
-    TRY(set_up(&o, e));
     single_numbers(&o.single, products.word, rounding.word);
     TRY(compute(&o, e));
     TRY(o.json ? print_json(&o, e) : print_text(&o, e));

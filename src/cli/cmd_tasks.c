@@ -4,7 +4,7 @@
 #include "config/sweep.h"
 #include "task/encode.h"
 #include "task/prompts.h"
-#include "task/task_names.h"
+#include "task/task_table.h"
 #include "util/page.h"
 #include <stdlib.h>
 

@@ -93,16 +93,6 @@ static void predict_memory(const struct plan *p, const int64_t *which, int64_t t
     if (!folder || strcmp(folder, "off") != 0) l->saved = 2 * l->ranks * l->memory.saved;
 }
 
-/* The model's checkpoints, of a part those that it has. */
-static int64_t count_visits(const struct plan *p, int64_t model, const struct plan_part *part)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < p->n_checkpoints; i++)
-        n += p->checkpoints[i].model == model &&
-             (part->n == 0 || (i >= part->first && i < part->end));
-    return n;
-}
-
 static void fill_line(struct plan_report *r, const int64_t *which, int64_t n, struct plan_line *l)
 {
     const struct plan *p = r->plan;
@@ -161,12 +151,16 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
 {
     enum status st = OK;
     struct plan_report r = {.plan = p, .threads = threads, .memory = memory};
+    const struct plan_part *part = &choice->part;
     int64_t *which = NULL, n;
     TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
     TRY(find_variants(p, &which, &n, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
-        const int64_t visits = count_visits(p, i, &choice->part);
-        if (visits == 0 && choice->part.n) continue;
+        int64_t visits = 0; /* the model's checkpoints, of a part those that it has */
+        for (int64_t k = 0; k < p->n_checkpoints; k++)
+            visits += p->checkpoints[k].model == i &&
+                      (part->n == 0 || (k >= part->first && k < part->end));
+        if (visits == 0 && part->n) continue;
         r.lines[r.n] = (struct plan_line){.model = i, .visits = visits};
         fill_line(&r, which, n, &r.lines[r.n++]);
     }
@@ -197,31 +191,23 @@ static void scale_parts(const struct plan_visits *v, double by)
         for (int64_t j = 0; j < v->visits[i].n_pieces; j++) v->visits[i].pieces[j] *= by;
 }
 
-static enum status tasks_of(const struct plan_visits *v, double speed, struct sched_task **out,
-                            struct err *e)
+enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
+                                 struct err *e)
 {
+    enum status st = OK;
     struct sched_task *tasks = NULL;
-    PASS(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
+    const struct plan_visits *v = &r->remaining;
+    int64_t capacity = 0;
+    double speed = (double)group * plan_report_efficiency(group);
+    r->group = group;
+    TRY(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
     for (int64_t i = 0; i < v->n; i++)
         tasks[i] = (struct sched_task){.cost = v->visits[i].cost / speed,
                                        .n_parts = v->visits[i].n_pieces,
                                        .parts = v->visits[i].pieces,
                                        .kind = v->visits[i].kind,
                                        .files = 1 + i};
-    *out = tasks;
-    return OK;
-}
-
-enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
-                                 struct err *e)
-{
-    enum status st = OK;
-    struct sched_task *tasks = NULL;
-    int64_t capacity = 0;
-    double speed = (double)group * plan_report_efficiency(group);
-    r->group = group;
-    TRY(tasks_of(&r->remaining, speed, &tasks, e));
-    scale_parts(&r->remaining, 1 / speed);
+    scale_parts(v, 1 / speed);
     for (const char *p = nodes; *p;) {
         char *end;
         long n = strtol(p, &end, 10);
@@ -235,7 +221,7 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
         p = *end == ',' ? end + 1 : end;
     }
 done:
-    if (tasks) scale_parts(&r->remaining, speed);
+    if (tasks) scale_parts(v, speed);
     free(tasks);
     return st;
 }

@@ -172,24 +172,19 @@ static enum status put_model(const struct plan *p, const struct plan_line *l, st
     return table_set(t, LEAST, e, "%.3g GiB", (double)l->least / gib);
 }
 
-static const char *first_folder(const struct plan *p, int64_t model)
-{
-    for (int64_t i = 0; i < p->n_checkpoints; i++)
-        if (p->checkpoints[i].model == model) return weights_folder(&p->checkpoints[i].weights);
-    return "?";
-}
-
 /* What else there is to say of a model's visits. */
 static void print_remarks(const struct plan *p, const struct plan_line *l, FILE *out)
 {
     const double gib = 1 << 30;
     const char *name = p->sweep->models[l->model].name;
     if (!p->costs.models[l->model].known) {
+        int64_t i = 0;
+        while (i + 1 < p->n_checkpoints && p->checkpoints[i].model != l->model) i++;
         fprintf(
             out,
             "%s: no config.json in %s, in its other checkpoints or in the folder above: its cost "
             "is unknown\n",
-            name, first_folder(p, l->model));
+            name, p->n_checkpoints ? weights_folder(&p->checkpoints[i].weights) : "?");
         return;
     }
     if (l->ranks > 1) fprintf(out, "%s: in groups of %lld ranks\n", name, (long long)l->ranks);

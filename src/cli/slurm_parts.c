@@ -187,17 +187,6 @@ static void divide_nodes(struct slurm_parts *s, const struct slurm_nodes *at)
     }
 }
 
-/* Workers of the array of single nodes: many for short visits. */
-static void choose_workers(struct slurm_parts *s, const struct visits *v,
-                           const struct slurm_nodes *at)
-{
-    double longest = 0;
-    for (int64_t i = 0; i < v->n; i++)
-        if (v->nodes[i] == 1 && v->seconds[i] > longest) longest = v->seconds[i];
-    struct slurm_array *a = array_of(s, 1);
-    if (a && longest < short_visit) a->workers = max64(1, at->cores / FEW_CORES);
-}
-
 enum status slurm_parts_make(struct plan *p, const char *rate, const struct slurm_nodes *at,
                              struct slurm_parts *out, struct err *e)
 {
@@ -208,7 +197,11 @@ enum status slurm_parts_make(struct plan *p, const char *rate, const struct slur
     TRY(find_parts(p, &v, at, &s, e));
     TRY(make_arrays(&s, e));
     divide_nodes(&s, at);
-    choose_workers(&s, &v, at);
+    double longest = 0; /* of the visits on single nodes: short ones get many workers */
+    for (int64_t i = 0; i < v.n; i++)
+        if (v.nodes[i] == 1 && v.seconds[i] > longest) longest = v.seconds[i];
+    struct slurm_array *single = array_of(&s, 1);
+    if (single && longest < short_visit) single->workers = max64(1, at->cores / FEW_CORES);
     *out = s;
     s = (struct slurm_parts){0};
 done:

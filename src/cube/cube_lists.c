@@ -28,17 +28,6 @@ static enum status add_labels(struct cube *c, const struct measure *k, int dim, 
 
 /* --- lists: variables --- */
 
-/* The labels of all records. */
-static void put_labels(const struct cube *c, const struct rows *r)
-{
-    for (int64_t k = 0; k < c->n; k++) {
-        struct cube_variable *x = c->variables[k];
-        if (!x->from || strcmp(x->group, r->kind->list->group) != 0) continue;
-        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
-            cube_copy(x, r->rows[i].number, x->from, cube_place(c, x->from, &r->rows[i]));
-    }
-}
-
 static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
 {
     const struct measure *kind = r->kind;
@@ -58,7 +47,13 @@ static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
     }
     PASS(cube_add_count(c, dims[0], number, e));
     PASS(add_labels(c, kind, dims[0], e));
-    put_labels(c, r);
+    for (int64_t k = 0; k < c->n; k++) { /* the labels of all records */
+        struct cube_variable *label = c->variables[k];
+        if (!label->from || strcmp(label->group, l->group) != 0) continue;
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i))
+            cube_copy(label, r->rows[i].number, label->from,
+                      cube_place(c, label->from, &r->rows[i]));
+    }
     PASS(cube_add_column(c, l->group, dims[1], l->axis, FIELD_TEXT, l->long_name, &x, e));
     x->is_scale = true;
     for (const struct field *f = l->fields; f->name; f++) {
@@ -109,19 +104,6 @@ void cube_list_end(struct cube_list *l)
     free(l);
 }
 
-static enum status add_name(struct cube_list *l, const char *name, struct err *e)
-{
-    char *copy;
-    const int64_t at = l->names->n;
-    PASS(cube_extend(l->cube, l->names, at + 1, e));
-    PASS(mem_string(&copy, name, e));
-    PASS(cube_own(l->cube, copy, e));
-    l->names->data.t[at] = copy;
-    NEED(json_object_set_new(l->places, name, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
-         "out of memory for names");
-    return OK;
-}
-
 /* Records of a sweep have mostly the same parts, so that the variables are widened a few times. */
 static enum status add_names(struct cube_list *l, const json_t *parts, struct err *e)
 {
@@ -131,7 +113,15 @@ static enum status add_names(struct cube_list *l, const json_t *parts, struct er
     json_array_foreach(parts, i, part)
     {
         const char *name = json_text(part, l->of->label, "");
-        if (!json_object_get(l->places, name)) PASS(add_name(l, name, e));
+        const int64_t at = l->names->n;
+        char *copy;
+        if (json_object_get(l->places, name)) continue;
+        PASS(cube_extend(l->cube, l->names, at + 1, e));
+        PASS(mem_string(&copy, name, e));
+        PASS(cube_own(l->cube, copy, e));
+        l->names->data.t[at] = copy;
+        NEED(json_object_set_new(l->places, name, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
+             "out of memory for names");
     }
     for (int64_t k = 0; l->names->n > before && k < l->fields.n; k++)
         PASS(cube_widen(l->cube, l->fields.x[k], before, e));

@@ -163,17 +163,6 @@ static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
     return OK;
 }
 
-static enum status put_scales(struct writer *w, struct err *e)
-{
-    for (int64_t i = 0; i < w->cube->n; i++) {
-        const struct cube_variable *x = w->cube->variables[i];
-        if (x->is_scale) PASS(put_variable(w, x, &w->scales[x->dims[0]], e));
-    }
-    for (int d = 0; d < (int)w->cube->n_dims; d++)
-        if (w->scales[d] < 0 && !w->cube->dims[d].absent) PASS(put_bare_dimension(w, d, e));
-    return OK;
-}
-
 /* Makes the group unless it exists. */
 static enum status put_group(const struct writer *w, const char *name, struct err *e)
 {
@@ -212,7 +201,12 @@ static enum status put_all(struct writer *w, struct err *e)
 {
     PASS(put_root_attributes(w, e));
     for (int64_t i = 0; i < w->cube->n; i++) PASS(put_group(w, w->cube->variables[i]->group, e));
-    PASS(put_scales(w, e));
+    for (int64_t i = 0; i < w->cube->n; i++) {
+        const struct cube_variable *x = w->cube->variables[i];
+        if (x->is_scale) PASS(put_variable(w, x, &w->scales[x->dims[0]], e));
+    }
+    for (int d = 0; d < (int)w->cube->n_dims; d++)
+        if (w->scales[d] < 0 && !w->cube->dims[d].absent) PASS(put_bare_dimension(w, d, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];
         hid_t set = -1;

@@ -141,20 +141,6 @@ static int64_t count_labels(const struct kind_page *p)
     return n;
 }
 
-static enum status fill(const struct kind_page *p, struct table *t, struct err *e)
-{
-    for (int64_t i = 0; i < p->rows->n; i++) {
-        const struct row *row = &p->rows->rows[i];
-        enum result_state state = result_state_of(row->record);
-        PASS(table_add_row(t, e));
-        PASS(put_labels(p, row, false, t, e));
-        if (state != STATE_DONE) PASS(table_set(t, p->labels, e, "%s", result_state_words[state]));
-        for (int64_t k = 0; k < p->n && state == STATE_DONE; k++)
-            PASS(put_number(p, row, &p->columns[k], t, p->labels + 1 + k, e));
-    }
-    return OK;
-}
-
 enum status show_kind(const struct show *s, const struct rows *all, struct err *e)
 {
     enum status st = OK;
@@ -183,7 +169,15 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
     TRY(put_labels(&p, &rows->rows[0], true, &t, e));
     for (int64_t k = 0; k < p.n; k++)
         TRY(table_set(&t, p.labels + 1 + k, e, "%s", p.columns[k].field->variable));
-    TRY(fill(&p, &t, e));
+    for (int64_t i = 0; i < rows->n; i++) {
+        const struct row *row = &rows->rows[i];
+        const enum result_state state = result_state_of(row->record);
+        TRY(table_add_row(&t, e));
+        TRY(put_labels(&p, row, false, &t, e));
+        if (state != STATE_DONE) TRY(table_set(&t, p.labels, e, "%s", result_state_words[state]));
+        for (int64_t k = 0; k < p.n && state == STATE_DONE; k++)
+            TRY(put_number(&p, row, &p.columns[k], &t, p.labels + 1 + k, e));
+    }
     TRY(table_print(&t, table_page_width(s->out), s->out, e));
     verdict_print(rows, "\n", s->out);
 done:

@@ -1,7 +1,6 @@
 /* The progress of a sweep, and why records failed. */
 #include "cube/part_table.h"
 #include "cube/results_report.h"
-#include "cube/status_hand.h"
 #include "cube/text_table.h"
 #include "cube/verdict.h"
 #include "records/rows.h"

@@ -22,22 +22,6 @@ static enum status add_marked(struct ids *to, const int32_t *ids, int64_t n, str
     return OK;
 }
 
-static enum status find_separator(const char *name, const struct tokenizer *t, int32_t *id,
-                                  struct err *e)
-{
-    if (strcmp(name, "eos") == 0) {
-        enum status st = tokenizer_eos(t, id, e);
-        if (st != OK) err_prefix(e, "separator eos");
-        return st;
-    }
-    *id = tokenizer_find(t, name);
-    NEED(*id >= 0, ERR_USAGE,
-         "separator: the tokenizer has no token %s; expected one as tokenizer.json writes it, or "
-         "eos",
-         name);
-    return OK;
-}
-
 enum status collector_frame(struct collector *c, const struct tokenizer *t, struct err *e)
 {
     const struct data_options *d = c->options;
@@ -49,8 +33,16 @@ enum status collector_frame(struct collector *c, const struct tokenizer *t, stru
         PASS(add_marked(&c->behind, behind, n_behind, e));
     }
     if (d->separator && d->layout == LAYOUT_PACKED) {
-        int32_t id;
-        PASS(find_separator(d->separator, t, &id, e));
+        int32_t id = tokenizer_find(t, d->separator);
+        if (strcmp(d->separator, "eos") == 0) {
+            enum status st = tokenizer_eos(t, &id, e);
+            if (st != OK) err_prefix(e, "separator eos");
+            PASS(st);
+        }
+        NEED(id >= 0, ERR_USAGE,
+             "separator: the tokenizer has no token %s; expected one as tokenizer.json writes it, "
+             "or eos",
+             d->separator);
         PASS(add_marked(&c->behind, &id, 1, e));
         c->separators = 1;
     }

@@ -75,18 +75,6 @@ static enum status enter(struct node *root, const char *key, size_t n,
     return OK;
 }
 
-/* Moves the content of `from` to `to`, which keeps its key. */
-static void replace(struct node *to, struct node *from)
-{
-    struct node old = *to;
-    *to = *from;
-    to->key = old.key;
-    to->key_place = from->place;
-    old.key = NULL;
-    *from = old;
-    node_free(from);
-}
-
 enum status override_apply(struct node *root, const char *text, struct err *e)
 {
     struct node *value = NULL, *at = NULL;
@@ -99,6 +87,12 @@ enum status override_apply(struct node *root, const char *text, struct err *e)
     enum status st = enter(root, text, (size_t)(equals - text), &place, &at, &why);
     NEED(st == OK, st, "--set %s: %s", shown, why.text);
     PASS(yaml_read_text(equals + 1, strlen(equals + 1), &place, &value, e));
-    replace(at, value);
+    struct node old = *at; /* the content of `value` moves to `at`, which keeps its key */
+    *at = *value;
+    at->key = old.key;
+    at->key_place = value->place;
+    old.key = NULL;
+    *value = old;
+    node_free(value);
     return OK;
 }

@@ -1,6 +1,6 @@
 #include "task/requests.h"
 #include "task/request_tokens.h"
-#include "task/task_names.h"
+#include "task/task_table.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "task/survey.h"
-#include "task/task_names.h"
+#include "task/task_table.h"
 #include "util/mem.h"
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "task/item.h"
 #include "util/json.h"
+#include "util/texts.h"
 
 enum { TASK_SHOTS = 5 }; /* examples by default */
 
@@ -32,6 +33,11 @@ const struct task *task_at(int64_t i);
  * "mmlu_", NULL: it is not one. ERR_USAGE: there is none, and which is near or which there are. */
 MUST_USE enum status task_find(const char *name, const struct task **out, const char **subject,
                                struct err *e);
+/* Adds the tasks of a list of names, with commas, blanks or line ends between: a task with subjects
+ * as all those whose files are in the folder. ERR_USAGE: an unknown task, or none; ERR_IO: a task
+ * without subjects there; ERR_NOMEM. */
+MUST_USE enum status task_names(const char *names, const char *folder, struct texts *out,
+                                struct err *e);
 
 /* X(piqa) is `const struct task task_piqa`, defined in its file. */
 #define TASKS(X)                                                                                   \

@@ -26,9 +26,11 @@ static enum status add_special(struct ids *out, const json_t *tokens, const char
 }
 
 /* A later template goes around what the earlier ones made. */
-static enum status read_template(struct template *t, const json_t *o, struct err *e)
+static enum status read_template(void *out, int type, const json_t *o, struct err *e)
 {
     enum status st = OK;
+    struct template *t = out;
+    if (type != TEMPLATE_PROCESSING) return OK; /* ByteLevel moves offsets only */
     const json_t *single, *tokens = json_object_get(o, "special_tokens");
     struct template own = {0};
     bool text_seen = false;
@@ -58,17 +60,11 @@ done:
     return st;
 }
 
-static enum status read_any(void *out, int type, const json_t *o, struct err *e)
-{
-    /* ByteLevel moves offsets only. */
-    return type == TEMPLATE_PROCESSING ? read_template(out, o, e) : OK;
-}
-
 enum status template_read(struct template *t, const json_t *value, int64_t n_ids, struct err *e)
 {
     static const char *const types[] = {"ByteLevel", "TemplateProcessing", NULL};
     static const struct component component = {
-        .where = "post_processor", .list = "processors", .types = types, .read = read_any};
+        .where = "post_processor", .list = "processors", .types = types, .read = read_template};
     t->n_ids = n_ids;
     return component_read(&component, value, t, e);
 }

@@ -75,8 +75,8 @@ json_t *plan_report_json(const struct plan_report *r)
                                         s->idle, "pieces", (json_int_t)s->pieces, "repeated",
                                         s->least > 0 ? s->work / s->least - 1 : 0.0));
     }
-    return json_pack(
-        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:f, "
+    json_t *json = json_pack(
+        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, "
         "s:o, "
         "s:o, s:f, "
         "s:f, s:o, s:I, s:f}",
@@ -84,12 +84,16 @@ json_t *plan_report_json(const struct plan_report *r)
         c->rates.forward, "gram", c->rates.gram, "read", c->rates.read, "threads",
         (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned, "correction",
         phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "tasks",
-        tokens_json(&c->tasks), "calibration", tokens_json(&c->calibration), "curvature",
-        tokens_json(&c->curvature), "memory", (json_int_t)r->memory, "visits_left",
-        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
-        phases_json(r->cost.flop), "seconds_by_phase", phases_json(r->seconds), "seconds", r->total,
-        "seconds_left", remaining_seconds(r->plan, &r->remaining), "simulations", simulations,
-        "exports_left", (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
+        tokens_json(&c->tasks), "calibration", tokens_json(&c->calibration), "memory",
+        (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models", models, "bytes",
+        r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
+        phases_json(r->seconds), "seconds", r->total, "seconds_left",
+        remaining_seconds(r->plan, &r->remaining), "simulations", simulations, "exports_left",
+        (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->text_name)
+            json_object_set_new(json, measures[k]->text_name, tokens_json(&c->own[k]));
+    return json;
 }
 
 /* --- for people --- */
@@ -120,7 +124,8 @@ static void print_machine(const struct plan_report *r, FILE *out)
     print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation_texts);
     print_tokens(out, "; ", "tasks", &c->tasks);
     print_tokens(out, "; ", "calibration", &c->calibration);
-    print_tokens(out, "; ", "curvature", &c->curvature);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->text_name) print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
     fprintf(out, "\na rank: ");
     if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
     fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
@@ -230,8 +235,11 @@ static void print_total(const struct plan_report *r, FILE *out)
     quantity_time(r->total, time);
     quantity_time(remaining_seconds(r->plan, &r->remaining), left);
     for (int i = 0; i < COST_PHASE_N; i++) sum += r->seconds[i];
-    fprintf(out, "all%s%s: %.4g TFLOP, %.4g GB read, %s on one worker",
-            r->plan->sweep->n_surfaces ? " but the points of surfaces" : "",
+    fputs("all", out);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (r->plan->more[k])
+            fprintf(out, " but the %s of %s", measures[k]->noun, measures[k]->group);
+    fprintf(out, "%s: %.4g TFLOP, %.4g GB read, %s on one worker",
             known < r->n ? " but the models of unknown cost" : "", cost_flop(&r->cost) / 1e12,
             r->cost.bytes / 1e9, time);
     const char *between = " (";

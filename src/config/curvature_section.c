@@ -50,14 +50,3 @@ static enum status section_finish(void *entry, const struct option_scope *scope,
 
 const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),
                                                      .finish = section_finish};
-
-enum status sweep_curvature_data(const struct sweep *s, struct data_options *out, struct err *e)
-{
-    const struct curvature_section *c = &s->curvature;
-    bool own = c->data.text || c->data.ids;
-    PASS(options_copy(&data_table, own ? &c->data : &s->evaluations[0], out, e));
-    out->samples = c->sequences;
-    out->tokens = 0;
-    if (c->length && (out->cut == 0 || out->cut > c->length)) out->cut = c->length;
-    return OK;
-}

@@ -319,9 +319,6 @@ MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct op
                                      struct err *e);
 /* Whether the section asks for any measurement. */
 bool curvature_section_asks(const struct curvature_section *c);
-/* *out (owned by the caller) = the text that curvature is measured on. ERR_NOMEM. */
-MUST_USE enum status sweep_curvature_data(const struct sweep *s, struct data_options *out,
-                                          struct err *e);
 
 /* The length in tokens for a model with this many positions (0: unknown): never LENGTH_AUTO. */
 int64_t data_options_length(const struct data_options *d, int64_t positions);

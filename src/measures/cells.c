@@ -104,7 +104,7 @@ struct cells {
 
 static bool wanted(const struct visit *v)
 {
-    return !v->task[MEASURE_point] && (!v->cells_only || v->n_variants > 0 || v->accuracies);
+    return !v->cells_only || v->n_variants > 0 || v->accuracies;
 }
 
 static bool scores_checkpoint(const struct visit *v)

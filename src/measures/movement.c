@@ -1,9 +1,9 @@
 /* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
  * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
 #include "engine/part.h"
-#include "engine/place.h"
 #include "engine/seen.h"
 #include "measures/distance.h"
+#include "plan/plan.h"
 #include "quant/grid.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -73,34 +73,38 @@ static const struct option task_fields[] = {
 };
 static const struct option_table task_table = {OPTION_ROWS(task_fields, movement_task)};
 
-static enum status key(const struct place *p, json_t **own, struct err *e)
+static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t **own, struct err *e)
 {
     const struct method_entry *grid = grid_of(p->sweep);
+    const struct plan_checkpoint *before = plan_before(p, c);
     *own = NULL;
-    if (!grid || !p->before) return OK;
+    if (!grid || !before) return OK;
     json_t *bits = json_array();
     for (int64_t i = 0; i < grid->n_bits; i++)
         json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
     const struct quant_options *o = &grid->options;
     *own = json_pack("{s:i, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}", "movement", 1, "before",
-                     place_name(p->before), "recipe_before", p->before->recipe, "grid", grid->name,
-                     "group_size", (json_int_t)o->group_size, "symmetric", o->symmetric,
-                     "range_search", o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
+                     plan_name_of(p, before), "recipe_before",
+                     before->recipe[0] ? before->recipe : NULL, "grid", grid->name, "group_size",
+                     (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
+                     o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
 }
 
-static enum status make_task(const struct place *p, void *task, struct err *e)
+static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
+                             struct err *e)
 {
     struct movement_task *t = task;
+    const struct plan_checkpoint *before = plan_before(p, c);
     PASS(options_copy(&method_table, grid_of(p->sweep), &t->grid, e));
-    PASS(mem_string(&t->from, place_name(p->before), e));
-    return weights_copy(p->before->weights, &t->before, e);
+    PASS(mem_string(&t->from, plan_name_of(p, before), e));
+    return weights_copy(&before->weights, &t->before, e);
 }
 
-static bool stale(const struct place *p, const json_t *record)
+static bool stale(const struct plan *p, const struct plan_checkpoint *c, const json_t *record)
 {
-    return place_changed(p->before, record, "weights_before");
+    return plan_weights_changed(plan_before(p, c), record, "weights_before");
 }
 
 /* --- its records --- */

@@ -2,7 +2,10 @@
 #include "checkpoint/derived.h"
 #include "engine/seen.h"
 #include "engine/weights_file.h"
+#include "measures/curvature.h"
 #include "measures/second_order_internal.h"
+#include "plan/plan.h"
+#include "quant/quant.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/temporary.h"
@@ -20,6 +23,45 @@ static const struct option fields[] = {
     OPTION(second_order_task, memory, REAL, "", OPTION_ANY_REAL),
 };
 static const struct option_table task_table = {OPTION_ROWS(fields, second_order_task)};
+
+/* What a finished prediction depends on besides its cell. */
+static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t **own, struct err *e)
+{
+    const struct curvature_section *s = &p->sweep->curvature;
+    const struct data_options data = curvature_text(p, c->model);
+    json_t *text;
+    *own = NULL;
+    if (s->second_order == SECOND_ORDER_NONE && !s->critical) return OK;
+    for (int64_t i = 0; i < p->sweep->n_methods; i++)
+        PASS(quant_check_weights(quant_find(p->sweep->methods[i].method),
+                                 "curvature: second_order, critical", e));
+    PASS(plan_data_identity(p, c->model, &data, &text, e));
+    *own = json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", s->second_order,
+                     "critical", s->critical, "data", text, "products", plan_products(p->sweep));
+    NEED(*own, ERR_NOMEM, "out of memory for a key");
+    return OK;
+}
+
+static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
+                             struct err *e)
+{
+    const struct curvature_section *from = &p->sweep->curvature;
+    const struct data_options data = curvature_text(p, c->model);
+    struct second_order_task *t = task;
+    t->depth = from->second_order;
+    t->critical = from->critical;
+    t->together = from->options.together;
+    t->memory = from->options.memory;
+    const struct plan_checkpoint *before = from->critical ? plan_before(p, c) : NULL;
+    if (before) PASS(weights_copy(&before->weights, &t->previous, e));
+    PASS(options_copy(&data_table, &data, &t->data, e));
+    return mem_string(&t->identity, c->keys[MEASURE_second_order], e);
+}
+
+static bool of_checkpoint(const void *task)
+{
+    return ((const struct second_order_task *)task)->critical;
+}
 
 void second_order_result_free(struct second_order_result *r)
 {
@@ -244,10 +286,15 @@ const struct measure measure_second_order = {
     .name = "second_order",
     .doing = "second order",
     .of_cells = true,
+    .of_checkpoint = of_checkpoint,
+    .key = key,
+    .make_task = make_task,
+    .text = curvature_text,
     .inputs = inputs,
     .task = &task_table,
     .cost = cost,
     .memory = memory,
+    .phase = COST_SECOND_ORDER,
     .in_fixed_order = true,
     .state = sizeof(struct second_order),
     .open = open_state,

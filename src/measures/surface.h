@@ -3,6 +3,7 @@
  * computes a plane's data (quantized weights, Gram matrix) once and caches it. */
 #pragma once
 #include "engine/part.h"
+#include "plan/plan.h"
 
 struct surface_task {
     char *surface; /* label */
@@ -15,3 +16,10 @@ struct surface_task {
     int64_t exact; /* exact point: index of its part */
     double x, y;   /* grid point: position along each side, 0 to 1 */
 };
+
+/* Hooks of the measure (surface_plan.c). */
+MUST_USE enum status surfaces_plan(struct plan *p, struct err *e);
+MUST_USE enum status surfaces_visits(const struct plan *p, const struct results_view *view,
+                                     const struct plan_choice *choice, int64_t first,
+                                     struct plan_visits *out, struct err *e);
+void surfaces_free(void *own);

@@ -27,14 +27,13 @@ void plan_free(struct plan *p)
         free(p->checkpoints[i].recipe);
     }
     free(p->checkpoints);
-    for (int64_t i = 0; i < p->n_surfaces; i++) {
-        free(p->surfaces[i].checkpoints);
-        free(p->surfaces[i].points.exact);
-    }
-    free(p->surfaces);
     free(p->variants);
     plan_accuracies_free(p);
-    for (int i = 0; i < MEASURES_N; i++) visit_task_free(i, p->task[i]);
+    for (int i = 0; i < MEASURES_N; i++) {
+        visit_task_free(i, p->task[i]);
+        if (p->own[i]) measures[i]->plan_free(p->own[i]);
+    }
+    json_decref(p->lists);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);
@@ -182,12 +181,6 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                        key, e);
 }
 
-/* Whether the sweep requests second-order predictions or critical sharpness. */
-bool plan_predicts(const struct sweep *s)
-{
-    return s->curvature.second_order != SECOND_ORDER_NONE || s->curvature.critical;
-}
-
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -198,8 +191,6 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct quant_method *method = quant_find(m->method);
         NEED(!quant_calibrates(method) || calibration, ERR_USAGE,
              "calibration: missing; method %s needs calibration text", m->method);
-        if (plan_predicts(s))
-            PASS(quant_check_weights(method, "curvature: second_order, critical", e));
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
@@ -215,10 +206,15 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
 /* --- checkpoints --- */
 
 /* Whether any text asks for tokens that the files beside a tokenizer name. */
-static bool names_tokens(const struct sweep *s)
+static bool names_tokens(const struct plan *p)
 {
-    bool any = s->tasks.names || input_names_tokens(&s->calibration) ||
-               input_names_tokens(&s->curvature.data);
+    const struct sweep *s = p->sweep;
+    bool any = s->tasks.names || input_names_tokens(&s->calibration);
+    for (int k = 0; k < MEASURES_N; k++) {
+        const struct data_options own = {0},
+                                  text = measures[k]->text ? measures[k]->text(p, 0) : own;
+        any = any || input_names_tokens(&text);
+    }
     for (int64_t i = 0; i < s->n_evaluations; i++)
         any = any || input_names_tokens(&s->evaluations[i]);
     for (int64_t i = 0; i < s->n_models; i++)
@@ -252,7 +248,7 @@ static enum status tokenizer_digests(struct plan *p, const char *path, struct pl
         plan_without(p, why);
     } else {
         PASS(hash_file(path, c->tokenizer, e));
-        if (names_tokens(p->sweep)) read_special(path, c->special);
+        if (names_tokens(p)) read_special(path, c->special);
     }
     json_object_set_new(p->tokenizers, path, json_string(c->tokenizer));
     json_object_set_new(p->specials, path, json_string(c->special));
@@ -309,40 +305,19 @@ const char *plan_rounding(const struct sweep *s)
     return s->run.rounding == ROUNDING_BF16 ? "bf16" : NULL;
 }
 
-/* Identity of curvature's text and settings; NULL if it is not requested. */
-static enum status curvature_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
-{
-    enum status st = OK;
-    const struct curvature_section *c = &p->sweep->curvature;
-    struct data_options data = {0};
-    json_t *text;
-    *out = NULL;
-    if (!curvature_asked_for(&c->options)) return OK;
-    TRY(plan_curvature_data(p, model, &data, e));
-    TRY(plan_data_identity(p, model, &data, &text, e));
-    *out = json_pack("{s:o, s:o, s:I}", "options", options_to_json(&curvature_table, &c->options),
-                     "data", text, "seed", (json_int_t)c->seed);
-done:
-    options_free(&data_table, &data);
-    return st;
-}
-
-/* Sets the key of the record that measure k makes of c, if the sweep asks for one. */
-static enum status make_record_key(struct plan_checkpoint *c, int k, struct err *e)
+/* Sets the key of the record that measure k makes of c, or the digest of the settings of what it
+ * completes records with, if the sweep asks for one. */
+static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, int k, struct err *e)
 {
     json_t *own;
-    PASS(measures[k]->key(&c->place, &own, e));
+    PASS(measures[k]->key(p, c, &own, e));
     if (!own) return OK;
-    json_object_set_new(own, "model", json_string(c->place.sweep->models[c->model].name));
-    json_object_set_new(own, "checkpoint", json_string(place_name(&c->place)));
-    if (c->place.recipe) json_object_set_new(own, "recipe", json_string(c->place.recipe));
+    if (measures[k]->of_cells) return plan_digest(own, c->keys[k], e);
+    json_object_set_new(own, "model", json_string(p->sweep->models[c->model].name));
+    json_object_set_new(own, "checkpoint", json_string(plan_name_of(p, c)));
+    if (c->recipe[0]) json_object_set_new(own, "recipe", json_string(c->recipe));
     return plan_digest(own, c->keys[k], e);
 }
-
-/* The settings that are part of checkpoints' keys. */
-struct identities {
-    json_t *evaluations, *curvature;
-};
 
 /* What keys of measures of cells hash. */
 static enum status make_of_cells(struct plan *p, struct err *e)
@@ -365,63 +340,15 @@ static bool has_of_cells(const struct plan *p)
     return any;
 }
 
-static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row,
-                                   const struct identities *of, struct err *e)
+/* Without its keys. */
+static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row, struct err *e)
 {
-    const struct model_entry *m = &p->sweep->models[model];
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
     *c = (struct plan_checkpoint){.model = model, .row = row};
     PASS(plan_find_weights(p->sweep, model, row, &c->weights, e));
     PASS(plan_find_heldout(p, c, e));
     PASS(weights_recipe(&c->weights, &c->recipe, e));
-    PASS(find_tokenizer(p, m, c, e));
-    /* Keys of a stored checkpoint contain only its name. */
-    const char *made = c->recipe[0] ? c->recipe : NULL;
-    const struct plan_checkpoint *before = plan_before(p, c);
-    c->place =
-        (struct place){p->sweep, model, row, &c->weights, made, before ? &before->place : NULL};
-    PASS(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*, s:s*}", "schema",
-                               KEY_SCHEMA, "model", m->name, "checkpoint", m->rows[row].checkpoint,
-                               "tokenizer", c->tokenizer, "evaluations", of->evaluations,
-                               "activations", plan_activations(p->sweep), "products",
-                               plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
-                               "recipe", made),
-                     c->key, e));
-    /* With a warm start, curvature depends on that of the previous checkpoint. */
-    bool warm = p->sweep->curvature.warm_start;
-    if (of->curvature)
-        PASS(plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:O, s:s*, s:s*, s:s*}", "schema",
-                                   KEY_SCHEMA, "model", m->name, "checkpoint",
-                                   m->rows[row].checkpoint, "tokenizer", c->tokenizer, "curvature",
-                                   of->curvature, "after",
-                                   warm ? before ? before->keys[MEASURE_curvature] : "" : NULL,
-                                   "products", plan_products(p->sweep), "recipe", made),
-                         c->keys[MEASURE_curvature], e));
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->key) PASS(make_record_key(c, k, e));
-    if (has_of_cells(p))
-        PASS(plan_digest(
-            json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "schema", KEY_SCHEMA, "model",
-                      m->name, "checkpoint", m->rows[row].checkpoint, "tokenizer", c->tokenizer,
-                      "activations", plan_activations(p->sweep), "products",
-                      plan_products(p->sweep), "rounding", plan_rounding(p->sweep), "recipe", made),
-            c->task_key, e));
-    return OK;
-}
-
-/* Those of one model, with what its keys hash. */
-static enum status add_model(struct plan *p, int64_t model, struct err *e)
-{
-    enum status st = OK;
-    struct identities of = {0};
-    TRY(evaluations_identity(p, model, &of.evaluations, e));
-    TRY(curvature_identity(p, model, &of.curvature, e));
-    for (int64_t j = 0; j < p->sweep->models[model].n_rows; j++)
-        TRY(make_checkpoint(p, model, j, &of, e));
-done:
-    json_decref(of.evaluations);
-    json_decref(of.curvature);
-    return st;
+    return find_tokenizer(p, &p->sweep->models[model], c, e);
 }
 
 static enum status make_checkpoints(struct plan *p, struct err *e)
@@ -429,7 +356,46 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
     int64_t n = 0;
     for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
     PASS(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
-    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(add_model(p, i, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++) PASS(make_checkpoint(p, i, j, e));
+    return OK;
+}
+
+/* key = digest of the checkpoint and what forward passes of it depend on, with the evaluation texts
+ * (a new reference, taken over) or without (NULL). The key of a stored one contains only its name.
+ */
+static enum status make_key(const struct plan *p, const struct plan_checkpoint *c,
+                            json_t *evaluations, char key[HASH_HEX], struct err *e)
+{
+    return plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:o*, s:s*, s:s*, s:s*, s:s*}", "schema",
+                                 KEY_SCHEMA, "model", p->sweep->models[c->model].name, "checkpoint",
+                                 plan_name_of(p, c), "tokenizer", c->tokenizer, "evaluations",
+                                 evaluations, "activations", plan_activations(p->sweep), "products",
+                                 plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
+                                 "recipe", c->recipe[0] ? c->recipe : NULL),
+                       key, e);
+}
+
+static enum status make_keys(struct plan *p, struct err *e)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        struct plan_checkpoint *c = &p->checkpoints[i];
+        json_t *evaluations;
+        PASS(evaluations_identity(p, c->model, &evaluations, e));
+        PASS(make_key(p, c, evaluations, c->key, e));
+        if (has_of_cells(p)) PASS(make_key(p, c, NULL, c->task_key, e));
+        for (int k = 0; k < MEASURES_N; k++)
+            if (measures[k]->key) PASS(make_record_key(p, c, k, e));
+    }
+    return OK;
+}
+
+static enum status make_tasks(struct plan *p, struct err *e)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        for (int k = 0; k < MEASURES_N; k++)
+            if (measures[k]->make_task && !p->task[k] && p->checkpoints[i].keys[k][0])
+                PASS(plan_task_make(p, &p->checkpoints[i], k, &p->task[k], e));
     return OK;
 }
 
@@ -441,6 +407,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
                      .inputs = json_object(),
                      .tokenizers = json_object(),
                      .specials = json_object(),
+                     .lists = json_object(),
                      .look_ahead = look_ahead};
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
@@ -453,9 +420,11 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(plan_accuracies_make(&p, e));
     TRY(make_of_cells(&p, e));
     TRY(make_checkpoints(&p, e));
-    TRY(plan_surfaces_make(&p, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->plan) TRY(measures[k]->plan(&p, e));
+    TRY(make_keys(&p, e));
     TRY(plan_exports_check(&p, e));
-    TRY(plan_tasks_make(&p, NULL, p.task, e));
+    TRY(make_tasks(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};
@@ -481,7 +450,8 @@ static void checkpoint_record(const struct plan *p, const struct plan_checkpoint
                             average, "key", c->key, "task_key", c->task_key[0] ? c->task_key : NULL,
                             "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
     for (int k = 0; k < MEASURES_N; k++)
-        if (c->keys[k][0]) json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
+        if (c->keys[k][0] && measures[k]->plan_key)
+            json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
     json_array_append_new(list, one);
 }
 
@@ -554,12 +524,12 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                                         v->applicable, "replicates", replicates));
     }
     json_t *columns = plan_columns_record(s);
-    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*, s:o*}", "type", "plan",
+    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "type", "plan",
                      "name", s->name, "models", models, "bits", bits, "quantizers", quantizers,
                      "datasets", datasets, "variants", variants, "replicates", replicates_record(p),
-                     "tasks", plan_accuracies_record(p), "surfaces",
-                     p->n_surfaces ? plan_surfaces_record(p) : NULL, "columns", columns);
+                     "tasks", plan_accuracies_record(p), "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    json_object_update(*out, p->lists);
     for (int k = 0; k < MEASURES_N; k++)
         if (p->of_cells[k][0]) of_cells_record(*out, measures[k]->name, p->of_cells[k]);
     return models_record(p, columns, models, e);

@@ -11,7 +11,6 @@
  * their digest with the recorded one and recomputes a changed checkpoint. */
 #pragma once
 #include "config/sweep.h"
-#include "engine/place.h"
 #include "engine/visit.h"
 #include "memory/cost.h"
 #include "memory/memory.h"
@@ -31,8 +30,6 @@ struct plan_variant {
  * (docs/decisions/0019-default-length.md). */
 struct plan_lengths {
     int64_t positions;              /* from one config.json as in struct plan_model; 0: unknown */
-    char second_order[HASH_HEX];    /* digest of the settings of second-order predictions; "": not
-                                       requested */
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
 };
 
@@ -47,27 +44,16 @@ struct plan_accuracy {
 struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
-    char *recipe;       /* of the weights; "": stored */
-    struct place place; /* refers to it */
+    char *recipe; /* of the weights; "": stored */
     char key[HASH_HEX];
     char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
-                                        "": not requested */
+                                        digest of the settings of what completes records; "": not
+                                        requested */
     char task_key[HASH_HEX];  /* of what records of cells depend on but evaluation texts and their
                                   own settings; "": there are none */
     char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
     char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
                                  asked for */
-};
-
-struct plan_surface {
-    const struct surface_entry *entry;    /* borrowed from the sweep */
-    const struct method_entry *quantizer; /* NULL: none */
-    const struct data_options *dataset;
-    int64_t model;
-    int64_t n, *checkpoints; /* indices into checkpoints: the origin, then the end of the first
-                                axis, or all of the trajectory */
-    char key[HASH_HEX];
-    struct results_surface points; /* owns points.exact */
 };
 
 /* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read
@@ -89,9 +75,9 @@ struct plan_model {
 
 struct plan_costs {
     int64_t n;
-    struct plan_model *models; // (models of the sweep)
-    struct cost_tokens evaluation, calibration, curvature;
-    struct cost_tokens evaluation_texts, tasks; /* the parts of `evaluation` */
+    struct plan_model *models;                                   // (models of the sweep)
+    struct cost_tokens evaluation, calibration, own[MEASURES_N]; /* own: of measures' texts */
+    struct cost_tokens evaluation_texts, tasks;                  /* the parts of `evaluation` */
     struct cost_tokens *texts;   // (evaluations of the sweep) that are in `evaluation` together
     struct cost_tokens *heldout; // (checkpoints of the plan) that greedy soups are chosen by
     struct cost_rates rates;     /* nominal, until the caller sets them */
@@ -112,10 +98,11 @@ struct plan {
     struct plan_checkpoint *checkpoints;
     int64_t n_accuracies;
     struct plan_accuracy *accuracies;
-    int64_t n_surfaces;
-    struct plan_surface *surfaces;
-    void *task[MEASURES_N];        /* tasks of the parts, without the fields that differ between
-                                  checkpoints;        NULL: not requested */
+    void *own[MEASURES_N];         /* what measures have planned themselves, */
+    int64_t more[MEASURES_N];      /* their visits besides those of the checkpoints, */
+    json_t *lists;                 /* and their entries of the plan record */
+    void *task[MEASURES_N];        /* tasks of the parts, of the first checkpoint that has them;
+                                      NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
@@ -176,27 +163,26 @@ MUST_USE enum status plan_choice_match(const struct plan *p, const struct plan_c
 /* A visit with its expected cost. */
 struct plan_visit {
     struct visit visit;
-    int64_t model, row; /* of its checkpoint; the number of rows: it is a point of a surface */
+    int64_t model, row; /* of its checkpoint; the number of rows: it is none of a checkpoint */
     double cost;        /* seconds of the work that every piece repeats */
     int64_t n_pieces;   /* 0: it is never split */
     double *pieces;     // (n_pieces) seconds that each piece (visit.h) adds
     double *seconds;    // (1 + n_pieces, MEASURES_N) the same, split by part of the visit
-    int64_t kind;  /* visits of one kind (a model, the points of a surface) share the correction of
-                      their  costs */
+    int64_t kind;  /* visits of one kind (such as a model) share the correction of their costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
     int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
     double saved;  /* seconds of its work that a saved state holds; 0: there is none */
     json_t *stage; /* what of it is staged (stager_ask); NULL: nothing */
 };
 
-/* The visits that compute what is missing: one per checkpoint, in the order of the plan, then one
- * per surface point. view: finished results; NULL: none. Free *out with plan_visits_free.
+/* The visits that compute what is missing: one per checkpoint, in the order of the plan, then those
+ * of the measures. view: finished results; NULL: none. Free *out with plan_visits_free.
  * ERR_NOMEM, ERR_FORMAT. */
 struct plan_visits {
     int64_t n;
     int64_t
         to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
-    int64_t n_completions;     /* cells that are scored and lack their prediction */
+    int64_t n_completions;     /* cells that are scored and lack what completes them */
     int64_t n_exports;         /* cells whose models are written */
     struct plan_visit *visits; // (n)
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
@@ -305,3 +291,54 @@ int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *var
 MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, const int64_t *variants,
                                        int64_t n, const struct plan_rank *rank,
                                        struct memory_plan *out, struct err *e);
+
+/* --- what the hooks of measures (records/measures.h) may ask of a plan --- */
+
+/* Its label on the cube's checkpoint axis. */
+const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c);
+/* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
+const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
+/* Whether its weights are there and differ from those whose digest that field of the record's
+ * provenance is. */
+bool plan_weights_changed(const struct plan_checkpoint *c, const json_t *record, const char *field);
+/* Whether a record was made with other special tokens. */
+bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record);
+
+/* key = digest of a JSON value, whose reference is taken over; NULL: ERR_NOMEM. */
+MUST_USE enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e);
+/* *out (a new reference) = the content of a data source for a model (-1: unknown positions),
+ * wherever its file is: the options without paths and labels, and the file's digest. */
+MUST_USE enum status plan_data_identity(struct plan *p, int64_t model, const struct data_options *d,
+                                        json_t **out, struct err *e);
+/* *out (a new reference) = identity of a model's calibration data; NULL: none. */
+MUST_USE enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out,
+                                               struct err *e);
+/* Key of a variant. calibration: identity of the calibration data, or NULL. */
+MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
+                                      int64_t bits, const json_t *calibration, char key[HASH_HEX],
+                                      struct err *e);
+/* Type of the hidden states as a part of keys; NULL for f32, which earlier versions always used. */
+const char *plan_activations(const struct sweep *s);
+/* The sweep's products in keys; NULL for those of f32's accuracy, whose last bits the fingerprint
+ * tells apart. */
+const char *plan_products(const struct sweep *s);
+/* The same of the type to which results are rounded; NULL for f32. */
+const char *plan_rounding(const struct sweep *s);
+
+/* Whether the record with this key must be computed. */
+bool plan_missing(const struct results_view *view, const char *key,
+                  const struct plan_choice *choice);
+/* Whether that visit of the whole plan is in the part that the choice asks for. */
+bool plan_part_has(const struct plan_choice *choice, int64_t visit);
+/* Whether the choice takes what is called so, of that model. */
+bool plan_own_chosen(const struct measure *of, const char *name, const char *model,
+                     const struct plan_choice *choice);
+/* Whether an input file of part i of the visit has changed since the record was made: whether
+ * visit_seen differs from that field of its provenance. False if the record lacks the field. */
+bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i);
+/* Sets the visit's labels, weights, tokenizer, inputs, key and options. ERR_NOMEM. */
+MUST_USE enum status plan_visit_begin(const struct plan *p, const struct plan_checkpoint *c,
+                                      const char *key, struct visit *v, struct err *e);
+/* Sets the costs of a visit that is never split and whose work is that of measure k. ERR_NOMEM. */
+MUST_USE enum status plan_visit_price_own(const struct plan *p, int k, const struct cost *c,
+                                          struct plan_visit *v, struct err *e);

@@ -28,10 +28,12 @@ static bool names(const struct plan_choice *choice, const char *key)
 bool plan_checkpoint_chosen(const struct plan *p, const struct plan_checkpoint *c,
                             const struct plan_choice *choice)
 {
-    const struct model_entry *m = &p->sweep->models[c->model];
-    return plan_part_has(choice, c - p->checkpoints) && !names(choice, "surface") &&
-           chosen(choice, "model", m->name) &&
-           chosen(choice, "checkpoint", m->rows[c->row].checkpoint);
+    bool others = false;
+    for (int k = 0; k < MEASURES_N; k++)
+        others = others || (measures[k]->visits && names(choice, measures[k]->part));
+    return plan_part_has(choice, c - p->checkpoints) && !others &&
+           chosen(choice, "model", p->sweep->models[c->model].name) &&
+           chosen(choice, "checkpoint", plan_name_of(p, c));
 }
 
 bool plan_measures_chosen(const struct plan_choice *choice)
@@ -47,10 +49,11 @@ bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice 
            chosen(choice, "quantizer", v->method->name);
 }
 
-bool plan_surface_chosen(const struct plan_surface *s, const struct plan_choice *choice)
+bool plan_own_chosen(const struct measure *of, const char *name, const char *model,
+                     const struct plan_choice *choice)
 {
-    return !names(choice, "checkpoint") && !names(choice, "bits") && !names(choice, "quantizer") &&
-           chosen(choice, "model", s->entry->model) && chosen(choice, "surface", s->entry->name);
+    return !names(choice, "checkpoint") && plan_measures_chosen(choice) &&
+           chosen(choice, "model", model) && chosen(choice, of->part, name);
 }
 
 /* --- what there is to choose from --- */
@@ -90,12 +93,6 @@ static enum status add_quantizers(const struct plan *p, struct texts *l, struct 
     return OK;
 }
 
-static enum status add_surfaces(const struct plan *p, struct texts *l, struct err *e)
-{
-    for (int64_t i = 0; i < p->n_surfaces; i++) PASS(texts_add(l, p->surfaces[i].entry->name, e));
-    return OK;
-}
-
 static const struct choice_key {
     const char *name, *plural;
     enum status (*add)(const struct plan *p, struct texts *l, struct err *e);
@@ -104,9 +101,26 @@ static const struct choice_key {
     {"checkpoint", "checkpoints", add_checkpoints},
     {"bits", "bits", add_bits},
     {"quantizer", "quantizers", add_quantizers},
-    {"surface", "surfaces", add_surfaces},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
+
+/* And what measures have besides: `of` of that key. NULL: its name is another's. */
+static const struct measure *own_of(const char *only)
+{
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->visits && choice_pattern(only, measures[k]->part)) return measures[k];
+    return NULL;
+}
+
+static enum status add_own(const struct plan *p, const struct measure *of, struct texts *l,
+                           struct err *e)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(p->lists, of->group), i, one)
+        PASS(texts_add(l, json_text(one, "name", ""), e));
+    return OK;
+}
 
 /* --- what is wrong --- */
 
@@ -117,13 +131,23 @@ static const struct choice_key *key_of(const char *only)
     return NULL;
 }
 
+/* "surface=", ... */
+static void list_own(char *text, size_t size)
+{
+    size_t n = 0;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->visits)
+            n += (size_t)snprintf(text + n, size - n, "%s%s=", n ? ", " : "", measures[k]->part);
+}
+
 enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 {
+    char own[100] = "";
+    list_own(own, sizeof own);
     for (int64_t i = 0; i < c->n_only; i++)
-        NEED(key_of(c->only[i]), ERR_USAGE,
-             "--only %s: expected model=, checkpoint=, bits=, quantizer= or surface= and a shell "
-             "pattern",
-             c->only[i]);
+        NEED(key_of(c->only[i]) || own_of(c->only[i]), ERR_USAGE,
+             "--only %s: expected model=, checkpoint=, bits=, quantizer= or %s and a shell pattern",
+             c->only[i], own);
     return OK;
 }
 
@@ -132,15 +156,17 @@ static enum status match_one(const struct plan *p, const char *only, struct err 
 {
     enum status st = OK;
     const struct choice_key *key = key_of(only);
+    const struct measure *of = own_of(only);
+    const char *name = key ? key->name : of->part, *plural = key ? key->plural : of->group;
     struct texts l = {0};
     char there[400];
-    TRY(key->add(p, &l, e));
+    TRY(key ? key->add(p, &l, e) : add_own(p, of, &l, e));
     for (int64_t i = 0; i < l.n; i++)
-        if (choices_take(&only, 1, key->name, l.text[i])) goto done;
-    nearest_advice(choice_pattern(only, key->name), (const char *const *)l.text, l.n, there,
+        if (choices_take(&only, 1, name, l.text[i])) goto done;
+    nearest_advice(choice_pattern(only, name), (const char *const *)l.text, l.n, there,
                    sizeof there);
-    ENSURE(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, key->plural);
-    FAIL(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, key->plural, there);
+    ENSURE(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, plural);
+    FAIL(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, plural, there);
 done:
     texts_free(&l);
     return st;
@@ -150,7 +176,7 @@ done:
 static bool has_records(const struct plan_checkpoint *c)
 {
     bool any = false;
-    for (int k = 0; k < MEASURES_N; k++) any = any || c->keys[k][0];
+    for (int k = 0; k < MEASURES_N; k++) any = any || (measures[k]->plan_key && c->keys[k][0]);
     return any;
 }
 
@@ -158,13 +184,19 @@ static bool has_records(const struct plan_checkpoint *c)
 static bool chooses_any(const struct plan *p, const struct plan_choice *of)
 {
     const struct plan_choice whole = {.n_only = of->n_only, .only = of->only}, *choice = &whole;
-    for (int64_t i = 0; i < p->n_surfaces; i++)
-        if (plan_surface_chosen(&p->surfaces[i], choice)) return true;
-    bool variant = false;
-    for (int64_t i = 0; i < p->n_variants; i++)
-        variant = variant || plan_variant_chosen(&p->variants[i], choice);
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
+    bool variant = false, own = false;
+    size_t i;
+    json_t *one;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->visits)
+            json_array_foreach(json_object_get(p->lists, measures[k]->group), i, one) own =
+                own || plan_own_chosen(measures[k], json_text(one, "name", ""),
+                                       json_text(one, "model", ""), choice);
+    if (own) return true;
+    for (int64_t v = 0; v < p->n_variants; v++)
+        variant = variant || plan_variant_chosen(&p->variants[v], choice);
+    for (const struct plan_checkpoint *c = p->checkpoints; c < p->checkpoints + p->n_checkpoints;
+         c++) {
         if (plan_checkpoint_chosen(p, c, choice) &&
             (variant || (has_records(c) && plan_measures_chosen(choice))))
             return true;
@@ -174,9 +206,12 @@ static bool chooses_any(const struct plan *p, const struct plan_choice *of)
 
 enum status plan_choice_match(const struct plan *p, const struct plan_choice *choice, struct err *e)
 {
+    char own[100] = "";
+    list_own(own, sizeof own);
     for (int64_t i = 0; i < choice->n_only; i++) PASS(match_one(p, choice->only[i], e));
     NEED(choice->n_only == 0 || chooses_any(p, choice), ERR_USAGE,
          "--only: each pattern matches something, but nothing matches all of them together "
-         "(surface= goes with model= alone)");
+         "(%s goes with model= alone)",
+         own);
     return OK;
 }

@@ -1,6 +1,5 @@
 /* Costs of the visits of a plan. */
 #include "engine/inputs.h"
-#include "measures/surface.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
@@ -138,7 +137,6 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
 {
     enum status st = OK;
     const struct sweep *s = p->sweep;
-    struct data_options data = {0};
     struct visit_cache cache = {0};
     c->calibration = tokens_counted(p, &cache, &s->calibration);
     TRY(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
@@ -153,12 +151,13 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
             c->heldout[i] = tokens_counted(p, &cache, &p->checkpoints[i].weights.heldout);
-    if (!p->task[MEASURE_second_order] && !p->task[MEASURE_curvature]) goto done;
-    TRY(plan_curvature_data(p, 0, &data, e));
-    c->curvature = tokens_counted(p, &cache, &data);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->text) {
+            const struct data_options text = measures[k]->text(p, 0);
+            c->own[k] = tokens_counted(p, &cache, &text);
+        }
 done:
     visit_cache_free(&cache);
-    options_free(&data_table, &data);
     return st;
 }
 
@@ -180,7 +179,7 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
         struct cost cell = {0};
         if (!p->task[k]) continue;
         m->once[k] = cell;
-        measures[k]->cost(p->task[k], &m->sizes, &c->curvature, m->kept[k], &m->once[k], &cell);
+        measures[k]->cost(p->task[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &cell);
         for (int64_t i = 0; i < p->n_variants; i++) {
             cost_add(&m->variants[i], &cell, 1);
             cost_add(&m->completions[i], &cell, 1);
@@ -245,41 +244,17 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
     return c;
 }
 
-/* out (MEASURES_N) = seconds of work that is the cells' but for what has a phase of its own. */
+/* out (MEASURES_N) = seconds of work that is the cells' but for what completes them, which has a
+ * phase of its own. */
 static void split_seconds(const struct plan *p, const struct cost *c, double *out)
 {
     double phase[COST_PHASE_N];
-    double all = cost_seconds(c, &p->costs.rates, phase);
-    out[MEASURE_second_order] = phase[COST_SECOND_ORDER];
-    out[MEASURE_curvature] = phase[COST_CURVATURE];
-    out[MEASURE_cell] = all - phase[COST_SECOND_ORDER] - phase[COST_CURVATURE];
-}
-
-/* Bytes per weight of reading all that the source is computed from. */
-static double bytes_per_weight(const struct plan_model *m, const struct weights *w)
-{
-    return (double)weights_reads(w) * m->bytes_per_weight;
-}
-
-/* A point reads what its plane is made of, and evaluates its own text. */
-static struct cost point_cost(const struct plan *p, const struct plan_visit *v)
-{
-    const struct surface_task *t = v->visit.task[MEASURE_point];
-    const struct plan_model *m = &p->costs.models[v->model];
-    const struct data_options *text = v->visit.evaluations;
-    struct cost_tokens tokens = {0};
-    if (!m->known) return m->shared;
-    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
-        if (strcmp(p->sweep->evaluations[i].name, text->name) == 0) tokens = p->costs.texts[i];
-    if (text->samples > 0 && text->samples < tokens.sequences) {
-        const double share = (double)text->samples / (double)tokens.sequences;
-        tokens.tokens *= share;
-        tokens.squares *= share;
+    out[MEASURE_cell] = cost_seconds(c, &p->costs.rates, phase);
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (!measures[k]->of_cells) continue;
+        out[k] = phase[measures[k]->phase];
+        out[MEASURE_cell] -= out[k];
     }
-    double bytes = 0;
-    for (int64_t i = 0; i < t->n; i++)
-        if (!t->point || i == t->exact) bytes += bytes_per_weight(m, &t->parts[i]);
-    return cost_shared(&m->sizes, &tokens, bytes);
 }
 
 /* What the replicates of one number cost besides their streams: the blocks are read again, and
@@ -313,30 +288,31 @@ static struct cost piece_cost(const struct plan *p, const struct plan_visit *v,
     return c;
 }
 
+enum status plan_visit_price_own(const struct plan *p, int k, const struct cost *c,
+                                 struct plan_visit *v, struct err *e)
+{
+    PASS(mem_zero(&v->seconds, MEASURES_N, sizeof *v->seconds, "visits", e));
+    v->cost = v->seconds[k] = cost_seconds(c, &p->costs.rates, NULL);
+    return OK;
+}
+
 enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
                              struct err *e)
 {
     const struct plan_model *m = &p->costs.models[v->model];
     const struct visit *visit = &v->visit;
-    const bool point = visit->task[MEASURE_point];
-    struct cost shared =
-        point ? point_cost(p, v) : shared_cost(p, v->model, variants, visit->n_variants);
+    struct cost shared = shared_cost(p, v->model, variants, visit->n_variants);
     const struct cost choice = plan_choice_cost(p, visit);
-    if (!point) shared.bytes *= (double)weights_reads(&visit->weights);
-    if (!point) cost_add(&shared, &choice, 1);
-    v->n_pieces = point ? 0 : visit_pieces(visit);
+    shared.bytes *= (double)weights_reads(&visit->weights);
+    cost_add(&shared, &choice, 1);
+    v->n_pieces = visit_pieces(visit);
     PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
     PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * MEASURES_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
     /* What is asked for without cells walks the blocks itself. */
     if (visit->n_variants > 0 || !visit->cells_only || visit->accuracies)
         split_seconds(p, &shared, row);
-    if (point) {
-        row[MEASURE_point] = row[MEASURE_cell];
-        row[MEASURE_cell] = 0;
-    }
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
-    if (point) return OK;
     row += 2 * MEASURES_N; /* the checkpoint's own piece costs nothing more */
     for (int64_t i = 0; i < visit->n_variants; i++, row += MEASURES_N) {
         const struct cost c = piece_cost(p, v, variants, i);
@@ -420,11 +396,12 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             cost_learn(&sums, &own, &c->rates, record);
             c->learned++;
         }
-        record = m->known && at->keys[MEASURE_curvature][0]
-                     ? results_view_find(view, at->keys[MEASURE_curvature])
-                     : NULL;
-        if (finished(record)) {
-            cost_learn_phase(&sums, COST_CURVATURE, &m->once[MEASURE_curvature], &c->rates,
+        for (int k = 0; m->known && k < MEASURES_N; k++) {
+            record = measures[k]->phase && !measures[k]->of_cells && at->keys[k][0]
+                         ? results_view_find(view, at->keys[k])
+                         : NULL;
+            if (!finished(record)) continue;
+            cost_learn_phase(&sums, (enum cost_phase)measures[k]->phase, &m->once[k], &c->rates,
                              json_object_get(json_object_get(record, "values"), "seconds"));
             c->learned++;
         }

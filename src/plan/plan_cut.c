@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A digest of the list of visits, which is the sweep's: models, checkpoints, points of surfaces. */
+/* A digest of the list of visits, which is the sweep's: models, checkpoints, those of measures. */
 static enum status visits_digest(const struct plan *p, char hex[HASH_HEX], struct err *e)
 {
     char *text = NULL;
@@ -25,7 +25,7 @@ static enum status visits_digest(const struct plan *p, char hex[HASH_HEX], struc
         hash_text(text, hex);
         free(text);
     }
-    PASS(mem_format(&text, e, "%s %lld", hex, (long long)plan_surfaces_points(p)));
+    PASS(mem_format(&text, e, "%s %lld", hex, (long long)plan_more(p)));
     hash_text(text, hex);
     free(text);
     return OK;
@@ -131,7 +131,7 @@ enum status plan_cut_agree(const struct plan *p, int64_t n, bool recorded, int64
 {
     enum status st = OK;
     struct cut_file f = {0};
-    const int64_t visits = p->n_checkpoints + plan_surfaces_points(p);
+    const int64_t visits = p->n_checkpoints + plan_more(p);
     bool shared = false;
     *disjoint = false;
     TRY(cut_file_init(&f, p, n, e));

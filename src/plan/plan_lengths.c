@@ -68,14 +68,6 @@ struct data_options plan_data(const struct plan *p, int64_t model, const struct 
     return settled;
 }
 
-enum status plan_curvature_data(const struct plan *p, int64_t model, struct data_options *out,
-                                struct err *e)
-{
-    PASS(sweep_curvature_data(p->sweep, out, e));
-    *out = plan_data(p, model, out);
-    return OK;
-}
-
 /* --- keys --- */
 
 /* The keys of the model's variants, where its calibration is shorter than that of the others. */
@@ -96,29 +88,9 @@ done:
     return st;
 }
 
-static enum status make_second_order(struct plan *p, int64_t model, struct err *e)
-{
-    enum status st = OK;
-    const struct curvature_section *c = &p->sweep->curvature;
-    struct data_options data = {0};
-    json_t *text;
-    TRY(plan_curvature_data(p, model, &data, e));
-    TRY(plan_data_identity(p, model, &data, &text, e));
-    TRY(plan_digest(json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", c->second_order,
-                              "critical", c->critical, "data", text, "products",
-                              plan_products(p->sweep)),
-                    p->lengths[model].second_order, e));
-done:
-    options_free(&data_table, &data);
-    return st;
-}
-
 enum status plan_lengths_keys(struct plan *p, struct err *e)
 {
-    for (int64_t i = 0; i < p->sweep->n_models; i++) {
-        PASS(make_variant_keys(p, i, e));
-        if (plan_predicts(p->sweep)) PASS(make_second_order(p, i, e));
-    }
+    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(make_variant_keys(p, i, e));
     return OK;
 }
 

@@ -11,8 +11,8 @@ static struct memory_sequences share_of(const struct cost_tokens *t, int64_t ran
                                      share < tokens ? share : tokens, t->longest};
 }
 
-/* The same for curvature's sequences, which are distributed one by one. */
-static struct memory_sequences curvature_share_of(const struct cost_tokens *t, int64_t ranks)
+/* The same for the sequences of a measure's text, which are distributed one by one. */
+static struct memory_sequences own_share_of(const struct cost_tokens *t, int64_t ranks)
 {
     int64_t n = (t->sequences + ranks - 1) / ranks, tokens = (int64_t)t->tokens;
     return (struct memory_sequences){n, n * t->longest < tokens ? n * t->longest : tokens,
@@ -83,7 +83,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
                                  .spare = usable - base};
     *fit = (struct memory_fit){0};
     if (!p->task[i] || (part->of_cells && n == 0)) return OK;
-    after.tokens = curvature_share_of(&p->costs.curvature, after.ranks);
+    after.tokens = own_share_of(&p->costs.own[i], after.ranks);
     return part->memory(p->task[i], &after, true, fit, e);
 }
 

@@ -1,9 +1,6 @@
 /* Finds the missing cells and makes the visits that compute them. */
 #include "engine/accuracies.h"
 #include "engine/weights_greedy.h"
-#include "measures/curvature.h"
-#include "measures/second_order.h"
-#include "measures/warm.h"
 #include "plan/plan_internal.h"
 #include "records/saved.h"
 #include "util/fsx.h"
@@ -69,7 +66,7 @@ bool plan_inputs_changed(const json_t *record, const char *field, const struct v
  * checkpoint and stand in no key. */
 static bool weights_changed(const struct plan_checkpoint *c, const json_t *record)
 {
-    return place_changed(&c->place, record, "weights_hash") || plan_special_changed(c, record);
+    return plan_weights_changed(c, record, "weights_hash") || plan_special_changed(c, record);
 }
 
 enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
@@ -121,18 +118,24 @@ done:
     return st;
 }
 
+enum status plan_visit_begin(const struct plan *p, const struct plan_checkpoint *c, const char *key,
+                             struct visit *v, struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    PASS(mem_string(&v->model, m->name, e));
+    PASS(mem_string(&v->checkpoint, plan_name_of(p, c), e));
+    PASS(weights_copy(&c->weights, &v->weights, e));
+    if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
+    PASS(plan_visit_inputs(p, c, v, e));
+    PASS(mem_string(&v->key, key, e));
+    return options_copy(&run_table, &p->sweep->run, &v->run, e);
+}
+
 static enum status fill_visit(const struct plan *p, const struct plan_checkpoint *c,
                               struct visit *v, struct err *e)
 {
     const struct sweep *s = p->sweep;
-    const struct model_entry *m = &s->models[c->model];
-    PASS(mem_string(&v->model, m->name, e));
-    PASS(mem_string(&v->checkpoint, m->rows[c->row].checkpoint, e));
-    PASS(weights_copy(&c->weights, &v->weights, e));
-    if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
-    PASS(plan_visit_inputs(p, c, v, e));
-    PASS(mem_string(&v->key, c->key, e));
-    PASS(options_copy(&run_table, &s->run, &v->run, e));
+    PASS(plan_visit_begin(p, c, c->key, v, e));
     free(v->run.checkpoints);
     PASS(plan_states_folder(p, &v->run.checkpoints, e));
     v->seed = s->seed;
@@ -148,107 +151,11 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     return mem_zero(&v->variants, plan_runs(p), sizeof *v->variants, "variants", e);
 }
 
-/* Number of checkpoints before c in the chain of a warm start. */
-static int64_t chain_length(const struct plan *p, const struct plan_checkpoint *c)
-{
-    int64_t n = 0;
-    while ((c = plan_before(p, c)) != NULL) n++;
-    return n;
-}
-
-/* True if the weights of the checkpoint, or of an earlier one in the chain of a warm start, differ
- * from those that its curvature was measured with. */
-static bool chain_changed(const struct plan *p, const struct plan_checkpoint *c,
-                          const json_t *record)
-{
-    char now[HASH_HEX];
-    bool changed = false;
-    const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
-    if (!p->sweep->curvature.warm_start || !was[0]) return false;
-    const struct weights **of = NULL;
-    const int64_t n = chain_length(p, c);
-    if (mem_zero(&of, n + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
-    for (int64_t i = 0; i <= n; i++) of[i] = &c[i - n].weights;
-    if (warm_chain(of, n + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
-    free(of);
-    return changed;
-}
-
-static bool curvature_missing(const struct plan *p, const struct plan_checkpoint *c,
-                              const struct results_view *view, const struct plan_choice *choice)
-{
-    const json_t *record = view ? results_view_find(view, c->keys[MEASURE_curvature]) : NULL;
-    if (plan_missing(view, c->keys[MEASURE_curvature], choice)) return true;
-    return weights_changed(c, record) || chain_changed(p, c, record);
-}
-
-/* Adds the chain of a warm start: the earlier rows of the trajectory, or averages of the entry. */
-static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
-                             struct curvature_task *t, struct err *e)
-{
-    const struct model_entry *m = &p->sweep->models[c->model];
-    const int64_t n = chain_length(p, c);
-    t->followed = c->row + 1 < m->n_rows && trajectory_follows(m, c->row + 1);
-    PASS(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
-    for (int64_t i = 0; i < n; i++) {
-        const struct plan_checkpoint *one = c - n + i;
-        t->n_before++;
-        PASS(weights_copy(&one->weights, &t->before[i].weights, e));
-        PASS(mem_string(&t->before[i].key, one->keys[MEASURE_curvature], e));
-    }
-    return OK;
-}
-
-static enum status add_curvature(const struct plan *p, const struct plan_checkpoint *c, void **task,
-                                 struct err *e)
-{
-    const struct curvature_section *from = &p->sweep->curvature;
-    struct curvature_task *t = NULL;
-    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
-    *task = t;
-    t->options = from->options;
-    t->seed = from->seed;
-    PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
-    if (p->sweep->curvature.warm_start)
-        PASS(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
-    if (c && t->vectors) PASS(add_chain(p, c, t, e));
-    return OK;
-}
-
-static enum status add_second_order(const struct plan *p, const struct plan_checkpoint *c,
-                                    void **task, struct err *e)
-{
-    const struct curvature_section *from = &p->sweep->curvature;
-    struct second_order_task *t = NULL;
-    PASS(mem_zero(&t, 1, sizeof *t, "a task", e));
-    *task = t;
-    t->depth = from->second_order;
-    t->critical = from->critical;
-    const struct plan_checkpoint *before = from->critical && c ? plan_before(p, c) : NULL;
-    if (before) PASS(weights_copy(&before->weights, &t->previous, e));
-    t->together = from->options.together;
-    t->memory = from->options.memory;
-    PASS(plan_curvature_data(p, c ? c->model : 0, &t->data, e));
-    return mem_string(&t->identity, p->lengths[c ? c->model : 0].second_order, e);
-}
-
-/* The task of measure k for checkpoint c, which has its key. */
-static enum status make_task(const struct plan_checkpoint *c, int k, void **task, struct err *e)
+enum status plan_task_make(const struct plan *p, const struct plan_checkpoint *c, int k,
+                           void **task, struct err *e)
 {
     PASS(mem_zero(task, 1, measures[k]->task->size, "a task", e));
-    return measures[k]->make_task(&c->place, *task, e);
-}
-
-enum status plan_tasks_make(const struct plan *p, const struct plan_checkpoint *c, void **task,
-                            struct err *e)
-{
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &task[MEASURE_second_order], e));
-    if (curvature_asked_for(&p->sweep->curvature.options))
-        PASS(add_curvature(p, c, &task[MEASURE_curvature], e));
-    for (int k = 0; k < MEASURES_N; k++)
-        for (int64_t i = 0; measures[k]->make_task && !task[k] && i < p->n_checkpoints; i++)
-            if (p->checkpoints[i].keys[k][0]) PASS(make_task(&p->checkpoints[i], k, &task[k], e));
-    return OK;
+    return measures[k]->make_task(p, c, *task, e);
 }
 
 /* What a checkpoint's visit is made for: v is filled, but for its variants and curvature. */
@@ -272,26 +179,49 @@ static bool inputs_changed(const struct search *s, const json_t *record, const c
     return !away && plan_inputs_changed(record, field, s->v, part);
 }
 
-/* What has failed is made again when one of its input files has changed. A finished one that lacks
- * the prediction asked for (predicts) gets it alone; one with a prediction of other settings is
- * made again. The key stays, and with it what other plans make of the cell. */
-static enum need need_of(const struct search *s, const char *key, bool predicts)
+/* What measures are to complete a finished record with. One that lacks it gets it alone; one that
+ * has it with other settings is made again. The key stays, and with it what other plans make of the
+ * cell. */
+static enum need completion_of(const struct search *s, const json_t *record, bool of_checkpoint)
+{
+    enum need need = NEED_NOTHING;
+    for (int k = 0; k < MEASURES_N; k++) {
+        const void *task = s->v->task[k];
+        const struct measure *m = measures[k];
+        char inputs[64];
+        if (!m->of_cells || !task) continue;
+        if (of_checkpoint && !(m->of_checkpoint && m->of_checkpoint(task))) continue;
+        const char *had = json_text(json_object_get(record, "provenance"), m->name, "");
+        snprintf(inputs, sizeof inputs, "%s_inputs", m->name);
+        if (had[0] && strcmp(had, s->c->keys[k]) != 0) return NEED_ALL;
+        if (!had[0] || inputs_changed(s, record, inputs, k)) need = NEED_COMPLETION;
+    }
+    return need;
+}
+
+/* Of a record of the cells' run. What has failed is made again when one of its input files has
+ * changed. */
+static enum need need_of(const struct search *s, const char *key)
 {
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (plan_missing(s->view, key, &s->choice)) return NEED_ALL;
-    if (result_state_of(record) == STATE_FAILED)
-        return inputs_changed(s, record, "inputs", MEASURE_cell) ? NEED_ALL : NEED_NOTHING;
-    if (!predicts || result_state_of(record) != STATE_DONE) return NEED_NOTHING;
-    const char *had = json_text(json_object_get(record, "provenance"), "second_order", "");
-    if (!had[0]) return NEED_COMPLETION;
-    if (strcmp(had, s->p->lengths[s->c->model].second_order) != 0) return NEED_ALL;
-    bool changed = inputs_changed(s, record, "second_order_inputs", MEASURE_second_order);
-    return changed ? NEED_COMPLETION : NEED_NOTHING;
+    const bool failed = result_state_of(record) == STATE_FAILED;
+    return failed && inputs_changed(s, record, "inputs", MEASURE_cell) ? NEED_ALL : NEED_NOTHING;
+}
+
+/* The same of the record of the checkpoint or a cell, which measures may complete. */
+static enum need need_of_whole(const struct search *s, const char *key, bool of_checkpoint)
+{
+    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    const enum need need = need_of(s, key);
+    return need == NEED_NOTHING && result_state_of(record) == STATE_DONE
+               ? completion_of(s, record, of_checkpoint)
+               : need;
 }
 
 static bool accuracy_missing(const void *context, const char *key)
 {
-    return need_of(context, key, false) == NEED_ALL;
+    return need_of(context, key) == NEED_ALL;
 }
 
 /* Adds to *lines the records of measures of cells that variant i lacks. */
@@ -320,7 +250,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
-    const enum need need = need_of(s, key, replicate == 0 && plan_predicts(p->sweep));
+    const enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
         TRY(plan_export_find(p, s->c, variant, &folder, e));
@@ -372,20 +302,6 @@ static bool has_cells(const struct visit *v)
     return !v->cells_only;
 }
 
-static enum status find_curvature(const struct search *s, struct err *e)
-{
-    const char *key = s->c->keys[MEASURE_curvature];
-    const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
-    if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
-    const bool missing = curvature_missing(s->p, s->c, s->view, &s->choice);
-    if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(add_curvature(s->p, s->c, &s->v->task[MEASURE_curvature], e));
-    PASS(mem_string(&s->v->record_key[MEASURE_curvature], key, e));
-    if (!missing && !inputs_changed(s, record, "inputs", MEASURE_curvature))
-        visit_drop_task(s->v, MEASURE_curvature);
-    return OK;
-}
-
 /* The record that measure k makes of the checkpoint. */
 static enum status find_record(const struct search *s, int k, struct err *e)
 {
@@ -394,9 +310,9 @@ static enum status find_record(const struct search *s, int k, struct err *e)
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     if (!key[0] || !plan_measures_chosen(&s->choice)) return OK;
     const bool missing = plan_missing(s->view, key, &s->choice) || weights_changed(s->c, record) ||
-                         (m->stale && m->stale(&s->c->place, record));
+                         (m->stale && m->stale(s->p, s->c, record));
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(make_task(s->c, k, &s->v->task[k], e));
+    PASS(plan_task_make(s->p, s->c, k, &s->v->task[k], e));
     PASS(mem_string(&s->v->record_key[k], key, e));
     if (!missing && !inputs_changed(s, record, "inputs", k)) visit_drop_task(s->v, k);
     return OK;
@@ -414,8 +330,9 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     *changed = record && weights_changed(c, record);
     if (*changed) s.choice.redo = true;
     PASS(fill_visit(p, c, v, e));
-    if (plan_predicts(p->sweep)) PASS(add_second_order(p, c, &v->task[MEASURE_second_order], e));
-    const enum need need = need_of(&s, c->key, p->sweep->curvature.critical);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->of_cells && c->keys[k][0]) PASS(plan_task_make(p, c, k, &v->task[k], e));
+    const enum need need = need_of_whole(&s, c->key, true);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
     /* What is chosen anew may be another soup than that of finished cells. */
@@ -425,10 +342,10 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
         if (!v->variants[i].scored) v->cells_only = false;
-    if (!has_cells(v) && v->task[MEASURE_second_order]) visit_drop_task(v, MEASURE_second_order);
-    PASS(find_curvature(&s, e));
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->make_task) PASS(find_record(&s, k, e));
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (measures[k]->of_cells && v->task[k] && !has_cells(v)) visit_drop_task(v, k);
+        if (measures[k]->make_task && !measures[k]->of_cells) PASS(find_record(&s, k, e));
+    }
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
     *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies;
@@ -454,7 +371,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
 {
     enum status st = OK;
     struct plan_visit *v = &out->visits[out->n];
-    bool wanted, changed;
+    bool wanted, changed, completes = false;
     *v = (struct plan_visit){
         .model = c->model, .row = c->row, .kind = c->model, .files = 1 + out->n};
     st = make_visit(p, c, view, choice, &v->visit, which, &wanted, &changed, e);
@@ -466,11 +383,13 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
                                                    : v->visit.checkpoint);
     out->n++;
     if (changed) PASS(note_changed(&v->visit, out->changed, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        completes = completes || (measures[k]->of_cells && v->visit.task[k]);
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const struct variant *one = &v->visit.variants[i];
         out->to_make[MEASURE_replicate] += one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
-        out->n_completions += one->scored && !one->complete && plan_predicts(p->sweep);
+        out->n_completions += one->scored && !one->complete && completes;
         out->n_exports += one->export_to != NULL;
         out->to_make[MEASURE_task] += accuracies_count(one->accuracies);
         for (int k = 0; k < MEASURES_N; k++)
@@ -481,23 +400,31 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     return plan_visit_price(p, which, v, e);
 }
 
+int64_t plan_more(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int k = 0; k < MEASURES_N; k++) n += p->more[k];
+    return n;
+}
+
 enum status plan_visits_make(const struct plan *p, const struct results_view *view,
                              const struct plan_choice *choice, struct plan_visits *out,
                              struct err *e)
 {
     enum status st = OK;
     int64_t *which = NULL;
-    int64_t most = p->n_checkpoints + plan_surfaces_points(p);
+    int64_t first = p->n_checkpoints;
     struct plan_choice of = *choice;
     *out = (struct plan_visits){0};
     ENSURE(out->changed = json_object(), ERR_NOMEM, "out of memory for visits");
     of.changed = out->changed;
-    TRY(mem_zero(&out->visits, most, sizeof *out->visits, "visits", e));
+    TRY(mem_zero(&out->visits, first + plan_more(p), sizeof *out->visits, "visits", e));
     TRY(mem_zero(&which, plan_runs(p), sizeof *which, "variants", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
             TRY(add_checkpoint(p, &p->checkpoints[i], view, &of, which, out, e));
-    TRY(plan_surfaces_visits(p, view, &of, out, e));
+    for (int k = 0; k < MEASURES_N; first += p->more[k++])
+        if (p->more[k]) TRY(measures[k]->visits(p, view, &of, first, out, e));
 done:
     free(which);
     if (st != OK) plan_visits_free(out);

@@ -82,26 +82,22 @@ static void warn_lengths(const struct visit *v, const struct visit_inputs *in, i
         warn_unread(v->model, "calibration", &v->calibration, positions);
 }
 
-/* Curvature on a text of its own. */
-static enum status warn_curvature(const struct plan *p, struct visit_cache *cache,
-                                  const struct visit *v, int64_t model, struct err *e)
+/* The text of a measure that is no evaluation text. */
+static void warn_own(const struct plan *p, struct visit_cache *cache, const struct visit *v,
+                     int64_t model, const struct measure *of)
 {
-    enum status st = OK;
-    const struct data_options *own = &p->sweep->curvature.data;
     const int64_t positions = p->lengths[model].positions;
-    struct data_options data = {0};
+    const struct data_options data = of->text(p, model);
     const struct sequences *s;
     struct err none = {0};
-    if (!curvature_section_asks(&p->sweep->curvature) || (!own->text && !own->ids)) return OK;
-    TRY(plan_curvature_data(p, model, &data, e));
+    if (!data.text && !data.ids) return;
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
+        if (p->sweep->evaluations[i].name == data.name) return;
     if (visit_sequences_get(cache, v, &data, &s, &none) == OK)
-        warn_of_length(v->model, "curvature", s, 0, s->n, positions);
+        warn_of_length(v->model, of->text_name, s, 0, s->n, positions);
     else
-        warn_unread(v->model, "curvature", &data, positions);
+        warn_unread(v->model, of->text_name, &data, positions);
     err_clear(&none);
-done:
-    options_free(&data_table, &data);
-    return st;
 }
 
 /* name = the first linear of the stage in the first block. */
@@ -164,7 +160,8 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
         log_info("%s: length auto is %lld tokens, the model's positions", v.model,
                  (long long)positions);
     warn_lengths(&v, read ? &in : NULL, positions);
-    TRY(warn_curvature(p, cache, &v, model, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->text_name) warn_own(p, cache, &v, model, measures[k]);
     warn_rotations(p, model);
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));

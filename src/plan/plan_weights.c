@@ -51,6 +51,19 @@ enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
     return OK;
 }
 
+const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c)
+{
+    return p->sweep->models[c->model].rows[c->row].checkpoint;
+}
+
+bool plan_weights_changed(const struct plan_checkpoint *c, const json_t *record, const char *field)
+{
+    const char *recorded = json_text(json_object_get(record, "provenance"), field, "");
+    char now[HASH_HEX];
+    return recorded[0] && weights_present(&c->weights) &&
+           weights_hash(&c->weights, now, NULL) == OK && strcmp(now, recorded) != 0;
+}
+
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c)
 {
     return trajectory_follows(&p->sweep->models[c->model], c->row) ? c - 1 : NULL;

@@ -111,13 +111,18 @@ struct measure_iterated {
 
 struct cost;         /* memory/cost.h */
 struct cost_tokens;  /* memory/cost.h */
+struct data_options; /* config/sweep.h */
 struct linear;       /* model/model.h */
 struct memory_after; /* memory/memory_after.h */
 struct memory_fit;   /* memory/memory_after.h */
 struct model_sizes;  /* memory/cost.h */
 struct part_context; /* engine/part.h */
-struct place;        /* engine/place.h */
+struct plan;         /* plan/plan.h, as those that begin so */
+struct plan_checkpoint;
+struct plan_choice;
+struct plan_visits;
 struct quant_grids;  /* quant/quant.h */
+struct results_view; /* records/results.h */
 struct row;          /* records/rows.h */
 struct rows;         /* records/rows.h */
 struct saved_move;   /* records/saved.h */
@@ -173,16 +178,36 @@ struct measure {
     const char *prefix, *noun, *part; /* part: noun of a part (REPORT_PARTS), else NULL */
     const char *json;                 /* key of the counts in JSON; NULL for REPORT_MODELS */
 
-    /* --- how a plan asks for one of each checkpoint (engine/place.h) --- */
+    /* --- how a plan asks for one of each checkpoint (plan/plan.h) --- */
 
     /* *own (a new reference) = what the record's key hashes besides the checkpoint's names and
-     * recipe; NULL: the sweep asks for no record of this checkpoint. */
-    enum status (*key)(const struct place *p, json_t **own, struct err *e);
+     * recipe; NULL: the sweep asks for no record of this checkpoint. Of results that complete the
+     * cells' records: all that their digest hashes. */
+    enum status (*key)(struct plan *p, const struct plan_checkpoint *c, json_t **own,
+                       struct err *e);
     /* Fills its task, a zeroed struct. */
-    enum status (*make_task)(const struct place *p, void *task, struct err *e);
+    enum status (*make_task)(const struct plan *p, const struct plan_checkpoint *c, void *task,
+                             struct err *e);
     /* Whether weights other than the checkpoint's own differ from those that the record was made
      * with. */
-    bool (*stale)(const struct place *p, const json_t *record);
+    bool (*stale)(const struct plan *p, const struct plan_checkpoint *c, const json_t *record);
+    /* The text that it is measured on, whose tokens its cost follows from, of a model; shallow and
+     * with its length. Absent: none is asked for. text_name: what plans and warnings call it; NULL:
+     * another measure names it. */
+    struct data_options (*text)(const struct plan *p, int64_t model);
+    const char *text_name;
+
+    /* --- how a plan asks for records that are neither of a checkpoint nor of a cell --- */
+
+    /* Sets the measure's p->own, number of visits (p->more) and entry of the plan record (p->lists:
+     * a list GROUP of objects with "name" and "model", if `--only PART=` chooses among them). The
+     * plan has its variants, and its checkpoints without keys. */
+    enum status (*plan)(struct plan *p, struct err *e);
+    /* Adds its visits that are to be made; first: its first one's number in the whole plan. */
+    enum status (*visits)(const struct plan *p, const struct results_view *view,
+                          const struct plan_choice *choice, int64_t first, struct plan_visits *out,
+                          struct err *e);
+    void (*plan_free)(void *own);
 
     /* --- how a plan asks for one of each cell --- */
 
@@ -200,9 +225,10 @@ struct measure {
     /* Measures that a visit requests run one after the other in the order of the table, each on all
      * ranks of the group. Functions that take a context are collective on it unless noted. */
 
-    const char *doing; /* what progress and messages call the work */
-    bool of_model;     /* needs the visit's checkpoint open */
-    bool of_cells;     /* its results complete the cells' records */
+    const char *doing;                       /* what progress and messages call the work */
+    bool of_model;                           /* needs the visit's checkpoint open */
+    bool of_cells;                           /* its results complete the cells' records, */
+    bool (*of_checkpoint)(const void *task); /* and whether the checkpoint's too; NULL: never */
 
     /* Adds to a digest (engine/seen.h) the input files of its records other than the visit's
      * weights and tokenizer. */
@@ -221,6 +247,7 @@ struct measure {
      * set anyway. */
     enum status (*memory)(const void *task, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e);
+    int phase;           /* enum cost_phase that has all its work; 0: its work has several */
     bool in_fixed_order; /* with run.reproducible one rank does it, so that no bit depends on the
                             number of ranks */
 

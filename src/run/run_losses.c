@@ -1,6 +1,5 @@
 #include "run/run_losses.h"
 #include "engine/accuracies.h"
-#include "measures/second_order.h"
 #include "records/results.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -42,12 +41,23 @@ static bool has(const struct run_delivered *d, const char *type, const char *key
     return false;
 }
 
+/* Whether a measure completes the cells' records, or the checkpoint's. */
+static bool completes(const struct visit *v, bool of_checkpoint)
+{
+    bool any = false;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->of_cells && v->task[k])
+            any = any || !of_checkpoint ||
+                  (measures[k]->of_checkpoint && measures[k]->of_checkpoint(v->task[k]));
+    return any;
+}
+
 /* Whether nothing is left to do of the checkpoint or a variant; *scored: only its completion. */
 static bool is_done(const struct run_delivered *d, const char *type, const char *key,
-                    bool predicted, bool *scored)
+                    bool completed, bool *scored)
 {
     if (has(d, type, key)) *scored = true;
-    return *scored && (!predicted || has(d, "completion", key));
+    return *scored && (!completed || has(d, "completion", key));
 }
 
 static bool answered(const void *delivered, const char *key)
@@ -60,11 +70,10 @@ static bool answered(const void *delivered, const char *key)
 
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
-    const struct second_order_task *so = v->task[MEASURE_second_order];
     if (piece == 0) {
         accuracies_drop(&v->accuracies, answered, d);
         const bool done =
-            v->cells_only || is_done(d, "checkpoint", v->key, so && so->critical, &v->scored);
+            v->cells_only || is_done(d, "checkpoint", v->key, completes(v, true), &v->scored);
         return done && !v->accuracies;
     }
     if (piece <= v->n_variants) {
@@ -72,7 +81,8 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t pi
         if (one->replicate > 0) return has(d, "replicate", one->key);
         accuracies_drop(&one->accuracies, answered, d);
         accuracies_drop(&one->records, answered, d);
-        const bool done = one->complete || is_done(d, "cell", one->key, so != NULL, &one->scored);
+        const bool done =
+            one->complete || is_done(d, "cell", one->key, completes(v, false), &one->scored);
         return done && !one->accuracies && !one->records;
     }
     piece -= 1 + v->n_variants;

@@ -1,5 +1,6 @@
 /* Good sweep files: every value is read; defaults, overrides, JSON round trip. */
 #include "config/sweep.h"
+#include "measures/curvature.h"
 #include "scratch.h"
 #include <math.h>
 #include <setjmp.h>
@@ -427,14 +428,14 @@ static void test_curvature_data(void **state)
     (void)state;
     const char *set[] = {"evaluation=[{ids: \"a.safetensors:x\", skip: 3, samples: 9}]",
                          "curvature={trace: 2, sequences: 5, length: 64}"};
-    struct data_options d;
     struct sweep s;
     struct err e = {0};
+    struct plan_lengths unknown = {0};
     read_ok(minimal, set, 2, &s);
-    assert_int_equal(sweep_curvature_data(&s, &d, &e), OK);
+    const struct plan p = {.sweep = &s, .lengths = &unknown};
+    const struct data_options d = curvature_text(&p, 0);
     assert_true(d.skip == 3 && d.samples == 5 && d.cut == 64);
-    assert_int_equal(d.length, s.evaluations[0].length);
-    options_free(&data_table, &d);
+    assert_int_equal(d.length, data_options_length(&s.evaluations[0], 0));
     sweep_free(&s);
     set[0] = "evaluation=[{text: a.txt, length: 63}]";
     assert_int_equal(sweep_read(minimal, set, 2, &s, &e), ERR_USAGE);

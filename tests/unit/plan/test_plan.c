@@ -121,8 +121,8 @@ static void check_derivatives_keys(const char *products, bool same)
     assert_int_equal(strlen(plain.plan.checkpoints[0].keys[MEASURE_curvature]), HASH_HEX - 1);
     assert_true(same == (strcmp(plain.plan.checkpoints[0].keys[MEASURE_curvature],
                                 other.plan.checkpoints[0].keys[MEASURE_curvature]) == 0));
-    assert_true(same == (strcmp(plain.plan.lengths[0].second_order,
-                                other.plan.lengths[0].second_order) == 0));
+    assert_true(same == (strcmp(plain.plan.checkpoints[0].keys[MEASURE_second_order],
+                                other.plan.checkpoints[0].keys[MEASURE_second_order]) == 0));
     drop(&plain);
     drop(&other);
 }

@@ -1,42 +1,68 @@
 /* Loss surfaces in a plan: their keys and the visits of their points. */
 #include "measures/surface.h"
-#include "plan/plan_internal.h"
+#include "plan/plan.h"
 #include "quant/quant.h"
 #include "util/mem.h"
 #include "util/rng.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const char *checkpoint_name(const struct plan *p, const struct plan_surface *s, int64_t k)
+struct planned_surface {
+    const struct surface_entry *entry;    /* borrowed from the sweep */
+    const struct method_entry *quantizer; /* NULL: none */
+    const struct data_options *dataset;
+    int64_t model;
+    int64_t n, *checkpoints; /* indices into the plan's: the origin, then the end of the first axis,
+                                or all of the trajectory */
+    char key[HASH_HEX];
+    struct results_surface points; /* owns points.exact */
+};
+
+/* What the plan has of them. */
+struct surfaces {
+    int64_t n;
+    struct planned_surface *surfaces; // (n)
+};
+
+void surfaces_free(void *own)
 {
-    const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[k]];
-    return p->sweep->models[c->model].rows[c->row].checkpoint;
+    struct surfaces *all = own;
+    for (int64_t i = 0; i < all->n; i++) {
+        free(all->surfaces[i].checkpoints);
+        free(all->surfaces[i].points.exact);
+    }
+    free(all->surfaces);
+    free(all);
 }
 
-static const struct plan_checkpoint *origin_of(const struct plan *p, const struct plan_surface *s)
+static const char *checkpoint_name(const struct plan *p, const struct planned_surface *s, int64_t k)
+{
+    return plan_name_of(p, &p->checkpoints[s->checkpoints[k]]);
+}
+
+static const struct plan_checkpoint *origin_of(const struct plan *p,
+                                               const struct planned_surface *s)
 {
     return &p->checkpoints[s->checkpoints[0]];
 }
 
 /* --- surfaces --- */
 
-static enum status add_checkpoint(const struct plan *p, struct plan_surface *s, const char *name,
+static enum status add_checkpoint(const struct plan *p, struct planned_surface *s, const char *name,
                                   struct err *e)
 {
     int64_t capacity = s->n;
     PASS(mem_grow(&s->checkpoints, s->n, &capacity, sizeof *s->checkpoints, e));
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        if (c->model != s->model ||
-            strcmp(p->sweep->models[c->model].rows[c->row].checkpoint, name) != 0)
-            continue;
+        if (c->model != s->model || strcmp(plan_name_of(p, c), name) != 0) continue;
         s->checkpoints[s->n++] = i;
         return OK;
     }
     RAISE(ERR_USAGE, "surface %s: no checkpoint %s", s->entry->name, name);
 }
 
-static enum status find_parts(const struct plan *p, struct plan_surface *s, struct err *e)
+static enum status find_parts(const struct plan *p, struct planned_surface *s, struct err *e)
 {
     const struct surface_entry *entry = s->entry;
     const struct sweep *sweep = p->sweep;
@@ -62,7 +88,7 @@ static enum status find_parts(const struct plan *p, struct plan_surface *s, stru
     return quant_check_weights(method, "surfaces", e);
 }
 
-static enum status make_key(struct plan *p, struct plan_surface *s, struct err *e)
+static enum status make_key(struct plan *p, struct planned_surface *s, struct err *e)
 {
     enum status st = OK;
     const struct surface_entry *entry = s->entry;
@@ -100,7 +126,7 @@ done:
 /* --- points --- */
 
 /* Exact points: every checkpoint and the quantized one; for random directions only the origin. */
-static enum status make_points(const struct plan *p, struct plan_surface *s, struct err *e)
+static enum status make_points(const struct plan *p, struct planned_surface *s, struct err *e)
 {
     bool quantized = s->entry->plane == SURFACE_QUANTIZATION;
     s->points = (struct results_surface){.key = s->key,
@@ -113,53 +139,48 @@ static enum status make_points(const struct plan *p, struct plan_surface *s, str
     return OK;
 }
 
-enum status plan_surfaces_make(struct plan *p, struct err *e)
+static json_t *surface_record(const struct planned_surface *s)
+{
+    const struct surface_entry *entry = s->entry;
+    json_t *exact = json_array();
+    for (int64_t k = 0; k < s->points.n_exact; k++)
+        json_array_append_new(exact, json_string(s->points.exact[k]));
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "name",
+                             entry->name, "plane", surface_planes[entry->plane], "model",
+                             entry->model, "checkpoint", entry->checkpoint ? entry->checkpoint : "",
+                             "quantizer", entry->quantizer ? entry->quantizer : "", "dataset",
+                             entry->dataset, "columns", (json_int_t)entry->columns, "rows",
+                             (json_int_t)entry->rows, "exact", exact, "key", s->key);
+    if (entry->bits) json_object_set_new(json, "bits", json_integer((json_int_t)entry->bits));
+    return json;
+}
+
+enum status surfaces_plan(struct plan *p, struct err *e)
 {
     const struct sweep *sweep = p->sweep;
-    PASS(mem_zero(&p->surfaces, sweep->n_surfaces, sizeof *p->surfaces, "surfaces", e));
+    struct surfaces *all;
+    json_t *list;
+    if (sweep->n_surfaces == 0) return OK;
+    PASS(mem_zero(&all, 1, sizeof *all, "surfaces", e));
+    p->own[MEASURE_point] = all;
+    PASS(mem_zero(&all->surfaces, sweep->n_surfaces, sizeof *all->surfaces, "surfaces", e));
+    json_object_set_new(p->lists, "surfaces", list = json_array());
     for (int64_t i = 0; i < sweep->n_surfaces; i++) {
-        struct plan_surface *s = &p->surfaces[p->n_surfaces++];
+        struct planned_surface *s = &all->surfaces[all->n++];
         s->entry = &sweep->surfaces[i];
         PASS(find_parts(p, s, e));
         PASS(make_key(p, s, e));
         PASS(make_points(p, s, e));
+        json_array_append_new(list, surface_record(s));
+        p->more[MEASURE_point] += results_surface_points(&s->points);
     }
     return OK;
-}
-
-int64_t plan_surfaces_points(const struct plan *p)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < p->n_surfaces; i++) n += results_surface_points(&p->surfaces[i].points);
-    return n;
-}
-
-json_t *plan_surfaces_record(const struct plan *p)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < p->n_surfaces; i++) {
-        const struct plan_surface *s = &p->surfaces[i];
-        const struct surface_entry *entry = s->entry;
-        json_t *exact = json_array();
-        for (int64_t k = 0; k < s->points.n_exact; k++)
-            json_array_append_new(exact, json_string(s->points.exact[k]));
-        json_t *json =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s}", "name", entry->name,
-                      "plane", surface_planes[entry->plane], "model", entry->model, "checkpoint",
-                      entry->checkpoint ? entry->checkpoint : "", "quantizer",
-                      entry->quantizer ? entry->quantizer : "", "dataset", entry->dataset,
-                      "columns", (json_int_t)entry->columns, "rows", (json_int_t)entry->rows,
-                      "exact", exact, "key", s->key);
-        if (entry->bits) json_object_set_new(json, "bits", json_integer((json_int_t)entry->bits));
-        json_array_append_new(list, json);
-    }
-    return list;
 }
 
 /* --- visits --- */
 
 /* Fills the task's parts: the checkpoints, then the quantized one or the two random directions. */
-static enum status fill_parts(const struct plan *p, const struct plan_surface *s,
+static enum status fill_parts(const struct plan *p, const struct planned_surface *s,
                               struct surface_task *t, struct err *e)
 {
     enum { DIRECTIONS = 2 };
@@ -180,7 +201,7 @@ static enum status fill_parts(const struct plan *p, const struct plan_surface *s
     return OK;
 }
 
-static enum status fill_task(const struct plan *p, const struct plan_surface *s,
+static enum status fill_task(const struct plan *p, const struct planned_surface *s,
                              const struct results_point *point, int64_t k, struct surface_task *t,
                              struct err *e)
 {
@@ -195,26 +216,20 @@ static enum status fill_task(const struct plan *p, const struct plan_surface *s,
     return fill_parts(p, s, t, e);
 }
 
-static enum status fill_visit(const struct plan *p, const struct plan_surface *s, int64_t k,
+static enum status fill_visit(const struct plan *p, const struct planned_surface *s, int64_t k,
                               const char *key, struct visit *v, struct err *e)
 {
     const struct sweep *sweep = p->sweep;
-    const struct model_entry *m = &sweep->models[s->model];
     const struct data_options evaluation = plan_data(p, s->model, s->dataset);
     const struct data_options calibration = plan_data(p, s->model, &sweep->calibration);
     struct results_point point = results_surface_point(&s->points, k);
-    PASS(mem_string(&v->model, m->name, e));
-    PASS(mem_string(&v->checkpoint, checkpoint_name(p, s, 0), e));
-    PASS(weights_copy(&origin_of(p, s)->weights, &v->weights, e));
-    if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
-    PASS(plan_visit_inputs(p, origin_of(p, s), v, e));
-    PASS(mem_string(&v->key, key, e));
-    PASS(options_copy(&run_table, &sweep->run, &v->run, e));
+    PASS(plan_visit_begin(p, origin_of(p, s), key, v, e));
     if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
         PASS(options_copy(&data_table, &calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
     PASS(options_copy(&data_table, &evaluation, v->evaluations, e));
     v->n_evaluations = 1;
+    v->cells_only = true; /* none */
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;
     struct surface_task *t;
@@ -231,11 +246,34 @@ static bool retries(const struct results_view *view, const char *key, const stru
            plan_inputs_changed(record, "inputs", v, MEASURE_point);
 }
 
+/* A point reads what its plane is made of, and evaluates its own text. */
+static struct cost cost_of(const struct plan *p, const struct plan_visit *v)
+{
+    const struct surface_task *t = v->visit.task[MEASURE_point];
+    const struct plan_model *m = &p->costs.models[v->model];
+    const struct data_options *text = v->visit.evaluations;
+    struct cost_tokens tokens = {0};
+    if (!m->known) return m->shared;
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
+        if (strcmp(p->sweep->evaluations[i].name, text->name) == 0) tokens = p->costs.texts[i];
+    if (text->samples > 0 && text->samples < tokens.sequences) {
+        const double share = (double)text->samples / (double)tokens.sequences;
+        tokens.tokens *= share;
+        tokens.squares *= share;
+    }
+    double bytes = 0;
+    for (int64_t i = 0; i < t->n; i++)
+        if (!t->point || i == t->exact)
+            bytes += (double)weights_reads(&t->parts[i]) * m->bytes_per_weight;
+    return cost_shared(&m->sizes, &tokens, bytes);
+}
+
 /* before: visits of the whole plan before the first of the surface's points. */
-static enum status add_points(const struct plan *p, const struct plan_surface *s,
+static enum status add_points(const struct plan *p, const struct planned_surface *s,
                               const struct results_view *view, const struct plan_choice *choice,
                               int64_t before, struct plan_visits *visits, struct err *e)
 {
+    const struct surfaces *all = p->own[MEASURE_point];
     const int64_t files = 1 + visits->n; /* all points of the surface read the same files */
     for (int64_t k = 0; k < results_surface_points(&s->points); k++) {
         char key[HASH_HEX];
@@ -249,7 +287,7 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
         struct plan_visit *v = &visits->visits[visits->n++];
         *v = (struct plan_visit){.model = s->model,
                                  .row = p->sweep->models[s->model].n_rows,
-                                 .kind = p->sweep->n_models + (s - p->surfaces),
+                                 .kind = p->sweep->n_models + (s - all->surfaces),
                                  .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
         if (!missing && !retries(view, key, &v->visit)) {
@@ -258,20 +296,22 @@ static enum status add_points(const struct plan *p, const struct plan_surface *s
             continue;
         }
         visits->to_make[MEASURE_point]++;
-        PASS(plan_visit_price(p, NULL, v, e));
+        const struct cost cost = cost_of(p, v);
+        PASS(plan_visit_price_own(p, MEASURE_point, &cost, v, e));
     }
     return OK;
 }
 
-enum status plan_surfaces_visits(const struct plan *p, const struct results_view *view,
-                                 const struct plan_choice *choice, struct plan_visits *visits,
-                                 struct err *e)
+enum status surfaces_visits(const struct plan *p, const struct results_view *view,
+                            const struct plan_choice *choice, int64_t first,
+                            struct plan_visits *out, struct err *e)
 {
-    int64_t before = p->n_checkpoints;
-    for (int64_t i = 0; i < p->n_surfaces; i++) {
-        const struct plan_surface *s = &p->surfaces[i];
-        if (plan_surface_chosen(s, choice)) PASS(add_points(p, s, view, choice, before, visits, e));
-        before += results_surface_points(&s->points);
+    const struct surfaces *all = p->own[MEASURE_point];
+    for (int64_t i = 0; i < all->n; i++) {
+        const struct planned_surface *s = &all->surfaces[i];
+        if (plan_own_chosen(&measure_point, s->entry->name, s->entry->model, choice))
+            PASS(add_points(p, s, view, choice, first, out, e));
+        first += results_surface_points(&s->points);
     }
     return OK;
 }

@@ -1,0 +1,95 @@
+/* What a plan asks of curvature: keys, tasks, and the chain of a warm start. */
+#include "measures/curvature.h"
+#include "plan/plan.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct data_options curvature_text(const struct plan *p, int64_t model)
+{
+    const struct curvature_section *c = &p->sweep->curvature;
+    const bool own = c->data.text || c->data.ids;
+    if (!curvature_section_asks(c)) return (struct data_options){0};
+    struct data_options d = plan_data(p, model, own ? &c->data : &p->sweep->evaluations[0]);
+    d.samples = c->sequences;
+    d.tokens = 0;
+    if (c->length && (d.cut == 0 || d.cut > c->length)) d.cut = c->length;
+    return d;
+}
+
+/* With a warm start, curvature depends on that of the checkpoint before. */
+enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_t **own,
+                          struct err *e)
+{
+    const struct curvature_section *s = &p->sweep->curvature;
+    const struct plan_checkpoint *before = plan_before(p, c);
+    const char *after = before ? before->keys[MEASURE_curvature] : "";
+    const struct data_options data = curvature_text(p, c->model);
+    json_t *text;
+    *own = NULL;
+    if (!curvature_asked_for(&s->options)) return OK;
+    PASS(plan_data_identity(p, c->model, &data, &text, e));
+    *own = json_pack("{s:i, s:s, s:{s:o, s:o, s:I}, s:s*, s:s*}", "schema", 1, "tokenizer",
+                     c->tokenizer, "curvature", "options",
+                     options_to_json(&curvature_table, &s->options), "data", text, "seed",
+                     (json_int_t)s->seed, "after", s->warm_start ? after : NULL, "products",
+                     plan_products(p->sweep));
+    NEED(*own, ERR_NOMEM, "out of memory for a key");
+    return OK;
+}
+
+/* Number of checkpoints before c in the chain. */
+static int64_t chain_length(const struct plan *p, const struct plan_checkpoint *c)
+{
+    int64_t n = 0;
+    while ((c = plan_before(p, c)) != NULL) n++;
+    return n;
+}
+
+/* Whether the weights of the checkpoint, or of an earlier one in the chain, differ from those that
+ * its curvature was measured with. */
+bool curvature_stale(const struct plan *p, const struct plan_checkpoint *c, const json_t *record)
+{
+    char now[HASH_HEX];
+    bool changed = false;
+    const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
+    if (!p->sweep->curvature.warm_start || !was[0]) return false;
+    const struct weights **of = NULL;
+    const int64_t n = chain_length(p, c);
+    if (mem_zero(&of, n + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
+    for (int64_t i = 0; i <= n; i++) of[i] = &c[i - n].weights;
+    if (warm_chain(of, n + 1, now, NULL) == OK) changed = strcmp(now, was) != 0;
+    free(of);
+    return changed;
+}
+
+/* The chain: the earlier rows of the trajectory, or averages of the entry. */
+static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
+                             struct curvature_task *t, struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const int64_t n = chain_length(p, c);
+    t->followed = c->row + 1 < m->n_rows && trajectory_follows(m, c->row + 1);
+    PASS(mem_zero(&t->before, n, sizeof *t->before, "checkpoints before", e));
+    for (int64_t i = 0; i < n; i++) {
+        const struct plan_checkpoint *one = c - n + i;
+        t->n_before++;
+        PASS(weights_copy(&one->weights, &t->before[i].weights, e));
+        PASS(mem_string(&t->before[i].key, one->keys[MEASURE_curvature], e));
+    }
+    return OK;
+}
+
+enum status curvature_make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
+                                struct err *e)
+{
+    const struct curvature_section *from = &p->sweep->curvature;
+    const struct data_options data = curvature_text(p, c->model);
+    struct curvature_task *t = task;
+    t->options = from->options;
+    t->seed = from->seed;
+    PASS(options_copy(&data_table, &data, &t->data, e));
+    if (!from->warm_start) return OK;
+    PASS(mem_format(&t->vectors, e, "%s.vectors", p->sweep->results));
+    return add_chain(p, c, t, e);
+}

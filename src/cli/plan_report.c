@@ -165,7 +165,8 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
         fill_line(&r, which, n, &r.lines[r.n++]);
     }
     TRY(plan_visits_make(p, view, choice, &r.remaining, e));
-    TRY(plan_exports_left(p, &r.exports, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->disk) TRY(measures[k]->disk(p, &r.to_write[k], &r.disk[k], e));
     *out = r;
     r = (struct plan_report){0};
 done:

@@ -24,7 +24,9 @@ struct plan_report {
     struct cost cost;        /* of all visits */
     double seconds[COST_PHASE_N], total;
     struct plan_visits remaining; /* those not finished */
-    struct plan_exports exports;  /* models that are to be written */
+    /* what measures write to disk */
+    int64_t to_write[MEASURES_N];
+    double disk[MEASURES_N];
     int64_t n_simulations;
     struct sched_simulation *simulations; /* of groups */
     int64_t group;                        /* nodes per group */

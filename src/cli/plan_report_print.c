@@ -76,23 +76,28 @@ json_t *plan_report_json(const struct plan_report *r)
                                         s->least > 0 ? s->work / s->least - 1 : 0.0));
     }
     json_t *json = json_pack(
-        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:o, s:I, s:I, s:o, s:f, "
+        "{s:{s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o}, s:o, s:o, s:I, s:I, s:o, s:f, "
         "s:o, "
         "s:o, s:f, "
-        "s:f, s:o, s:I, s:f}",
+        "s:f, s:o}",
         "rates", "from", r->rates_from, "sgemm", c->rates.sgemm, "dgemm", c->rates.dgemm, "forward",
         c->rates.forward, "gram", c->rates.gram, "read", c->rates.read, "threads",
         (json_int_t)r->threads, "corrected_by", (json_int_t)c->learned, "correction",
-        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "tasks",
-        tokens_json(&c->tasks), "calibration", tokens_json(&c->calibration), "memory",
-        (json_int_t)r->memory, "visits_left", (json_int_t)r->remaining.n, "models", models, "bytes",
-        r->cost.bytes, "flop", phases_json(r->cost.flop), "seconds_by_phase",
-        phases_json(r->seconds), "seconds", r->total, "seconds_left",
-        remaining_seconds(r->plan, &r->remaining), "simulations", simulations, "exports_left",
-        (json_int_t)r->exports.n, "export_bytes", r->exports.bytes);
-    for (int k = 0; k < MEASURES_N; k++)
+        phases_json(c->rates.correction), "evaluation", tokens_json(&c->evaluation), "calibration",
+        tokens_json(&c->calibration), "memory", (json_int_t)r->memory, "visits_left",
+        (json_int_t)r->remaining.n, "models", models, "bytes", r->cost.bytes, "flop",
+        phases_json(r->cost.flop), "seconds_by_phase", phases_json(r->seconds), "seconds", r->total,
+        "seconds_left", remaining_seconds(r->plan, &r->remaining), "simulations", simulations);
+    for (int k = 0; k < MEASURES_N; k++) {
+        char left[64], bytes[64];
+        snprintf(left, sizeof left, "%ss_left", measures[k]->name);
+        snprintf(bytes, sizeof bytes, "%s_bytes", measures[k]->name);
         if (measures[k]->text_name)
             json_object_set_new(json, measures[k]->text_name, tokens_json(&c->own[k]));
+        if (!measures[k]->disk) continue;
+        json_object_set_new(json, left, json_integer((json_int_t)r->to_write[k]));
+        json_object_set_new(json, bytes, json_real(r->disk[k]));
+    }
     return json;
 }
 
@@ -122,10 +127,12 @@ static void print_machine(const struct plan_report *r, FILE *out)
         fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
                 quantity_plural(c->learned));
     print_tokens(out, "\ntexts: ", "evaluation", &c->evaluation_texts);
-    print_tokens(out, "; ", "tasks", &c->tasks);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->tokens) print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
     print_tokens(out, "; ", "calibration", &c->calibration);
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->text_name) print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
+        if (measures[k]->text && measures[k]->text_name)
+            print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
     fprintf(out, "\na rank: ");
     if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
     fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));
@@ -272,9 +279,10 @@ enum status plan_report_print(const struct plan_report *r, FILE *out, struct err
     print_machine(r, out);
     PASS(print_models(r, out, e));
     print_total(r, out);
-    if (r->exports.n)
-        fprintf(out, "export: %lld model%s to write, %.4g GB of disk\n", (long long)r->exports.n,
-                quantity_plural(r->exports.n), r->exports.bytes / 1e9);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (r->to_write[k])
+            fprintf(out, "%s: %lld model%s to write, %.4g GB of disk\n", measures[k]->name,
+                    (long long)r->to_write[k], quantity_plural(r->to_write[k]), r->disk[k] / 1e9);
     print_simulations(r, out);
     return OK;
 }

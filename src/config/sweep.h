@@ -6,7 +6,6 @@
  * file, ${VAR} expanded).
  */
 #pragma once
-#include "config/curvature_options.h"
 #include "quant/quant_options.h"
 #include "records/measures.h"
 
@@ -81,21 +80,6 @@ struct data_options {
     int preset;            /* enum preset whose defaults were used */
 };
 
-/* How far the loss of each cell is predicted from gradient and Hessian. */
-enum second_order_depth { SECOND_ORDER_NONE, SECOND_ORDER_TOTAL, SECOND_ORDER_LAYERS };
-
-/* Which curvature of the full-precision loss is measured, and on which tokens. If nothing is
- * requested (curvature_section_asks), none is. */
-struct curvature_section {
-    struct curvature_options options;
-    int64_t sequences, length; /* sequences of the text, and tokens of each; length 0: all */
-    struct data_options data;  /* neither text nor ids: the first evaluation text */
-    int64_t seed;
-    bool warm_start;
-    int second_order; /* enum second_order_depth */
-    bool critical;    /* critical sharpness of checkpoints and cells */
-};
-
 /* A stored checkpoint of the sweep in an average. */
 struct average_member {
     int64_t model, row; /* in sweep.models and its rows */
@@ -161,46 +145,6 @@ struct model_entry {
     struct trajectory_column *columns;
 };
 
-/* The plane of an entry of `surfaces`. */
-enum surface_plane {
-    SURFACE_QUANTIZATION, /* through a checkpoint, the previous one, and the quantized one */
-    SURFACE_TRAJECTORY,   /* the principal plane of a trajectory's checkpoints */
-    SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
-};
-
-/* After sweep_read, members that concern the plane are never NULL or 0. */
-struct surface_entry {
-    char *name;
-    int plane; /* enum surface_plane */
-    char *model;
-    char *checkpoint;  /* quantization, random */
-    char *previous;    /* quantization */
-    char *checkpoints; /* trajectory: shell pattern; NULL: all */
-    char *quantizer;   /* quantization: a label of `methods` */
-    int64_t bits;      /* likewise */
-    int64_t columns, rows;
-    double margin;   /* quantization, trajectory: of the points' box, on every side */
-    double radius;   /* random */
-    char *dataset;   /* a label of `evaluation` */
-    int64_t samples; /* maximum number of sequences; 0: all */
-};
-
-/* Multiple-choice tasks (docs/tasks.md) that are scored beside the texts. */
-struct tasks_section {
-    char *names;          /* one a line; NULL: none */
-    char *data;           /* folder of their data */
-    int64_t shots, limit; /* examples before each question; items of each task, 0: all */
-    bool log_likelihoods; /* those of all choices are kept */
-};
-
-/* An entry of `export`: cells whose quantized models are written as folders. */
-struct export_entry {
-    char *out;                            /* folder of the folders */
-    char *format;                         /* as weights_form_choose (engine/weights_folder.h) */
-    char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
-    int64_t bits;                         /* 0: all */
-};
-
 /* The type of hidden states between blocks. */
 enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16 };
 
@@ -229,6 +173,8 @@ struct run_options {
     bool stage_commands;    /* false: a run waits for what `qtraj stage` fetches */
 };
 
+enum { SWEEP_ENTRIES_MAX = 10000 }; /* of a list */
+
 struct sweep {
     char *name;
     char *results; /* the cube; the journal is next to it */
@@ -243,15 +189,9 @@ struct sweep {
     struct data_options calibration;
     int64_t n_evaluations;
     struct data_options *evaluations;
-    struct tasks_section tasks;
     char *count_tokens; /* tokenizer.json, or a folder with one, by which the evaluation texts'
                            tokens are counted too; NULL: none */
-    struct curvature_section curvature;
-    void *sections[MEASURES_N]; /* the keys of measures that say themselves what theirs are */
-    int64_t n_surfaces;
-    struct surface_entry *surfaces;
-    int64_t n_exports;
-    struct export_entry *exports;
+    void *sections[MEASURES_N]; /* the keys of measures */
     struct run_options run;
 };
 
@@ -268,7 +208,7 @@ json_t *sweep_to_json(const struct sweep *s);
 
 /* The tables of the structs above. */
 extern const struct option_table sweep_table, model_table, average_table, method_table, data_table,
-    tasks_table, curvature_section_table, surface_table, export_table, run_table;
+    run_table;
 /* The keys of data_table that concern a text that one command scores: no label, no padding. */
 extern const struct option_table data_scored_table;
 /* Those of a text that one command calibrates on: no label. */
@@ -276,9 +216,6 @@ extern const struct option_table data_calibration_table;
 /* The same with checks between the keys: a section for a text that is scored and has no label. */
 extern const struct option_table data_heldout_table;
 extern const struct option_table row_table; /* columns of a trajectory */
-
-/* The words of enum second_order_depth and enum surface_plane; NULL after the last. */
-extern const char *const second_order_depths[], *const surface_planes[];
 
 /* The JSON form of entries that are sent to workers and are part of cell keys: as options_to_json
  * and options_from_json, but without the options of other methods; data without text and ids (no
@@ -312,13 +249,10 @@ MUST_USE enum status stage_command(const struct model_entry *m, int64_t row, con
  * ERR_USAGE: a placeholder is unknown or missing, a key that `stage` needs. ERR_NOMEM. */
 MUST_USE enum status stage_resolve(struct model_entry *m, const struct option_scope *scope,
                                    struct err *e);
-/* Whether the plane of a SURFACE_TRAJECTORY goes through the checkpoint. */
-bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
-/* Sets the missing values of entry i of `surfaces` and checks its names. ERR_USAGE, ERR_NOMEM. */
-MUST_USE enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
-                                     struct err *e);
-/* Whether the section asks for any measurement. */
-bool curvature_section_asks(const struct curvature_section *c);
+/* ERR_USAGE: two entries of the list have one name. entries: n structs of `size` bytes that begin
+ * with their name. scope: of the sweep. */
+MUST_USE enum status sweep_check_names(const struct option_scope *scope, const char *list,
+                                       const void *entries, int64_t n, size_t size, struct err *e);
 
 /* The length in tokens for a model with this many positions (0: unknown): never LENGTH_AUTO. */
 int64_t data_options_length(const struct data_options *d, int64_t positions);

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 10000 };
-
 /* ---- models ---- */
 
 static void model_release(void *entry)
@@ -62,17 +60,15 @@ static const struct option model_keys[] = {
     OPTION(model_entry, averages, LIST,
            "averages of the checkpoints, which are quantized and measured like checkpoints",
            .count = offsetof(struct model_entry, n_averages), .otherwise = "none",
-           .high = ENTRIES_MAX, .table = &average_table),
+           .high = SWEEP_ENTRIES_MAX, .table = &average_table),
 };
 const struct option_table model_table = {OPTION_ROWS(model_keys, model_entry),
                                          .finish = model_finish, .release = model_release};
 
 /* ---- between the entries ---- */
 
-/* No two entries of a list with one name. entries: structs of `size` bytes that begin with their
- * name. */
-static enum status check_names(const struct option_scope *scope, const char *list,
-                               const void *entries, int64_t n, size_t size, struct err *e)
+enum status sweep_check_names(const struct option_scope *scope, const char *list,
+                              const void *entries, int64_t n, size_t size, struct err *e)
 {
     const char *base = entries;
     const struct option_scope in_list = options_in(scope, list);
@@ -165,31 +161,12 @@ static enum status check_scored(const struct sweep *s, const struct option_scope
                                 struct err *e)
 {
     const struct option_scope list = options_in(scope, "evaluation");
-    const struct option_scope section = options_in(scope, "curvature");
-    const struct option_scope data = options_in(&section, "data");
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         if (s->evaluations[i].padding != PADDING_COUNTED) continue;
         const struct option_scope entry = options_entry(&list, i);
         return options_fail(&entry, "padding", e, "counted is for calibration");
     }
-    if (s->curvature.data.padding != PADDING_COUNTED) return OK;
-    return options_fail(&data, "padding", e, "counted is for calibration");
-}
-
-/* Curvature takes the first tokens of sequences that are there. */
-static enum status check_curvature(const struct sweep *s, const struct option_scope *scope,
-                                   struct err *e)
-{
-    const struct curvature_section *c = &s->curvature;
-    bool own = c->data.text || c->data.ids;
-    const struct data_options *d = own ? &c->data : &s->evaluations[0];
-    const int64_t length = data_options_length(d, 0);
-    if (!d->text || d->layout != LAYOUT_PACKED || c->length <= length) return OK;
-    const struct option_scope section = options_in(scope, "curvature");
-    return options_fail(&section, "length", e,
-                        "the sequences of %s have %lld tokens, expected at most as many; `data` "
-                        "gives curvature a separate text",
-                        d->name, (long long)length);
+    return OK;
 }
 
 /* What stays on disk leaves no space for the next. */
@@ -257,28 +234,20 @@ static enum status check_replicates(const struct sweep *s, const struct option_s
 
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
-                   offsetof(struct data_options, name) == 0 &&
-                   offsetof(struct surface_entry, name) == 0,
-               "check_names reads the first field");
+                   offsetof(struct data_options, name) == 0,
+               "sweep_check_names reads the first field");
 
 static enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct sweep *s = entry;
-    PASS(check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
-    PASS(check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
-    PASS(check_names(scope, "evaluation", s->evaluations, s->n_evaluations, sizeof *s->evaluations,
-                     e));
-    PASS(check_names(scope, "surfaces", s->surfaces, s->n_surfaces, sizeof *s->surfaces, e));
+    PASS(sweep_check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
+    PASS(sweep_check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
+    PASS(sweep_check_names(scope, "evaluation", s->evaluations, s->n_evaluations,
+                           sizeof *s->evaluations, e));
     PASS(check_branches(s, scope, e));
     PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
-    const struct option_scope surfaces = options_in(scope, "surfaces");
-    for (int64_t i = 0; i < s->n_surfaces; i++) {
-        const struct option_scope surface = options_entry(&surfaces, i);
-        PASS(surface_resolve(s, i, &surface, e));
-    }
     PASS(check_scored(s, scope, e));
-    PASS(check_curvature(s, scope, e));
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));
     PASS(check_replicates(s, scope, e));
@@ -304,35 +273,22 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, seed, INT, "seed of everything random", .fallback = "0", .low = 0,
            .high = INT64_MAX),
     OPTION(sweep, models, LIST, "the training runs", .count = offsetof(struct sweep, n_models),
-           .required = true, .low = 1, .high = ENTRIES_MAX, .table = &model_table),
+           .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &model_table),
     OPTION(sweep, bits, INTS, "bit-widths of every method that has no `bits`", .unit = "bits",
            .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "each method has its own", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
     OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
-           .required = true, .low = 1, .high = ENTRIES_MAX, .table = &method_table),
+           .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &method_table),
     OPTION(sweep, calibration, GROUP, "text that methods with a Hessian are calibrated on",
            .otherwise = "none, if no method needs it", .table = &data_table),
     OPTION_AT("evaluation", sweep, evaluations, LIST, "texts that losses are measured on",
               .count = offsetof(struct sweep, n_evaluations), .required = true, .low = 1,
-              .high = ENTRIES_MAX, .table = &data_table),
-    OPTION(sweep, tasks, GROUP,
-           "multiple-choice tasks whose accuracy is measured beside the losses, in the same pass",
-           .otherwise = "none", .table = &tasks_table),
+              .high = SWEEP_ENTRIES_MAX, .table = &data_table),
     OPTION(sweep, count_tokens, PATH,
            "tokenizer.json, or a folder with one, that counts the tokens of the evaluation texts "
            "for losses per common token",
            .otherwise = "none"),
-    OPTION(sweep, curvature, GROUP,
-           "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
-           .otherwise = "none", .table = &curvature_section_table),
-    MEASURES(SECTION)
-        OPTION(sweep, surfaces, LIST, "planes through weight space on which the loss is measured",
-               .count = offsetof(struct sweep, n_surfaces), .otherwise = "none",
-               .high = ENTRIES_MAX, .table = &surface_table),
-    OPTION_AT("export", sweep, exports, LIST, "cells whose quantized models are written to disk",
-              .count = offsetof(struct sweep, n_exports), .otherwise = "none", .high = ENTRIES_MAX,
-              .table = &export_table),
-    OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
+    MEASURES(SECTION) OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 
@@ -362,7 +318,6 @@ void sweep_free(struct sweep *s)
 json_t *sweep_to_json(const struct sweep *s)
 {
     json_t *json = options_to_json(&sweep_table, s);
-    if (!curvature_section_asks(&s->curvature)) json_object_del(json, "curvature");
     json_t *methods = json_object_get(json, "methods");
     for (int64_t i = 0; i < s->n_methods; i++)
         json_array_set_new(methods, (size_t)i, method_entry_to_json(&s->methods[i]));

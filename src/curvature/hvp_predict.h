@@ -5,6 +5,9 @@
 #include "curvature/hvp.h"
 #include "records/saved.h"
 
+/* How far a change of the loss is predicted: not at all, in total, or by layer too. */
+enum second_order_depth { SECOND_ORDER_NONE, SECOND_ORDER_TOTAL, SECOND_ORDER_LAYERS };
+
 struct prediction_part {
     double first_order;  /* g_t . delta_t */
     double second_order; /* delta_t . (H delta)_t / 2; sums to the total over all tensors */

@@ -1,6 +1,6 @@
 /* measure: all curvature measurements of one subject that the options ask for. */
 #pragma once
-#include "config/curvature_options.h"
+#include "curvature/curvature_options.h"
 #include "curvature/density.h"
 #include "curvature/lanczos.h"
 #include "curvature/split.h"

@@ -1,13 +1,13 @@
 /* The loops over the measures that a visit does. */
-#include "engine/accuracies.h"
 #include "engine/visit_internal.h"
+#include "engine/wanted.h"
 
 /* Whether any variant lacks its record. */
 static bool wanted_of_cells(const struct visit *v, const char *name)
 {
     bool any = false;
     for (int64_t i = 0; i < v->n_variants; i++)
-        any = any || accuracies_find(v->variants[i].records, name, NULL);
+        any = any || wanted_count(v->variants[i].records, name, NULL) > 0;
     return any;
 }
 
@@ -20,7 +20,7 @@ bool visit_wants(const struct visit *v, int i)
 /* Whether the part wants the weights of a variant. */
 static bool part_takes(int i, const struct variant *v)
 {
-    if (measures[i]->cell_key) return accuracies_find(v->records, measures[i]->name, NULL);
+    if (measures[i]->cell_key) return wanted_count(v->records, measures[i]->name, NULL) > 0;
     return measures[i]->of_cells ? variant_is_completed(v) : v->replicate == 0;
 }
 
@@ -49,9 +49,13 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
 void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m)
 {
     struct part_context *own = (struct part_context *)(uintptr_t)c;
-    for (int i = 0; i < MEASURES_N; i++)
-        if (measures[i]->move && visit_wants(c->visit, i) && part_takes(i, v))
-            measures[i]->move(own, v, m);
+    for (int i = 0; i < MEASURES_N; i++) {
+        const size_t size = measures[i]->state_of_variant;
+        if (!visit_wants(c->visit, i) || !part_takes(i, v)) continue;
+        if (measures[i]->move) measures[i]->move(own, v, m);
+        if (size)
+            saved_bytes(m, (char *)c->state[i] + (size_t)(v - c->visit->variants) * size, size);
+    }
 }
 
 static json_t *record_of_cell(const struct part_context *c, int i, const struct variant *v,
@@ -73,7 +77,7 @@ enum status parts_emit_of_cells(const struct part_context *c, int i, const struc
         const struct variant *v = &c->visit->variants[k];
         const struct err *why = failure->code != OK ? failure : cells_failure(c, k);
         char key[HASH_HEX];
-        if (!accuracies_find(v->records, measures[i]->name, key)) continue;
+        if (!wanted_count(v->records, measures[i]->name, key)) continue;
         json_t *record = record_of_cell(c, i, v, key, why);
         const enum status st = why->code == OK ? measures[i]->fill(c, v, record, e) : OK;
         if (st != OK) json_decref(record);
@@ -102,6 +106,22 @@ bool parts_movable(const struct visit *v)
 {
     bool all = true;
     for (int i = 0; i < MEASURES_N; i++)
-        all = all && (!measures[i]->linear || measures[i]->move || !visit_wants(v, i));
+        all = all && (!measures[i]->linear || measures[i]->move || measures[i]->state_of_variant ||
+                      !visit_wants(v, i));
     return all;
+}
+
+bool parts_want_grids(const struct visit *v)
+{
+    bool any = false;
+    for (int i = 0; i < MEASURES_N; i++) any = any || (measures[i]->grids && visit_wants(v, i));
+    return any;
+}
+
+bool parts_score(const char *records)
+{
+    struct wanted one;
+    bool any = false;
+    while (wanted_next(&records, &one)) any = any || measure_find(one.measure)->scored;
+    return any;
 }

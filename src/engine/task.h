@@ -28,13 +28,12 @@ struct visit {
     int64_t n_evaluations;
     struct data_options *evaluations;
     struct requests_options requests; /* multiple-choice tasks; tasks NULL: none. A visit of a
-                                         sweep scores those that `accuracies` name */
-    bool log_likelihoods;             /* records of accuracies have those of all choices */
-    char *accuracies; /* of the checkpoint: its records that are asked for (accuracies.h); NULL:
-                         none */
-    bool cells_only;  /* no checkpoint record: it exists or another piece emits it */
-    bool scored;      /* the checkpoint's record exists; only its completion is emitted */
-    void *task[MEASURES_N];       /* tasks of the measures; NULL: not requested */
+                                         sweep scores those that records are asked of */
+    bool log_likelihoods;             /* their records have those of all choices */
+    char *records;                    /* further records of the checkpoint (wanted.h); NULL: none */
+    bool cells_only;        /* no checkpoint record: it exists or another piece emits it */
+    bool scored;            /* the checkpoint's record exists; only its completion is emitted */
+    void *task[MEASURES_N]; /* tasks of the measures; NULL: not requested */
     char *record_key[MEASURES_N]; /* keys of the records that they make of the checkpoint; NULL:
                                      none */
 };

@@ -36,7 +36,7 @@ static const struct option fields[] = {
     OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
     OPTION(visit, requests, GROUP, "", .table = &requests_table),
     OPTION(visit, log_likelihoods, BOOL, ""),
-    OPTION(visit, accuracies, TEXTS, ""),
+    OPTION(visit, records, TEXTS, ""),
     OPTION(visit, cells_only, BOOL, ""),
     OPTION(visit, scored, BOOL, ""),
 };
@@ -77,7 +77,7 @@ void visit_states_remove(struct visit_cache *c)
 
 bool visit_has_piece(const struct visit *v, int i)
 {
-    return v->task[i] && !measures[i]->of_cells && measures[i]->of_model;
+    return v->record_key[i] != NULL;
 }
 
 int64_t visit_pieces(const struct visit *v)
@@ -98,8 +98,8 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
     int64_t n_variants = 0, piece = 1;
     if (!among(pieces, n, 0)) {
         v->cells_only = true;
-        free(v->accuracies);
-        v->accuracies = NULL;
+        free(v->records);
+        v->records = NULL;
     }
     for (int64_t i = 0; i < v->n_variants; i++) {
         if (among(pieces, n, piece++))

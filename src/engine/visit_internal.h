@@ -1,12 +1,12 @@
 /* visit_internal: structs and functions that the files of visit/ share. */
 #pragma once
 #include "checkpoint/checkpoint.h"
-#include "engine/accuracies.h"
 #include "engine/group.h"
 #include "engine/inputs.h"
 #include "engine/part.h"
 #include "engine/shared_products.h"
 #include "engine/visit.h"
+#include "engine/wanted.h"
 #include "eval/head.h"
 #include "eval/metric.h"
 #include "memory/memory.h"
@@ -230,10 +230,12 @@ MUST_USE enum status walk_prepare(struct run *r, struct err *e);
  * ERR_IO: scratch or the checkpoint; ERR_NOMEM. */
 MUST_USE enum status walk_go(struct run *r, struct err *e);
 void walk_free(struct run *r);
+/* Whether any of the records (wanted.h) follows from scores. */
+bool parts_score(const char *records);
 /* Whether the variant's stream runs what is scored. */
 static inline bool stream_is_scored(const struct stream *s)
 {
-    return !s->variant->scored || s->variant->accuracies;
+    return !s->variant->scored || parts_score(s->variant->records);
 }
 /* What a scored stream gives to the requests of the visit's tasks. */
 struct answers walk_answers(const struct run *r, const struct stream *s);
@@ -258,7 +260,7 @@ json_t *record_completion(const struct part_context *c, const struct run *r, int
 /* The record of an accuracy of variant i (-1: of the checkpoint). failure: as above. A new
  * reference; NULL: out of memory. */
 json_t *record_accuracy(const struct part_context *c, const struct run *r, int64_t i,
-                        const struct accuracy_wanted *of, const struct err *failure);
+                        const struct wanted *of, const struct err *failure);
 /* The metrics of a scored stream: {DATASET: {FIELD: number, ...}, ...}. A new reference; NULL: out
  * of memory. */
 json_t *record_datasets(const struct run *r, const struct scores *scores, enum metric_scope scope);
@@ -271,8 +273,6 @@ const struct err *cells_failure(const struct part_context *c, int64_t i);
 MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
                                     struct err *e);
 
-/* --- export.c --- */
-
 /* --- parts.c --- */
 
 /* Emits the records that measure i makes of the visit's cells. Called on rank 0 only. Errors of
@@ -282,6 +282,8 @@ MUST_USE enum status parts_emit_of_cells(const struct part_context *c, int i,
 
 /* Whether what parts have received of the blocks may be saved: that of exported models cannot. */
 bool parts_movable(const struct visit *v);
+/* Whether a part that the visit requests wants the grids of its linears. */
+bool parts_want_grids(const struct visit *v);
 /* Whether the visit requests parts that complete records. */
 bool parts_complete(const struct visit *v);
 /* Calls annotate of every part that the visit requests. */

@@ -94,7 +94,9 @@ static enum status run_parts(struct part_context *c, struct err *e)
     for (int i = 0; i < MEASURES_N; i++) {
         const struct measure *p = measures[i];
         if (!visit_wants(c->visit, i)) continue;
-        st = mem_zero(&c->state[i], 1, p->state, p->name, e);
+        st = p->state_of_variant
+                 ? mem_zero(&c->state[i], c->visit->n_variants, p->state_of_variant, p->name, e)
+                 : mem_zero(&c->state[i], 1, p->state, p->name, e);
         if (st == OK && p->open) st = p->open(c, e);
         PASS(group_agree(c->group, st, e));
     }

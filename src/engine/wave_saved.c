@@ -80,9 +80,6 @@ static json_t *requests_settings(const struct wave *v)
     json_array_append_new(out, json_string(visit->requests.tasks));
     json_array_append_new(out, json_integer(visit->n_evaluations));
     json_array_append_new(out, json_boolean(v->run->unanswered.code != OK));
-    for (int64_t i = 0; i < v->n; i++)
-        if (v->streams[i]->variant->accuracies)
-            json_array_append_new(out, json_string(v->streams[i]->variant->accuracies));
     return out;
 }
 
@@ -98,6 +95,8 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     for (int64_t i = 0; i < v->n; i++) {
         json_array_append_new(records, json_string(v->streams[i]->variant->key));
         json_array_append_new(scored, json_boolean(v->streams[i]->variant->scored));
+        if (v->streams[i]->variant->records)
+            json_array_append_new(scored, json_string(v->streams[i]->variant->records));
     }
     for (int i = 0; g->node_of && i < g->size; i++)
         json_array_append_new(nodes, json_integer(g->node_of[i]));

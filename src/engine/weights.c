@@ -26,10 +26,7 @@ static const struct option variant_fields[] = {
     OPTION(variant, key, TEXT, ""),
     OPTION(variant, scored, BOOL, ""),
     OPTION(variant, complete, BOOL, ""),
-    OPTION(variant, accuracies, TEXTS, ""),
     OPTION(variant, records, TEXTS, ""),
-    OPTION(variant, export_to, TEXT, ""),
-    OPTION(variant, format, TEXT, ""),
 };
 const struct option_table variant_table = {OPTION_ROWS(variant_fields, variant),
                                            .absent = variant_absent};

@@ -24,12 +24,8 @@ struct variant {
     int64_t replicate; /* 0: a cell; else the number of the draw (eval/draws.h) it calibrates on */
     char *key;         /* key of its record; NULL: it has none */
     bool scored;       /* the cell's record exists; only its completion is computed */
-    bool complete;     /* and its completion too: only its model or accuracies are asked for */
-    char *accuracies;  /* records of its accuracies that are asked for (accuracies.h); NULL: none */
-    char *records;     /* records of measures of cells that are asked for: lines "MEASURE KEY"
-                          (accuracies.h); NULL: none */
-    char *export_to, *format; /* folder to write the model to, and its form (weights_folder.h);
-                                 NULL: none */
+    bool complete;     /* and its completion too: only what else is asked for */
+    char *records;     /* further records that are asked for (wanted.h); NULL: none */
 };
 /* Whether the parts behind the blocks complete its record. */
 static inline bool variant_is_completed(const struct variant *v)

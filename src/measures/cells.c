@@ -104,7 +104,7 @@ struct cells {
 
 static bool wanted(const struct visit *v)
 {
-    return !v->cells_only || v->n_variants > 0 || v->accuracies;
+    return !v->cells_only || v->n_variants > 0 || v->records;
 }
 
 static bool scores_checkpoint(const struct visit *v)
@@ -142,11 +142,12 @@ static enum status answer(const struct part_context *c, int64_t i, const struct 
 {
     struct cells *s = c->state[MEASURE_cell];
     struct cell *cell = i < 0 ? &s->checkpoint : &s->cells[i];
-    const char *at = i < 0 ? c->visit->accuracies : c->visit->variants[i].accuracies;
-    struct accuracy_wanted one;
+    const char *at = i < 0 ? c->visit->records : c->visit->variants[i].records;
+    struct wanted one;
     if (cell->answered) return OK;
-    while (accuracies_next(&at, &one))
-        PASS(part_emit(c, record_accuracy(c, &s->run, i, &one, failure), e));
+    while (wanted_next(&at, &one))
+        if (measure_find(one.measure)->scored)
+            PASS(part_emit(c, record_accuracy(c, &s->run, i, &one, failure), e));
     cell->answered = true;
     return OK;
 }
@@ -219,13 +220,14 @@ static void inputs(const struct visit *v, char seen[HASH_HEX])
 }
 
 /* Appends the tasks of these records to a list that does not have them yet. */
-static enum status add_tasks(char **list, const char *accuracies, struct err *e)
+static enum status add_tasks(char **list, const char *records, struct err *e)
 {
-    struct accuracy_wanted one;
-    while (accuracies_next(&accuracies, &one)) {
+    struct wanted one;
+    while (wanted_next(&records, &one)) {
         char *longer;
-        if (*list && words_have(*list, ",", one.task, strlen(one.task))) continue;
-        PASS(mem_format(&longer, e, "%s%s%s", *list ? *list : "", *list ? "," : "", one.task));
+        if (!measure_find(one.measure)->scored) continue;
+        if (*list && words_have(*list, ",", one.label, strlen(one.label))) continue;
+        PASS(mem_format(&longer, e, "%s%s%s", *list ? *list : "", *list ? "," : "", one.label));
         free(*list);
         *list = longer;
     }
@@ -235,9 +237,9 @@ static enum status add_tasks(char **list, const char *accuracies, struct err *e)
 /* Nothing is scored that no record is asked of. */
 static enum status choose_scored(struct cells *s, const struct visit *v, struct err *e)
 {
-    PASS(add_tasks(&s->tasks, v->accuracies, e));
+    PASS(add_tasks(&s->tasks, v->records, e));
     for (int64_t i = 0; i < v->n_variants; i++)
-        PASS(add_tasks(&s->tasks, v->variants[i].accuracies, e));
+        PASS(add_tasks(&s->tasks, v->variants[i].records, e));
     if (!scores(v)) s->visit.n_evaluations = 0;
     if (!s->run.hooks->answers) s->visit.requests.tasks = s->tasks;
     return OK;
@@ -249,8 +251,7 @@ static enum status open_cells(struct part_context *c, struct err *e)
     struct cells *s = c->state[MEASURE_cell];
     const struct visit *v = c->visit;
     s->visit = *v;
-    s->sink =
-        (struct weights_sink){c, parts_linear, c->hooks->grids || visit_wants(v, MEASURE_export)};
+    s->sink = (struct weights_sink){c, parts_linear, c->hooks->grids || parts_want_grids(v)};
     s->checkpoint =
         (struct cell){.recorded = !scores_checkpoint(v), .done = !v->cells_only && v->scored};
     PASS(mem_zero(&s->cells, v->n_variants, sizeof *s->cells, "cells", e));

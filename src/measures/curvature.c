@@ -372,8 +372,19 @@ static void close_state(struct part_context *c)
     free(p->fingerprint);
 }
 
+static const struct option keys[] = {
+    {.name = "curvature",
+     .doc =
+         "sharpness, trace and spectrum of the full-precision loss's Hessian, at each checkpoint",
+     .type = OPTION_GROUP,
+     .otherwise = "none",
+     .table = &curvature_section_table},
+};
+
 const struct measure measure_curvature = {
     .name = "curvature",
+    .section = {OPTION_ROWS(keys, curvature_section)},
+    .check = curvature_check,
     .group = "curvature",
     .axes = {&axis_model, &axis_checkpoint},
     .fields = fields,

@@ -3,7 +3,32 @@
 #include "measures/warm.h"
 #include "plan/plan.h"
 
+/* Keys of second order in the section `curvature` (second_order.c). */
+struct second_order_options {
+    int depth;     /* enum second_order_depth */
+    bool critical; /* critical sharpness of checkpoints and cells */
+};
+extern const struct option_table second_order_table;
+
+/* The section `curvature`: which curvature of the full-precision loss is measured, and on which
+ * tokens. */
+struct curvature_section {
+    struct curvature_options options;
+    int64_t sequences, length; /* sequences of the text, and tokens of each; length 0: all */
+    struct data_options data;  /* neither text nor ids: the first evaluation text */
+    int64_t seed;
+    bool warm_start;
+    struct second_order_options predicted;
+};
+extern const struct option_table curvature_section_table;
+static inline const struct curvature_section *curvature_section(const struct sweep *s)
+{
+    return s->sections[MEASURE_curvature];
+}
+
 /* Hooks of the measure (curvature_plan.c). */
+MUST_USE enum status curvature_check(const struct sweep *s, const struct option_scope *scope,
+                                     struct err *e);
 MUST_USE enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_t **own,
                                    struct err *e);
 MUST_USE enum status curvature_make_task(const struct plan *p, const struct plan_checkpoint *c,

@@ -1,16 +1,92 @@
-/* What a plan asks of curvature: keys, tasks, and the chain of a warm start. */
+/* The keys of curvature in the sweep file, and what a plan asks of it: keys of its records, tasks,
+ * and the chain of a warm start. */
+#include "curvature/hvp_predict.h"
 #include "measures/curvature.h"
 #include "plan/plan.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* --- the section --- */
+
+static const struct option section_keys[] = {
+    {.type = OPTION_KEYS,
+     .table = &curvature_table,
+     .offset = offsetof(struct curvature_section, options)},
+    OPTION(curvature_section, sequences, INT, "sequences of the text that are used",
+           .unit = "sequences", .fallback = "4", .low = 1, .high = 1000000),
+    OPTION(curvature_section, length, INT,
+           "tokens of each sequence that are used, the first ones; own: all", .unit = "tokens",
+           .fallback = "own", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "own")),
+    OPTION(curvature_section, data, GROUP, "separate text for curvature",
+           .otherwise = "the first evaluation text", .table = &data_table),
+    OPTION(curvature_section, seed, INT, "seed of start vectors and probes", .fallback = "0",
+           .low = 0, .high = INT64_MAX),
+    OPTION(curvature_section, warm_start, BOOL,
+           "the sharpness starts from the eigenvector of the previous checkpoint; results then "
+           "depend on that checkpoint too",
+           .fallback = "false", .with = "sharpness"),
+    {.type = OPTION_KEYS,
+     .table = &second_order_table,
+     .offset = offsetof(struct curvature_section, predicted)},
+};
+
+static bool asks(const struct curvature_section *c)
+{
+    return curvature_asked_for(&c->options) || c->predicted.depth != SECOND_ORDER_NONE ||
+           c->predicted.critical;
+}
+
+static bool absent(const void *entry)
+{
+    return !asks(entry);
+}
+
+static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    struct curvature_section *c = entry;
+    PASS(curvature_table.finish(&c->options, scope, e));
+    if (!asks(c))
+        PASS(options_fail(scope, "sharpness", e,
+                          "nothing is requested, expected sharpness, trace, density, second_order "
+                          "or critical; "
+                          "without the section no curvature is measured"));
+    return OK;
+}
+
+const struct option_table curvature_section_table = {OPTION_ROWS(section_keys, curvature_section),
+                                                     .finish = section_finish, .absent = absent};
+
+static const struct data_options *source_of(const struct sweep *s)
+{
+    const struct data_options *own = &curvature_section(s)->data;
+    return own->text || own->ids ? own : &s->evaluations[0];
+}
+
+/* Curvature takes the first tokens of sequences that are there. */
+enum status curvature_check(const struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const struct curvature_section *c = curvature_section(s);
+    const struct option_scope section = options_in(scope, "curvature"),
+                              data = options_in(&section, "data");
+    const struct data_options *d = source_of(s);
+    const int64_t length = data_options_length(d, 0);
+    if (c->data.padding == PADDING_COUNTED)
+        return options_fail(&data, "padding", e, "counted is for calibration");
+    if (!d->text || d->layout != LAYOUT_PACKED || c->length <= length) return OK;
+    return options_fail(&section, "length", e,
+                        "the sequences of %s have %lld tokens, expected at most as many; `data` "
+                        "gives curvature a separate text",
+                        d->name, (long long)length);
+}
+
+/* --- keys --- */
+
 struct data_options curvature_text(const struct plan *p, int64_t model)
 {
-    const struct curvature_section *c = &p->sweep->curvature;
-    const bool own = c->data.text || c->data.ids;
-    if (!curvature_section_asks(c)) return (struct data_options){0};
-    struct data_options d = plan_data(p, model, own ? &c->data : &p->sweep->evaluations[0]);
+    const struct curvature_section *c = curvature_section(p->sweep);
+    if (!asks(c)) return (struct data_options){0};
+    struct data_options d = plan_data(p, model, source_of(p->sweep));
     d.samples = c->sequences;
     d.tokens = 0;
     if (c->length && (d.cut == 0 || d.cut > c->length)) d.cut = c->length;
@@ -21,7 +97,7 @@ struct data_options curvature_text(const struct plan *p, int64_t model)
 enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_t **own,
                           struct err *e)
 {
-    const struct curvature_section *s = &p->sweep->curvature;
+    const struct curvature_section *s = curvature_section(p->sweep);
     const struct plan_checkpoint *before = plan_before(p, c);
     const char *after = before ? before->keys[MEASURE_curvature] : "";
     const struct data_options data = curvature_text(p, c->model);
@@ -53,7 +129,7 @@ bool curvature_stale(const struct plan *p, const struct plan_checkpoint *c, cons
     char now[HASH_HEX];
     bool changed = false;
     const char *was = json_text(json_object_get(record, "provenance"), "weights_chain", "");
-    if (!p->sweep->curvature.warm_start || !was[0]) return false;
+    if (!curvature_section(p->sweep)->warm_start || !was[0]) return false;
     const struct weights **of = NULL;
     const int64_t n = chain_length(p, c);
     if (mem_zero(&of, n + 1, sizeof *of, "sources of weights", NULL) != OK) return false;
@@ -83,7 +159,7 @@ static enum status add_chain(const struct plan *p, const struct plan_checkpoint 
 enum status curvature_make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
                                 struct err *e)
 {
-    const struct curvature_section *from = &p->sweep->curvature;
+    const struct curvature_section *from = curvature_section(p->sweep);
     const struct data_options data = curvature_text(p, c->model);
     struct curvature_task *t = task;
     t->options = from->options;

@@ -4,48 +4,257 @@
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
 #include "engine/weights_folder.h"
+#include "plan/plan.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/temporary.h"
+#include <fnmatch.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* --- its keys of the sweep file --- */
+
+/* Cells whose quantized models are written as folders. */
+struct export_entry {
+    char *out;                            /* folder of the folders */
+    char *format;                         /* as weights_form_choose (engine/weights_folder.h) */
+    char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
+    int64_t bits;                         /* 0: all */
+};
+struct export_section {
+    int64_t n;
+    struct export_entry *entries; // (n)
+};
+
+static const struct option entry_keys[] = {
+    OPTION(export_entry, out, PATH,
+           "folder of the models, each OUT/MODEL/CHECKPOINT/QUANTIZER-BITSbit", .required = true),
+    OPTION(export_entry, format, TEXT,
+           "form of the weights: dequantized (f32), gptq, awq, compressed-tensors "
+           "(docs/export.md)",
+           .otherwise = "dequantized"),
+    OPTION(export_entry, model, TEXT, "shell pattern of the trajectories in `models`",
+           .otherwise = "all"),
+    OPTION(export_entry, checkpoint, TEXT, "shell pattern of the checkpoints (no averages)",
+           .otherwise = "all"),
+    OPTION(export_entry, quantizer, TEXT, "shell pattern of the names in `methods`",
+           .otherwise = "all"),
+    OPTION(export_entry, bits, INT, "bit-width of the cells", .unit = "bits", .fallback = "0",
+           .otherwise = "all", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX,
+           OPTION_SPECIAL(0, NULL)),
+};
+
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    struct export_entry *x = entry;
+    (void)scope;
+    return x->format ? OK : mem_string(&x->format, "dequantized", e);
+}
+
+static const struct option_table entry_table = {OPTION_ROWS(entry_keys, export_entry),
+                                                .finish = finish};
+static const struct option keys[] = {
+    OPTION_AT("export", export_section, entries, LIST,
+              "cells whose quantized models are written to disk",
+              .count = offsetof(struct export_section, n), .otherwise = "none",
+              .high = SWEEP_ENTRIES_MAX, .table = &entry_table),
+};
+
+static const struct export_section *section_of(const struct sweep *s)
+{
+    return s->sections[MEASURE_export];
+}
+
+/* --- which cells, and where to --- */
+
+static bool takes(const char *pattern, const char *name)
+{
+    return !pattern || fnmatch(pattern, name, 0) == 0;
+}
+
+static bool selects(const struct export_entry *x, const char *model, const char *checkpoint,
+                    const char *quantizer, int64_t bits)
+{
+    return takes(x->model, model) && takes(x->checkpoint, checkpoint) &&
+           takes(x->quantizer, quantizer) && (!x->bits || x->bits == bits);
+}
+
+/* Of a cell of a plan: averages are not exported. */
+static bool selects_cell(const struct export_entry *x, const struct plan *p,
+                         const struct plan_checkpoint *c, const struct plan_variant *v)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    return v->applicable && !m->rows[c->row].average &&
+           selects(x, m->name, plan_name_of(p, c), v->method->name, v->bits);
+}
+
+static const struct export_entry *entry_of(const struct plan *p, const struct plan_checkpoint *c,
+                                           const struct plan_variant *v)
+{
+    const struct export_section *s = section_of(p->sweep);
+    int64_t i = 0;
+    while (i < s->n && !selects_cell(&s->entries[i], p, c, v)) i++;
+    return i < s->n ? &s->entries[i] : NULL;
+}
+
+/* The caller frees *folder. */
+static enum status name_folder(const struct export_entry *x, const char *model,
+                               const char *checkpoint, const char *quantizer, int64_t bits,
+                               char **folder, struct err *e)
+{
+    return mem_format(folder, e, "%s/%s/%s/%s-%lldbit", x->out, model, checkpoint, quantizer,
+                      (long long)bits);
+}
+
+/* --- in a plan --- */
+
+/* *folder (the caller frees) = where the cell is to be exported to; NULL: nowhere, or it is there.
+ */
+static enum status find_folder(const struct plan *p, const struct plan_checkpoint *c,
+                               const struct plan_variant *v, char **folder, struct err *e)
+{
+    const struct export_entry *x = entry_of(p, c, v);
+    *folder = NULL;
+    if (!x) return OK;
+    PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                     v->bits, folder, e));
+    if (!fsx_is_dir(*folder)) return OK;
+    free(*folder);
+    *folder = NULL;
+    return OK;
+}
+
+static enum status check(struct plan *p, struct err *e)
+{
+    for (int64_t k = 0; k < section_of(p->sweep)->n; k++) {
+        const struct export_entry *x = &section_of(p->sweep)->entries[k];
+        int64_t cells = 0;
+        for (int64_t j = 0; j < p->n_variants; j++) {
+            const struct plan_variant *v = &p->variants[j];
+            const struct quant_method *method = quant_find(v->method->method);
+            struct weights_form form;
+            int64_t of_variant = 0;
+            for (int64_t i = 0; i < p->n_checkpoints; i++)
+                of_variant += selects_cell(x, p, &p->checkpoints[i], v);
+            cells += of_variant;
+            if (of_variant == 0) continue;
+            PASS(quant_check_weights(method, "export", e));
+            const enum status st =
+                weights_form_choose(x->format, method, &v->method->options, v->bits, &form, e);
+            if (st != OK) err_prefix(e, "export[%lld], %s", (long long)k, v->method->name);
+            PASS(st);
+        }
+        NEED(cells > 0, ERR_USAGE, "export[%lld]: it selects no cell", (long long)k);
+    }
+    return OK;
+}
+
+/* Bytes of the model of a variant: codes, scales and zeros of its linears, other tensors as they
+ * are stored. */
+static double bytes_of(const struct plan_model *m, const struct plan_variant *v,
+                       const struct export_entry *x)
+{
+    struct weights_form form;
+    const double linears = (double)m->sizes.linears * (double)m->sizes.shape.layers;
+    const double rest = (double)m->sizes.shape.parameters - linears;
+    if (weights_form_choose(x->format, quant_find(v->method->method), &v->method->options, v->bits,
+                            &form, NULL) != OK)
+        return 0;
+    double bits = 32;
+    if (form.layout.format != PACKED_NONE) {
+        const double scale = form.layout.wide ? 32 : 16, n = (double)form.layout.group_size;
+        bits = (double)v->bits + (n > 0 ? (scale + (double)v->bits) / n : 0);
+    }
+    return linears * bits / 8 + rest * m->bytes_per_weight;
+}
+
+static enum status disk(const struct plan *p, int64_t *n, double *bytes, struct err *e)
+{
+    for (int64_t i = 0; section_of(p->sweep)->n && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        const struct plan_model *m = &p->costs.models[c->model];
+        for (int64_t j = 0; j < p->n_variants; j++) {
+            char *folder;
+            PASS(find_folder(p, c, &p->variants[j], &folder, e));
+            if (!folder) continue;
+            free(folder);
+            ++*n;
+            if (m->known) *bytes += bytes_of(m, &p->variants[j], entry_of(p, c, &p->variants[j]));
+        }
+    }
+    return OK;
+}
+
+/* Its task is a copy of the section. */
+static const struct option_table task_table = {OPTION_ROWS(keys, export_section)};
+
+static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
+                           struct visit *v, bool *asks, struct err *e)
+{
+    char *folder;
+    PASS(find_folder(p, c, &p->variants[variant], &folder, e));
+    *asks = folder != NULL;
+    free(folder);
+    if (!*asks || v->task[MEASURE_export]) return OK;
+    json_t *copy = options_to_json(&task_table, section_of(p->sweep));
+    enum status st = mem_zero(&v->task[MEASURE_export], 1, task_table.size, "a task", e);
+    if (st == OK) st = options_from_json(&task_table, copy, v->task[MEASURE_export], e);
+    json_decref(copy);
+    return st;
+}
+
+/* --- in a visit --- */
 
 struct export
 {
     struct weights_folder **folders; // (variants) NULL: not written by this rank
+    char **paths;                    // (variants) of them
 };
+
+/* NULL: the variant is not exported. */
+static const struct export_entry *entry_in(const struct visit *visit, const struct variant *v)
+{
+    const struct export_section *t = visit->task[MEASURE_export];
+    for (int64_t i = 0; t && v->replicate == 0 && i < t->n; i++)
+        if (selects(&t->entries[i], visit->model, visit->checkpoint, v->method.name, v->bits))
+            return &t->entries[i];
+    return NULL;
+}
 
 static bool wanted(const struct visit *v)
 {
     for (int64_t i = 0; i < v->n_variants; i++)
-        if (v->variants[i].export_to) return true;
+        if (entry_in(v, &v->variants[i])) return true;
     return false;
 }
 
 static enum status open_state(struct part_context *c, struct err *e)
 {
     struct export *s = c->state[MEASURE_export];
-    return mem_zero(&s->folders, c->visit->n_variants, sizeof(struct weights_folder *), "folders",
-                    e);
+    PASS(
+        mem_zero(&s->folders, c->visit->n_variants, sizeof(struct weights_folder *), "folders", e));
+    return mem_zero(&s->paths, c->visit->n_variants, sizeof *s->paths, "folders", e);
 }
 
 static enum status open_folder(const struct part_context *c, const struct variant *v,
+                               const struct export_entry *x, const char *path,
                                struct weights_folder **out, struct err *e)
 {
     enum status st = OK;
     struct weights_form form;
     char *tokenizer = NULL;
-    if (fsx_is_dir(v->export_to)) return OK;
-    TRY(weights_form_choose(v->format, quant_find(v->method.method), &v->method.options, v->bits,
+    if (fsx_is_dir(path)) return OK;
+    TRY(weights_form_choose(x->format, quant_find(v->method.method), &v->method.options, v->bits,
                             &form, e));
     if (c->visit->tokenizer)
         TRY(mem_string(&tokenizer, c->visit->tokenizer, e));
     else
         TRY(visit_tokenizer(weights_folder(&c->visit->weights), &tokenizer, e));
     TRY(inputs_check_tokenizer(c->visit, tokenizer, e));
-    TRY(fsx_make_parent(v->export_to, e));
-    temporary_remove_left(v->export_to, TEMPORARY_ALL);
-    TRY(weights_folder_create(c->checkpoint, tokenizer, v->export_to, &form, out, e));
+    TRY(fsx_make_parent(path, e));
+    temporary_remove_left(path, TEMPORARY_ALL);
+    TRY(weights_folder_create(c->checkpoint, tokenizer, path, &form, out, e));
 done:
     free(tokenizer);
     return st;
@@ -55,13 +264,18 @@ done:
 static enum status begin(struct part_context *c, struct err *e)
 {
     struct export *s = c->state[MEASURE_export];
-    for (int64_t i = 0; c->group->rank == 0 && i < c->visit->n_variants; i++) {
-        const struct variant *v = &c->visit->variants[i];
+    const struct visit *visit = c->visit;
+    for (int64_t i = 0; c->group->rank == 0 && i < visit->n_variants; i++) {
+        const struct variant *v = &visit->variants[i];
+        const struct export_entry *x = entry_in(visit, v);
         struct err own = {0};
-        const enum status st = v->export_to ? open_folder(c, v, &s->folders[i], &own) : OK;
+        if (!x) continue;
+        PASS(name_folder(x, visit->model, visit->checkpoint, v->method.name, v->bits, &s->paths[i],
+                         e));
+        const enum status st = open_folder(c, v, x, s->paths[i], &s->folders[i], &own);
         NEED(st == OK || st == ERR_USAGE, st, "%s", own.text);
         if (st == ERR_USAGE) {
-            log_warn("%s is not exported: %s", v->export_to, own.text);
+            log_warn("%s is not exported: %s", s->paths[i], own.text);
             weights_folder_close(s->folders[i]);
             s->folders[i] = NULL;
         }
@@ -81,10 +295,10 @@ static enum status run(struct part_context *c, struct err *e)
 {
     const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
-        const struct variant *v = &c->visit->variants[i];
         if (!s->folders[i] || !weights_folder_whole(s->folders[i])) continue; /* it has failed */
         PASS(weights_folder_commit(s->folders[i], e));
-        log_info("%s: written, %s", v->export_to, v->format);
+        log_info("%s: written, %s", s->paths[i],
+                 entry_in(c->visit, &c->visit->variants[i])->format);
     }
     return OK;
 }
@@ -94,8 +308,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     (void)e;
     const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; failure->code != OK && i < c->visit->n_variants; i++)
-        if (s->folders[i])
-            log_warn("%s is not exported: %s", c->visit->variants[i].export_to, failure->text);
+        if (s->folders[i]) log_warn("%s is not exported: %s", s->paths[i], failure->text);
     return OK;
 }
 
@@ -104,13 +317,21 @@ static void close_state(struct part_context *c)
     struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; s->folders && i < c->visit->n_variants; i++)
         weights_folder_close(s->folders[i]);
+    for (int64_t i = 0; s->paths && i < c->visit->n_variants; i++) free(s->paths[i]);
     free(s->folders);
+    free(s->paths);
 }
 
 const struct measure measure_export = {
     .name = "export",
+    .section = {OPTION_ROWS(keys, export_section)},
+    .plan = check,
+    .of_cell = of_cell,
+    .disk = disk,
     .doing = "export",
     .of_model = true,
+    .task = &task_table,
+    .grids = true,
     .wanted = wanted,
     .state = sizeof(struct export),
     .open = open_state,

@@ -13,8 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the order of enum second_order_depth. */
+static const char *const depths[] = {"none", "total", "layers", NULL};
+
+static const struct option keys[] = {
+    OPTION_AT(
+        "second_order", second_order_options, depth, CHOICE,
+        "predict the change of loss of every cell from gradient and Hessian, with one product "
+        "per cell (total), and one more per layer (layers)",
+        .fallback = "none", .choices = depths),
+    OPTION(second_order_options, critical, BOOL,
+           "critical sharpness, from forward passes only: of each checkpoint along the direction "
+           "from the previous one, of each cell along the change of its weights",
+           .fallback = "false"),
+};
+const struct option_table second_order_table = {OPTION_ROWS(keys, second_order_options)};
+
 static const struct option fields[] = {
-    OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = second_order_depths),
+    OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = depths),
     OPTION(second_order_task, critical, BOOL, ""),
     OPTION(second_order_task, previous, GROUP, "", .table = &weights_table),
     OPTION(second_order_task, data, GROUP, "", .table = &data_table),
@@ -27,17 +43,17 @@ static const struct option_table task_table = {OPTION_ROWS(fields, second_order_
 /* What a finished prediction depends on besides its cell. */
 static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t **own, struct err *e)
 {
-    const struct curvature_section *s = &p->sweep->curvature;
+    const struct second_order_options *s = &curvature_section(p->sweep)->predicted;
     const struct data_options data = curvature_text(p, c->model);
     json_t *text;
     *own = NULL;
-    if (s->second_order == SECOND_ORDER_NONE && !s->critical) return OK;
+    if (s->depth == SECOND_ORDER_NONE && !s->critical) return OK;
     for (int64_t i = 0; i < p->sweep->n_methods; i++)
         PASS(quant_check_weights(quant_find(p->sweep->methods[i].method),
                                  "curvature: second_order, critical", e));
     PASS(plan_data_identity(p, c->model, &data, &text, e));
-    *own = json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", s->second_order,
-                     "critical", s->critical, "data", text, "products", plan_products(p->sweep));
+    *own = json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", s->depth, "critical",
+                     s->critical, "data", text, "products", plan_products(p->sweep));
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
 }
@@ -45,14 +61,14 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
 static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
                              struct err *e)
 {
-    const struct curvature_section *from = &p->sweep->curvature;
+    const struct curvature_section *from = curvature_section(p->sweep);
     const struct data_options data = curvature_text(p, c->model);
     struct second_order_task *t = task;
-    t->depth = from->second_order;
-    t->critical = from->critical;
+    t->depth = from->predicted.depth;
+    t->critical = from->predicted.critical;
     t->together = from->options.together;
     t->memory = from->options.memory;
-    const struct plan_checkpoint *before = from->critical ? plan_before(p, c) : NULL;
+    const struct plan_checkpoint *before = t->critical ? plan_before(p, c) : NULL;
     if (before) PASS(weights_copy(&before->weights, &t->previous, e));
     PASS(options_copy(&data_table, &data, &t->data, e));
     return mem_string(&t->identity, c->keys[MEASURE_second_order], e);

@@ -392,8 +392,17 @@ static void close_state(struct part_context *c)
     json_decref(((struct point *)c->state[MEASURE_point])->datasets);
 }
 
+static const struct option keys[] = {
+    OPTION(surfaces_section, surfaces, LIST,
+           "planes through weight space on which the loss is measured",
+           .count = offsetof(struct surfaces_section, n), .otherwise = "none",
+           .high = SWEEP_ENTRIES_MAX, .table = &surface_table),
+};
+
 const struct measure measure_point = {
     .name = "point",
+    .section = {OPTION_ROWS(keys, surfaces_section)},
+    .check = surfaces_check,
     .group = "surfaces",
     .fields = fields,
     .add_rows = add_rows,

@@ -5,6 +5,40 @@
 #include "engine/part.h"
 #include "plan/plan.h"
 
+/* The plane of an entry of `surfaces`. */
+enum surface_plane {
+    SURFACE_QUANTIZATION, /* through a checkpoint, the previous one, and the quantized one */
+    SURFACE_TRAJECTORY,   /* the principal plane of a trajectory's checkpoints */
+    SURFACE_RANDOM        /* two filter-normalised random directions from a checkpoint */
+};
+
+/* After sweep_read, members that concern the plane are never NULL or 0. */
+struct surface_entry {
+    char *name;
+    int plane; /* enum surface_plane */
+    char *model;
+    char *checkpoint;  /* quantization, random */
+    char *previous;    /* quantization */
+    char *checkpoints; /* trajectory: shell pattern; NULL: all */
+    char *quantizer;   /* quantization: a label of `methods` */
+    int64_t bits;      /* likewise */
+    int64_t columns, rows;
+    double margin;   /* quantization, trajectory: of the points' box, on every side */
+    double radius;   /* random */
+    char *dataset;   /* a label of `evaluation` */
+    int64_t samples; /* maximum number of sequences; 0: all */
+};
+
+/* The section `surfaces`. */
+struct surfaces_section {
+    int64_t n;
+    struct surface_entry *surfaces; // (n)
+};
+extern const struct option_table surface_table;
+/* Whether the plane of a SURFACE_TRAJECTORY goes through the checkpoint. */
+bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
+extern const char *const surface_planes[]; /* in the order of their enum; NULL after the last */
+
 struct surface_task {
     char *surface; /* label */
     int plane;     /* enum surface_plane */
@@ -18,6 +52,8 @@ struct surface_task {
 };
 
 /* Hooks of the measure (surface_plan.c). */
+MUST_USE enum status surfaces_check(const struct sweep *s, const struct option_scope *scope,
+                                    struct err *e);
 MUST_USE enum status surfaces_plan(struct plan *p, struct err *e);
 MUST_USE enum status surfaces_visits(const struct plan *p, const struct results_view *view,
                                      const struct plan_choice *choice, int64_t first,

@@ -157,17 +157,17 @@ static json_t *surface_record(const struct planned_surface *s)
 
 enum status surfaces_plan(struct plan *p, struct err *e)
 {
-    const struct sweep *sweep = p->sweep;
+    const struct surfaces_section *section = p->sweep->sections[MEASURE_point];
     struct surfaces *all;
     json_t *list;
-    if (sweep->n_surfaces == 0) return OK;
+    if (section->n == 0) return OK;
     PASS(mem_zero(&all, 1, sizeof *all, "surfaces", e));
     p->own[MEASURE_point] = all;
-    PASS(mem_zero(&all->surfaces, sweep->n_surfaces, sizeof *all->surfaces, "surfaces", e));
+    PASS(mem_zero(&all->surfaces, section->n, sizeof *all->surfaces, "surfaces", e));
     json_object_set_new(p->lists, "surfaces", list = json_array());
-    for (int64_t i = 0; i < sweep->n_surfaces; i++) {
+    for (int64_t i = 0; i < section->n; i++) {
         struct planned_surface *s = &all->surfaces[all->n++];
-        s->entry = &sweep->surfaces[i];
+        s->entry = &section->surfaces[i];
         PASS(find_parts(p, s, e));
         PASS(make_key(p, s, e));
         PASS(make_points(p, s, e));

@@ -1,5 +1,5 @@
 #include "memory/cost.h"
-#include "curvature/hvp.h"
+#include "curvature/hvp_predict.h"
 #include "math/rates.h"
 #include "model/diff_block.h"
 #include "model/folding.h"

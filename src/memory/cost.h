@@ -41,6 +41,7 @@ struct cost_tokens {
 struct cost_tokens cost_tokens_of(const struct data_options *d);
 /* As they are; NULL: none. */
 struct cost_tokens cost_tokens_count(const struct sequences *s);
+void cost_tokens_add(struct cost_tokens *to, const struct cost_tokens *more);
 
 /* Work that every piece of a visit repeats: reading the checkpoint (bytes_per_weight for each
  * weight), the full-precision forward pass of the evaluation texts, and their scores. */

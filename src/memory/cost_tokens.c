@@ -131,3 +131,12 @@ struct cost_tokens cost_tokens_count(const struct sequences *s)
     }
     return t;
 }
+
+void cost_tokens_add(struct cost_tokens *to, const struct cost_tokens *more)
+{
+    to->tokens += more->tokens;
+    to->squares += more->squares;
+    to->sequences += more->sequences;
+    to->guessed = to->guessed || more->guessed;
+    if (more->longest > to->longest) to->longest = more->longest;
+}

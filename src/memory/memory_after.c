@@ -1,5 +1,5 @@
 #include "memory/memory_after.h"
-#include "config/sweep.h"
+#include "curvature/hvp_predict.h"
 #include "curvature/measure.h"
 #include "util/num.h"
 

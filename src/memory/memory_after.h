@@ -2,7 +2,7 @@
  * the other when the blocks' hidden states are freed. Local arithmetic on shapes, used by plans and
  * by running visits. */
 #pragma once
-#include "config/curvature_options.h"
+#include "curvature/curvature_options.h"
 #include "math/products.h"
 #include "memory/memory.h"
 

@@ -1,21 +1,16 @@
 #include "plan/plan.h"
 #include "engine/inputs.h"
 #include "eval/dataset.h"
-#include "math/linalg.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "tokenizer/eos.h"
-#include "util/clock.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/version.h"
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Increase it when the meaning of a key changes, so that older results are not reused. */
 enum { KEY_SCHEMA = 1 };
@@ -28,7 +23,8 @@ void plan_free(struct plan *p)
     }
     free(p->checkpoints);
     free(p->variants);
-    plan_accuracies_free(p);
+    for (int64_t i = 0; i < p->n_records; i++) free(p->records[i].label);
+    free(p->records);
     for (int i = 0; i < MEASURES_N; i++) {
         visit_task_free(i, p->task[i]);
         if (p->own[i]) measures[i]->plan_free(p->own[i]);
@@ -209,11 +205,12 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
 static bool names_tokens(const struct plan *p)
 {
     const struct sweep *s = p->sweep;
-    bool any = s->tasks.names || input_names_tokens(&s->calibration);
+    bool any = input_names_tokens(&s->calibration);
     for (int k = 0; k < MEASURES_N; k++) {
         const struct data_options own = {0},
                                   text = measures[k]->text ? measures[k]->text(p, 0) : own;
-        any = any || input_names_tokens(&text);
+        any = any || input_names_tokens(&text) ||
+              (measures[k]->names_tokens && measures[k]->names_tokens(s));
     }
     for (int64_t i = 0; i < s->n_evaluations; i++)
         any = any || input_names_tokens(&s->evaluations[i]);
@@ -319,25 +316,29 @@ static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, in
     return plan_digest(own, c->keys[k], e);
 }
 
-/* What keys of measures of cells hash. */
-static enum status make_of_cells(struct plan *p, struct err *e)
+enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint, const char *label,
+                            json_t *own, struct err *e)
 {
-    for (int k = 0; k < MEASURES_N; k++) {
-        json_t *own = NULL;
-        if (measures[k]->cell_key) PASS(measures[k]->cell_key(p->sweep, &own, e));
-        if (!own) continue;
-        json_object_set_new(own, "measure", json_string(measures[k]->name));
-        PASS(plan_digest(own, p->of_cells[k], e));
-    }
+    int64_t capacity = p->n_records;
+    struct plan_record_of one = {.of_cell = of_cell, .of_checkpoint = of_checkpoint};
+    PASS(plan_digest(own, one.key, e));
+    PASS(mem_grow(&p->records, p->n_records, &capacity, sizeof *p->records, e));
+    PASS(mem_string(&one.label, label, e));
+    p->records[p->n_records++] = one;
     return OK;
 }
 
-/* Whether records of cells are asked for that do not depend on the evaluation texts. */
-static bool has_of_cells(const struct plan *p)
+/* Records of cells that a measure asks for by itself. */
+static enum status add_of_cells(struct plan *p, int k, struct err *e)
 {
-    bool any = p->n_accuracies > 0;
-    for (int k = 0; k < MEASURES_N; k++) any = any || p->of_cells[k][0];
-    return any;
+    json_t *own = NULL, *digests = json_object_get(p->lists, PLAN_OF_CELLS);
+    PASS(measures[k]->cell_key(p->sweep, &own, e));
+    if (!own) return OK;
+    json_object_set_new(own, "measure", json_string(measures[k]->name));
+    PASS(plan_add_record(p, k, -1, measures[k]->name, own, e));
+    if (!digests) json_object_set_new(p->lists, PLAN_OF_CELLS, digests = json_object());
+    json_object_set_new(digests, measures[k]->name, json_string(p->records[p->n_records - 1].key));
+    return OK;
 }
 
 /* Without its keys. */
@@ -383,7 +384,7 @@ static enum status make_keys(struct plan *p, struct err *e)
         json_t *evaluations;
         PASS(evaluations_identity(p, c->model, &evaluations, e));
         PASS(make_key(p, c, evaluations, c->key, e));
-        if (has_of_cells(p)) PASS(make_key(p, c, NULL, c->task_key, e));
+        if (p->n_records) PASS(make_key(p, c, NULL, c->task_key, e));
         for (int k = 0; k < MEASURES_N; k++)
             if (measures[k]->key) PASS(make_record_key(p, c, k, e));
     }
@@ -417,13 +418,12 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
-    TRY(plan_accuracies_make(&p, e));
-    TRY(make_of_cells(&p, e));
     TRY(make_checkpoints(&p, e));
-    for (int k = 0; k < MEASURES_N; k++)
+    for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->plan) TRY(measures[k]->plan(&p, e));
+        if (measures[k]->cell_key) TRY(add_of_cells(&p, k, e));
+    }
     TRY(make_keys(&p, e));
-    TRY(plan_exports_check(&p, e));
     TRY(make_tasks(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
@@ -431,143 +431,5 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
 done:
     json_decref(calibration);
     plan_free(&p);
-    return st;
-}
-
-/* --- the plan as a record --- */
-
-static void checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
-                              const json_t *columns, json_t *list)
-{
-    const struct model_entry *m = &p->sweep->models[c->model];
-    const struct trajectory_row *row = &m->rows[c->row];
-    const char *average = row->average ? m->averages[row->average - 1].name : NULL;
-    json_t *one = json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
-                            row->checkpoint, "step", (json_int_t)row->step, "tokens",
-                            json_number_new(row->tokens), "learning_rate",
-                            json_number_new(row->learning_rate), "phase", row->phase, "kind",
-                            row->average ? "average" : "stored", "recipe", c->recipe, "average",
-                            average, "key", c->key, "task_key", c->task_key[0] ? c->task_key : NULL,
-                            "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
-    for (int k = 0; k < MEASURES_N; k++)
-        if (c->keys[k][0] && measures[k]->plan_key)
-            json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
-    json_array_append_new(list, one);
-}
-
-/* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
-static json_t *variant_keys_record(const struct plan *p, int64_t model)
-{
-    const struct plan_lengths *l = &p->lengths[model];
-    json_t *keys = l->variant_keys ? json_array() : NULL;
-    for (int64_t i = 0; keys && i < p->n_variants; i++)
-        json_array_append_new(keys, json_string(l->variant_keys[i]));
-    return keys;
-}
-
-static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
-                                 struct err *e)
-{
-    enum status st = OK;
-    struct visit_cache cache = {0};
-    for (int64_t i = 0; i < p->sweep->n_models; i++) {
-        json_t *list = json_array(), *common = NULL;
-        st = plan_common_record(p, i, &cache, &common, e);
-        json_array_append_new(
-            models, json_pack("{s:s, s:s*, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
-                              "branch_of", p->sweep->models[i].branch_of, "checkpoints", list,
-                              "variant_keys", variant_keys_record(p, i), "common_tokens", common));
-        TRY(st);
-        for (int64_t k = 0; k < p->n_checkpoints; k++)
-            if (p->checkpoints[k].model == i)
-                checkpoint_record(p, &p->checkpoints[k], columns, list);
-    }
-done:
-    visit_cache_free(&cache);
-    return st;
-}
-
-/* The labels of the axis; NULL: no method has replicates. */
-static json_t *replicates_record(const struct plan *p)
-{
-    int64_t most = 1;
-    for (int64_t i = 0; i < p->n_variants; i++) most = max64(most, p->variants[i].replicates);
-    json_t *labels = most > 1 ? json_array() : NULL;
-    for (int64_t r = 1; r < most; r++) json_array_append_new(labels, json_integer((json_int_t)r));
-    return labels;
-}
-
-static void of_cells_record(json_t *plan, const char *name, const char *digest)
-{
-    json_t *all = json_object_get(plan, PLAN_OF_CELLS);
-    if (!all) json_object_set_new(plan, PLAN_OF_CELLS, all = json_object());
-    json_object_set_new(all, name, json_string(digest));
-}
-
-static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
-{
-    const struct sweep *s = p->sweep;
-    json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
-           *datasets = json_array(), *variants = json_array();
-    for (int64_t i = 0; i < p->n_bits; i++)
-        json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
-    for (int64_t i = 0; i < s->n_methods; i++)
-        json_array_append_new(quantizers, json_string(s->methods[i].name));
-    for (int64_t i = 0; i < s->n_evaluations; i++)
-        json_array_append_new(datasets, json_string(s->evaluations[i].name));
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        const struct plan_variant *v = &p->variants[i];
-        json_t *replicates = v->replicates > 1 ? json_integer((json_int_t)v->replicates) : NULL;
-        json_array_append_new(variants,
-                              json_pack("{s:I, s:s, s:s, s:b, s:o*}", "bits", (json_int_t)v->bits,
-                                        "quantizer", v->method->name, "key", v->key, "applicable",
-                                        v->applicable, "replicates", replicates));
-    }
-    json_t *columns = plan_columns_record(s);
-    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*, s:o*}", "type", "plan",
-                     "name", s->name, "models", models, "bits", bits, "quantizers", quantizers,
-                     "datasets", datasets, "variants", variants, "replicates", replicates_record(p),
-                     "tasks", plan_accuracies_record(p), "columns", columns);
-    NEED(*out, ERR_NOMEM, "out of memory for the plan");
-    json_object_update(*out, p->lists);
-    for (int k = 0; k < MEASURES_N; k++)
-        if (p->of_cells[k][0]) of_cells_record(*out, measures[k]->name, p->of_cells[k]);
-    return models_record(p, columns, models, e);
-}
-
-enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
-{
-    enum status st = OK;
-    char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
-    int n;
-    json_t *record = NULL, *libraries = NULL;
-    TRY(axes_record(p, &record, e));
-    gethostname(host, sizeof host - 1);
-    clock_utc(utc);
-    MPI_Get_library_version(mpi, &n);
-    libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
-                          JANSSON_VERSION);
-    json_object_set_new(record, "version", json_string(version_release));
-    json_object_set_new(record, "git", json_string(version_commit));
-    json_object_set_new(record, "libraries", libraries);
-    json_object_set_new(record, "host", json_string(host));
-    json_object_set_new(record, "command", json_string(command));
-    json_object_set_new(record, "utc", json_string(utc));
-    json_object_set_new(record, "config", sweep_to_json(p->sweep));
-    json_object_set_new(record, "inputs", plan_inputs(p));
-done:
-    *out = record;
-    return st;
-}
-
-enum status plan_inventory(const struct plan *p, const struct results_view *view,
-                           struct inventory *out, struct err *e)
-{
-    enum status st = OK;
-    json_t *record = NULL;
-    TRY(axes_record(p, &record, e));
-    TRY(inventory_open(record, view, out, e));
-done:
-    json_decref(record);
     return st;
 }

@@ -33,12 +33,11 @@ struct plan_lengths {
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
 };
 
-/* A multiple-choice task of the sweep. */
-struct plan_accuracy {
-    char *name;
-    int64_t items;
-    double bytes;       /* that are asked */
-    char key[HASH_HEX]; /* of the task, its options and data */
+/* What the sweep asks of each cell or checkpoint besides the records of struct measure.key. */
+struct plan_record_of {
+    int of_cell, of_checkpoint; /* measures that have it; -1: none */
+    char *label;                /* as in wanted.h */
+    char key[HASH_HEX];         /* digest of what the records' keys hash besides their cells */
 };
 
 struct plan_checkpoint {
@@ -77,7 +76,7 @@ struct plan_costs {
     int64_t n;
     struct plan_model *models;                                   // (models of the sweep)
     struct cost_tokens evaluation, calibration, own[MEASURES_N]; /* own: of measures' texts */
-    struct cost_tokens evaluation_texts, tasks;                  /* the parts of `evaluation` */
+    struct cost_tokens evaluation_texts; /* `evaluation` without what measures add */
     struct cost_tokens *texts;   // (evaluations of the sweep) that are in `evaluation` together
     struct cost_tokens *heldout; // (checkpoints of the plan) that greedy soups are chosen by
     struct cost_rates rates;     /* nominal, until the caller sets them */
@@ -92,12 +91,10 @@ struct plan {
     int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;
     struct plan_variant *variants; // (quantizer, bits)
-    char of_cells[MEASURES_N]
-                 [HASH_HEX]; /* what keys of measures of cells hash; "": not requested */
+    int64_t n_records;
+    struct plan_record_of *records; // (n_records)
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
-    int64_t n_accuracies;
-    struct plan_accuracy *accuracies;
     void *own[MEASURES_N];         /* what measures have planned themselves, */
     int64_t more[MEASURES_N];      /* their visits besides those of the checkpoints, */
     json_t *lists;                 /* and their entries of the plan record */
@@ -183,7 +180,7 @@ struct plan_visits {
     int64_t
         to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
     int64_t n_completions;     /* cells that are scored and lack what completes them */
-    int64_t n_exports;         /* cells whose models are written */
+    int64_t asked[MEASURES_N]; /* cells that a measure takes anew (struct measure.of_cell) */
     struct plan_visit *visits; // (n)
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
      * {MODEL/CHECKPOINT: true} */
@@ -220,15 +217,6 @@ MUST_USE enum status plan_warn_changed(const struct plan *p, const struct result
  * finished). The caller closes *out. ERR_NOMEM. */
 MUST_USE enum status plan_inventory(const struct plan *p, const struct results_view *view,
                                     struct inventory *out, struct err *e);
-
-/* The models that `export` asks for and that are not on disk, and the bytes that they take, of
- * models whose shape is known. ERR_NOMEM. */
-struct plan_exports {
-    int64_t n;
-    double bytes;
-};
-MUST_USE enum status plan_exports_left(const struct plan *p, struct plan_exports *out,
-                                       struct err *e);
 
 /* --- plan_stage.c --- */
 
@@ -313,6 +301,11 @@ MUST_USE enum status plan_data_identity(struct plan *p, int64_t model, const str
 /* *out (a new reference) = identity of a model's calibration data; NULL: none. */
 MUST_USE enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out,
                                                struct err *e);
+/* Asks for such records; own (taken over): what their keys hash. label: borrowed. ERR_NOMEM. */
+MUST_USE enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint,
+                                     const char *label, json_t *own, struct err *e);
+/* The plan does without a file that is not there yet. */
+void plan_without(struct plan *p, const char *why);
 /* Key of a variant. calibration: identity of the calibration data, or NULL. */
 MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                                       int64_t bits, const json_t *calibration, char key[HASH_HEX],

@@ -111,28 +111,6 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
     return t;
 }
 
-static void add_tokens(struct cost_tokens *to, const struct cost_tokens *more)
-{
-    to->tokens += more->tokens;
-    to->squares += more->squares;
-    to->sequences += more->sequences;
-    to->guessed = to->guessed || more->guessed;
-    if (more->longest > to->longest) to->longest = more->longest;
-}
-
-static void add_task_tokens(const struct plan *p, struct visit_cache *cache, struct cost_tokens *to)
-{
-    struct visit v;
-    char *kept = NULL;
-    if (p->n_accuracies == 0) return;
-    const bool found = find_reader(p, &v, &kept);
-    for (int64_t i = 0; i < p->n_accuracies; i++) {
-        const struct cost_tokens t = plan_accuracy_tokens(p, i, found ? &v : NULL, cache);
-        add_tokens(to, &t);
-    }
-    free(kept);
-}
-
 static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     enum status st = OK;
@@ -142,26 +120,45 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
     TRY(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
-        add_tokens(&c->evaluation_texts, &c->texts[i]);
+        cost_tokens_add(&c->evaluation_texts, &c->texts[i]);
     }
-    add_task_tokens(p, &cache, &c->tasks);
-    add_tokens(&c->evaluation, &c->evaluation_texts);
-    add_tokens(&c->evaluation, &c->tasks);
+    cost_tokens_add(&c->evaluation, &c->evaluation_texts);
     TRY(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
             c->heldout[i] = tokens_counted(p, &cache, &p->checkpoints[i].weights.heldout);
-    for (int k = 0; k < MEASURES_N; k++)
+    for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->text) {
             const struct data_options text = measures[k]->text(p, 0);
             c->own[k] = tokens_counted(p, &cache, &text);
         }
+        if (!measures[k]->tokens) continue;
+        struct visit v;
+        char *kept = NULL;
+        const bool found = find_reader(p, &v, &kept);
+        c->own[k] = measures[k]->tokens(p, found ? &v : NULL, &cache);
+        cost_tokens_add(&c->evaluation, &c->own[k]);
+        free(kept);
+    }
 done:
     visit_cache_free(&cache);
     return st;
 }
 
 /* --- costs --- */
+
+bool plan_asks(const struct plan *p, int k)
+{
+    bool any = p->task[k];
+    for (int64_t i = 0; i < p->n_records; i++) any = any || p->records[i].of_cell == k;
+    return any;
+}
+
+/* Whether its work is that of the visit's cells. */
+static bool with_cells(int k)
+{
+    return measures[k]->of_cells || measures[k]->cell_key;
+}
 
 void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
@@ -177,7 +174,7 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
     }
     for (int k = 0; k < MEASURES_N; k++) {
         struct cost cell = {0};
-        if (!p->task[k]) continue;
+        if (!plan_asks(p, k) || !measures[k]->cost) continue;
         m->once[k] = cell;
         measures[k]->cost(p->task[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &cell);
         for (int64_t i = 0; i < p->n_variants; i++) {
@@ -240,7 +237,7 @@ static struct cost shared_cost(const struct plan *p, int64_t model, const int64_
             break;
         }
     for (int k = 0; n > 0 && k < MEASURES_N; k++)
-        if (measures[k]->of_cells) cost_add(&c, &m->once[k], 1);
+        if (with_cells(k)) cost_add(&c, &m->once[k], 1);
     return c;
 }
 
@@ -310,7 +307,7 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * MEASURES_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
     /* What is asked for without cells walks the blocks itself. */
-    if (visit->n_variants > 0 || !visit->cells_only || visit->accuracies)
+    if (visit->n_variants > 0 || !visit->cells_only || visit->records)
         split_seconds(p, &shared, row);
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
     row += 2 * MEASURES_N; /* the checkpoint's own piece costs nothing more */
@@ -367,7 +364,7 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
     add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < MEASURES_N; k++)
-        if (!measures[k]->of_cells) cost_add(&c, &m->once[k], 1);
+        if (!with_cells(k)) cost_add(&c, &m->once[k], 1);
     c.bytes *= mean_reads(p, model);
     const struct cost choice = plan_mean_choice_cost(p, model);
     cost_add(&c, &choice, 1);

@@ -8,8 +8,6 @@ json_t *plan_inputs(const struct plan *p);
 MUST_USE enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint *c,
                                        struct visit *v, struct err *e);
 
-/* The plan does without a file that is not there yet. */
-void plan_without(struct plan *p, const char *why);
 /* Number of the visits of all measures besides those of the checkpoints. */
 int64_t plan_more(const struct plan *p);
 
@@ -17,26 +15,6 @@ int64_t plan_more(const struct plan *p);
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
                                        struct weights *out, struct err *e);
-
-/* --- plan_accuracies.c --- */
-/* Fills p->accuracies: reads the data of the sweep's tasks and makes every item once. ERR_USAGE: an
- * unknown task; ERR_IO, ERR_FORMAT: the data, with file and line. */
-MUST_USE enum status plan_accuracies_make(struct plan *p, struct err *e);
-void plan_accuracies_free(struct plan *p);
-/* "tasks" of the plan record, a new reference; NULL: none. */
-json_t *plan_accuracies_record(const struct plan *p);
-/* Sets the tasks of a visit. ERR_NOMEM. */
-MUST_USE enum status plan_accuracies_ask(const struct plan *p, struct visit *v, struct err *e);
-/* Adds to *lines (accuracies.h) the records for which `missing` is true, of the checkpoint or its
- * cell of the plan's variant i (-1: of the checkpoint). ERR_NOMEM. */
-MUST_USE enum status plan_accuracies_find(const struct plan *p, const struct plan_checkpoint *c,
-                                          int64_t i,
-                                          bool (*missing)(const void *context, const char *key),
-                                          const void *context, char **lines, struct err *e);
-/* Tokens of task i with a tokenizer of the visit's, estimated from its first items; without one
- * (NULL), from the bytes. */
-struct cost_tokens plan_accuracy_tokens(const struct plan *p, int64_t i, const struct visit *v,
-                                        struct visit_cache *cache);
 
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
@@ -65,6 +43,8 @@ struct cost plan_choice_cost(const struct plan *p, const struct visit *v);
 struct cost plan_mean_choice_cost(const struct plan *p, int64_t model);
 
 /* --- plan_cost.c --- */
+/* Whether the sweep asks for the work of measure k. */
+bool plan_asks(const struct plan *p, int k);
 /* Sets the costs of the model's visits, of its cells and of each part, from its shape, the tokens
  * of c and what its parts keep (m->kept). */
 void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m);
@@ -76,18 +56,6 @@ MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
 /* The key of variant i for a model. */
 const char *plan_variant_key_of(const struct plan *p, int64_t model, int64_t i);
-
-/* --- plan_export.c --- */
-/* *folder (the caller frees) = where the cell is to be exported to; NULL: nowhere, or it is there.
- */
-MUST_USE enum status plan_export_find(const struct plan *p, const struct plan_checkpoint *c,
-                                      const struct plan_variant *v, char **folder, struct err *e);
-/* Sets folder and format of a variant of a visit that is exported. */
-MUST_USE enum status plan_export_set(const struct plan *p, const struct plan_checkpoint *c,
-                                     const struct plan_variant *v, const char *folder,
-                                     struct variant *to, struct err *e);
-/* ERR_USAGE: an entry of `export` selects no cell, or one that its format cannot hold. */
-MUST_USE enum status plan_exports_check(const struct plan *p, struct err *e);
 
 /* --- plan_columns.c --- */
 /* ERR_USAGE: a column has the name of a variable of the cube. */

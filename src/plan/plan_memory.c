@@ -34,11 +34,20 @@ static int64_t opened_of(const struct plan *p, int64_t model)
     return OPENED + (most - 1) * AVERAGED;
 }
 
+/* What measures have of each variant. */
+static int64_t states_of(const struct plan *p)
+{
+    size_t sum = 0;
+    for (int k = 0; k < MEASURES_N; k++) sum += plan_asks(p, k) ? measures[k]->state_of_variant : 0;
+    return (int64_t)sum * plan_runs(p);
+}
+
 static int64_t base_of(const struct plan *p, int64_t model, const struct plan_rank *rank)
 {
-    if (rank->base <= 0) return memory_base(rank->threads) + opened_of(p, model) - OPENED;
+    const int64_t opened = opened_of(p, model) + states_of(p);
+    if (rank->base <= 0) return memory_base(rank->threads) + opened - OPENED;
     double tokens = p->costs.evaluation.tokens + p->costs.calibration.tokens;
-    return rank->base + opened_of(p, model) + (int64_t)tokens * OPENED_TOKEN;
+    return rank->base + opened + (int64_t)tokens * OPENED_TOKEN;
 }
 
 static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,
@@ -82,7 +91,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
                                  .bound = rank->memory,
                                  .spare = usable - base};
     *fit = (struct memory_fit){0};
-    if (!p->task[i] || (part->of_cells && n == 0)) return OK;
+    if (!plan_asks(p, i) || !part->memory || (part->of_cells && n == 0)) return OK;
     after.tokens = own_share_of(&p->costs.own[i], after.ranks);
     return part->memory(p->task[i], &after, true, fit, e);
 }

@@ -1,5 +1,5 @@
 /* Finds the missing cells and makes the visits that compute them. */
-#include "engine/accuracies.h"
+#include "engine/wanted.h"
 #include "engine/weights_greedy.h"
 #include "plan/plan_internal.h"
 #include "records/saved.h"
@@ -147,7 +147,8 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
         const struct data_options d = plan_data(p, c->model, &s->evaluations[i]);
         PASS(options_copy(&data_table, &d, &v->evaluations[i], e));
     }
-    PASS(plan_accuracies_ask(p, v, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->describe) PASS(measures[k]->describe(p, v, e));
     return mem_zero(&v->variants, plan_runs(p), sizeof *v->variants, "variants", e);
 }
 
@@ -165,6 +166,7 @@ struct search {
     const struct results_view *view;
     struct plan_choice choice;
     struct visit *v;
+    int64_t *asked; // (MEASURES_N) of struct plan_visits
 };
 
 /* What is to be made of a cell, or of the checkpoint itself. */
@@ -219,26 +221,25 @@ static enum need need_of_whole(const struct search *s, const char *key, bool of_
                : need;
 }
 
-static bool accuracy_missing(const void *context, const char *key)
+/* Adds to *lines (wanted.h) the further records that the checkpoint (i < 0) or its variant i lacks.
+ */
+static enum status find_records(const struct search *s, int64_t i, char **lines, struct err *e)
 {
-    return need_of(context, key) == NEED_ALL;
-}
-
-/* Adds to *lines the records of measures of cells that variant i lacks. */
-static enum status find_of_cells(const struct search *s, int64_t i, char **lines, struct err *e)
-{
-    char cell[HASH_HEX], key[HASH_HEX];
-    results_cell_key(s->c->task_key, plan_variant_key_of(s->p, s->c->model, i), cell);
-    for (int k = 0; k < MEASURES_N; k++) {
-        if (!s->p->of_cells[k][0]) continue;
-        results_task_key(cell, s->p->of_cells[k], key);
-        if (accuracy_missing(s, key)) PASS(accuracies_add(lines, measures[k]->name, key, e));
+    char of[HASH_HEX], key[HASH_HEX];
+    memcpy(of, s->c->task_key, sizeof of);
+    if (i >= 0) results_cell_key(s->c->task_key, plan_variant_key_of(s->p, s->c->model, i), of);
+    for (int64_t n = 0; n < s->p->n_records; n++) {
+        const struct plan_record_of *r = &s->p->records[n];
+        const int k = i < 0 ? r->of_checkpoint : r->of_cell;
+        results_task_key(of, r->key, key);
+        if (k >= 0 && need_of(s, key) == NEED_ALL)
+            PASS(wanted_add(lines, measures[k]->name, r->label, key, e));
     }
     return OK;
 }
 
-/* Adds variant i of the plan, or that replicate of it, if it is to be made, or a finished one is to
- * be exported. */
+/* Adds variant i of the plan, or that replicate of it, if it is to be made, or a measure asks for a
+ * finished one. */
 static enum status add_variant(const struct search *s, int64_t i, int64_t replicate, int64_t *which,
                                struct err *e)
 {
@@ -246,31 +247,31 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *folder = NULL, *accuracies = NULL, *records = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *records = NULL;
+    bool asked[MEASURES_N] = {false}, any = false;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
     const enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
-    if (replicate == 0 && (need == NEED_ALL || result_state_of(record) == STATE_DONE))
-        TRY(plan_export_find(p, s->c, variant, &folder, e));
-    if (replicate == 0) TRY(plan_accuracies_find(p, s->c, i, accuracy_missing, s, &accuracies, e));
-    if (replicate == 0) TRY(find_of_cells(s, i, &records, e));
-    if (need == NEED_NOTHING && !folder && !accuracies && !records) goto done;
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (measures[k]->of_cell && replicate == 0 &&
+            (need == NEED_ALL || result_state_of(record) == STATE_DONE))
+            TRY(measures[k]->of_cell(p, s->c, i, v, &asked[k], e));
+        any = any || asked[k];
+    }
+    if (replicate == 0) TRY(find_records(s, i, &records, e));
+    if (need == NEED_NOTHING && !any && !records) goto done;
+    for (int k = 0; k < MEASURES_N; k++) s->asked[k] += asked[k];
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
     to->complete = need == NEED_NOTHING;
-    to->accuracies = accuracies;
-    accuracies = NULL;
     to->records = records;
     records = NULL;
-    if (folder) TRY(plan_export_set(p, s->c, variant, folder, to, e));
 done:
-    free(folder);
-    free(accuracies);
     free(records);
     return st;
 }
@@ -322,10 +323,10 @@ static enum status find_record(const struct search *s, int k, struct err *e)
  * there is nothing to do. */
 static enum status make_visit(const struct plan *p, const struct plan_checkpoint *c,
                               const struct results_view *view, const struct plan_choice *choice,
-                              struct visit *v, int64_t *which, bool *wanted, bool *changed,
-                              struct err *e)
+                              struct visit *v, int64_t *asked, int64_t *which, bool *wanted,
+                              bool *changed, struct err *e)
 {
-    struct search s = {.p = p, .c = c, .view = view, .choice = *choice, .v = v};
+    struct search s = {.p = p, .c = c, .view = view, .choice = *choice, .v = v, .asked = asked};
     const json_t *record = view ? results_view_find(view, c->key) : NULL;
     *changed = record && weights_changed(c, record);
     if (*changed) s.choice.redo = true;
@@ -337,7 +338,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     v->cells_only = need == NEED_NOTHING;
     /* What is chosen anew may be another soup than that of finished cells. */
     if (c->weights.kind == WEIGHTS_GREEDY && need == NEED_ALL) s.choice.redo = true;
-    PASS(plan_accuracies_find(p, c, -1, accuracy_missing, &s, &v->accuracies, e));
+    PASS(find_records(&s, -1, &v->records, e));
     PASS(add_variants(&s, which, e));
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
@@ -348,7 +349,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     }
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
-    *wanted = !v->cells_only || v->n_variants > 0 || v->accuracies;
+    *wanted = !v->cells_only || v->n_variants > 0 || v->records;
     for (int k = 0; k < MEASURES_N; k++) *wanted = *wanted || v->record_key[k];
     return OK;
 }
@@ -374,7 +375,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     bool wanted, changed, completes = false;
     *v = (struct plan_visit){
         .model = c->model, .row = c->row, .kind = c->model, .files = 1 + out->n};
-    st = make_visit(p, c, view, choice, &v->visit, which, &wanted, &changed, e);
+    st = make_visit(p, c, view, choice, &v->visit, out->asked, which, &wanted, &changed, e);
     if (st != OK || !wanted) visit_free(&v->visit);
     if (st != OK || !wanted) return st;
     if (changed)
@@ -390,13 +391,12 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->to_make[MEASURE_replicate] += one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
         out->n_completions += one->scored && !one->complete && completes;
-        out->n_exports += one->export_to != NULL;
-        out->to_make[MEASURE_task] += accuracies_count(one->accuracies);
         for (int k = 0; k < MEASURES_N; k++)
-            out->to_make[k] += accuracies_find(one->records, measures[k]->name, NULL);
+            out->to_make[k] += wanted_count(one->records, measures[k]->name, NULL);
     }
-    out->to_make[MEASURE_baseline_task] += accuracies_count(v->visit.accuracies);
-    for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;
+    for (int k = 0; k < MEASURES_N; k++)
+        out->to_make[k] += (v->visit.record_key[k] != NULL) +
+                           wanted_count(v->visit.records, measures[k]->name, NULL);
     return plan_visit_price(p, which, v, e);
 }
 

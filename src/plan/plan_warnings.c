@@ -161,7 +161,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
                  (long long)positions);
     warn_lengths(&v, read ? &in : NULL, positions);
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->text_name) warn_own(p, cache, &v, model, measures[k]);
+        if (measures[k]->text && measures[k]->text_name) warn_own(p, cache, &v, model, measures[k]);
     warn_rotations(p, model);
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));

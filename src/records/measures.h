@@ -129,6 +129,7 @@ struct saved_move;   /* records/saved.h */
 struct sweep;        /* config/sweep.h */
 struct variant;      /* engine/weights.h */
 struct visit;        /* engine/task.h */
+struct visit_cache;  /* engine/task.h */
 
 /* Members may be 0. */
 struct measure {
@@ -196,12 +197,31 @@ struct measure {
      * another measure names it. */
     struct data_options (*text)(const struct plan *p, int64_t model);
     const char *text_name;
+    /* The tokens that it adds to those that are evaluated on. reader: a visit with a tokenizer,
+     * NULL: none is there. */
+    struct cost_tokens (*tokens)(const struct plan *p, const struct visit *reader,
+                                 struct visit_cache *cache);
+    /* Whether it reads tokens that the files beside a tokenizer name; NULL: no. */
+    bool (*names_tokens)(const struct sweep *s);
+    /* Sets what a visit of a checkpoint has to know besides tasks; NULL: nothing. */
+    enum status (*describe)(const struct plan *p, struct visit *v, struct err *e);
+
+    /* --- how a plan asks it to take cells anew, without records of its own --- */
+
+    /* *asks = whether it takes the cell of that variant, finished or not; then it makes the visit's
+     * task, if there is none. */
+    enum status (*of_cell)(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
+                           struct visit *v, bool *asks, struct err *e);
+    /* Adds how many of all cells it is to take, and the bytes of disk that they need, of models
+     * whose shape is known. */
+    enum status (*disk)(const struct plan *p, int64_t *n, double *bytes, struct err *e);
 
     /* --- how a plan asks for records that are neither of a checkpoint nor of a cell --- */
 
-    /* Sets the measure's p->own, number of visits (p->more) and entry of the plan record (p->lists:
-     * a list GROUP of objects with "name" and "model", if `--only PART=` chooses among them). The
-     * plan has its variants, and its checkpoints without keys. */
+    /* Sets the measure's p->own, records of cells with labels (plan_add_record), number of visits
+     * (p->more) and entry of the plan record (p->lists: a list GROUP of objects with "name" and
+     * "model", if `--only PART=` chooses among them). The plan has its variants, and its
+     * checkpoints without keys. */
     enum status (*plan)(struct plan *p, struct err *e);
     /* Adds its visits that are to be made; first: its first one's number in the whole plan. */
     enum status (*visits)(const struct plan *p, const struct results_view *view,
@@ -212,9 +232,10 @@ struct measure {
     /* --- how a plan asks for one of each cell --- */
 
     /* *own (a new reference) = what the keys of the records hash besides their cells; NULL: the
-     * sweep asks for none. Its visits need no task: `linear` receives the weights of the variants
-     * that lack a record, and `fill` makes the records. */
+     * sweep asks for none. Its visits need no task (NULL where a hook gets one): `linear` receives
+     * the weights of the variants that lack a record, and `fill` makes the records. */
     enum status (*cell_key)(const struct sweep *s, json_t **own, struct err *e);
+    bool scored; /* its records are made by the cells' run, from scores */
     /* Adds its numbers to the record of a variant whose cell has not failed. Called on rank 0 only.
      */
     enum status (*fill)(const struct part_context *c, const struct variant *v, json_t *record,
@@ -251,17 +272,21 @@ struct measure {
     bool in_fixed_order; /* with run.reproducible one rank does it, so that no bit depends on the
                             number of ranks */
 
-    size_t state; /* bytes of its zero-initialised state */
+    size_t state; /* bytes of its zero-initialised state, */
+    /* or of what it has of each variant: its state is an array of them, whose memory plans count
+     * and which saved states of the blocks hold. */
+    size_t state_of_variant;
     /* Initialises its state; called even if the checkpoint could not be opened. */
     enum status (*open)(struct part_context *c, struct err *e);
     /* Called before the blocks: prepares what `linear` needs. */
     enum status (*begin)(struct part_context *c, struct err *e);
+    bool grids; /* `linear` wants grids */
     /* Receives a quantized linear of one of the visit's variants, as struct weights_sink. */
     enum status (*linear)(struct part_context *c, const struct variant *v, const struct linear *l,
                           const float *q, const struct quant_grids *grids, struct err *e);
     /* Moves what `linear` has received of a variant into a saved state of the blocks or out of one
-     * (saved.h). Without it, blocks of visits that request the measure save none. Not collective.
-     */
+     * (saved.h). Without it and state_of_variant, blocks of visits that request the measure save
+     * none. Not collective. */
     void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */

@@ -1,5 +1,5 @@
 #include "run/run_losses.h"
-#include "engine/accuracies.h"
+#include "engine/wanted.h"
 #include "records/results.h"
 #include "util/clock.h"
 #include "util/mem.h"
@@ -71,19 +71,18 @@ static bool answered(const void *delivered, const char *key)
 static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
 {
     if (piece == 0) {
-        accuracies_drop(&v->accuracies, answered, d);
+        wanted_drop(&v->records, answered, d);
         const bool done =
             v->cells_only || is_done(d, "checkpoint", v->key, completes(v, true), &v->scored);
-        return done && !v->accuracies;
+        return done && !v->records;
     }
     if (piece <= v->n_variants) {
         struct variant *one = &v->variants[piece - 1];
         if (one->replicate > 0) return has(d, "replicate", one->key);
-        accuracies_drop(&one->accuracies, answered, d);
-        accuracies_drop(&one->records, answered, d);
+        wanted_drop(&one->records, answered, d);
         const bool done =
             one->complete || is_done(d, "cell", one->key, completes(v, false), &one->scored);
-        return done && !one->accuracies && !one->records;
+        return done && !one->records;
     }
     piece -= 1 + v->n_variants;
     for (int i = 0; i < MEASURES_N; i++)

@@ -59,9 +59,10 @@ void run_master_start(struct run_master *m)
     if (accuracies)
         log_info("%lld %s on tasks to do", (long long)accuracies,
                  accuracies == 1 ? "accuracy" : "accuracies");
-    if (v->n_exports)
-        log_info("%lld quantized model%s to write", (long long)v->n_exports,
-                 quantity_plural(v->n_exports));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (v->asked[k])
+            log_info("%s of %lld cell%s to do", measures[k]->doing, (long long)v->asked[k],
+                     quantity_plural(v->asked[k]));
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->prefix && measures[k]->prefix[0] && v->to_make[k])
             log_info("%s%lld checkpoint%s to do", measures[k]->prefix, (long long)v->to_make[k],

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "curvature/hvp.h"
+#include "curvature/hvp_predict.h"
 #include "memory/cost.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Entries of `surfaces`: their keys, and what they name in the rest of the sweep. */
+/* The keys of `surfaces` in the sweep file, and what they name in the rest of it. */
 #include "config/sweep.h"
+#include "measures/surface.h"
 #include "util/mem.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -122,10 +123,10 @@ static enum status resolve_checkpoints(struct surface_entry *s, const struct mod
     return OK;
 }
 
-enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scope *scope,
-                            struct err *e)
+/* Sets the missing values of an entry and checks its names. */
+static enum status resolve(const struct sweep *s, struct surface_entry *entry,
+                           const struct option_scope *scope, struct err *e)
 {
-    struct surface_entry *entry = &s->surfaces[i];
     int64_t place;
     PASS(find(&entry->model, "model", "models", s->models, s->n_models, sizeof *s->models, scope,
               &place, e));
@@ -136,5 +137,20 @@ enum status surface_resolve(struct sweep *s, int64_t i, const struct option_scop
     PASS(find(&entry->quantizer, "quantizer", "methods", s->methods, s->n_methods,
               sizeof *s->methods, scope, &place, e));
     if (!entry->bits) entry->bits = s->methods[place].bits[0];
+    return OK;
+}
+
+_Static_assert(offsetof(struct surface_entry, name) == 0,
+               "sweep_check_names reads the first field");
+
+enum status surfaces_check(const struct sweep *s, const struct option_scope *scope, struct err *e)
+{
+    const struct surfaces_section *all = s->sections[MEASURE_point];
+    const struct option_scope list = options_in(scope, "surfaces");
+    PASS(sweep_check_names(scope, "surfaces", all->surfaces, all->n, sizeof *all->surfaces, e));
+    for (int64_t i = 0; i < all->n; i++) {
+        const struct option_scope entry = options_entry(&list, i);
+        PASS(resolve(s, &all->surfaces[i], &entry, e));
+    }
     return OK;
 }

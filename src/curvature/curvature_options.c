@@ -1,4 +1,4 @@
-#include "config/curvature_options.h"
+#include "curvature/curvature_options.h"
 
 /* In the order of enum hvp_subset, enum sharpness_method and enum power_stop. */
 static const char *const subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};

@@ -1,5 +1,5 @@
 /* Options of curvature: flags, defaults, checks of combinations, JSON round trip. */
-#include "config/curvature_options.h"
+#include "curvature/curvature_options.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,205 @@
 /* Accuracies on a multiple-choice task: in full precision of one (model, checkpoint), and quantized
  * of one (model, checkpoint, bits, quantizer), beside those of the checkpoint. Records of their
  * own, so that a task can be added to finished results. The cells' run scores them. */
+#include "engine/inputs.h"
 #include "engine/visit_internal.h"
+#include "plan/plan.h"
 #include "records/rows.h"
+#include "task/survey.h"
 #include "util/mem.h"
+#include "util/num.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- their keys of the sweep file --- */
+
+/* Multiple-choice tasks (docs/tasks.md) that are scored beside the texts. */
+struct tasks_section {
+    char *names;          /* one a line; NULL: none */
+    char *data;           /* folder of their data */
+    int64_t shots, limit; /* examples before each question; items of each task, 0: all */
+    bool log_likelihoods; /* those of all choices are kept */
+};
+
+static const struct option section_keys[] = {
+    OPTION(tasks_section, names, TEXTS,
+           "multiple-choice tasks as lm-evaluation-harness names them (qtraj tasks); mmlu is one, "
+           "all its subjects",
+           .required = true),
+    OPTION(tasks_section, data, PATH, "folder of the tasks' data (docs/tasks.md)",
+           .required = true),
+    OPTION(tasks_section, shots, INT, "solved examples before each question", .fallback = "5",
+           .low = 0, .high = 1000),
+    OPTION(tasks_section, limit, INT,
+           "items of each task, or of each of its subjects: the first ones", .unit = "items",
+           .fallback = "all", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(0, "all")),
+    OPTION(tasks_section, log_likelihoods, BOOL,
+           "keep the log-likelihood of each choice of each item; many numbers",
+           .fallback = "false"),
+};
+
+/* No name twice. */
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    const struct tasks_section *t = entry;
+    for (const char *a = t->names; *a; a += strcspn(a, "\n"), a += *a == '\n')
+        for (const char *b = t->names; b < a; b += strcspn(b, "\n") + 1) {
+            const size_t n = strcspn(a, "\n");
+            if (n == strcspn(b, "\n") && strncmp(a, b, n) == 0)
+                return options_fail(scope, "names", e, "%.*s is named twice", (int)n, a);
+        }
+    return OK;
+}
+
+static bool absent(const void *entry)
+{
+    const struct tasks_section *t = entry;
+    return !t->names;
+}
+
+static const struct option_table section_table = {OPTION_ROWS(section_keys, tasks_section),
+                                                  .finish = finish, .absent = absent};
+static const struct option keys[] = {
+    {.name = "tasks",
+     .doc = "multiple-choice tasks whose accuracy is measured beside the losses, in the same pass",
+     .type = OPTION_GROUP,
+     .otherwise = "none",
+     .table = &section_table},
+};
+
+static const struct tasks_section *section_of(const struct sweep *s)
+{
+    return s->sections[MEASURE_task];
+}
+
+static bool names_tokens(const struct sweep *s)
+{
+    return !absent(section_of(s));
+}
+
+/* --- in a plan --- */
+
+/* What is asked of a task: the plan's `own` is an array of them, in the order of its records. */
+struct planned_task {
+    int64_t items;
+    double bytes;
+};
+
+/* Surveys the data; without them a plan that looks ahead goes on. */
+static enum status survey(struct plan *p, const char *name, struct survey *out, struct err *e)
+{
+    const struct tasks_section *t = section_of(p->sweep);
+    const struct prompts_choice choice = {t->data, t->shots, t->limit};
+    struct err own = {0};
+    const enum status st = survey_task(name, &choice, p->inputs, out, &own);
+    if (st == OK) return OK;
+    if (!p->look_ahead || st != ERR_IO) RAISE(st, "tasks: %s", own.text);
+    *out = (struct survey){0};
+    plan_without(p, own.text);
+    return OK;
+}
+
+static enum status add_task(struct plan *p, const char *name, struct planned_task *to,
+                            struct err *e)
+{
+    const struct tasks_section *t = section_of(p->sweep);
+    struct survey found;
+    PASS(survey(p, name, &found, e));
+    *to = (struct planned_task){found.items, found.bytes};
+    PASS(
+        plan_add_record(p, MEASURE_task, MEASURE_baseline_task, name,
+                        json_pack("{s:s, s:I, s:I, s:s, s:s*}", "task", name, "shots",
+                                  (json_int_t)t->shots, "limit", (json_int_t)t->limit, "data",
+                                  found.hash, "log_likelihoods", t->log_likelihoods ? "all" : NULL),
+                        e));
+    json_array_append_new(
+        json_object_get(p->lists, axis_task.plan),
+        json_pack("{s:s, s:s}", "name", name, "key", p->records[p->n_records - 1].key));
+    return OK;
+}
+
+static enum status plan_tasks(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    const struct tasks_section *t = section_of(p->sweep);
+    char *list = NULL, *rest = NULL;
+    struct planned_task *all;
+    int64_t n = 1;
+    if (absent(t)) return OK;
+    for (const char *c = t->names; *c; c++) n += *c == '\n';
+    PASS(mem_zero(&all, n, sizeof *all, "tasks", e));
+    p->own[MEASURE_task] = all;
+    json_object_set_new(p->lists, axis_task.plan, json_array());
+    TRY(mem_string(&list, t->names, e));
+    for (char *name = strtok_r(list, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest))
+        TRY(add_task(p, name, all++, e));
+done:
+    free(list);
+    return st;
+}
+
+static enum status describe(const struct plan *p, struct visit *v, struct err *e)
+{
+    const struct tasks_section *t = section_of(p->sweep);
+    if (absent(t)) return OK;
+    PASS(mem_string(&v->requests.tasks, t->names, e));
+    PASS(mem_string(&v->requests.folder, t->data, e));
+    v->requests.shots = t->shots;
+    v->requests.limit = t->limit;
+    v->log_likelihoods = t->log_likelihoods;
+    return OK;
+}
+
+/* Bytes of English text in a token, as the estimates for texts assume (memory/cost_tokens.c), and
+ * items that are tokenized for an estimate. */
+static const double bytes_per_token = 4.5;
+enum { SAMPLE = 16 };
+
+static struct cost_tokens tokens_of(const struct plan *p, char *name, const struct planned_task *a,
+                                    const struct visit *v, struct visit_cache *cache)
+{
+    const struct tasks_section *t = section_of(p->sweep);
+    struct visit asked = v ? *v : (struct visit){0}; /* shallow */
+    struct visit_inputs in;
+    struct err none = {0};
+    asked.requests = (struct requests_options){
+        .tasks = name,
+        .folder = t->data,
+        .shots = t->shots,
+        .limit = t->limit ? min64(t->limit, SAMPLE) : SAMPLE,
+    };
+    if (v && a->items > 0 && visit_inputs_get(cache, &asked, &in, &none) == OK) {
+        struct cost_tokens c = cost_tokens_count(in.evaluation);
+        const double share = (double)a->items / (double)in.requests->n_items;
+        c.tokens *= share;
+        c.squares *= share;
+        c.sequences = max64(1, (int64_t)((double)c.sequences * share));
+        c.guessed = in.requests->n_items < a->items;
+        return c;
+    }
+    err_clear(&none);
+    const double tokens = a->bytes / bytes_per_token;
+    return (struct cost_tokens){.tokens = tokens,
+                                .squares = tokens * REQUESTS_PACK / 4,
+                                .sequences = 1 + (int64_t)(tokens / REQUESTS_PACK),
+                                .longest = REQUESTS_PACK,
+                                .guessed = true};
+}
+
+static struct cost_tokens tokens(const struct plan *p, const struct visit *v,
+                                 struct visit_cache *cache)
+{
+    const struct planned_task *next = p->own[MEASURE_task];
+    struct cost_tokens sum = {0};
+    for (int64_t i = 0; i < p->n_records; i++) {
+        if (p->records[i].of_cell != MEASURE_task) continue;
+        const struct cost_tokens t = tokens_of(p, p->records[i].label, next++, v, cache);
+        cost_tokens_add(&sum, &t);
+    }
+    return sum;
+}
+
+/* --- records --- */
 
 static void set_accuracy(json_t *values, const struct accuracy *x)
 {
@@ -43,7 +239,7 @@ static void set_answers(json_t *record, const struct run *r, const struct stream
 }
 
 json_t *record_accuracy(const struct part_context *c, const struct run *r, int64_t i,
-                        const struct accuracy_wanted *of, const struct err *failure)
+                        const struct wanted *of, const struct err *failure)
 {
     const struct stream *s = i < 0 ? &r->full : &r->streams[i];
     if (failure->code == OK && s->st != OK) failure = &s->err;
@@ -55,8 +251,8 @@ json_t *record_accuracy(const struct part_context *c, const struct run *r, int64
         record_integer(record, "bits", s->variant->bits);
         json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
     }
-    json_object_set_new(record, "task", json_string(of->task));
-    if (failure->code == OK) set_answers(record, r, s, of->task);
+    json_object_set_new(record, "task", json_string(of->label));
+    if (failure->code == OK) set_answers(record, r, s, of->label);
     return record;
 }
 
@@ -207,6 +403,7 @@ static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct r
 
 const struct measure measure_baseline_task = {
     .name = "baseline_task",
+    .scored = true,
     .group = "baseline_tasks",
     .axes = {&axis_model, &axis_checkpoint, &axis_task},
     .fields = baseline_fields,
@@ -225,6 +422,14 @@ const struct measure measure_baseline_task = {
 
 const struct measure measure_task = {
     .name = "task",
+    .section = {OPTION_ROWS(keys, tasks_section)},
+    .names_tokens = names_tokens,
+    .plan = plan_tasks,
+    .plan_free = free,
+    .describe = describe,
+    .tokens = tokens,
+    .text_name = "tasks",
+    .scored = true,
     .group = "tasks",
     .axes = {&axis_model, &axis_checkpoint, &axis_bits, &axis_quantizer, &axis_task},
     .fields = fields,

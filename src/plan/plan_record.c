@@ -1,0 +1,136 @@
+/* The plan as a record of the journal. */
+#include "engine/inputs.h"
+#include "math/linalg.h"
+#include "plan/plan_internal.h"
+#include "util/clock.h"
+#include "util/num.h"
+#include "util/version.h"
+#include <jansson.h>
+#include <unistd.h>
+
+static void checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
+                              const json_t *columns, json_t *list)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct trajectory_row *row = &m->rows[c->row];
+    const char *average = row->average ? m->averages[row->average - 1].name : NULL;
+    json_t *one = json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
+                            row->checkpoint, "step", (json_int_t)row->step, "tokens",
+                            json_number_new(row->tokens), "learning_rate",
+                            json_number_new(row->learning_rate), "phase", row->phase, "kind",
+                            row->average ? "average" : "stored", "recipe", c->recipe, "average",
+                            average, "key", c->key, "task_key", c->task_key[0] ? c->task_key : NULL,
+                            "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
+    for (int k = 0; k < MEASURES_N; k++)
+        if (c->keys[k][0] && measures[k]->plan_key)
+            json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
+    json_array_append_new(list, one);
+}
+
+/* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
+static json_t *variant_keys_record(const struct plan *p, int64_t model)
+{
+    const struct plan_lengths *l = &p->lengths[model];
+    json_t *keys = l->variant_keys ? json_array() : NULL;
+    for (int64_t i = 0; keys && i < p->n_variants; i++)
+        json_array_append_new(keys, json_string(l->variant_keys[i]));
+    return keys;
+}
+
+static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
+                                 struct err *e)
+{
+    enum status st = OK;
+    struct visit_cache cache = {0};
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        json_t *list = json_array(), *common = NULL;
+        st = plan_common_record(p, i, &cache, &common, e);
+        json_array_append_new(
+            models, json_pack("{s:s, s:s*, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
+                              "branch_of", p->sweep->models[i].branch_of, "checkpoints", list,
+                              "variant_keys", variant_keys_record(p, i), "common_tokens", common));
+        TRY(st);
+        for (int64_t k = 0; k < p->n_checkpoints; k++)
+            if (p->checkpoints[k].model == i)
+                checkpoint_record(p, &p->checkpoints[k], columns, list);
+    }
+done:
+    visit_cache_free(&cache);
+    return st;
+}
+
+/* The labels of the axis; NULL: no method has replicates. */
+static json_t *replicates_record(const struct plan *p)
+{
+    int64_t most = 1;
+    for (int64_t i = 0; i < p->n_variants; i++) most = max64(most, p->variants[i].replicates);
+    json_t *labels = most > 1 ? json_array() : NULL;
+    for (int64_t r = 1; r < most; r++) json_array_append_new(labels, json_integer((json_int_t)r));
+    return labels;
+}
+
+static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
+{
+    const struct sweep *s = p->sweep;
+    json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
+           *datasets = json_array(), *variants = json_array();
+    for (int64_t i = 0; i < p->n_bits; i++)
+        json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
+    for (int64_t i = 0; i < s->n_methods; i++)
+        json_array_append_new(quantizers, json_string(s->methods[i].name));
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        json_array_append_new(datasets, json_string(s->evaluations[i].name));
+    for (int64_t i = 0; i < p->n_variants; i++) {
+        const struct plan_variant *v = &p->variants[i];
+        json_t *replicates = v->replicates > 1 ? json_integer((json_int_t)v->replicates) : NULL;
+        json_array_append_new(variants,
+                              json_pack("{s:I, s:s, s:s, s:b, s:o*}", "bits", (json_int_t)v->bits,
+                                        "quantizer", v->method->name, "key", v->key, "applicable",
+                                        v->applicable, "replicates", replicates));
+    }
+    json_t *columns = plan_columns_record(s);
+    *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
+                     s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
+                     datasets, "variants", variants, "replicates", replicates_record(p), "columns",
+                     columns);
+    NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    json_object_update(*out, p->lists);
+    return models_record(p, columns, models, e);
+}
+
+enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    int n;
+    json_t *record = NULL, *libraries = NULL;
+    TRY(axes_record(p, &record, e));
+    gethostname(host, sizeof host - 1);
+    clock_utc(utc);
+    MPI_Get_library_version(mpi, &n);
+    libraries = json_pack("{s:s, s:s, s:s}", "blas", linalg_blas_name(), "mpi", mpi, "jansson",
+                          JANSSON_VERSION);
+    json_object_set_new(record, "version", json_string(version_release));
+    json_object_set_new(record, "git", json_string(version_commit));
+    json_object_set_new(record, "libraries", libraries);
+    json_object_set_new(record, "host", json_string(host));
+    json_object_set_new(record, "command", json_string(command));
+    json_object_set_new(record, "utc", json_string(utc));
+    json_object_set_new(record, "config", sweep_to_json(p->sweep));
+    json_object_set_new(record, "inputs", plan_inputs(p));
+done:
+    *out = record;
+    return st;
+}
+
+enum status plan_inventory(const struct plan *p, const struct results_view *view,
+                           struct inventory *out, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL;
+    TRY(axes_record(p, &record, e));
+    TRY(inventory_open(record, view, out, e));
+done:
+    json_decref(record);
+    return st;
+}

@@ -95,10 +95,8 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
     memset(w->planned, 0, sizeof w->planned);
     add_up(json_object_get(json, "seconds"), piece, w->planned);
     if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
-    log_trace("sched", "visits %s %s%s with %lld variants%s", visit.model, visit.checkpoint,
-              visit.task[MEASURE_point] ? ", a point of a surface," : "",
-              (long long)visit.n_variants,
-              visit.task[MEASURE_curvature] ? " and its curvature" : "");
+    log_trace("sched", "visits %s %s with %lld variants", visit.model, visit.checkpoint,
+              (long long)visit.n_variants);
     for (int i = 0; i < MEASURES_N; i++) left += w->planned[i];
     TRY(run_stage_await(json_object_get(json, "stage"), group, port, left, &w->waited, refusal, e));
     hooks.refusal = refusal[0] ? refusal : NULL;

@@ -295,6 +295,8 @@ static enum status add_points(const struct plan *p, const struct planned_surface
             visits->n--;
             continue;
         }
+        PASS(mem_format(&v->name, e, "surface %s%s%s", s->entry->name, point.label ? " " : "",
+                        point.label ? point.label : ""));
         visits->to_make[MEASURE_point]++;
         const struct cost cost = cost_of(p, v);
         PASS(plan_visit_price_own(p, MEASURE_point, &cost, v, e));

@@ -160,6 +160,7 @@ MUST_USE enum status plan_choice_match(const struct plan *p, const struct plan_c
 /* A visit with its expected cost. */
 struct plan_visit {
     struct visit visit;
+    char *name;         /* for people: "MODEL CHECKPOINT" */
     int64_t model, row; /* of its checkpoint; the number of rows: it is none of a checkpoint */
     double cost;        /* seconds of the work that every piece repeats */
     int64_t n_pieces;   /* 0: it is never split */

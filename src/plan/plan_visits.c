@@ -13,6 +13,7 @@ void plan_visits_free(struct plan_visits *v)
 {
     for (int64_t i = 0; i < v->n; i++) {
         visit_free(&v->visits[i].visit);
+        free(v->visits[i].name);
         free(v->visits[i].pieces);
         free(v->visits[i].seconds);
         json_decref(v->visits[i].stage);
@@ -383,6 +384,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
                  c->weights.kind == WEIGHTS_STORED ? weights_folder(&c->weights)
                                                    : v->visit.checkpoint);
     out->n++;
+    PASS(mem_format(&v->name, e, "%s %s", v->visit.model, v->visit.checkpoint));
     if (changed) PASS(note_changed(&v->visit, out->changed, e));
     for (int k = 0; k < MEASURES_N; k++)
         completes = completes || (measures[k]->of_cells && v->visit.task[k]);

@@ -95,7 +95,7 @@ void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sc
 {
     int64_t n = 0;
     if (loss->n_parts == 0) {
-        loss->again = !has(d, "point", v->key);
+        loss->again = !answered(d, v->key);
         return;
     }
     for (int64_t i = 0; i < loss->n_parts; i++)

@@ -121,19 +121,19 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
     PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "tasks", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         const struct plan_visit *v = &m->visits.visits[i];
-        m->tasks[i] = (struct sched_task){.id = i,
-                                          .cost = v->cost,
-                                          .n_parts = v->n_pieces,
-                                          .parts = v->pieces,
-                                          .kind = v->kind,
-                                          .files = v->files,
-                                          .turn = v->turn,
-                                          .ranks = manners[v->model].ranks,
-                                          .saved_after = manners[v->model].saved_after,
-                                          .saved = v->saved};
-        if (v->visit.task[MEASURE_point]) m->tasks[i].saved_after = 0;
+        m->tasks[i] =
+            (struct sched_task){.id = i,
+                                .cost = v->cost,
+                                .n_parts = v->n_pieces,
+                                .parts = v->pieces,
+                                .kind = v->kind,
+                                .files = v->files,
+                                .turn = v->turn,
+                                .ranks = manners[v->model].ranks,
+                                .saved_after = v->n_pieces ? manners[v->model].saved_after : 0,
+                                .saved = v->saved};
         m->losses[i] = run_losses_before(view, v->visit.key);
-        PASS(run_task_name(&v->visit, &m->tasks[i].name, e));
+        PASS(mem_string(&m->tasks[i].name, v->name, e));
         if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));
     }
     return OK;

@@ -1,5 +1,4 @@
 #include "run/run_task.h"
-#include "measures/surface.h"
 #include "util/mem.h"
 
 enum status run_task_write(const struct plan_visit *v, char **text, struct err *e)
@@ -11,12 +10,4 @@ enum status run_task_write(const struct plan_visit *v, char **text, struct err *
 done:
     json_decref(json);
     return st;
-}
-
-enum status run_task_name(const struct visit *v, char **name, struct err *e)
-{
-    const struct surface_task *t = v->task[MEASURE_point];
-    if (!t) return mem_format(name, e, "%s %s", v->model, v->checkpoint);
-    return mem_format(name, e, "surface %s%s%s", t->surface, t->point ? " " : "",
-                      t->point ? t->point : "");
 }

@@ -32,7 +32,7 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
 {
     enum status st = OK;
     char *path = NULL;
-    TRY(fsx_join(c->dir, s->files[i], &path, e));
+    TRY(s->files ? fsx_join(c->dir, s->files[i], &path, e) : mem_string(&path, c->dir, e));
     ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
            s->index);
     TRY(c->format->open(path, &c->files[i], e));
@@ -101,21 +101,21 @@ enum status checkpoint_read_file(const struct checkpoint *c, const struct tensor
     return safetensors_read_stored(&c->files[t->file], t, first, n, dst, e);
 }
 
-enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
+/* A single file with a configuration: all that is in the folder of others. */
+static enum status open_alone(struct checkpoint *c, struct err *e)
+{
+    c->format = &format_gguf;
+    PASS(open_files(c, &(struct shards){.n = 1}, e));
+    c->config = json_incref(c->files[0].config);
+    strcpy(c->texts[0].hash, c->files[0].hash); /* the configuration is in its header */
+    return OK;
+}
+
+static enum status open_folder(struct checkpoint *c, struct err *e)
 {
     enum status st = OK;
-    struct checkpoint *c = NULL;
     struct shards s = {0};
-    char *text = NULL;
-    TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     struct checkpoint_text *index = &c->texts[1];
-    c->read = read_file;
-    c->read_stored = checkpoint_read_file;
-    TRY(mem_string(&c->dir, dir, e));
-    ENSURE(fsx_is_dir(dir), ERR_IO,
-           "%s: no such folder: a checkpoint is a folder with config.json "
-           "and weights",
-           dir);
     TRY(read_config(c, e));
     TRY(shards_find(c->dir, &s, e));
     c->format = s.format;
@@ -126,6 +126,26 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     }
     TRY(open_files(c, &s, e));
     TRY(check_index(c, &s, e));
+done:
+    shards_free(&s);
+    return st;
+}
+
+enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *c = NULL;
+    char *text = NULL;
+    const bool alone = fsx_is_file(dir);
+    TRY(mem_zero(&c, 1, sizeof *c, dir, e));
+    c->read = read_file;
+    c->read_stored = checkpoint_read_file;
+    TRY(mem_string(&c->dir, dir, e));
+    ENSURE(alone || fsx_is_dir(dir), ERR_IO,
+           "%s: no such folder or file: a checkpoint is a folder with config.json and weights, or "
+           "a GGUF file",
+           dir);
+    TRY(alone ? open_alone(c, e) : open_folder(c, e));
     TRY(mem_string(&text, c->texts[0].hash, e));
     for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, " %s", c->files[i].hash));
     hash_text(text, c->hash);
@@ -134,8 +154,30 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     c = NULL;
 done:
     free(text);
-    shards_free(&s);
     checkpoint_close(c);
+    return st;
+}
+
+enum status checkpoint_read_config(const char *dir, json_t **config, char **name, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors s = {.fd = -1};
+    char *file = NULL;
+    const bool alone = fsx_is_file(dir);
+    *config = NULL;
+    TRY(alone ? mem_string(&file, dir, e) : mem_format(&file, e, "%s/config.json", dir));
+    ENSURE(fsx_is_file(file), ERR_IO,
+           "%s: no config.json: a checkpoint is a folder in Hugging Face layout, or a GGUF file",
+           dir);
+    TRY(alone ? format_gguf.open(dir, &s, e) : json_read_file(file, 0, config, e));
+    if (alone) *config = json_incref(s.config);
+    if (name) {
+        *name = file;
+        file = NULL;
+    }
+done:
+    free(file);
+    safetensors_close(&s);
     return st;
 }
 

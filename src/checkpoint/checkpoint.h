@@ -1,6 +1,7 @@
 /* checkpoint: a folder in Hugging Face layout: config.json and weights in one file or in shards
- * with an index, in the first format of weight_format.h that the folder has. Linears that
- * GPTQModel, AutoAWQ or compressed-tensors have packed (packed.h) are seen as weights in f32. */
+ * with an index, in the first format of weight_format.h that the folder has; or a GGUF file, which
+ * is seen as the folder that it was converted from (gguf.h). Linears that GPTQModel, AutoAWQ or
+ * compressed-tensors have packed (packed.h) are seen as weights in f32. */
 #pragma once
 #include "checkpoint/safetensors.h"
 #include "util/err.h"
@@ -18,8 +19,13 @@ struct checkpoint_part {
 /* Reads config.json and the header of every weight file, but no weights. *out is closed with
  * checkpoint_close. ERR_IO: a missing folder, file or shard; ERR_FORMAT: a damaged file, a tensor
  * in another shard than the index says, a shard outside the folder; both name folder, file and
- * place. ERR_NOMEM. */
+ * place. ERR_USAGE: a GGUF file of a model that is not supported; ERR_NOMEM. */
 MUST_USE enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e);
+/* *config (a new reference) = config.json of the folder, or what a GGUF file says in its place;
+ * *name (the caller frees): where it is, for messages; NULL: not wanted. ERR_IO, ERR_FORMAT,
+ * ERR_USAGE, ERR_NOMEM. */
+MUST_USE enum status checkpoint_read_config(const char *dir, json_t **config, char **name,
+                                            struct err *e);
 /* Closes it for its last owner; NULL: nothing. */
 void checkpoint_close(struct checkpoint *c);
 /* One more owner, who closes it too. Not thread-safe. */

@@ -97,6 +97,7 @@ void safetensors_close(struct safetensors *s)
 {
     for (int64_t i = 0; i < s->n; i++) free(s->entries[i].name);
     free(s->entries);
+    json_decref(s->config);
     if (s->path && s->fd >= 0) close(s->fd); /* without a path it was never opened */
     free(s->path);
     *s = (struct safetensors){.fd = -1};
@@ -116,8 +117,8 @@ struct reading {
     const struct tensor_entry *t;
     int64_t first, n; /* elements */
     char *dst;        /* of the same type: read in place; NULL: `take` gets them */
-    /* Takes elements [first + at, first + at + n), of the bytes p. */
-    enum status (*take)(const struct reading *r, const char *p, int64_t at, int64_t n,
+    /* Takes elements [first + at, first + at + n), which follow `skip` others at p. */
+    enum status (*take)(const struct reading *r, const char *p, int64_t skip, int64_t at, int64_t n,
                         struct err *e);
     void *to;
 };
@@ -126,11 +127,10 @@ struct reading {
 static enum status take_digests(const struct reading *r, const char *p, int64_t at, int64_t n,
                                 struct err *e)
 {
-    const size_t size = dtype_size(r->t->dtype);
     for (int64_t i = 0, m; i < n && r->s->digests; i += m) {
         m = min64(n - i, DIGEST_SLICE);
         NEED(digests_take(r->s->digests, r->t->slice + (at + i) / DIGEST_SLICE,
-                          p + (size_t)i * size, (size_t)m * size),
+                          p + tensor_bytes(r->t, i), (size_t)tensor_bytes(r->t, m)),
              ERR_CHANGED,
              "%s: was changed while it was read: tensor %s has other bytes than the first time",
              r->s->path, r->t->name);
@@ -145,8 +145,8 @@ static enum status pass_on(const struct reading *r, const char *p, int64_t at, i
     const size_t size = dtype_size(r->t->dtype);
     const int64_t from = max64(at, r->first), to = min64(at + n, r->first + r->n);
     if (from >= to) return OK;
+    if (!r->dst) return r->take(r, p, from - at, from - r->first, to - from, e);
     p += (size_t)(from - at) * size;
-    if (!r->dst) return r->take(r, p, from - r->first, to - from, e);
     memcpy(r->dst + (size_t)(from - r->first) * size, p, (size_t)(to - from) * size);
     return OK;
 }
@@ -156,19 +156,21 @@ static enum status read_elements(const struct reading *r, struct err *e)
     enum status st = OK;
     char *buffer = NULL, what[160];
     const struct tensor_entry *t = r->t;
-    const int64_t size = (int64_t)dtype_size(t->dtype), last = r->first + r->n;
-    const bool whole = r->s->digests != NULL;
+    const int64_t last = r->first + r->n;
+    const int64_t most = BUFFER_BYTES / (int64_t)dtype_size(t->dtype); /* GGUF's take no more */
+    const bool whole = r->s->digests != NULL || t->gguf;
     const int64_t begin = whole ? r->first - r->first % DIGEST_SLICE : r->first;
     const int64_t end =
         whole ? min64((last + DIGEST_SLICE - 1) / DIGEST_SLICE * DIGEST_SLICE, t->n_elements)
               : last;
     snprintf(what, sizeof what, "tensor %s", t->name);
     for (int64_t at = begin, n; r->n > 0 && at < end; at += n) {
-        n = min64(end - at, BUFFER_BYTES / size);
+        n = min64(end - at, most);
         const bool in_place = r->dst && at >= r->first && at + n <= last;
         if (!in_place && !buffer) TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
-        char *p = in_place ? r->dst + (at - r->first) * size : buffer;
-        TRY(tensor_file_read(r->s->fd, r->s->path, what, t->offset + at * size, p, n * size, e));
+        char *p = in_place ? r->dst + tensor_bytes(t, at - r->first) : buffer;
+        TRY(tensor_file_read(r->s->fd, r->s->path, what, t->offset + tensor_bytes(t, at), p,
+                             tensor_bytes(t, n), e));
         TRY(take_digests(r, p, at, n, e));
         if (!in_place) TRY(pass_on(r, p, at, n, e));
     }
@@ -177,27 +179,58 @@ done:
     return st;
 }
 
-static enum status widen(const struct reading *r, const char *p, int64_t at, int64_t n,
-                         struct err *e)
+static enum status widen(const struct reading *r, const char *p, int64_t skip, int64_t at,
+                         int64_t n, struct err *e)
 {
+    float *to = (float *)r->to + at;
     (void)e;
-    dtype_widen((float *)r->to + at, p, r->t->dtype, n);
+    if (r->t->gguf)
+        gguf_widen(r->t->gguf, p, skip, n, to);
+    else
+        dtype_widen(to, p + tensor_bytes(r->t, skip), r->t->dtype, n);
     return OK;
+}
+
+/* As safetensors_read_range, of a tensor with heads whose halves are interleaved: row 2 i + h of
+ * the file is row i of half h. */
+static enum status read_heads(const struct safetensors *s, const struct tensor_entry *t,
+                              int64_t first, int64_t n, float *dst, struct err *e)
+{
+    enum status st = OK;
+    const int64_t cols = t->n_elements / t->shape[0], half = t->interleaved / 2;
+    const int64_t head = t->interleaved * cols;
+    float *stored = NULL;
+    struct tensor_entry rows = *t;
+    rows.interleaved = 0;
+    TRY(mem_alloc(&stored, head, sizeof *stored, "a head's rows", e));
+    for (int64_t at = first, count; at < first + n; at += count) {
+        const int64_t begin = at - at % head, row = at % head / cols, skip = at % cols;
+        count = min64(cols - skip, first + n - at);
+        if (at == first || at == begin)
+            TRY(safetensors_read_range(s, &rows, begin, head, stored, e));
+        memcpy(dst + (at - first), stored + (2 * (row % half) + row / half) * cols + skip,
+               (size_t)count * sizeof *dst);
+    }
+done:
+    free(stored);
+    return st;
 }
 
 enum status safetensors_read_range(const struct safetensors *s, const struct tensor_entry *t,
                                    int64_t first, int64_t n, float *dst, struct err *e)
 {
     struct reading r = {.s = s, .t = t, .first = first, .n = n, .take = widen, .to = dst};
+    if (t->interleaved) return read_heads(s, t, first, n, dst, e);
     NEED(dtype_is_float(t->dtype), ERR_FORMAT, "%s: tensor %s: %s where a floating type is needed",
          s->path, t->name, dtype_name(t->dtype));
-    if (t->dtype == DTYPE_F32) r.dst = (char *)dst;
+    if (t->dtype == DTYPE_F32 && !t->gguf) r.dst = (char *)dst;
     return read_elements(&r, e);
 }
 
 enum status safetensors_read_stored(const struct safetensors *s, const struct tensor_entry *t,
                                     int64_t first, int64_t n, void *dst, struct err *e)
 {
+    if (t->gguf) return safetensors_read_range(s, t, first, n, dst, e);
     return read_elements(&(struct reading){.s = s, .t = t, .first = first, .n = n, .dst = dst}, e);
 }
 
@@ -212,11 +245,11 @@ static int64_t integer_at(const char *buffer, enum dtype t, int64_t i)
     return (int64_t)bits;
 }
 
-static enum status convert(const struct reading *r, const char *p, int64_t at, int64_t n,
-                           struct err *e)
+static enum status convert(const struct reading *r, const char *p, int64_t skip, int64_t at,
+                           int64_t n, struct err *e)
 {
     for (int64_t i = 0; i < n; i++) {
-        const int64_t value = integer_at(p, r->t->dtype, i);
+        const int64_t value = integer_at(p, r->t->dtype, skip + i);
         NEED(value >= INT32_MIN && value <= INT32_MAX, ERR_FORMAT,
              "%s: tensor %s: element %lld is %lld, which does not fit 32 bits", r->s->path,
              r->t->name, (long long)(at + i), (long long)value);
@@ -234,11 +267,12 @@ enum status safetensors_read_i32(const struct safetensors *s, const struct tenso
         &(struct reading){.s = s, .t = t, .n = t->n_elements, .take = convert, .to = dst}, e);
 }
 
-static enum status ignore(const struct reading *r, const char *p, int64_t at, int64_t n,
-                          struct err *e)
+static enum status ignore(const struct reading *r, const char *p, int64_t skip, int64_t at,
+                          int64_t n, struct err *e)
 {
     (void)r;
     (void)p;
+    (void)skip;
     (void)at;
     (void)n;
     (void)e;

@@ -2,8 +2,10 @@
  * safetensors) with its tensors in order of names, reads of exact length, digests. */
 #pragma once
 #include "checkpoint/digest.h"
+#include "checkpoint/gguf_types.h"
 #include "math/dtype.h"
 #include "util/err.h"
+#include "util/json.h"
 #include <sys/stat.h>
 
 enum { TENSOR_DIMS = 8 };
@@ -11,7 +13,9 @@ enum { TENSOR_DIMS = 8 };
 /* Where a tensor is stored. */
 struct tensor_entry {
     char *name;
-    enum dtype dtype;
+    enum dtype dtype;             /* of what is read */
+    const struct gguf_type *gguf; /* how it is stored, and read as F32; NULL: as `dtype` */
+    int64_t interleaved;          /* rows of a head whose halves are stored row by row (gguf.h) */
     int n_dims;
     int64_t shape[TENSOR_DIMS];
     int64_t n_elements;
@@ -29,6 +33,7 @@ struct safetensors {
     char hash[33];           /* of the size, the header and samples of the data, see checkpoint.h */
     struct stat opened;      /* the file when it was opened */
     struct digests *digests; /* of what is read, borrowed; NULL: none are taken */
+    json_t *config; /* of a file that says what model it is: a config.json (gguf.h); else NULL */
 };
 
 /* Opens the file, without reading it: sets path, fd and `opened` of *s, which is closed with
@@ -43,7 +48,8 @@ void safetensors_close(struct safetensors *s);
 const struct tensor_entry *safetensors_find(const struct safetensors *s, const char *name);
 
 /* dst (n) = elements [first, first + n) of a floating type, widened to f32; dst (t->n_elements) =
- * all elements of an integer type, converted to int32; elements of any type as they are stored.
+ * all elements of an integer type, converted to int32; elements of any type as they are stored
+ * (of a GGUF: in f32).
  * Whole slices are read, and their digests taken. Thread-safe. ERR_IO (a short file); ERR_FORMAT (a
  * type of the other kind, a value out of range); ERR_CHANGED: other bytes than the first time;
  * ERR_NOMEM. */
@@ -58,6 +64,11 @@ MUST_USE enum status safetensors_read_stored(const struct safetensors *s,
 /* Reads slice i of the tensor for its digest alone. ERR_IO, ERR_CHANGED, ERR_NOMEM. */
 MUST_USE enum status safetensors_read_slice(const struct safetensors *s,
                                             const struct tensor_entry *t, int64_t i, struct err *e);
+/* Bytes that n elements of the tensor take in its file; of a GGUF whole blocks. */
+static inline int64_t tensor_bytes(const struct tensor_entry *t, int64_t n)
+{
+    return t->gguf ? gguf_bytes(t->gguf, n) : n * (int64_t)dtype_size(t->dtype);
+}
 /* Number of slices of the tensor. */
 static inline int64_t tensor_slices(const struct tensor_entry *t)
 {

@@ -10,6 +10,7 @@
 #include "util/mem.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct inspection {
     const char *path;
@@ -22,16 +23,15 @@ struct inspection {
 /* If the weights cannot be read, shows the config alone, unless tensors are requested. */
 static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
-    if (fsx_is_dir(o->path)) {
-        PASS(mem_format(&o->config_file, e, "%s/config.json", o->path));
-        NEED(fsx_is_file(o->config_file), ERR_IO,
-             "%s: no config.json: a checkpoint is a folder in Hugging Face layout", o->path);
+    const char *ending = strrchr(o->path, '.');
+    const bool folder = fsx_is_dir(o->path) || (ending && strcmp(ending, ".gguf") == 0);
+    if (folder) {
+        PASS(checkpoint_read_config(o->path, &o->config, &o->config_file, e));
     } else {
         PASS(mem_string(&o->config_file, o->path, e));
+        PASS(json_read_file(o->config_file, 0, &o->config, e));
     }
-    PASS(json_read_file(o->config_file, 0, &o->config, e));
     PASS(model_sizes_read(o->config, o->config_file, &o->sizes, e));
-    bool folder = fsx_is_dir(o->path);
     NEED(folder || !tensors, ERR_USAGE, "--tensors: %s is no checkpoint's folder", o->path);
     if (tensors) PASS(checkpoint_open(o->path, &o->weights, e));
     if (!folder || tensors) return OK;
@@ -234,7 +234,7 @@ done:
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .arguments = "DIR|config.json [--tensors] [--json]",
+    .arguments = "DIR|FILE.gguf|config.json [--tensors] [--json]",
     .doc = "show family, shape, stages and parameter counts of a checkpoint",
     .run = run,
 };

@@ -151,15 +151,12 @@ enum status visit_positions(const char *checkpoint, int64_t *written, int64_t *u
                             struct err *e)
 {
     enum status st = OK;
-    char *file = NULL;
     json_t *config = NULL;
-    TRY(mem_format(&file, e, "%s/config.json", checkpoint));
-    TRY(json_read_file(file, 0, &config, e));
+    TRY(checkpoint_read_config(checkpoint, &config, NULL, e));
     *written = positions_written(config);
     *usable = positions_usable(config);
 done:
     json_decref(config);
-    free(file);
     return st;
 }
 

@@ -164,7 +164,7 @@ int64_t weights_reads(const struct weights *w)
 
 bool weights_present(const struct weights *w)
 {
-    if (w->kind == WEIGHTS_STORED) return fsx_is_dir(w->path);
+    if (w->kind == WEIGHTS_STORED) return fsx_is_dir(w->path) || fsx_is_file(w->path);
     for (int64_t i = 0; i < w->n; i++)
         if (!weights_present(&w->parts[i])) return false;
     return true;

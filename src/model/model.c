@@ -1,6 +1,7 @@
 /* Opens a model: checks its tensors and loads those outside the blocks. */
 #include "math/kern_bf16.h"
 #include "model/model_internal.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,9 @@ enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
     struct model *m = NULL;
     TRY(mem_zero(&m, 1, sizeof *m, "model", e));
     m->checkpoint = c;
-    TRY(mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
+    TRY(fsx_is_file(checkpoint_dir(c))
+            ? mem_string(&m->file, checkpoint_dir(c), e)
+            : mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
     TRY(spec_read(checkpoint_config(c), m->file, &m->spec, e));
     TRY(check_all(m, e));
     TRY(leftover_check(m, e));

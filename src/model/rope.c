@@ -125,14 +125,36 @@ static enum status scale_yarn(struct rope *r, struct scaling *s, struct err *e)
     return OK;
 }
 
+/* LongRoPE with the same factors for long and short sequences: a divisor of each frequency. */
+static enum status scale_factors(struct rope *r, struct scaling *s, struct err *e)
+{
+    const json_t *longer = hf_value(s->c, "long_factor");
+    double attention;
+    PASS(read_positive(s->c, "attention_factor", HF_REQUIRED_NUMBER, &attention, e));
+    NEED(longer && json_equal(longer, hf_value(s->c, "short_factor")), ERR_USAGE,
+         "%s: %slong_factor and short_factor differ: that depends on a sequence's length, and is "
+         "not supported",
+         s->c->name, s->c->prefix);
+    NEED((int64_t)json_array_size(longer) == r->half, ERR_FORMAT,
+         "%s: %slong_factor has %zu numbers; expected %lld", s->c->name, s->c->prefix,
+         json_array_size(longer), (long long)r->half);
+    for (int64_t j = 0; j < r->half; j++) {
+        const real factor = (real)json_number_value(json_array_get(longer, (size_t)j));
+        NEED(factor > 0 && isfinite(factor), ERR_FORMAT,
+             "%s: %slong_factor[%lld] is no positive number", s->c->name, s->c->prefix,
+             (long long)j);
+        r->inv[j] /= factor;
+    }
+    r->scale = (real)attention;
+    return OK;
+}
+
 static const struct {
     const char *name;
     enum status (*apply)(struct rope *r, struct scaling *s, struct err *e);
 } types[] = {
-    {"default", NULL},
-    {"linear", scale_linear},
-    {"llama3", scale_llama3},
-    {"yarn", scale_yarn},
+    {"default", NULL},    {"linear", scale_linear},    {"llama3", scale_llama3},
+    {"yarn", scale_yarn}, {"longrope", scale_factors},
 };
 
 static enum status apply_type(const char *name, struct rope *r, struct scaling *s, struct err *e)
@@ -143,7 +165,8 @@ static enum status apply_type(const char *name, struct rope *r, struct scaling *
             return types[i].apply ? types[i].apply(r, s, e) : OK;
         }
     RAISE(ERR_USAGE,
-          "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, yarn)",
+          "%s: %srope_type \"%s\" is not supported (supported: default, linear, llama3, yarn, "
+          "longrope)",
           s->c->name, s->c->prefix, name);
 }
 

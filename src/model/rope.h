@@ -11,7 +11,7 @@ enum rope_layers { ROPE_FULL, ROPE_WINDOW, ROPES_MAX };
 /* How the angles were made, for people; theta and factor (1: not scaled) as config.json has them.
  */
 struct rope_facts {
-    const char *type; /* "default", "linear", "llama3" or "yarn"; static string */
+    const char *type; /* "default", "linear", "llama3", "yarn" or "longrope"; static string */
     double theta, factor;
 };
 

@@ -26,8 +26,7 @@ static bool read_config(const char *folder, struct plan_model *m)
 {
     char *file = NULL;
     json_t *config = NULL;
-    bool ok = mem_format(&file, NULL, "%s/config.json", folder) == OK && fsx_is_file(file) &&
-              json_read_file(file, 0, &config, NULL) == OK &&
+    bool ok = checkpoint_read_config(folder, &config, &file, NULL) == OK &&
               model_sizes_read(config, file, &m->sizes, NULL) == OK;
     if (ok) {
         const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));

@@ -6,7 +6,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd) && cd "$here/../.." || exit
 seconds=${1:-600}
 names=("${@:2}")
-[ ${#names[@]} -gt 0 ] || names=(tokenizer pickle zip sweep safetensors hfconfig text tasks)
+[ ${#names[@]} -gt 0 ] || names=(tokenizer pickle zip gguf sweep safetensors hfconfig text tasks)
 work=build/fuzz
 
 command -v clang-14 >/dev/null || {

@@ -161,7 +161,7 @@ static void test_missing_parts(void **state)
 {
     (void)state;
     refuse(scratch_path("absent"), ERR_IO, "/absent: no such folder");
-    refuse(FIXTURES "/models/llama/config.json", ERR_IO, "no such folder");
+    refuse(FIXTURES "/models/llama/config.json", ERR_FORMAT, "not a GGUF file");
     const char *dir = clone("models/llama", "missing");
     replace(dir, "model.safetensors", NULL);
     refuse(dir, ERR_IO, "none of model.safetensors, model.safetensors.index.json");

@@ -118,6 +118,14 @@ static const struct {
     {LLAMA ", \"rope_theta\": -1}", ERR_FORMAT, {"rope_theta", "positive"}},
     {LLAMA ", \"rope_scaling\": 8}", ERR_FORMAT, {"rope_scaling", "an object"}},
     {LLAMA ", \"rope_scaling\": {\"type\": \"dynamic\"}}", ERR_USAGE, {"dynamic", "llama3, yarn"}},
+    {LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"attention_factor\": 1, "
+           "\"long_factor\": [1], \"short_factor\": [2]}}",
+     ERR_USAGE,
+     {"long_factor and short_factor differ", "length"}},
+    {LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"attention_factor\": 1, "
+           "\"long_factor\": [1], \"short_factor\": [1]}}",
+     ERR_FORMAT,
+     {"long_factor has 1 numbers"}},
     {LLAMA ", \"rope_theta\": 1e39}", ERR_FORMAT, {"rope_theta", "positive"}},
     {LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}}",
      ERR_FORMAT,

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# GGUF files of each family give the loss that fixtures/gguf/make.py computes from the numbers that the gguf package reads in them; what is
+# missing or damaged is named.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json
+
+models=$SOURCE/tests/fixtures/gguf
+ids=$models/types.safetensors:ids
+for family in llama qwen2 qwen3 olmo2 smollm3; do
+    "$QTRAJ" eval "$models/$family.gguf" --ids "$ids" --json >"$work/$family.json" 2>"$work/err" || fail "$family: $(cat "$work/err")"
+done
+"$python" - "$models/losses.json" "$work" <<'PYTHON' || fail "losses"
+import json, sys
+losses, wrong = json.load(open(sys.argv[1])), 0
+for family, want in losses.items():
+    got = json.load(open(f"{sys.argv[2]}/{family}.json"))["loss"]
+    if not abs(got - want) < 1e-6 * want:
+        print(family, got, want)
+        wrong = 1
+sys.exit(wrong)
+PYTHON
+
+# A folder whose weights are a GGUF file, with a configuration of its own.
+mkdir "$work/folder"
+cp "$models/qwen3.gguf" "$work/folder/model.gguf"
+cat >"$work/folder/config.json" <<'JSON'
+{"model_type": "qwen3", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-5, "rope_theta": 10000, "tie_word_embeddings": true}
+JSON
+"$QTRAJ" eval "$work/folder" --ids "$ids" --json >"$work/out" 2>"$work/err" || fail "a folder: $(cat "$work/err")"
+cmp -s "$work/out" "$work/qwen3.json" || fail "a folder has another loss: $(cat "$work/out")"
+
+# It is quantized like any other checkpoint, and what is written is the same model.
+"$QTRAJ" quantize "$models/llama.gguf" --method rtn --bits 8 --group-size 32 --evaluation-ids "$ids" --out "$work/written" --json \
+    >"$work/reported" 2>"$work/err" || fail "quantize: $(cat "$work/err")"
+"$QTRAJ" eval "$work/written" --ids "$ids" --json >"$work/read" 2>"$work/err" || fail "what quantize wrote: $(cat "$work/err")"
+"$python" -c 'import json, sys; a, b = (json.load(open(x)) for x in sys.argv[1:]); sys.exit(abs(a["loss"] - b["loss"]) > 1e-6)' \
+    "$work/reported" "$work/read" || fail "what quantize wrote has another loss: $(cat "$work/reported" "$work/read")"
+
+refuse() { # NAME PATTERN ARGUMENT...
+    "$QTRAJ" eval "${@:3}" >"$work/out" 2>"$work/err" && fail "$1: accepted"
+    grep -qF -- "$2" "$work/err" || fail "$1: $(cat "$work/err")"
+    [ "$(grep -c error: "$work/err")" = 1 ] || fail "$1: not one error: $(cat "$work/err")"
+}
+echo "a text of a few words" >"$work/text"
+cp "$models/llama.gguf" "$work/copy.gguf"
+refuse "no tokenizer" "name one with the sweep file's models[].tokenizer or --tokenizer" "$work/copy.gguf" --text "$work/text"
+head -c 9000 "$models/llama.gguf" >"$work/cut.gguf"
+refuse "cut short" "was its download cut short?" "$work/cut.gguf" --ids "$ids"
+refuse "no GGUF file" "not a GGUF file" "$models/losses.json" --ids "$ids"
+finish

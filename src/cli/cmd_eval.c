@@ -2,6 +2,7 @@
 #include "checkpoint/safetensors.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/eval_reference.h"
 #include "cli/single.h"
 #include "engine/inputs.h"
 #include "eval/head.h"
@@ -20,6 +21,7 @@ struct eval {
     const char *tasks, *task_data;
     json_t *accuracies; /* of the tasks, accuracy_record */
     const char *count_tokens;
+    struct eval_reference reference, *reference_out; /* out: where the hooks put it */
 };
 
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
@@ -162,6 +164,59 @@ static enum status add_common(const struct eval *o, struct err *e)
     return OK;
 }
 
+/* --- reference --- */
+
+static enum status keep_reference(void *context, const struct model *m, const struct sequences *s,
+                                  const float *x, struct err *e)
+{
+    struct eval_reference *r = ((struct eval *)context)->reference_out;
+    return eval_reference_keep(r, m, s, x, e);
+}
+
+static enum status compare(void *context, const struct model *m, const struct sequences *s,
+                           const float *x, struct err *e)
+{
+    return eval_reference_compare(((struct eval *)context)->reference_out, m, s, x, e);
+}
+
+/* Evaluates the reference on the same text. *tokenizer (the caller frees): of both, unless one is
+ * named; NULL: none. */
+static enum status run_reference(struct eval *o, const char *named, const char *products,
+                                 const char *rounding, char **tokenizer, struct err *e)
+{
+    enum status st = OK;
+    struct eval other = {.reference_out = &o->reference};
+    struct data_options text = {0};
+    *tokenizer = NULL;
+    if (!o->reference.dir) return OK;
+    ENSURE(!o->logits && !o->tasks, ERR_USAGE,
+           "--reference goes with neither --logits nor --tasks");
+    o->reference_out = &o->reference;
+    if (!named) TRY(visit_tokenizer(o->reference.dir, tokenizer, e));
+    TRY(options_copy(&data_table, &o->data, &text, e));
+    TRY(single_add_evaluation(&other.single, &text, "", e));
+    other.single.hooks.hidden = keep_reference;
+    single_numbers(&other.single, products, rounding);
+    st = single_run(&other.single, o->reference.dir, named ? named : *tokenizer, e);
+    if (st != OK) err_prefix(e, "--reference %s", o->reference.dir);
+    o->single.hooks.hidden = compare;
+done:
+    options_free(&data_table, &text);
+    single_free(&other.single);
+    return st;
+}
+
+static void print_reference(const json_t *numbers)
+{
+    const char *const keys[] = {"loss_delta", "loss_relative", "loss_relative_stderr",
+                                "kl_divergence", "top1_agreement"};
+    double x[5];
+    for (int i = 0; i < 5; i++) x[i] = json_number_get(json_object_get(numbers, keys[i]));
+    printf("against the reference: loss %+.6f nats, relative %+.6f ± %.6f, KL divergence %.6f "
+           "nats, top-1 agreement %.4f\n",
+           x[0], x[1], x[2], x[3], x[4]);
+}
+
 /* --- results --- */
 
 static enum status print(const struct eval *o, bool json, struct err *e)
@@ -182,21 +237,23 @@ static enum status print(const struct eval *o, bool json, struct err *e)
                    (long long)json_integer_value(json_object_get(d, "common_tokens")),
                    json_number_get(json_object_get(d, "bits_per_byte")));
     }
+    if (!json && o->reference.numbers) print_reference(o->reference.numbers);
     if (!json) return OK;
     if (!d) return cli_print_json(json_pack("{s:O}", "tasks", tasks), JSON_COMPACT, e);
     json_t *out = json_pack(
-        "{s:o, s:o, s:o, s:o, s:O, s:O, s:O*, s:O*, s:O*}", "loss", single_number(record, "loss"),
-        "loss_stderr", single_number(record, "loss_stderr"), "perplexity",
-        single_number(record, "perplexity"), "bits_per_byte",
+        "{s:o, s:o, s:o, s:o, s:O, s:O, s:O*, s:O*, s:O*, s:O*}", "loss",
+        single_number(record, "loss"), "loss_stderr", single_number(record, "loss_stderr"),
+        "perplexity", single_number(record, "perplexity"), "bits_per_byte",
         single_number(record, "bits_per_byte"), "tokens", json_object_get(d, "tokens"),
         "loss_per_sequence", json_object_get(d, "sequence_loss"), "common_tokens",
         json_object_get(d, "common_tokens"), "loss_common", json_object_get(d, "loss_common"),
-        "tasks", tasks);
+        "tasks", tasks, "reference", o->reference.numbers);
     return cli_print_json(out, JSON_COMPACT, e);
 }
 
 static const struct arg_with with[] = {{"--tokenizer", "--text --tasks"},
                                        {"--logits", "--text --ids"},
+                                       {"--reference", "--text --ids"},
                                        {"--task-data", "--tasks"},
                                        {"--shots", "--tasks"},
                                        {"--limit", "--tasks"},
@@ -205,12 +262,21 @@ static const struct arg_with with[] = {{"--tokenizer", "--text --tasks"},
                                        {"--count-tokens", "--text"},
                                        {NULL, NULL}};
 
+static void eval_free(struct eval *o)
+{
+    if (o->choices) fclose(o->choices);
+    options_free(&data_table, &o->data);
+    single_free(&o->single);
+    json_decref(o->accuracies);
+    eval_reference_free(&o->reference);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct eval o = {0};
     const char *dir, *tokenizer = NULL;
-    char *counts = NULL;
+    char *counts = NULL, *common = NULL;
     struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
     bool json = false, apart = false;
     int64_t shots = TASK_SHOTS, limit = 0;
@@ -230,6 +296,8 @@ static enum status run(struct call *c, struct err *e)
          "every choice as a sequence of its own: slower, for comparison"},
         {"--count-tokens", ARG_TEXT, &o.count_tokens, "FOLDER",
          "print the loss per token of this tokenizer too"},
+        {"--reference", ARG_TEXT, &o.reference.dir, "DIR",
+         "compare with this checkpoint: relative error, KL divergence, top-1 agreement"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     options_default(&data_table, &o.data);
@@ -238,26 +306,26 @@ static enum status run(struct call *c, struct err *e)
     TRY(args_parse(&args, c, &dir, 1, e));
     if (c->help) goto done;
     if (o.count_tokens) TRY(visit_common_tokenizer(o.count_tokens, &counts, e)); /* is it there? */
+    TRY(run_reference(&o, tokenizer, products.word, rounding.word, &common, e));
     if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)
         TRY(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     single_numbers(&o.single, products.word, rounding.word);
-    TRY(single_run(&o.single, dir, tokenizer, e));
+    TRY(single_run(&o.single, dir, tokenizer ? tokenizer : common, e));
     TRY(add_common(&o, e));
     TRY(print(&o, json, e));
 done:
     free(counts);
-    if (o.choices) fclose(o.choices);
-    options_free(&data_table, &o.data);
-    single_free(&o.single);
-    json_decref(o.accuracies);
+    free(common);
+    eval_free(&o);
     return st;
 }
 
 const struct command cmd_eval = {
     .name = "eval",
-    .arguments = "DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--json], or "
+    .arguments = "DIR (--text FILE [--length N] | --ids FILE:KEY) [--logits OUT] [--reference DIR] "
+                 "[--json], or "
                  "DIR --tasks NAME[,NAME...] --task-data FOLDER",
     .doc = "measure the loss of one checkpoint, or its accuracy on tasks",
     .run = run,

@@ -233,11 +233,11 @@ static void slice_logits(const struct head *h, const struct slice *s, const floa
 }
 
 /* Sets the metrics of the slice's pieces: a row of n_streams times metrics_sums() for each. */
-static void score_slice(const struct head *h, const struct slice *s, const float *const *x,
-                        int64_t n_streams, const struct scratch *w)
+static void score_slice(const struct head *full, const struct head *h, const struct slice *s,
+                        const float *const *x, int64_t n_streams, const struct scratch *w)
 {
     const int64_t V = model_shape(h->model)->vocab, pitch = n_streams * metrics_sums();
-    slice_logits(h, s, x[0], &w->normed, w->full);
+    slice_logits(full, s, x[0], &w->normed, w->full);
     score_full(w, s, V, n_streams > 1, s->sums, pitch);
     for (int64_t k = 1; k < n_streams; k++) {
         slice_logits(h, s, x[k], &w->normed, w->logits);
@@ -314,30 +314,57 @@ static void add_pieces(const struct cut *c, int64_t stream, int64_t pitch, struc
     }
 }
 
-enum status head_score(const struct model *m, const struct span *spans, int64_t n_spans,
-                       const float *const *x, int64_t n_streams, struct scores *scores,
-                       struct err *e)
+/* full: the head of the full-precision stream; h: of the others. */
+static enum status score_all(const struct head *full, const struct head *h,
+                             const struct span *spans, int64_t n_spans, const float *const *x,
+                             int64_t n_streams, struct scores *scores, struct err *e)
 {
     enum status st = OK;
     struct cut cut = {0};
     struct scratch *scratch = NULL;
-    struct head head = {0};
-    int64_t pitch = n_streams * metrics_sums(), threads = omp_get_max_threads(), positions = 0;
-    for (int64_t i = 0; i < n_spans; i++) positions += n_streams * spans[i].n;
-    TRY(head_open(&head, m, positions, e));
-    TRY(cut_init(&cut, spans, n_spans, slice_of(model_shape(m)), pitch, e));
+    int64_t pitch = n_streams * metrics_sums(), threads = omp_get_max_threads();
+    TRY(cut_init(&cut, spans, n_spans, slice_of(model_shape(h->model)), pitch, e));
     threads = max64(min64(threads, cut.n), 1);
     TRY(mem_zero(&scratch, threads, sizeof *scratch, "scratch of the head", e));
-    for (int64_t i = 0; i < threads; i++) TRY(scratch_init(&scratch[i], m, n_streams > 1, e));
+    for (int64_t i = 0; i < threads; i++)
+        TRY(scratch_init(&scratch[i], h->model, n_streams > 1, e));
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads)
     for (int64_t i = 0; i < cut.n; i++)
-        score_slice(&head, &cut.slices[i], x, n_streams, &scratch[omp_get_thread_num()]);
+        score_slice(full, h, &cut.slices[i], x, n_streams, &scratch[omp_get_thread_num()]);
     for (int64_t k = 0; k < n_streams; k++) add_pieces(&cut, k, pitch, &scores[k]);
 done:
     for (int64_t i = 0; scratch && i < threads; i++) scratch_free(&scratch[i]);
-    product_weights_free(head.prepared);
     free(scratch);
     cut_free(&cut);
+    return st;
+}
+
+static int64_t positions_of(const struct span *spans, int64_t n)
+{
+    int64_t positions = 0;
+    for (int64_t i = 0; i < n; i++) positions += spans[i].n;
+    return positions;
+}
+
+enum status head_score(const struct model *m, const struct span *spans, int64_t n_spans,
+                       const float *const *x, int64_t n_streams, struct scores *scores,
+                       struct err *e)
+{
+    struct head head;
+    enum status st = head_open(&head, m, n_streams * positions_of(spans, n_spans), e);
+    if (st == OK) st = score_all(&head, &head, spans, n_spans, x, n_streams, scores, e);
+    product_weights_free(head.prepared);
+    return st;
+}
+
+enum status head_compare(const struct model *const m[2], const struct span *spans, int64_t n_spans,
+                         const float *const *x, struct scores *scores, struct err *e)
+{
+    struct head heads[2] = {{0}, {0}};
+    enum status st = head_open(&heads[0], m[0], positions_of(spans, n_spans), e);
+    if (st == OK) st = head_open(&heads[1], m[1], positions_of(spans, n_spans), e);
+    if (st == OK) st = score_all(&heads[0], &heads[1], spans, n_spans, x, 2, scores, e);
+    for (int i = 0; i < 2; i++) product_weights_free(heads[i].prepared);
     return st;
 }
 

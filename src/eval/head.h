@@ -38,6 +38,12 @@ MUST_USE enum status head_score(const struct model *m, const struct span *spans,
                                 const float *const *x, int64_t n_streams, struct scores *scores,
                                 struct err *e);
 
+/* The same of two models with one vocabulary and hidden size: x[0] is of m[0] in full precision,
+ * x[1] of m[1]. scores (2). ERR_NOMEM. */
+MUST_USE enum status head_compare(const struct model *const m[2], const struct span *spans,
+                                  int64_t n_spans, const float *const *x, struct scores *scores,
+                                  struct err *e);
+
 /* Bytes that head_score allocates for texts of many slices, without the prepared output matrix;
  * n_variants: streams besides the full-precision one; kind: the model's products. */
 int64_t head_bytes(const struct model_shape *m, int64_t threads, int64_t n_variants,

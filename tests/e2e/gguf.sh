@@ -37,6 +37,17 @@ cmp -s "$work/out" "$work/qwen3.json" || fail "a folder has another loss: $(cat 
 "$python" -c 'import json, sys; a, b = (json.load(open(x)) for x in sys.argv[1:]); sys.exit(abs(a["loss"] - b["loss"]) > 1e-6)' \
     "$work/reported" "$work/read" || fail "what quantize wrote has another loss: $(cat "$work/reported" "$work/read")"
 
+# Against a reference it gives what quantize reported of it, and nothing against itself; by the reference's tokens where it has a tokenizer.
+"$QTRAJ" eval "$work/written" --ids "$ids" --reference "$models/llama.gguf" --json >"$work/read" 2>"$work/err" || fail "$(cat "$work/err")"
+"$QTRAJ" eval "$models/llama.gguf" --ids "$ids" --reference "$models/llama.gguf" --json >"$work/self" || fail "a reference of itself"
+"$python" - "$work/reported" "$work/read" "$work/self" <<'PYTHON' || fail "reference: $(cat "$work/read")"
+import json, sys
+reported, read, itself = (json.load(open(x)) for x in sys.argv[1:])
+assert all(abs(value - reported[key]) < 1e-12 for key, value in read["reference"].items()), reported
+assert itself["reference"]["kl_divergence"] == 0 and itself["reference"]["top1_agreement"] == 1
+assert set(read["reference"]) == {"loss_delta", "loss_delta_stderr", "loss_relative", "loss_relative_stderr", "kl_divergence", "top1_agreement"}
+PYTHON
+
 refuse() { # NAME PATTERN ARGUMENT...
     "$QTRAJ" eval "${@:3}" >"$work/out" 2>"$work/err" && fail "$1: accepted"
     grep -qF -- "$2" "$work/err" || fail "$1: $(cat "$work/err")"
@@ -47,5 +58,11 @@ cp "$models/llama.gguf" "$work/copy.gguf"
 refuse "no tokenizer" "name one with the sweep file's models[].tokenizer or --tokenizer" "$work/copy.gguf" --text "$work/text"
 head -c 9000 "$models/llama.gguf" >"$work/cut.gguf"
 refuse "cut short" "was its download cut short?" "$work/cut.gguf" --ids "$ids"
+refuse "another size" "vocabulary 256 and hidden size 64" "$models/llama.gguf" --ids "$ids" --reference "$SOURCE/tests/fixtures/models/llama"
+refuse "tasks" "--reference" "$models/llama.gguf" --ids "$ids" --reference "$models/llama.gguf" --logits "$work/logits"
+trajectory=$SOURCE/configs/quickstart/trajectory
+"$QTRAJ" eval "$trajectory/step000500" --text "$work/text" --length 5 --reference "$trajectory/step000500" >"$work/out" 2>"$work/err" ||
+    fail "a text: $(cat "$work/err")"
+grep -q "top-1 agreement 1.0000" "$work/out" || fail "a text: $(cat "$work/out")"
 refuse "no GGUF file" "not a GGUF file" "$models/losses.json" --ids "$ids"
 finish

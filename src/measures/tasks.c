@@ -127,7 +127,7 @@ static enum status plan_tasks(struct plan *p, struct err *e)
     int64_t n = 1;
     if (absent(t)) return OK;
     for (const char *c = t->names; *c; c++) n += *c == '\n';
-    PASS(mem_zero(&all, n, sizeof *all, "tasks", e));
+    TRY(mem_zero(&all, n, sizeof *all, "tasks", e));
     p->own[MEASURE_task] = all;
     json_object_set_new(p->lists, axis_task.plan, json_array());
     TRY(mem_string(&list, t->names, e));

@@ -11,14 +11,14 @@
 int main(int argc, char **argv)
 {
     int provided;
-    bool apart;
+    bool detached;
     /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* ignored by a parent: waitpid would find no child */
     temporary_catch_signals();
     json_setup();
-    if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &apart);
+    if (cli_without_mpi(argc, argv)) return cli_main(MPI_COMM_NULL, argc, argv, &detached);
     int early;
     if (cli_ends_early(argc, argv, &early)) return early;
     cli_before_mpi(argc, argv);
@@ -28,8 +28,8 @@ int main(int argc, char **argv)
     }
     mem_setup();
     linalg_setup();
-    int code = cli_main(MPI_COMM_WORLD, argc, argv, &apart);
-    if (apart) {
+    int code = cli_main(MPI_COMM_WORLD, argc, argv, &detached);
+    if (detached) {
         fflush(NULL);
         _exit(code);
     }

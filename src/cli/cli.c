@@ -7,7 +7,7 @@
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/page.h"
-#include "util/patient.h"
+#include "util/patience.h"
 #include <errno.h>
 #include <omp.h>
 #include <stdio.h>
@@ -259,11 +259,11 @@ static int run_on_ranks(struct call *c, int rank, int size)
     return c->command->all_ranks || rank == 0 ? run(c, c->command->run) : EXIT_DONE;
 }
 
-int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
+int cli_main(MPI_Comm world, int argc, char **argv, bool *detached)
 {
     int rank = 0, size = 1, code = EXIT_BAD_INPUT;
     struct err e = {0};
-    *apart = false;
+    *detached = false;
     if (world != MPI_COMM_NULL) MPI_Comm_rank(world, &rank);
     if (world != MPI_COMM_NULL) MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
@@ -276,12 +276,12 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *apart)
     else if (rank == 0)
         log_error("%s", e.text);
     startup_end();
-    *apart = c.apart;
+    *detached = c.detached;
     if (rank == 0 && c.command == &cmd_run) startup_tell(c.later ? STARTUP_LATER : code);
-    if (size > 1 && !c.apart) {
+    if (size > 1 && !c.detached) {
         MPI_Request request;
         MPI_Ibcast(&code, 1, MPI_INT, 0, world, &request);
-        patient_wait(&request);
+        patience_wait(&request);
     }
     return code;
 }

@@ -22,7 +22,7 @@ struct call {
     bool later;  /* stopped for lack of time, or by SIGUSR1: the rest is for a later start */
     bool help;   /* --help was answered (args_parse), there is nothing to do */
     /* Ranks of world are lost or are none of its: after it no call of MPI, not even MPI_Finalize */
-    bool apart;
+    bool detached;
     /* args_parse sets it to the command's flags (args_flags) instead of parsing; NULL: it parses */
     json_t **flags;
 };
@@ -68,10 +68,10 @@ bool cli_without_mpi(int argc, char **argv);
 bool cli_ends_early(int argc, char **argv, int *code);
 /* What the command that argv[1] names does before MPI starts; and settings of Open MPI. */
 void cli_before_mpi(int argc, char **argv);
-/* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *apart:
+/* Runs argv[1] as a command. Collective on world; every rank returns the same exit code. *detached:
  * the process must end without another call of MPI, since ranks were lost; the code is rank 0's
  * own. */
-int cli_main(MPI_Comm world, int argc, char **argv, bool *apart);
+int cli_main(MPI_Comm world, int argc, char **argv, bool *detached);
 
 /* The commands, in the order of the help. X(run) is `const struct command cmd_run`, defined in its
  * file; a new command is its file and its line here. */

@@ -154,7 +154,7 @@ static int find_code(const struct launched *how, const char *results, const char
                      int64_t before)
 {
     if (how->verdict >= 0) return how->verdict;
-    if (how->apart) return EXIT_INTERNAL;
+    if (how->unmet) return EXIT_INTERNAL;
     const int recorded = journal_code(journal, before);
     if (recorded >= 0) return recorded;
     if (how->stopped) return EXIT_STOPPED;
@@ -216,17 +216,17 @@ static void ask_to_requeue(const struct launch *l, const char *journal)
 static enum status launch_until_end(struct launch *l, const char *journal, struct launched *how,
                                     struct err *e)
 {
-    enum { TIMES = 20, APART = 3 };
+    enum { TIMES = 20, UNMET = 3 };
     const struct launched_command command = {.argv = l->argv,
                                              .ranks = l->ranks,
                                              .here = all_here(l),
                                              .limit = l->meet > 0 ? (double)l->meet
                                                                   : startup_limit(l->ranks),
                                              .journal = journal};
-    for (int i = 0, apart = 0; i <= TIMES; i++) {
+    for (int i = 0, unmet = 0; i <= TIMES; i++) {
         PASS(launched_run(&command, how, e));
-        apart = how->apart ? apart + 1 : 0;
-        if ((how->verdict != STARTUP_AGAIN && !how->apart) || how->stopped || apart == APART) break;
+        unmet = how->unmet ? unmet + 1 : 0;
+        if ((how->verdict != STARTUP_AGAIN && !how->unmet) || how->stopped || unmet == UNMET) break;
         if (i < TIMES) log_info("starting the run again");
     }
     if (how->verdict == STARTUP_AGAIN) how->verdict = EXIT_STOPPED;

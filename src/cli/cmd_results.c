@@ -4,8 +4,8 @@
 #include "config/sweep.h"
 #include "cube/part_table.h"
 #include "cube/results_report.h"
-#include "records/hand.h"
 #include "records/rows.h"
+#include "records/running.h"
 #include "run/target.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -213,7 +213,7 @@ static enum status run_status(struct call *c, struct err *e)
     struct place place = {0};
     struct report_about about = {0};
     struct results_view *view = NULL;
-    json_t *hand = NULL;
+    json_t *running = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
@@ -225,7 +225,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
     about.holder = lock_look(place.journal);
-    about.hand = hand = hand_read(place.journal, &about.holder);
+    about.running = running = running_read(place.journal, &about.holder);
     TRY(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
     TRY(compare_cube(&place, &about, e));
     warn_of_cube(&place, &about);
@@ -237,7 +237,7 @@ static enum status run_status(struct call *c, struct err *e)
     TRY(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
-    json_decref(hand);
+    json_decref(running);
     place_free(&place);
     results_view_close(view);
     return st;

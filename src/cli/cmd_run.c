@@ -14,7 +14,7 @@
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/patient.h"
+#include "util/patience.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct worker {
         *master; /* a single rank's master, which gets records without JSON text; else NULL */
     struct visit_cache cache;
     struct sched_port *port;
-    double planned[MEASURES_N]; /* seconds of the visit in hand */
+    double planned[MEASURES_N]; /* seconds of the running visit */
     int64_t saved;              /* saved_count that the master knows of */
     double waited; /* for its checkpoints, which no other visit will wait for as long */
 };
@@ -222,11 +222,11 @@ static enum status come_together(struct run_master *m, struct call *c, int rank,
 {
     const int code = st == OK ? c->code : cli_exit_code(st);
     if (rank == 0) run_journal_close(&m->out, code); /* while nothing can end this process */
-    c->apart = rank == 0 ? m->link && link_finish(m->link, code, lost,
-                                                  c->later ? tell_later : startup_tell)
-                         : m->link && st != OK;
-    if (c->apart && rank > 0) log_error("rank %d: %s", rank, e->text);
-    if (c->apart) return st;
+    c->detached = rank == 0 ? m->link && link_finish(m->link, code, lost,
+                                                     c->later ? tell_later : startup_tell)
+                            : m->link && st != OK;
+    if (c->detached && rank > 0) log_error("rank %d: %s", rank, e->text);
+    if (c->detached) return st;
     st = err_agree(c->world, st, e);
     int stored = st == OK && c->code != EXIT_STOPPED;
     MPI_Bcast(&stored, 1, MPI_INT, 0, c->world);
@@ -237,7 +237,7 @@ static enum status come_together(struct run_master *m, struct call *c, int rank,
 
 static enum status run_tasks(struct run_master *m, struct call *c, int rank, struct err *e)
 {
-    struct worker worker = {.master = m->alone ? m : NULL};
+    struct worker worker = {.master = m->single_process ? m : NULL};
     struct sched_outcome outcome = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
     const struct sched_sink sink = {.accept = run_master_accept,
@@ -250,7 +250,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     if (rank == 0) run_master_start(m);
     enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
-    c->later = st == OK && c->code == EXIT_STOPPED && !sched_told_to_stop();
+    c->later = st == OK && c->code == EXIT_STOPPED && !sched_must_stop();
     if (rank == 0) st = resumable(c, st, e);
     st = come_together(m, c, rank, outcome.lost, &worker.cache, st, e);
     visit_cache_free(&worker.cache);
@@ -269,7 +269,7 @@ static enum status replace(struct call *c, MPI_Comm master, struct err *e)
 {
     struct worker worker = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
-    c->apart = true;
+    c->detached = true;
     enum status st = sched_replace(c->world, master, &work, take_share, NULL, e);
     visit_cache_free(&worker.cache);
     return st;
@@ -284,7 +284,7 @@ static enum status prepare(struct run_master *m, struct call *c, int rank, struc
     enum status st = OK;
     if (rank == 0) st = run_master_prepare(m, c->argc, c->argv, e);
     if (rank == 0 && m->link)
-        link_alarm(m->link, patient_limit(), "the ranks have not begun to work within a minute");
+        link_alarm(m->link, patience_limit(), "the ranks have not begun to work within a minute");
     PASS(err_agree(c->world, st, e));
     return scratch_check(c->world, m->sweep.run.scratch, e);
 }
@@ -299,7 +299,7 @@ static enum status run(struct call *c, struct err *e)
     int rank, size;
     MPI_Comm_rank(c->world, &rank);
     MPI_Comm_size(c->world, &size);
-    m.alone = size == 1;
+    m.single_process = size == 1;
     sched_catch_signals();
     TRY(run_arguments(&a, c, NULL, 0, e));
     if (c->help) goto done;

@@ -33,13 +33,13 @@ static enum status fetch_all(const struct stage *t, json_t *job, int *code, stru
                      (long long)n.there, (long long)n.items);
         told = told || n.full;
         clock_sleep(0.05);
-    } while (n.left > 0 && !(n.full && t->no_wait) && !sched_told_to_end());
-    *code = sched_told_to_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    } while (n.left > 0 && !(n.full && t->no_wait) && !sched_must_end());
+    *code = sched_must_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
              (long long)n.there, (long long)n.items, quantity_plural(n.items), (long long)n.failed,
-             sched_told_to_end() ? "; stopped"
-             : n.full            ? "; no space for more"
-                                 : "");
+             sched_must_end() ? "; stopped"
+             : n.full         ? "; no space for more"
+                              : "");
 done:
     stager_close(s);
     return st;

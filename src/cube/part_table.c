@@ -124,10 +124,10 @@ json_t *part_table_json(const struct part_table *t, const struct inventory *all)
     return list;
 }
 
-/* --- visits in hand --- */
+/* --- running visits --- */
 
 /* Adds the visits; part: NULL, of no part. */
-static void add_hand(json_t *list, const json_t *visits, const struct part_place *part)
+static void add_running(json_t *list, const json_t *visits, const struct part_place *part)
 {
     size_t i;
     json_t *one;
@@ -143,21 +143,21 @@ static void add_hand(json_t *list, const json_t *visits, const struct part_place
     }
 }
 
-json_t *status_hand_json(const struct report_about *about)
+json_t *status_running_json(const struct report_about *about)
 {
     json_t *list = json_array();
     const struct part_table *t = about->parts;
-    add_hand(list, about->hand, NULL);
+    add_running(list, about->running, NULL);
     for (int64_t i = 0; t && i < t->parts->n; i++)
-        add_hand(list, t->looks[i].hand, &t->parts->part[i]);
+        add_running(list, t->looks[i].running, &t->parts->part[i]);
     return list;
 }
 
-void status_hand_print(const struct report_about *about, FILE *out)
+void status_running_print(const struct report_about *about, FILE *out)
 {
-    json_t *list = status_hand_json(about), *one;
+    json_t *list = status_running_json(about), *one;
     size_t i;
-    if (json_array_size(list) > 0) fprintf(out, "in hand:\n");
+    if (json_array_size(list) > 0) fprintf(out, "running:\n");
     json_array_foreach(list, i, one)
     {
         const char *part = json_text(one, "part", NULL), *what = json_text(one, "what", "");

@@ -1,4 +1,4 @@
-/* part_table: how far each part of a sweep is, and the visits that runs have in hand. */
+/* part_table: how far each part of a sweep is, and the running visits. */
 #pragma once
 #include "records/part_files.h"
 #include "records/rows.h"
@@ -20,9 +20,9 @@ MUST_USE enum status part_table_print(const struct part_table *t, const struct i
 json_t *part_table_json(const struct part_table *t, const struct inventory *all);
 
 struct report_about;
-/* One line for each visit that a run has in hand, the oldest first, of each part that runs or of
+/* One line for each running visit, the oldest first, of each part that runs or of
  * the one run; none if nothing is known. */
-void status_hand_print(const struct report_about *about, FILE *out);
-/* The same as a list of objects (records/hand.h), with "part": "3/8" where there are parts: a new
- * reference; NULL: out of memory. */
-json_t *status_hand_json(const struct report_about *about);
+void status_running_print(const struct report_about *about, FILE *out);
+/* The same as a list of objects (records/running.h), with "part": "3/8" where there are parts: a
+ * new reference; NULL: out of memory. */
+json_t *status_running_json(const struct report_about *about);

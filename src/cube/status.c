@@ -285,7 +285,7 @@ static enum status print_text(const struct report *r, struct err *e)
         PASS(part_table_print(r->about->parts, &r->all, r->out, e));
     else
         print_run(r);
-    status_hand_print(r->about, r->out);
+    status_running_print(r->about, r->out);
     return OK;
 }
 
@@ -389,7 +389,7 @@ static enum status print_json(const struct report *r, struct err *e)
     for (int64_t i = 0; i < r->changed.n; i++)
         json_array_append_new(paths, json_string(r->changed.text[i]));
     json_object_set(all, "changed", paths);
-    json_object_set_new(all, "in_hand", status_hand_json(r->about));
+    json_object_set_new(all, "running", status_running_json(r->about));
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);

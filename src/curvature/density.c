@@ -17,7 +17,7 @@ struct quadrature {
     double *alpha, *beta, *c; // (steps)
     double *z;                // (steps, steps) owner of the three
     /* The state between two products, with the vectors and out. */
-    int64_t run, j; /* the iteration and the step in hand */
+    int64_t run, j; /* the iteration and the current step */
     double largest;
     struct density *out;
 };

@@ -19,7 +19,7 @@ struct measuring {
     int64_t fit;               /* vectors of n numbers that the memory holds */
     int64_t bytes;
     struct curvature *out;
-    int64_t stage; /* the estimate in hand, an index into the table below */
+    int64_t stage; /* the current estimate, an index into the table below */
 };
 
 static enum status gradient(struct measuring *m, struct err *e)
@@ -190,7 +190,7 @@ static enum status (*const stages[])(struct measuring *m,
                                      struct err *e) = {gradient, probe, sharpness, trace, density};
 enum { TRACE_STAGE = 3, STAGES = sizeof stages / sizeof *stages };
 
-/* What the stages before the one in hand have found. (A probe is for tests and the command
+/* What the stages before the current one have found. (A probe is for tests and the command
  * curvature, which save nothing.) */
 static void move(void *context, struct saved_move *m)
 {

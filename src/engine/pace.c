@@ -7,7 +7,7 @@
 /* The weight of what is known before, beside what is measured, as a share of the plan. */
 static const double weight_before = 0.002;
 
-/* The clock of the part in hand runs on from now. */
+/* The clock of the running part goes on from now. */
 static void settle(struct pace *p)
 {
     const double now = clock_seconds(), seconds = now - p->since;

@@ -29,7 +29,7 @@ struct part_context {
         *saved[MEASURES_N];  /* state of the parts' work, ended with the visit (part_saved.h) */
     void *state[MEASURES_N]; /* private state of each part, NULL until the part is opened */
     const struct part_engine *engine;
-    char seen[MEASURES_N][HASH_HEX]; /* of each part, when the visit began: visit_seen */
+    char stamp[MEASURES_N][HASH_HEX]; /* of each part, when the visit began: visit_stamp */
     struct err *lost;             /* why a record could not be given away, which ends the visit */
     struct greedy_choice *choice; /* of the visit's own weights (weights_greedy.h) */
 };

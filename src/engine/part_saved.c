@@ -24,7 +24,7 @@ static enum status describe(const struct part_context *c, int part, const char *
     const struct visit *v = c->visit;
     TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, measures[part]->doing));
     if (v->inputs) TRY(inputs_digest(v, inputs, e));
-    TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->seen[part],
+    TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->stamp[part],
                    c->provenance.weights_hash));
     hash_text(v->key, place->owner);
     hash_text(text, place->identity[SAVED_INPUTS]);

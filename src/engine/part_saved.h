@@ -5,7 +5,7 @@
 
 /* Looks for a state of a part's work; *out as saved_open. name: which of the visit's pieces of work
  * this is, the same in a later run that continues it: keys of its records; settings: what its
- * numbers depend on besides the name, the inputs of the part (visit_seen), the weights and the
+ * numbers depend on besides the name, the inputs of the part (visit_stamp), the weights and the
  * fingerprint. Collective on the context's group. Errors of saved_open. */
 MUST_USE enum status part_saved_open(const struct part_context *c, int part, const char *name,
                                      const char *settings, struct saved **out, struct err *e);

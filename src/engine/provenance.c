@@ -29,9 +29,9 @@ static json_t *provenance_of(const struct provenance *o)
                      json_text(o->visit->inputs, INPUT_SPECIAL, NULL));
 }
 
-const char *provenance_seen(const struct err *failure, const char *seen)
+const char *provenance_stamp(const struct err *failure, const char *stamp)
 {
-    return failure->code == ERR_CHANGED ? "changed" : seen;
+    return failure->code == ERR_CHANGED ? "changed" : stamp;
 }
 
 json_t *provenance_record(const struct provenance *o, const char *type, const char *key,
@@ -50,7 +50,7 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
     if (record && failed) {
         json_object_set_new(record, "code", json_string(status_word(failure->code)));
         json_object_set_new(json_object_get(record, "provenance"), "inputs",
-                            json_string(provenance_seen(failure, o->seen)));
+                            json_string(provenance_stamp(failure, o->stamp)));
     }
     return record;
 }

@@ -8,7 +8,7 @@ struct provenance {
     const char *fingerprint;
     const char *weights_hash; /* "" when the checkpoint could not be opened */
     struct reads *reads;      /* what the visit reads; borrowed */
-    const char *seen;         /* digest of the inputs (seen.h), in failed records */
+    const char *stamp;        /* digest of the inputs (stamp.h), in failed records */
     char utc_start[21];
     int64_t memory_planned; /* predicted peak, bytes */
 };
@@ -16,9 +16,9 @@ struct provenance {
 /* Peak resident bytes of this process so far. */
 double provenance_peak_memory(void);
 
-/* What a failed record says of its inputs, `seen` as above: after ERR_CHANGED a word that is no
+/* What a failed record says of its inputs, `stamp` as above: after ERR_CHANGED a word that is no
  * digest, so that the next run tries again. */
-const char *provenance_seen(const struct err *failure, const char *seen);
+const char *provenance_stamp(const struct err *failure, const char *stamp);
 
 /* A new record of that type and key with the shared fields and empty values and datasets (NULL: out
  * of memory). failure: the error that the record reports; NULL or code OK for none. */

@@ -156,7 +156,7 @@ static enum status settle(struct read_folder *f, const struct visit_group *g, bo
     return OK;
 }
 
-enum status reads_settle(struct reads *r, const struct visit_group *g, struct err *e)
+enum status reads_finish(struct reads *r, const struct visit_group *g, struct err *e)
 {
     char hash[HASH_HEX];
     json_t *digests = json_object();

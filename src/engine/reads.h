@@ -36,7 +36,7 @@ MUST_USE enum status reads_open(struct reads *r, const char *model, const char *
  * together what the ranks have read, and reads what of a folder nobody has read. Folders of which
  * nothing has been read are left out. Collective on the group, the same status on all ranks.
  * ERR_CHANGED: bytes, files, or what two ranks have read differ; ERR_IO, ERR_NOMEM. */
-MUST_USE enum status reads_settle(struct reads *r, const struct visit_group *g, struct err *e);
+MUST_USE enum status reads_finish(struct reads *r, const struct visit_group *g, struct err *e);
 
 /* Moves the digests that are known into a saved state, or out of one to wait for reads_continue.
  * Local. */

@@ -1,6 +1,6 @@
 /* The description of a visit and its JSON form, in which it is sent to a worker. */
 #include "engine/visit.h"
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "engine/visit_internal.h"
 #include "records/saved.h"
 #include "util/lru.h"
@@ -113,14 +113,14 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
     }
 }
 
-void visit_seen(const struct visit *v, int i, char out[HASH_HEX])
+void visit_stamp(const struct visit *v, int i, char out[HASH_HEX])
 {
     char *tokenizer = NULL;
-    seen_begin(out);
-    seen_weights(out, &v->weights);
+    stamp_begin(out);
+    stamp_weights(out, &v->weights);
     if (!v->tokenizer && visit_tokenizer(weights_folder(&v->weights), &tokenizer, NULL) != OK)
         tokenizer = NULL;
-    if (v->tokenizer || tokenizer) seen_file(out, v->tokenizer ? v->tokenizer : tokenizer);
+    if (v->tokenizer || tokenizer) stamp_file(out, v->tokenizer ? v->tokenizer : tokenizer);
     if (measures[i]->inputs) measures[i]->inputs(v, out);
     free(tokenizer);
 }

@@ -32,8 +32,8 @@ bool visit_has_piece(const struct visit *v, int i);
 int64_t visit_pieces(const struct visit *v);
 void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 
-/* out = the digest (seen.h) of the input files of part i's records as they are now. */
-void visit_seen(const struct visit *v, int i, char out[HASH_HEX]);
+/* out = the digest (stamp.h) of the input files of part i's records as they are now. */
+void visit_stamp(const struct visit *v, int i, char out[HASH_HEX]);
 
 /* Frees what the cache holds; saved states of the last visit stay. */
 void visit_cache_free(struct visit_cache *c);

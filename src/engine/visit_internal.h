@@ -94,7 +94,7 @@ struct workspace {
     float *channel_max[STAGE_N];        // (cols) reproducible: largest input of each channel
     double *bound[STAGE_N];    // (cols) reproducible: bounds of the channels (gram_bound_make)
     const struct stream *full; /* full-precision stream: has the block's input */
-    const struct states *next; /* what is taken first after the stream in hand; NULL: nothing */
+    const struct states *next; /* what is taken first after the current stream; NULL: nothing */
     const struct ranges *next_ranges;
     const struct sequences *calibration_all; /* of the whole group; NULL: none */
     int64_t calibration_first;               /* index of this rank's first sequence among them */
@@ -218,18 +218,18 @@ struct run {
 void visit_set_numbers(const struct part_context *c, struct model *m);
 
 /* Makes the streams of v's variants. model: NULL if it could not be opened; then only failures can
- * be reported. Zero-initialise r; call walk_free even after a failure. Local. ERR_USAGE: an unknown
- * method; ERR_NOMEM. */
-MUST_USE enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
-                               struct model *model, struct err *e);
+ * be reported. Zero-initialise r; call streams_free even after a failure. Local. ERR_USAGE: an
+ * unknown method; ERR_NOMEM. */
+MUST_USE enum status streams_init(struct run *r, const struct part_context *c,
+                                  const struct visit *v, struct model *model, struct err *e);
 /* Loads the texts and plans the memory, which decides whether the model's weights are prepared for
- * products in f32. Collective, as is walk_go. ERR_IO, ERR_FORMAT, ERR_USAGE: a
+ * products in f32. Collective, as is streams_run. ERR_IO, ERR_FORMAT, ERR_USAGE: a
  * text, or missing calibration data; ERR_NOMEM: run.memory_per_rank is too small. */
-MUST_USE enum status walk_prepare(struct run *r, struct err *e);
+MUST_USE enum status streams_prepare(struct run *r, struct err *e);
 /* Runs all waves. The failure of one variant is stored in its stream. ERR_STOPPED; ERR_FULL,
  * ERR_IO: scratch or the checkpoint; ERR_NOMEM. */
-MUST_USE enum status walk_go(struct run *r, struct err *e);
-void walk_free(struct run *r);
+MUST_USE enum status streams_run(struct run *r, struct err *e);
+void streams_free(struct run *r);
 /* Whether any of the records (wanted.h) follows from scores. */
 bool parts_score(const char *records);
 /* Whether the variant's stream runs what is scored. */
@@ -238,11 +238,11 @@ static inline bool stream_is_scored(const struct stream *s)
     return !s->variant->scored || parts_score(s->variant->records);
 }
 /* What a scored stream gives to the requests of the visit's tasks. */
-struct answers walk_answers(const struct run *r, const struct stream *s);
-/* Predicted peak memory of a rank in bytes, after walk_prepare. */
-int64_t walk_planned(const struct run *r);
+struct answers streams_answers(const struct run *r, const struct stream *s);
+/* Predicted peak memory of a rank in bytes, after streams_prepare. */
+int64_t streams_planned(const struct run *r);
 
-extern const struct part_engine walk_engine;
+extern const struct part_engine streams_engine;
 
 /* --- cells_record.c: makes records of results --- */
 

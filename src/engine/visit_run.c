@@ -56,7 +56,7 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
     pace_begin(c->pace, i);
     enum status worked = measures[i]->run ? measures[i]->run(c, failure) : OK;
     worked = err_agree(c->group->comm, worked, failure);
-    if (worked == OK) worked = reads_settle(c->provenance.reads, c->group, failure);
+    if (worked == OK) worked = reads_finish(c->provenance.reads, c->group, failure);
     enum status lost = c->lost->code;
     if (lost != OK) err_set(e, lost, __FILE__, __LINE__, "%s", c->lost->text);
     PASS(err_agree(c->group->comm, lost, e));
@@ -138,7 +138,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
                              .start = clock_seconds(),
                              .provenance = {.visit = v, .weights_hash = "", .reads = &reads},
                              .pace = &pace,
-                             .engine = &walk_engine,
+                             .engine = &streams_engine,
                              .lost = &lost,
                              .choice = &choice};
     pace_open(&pace, v, hooks, cache);
@@ -149,12 +149,12 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     c.products = group_products(&group, (enum products)v->run.products);
     TRY(visit_fingerprint(comm, &v->run, false, c.products, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
-    c.provenance.seen = c.seen[MEASURE_cell];
+    c.provenance.stamp = c.stamp[MEASURE_cell];
     visit_inputs_trim(cache);
     visit_states_remove(cache); /* the master has handed this visit out after the records before */
     /* Before they are read: what changes from now on counts as changed. */
     for (int i = 0; i < MEASURES_N; i++)
-        if (group.rank == 0 && visit_wants(v, i)) visit_seen(v, i, c.seen[i]);
+        if (group.rank == 0 && visit_wants(v, i)) visit_stamp(v, i, c.stamp[i]);
     TRY(run_parts(&c, e));
     pace_close(&pace);
 done:

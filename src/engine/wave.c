@@ -234,7 +234,7 @@ done:
 /* Passes what the full-precision model gives to the tasks' requests to the hook. */
 static enum status give_answers(struct run *r, struct err *e)
 {
-    const struct answers answers = walk_answers(r, &r->full);
+    const struct answers answers = streams_answers(r, &r->full);
     return r->hooks->answers(r->hooks->context, r->inputs.requests, &answers, e);
 }
 

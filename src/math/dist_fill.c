@@ -47,7 +47,7 @@ static enum status walk_make(struct walk *w, const struct dist *d, const int64_t
     return OK;
 }
 
-static void walk_free(struct walk *w)
+static void streams_free(struct walk *w)
 {
     free(w->at);
     free(w->to);
@@ -137,6 +137,6 @@ enum status dist_fill(struct dist *d, const int64_t *order, double scale, const 
         if (dist_rank(d, i, i) == d->rank) *dist_at(d, i, i) = diagonal[d->n - 1 - i];
 done:
     exchange_free(&x);
-    walk_free(&w);
+    streams_free(&w);
     return st;
 }

@@ -1,7 +1,7 @@
 /* The first part of a visit: runs the checkpoint and its variants through the blocks and the head.
  * Records are emitted as soon as they are scored; what other parts add to them follows as
  * completions. */
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "engine/visit_internal.h"
 #include "records/rows.h"
 #include "util/mem.h"
@@ -189,7 +189,7 @@ static enum status scored(const struct part_context *c, struct stream *const *st
     enum status st = OK;
     const struct cells *s = c->state[MEASURE_cell];
     const struct err none = {0};
-    PASS(reads_settle(c->provenance.reads, c->group, e));
+    PASS(reads_finish(c->provenance.reads, c->group, e));
     if (c->group->rank == 0 && first) st = record_all(c, -1, &none, e);
     for (int64_t i = 0; c->group->rank == 0 && st == OK && i < n; i++)
         st = record_all(c, streams[i] - s->run.streams, &none, e);
@@ -213,10 +213,10 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 
 /* --- the part --- */
 
-static void inputs(const struct visit *v, char seen[HASH_HEX])
+static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    seen_data(seen, &v->calibration);
-    for (int64_t i = 0; i < v->n_evaluations; i++) seen_data(seen, &v->evaluations[i]);
+    stamp_data(stamp, &v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) stamp_data(stamp, &v->evaluations[i]);
 }
 
 /* Appends the tasks of these records to a list that does not have them yet. */
@@ -257,7 +257,7 @@ static enum status open_cells(struct part_context *c, struct err *e)
     PASS(mem_zero(&s->cells, v->n_variants, sizeof *s->cells, "cells", e));
     for (int64_t i = 0; i < v->n_variants; i++)
         s->cells[i].recorded = s->cells[i].done = v->variants[i].scored;
-    PASS(walk_init(&s->run, c, &s->visit, c->model, e));
+    PASS(streams_init(&s->run, c, &s->visit, c->model, e));
     PASS(choose_scored(s, v, e));
     s->run.sink = &s->sink;
     s->run.scored = scored;
@@ -269,16 +269,16 @@ static enum status run(struct part_context *c, struct err *e)
 {
     struct run *r = &((struct cells *)c->state[MEASURE_cell])->run;
     if (!scores(c->visit) && r->n == 0 && !r->visit->requests.tasks) return OK;
-    PASS(walk_prepare(r, e));
-    c->provenance.memory_planned = walk_planned(r);
+    PASS(streams_prepare(r, e));
+    c->provenance.memory_planned = streams_planned(r);
     PASS(group_agree(c->group, parts_begin(c, e), e));
-    return walk_go(r, e);
+    return streams_run(r, e);
 }
 
 static void close_cells(struct part_context *c)
 {
     struct cells *s = c->state[MEASURE_cell];
-    walk_free(&s->run);
+    streams_free(&s->run);
     free(s->cells);
     free(s->tasks);
 }

@@ -1,7 +1,7 @@
 #include "measures/curvature.h"
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -226,7 +226,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     const struct curvature_options *options = &task->options;
     struct provenance from = context->provenance;
     from.fingerprint = p->fingerprint;
-    from.seen = context->seen[MEASURE_curvature];
+    from.stamp = context->stamp[MEASURE_curvature];
     json_t *record = provenance_record(&from, "curvature",
                                        context->visit->record_key[MEASURE_curvature], failure);
     json_object_del(record, "datasets");
@@ -254,11 +254,11 @@ static json_t *record_curvature(const struct part_context *context, const struct
 
 /* --- the part --- */
 
-static void inputs(const struct visit *v, char seen[HASH_HEX])
+static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
     const struct curvature_task *t = v->task[MEASURE_curvature];
-    seen_data(seen, &t->data);
-    for (int64_t i = 0; i < t->n_before; i++) seen_weights(seen, &t->before[i].weights);
+    stamp_data(stamp, &t->data);
+    for (int64_t i = 0; i < t->n_before; i++) stamp_weights(stamp, &t->before[i].weights);
 }
 
 static enum status open_state(struct part_context *c, struct err *e)

@@ -172,7 +172,7 @@ static void count_work(void *context, double share)
     pace_step(m->pace, share * m->share);
 }
 
-/* Of the work of the part in hand, this many products are ahead. */
+/* Of the work of the running part, this many products are ahead. */
 static void say_ahead(void *context, int64_t products)
 {
     const struct measurement *m = context;

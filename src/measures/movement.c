@@ -1,7 +1,7 @@
 /* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
  * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
 #include "engine/part.h"
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "measures/distance.h"
 #include "plan/plan.h"
 #include "quant/grid.h"
@@ -271,7 +271,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     const struct movement_task *t = c->visit->task[MEASURE_movement];
     const struct state *s = c->state[MEASURE_movement];
     struct provenance from = c->provenance;
-    from.seen = c->seen[MEASURE_movement];
+    from.stamp = c->stamp[MEASURE_movement];
     json_t *record =
         provenance_record(&from, "movement", c->visit->record_key[MEASURE_movement], failure);
     json_object_del(record, "datasets");
@@ -289,9 +289,9 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 
 /* --- the part --- */
 
-static void inputs(const struct visit *v, char seen[HASH_HEX])
+static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    seen_weights(seen, &((const struct movement_task *)v->task[MEASURE_movement])->before);
+    stamp_weights(stamp, &((const struct movement_task *)v->task[MEASURE_movement])->before);
 }
 
 /* Bytes of a weight on disk in most checkpoints. */

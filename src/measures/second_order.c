@@ -1,6 +1,6 @@
 #include "measures/second_order.h"
 #include "checkpoint/derived.h"
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "engine/weights_file.h"
 #include "measures/curvature.h"
 #include "measures/second_order_internal.h"
@@ -152,11 +152,11 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
 
 /* --- the part --- */
 
-static void inputs(const struct visit *v, char seen[HASH_HEX])
+static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
     const struct second_order_task *t = v->task[MEASURE_second_order];
-    seen_data(seen, &t->data);
-    seen_weights(seen, &t->previous);
+    stamp_data(stamp, &t->data);
+    stamp_weights(stamp, &t->previous);
 }
 
 static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
@@ -272,7 +272,7 @@ static void annotate(const struct part_context *c, const struct variant *v,
     json_object_set_new(completes, "second_order", json_string(s->task->identity));
     json_object_set_new(
         completes, "second_order_inputs",
-        json_string(failed ? provenance_seen(&why, c->seen[MEASURE_second_order]) : ""));
+        json_string(failed ? provenance_stamp(&why, c->stamp[MEASURE_second_order]) : ""));
     if (failure->code != OK)
         json_object_set_new(record, "message", json_sprintf("second_order: %s", failure->text));
     if (r->failure) json_object_set_new(record, "message", json_string(r->failure));

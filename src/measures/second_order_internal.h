@@ -31,7 +31,7 @@ struct weights_spill {
 
 struct second_order {
     const struct part_context *context;
-    struct part_context *writable; /* the same, which has the saved state of the pass in hand */
+    struct part_context *writable; /* the same, which has the saved state of the running pass */
     const struct second_order_task *task;
     /* Ranks that measure: the visit's group or, with run.reproducible, only its rank 0; NULL on
      * ranks that do not take part. */

@@ -1,7 +1,7 @@
 #include "measures/surface.h"
 #include "config/sweep.h"
 #include "curvature/plane.h"
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "records/rows.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -253,7 +253,7 @@ static enum status get_surface(const struct part_context *c, struct surface **ou
     TRY(group_agree(c->group, surface_key(c->visit, &key, e), e));
     *out = lru_find(&c->cache->surfaces, key);
     /* Its files may have changed since. */
-    if (*out && reads_settle(&(*out)->reads, c->group, NULL) != OK) {
+    if (*out && reads_finish(&(*out)->reads, c->group, NULL) != OK) {
         lru_trim(&c->cache->surfaces, 0);
         *out = NULL;
     }
@@ -270,12 +270,12 @@ done:
 
 /* --- points --- */
 
-static void inputs(const struct visit *v, char seen[HASH_HEX])
+static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
     const struct surface_task *t = v->task[MEASURE_point];
-    for (int64_t i = 0; i < t->n; i++) seen_weights(seen, &t->parts[i]);
-    seen_data(seen, &v->calibration);
-    for (int64_t i = 0; i < v->n_evaluations; i++) seen_data(seen, &v->evaluations[i]);
+    for (int64_t i = 0; i < t->n; i++) stamp_weights(stamp, &t->parts[i]);
+    stamp_data(stamp, &v->calibration);
+    for (int64_t i = 0; i < v->n_evaluations; i++) stamp_data(stamp, &v->evaluations[i]);
 }
 
 struct point {
@@ -367,7 +367,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     const struct point *p = c->state[MEASURE_point];
     const struct surface_task *t = c->visit->task[MEASURE_point];
     struct provenance from = c->provenance;
-    from.seen = c->seen[MEASURE_point];
+    from.stamp = c->stamp[MEASURE_point];
     json_t *record = provenance_record(&from, "point", c->visit->key, failure);
     json_object_set_new(record, "surface", json_string(t->surface));
     json_object_set_new(record, "point", json_string(t->point ? t->point : ""));

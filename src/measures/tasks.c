@@ -225,7 +225,7 @@ static void set_answers(json_t *record, const struct run *r, const struct stream
 {
     const struct requests *q = r->inputs.requests;
     json_t *values = json_object_get(record, "values");
-    const struct answers full = walk_answers(r, &r->full), own = walk_answers(r, s);
+    const struct answers full = streams_answers(r, &r->full), own = streams_answers(r, s);
     const struct accuracy x = accuracy_of(q, &own, task);
     set_accuracy(values, &x);
     if (s->variant) {

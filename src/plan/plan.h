@@ -328,7 +328,7 @@ bool plan_part_has(const struct plan_choice *choice, int64_t visit);
 bool plan_own_chosen(const struct measure *of, const char *name, const char *model,
                      const struct plan_choice *choice);
 /* Whether an input file of part i of the visit has changed since the record was made: whether
- * visit_seen differs from that field of its provenance. False if the record lacks the field. */
+ * visit_stamp differs from that field of its provenance. False if the record lacks the field. */
 bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i);
 /* Sets the visit's labels, weights, tokenizer, inputs, key and options. ERR_NOMEM. */
 MUST_USE enum status plan_visit_begin(const struct plan *p, const struct plan_checkpoint *c,

@@ -56,11 +56,11 @@ bool plan_missing(const struct results_view *view, const char *key,
 
 bool plan_inputs_changed(const json_t *record, const char *field, const struct visit *v, int i)
 {
-    const char *seen = json_text(json_object_get(record, "provenance"), field, "");
+    const char *stamp = json_text(json_object_get(record, "provenance"), field, "");
     char now[HASH_HEX];
-    if (!seen[0]) return false;
-    visit_seen(v, i, now);
-    return strcmp(now, seen) != 0;
+    if (!stamp[0]) return false;
+    visit_stamp(v, i, now);
+    return strcmp(now, stamp) != 0;
 }
 
 /* Whether the weights differ from those of the record, or the special tokens, which belong to the
@@ -173,8 +173,8 @@ struct search {
 /* What is to be made of a cell, or of the checkpoint itself. */
 enum need { NEED_NOTHING, NEED_COMPLETION, NEED_ALL };
 
-/* Whether the input files of a record have changed since; no, if they cannot be seen now, as those
- * of a checkpoint that is staged and not on disk. */
+/* Whether the input files of a record have changed since; no, if they cannot be looked at now, as
+ * those of a checkpoint that is staged and not on disk. */
 static bool inputs_changed(const struct search *s, const json_t *record, const char *field,
                            int part)
 {

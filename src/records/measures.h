@@ -251,9 +251,9 @@ struct measure {
     bool of_cells;                           /* its results complete the cells' records, */
     bool (*of_checkpoint)(const void *task); /* and whether the checkpoint's too; NULL: never */
 
-    /* Adds to a digest (engine/seen.h) the input files of its records other than the visit's
+    /* Adds to a digest (engine/stamp.h) the input files of its records other than the visit's
      * weights and tokenizer. */
-    void (*inputs)(const struct visit *v, char seen[HASH_HEX]);
+    void (*inputs)(const struct visit *v, char stamp[HASH_HEX]);
 
     /* Whether the visit requests this work; NULL: it does if it has a task for it. */
     bool (*wanted)(const struct visit *v);

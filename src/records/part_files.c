@@ -1,6 +1,6 @@
 #include "records/part_files.h"
-#include "records/hand.h"
 #include "records/rows.h"
+#include "records/running.h"
 #include "records/view.h"
 #include "util/fsx.h"
 #include "util/mem.h"
@@ -132,7 +132,7 @@ done:
 void part_look_free(struct part_look *l)
 {
     json_decref(l->plan);
-    json_decref(l->hand);
+    json_decref(l->running);
     *l = (struct part_look){0};
 }
 
@@ -167,7 +167,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
     json_t *record = NULL;
     /* First the lock: a run that ends in between leaves a journal that says so. */
     out->holder = lock_look(journal);
-    out->hand = hand_read(journal, &out->holder);
+    out->running = running_read(journal, &out->holder);
     TRY(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(read_head(j, i, &record, e));

@@ -44,7 +44,7 @@ struct part_look {
     int64_t first, end; /* its visits; 0, 0: unknown */
     bool stopped;       /* its journal ends with an end record that says so */
     int64_t recent;     /* results since the running process took the lock */
-    json_t *hand;       /* its visits in hand (hand.h); NULL: unknown */
+    json_t *running;    /* the visits that it is computing (running.h); NULL: unknown */
 };
 /* Zero-initialise. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status part_look(const char *journal, struct part_look *out, struct err *e);

@@ -6,7 +6,7 @@
 #include "util/clock.h"
 #include "util/exit_code.h"
 #include "util/log.h"
-#include "util/patient.h"
+#include "util/patience.h"
 #include "util/temporary.h"
 #include <errno.h>
 #include <poll.h>
@@ -69,7 +69,7 @@ static void urge(struct run *c)
 static void end_apart(struct run *c, struct launched *out, const char *why)
 {
     log_error("%s", why);
-    out->apart = true;
+    out->unmet = true;
     c->patience = 0;
     c->asked = clock_seconds();
 }
@@ -85,7 +85,7 @@ static void look_for_ranks(struct run *c, const struct arrivals_view *v, struct 
         snprintf(why, sizeof why,
                  "%s has been silent for %.0f s: it is stopped, or its host is gone", who,
                  v->silent);
-        if (v->silent > patient_limit()) end_apart(c, out, why);
+        if (v->silent > patience_limit()) end_apart(c, out, why);
         return;
     }
     if (v->ended >= 0) {
@@ -122,7 +122,7 @@ static void attend(struct run *c, int signals, struct launched *out)
         if (ended) break;
         look_for_ranks(c, &v, out);
         if (c->asked <= 0 && (v.verdict != NO_VERDICT || v.gone)) c->asked = clock_seconds();
-        if (!out->apart) c->patience = v.verdict == STARTUP_AGAIN ? broken_off : linger;
+        if (!out->unmet) c->patience = v.verdict == STARTUP_AGAIN ? broken_off : linger;
         urge(c);
     }
     out->code = code_of(status);
@@ -147,7 +147,7 @@ static void end_leftover(void)
 {
     const double begun = clock_seconds();
     signal_children(SIGTERM);
-    for (long pause = 0; clock_seconds() - begun < 2 * after_term; patient_pause(&pause)) {
+    for (long pause = 0; clock_seconds() - begun < 2 * after_term; patience_pause(&pause)) {
         const pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD) return;
         if (pid == 0 && clock_seconds() - begun > after_term) signal_children(SIGKILL);

@@ -8,7 +8,7 @@ struct launched {
     int verdict;  /* that rank 0 has told; -1: none */
     bool later;   /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     bool stopped; /* a signal asked the run to stop */
-    bool apart;   /* the ranks did not come together, or rank 0 is silent, as was said */
+    bool unmet;   /* the ranks did not come together, or rank 0 is silent, as was said */
 };
 
 struct launched_command {

@@ -186,13 +186,13 @@ static void put_counts(struct line *l, const struct progress *p)
     put_seconds(l, clock_seconds() - p->start, ", ", " spent");
 }
 
-/* The pieces that have been in hand for longest. */
-static void put_hand(struct line *l, const struct sched_progress *now)
+/* The pieces that have run for longest. */
+static void put_running(struct line *l, const struct sched_progress *now)
 {
     enum { NAMED = 3 };
     for (int64_t i = 0; i < now->n && i < NAMED; i++) {
         const struct sched_running *h = &now->running[i];
-        put(l, "%s%s (%s%s", i ? ", " : "; in hand: ", h->name ? h->name : "?", h->what,
+        put(l, "%s%s (%s%s", i ? ", " : "; running: ", h->name ? h->name : "?", h->what,
             *h->what ? ", " : "");
         put_seconds(l, h->seconds, "", ")");
     }
@@ -226,7 +226,7 @@ double progress_print(struct progress *p, const struct sched_progress *now)
     print_failures(p, 0);
     put_counts(&l, p);
     put_seconds(&l, now->left, ", ", " left");
-    put_hand(&l, now);
+    put_running(&l, now);
     log_progress(l.text, p->terminal);
     if (p->terminal) return TERMINAL;
     return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;

@@ -1,5 +1,5 @@
 #include "run/run_journal.h"
-#include "records/hand.h"
+#include "records/running.h"
 #include "run/startup.h"
 #include "sched/sched.h"
 #include "util/clock.h"
@@ -130,7 +130,7 @@ static void end_here(struct run_journal *j, int verdict)
 /* After a signal, or at the end of the run's time. */
 static void end_in_time(void *context)
 {
-    end_here(context, sched_told_to_stop() ? EXIT_STOPPED : STARTUP_LATER);
+    end_here(context, sched_must_stop() ? EXIT_STOPPED : STARTUP_LATER);
 }
 
 void run_journal_break(void *context, const char *why)
@@ -210,7 +210,7 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     PASS(lock_take(j->path, &options, &lock, e));
     publish(j, lock, NULL);
     temporary_remove_left(j->cube, TEMPORARY_ALL);
-    hand_remove(j->path);
+    running_remove(j->path);
     PASS(journal_open(j->path, &journal, e));
     publish(j, NULL, journal);
     PASS(find_end(j, e));
@@ -225,7 +225,7 @@ void run_journal_close(struct run_journal *j, int exit_code)
         end(j, exit_code == EXIT_STOPPED ? "stopped" : "failed", exit_code, &appended, NULL) != OK)
         log_trace("io", "the end of the run is not recorded");
     journal_close(j->journal);
-    if (j->lock) hand_remove(j->path);
+    if (j->lock) running_remove(j->path);
     lock_release(j->lock);
     json_decref(j->last_end);
     free(j->cube);

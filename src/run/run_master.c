@@ -29,7 +29,7 @@ void run_master_free(struct run_master *m, int exit_code)
     run_delivered_free(&m->delivered);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
-    run_hand_free(&m->hand);
+    running_visits_free(&m->running);
     run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
     free(m->results);
@@ -77,7 +77,7 @@ void run_master_start(struct run_master *m)
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
     PASS(run_journal_append(&m->out, record, e));
-    if (!m->alone) PASS(run_delivered_add(&m->delivered, record, e));
+    if (!m->single_process) PASS(run_delivered_add(&m->delivered, record, e));
     if (!m->unsynced) m->unsynced_since = clock_seconds();
     m->unsynced = m->cube_stale = true;
     json_object_del(m->stale, json_text(record, "key", ""));
@@ -160,7 +160,7 @@ void run_master_finished(void *context, int64_t id)
 double run_master_progress(void *context, const struct sched_progress *p)
 {
     struct run_master *m = context;
-    const double now = clock_seconds(), often = run_hand_note(&m->hand, m->out.path, p);
+    const double now = clock_seconds(), often = running_visits_note(&m->running, m->out.path, p);
     if (now >= m->progress_due) m->progress_due = now + progress_print(&m->progress, p);
     return m->progress_due - now < often ? m->progress_due - now : often;
 }
@@ -251,7 +251,7 @@ static void print_counts(const struct run_master *m, const struct inventory *all
 static void tell_shortest(const struct sched_outcome *outcome)
 {
     char text[QUANTITY];
-    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_told_to_end()) return;
+    if (outcome->end == SCHED_DONE || outcome->shortest <= 0 || sched_must_end()) return;
     quantity_time(outcome->shortest, text);
     log_info("too little time was left for the rest; the shortest of it is expected to take %s",
              text);

@@ -3,9 +3,9 @@
 #pragma once
 #include "plan/plan.h"
 #include "run/progress.h"
-#include "run/run_hand.h"
 #include "run/run_journal.h"
 #include "run/run_losses.h"
+#include "run/running_visits.h"
 #include "sched/link.h"
 #include "sched/sched.h"
 #include "util/limits.h"
@@ -20,8 +20,8 @@ struct run_master {
     char **argv;                       /* the command, for processes that replace a lost rank */
     struct link *link;                 /* to the other ranks; NULL: nobody watches */
     char (*shares)[LIMITS_SHARE_TEXT]; // (ranks) cli_share_write of each
-    bool alone;                        /* the only rank: master and worker */
-    bool visiting;                     /* alone and in a visit, which may use all memory */
+    bool single_process;               /* the only rank: master and worker */
+    bool visiting;                     /* single_process and in a visit, which may use all memory */
     struct plan_rank worker;           /* minimum over the workers, and their number */
     struct cost_rates rates;           /* of a worker, measured */
     struct sweep sweep;
@@ -39,7 +39,7 @@ struct run_master {
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
     double progress_due; /* clock_seconds of its next line */
-    struct run_hand hand;
+    struct running_visits running;
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);

@@ -134,7 +134,7 @@ static enum status make_tasks(struct run_master *m, const struct results_view *v
                                 .saved = v->saved};
         m->losses[i] = run_losses_before(view, v->visit.key);
         PASS(mem_string(&m->tasks[i].name, v->name, e));
-        if (!m->alone) PASS(run_task_write(v, &m->tasks[i].text, e));
+        if (!m->single_process) PASS(run_task_write(v, &m->tasks[i].text, e));
     }
     return OK;
 }

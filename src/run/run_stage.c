@@ -29,7 +29,7 @@ static enum status stage_row(const struct sweep *s, int64_t model, int64_t row,
     visit = json_incref(json_array_get(json_object_get(job, "visits"), 0));
     TRY(stager_open(job, &own, e));
     do {
-        ENSURE(!sched_told_to_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
+        ENSURE(!sched_must_end(), ERR_STOPPED, "stopped while a checkpoint is fetched");
         TRY(stager_step(own, e));
         clock_sleep(0.02);
     } while ((claim = stager_ask(visit, true, message)) == CLAIM_WAITS);

@@ -4,7 +4,7 @@
 #include "util/exit_code.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/patient.h"
+#include "util/patience.h"
 #include "util/thread.h"
 #include <errno.h>
 #include <pthread.h>
@@ -76,7 +76,7 @@ static void leave(const char *why)
 
 static void beat(struct link *l)
 {
-    const double often = patient_limit() / 12;
+    const double often = patience_limit() / 12;
     if (l->clock.run - l->sent < often) return;
     l->sent = l->clock.run;
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BEAT);
@@ -140,7 +140,7 @@ static void look_for_silent(struct link *l)
         const double silent = l->clock.run - p->heard;
         const bool expected = p->is.known ? p->fd >= 0 : l->working;
         snprintf(how, sizeof how, "has been silent for %.0f s", silent);
-        if (expected && silent > patient_limit()) lose(l, p, how);
+        if (expected && silent > patience_limit()) lose(l, p, how);
     }
 }
 
@@ -173,7 +173,7 @@ static void admit_ranks(struct link *l)
     struct link_greeting g;
     int64_t known = 1;
     if (!l->door) return;
-    for (int fd; (fd = link_door_tend(l->door, &g)) >= 0;) admit(l, fd, &g);
+    for (int fd; (fd = link_door_poll(l->door, &g)) >= 0;) admit(l, fd, &g);
     for (int64_t i = 1; i < l->n; i++) known += l->peers[i]->is.known;
     if (known < l->n) return;
     link_door_close(l->door);
@@ -196,7 +196,7 @@ static void look_around(struct link *l)
     if (l->alarm > 0 && l->clock.run > l->alarm) call_broken(l, l->alarm_why);
     beat(l);
     /* It stays although all is over, or waits for one that does not come to the end. */
-    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > patient_limit()) end_here(l);
+    if ((l->bye || l->finishing) && l->clock.run - l->ends_at > patience_limit()) end_here(l);
 }
 
 /* Takes in what comes within so many milliseconds. Returns the number of events. */
@@ -299,7 +299,7 @@ struct link *link_join(const char *address, int64_t id)
 {
     struct link *l = link_new(id, 1);
     if (!l) return NULL;
-    const int fd = l->peers[0]->fd = link_socket_connect(address, id, patient_limit());
+    const int fd = l->peers[0]->fd = link_socket_connect(address, id, patience_limit());
     if (fd >= 0) add_to_epoll(l, fd, l->peers[0]);
     if (fd >= 0 && thread_start(run, l, NULL)) return l;
     link_close(l);
@@ -430,17 +430,17 @@ void link_alarm(struct link *l, double seconds, const char *why)
     pthread_mutex_unlock(&l->guard);
 }
 
-bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code))
+bool link_finish(struct link *l, int code, bool detached, void (*tell)(int code))
 {
     pthread_mutex_lock(&l->guard);
     l->code = code;
     l->tell = tell;
-    for (int64_t i = 1; i < l->n; i++) apart = apart || l->peers[i]->is.lost;
+    for (int64_t i = 1; i < l->n; i++) detached = detached || l->peers[i]->is.lost;
     l->alarm = 0;
-    l->finishing = !apart;
-    l->bye = l->bye || apart;
+    l->finishing = !detached;
+    l->bye = l->bye || detached;
     l->ends_at = l->clock.run;
-    for (int64_t i = 1; apart && i < l->n; i++) say(l->peers[i], BYTE_LEAVE);
+    for (int64_t i = 1; detached && i < l->n; i++) say(l->peers[i], BYTE_LEAVE);
     pthread_mutex_unlock(&l->guard);
-    return apart;
+    return detached;
 }

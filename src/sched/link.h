@@ -75,8 +75,8 @@ const char *link_address(const struct link *l);
  * is none from now on. */
 void link_alarm(struct link *l, double seconds, const char *why);
 
-/* All work is done, the exit code known; ends an alarm. Returns true if `apart` or if a rank is
+/* All work is done, the exit code known; ends an alarm. Returns true if `detached` or if a rank is
  * lost: then all others are ordered to end, and there must be no collective call any more. Else, if
  * a rank is lost or silent from now on, the link's thread calls tell(code) and ends this process
  * with the code; in both cases also if it is still there a minute later (link_bye). */
-bool link_finish(struct link *l, int code, bool apart, void (*tell)(int code));
+bool link_finish(struct link *l, int code, bool detached, void (*tell)(int code));

@@ -203,7 +203,7 @@ static struct guest *guest_of(struct link_door *d, int fd)
     return NULL;
 }
 
-int link_door_tend(struct link_door *d, struct link_greeting *greeting)
+int link_door_poll(struct link_door *d, struct link_greeting *greeting)
 {
     enum { AT_MOST = 256 }; /* connections that keep coming must not keep the caller */
     struct epoll_event event;

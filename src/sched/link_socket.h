@@ -26,11 +26,11 @@ struct link_door *link_door_open(bool here);
 void link_door_close(struct link_door *d);
 /* The secret and where to connect: for link_socket_connect only. */
 const char *link_door_address(const struct link_door *d);
-/* Can be read when link_door_tend has something to do; it belongs to the door. */
+/* Can be read when link_door_poll has something to do; it belongs to the door. */
 int link_door_fd(const struct link_door *d);
 /* Attends to who has come, without waiting. Returns the descriptor of one that knows the secret,
  * and its greeting; -1: nobody now. To be called again within seconds also if nobody comes. */
-int link_door_tend(struct link_door *d, struct link_greeting *g);
+int link_door_poll(struct link_door *d, struct link_greeting *g);
 
 /* Returns a descriptor connected to the first of the addresses that answers a greeting as `id`; -1:
  * none does within so many seconds. */

@@ -26,18 +26,19 @@ static bool is_lost(const struct master *m, int rank, struct reason *r)
     const struct leader *l = master_leader(m, s->leader);
     const struct link_view v = link_look(m->rescue->link, s->link);
     const double idle = link_clock(m->rescue->link) - l->heard,
-                 most = patient_idle_limit(l->expected);
+                 most = patience_idle_limit(l->expected);
     if (s->gone || l->ended) return false;
     name_rank(m, rank, &v, r);
-    if (v.silent > patient_limit()) {
+    if (v.silent > patience_limit()) {
         snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
     } else if (v.lost) {
         snprintf(r->why, sizeof r->why, "has died");
-    } else if (rank == s->leader && l->in && !l->acknowledged && idle > patient_limit()) {
+    } else if (rank == s->leader && l->in && !l->acknowledged && idle > patience_limit()) {
         snprintf(r->why, sizeof r->why, "has not taken its visit for %.0f s", idle);
     } else if (rank == s->leader && l->in && idle > most) {
         snprintf(r->why, sizeof r->why, "has made no progress for %.0f s", idle);
-    } else if (rank == s->leader && !l->in && !l->waiting && !l->vacant && idle > patient_limit()) {
+    } else if (rank == s->leader && !l->in && !l->waiting && !l->vacant &&
+               idle > patience_limit()) {
         snprintf(r->why, sizeof r->why, "has not asked for work for %.0f s", idle);
     } else {
         return false;

@@ -231,7 +231,7 @@ static enum status steer(struct master *m, struct err *e)
 {
     enum signal_state signal = sched_signal();
     if (signal == SIGNAL_DRAIN && !m->stopping)
-        log_info("SIGUSR1: the visits in hand are finished, no more are started");
+        log_info("SIGUSR1: running visits are finished, no more are started");
     if (signal != SIGNAL_NONE) m->stopping = true;
     m->forecast.stopping = m->stopping;
     if (m->stopping) PASS(master_answer_waiting(m, e));
@@ -342,7 +342,7 @@ static enum status poll(struct master *m, long *pause, struct err *e)
     TRY(losses_look(m, e));
     master_note(m, m->sink->tick(m->sink->context, e));
     TRY(report_progress(m, e));
-    patient_pause(pause);
+    patience_pause(pause);
 done:
     if (there) free(message.text);
     return st;

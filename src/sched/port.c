@@ -117,7 +117,7 @@ enum status port_report_progress(struct sched_port *port, struct err *e)
 void port_await_progress(const struct sched_port *port)
 {
     char why[300];
-    const double limit = patient_idle_limit(port->expected);
+    const double limit = patience_idle_limit(port->expected);
     if (!port->link) return;
     snprintf(why, sizeof why, "%s has made no progress for %.0f s",
              port->name ? port->name : "a task", limit);

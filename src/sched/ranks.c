@@ -33,7 +33,7 @@ enum status ranks_open(struct ranks *s, MPI_Comm world, struct link *link, struc
 /* From here to end_calls, calls of MPI may take some time and no more. */
 static void begin_calls(const struct ranks *s)
 {
-    if (s->link) link_alarm(s->link, patient_limit(), "a call of MPI on rank 0 does not return");
+    if (s->link) link_alarm(s->link, patience_limit(), "a call of MPI on rank 0 does not return");
 }
 
 static void end_calls(const struct ranks *s)
@@ -93,7 +93,7 @@ void ranks_close(struct ranks *s)
         begin_calls(s);
         test_sent(s);
         end_calls(s);
-        if (s->n_sent > 0) patient_pause(&pause);
+        if (s->n_sent > 0) patience_pause(&pause);
     }
     for (int i = 0; i < s->n; i++) free(s->rank[i].arrival.text);
     free(s->sent);
@@ -222,7 +222,7 @@ static enum status spawn(struct ranks *s, int n, char **argv, MPI_Comm *out, str
     NEED(length > 0, ERR_MPI, "this program's file cannot be found");
     self[length] = '\0';
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    link_alarm(s->link, patient_limit() / 2,
+    link_alarm(s->link, patience_limit() / 2,
                "a lost rank cannot be replaced: MPI_Comm_spawn hangs");
     const int code = MPI_Comm_spawn(self, argv + 1, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, out,
                                     MPI_ERRCODES_IGNORE);

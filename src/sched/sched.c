@@ -63,7 +63,7 @@ enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    if (size == 1) return alone_run(world, tasks, n, work, sink, rescue, outcome, e);
+    if (size == 1) return single_process_run(world, tasks, n, work, sink, rescue, outcome, e);
     TRY(gather(world, &nodes, &port.group, e));
     if (rank == 0)
         st = master_run(world, nodes, tasks, n, sink, rescue, outcome, e);
@@ -88,7 +88,7 @@ static enum status take_terms(MPI_Comm master, struct link **link, char **terms,
     MPI_Status probed;
     char *text = NULL, *address, *rest = NULL;
     long pause = 0;
-    for (int there = 0; !there; patient_pause(&pause))
+    for (int there = 0; !there; patience_pause(&pause))
         MPI_Iprobe(0, TAG_TERMS, master, &there, &probed);
     TRY(sched_receive(master, &probed, &text, e));
     address = strchr(text, '\n');

@@ -168,8 +168,8 @@ void sched_catch_signals(void);
  */
 void sched_end(double end, double last);
 /* Whether SIGTERM, SIGINT or SIGUSR2 has arrived; one of them or SIGUSR1. */
-bool sched_told_to_stop(void);
-bool sched_told_to_end(void);
+bool sched_must_stop(void);
+bool sched_must_end(void);
 
 /* What is done some time after a signal to stop, or after the last moment of a run whose time is
  * limited, whatever the process is busy with: a product of matrices may take minutes, and mpirun

@@ -1,7 +1,7 @@
 /* sched_internal: messages and functions that master, worker and port share. */
 #pragma once
 #include "sched/sched.h"
-#include "util/patient.h"
+#include "util/patience.h"
 
 /* Messages. READY (with the group's size and class), BEGUN (a piece has come), RESULT, PROGRESS,
  * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct
@@ -68,7 +68,7 @@ MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text
 
 /* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
 MUST_USE enum status port_report_progress(struct sched_port *port, struct err *e);
-/* Likewise: its task has made progress. If it makes none for patient_idle_limit, the run ends. */
+/* Likewise: its task has made progress. If it makes none for patience_idle_limit, the run ends. */
 void port_await_progress(const struct sched_port *port);
 
 /* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
@@ -97,7 +97,8 @@ MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sc
                                 struct err *e);
 MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
-MUST_USE enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
-                               const struct sched_work *work, const struct sched_sink *sink,
-                               const struct sched_rescue *rescue, struct sched_outcome *outcome,
-                               struct err *e);
+MUST_USE enum status single_process_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
+                                        const struct sched_work *work,
+                                        const struct sched_sink *sink,
+                                        const struct sched_rescue *rescue,
+                                        struct sched_outcome *outcome, struct err *e);

@@ -47,12 +47,12 @@ double sched_ends(void)
     return ends;
 }
 
-bool sched_told_to_stop(void)
+bool sched_must_stop(void)
 {
     return state == SIGNAL_STOP;
 }
 
-bool sched_told_to_end(void)
+bool sched_must_end(void)
 {
     return state != SIGNAL_NONE;
 }

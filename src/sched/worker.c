@@ -20,7 +20,7 @@ static enum status next_task(struct sched_port *port, int *tag, char **task, str
         int there = 0;
         MPI_Iprobe(0, MPI_ANY_TAG, port->world, &there, &probed);
         if (!there) {
-            patient_pause(&pause);
+            patience_pause(&pause);
             continue;
         }
         PASS(sched_receive(port->world, &probed, task, e));
@@ -43,7 +43,7 @@ static enum status share_task(struct sched_port *port, int *tag, char **task, st
     int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*task) : 0};
     MPI_Request request;
     MPI_Ibcast(head, 2, MPI_INT64_T, 0, port->group, &request);
-    NEED(patient_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
+    NEED(patience_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
     *tag = (int)head[0];
     int64_t n = head[1];
     if (rank != 0) PASS(mem_zero(task, n + 1, 1, "task", e));

@@ -236,7 +236,7 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     json_decref(set);
     *full = path && sum + more > space;
     if (!path || *full) return NULL;
-    claims_settle(state, path, "", "fetching", bytes, NULL);
+    claims_set_state(state, path, "", "fetching", bytes, NULL);
     entry = claims_entry(state, path);
     json_object_set(entry, "by", life_of(state, user));
     return path;
@@ -252,8 +252,8 @@ bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t spac
     return false;
 }
 
-void claims_settle(json_t *state, const char *path, const char *model, const char *word,
-                   int64_t bytes, const char *message)
+void claims_set_state(json_t *state, const char *path, const char *model, const char *word,
+                      int64_t bytes, const char *message)
 {
     json_t *models = json_object_get(state, "models"), *entry;
     if (!claims_entry(state, path))

@@ -61,7 +61,7 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
 bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t space);
 /* It is "there", "own", "failed" (message: why), or "fetching" by nobody. model: whose size is
  * noted then; "": not. */
-void claims_settle(json_t *state, const char *path, const char *model, const char *word,
-                   int64_t bytes, const char *message);
+void claims_set_state(json_t *state, const char *path, const char *model, const char *word,
+                      int64_t bytes, const char *message);
 /* What has been needed, and is no longer, is "removing". Call it last. */
 void claims_tidy(json_t *state);

@@ -107,7 +107,7 @@ static enum status note(const struct stager *s, json_t *state, const char *path,
                "%s: is there, but not fetched by `stage`, and no whole checkpoint; complete or "
                "remove it, `stage` does neither",
                path);
-    claims_settle(state, path, model, word, tree_bytes(path), own.text);
+    claims_set_state(state, path, model, word, tree_bytes(path), own.text);
     const bool mine = model[0] && claims_there(claims_entry(state, path));
     return mine ? keep_shape(s, model, path, e) : OK;
 }
@@ -131,7 +131,7 @@ static enum status look_at(const struct stager *s, json_t *state, const char *pa
     if (claims_orphaned(state, entry) && fetch_runs(log))
         (void)claims_measure(state, path, tree_bytes(partial), s->space);
     else if (fetching || there)
-        claims_settle(state, path, "", "fetching", tree_bytes(partial), NULL);
+        claims_set_state(state, path, "", "fetching", tree_bytes(partial), NULL);
     else
         json_object_del(json_object_get(state, "checkpoints"), path);
 done:
@@ -187,7 +187,7 @@ static enum status settle(struct stager *s, json_t *state, struct err *e)
         const bool fits = claims_measure(state, path, tree_bytes(s->partial), s->space);
         return fits ? fsx_publish(s->partial, path, e) : OK;
     }
-    claims_settle(state, path, "", "failed", 0, s->fault);
+    claims_set_state(state, path, "", "failed", 0, s->fault);
     return tree_remove(s->partial, e);
 }
 

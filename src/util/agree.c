@@ -1,5 +1,5 @@
 #include "util/agree.h"
-#include "util/patient.h"
+#include "util/patience.h"
 #include <limits.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum status err_agree(MPI_Comm comm, enum status st, struct err *e)
     if (size == 1) return st;
     MPI_Request request;
     if (MPI_Iallreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm, &request) ||
-        patient_wait(&request))
+        patience_wait(&request))
         RAISE(ERR_MPI, "MPI_Iallreduce failed");
     if (first == INT_MAX) return OK;
     if (rank == first && e) memcpy(why.text, e->text, sizeof why.text);

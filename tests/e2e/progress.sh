@@ -59,16 +59,16 @@ for form in r.h5 r.journal sweep.yaml; do
     tail -n 1 "$work/out" | grep -q '^done, but in part failed$' || fail "$form: $(tail -n 2 "$work/out")"
 done
 
-# Its lines: counts that never go back, what is in hand, a time that is left until the end.
+# Its lines: counts that never go back, what is running, a time that is left until the end.
 python3 - "$work/run.err" <<'PYTHON' || failures=$((failures + 1))
 import re, sys
 text = open(sys.argv[1]).read()
-line = re.compile(r"^(\d+)/40 cells, (\d+)/5 curvature, (\d+) failed, (.*) spent(?:, (.*) left(?:; in hand: (.*))?)?$", re.M)
+line = re.compile(r"^(\d+)/40 cells, (\d+)/5 curvature, (\d+) failed, (.*) spent(?:, (.*) left(?:; running: (.*))?)?$", re.M)
 found = line.findall(text)
 assert len(found) >= 2, text
 counts = [tuple(map(int, f[:3])) for f in found]
 assert counts == sorted(counts) and counts[-1] == (32, 4, 9), counts  # failures are not done
-# between two visits nothing may be in hand
+# between two visits nothing may be running
 hands = [f[5] for f in found[:-1] if f[5]]
 assert all(f[4] for f in found[:-1]) and hands and all(re.match(r"quickstart step\d+ \(.*\d+s\)", h) for h in hands), found
 assert not found[-1][4], "the last line says what is left"

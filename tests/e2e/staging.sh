@@ -83,15 +83,15 @@ anew
 echo wait >"orders/${names[1]}"
 launch 240 2 run sweep.yaml --set $two &
 wait_for 120 [ -e "orders/${names[1]}.waits" ] && wait_for 120 [ ! -e "store/${names[0]}" ]
-# Meanwhile status tells what is in hand.
-in_hand() { "$QTRAJ" status results.h5 | grep -q "^  small ${names[1]}, rank 1, since 20..-.*Z: waiting for files"; }
-wait_for 120 in_hand || fail "not in hand: $("$QTRAJ" status results.h5)"
-"$QTRAJ" status results.h5 --json | "$python" -c 'import json, sys; [v] = json.load(sys.stdin)["in_hand"]; assert v["rank"] == 1, v' ||
-    fail "in hand as JSON"
+# Meanwhile status tells what is running.
+is_running() { "$QTRAJ" status results.h5 | grep -q "^  small ${names[1]}, rank 1, since 20..-.*Z: waiting for files"; }
+wait_for 120 is_running || fail "not running: $("$QTRAJ" status results.h5)"
+"$QTRAJ" status results.h5 --json | "$python" -c 'import json, sys; [v] = json.load(sys.stdin)["running"]; assert v["rank"] == 1, v' ||
+    fail "running as JSON"
 rm -f "orders/${names[1]}"*
 wait $! || fail "the next is not fetched while one is worked on: $(cat err)"
-[ ! -e results.journal.hand ] || fail "left behind: $(cat results.journal.hand)"
-"$QTRAJ" status results.h5 | grep "in hand" && fail "in hand after the end"
+[ ! -e results.journal.running ] || fail "left behind: $(cat results.journal.running)"
+"$QTRAJ" status results.h5 | grep "^running:" && fail "running after the end"
 
 # --- one fails twice and then works, one never does; averages need several at once ---
 anew

@@ -153,7 +153,7 @@ else
     echo "no step of this test: Slurm has no PMIx here"
 fi
 
-# --- SIGUSR1: the visits in hand are finished, the element is requeued, and the next start does the rest ---
+# --- SIGUSR1: running visits are finished, the element is requeued, and the next start does the rest ---
 
 step "SIGUSR1"
 mkdir -p "$work/faults/at" "$work/faults/late"

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static char visited[256];      /* the checkpoint in hand */
+static char visited[256];      /* the current checkpoint */
 static atomic_int late, ended; /* it has waited with its result; and has sent all */
 
 static void doze(void)

@@ -56,12 +56,12 @@ static void in_a_log(void **state)
     progress_add(&p, MEASURE_cell, 1, 1);
     p.start -= 100;
     assert_string_equal(printed(&p, &one, &next), "1/10 cells, 0/7 points, 1 failed, 1m 40s spent, "
-                                                  "59s left; in hand: a step2 (cells, 9s)\n");
+                                                  "59s left; running: a step2 (cells, 9s)\n");
     assert_true(next == 10);
     p.start -= 3500;
     assert_string_equal(
         printed(&p, &now, &next),
-        "1/10 cells, 0/7 points, 1 failed, 1h 00m spent, 4h 00m left; in hand: a "
+        "1/10 cells, 0/7 points, 1 failed, 1h 00m spent, 4h 00m left; running: a "
         "step1 (curvature, 3m 12s), a step2 (cells, 9s), surface s (3s), +1 more\n");
     assert_true(next <= 60 && next > 59);
     progress_add(&p, MEASURE_cell, 8, 0);

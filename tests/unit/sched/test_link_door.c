@@ -47,7 +47,7 @@ static int tend(struct link_door *d, struct rank *r, struct link_greeting *g)
     int n = 0;
     while (!r->done) {
         link_socket_wait(link_door_fd(d), 10);
-        const int fd = link_door_tend(d, g);
+        const int fd = link_door_poll(d, g);
         n += fd >= 0;
         if (fd >= 0) close(fd);
     }
@@ -126,7 +126,7 @@ static void without_descriptors(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const int fd = link_door_tend(d, &g);
+    const int fd = link_door_poll(d, &g);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(fd, -1);
     assert_false(is_readable(link_door_fd(d)));
@@ -157,11 +157,11 @@ static void tells_nothing_of_the_secret(void **state)
     assert_int_equal(send(right, secret, 15, 0), 15);
     secret[0]++;
     assert_int_equal(send(wrong, secret, 15, 0), 15);
-    assert_int_equal(link_door_tend(d, &g), -1);
+    assert_int_equal(link_door_poll(d, &g), -1);
     assert_false(is_closed(right));
     assert_false(is_closed(wrong));
     assert_int_equal(send(wrong, (char *)secret + 15, 1, 0), 1);
-    assert_int_equal(link_door_tend(d, &g), -1);
+    assert_int_equal(link_door_poll(d, &g), -1);
     assert_true(is_closed(wrong));
     close(right);
     close(wrong);
@@ -196,7 +196,7 @@ static void time_is_limited(void **state)
         if (sent < sizeof g - 1) sent += send(slow, (char *)&g + sent, 1, MSG_NOSIGNAL) == 1;
         link_socket_wait(link_door_fd(d), 100);
         usleep(50000);
-        assert_int_equal(link_door_tend(d, &g), -1);
+        assert_int_equal(link_door_poll(d, &g), -1);
     }
     assert_true(clock_seconds() - begun > 2);
     close(silent);

@@ -193,8 +193,8 @@ static void look_at_disk(void)
         if (orphaned) json_object_del(entry, "by");
         const bool lost = claims_is(entry, "there") && !d->whole;
         if (lost || (claims_is(entry, "fetching") && !json_object_get(entry, "by")))
-            claims_settle(w.state, path, "m", d->whole ? "there" : "fetching",
-                          d->whole + d->partial, NULL);
+            claims_set_state(w.state, path, "m", d->whole ? "there" : "fetching",
+                             d->whole + d->partial, NULL);
     }
 }
 
@@ -276,7 +276,7 @@ static void fetch(struct user *u)
             return;
         }
     }
-    claims_settle(w.state, path_of(c), "m", "there", w.size[c], NULL);
+    claims_set_state(w.state, path_of(c), "m", "there", w.size[c], NULL);
     u->fetching = -1;
 }
 

@@ -1,12 +1,12 @@
-#include "run/run_hand.h"
-#include "records/hand.h"
+#include "run/running_visits.h"
+#include "records/running.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include <time.h>
 
 /* The start of a visit is the same each time it is asked for, so that a file is only written when
  * something has changed. */
-static json_t *list_of(const struct run_hand *h, const struct sched_progress *p)
+static json_t *list_of(const struct running_visits *h, const struct sched_progress *p)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < p->n; i++) {
@@ -23,7 +23,8 @@ static json_t *list_of(const struct run_hand *h, const struct sched_progress *p)
     return list;
 }
 
-double run_hand_note(struct run_hand *h, const char *journal, const struct sched_progress *p)
+double running_visits_note(struct running_visits *h, const char *journal,
+                           const struct sched_progress *p)
 {
     const double often = 5;
     struct err e = {0};
@@ -33,13 +34,13 @@ double run_hand_note(struct run_hand *h, const char *journal, const struct sched
         json_decref(now);
         return often;
     }
-    if (hand_write(journal, now, &e) != OK) log_trace("io", "%s", e.text);
+    if (running_write(journal, now, &e) != OK) log_trace("io", "%s", e.text);
     json_decref(h->visits);
     h->visits = now;
     return often;
 }
 
-void run_hand_free(struct run_hand *h)
+void running_visits_free(struct running_visits *h)
 {
     json_decref(h->visits);
     h->visits = NULL;

@@ -57,10 +57,10 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct run_foreca
     return OK;
 }
 
-enum status alone_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
-                      const struct sched_work *work, const struct sched_sink *sink,
-                      const struct sched_rescue *rescue, struct sched_outcome *outcome,
-                      struct err *e)
+enum status single_process_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
+                               const struct sched_work *work, const struct sched_sink *sink,
+                               const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                               struct err *e)
 {
     enum status st = OK;
     struct queue *q = NULL;

@@ -1,4 +1,4 @@
-#include "engine/seen.h"
+#include "engine/stamp.h"
 #include "eval/dataset.h"
 #include "util/mem.h"
 #include <dirent.h>
@@ -6,35 +6,35 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void seen_begin(char seen[HASH_HEX])
+void stamp_begin(char stamp[HASH_HEX])
 {
-    hash_text("", seen);
+    hash_text("", stamp);
 }
 
 /* The name alone, since runs may reach a folder by different paths. A digest that lacks a line for
  * want of memory only differs from what it would be. */
-void seen_file(char seen[HASH_HEX], const char *path)
+void stamp_file(char stamp[HASH_HEX], const char *path)
 {
     struct stat s = {0};
     char *text = NULL;
     const char *slash = strrchr(path, '/');
     const bool there = stat(path, &s) == 0;
-    if (mem_format(&text, NULL, "%s %d %lld %lld.%09ld %lld.%09ld %s", seen, there,
+    if (mem_format(&text, NULL, "%s %d %lld %lld.%09ld %lld.%09ld %s", stamp, there,
                    (long long)s.st_size, (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
                    (long long)s.st_ctim.tv_sec, s.st_ctim.tv_nsec, slash ? slash + 1 : path) == OK)
-        hash_text(text, seen);
+        hash_text(text, stamp);
     free(text);
 }
 
-static void see(void *seen, const char *path)
+static void see(void *stamp, const char *path)
 {
-    seen_file(seen, path);
+    stamp_file(stamp, path);
 }
 
-void seen_data(char seen[HASH_HEX], const struct data_options *d)
+void stamp_data(char stamp[HASH_HEX], const struct data_options *d)
 {
     if (!d || (!d->text && !d->ids)) return;
-    if (dataset_files(d, see, seen, NULL) != OK) seen_file(seen, d->text ? d->text : d->ids);
+    if (dataset_files(d, see, stamp, NULL) != OK) stamp_file(stamp, d->text ? d->text : d->ids);
 }
 
 /* Logs, states of optimizers and the like may change. */
@@ -54,23 +54,23 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void seen_folder(char seen[HASH_HEX], const char *folder)
+static void stamp_folder(char stamp[HASH_HEX], const char *folder)
 {
     struct dirent **entries = NULL;
     const int n = scandir(folder, &entries, concerns, by_name);
     for (int i = 0; i < n; i++) {
         char *path = NULL;
         if (mem_format(&path, NULL, "%s/%s", folder, entries[i]->d_name) == OK)
-            seen_file(seen, path);
+            stamp_file(stamp, path);
         free(path);
         free(entries[i]);
     }
     free(entries);
 }
 
-void seen_weights(char seen[HASH_HEX], const struct weights *w)
+void stamp_weights(char stamp[HASH_HEX], const struct weights *w)
 {
-    if (w->kind == WEIGHTS_STORED && w->path) seen_folder(seen, w->path);
-    if (w->kind == WEIGHTS_GREEDY) seen_data(seen, &w->heldout);
-    for (int64_t i = 0; i < w->n; i++) seen_weights(seen, &w->parts[i]);
+    if (w->kind == WEIGHTS_STORED && w->path) stamp_folder(stamp, w->path);
+    if (w->kind == WEIGHTS_GREEDY) stamp_data(stamp, &w->heldout);
+    for (int64_t i = 0; i < w->n; i++) stamp_weights(stamp, &w->parts[i]);
 }

@@ -1,14 +1,14 @@
-/* seen: which files a visit found, told by their sizes and times, so that what has failed is tried
+/* stamp: which files a visit found, told by their sizes and times, so that what has failed is tried
  * again when one of them has changed. A digest grows by one input after the other. */
 #pragma once
 #include "engine/weights.h"
 #include "util/hash.h"
 
 /* Of nothing. */
-void seen_begin(char seen[HASH_HEX]);
+void stamp_begin(char stamp[HASH_HEX]);
 /* And a file, which may be missing. */
-void seen_file(char seen[HASH_HEX], const char *path);
+void stamp_file(char stamp[HASH_HEX], const char *path);
 /* And the files of a text, or of ids; NULL or neither: nothing. */
-void seen_data(char seen[HASH_HEX], const struct data_options *d);
+void stamp_data(char stamp[HASH_HEX], const struct data_options *d);
 /* And what every stored folder of the source has of configuration, tokenizer and weights. */
-void seen_weights(char seen[HASH_HEX], const struct weights *w);
+void stamp_weights(char stamp[HASH_HEX], const struct weights *w);

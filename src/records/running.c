@@ -1,4 +1,4 @@
-#include "records/hand.h"
+#include "records/running.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/temporary.h"
@@ -12,12 +12,12 @@ static enum status path_of(const char *journal, char **out, struct err *e)
 {
     char *resolved;
     PASS(fsx_resolve(journal, &resolved, e));
-    const enum status st = mem_format(out, e, "%s.hand", resolved);
+    const enum status st = mem_format(out, e, "%s.running", resolved);
     free(resolved);
     return st;
 }
 
-enum status hand_write(const char *journal, const json_t *visits, struct err *e)
+enum status running_write(const char *journal, const json_t *visits, struct err *e)
 {
     enum status st = OK;
     char host[256] = "", *path = NULL, *text = NULL;
@@ -25,7 +25,7 @@ enum status hand_write(const char *journal, const json_t *visits, struct err *e)
     json_t *all =
         json_pack("{s:s, s:I, s:O}", "host", host, "pid", (json_int_t)getpid(), "visits", visits);
     ENSURE(all && (text = json_dump_whole(all, JSON_INDENT(1))), ERR_NOMEM,
-           "out of memory for the visits in hand");
+           "out of memory for the running visits");
     TRY(path_of(journal, &path, e));
     TRY(fsx_write_atomic(path, text, strlen(text), e));
 done:
@@ -35,7 +35,7 @@ done:
     return st;
 }
 
-void hand_remove(const char *journal)
+void running_remove(const char *journal)
 {
     char *path;
     if (path_of(journal, &path, NULL) != OK) return;
@@ -44,7 +44,7 @@ void hand_remove(const char *journal)
     free(path);
 }
 
-json_t *hand_read(const char *journal, const struct lock_holder *holder)
+json_t *running_read(const char *journal, const struct lock_holder *holder)
 {
     char *path = NULL;
     json_t *all = NULL, *visits = NULL;

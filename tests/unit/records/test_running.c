@@ -1,5 +1,5 @@
-/* What a run has in hand, as others read it. */
-#include "records/hand.h"
+/* The visits that a run computes, as others read it. */
+#include "records/running.h"
 #include "scratch.h"
 #include <unistd.h>
 
@@ -19,25 +19,25 @@ static void of_the_holder(void **state)
     char journal[512];
     struct lock_holder h = self();
     snprintf(journal, sizeof journal, "%s", scratch_put("x.journal", "", 0));
-    assert_null(hand_read(journal, &h));
+    assert_null(running_read(journal, &h));
     json_t *visits = json_pack("[{s:s, s:i}]", "name", "m step1", "rank", 3);
-    assert_int_equal(hand_write(journal, visits, &error), OK);
-    json_t *read = hand_read(journal, &h);
+    assert_int_equal(running_write(journal, visits, &error), OK);
+    json_t *read = running_read(journal, &h);
     assert_true(json_equal(read, visits));
     json_decref(read);
     h.pid++;
-    assert_null(hand_read(journal, &h));
+    assert_null(running_read(journal, &h));
     h = self();
     h.host[0] ^= 1;
-    assert_null(hand_read(journal, &h));
+    assert_null(running_read(journal, &h));
     h = self();
     h.held = false;
-    assert_null(hand_read(journal, &h));
+    assert_null(running_read(journal, &h));
     h = self();
-    scratch_put("x.journal.hand", "{\"host\":", 8);
-    assert_null(hand_read(journal, &h));
-    hand_remove(journal);
-    assert_int_equal(access(scratch_path("x.journal.hand"), F_OK), -1);
+    scratch_put("x.journal.running", "{\"host\":", 8);
+    assert_null(running_read(journal, &h));
+    running_remove(journal);
+    assert_int_equal(access(scratch_path("x.journal.running"), F_OK), -1);
     json_decref(visits);
 }
 

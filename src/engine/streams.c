@@ -17,7 +17,7 @@ void stream_free(struct stream *s)
     *s = (struct stream){0};
 }
 
-void walk_free(struct run *r)
+void streams_free(struct run *r)
 {
     stream_free(&r->full);
     for (int64_t i = 0; r->streams && i < r->n; i++) stream_free(&r->streams[i]);
@@ -30,8 +30,8 @@ void walk_free(struct run *r)
     sequences_free(&r->local_evaluation);
 }
 
-enum status walk_init(struct run *r, const struct part_context *c, const struct visit *v,
-                      struct model *model, struct err *e)
+enum status streams_init(struct run *r, const struct part_context *c, const struct visit *v,
+                         struct model *model, struct err *e)
 {
     *r = (struct run){
         .visit = v, .context = c, .hooks = c->hooks, .group = c->group, .model = model};
@@ -307,7 +307,7 @@ static void share_work(struct run *r)
     for (int64_t i = 0; i < r->n; i++) r->streams[i].share /= sum;
 }
 
-enum status walk_prepare(struct run *r, struct err *e)
+enum status streams_prepare(struct run *r, struct err *e)
 {
     PASS(share_inputs(r, e));
     PASS(group_agree(r->group, order_streams(r, e), e));
@@ -320,19 +320,19 @@ enum status walk_prepare(struct run *r, struct err *e)
     return OK;
 }
 
-struct answers walk_answers(const struct run *r, const struct stream *s)
+struct answers streams_answers(const struct run *r, const struct stream *s)
 {
     const struct scores part =
         scores_part(&s->scores, r->inputs.texts, r->inputs.first_unit[r->inputs.evaluation->n]);
     return answers_of(part.sum);
 }
 
-int64_t walk_planned(const struct run *r)
+int64_t streams_planned(const struct run *r)
 {
     return r->plan.peak + r->plan.shared;
 }
 
-enum status walk_go(struct run *r, struct err *e)
+enum status streams_run(struct run *r, struct err *e)
 {
     bool first = true;
     for (int64_t d = 0; d < r->n_draws; d++) {
@@ -357,27 +357,27 @@ enum status walk_go(struct run *r, struct err *e)
 
 /* Runs checkpoint c through the blocks as visit v describes it; sets *datasets and *planned (see
  * part_engine) unless they are NULL. The failure of a variant is returned. */
-static enum status walk_checkpoint(const struct part_context *context, struct checkpoint *c,
-                                   const struct visit *v, const struct weights_sink *sink,
-                                   json_t **datasets, int64_t *planned, struct err *e)
+static enum status streams_checkpoint(const struct part_context *context, struct checkpoint *c,
+                                      const struct visit *v, const struct weights_sink *sink,
+                                      json_t **datasets, int64_t *planned, struct err *e)
 {
     enum status st = OK;
     struct model *model = NULL;
     struct run r = {0};
     st = model_open(c, &model, e);
     if (st == OK) visit_set_numbers(context, model);
-    if (st == OK) st = walk_init(&r, context, v, model, e);
+    if (st == OK) st = streams_init(&r, context, v, model, e);
     TRY(group_agree(context->group, st, e));
     r.sink = sink;
     if (datasets && v->evaluations == context->visit->evaluations) r.pace = context->pace;
-    TRY(walk_prepare(&r, e));
-    TRY(walk_go(&r, e));
+    TRY(streams_prepare(&r, e));
+    TRY(streams_run(&r, e));
     for (int64_t i = 0; i < r.n; i++)
         ENSURE(r.streams[i].st == OK, r.streams[i].st, "%s", r.streams[i].err.text);
     if (datasets) *datasets = record_datasets(&r, &r.full.scores, METRIC_CHECKPOINT);
-    if (planned) *planned = walk_planned(&r);
+    if (planned) *planned = streams_planned(&r);
 done:
-    walk_free(&r);
+    streams_free(&r);
     model_close(model);
     return st;
 }
@@ -392,7 +392,7 @@ static enum status quantize(const struct part_context *context, struct checkpoin
     v.n_evaluations = 0;
     v.requests.tasks = NULL;
     PASS(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
-    return walk_checkpoint(context, c, &v, sink, NULL, NULL, e);
+    return streams_checkpoint(context, c, &v, sink, NULL, NULL, e);
 }
 
 static enum status evaluate(const struct part_context *context, struct checkpoint *c,
@@ -407,8 +407,8 @@ static enum status evaluate(const struct part_context *context, struct checkpoin
         v.n_evaluations = 1;
         v.calibration = (struct data_options){0};
     }
-    return walk_checkpoint(context, c, &v, NULL, datasets, planned, e);
+    return streams_checkpoint(context, c, &v, NULL, datasets, planned, e);
 }
 
-const struct part_engine walk_engine = {
+const struct part_engine streams_engine = {
     .quantize = quantize, .evaluate = evaluate, .complete = cells_complete};

@@ -160,7 +160,7 @@ stage --set --only --part --retry --redo --until --no-wait
 status --json --exit-code
 show --kind --metric --only --model --checkpoint --bits --quantizer --dataset --task --json
 merge --ignore-damaged
-eval --products --rounding --tasks --json --text --ids
+eval --products --rounding --reference --tasks --json --text --ids
 quantize --method --preset --bits --out --weights --json --calibration-padding --evaluation-text --evaluation-ids
 curvature --probe --products-in --json --subset --sharpness --trace --hutchpp --together --density --memory --text --ids
 curvature --min-length --skip --samples --tokens --cut --within-positions --sort

@@ -11,7 +11,7 @@ own_text "$work/all"
 import gzip, json, pathlib, sys
 work = pathlib.Path(sys.argv[1])
 words = work.joinpath("all").read_text().split()
-documents = [" ".join(words[i * 37 : i * 37 + 3 + 5 * i]) for i in range(12)] + ["one"]
+documents = ["a b c"] + [" ".join(words[i * 37 : i * 37 + 3 + 5 * i]) for i in range(1, 12)] + ["one"]
 lines = [json.dumps({"content": d}).encode() + b"\n" for d in documents]
 work.joinpath("all.jsonl").write_bytes(b"".join(lines))
 work.joinpath("part-1.jsonl").write_bytes(b"".join(lines[:5]))

@@ -22,7 +22,7 @@ rank_0() { grep -o '"pid":[0-9]*' "$work/among.journal.lock" | cut -d: -f2; }
 worker() { ls "$FAULTS/at" | head -n 1; }
 visiting() { [ -n "$(worker)" ]; }
 
-touch "$FAULTS/init.1.19" "$FAULTS/hold"
+touch "$FAULTS/load.1.19" "$FAULTS/hold" # before it connects to launch
 LD_PRELOAD=$FAULT timeout -k 5 300 "$QTRAJ" launch -n 3 "$work/sweep.yaml" --set "results=$work/among.h5" >"$work/out" 2>"$work/err" </dev/null &
 run=$!
 wait_for 60 has_stopped

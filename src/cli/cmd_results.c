@@ -159,8 +159,7 @@ static enum status run_show(struct call *c, struct err *e)
     struct results_view *view = NULL;
     const struct arg table[] = {
         {"--kind", ARG_CHOICE, &kind, "KIND",
-         "checkpoint, cell (default), replicate, curvature, movement, point, baseline_task or "
-         "task"},
+         "other results than those of cells; an unknown one names all"},
         {"--metric", ARG_TEXT, &o.metric, "NAME[,NAME]",
          "which numbers; of tables of cells loss_relative, if nothing is said"},
         {"--only", ARG_LIST, &only, "KEY=PATTERN",

@@ -62,7 +62,6 @@ static json_t *record_of_cell(const struct part_context *c, int i, const struct 
                               const char *key, const struct err *failure)
 {
     struct provenance from = c->provenance;
-    from.stamp = c->stamp[i];
     json_t *record = provenance_record(&from, measures[i]->name, key, failure);
     json_object_del(record, "datasets");
     record_integer(record, "bits", v->bits);

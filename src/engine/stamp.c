@@ -1,4 +1,5 @@
 #include "engine/stamp.h"
+#include "checkpoint/weight_format.h"
 #include "eval/dataset.h"
 #include "util/mem.h"
 #include <dirent.h>
@@ -40,12 +41,11 @@ void stamp_data(char stamp[HASH_HEX], const struct data_options *d)
 /* Logs, states of optimizers and the like may change. */
 static int concerns(const struct dirent *entry)
 {
-    static const char *const ends[] = {".json", ".safetensors", ".bin"};
-    const size_t n = strlen(entry->d_name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t m = strlen(ends[i]);
-        if (n > m && strcmp(entry->d_name + n - m, ends[i]) == 0) return 1;
-    }
+#define FORMAT_FILE(name) format_##name.file,
+    const char *const files[] = {WEIGHT_FORMATS(FORMAT_FILE) "config.json"};
+    const char *ending = strrchr(entry->d_name, '.');
+    for (size_t i = 0; ending && i < sizeof files / sizeof *files; i++)
+        if (strcmp(ending, strrchr(files[i], '.')) == 0) return 1;
     return 0;
 }
 
@@ -58,6 +58,7 @@ static void stamp_folder(char stamp[HASH_HEX], const char *folder)
 {
     struct dirent **entries = NULL;
     const int n = scandir(folder, &entries, concerns, by_name);
+    if (n < 0) stamp_file(stamp, folder); /* a checkpoint in one file */
     for (int i = 0; i < n; i++) {
         char *path = NULL;
         if (mem_format(&path, NULL, "%s/%s", folder, entries[i]->d_name) == OK)

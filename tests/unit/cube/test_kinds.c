@@ -17,7 +17,7 @@ static void every_kind_is_whole(void **state)
     for (int i = 0; recorded_measures[i]; i++) {
         const struct measure *k = recorded_measures[i];
         assert_ptr_equal(measure_find(k->name), k);
-        assert_true(k->group && k->noun && (!k->plan_key != !k->add_rows));
+        assert_true(k->group && k->noun && !!k->plan_key + !!k->add_rows + !!k->cell_key == 1);
         assert_int_equal(field_of(k, "status")->type, FIELD_STATUS);
         assert_int_equal(field_of(k, "message")->place, IN_RECORD);
         assert_int_equal(field_of(k, "key")->place, FRAME_KEY);
@@ -92,22 +92,26 @@ static void the_list_is_whole(void **state)
 static void states_are_counted_by_kind(void **state)
 {
     const struct cube *c = *state;
-    static const int64_t expected[][STATE_N] = {
-        [0] = {0, 3, 1, 0}, [1] = {5, 9, 6, 4}, [2] = {6, 1, 1, 0},
-        [3] = {1, 1, 1, 1}, [4] = {0, 1, 1, 2}, [5] = {1, 7, 1, 0}};
+    static const struct {
+        const struct measure *kind;
+        int64_t by_state[STATE_N];
+    } expected[] = {{&measure_checkpoint, {0, 3, 1, 0}}, {&measure_cell, {5, 9, 6, 4}},
+                    {&measure_replicate, {6, 1, 1, 0}},  {&measure_curvature, {1, 1, 1, 1}},
+                    {&measure_movement, {0, 1, 1, 2}},   {&measure_point, {1, 7, 1, 0}}};
     struct inventory bare;
     for (int k = 0; k < 6; k++) {
-        struct result_counts n = rows_count(&c->all.rows[k], -1), parts = {0};
-        for (int64_t i = 0; i < c->all.rows[k].n_parts; i++)
-            parts.records += rows_count(&c->all.rows[k], i).records;
-        for (int s = 0; s < STATE_N; s++) assert_int_equal(n.by_state[s], expected[k][s]);
-        assert_int_equal(n.records, expected[k][STATE_PENDING] + expected[k][STATE_DONE] +
-                                        expected[k][STATE_FAILED]);
+        const int64_t *states = expected[k].by_state;
+        const struct rows *rows = &c->all.rows[measure_place_of(expected[k].kind)];
+        struct result_counts n = rows_count(rows, -1), parts = {0};
+        for (int64_t i = 0; i < rows->n_parts; i++) parts.records += rows_count(rows, i).records;
+        for (int s = 0; s < STATE_N; s++) assert_int_equal(n.by_state[s], states[s]);
+        assert_int_equal(n.records,
+                         states[STATE_PENDING] + states[STATE_DONE] + states[STATE_FAILED]);
         assert_int_equal(n.records, parts.records);
         assert_non_null(n.message);
     }
     assert_int_equal(inventory_open(c->all.plan, NULL, &bare, NULL), OK);
-    struct result_counts n = rows_count(&bare.rows[1], -1);
+    struct result_counts n = rows_count(&bare.rows[measure_place_of(&measure_cell)], -1);
     assert_int_equal(n.by_state[STATE_PENDING], n.records);
     assert_null(n.message);
     inventory_close(&bare);

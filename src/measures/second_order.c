@@ -5,7 +5,6 @@
 #include "measures/curvature.h"
 #include "measures/second_order_internal.h"
 #include "plan/plan.h"
-#include "quant/quant.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/temporary.h"
@@ -48,9 +47,7 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     json_t *text;
     *own = NULL;
     if (s->depth == SECOND_ORDER_NONE && !s->critical) return OK;
-    for (int64_t i = 0; i < p->sweep->n_methods; i++)
-        PASS(quant_check_weights(quant_find(p->sweep->methods[i].method),
-                                 "curvature: second_order, critical", e));
+    PASS(plan_check_weights(p->sweep, "curvature: second_order, critical", e));
     PASS(plan_data_identity(p, c->model, &data, &text, e));
     *own = json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", s->depth, "critical",
                      s->critical, "data", text, "products", plan_products(p->sweep));

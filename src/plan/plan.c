@@ -328,18 +328,23 @@ enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint, cons
     return OK;
 }
 
+enum status plan_check_weights(const struct sweep *s, const char *what, struct err *e)
+{
+    for (int64_t i = 0; i < s->n_methods; i++)
+        PASS(quant_check_weights(quant_find(s->methods[i].method), what, e));
+    return OK;
+}
+
 /* Records of cells that a measure asks for by itself. */
 static enum status add_of_cells(struct plan *p, int k, struct err *e)
 {
     json_t *own = NULL, *digests = json_object_get(p->lists, PLAN_OF_CELLS);
     PASS(measures[k]->cell_key(p->sweep, &own, e));
     if (!own) return OK;
-    for (int64_t i = 0; measures[k]->linear && i < p->sweep->n_methods; i++) {
-        const enum status st =
-            quant_check_weights(quant_find(p->sweep->methods[i].method), measures[k]->name, e);
-        if (st != OK) json_decref(own);
-        PASS(st);
-    }
+    const enum status st =
+        measures[k]->linear ? plan_check_weights(p->sweep, measures[k]->name, e) : OK;
+    if (st != OK) json_decref(own);
+    PASS(st);
     json_object_set_new(own, "measure", json_string(measures[k]->name));
     PASS(plan_add_record(p, k, -1, measures[k]->name, own, e));
     if (!digests) json_object_set_new(p->lists, PLAN_OF_CELLS, digests = json_object());

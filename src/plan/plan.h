@@ -318,6 +318,9 @@ const char *plan_activations(const struct sweep *s);
 const char *plan_products(const struct sweep *s);
 /* The same of the type to which results are rounded; NULL for f32. */
 const char *plan_rounding(const struct sweep *s);
+/* ERR_USAGE: a method of the sweep quantizes activations too, so that `what`, which looks at the
+ * weights alone, would not measure its model. */
+MUST_USE enum status plan_check_weights(const struct sweep *s, const char *what, struct err *e);
 
 /* Whether the record with this key must be computed. */
 bool plan_missing(const struct results_view *view, const char *key,

@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 from qtraj import figures
+from qtraj.arguments import bit_widths, make_folder
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 
@@ -25,10 +26,7 @@ def main():
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
         parser.error(f"there is no figure {unknown[0]}; there are {', '.join(BY_NAME)}")
-    try:
-        bits = [int(width) for width in options.bits.split(",")] if options.bits else None
-    except ValueError:
-        parser.error(f"--bits {options.bits}: expected numbers with commas between, such as 3,4")
+    bits = bit_widths(parser, "--bits", options.bits)
     named = ", ".join(map(str, options.results))
     try:
         cube = files.open(*options.results)
@@ -41,10 +39,7 @@ def main():
             parser.error(f"--model: {error}")
     if not families(cube):
         sys.exit(f"{named}: none of its checkpoints has a place in training")
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        sys.exit(f"--out {options.out}: {error.strerror}")
+    make_folder("--out", options.out)
     if options.compare:
         try:
             figures.style.save(figures.compared(cube, options.compare, bits), options.out, "compared")

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+from qtraj.arguments import make_folder
 from qtraj.cube import points as points_of
 from qtraj.laws import tables
 from qtraj.laws.all_fits import fit_all
@@ -120,9 +121,6 @@ def main():
         show(tables.in_words(points, dropped))
         show(tables.blocks(found))
     if options.figures:
-        try:
-            options.figures.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            sys.exit(f"--figures {options.figures}: {error.strerror}")
+        make_folder("--figures", options.figures)
         with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
             save_figures(found, points, options.figures)

@@ -4,6 +4,7 @@ import argparse
 import pathlib
 import sys
 
+from qtraj.arguments import bit_widths, make_folder
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.report import page
@@ -19,12 +20,8 @@ def arguments():
     parser.add_argument("--title", help="heading of the page; default: the names of the sweeps")
     parser.add_argument("--draws", type=int, default=400, help="draws of each bootstrap of the fits (default 400)")
     options = parser.parse_args()
-    for name in ("bits", "fit_bits"):
-        text = getattr(options, name)
-        try:
-            setattr(options, name, [int(width) for width in text.split(",")] if text else None)
-        except ValueError:
-            parser.error(f"--{name.replace('_', '-')} {text}: expected numbers with commas between, such as 3,4")
+    options.bits = bit_widths(parser, "--bits", options.bits)
+    options.fit_bits = bit_widths(parser, "--fit-bits", options.fit_bits)
     if options.draws < 0:
         parser.error(f"--draws {options.draws}: expected 0 (no bootstrap) or more")
     return options
@@ -45,8 +42,5 @@ def opened(path, patterns):
 def main():
     options = arguments()
     cubes = {path: opened(path, options.model) for path in options.results}
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        sys.exit(f"--out {options.out}: {error.strerror}")
+    make_folder("--out", options.out)
     print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws))

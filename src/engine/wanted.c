@@ -16,12 +16,7 @@ bool wanted_next(const char **at, struct wanted *out)
 enum status wanted_add(char **lines, const char *measure, const char *label, const char *key,
                        struct err *e)
 {
-    char *longer;
-    PASS(mem_format(&longer, e, "%s%s%s %s %s", *lines ? *lines : "", *lines ? "\n" : "", measure,
-                    label, key));
-    free(*lines);
-    *lines = longer;
-    return OK;
+    return mem_append(lines, e, "%s%s %s %s", *lines ? "\n" : "", measure, label, key);
 }
 
 void wanted_drop(char **lines, bool (*is_done)(const void *context, const char *key),

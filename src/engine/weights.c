@@ -115,15 +115,13 @@ static enum status add_term(const struct weights *w, int64_t i, char **text, str
 {
     enum status st = OK;
     const struct weights *part = &w->parts[i];
-    char *own = NULL, *longer = NULL;
+    char *own = NULL;
     TRY(weights_recipe(part, &own, e));
     const char *of = own[0] ? own : part->name ? part->name : part->path;
     if (shows_coefficients(w))
-        TRY(mem_format(&longer, e, "%s%s%.17g %s", *text, i ? ", " : "(", part->coefficient, of));
+        TRY(mem_append(text, e, "%s%.17g %s", i ? ", " : "(", part->coefficient, of));
     else
-        TRY(mem_format(&longer, e, "%s%s%s", *text, i ? ", " : "(", of));
-    free(*text);
-    *text = longer;
+        TRY(mem_append(text, e, "%s%s", i ? ", " : "(", of));
 done:
     free(own);
     return st;

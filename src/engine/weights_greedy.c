@@ -100,16 +100,10 @@ static void move(void *context, struct saved_move *m)
 /* *name (the caller frees) = which of the pieces of work that may run at the same time this is. */
 static enum status name_piece(const struct visit *v, char **name, struct err *e)
 {
-    enum status st = OK;
-    char *longer;
-    TRY(mem_format(name, e, "greedy %s%s", v->key, v->cells_only ? " cells" : ""));
-    for (int64_t i = 0; i < v->n_variants; i++) {
-        TRY(mem_format(&longer, e, "%s %s", *name, v->variants[i].key ? v->variants[i].key : ""));
-        free(*name);
-        *name = longer;
-    }
-done:
-    return st;
+    PASS(mem_format(name, e, "greedy %s%s", v->key, v->cells_only ? " cells" : ""));
+    for (int64_t i = 0; i < v->n_variants; i++)
+        PASS(mem_append(name, e, " %s", v->variants[i].key ? v->variants[i].key : ""));
+    return OK;
 }
 
 static enum status begin(struct greedy *g, bool saves, struct err *e)
@@ -180,11 +174,7 @@ static void append(json_t *columns, const char *column, json_t *value)
 /* Appends a member to *text. */
 static enum status add_member(char **text, const char *name, struct err *e)
 {
-    char *longer;
-    PASS(mem_format(&longer, e, "%s%s%s", *text ? *text : "", *text ? ", " : "", name));
-    free(*text);
-    *text = longer;
-    return OK;
+    return mem_append(text, e, "%s%s", *text ? ", " : "", name);
 }
 
 /* Candidates in the order in which they were tried. */

@@ -224,12 +224,9 @@ static enum status add_tasks(char **list, const char *records, struct err *e)
 {
     struct wanted one;
     while (wanted_next(&records, &one)) {
-        char *longer;
         if (!measure_find(one.measure)->scored) continue;
         if (*list && words_have(*list, ",", one.label, strlen(one.label))) continue;
-        PASS(mem_format(&longer, e, "%s%s%s", *list ? *list : "", *list ? "," : "", one.label));
-        free(*list);
-        *list = longer;
+        PASS(mem_append(list, e, "%s%s", *list ? "," : "", one.label));
     }
     return OK;
 }

@@ -1,5 +1,4 @@
 /* qtraj plan: the visits and cells of a sweep, their states and costs. */
-#include "checkpoint/checkpoint.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/plan_report.h"
@@ -48,15 +47,6 @@ static const struct row *own_row(struct plan_states *p, int kind, const struct p
     return &r->rows[i];
 }
 
-/* Of what the first stored folder lacks: "" if its headers and the sizes of its files agree. */
-static void find_damage(const struct plan_checkpoint *c, struct err *why)
-{
-    struct checkpoint *opened = NULL;
-    if (weights_present(&c->weights) &&
-        checkpoint_open(weights_folder(&c->weights), &opened, why) == OK)
-        checkpoint_close(opened);
-}
-
 /* One object per visit, with its cells. */
 static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c)
 {
@@ -74,9 +64,6 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
         json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "model", m->name, "checkpoint",
                   m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
                   weights_present(&c->weights), "key", c->key, "cells", cells);
-    struct err why = {0};
-    find_damage(c, &why);
-    if (why.text[0]) json_object_set_new(visit, "damage", json_string(why.text));
     for (int k = 0; recorded_measures[k]; k++) {
         const struct row *row = own_row(p, k, c);
         if (row)
@@ -92,20 +79,23 @@ static struct result_counts count_cells(const struct plan_states *p)
 }
 
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
-                              struct err *e)
+                              const struct texts *faults, struct err *e)
 {
     const struct plan *plan = p->plan;
     const struct result_counts n = count_cells(p);
     const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
-    json_t *visits = json_array();
+    json_t *visits = json_array(), *list = json_array();
+    for (int64_t i = 0; i < faults->n; i++)
+        json_array_append_new(list, json_string(faults->text[i]));
     for (int64_t i = p->first; i < p->end; i++)
         json_array_append_new(visits, visit_json(p, &plan->checkpoints[i]));
-    json_t *json = json_pack(
-        "{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o}", "name", plan->sweep->name, "results",
-        plan->results, "draft", plan->draft, "cells", (json_int_t)(n.records + not_applicable),
-        "done", (json_int_t)n.by_state[STATE_DONE], "failed", (json_int_t)n.by_state[STATE_FAILED],
-        "not_applicable", (json_int_t)not_applicable, "visits", visits, "cost",
-        plan_report_json(report));
+    json_t *json = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
+                             plan->sweep->name, "results", plan->results, "draft",
+                             plan->missing.n > 0, "cells", (json_int_t)(n.records + not_applicable),
+                             "done", (json_int_t)n.by_state[STATE_DONE], "failed",
+                             (json_int_t)n.by_state[STATE_FAILED], "not_applicable",
+                             (json_int_t)not_applicable, "visits", visits, "cost",
+                             plan_report_json(report), "faults", list);
     if (p->part.n)
         json_object_set_new(json, "part",
                             json_pack("{s:I, s:I, s:I, s:I, s:f}", "k", (json_int_t)p->part.k, "n",
@@ -194,9 +184,6 @@ static void print_visits(struct plan_states *p, FILE *out)
                 weights_present(&c->weights) ? "" : "  (not on disk)");
         print_states(p, c, out);
         putc('\n', out);
-        struct err why = {0};
-        find_damage(c, &why);
-        if (why.text[0]) fprintf(out, "    damaged: %s\n", why.text);
     }
     print_accuracies(p, out);
     for (int k = 0; recorded_measures[k]; k++) {
@@ -240,7 +227,7 @@ struct plan_arguments {
 };
 
 static enum status report(struct plan *p, const struct results_view *view,
-                          const struct plan_arguments *a, struct err *e)
+                          const struct plan_arguments *a, struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
     const struct run_options *o = &p->sweep->run;
@@ -258,6 +245,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     plan_costs_learn(p, view);
     TRY(plan_report_make(p, view, threads, memory, &a->choice, &r, e));
     r.rates_from = a->rate ? "as given" : "measured now";
+    TRY(plan_report_faults(&r, o->memory || !a->rate, f, e));
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
     TRY(plan_inventory(p, view, &states.all, e));
     if (part->n) {
@@ -266,7 +254,7 @@ static enum status report(struct plan *p, const struct results_view *view,
         inventory_cut(&states.all, part->first, part->end);
     }
     if (a->json) {
-        TRY(print_json(&states, &r, e));
+        TRY(print_json(&states, &r, &f->text, e));
     } else {
         TRY(print_text(&states, &r, a->brief, e));
     }
@@ -278,7 +266,7 @@ done:
 
 /* results: of a part, owned by the caller. */
 static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, struct plan *plan,
-                             char **results, struct err *e)
+                             char **results, struct plan_faults *f, struct err *e)
 {
     struct plan_part *part = &a->choice.part;
     if (a->part) PASS(plan_part_parse(a->part, part, e));
@@ -286,7 +274,7 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
     PASS(plan_make(sweep, true, plan, e));
     PASS(plan_choice_match(plan, &a->choice, e));
     PASS(plan_part_find(plan, false, part, e));
-    PASS(plan_warn(plan, e));
+    PASS(plan_warn(plan, f, e));
     if (part->n) PASS(parts_path(sweep->results, part->k, part->n, results, e));
     if (part->n) plan->results = *results;
     return OK;
@@ -298,6 +286,7 @@ static enum status run(struct call *c, struct err *e)
     struct plan_arguments a = {.group = 1};
     struct sweep sweep = {0};
     struct plan plan = {0};
+    struct plan_faults faults = {0};
     char *results = NULL;
     struct results_view *view = NULL;
     const struct arg table[] = {
@@ -324,11 +313,15 @@ static enum status run(struct call *c, struct err *e)
     a.choice.only = a.only.items;
     TRY(plan_choice_check(&a.choice, e));
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
-    TRY(make_plan(&a, &sweep, &plan, &results, e));
+    TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
     TRY(plan_warn_changed(&plan, view, e));
-    TRY(report(&plan, view, &a, e));
+    TRY(report(&plan, view, &a, &faults, e));
+    plan_faults_log(&faults);
+    if (faults.text.n) c->code = EXIT_CELLS_FAILED;
+    if (faults.left && faults.failing == faults.left) c->code = EXIT_BAD_INPUT;
 done:
+    plan_faults_free(&faults);
     results_view_close(view);
     free(results);
     plan_free(&plan);

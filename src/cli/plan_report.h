@@ -54,6 +54,10 @@ MUST_USE enum status plan_report_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_report *out,
                                       struct err *e);
 void plan_report_free(struct plan_report *r);
+/* Adds what of the remaining visits would fail; memory: also what does not fit into it. ERR_NOMEM.
+ */
+MUST_USE enum status plan_report_faults(const struct plan_report *r, bool memory,
+                                        struct plan_faults *f, struct err *e);
 
 /* Simulates the remaining visits on each of these numbers of nodes ("1,2,64"), `group` nodes to a
  * visit; nodes that make no whole group are not used. ERR_USAGE, ERR_NOMEM. */

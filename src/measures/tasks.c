@@ -95,8 +95,7 @@ static enum status survey(struct plan *p, const char *name, struct survey *out, 
     if (st == OK) return OK;
     if (!p->look_ahead || st != ERR_IO) RAISE(st, "tasks: %s", own.text);
     *out = (struct survey){0};
-    plan_without(p, own.text);
-    return OK;
+    return plan_without(p, own.text, e);
 }
 
 static enum status add_task(struct plan *p, const char *name, struct planned_task *to,

@@ -85,7 +85,8 @@ static enum status load_outside(struct model *m, struct err *e)
     return OK;
 }
 
-enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
+/* Without anything loaded. */
+static enum status open_checked(struct checkpoint *c, struct model **out, struct err *e)
 {
     enum status st = OK;
     struct model *m = NULL;
@@ -97,12 +98,31 @@ enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
     TRY(spec_read(checkpoint_config(c), m->file, &m->spec, e));
     TRY(check_all(m, e));
     TRY(leftover_check(m, e));
-    TRY(load_outside(m, e));
     *out = m;
     m = NULL;
 done:
     model_close(m);
     return st;
+}
+
+enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
+{
+    struct model *m;
+    PASS(open_checked(c, &m, e));
+    const enum status st = load_outside(m, e);
+    if (st == OK)
+        *out = m;
+    else
+        model_close(m);
+    return st;
+}
+
+enum status model_check(struct checkpoint *c, struct err *e)
+{
+    struct model *m;
+    PASS(open_checked(c, &m, e));
+    model_close(m);
+    return OK;
 }
 
 void model_close(struct model *m)

@@ -47,6 +47,8 @@ struct model; /* configuration, embedding, final norm and head */
  * outlive it. ERR_FORMAT, ERR_SHAPE: the text names file and key or tensor; ERR_USAGE: a family or
  * feature that is not supported; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct err *e);
+/* The same checks, without loading anything. Errors as above. */
+MUST_USE enum status model_check(struct checkpoint *c, struct err *e);
 /* NULL: does nothing. */
 void model_close(struct model *m);
 

@@ -35,6 +35,7 @@ void plan_free(struct plan *p)
     json_decref(p->inputs);
     json_decref(p->tokenizers);
     json_decref(p->specials);
+    texts_free(&p->missing);
     *p = (struct plan){0};
 }
 
@@ -52,11 +53,9 @@ done:
 
 /* --- inputs --- */
 
-void plan_without(struct plan *p, const char *why)
+enum status plan_without(struct plan *p, const char *why, struct err *e)
 {
-    log_warn("%s: what it holds is taken from the options, and finished cells are not recognised",
-             why);
-    p->draft = true;
+    return texts_add(&p->missing, why, e);
 }
 
 /* hash = digest of the text; "" if it is missing and p is a draft. */
@@ -75,7 +74,7 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
     if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
     if (st != OK) {
         hash[0] = '\0';
-        plan_without(p, own.text);
+        PASS(plan_without(p, own.text, e));
     }
     json_object_set_new(p->inputs, name, json_string(hash));
     return OK;
@@ -242,7 +241,7 @@ static enum status tokenizer_digests(struct plan *p, const char *path, struct pl
     if (p->look_ahead && !fsx_is_file(path)) {
         char why[512];
         snprintf(why, sizeof why, "%s: no such tokenizer", path);
-        plan_without(p, why);
+        PASS(plan_without(p, why, e));
     } else {
         PASS(hash_file(path, c->tokenizer, e));
         if (names_tokens(p)) read_special(path, c->special);

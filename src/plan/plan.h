@@ -16,6 +16,7 @@
 #include "memory/memory.h"
 #include "records/rows.h"
 #include "util/err.h"
+#include "util/texts.h"
 
 struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */
@@ -104,13 +105,14 @@ struct plan {
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */
-    bool draft; /* a text or tokenizer is missing, so that keys differ from those of a run */
+    struct texts missing; /* texts and tokenizers, which a run would refuse to do without: a draft,
+                             whose keys differ from those of a run */
     struct plan_costs costs;
 };
 
 /* Makes the plan; computes the digests of texts and tokenizers and reads the shapes of existing
  * checkpoints. Borrows s; free *out with plan_free. look_ahead: a missing text or tokenizer makes
- * the plan a draft, with a warning that names it, instead of an error. ERR_USAGE (unknown method,
+ * the plan a draft instead of an error. ERR_USAGE (unknown method,
  * options that do not concern it, a method that calibrates without calibration data), ERR_IO
  * (unreadable text or tokenizer). */
 MUST_USE enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out,
@@ -202,13 +204,33 @@ MUST_USE enum status plan_states_folder(const struct plan *p, char **out, struct
  * ERR_NOMEM. */
 MUST_USE enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struct err *e);
 
+/* --- plan_faults.c --- */
+
+/* What a plan knows that a run of it will not compute. Zero-initialise. */
+struct plan_faults {
+    struct texts text;     /* a line each: what fails, and why */
+    bool *model;           // (models of the sweep) all its visits fail; NULL: of none
+    int64_t failing, left; /* visits that fail, and all that are left to do */
+};
+void plan_faults_free(struct plan_faults *f);
+/* Adds a line. model: all its visits fail; -1: not of a whole model. ERR_NOMEM. */
+MUST_USE enum status plan_faults_add(struct plan_faults *f, const struct plan *p, int64_t model,
+                                     struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* Adds the files that a draft misses, and the checkpoints of the visits that are not on disk,
+ * unless they are staged, or not whole; counts the visits. ERR_NOMEM. */
+MUST_USE enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
+                                      const struct plan_visits *left, struct err *e);
+/* Warns of each, and how many visits fail. */
+void plan_faults_log(const struct plan_faults *f);
+
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
- * missing, or have millions of tokens, are judged by their options only. If the plan looks ahead,
- * also about texts that give no sequence to a model whose checkpoints are there. And one if this
- * machine is no faster in the sweep's products (products_warn). ERR_USAGE: a greedy soup is chosen
- * by sequences that are evaluated on; ERR_NOMEM. */
-MUST_USE enum status plan_warn(const struct plan *p, struct err *e);
+ * missing, or have millions of tokens, are judged by their options only. And one if this machine is
+ * no faster in the sweep's products (products_warn). Adds to *f what will fail for its rotations
+ * and, if the plan looks ahead, for texts that give no sequence to a model whose checkpoints are
+ * there. ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
+MUST_USE enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e);
 /* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
  * none), because what was measured with it is pending again. ERR_NOMEM. */
 MUST_USE enum status plan_warn_changed(const struct plan *p, const struct results_view *view,
@@ -305,8 +327,8 @@ MUST_USE enum status plan_calibration_identity(struct plan *p, int64_t model, js
 /* Asks for such records; own (taken over): what their keys hash. label: borrowed. ERR_NOMEM. */
 MUST_USE enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint,
                                      const char *label, json_t *own, struct err *e);
-/* The plan does without a file that is not there yet. */
-void plan_without(struct plan *p, const char *why);
+/* The plan does without a file that is not there yet. ERR_NOMEM. */
+MUST_USE enum status plan_without(struct plan *p, const char *why, struct err *e);
 /* Key of a variant. calibration: identity of the calibration data, or NULL. */
 MUST_USE enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                                       int64_t bits, const json_t *calibration, char key[HASH_HEX],

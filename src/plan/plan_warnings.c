@@ -82,22 +82,53 @@ static void warn_lengths(const struct visit *v, const struct visit_inputs *in, i
         warn_unread(v->model, "calibration", &v->calibration, positions);
 }
 
+/* Whether a text can be read for a judgement now: it is not what a draft does without. */
+static bool judged(const struct plan *p, const struct data_options *d)
+{
+    const char *name = d->text ? d->text : d->ids;
+    return name && plan_text_is_short(d) && json_text(p->inputs, name, "")[0];
+}
+
 /* The text of a measure that is no evaluation text. */
-static void warn_own(const struct plan *p, struct visit_cache *cache, const struct visit *v,
-                     int64_t model, const struct measure *of)
+static enum status warn_own(const struct plan *p, struct visit_cache *cache, const struct visit *v,
+                            int64_t model, const struct measure *of, struct plan_faults *f,
+                            struct err *e)
 {
     const int64_t positions = p->lengths[model].positions;
     const struct data_options data = of->text(p, model);
     const struct sequences *s;
-    struct err none = {0};
-    if (!data.text && !data.ids) return;
+    struct err why = {0};
+    enum status st = OK;
+    if (!data.text && !data.ids) return OK;
     for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
-        if (p->sweep->evaluations[i].name == data.name) return;
-    if (visit_sequences_get(cache, v, &data, &s, &none) == OK)
+        if (p->sweep->evaluations[i].name == data.name) return OK;
+    if (visit_sequences_get(cache, v, &data, &s, &why) == OK)
         warn_of_length(v->model, of->text_name, s, 0, s->n, positions);
     else
         warn_unread(v->model, of->text_name, &data, positions);
-    err_clear(&none);
+    if (p->look_ahead && positions > 0 && why.text[0] && judged(p, &data))
+        st = plan_faults_add(f, p, -1, e, "%s: its %s will fail: %s", v->model, of->text_name,
+                             why.text);
+    err_clear(&why);
+    return st;
+}
+
+/* In a run, the visit says what is wrong with a text. */
+static enum status find_unreadable(const struct plan *p, struct visit_cache *cache,
+                                   const struct visit *v, int64_t model, struct plan_faults *f,
+                                   struct err *e)
+{
+    for (int64_t i = -1; i < v->n_evaluations; i++) {
+        const struct data_options *d = i < 0 ? &v->calibration : &v->evaluations[i];
+        const struct sequences *s;
+        struct err why = {0};
+        enum status st = OK;
+        if (judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK)
+            st = plan_faults_add(f, p, model, e, "%s: its cells will fail: %s", v->model, why.text);
+        err_clear(&why);
+        PASS(st);
+    }
+    return OK;
 }
 
 /* name = the first linear of the stage in the first block. */
@@ -111,22 +142,26 @@ static void linear_name(const struct spec *s, int stage, char *name, size_t size
 }
 
 /* Each quantizer that wants a rotation, once, with the first linear that has none. */
-static void warn_rotations(const struct plan *p, int64_t model)
+static enum status find_rotations(const struct plan *p, int64_t model, struct plan_faults *f,
+                                  struct err *e)
 {
     const struct plan_model *m = &p->costs.models[model];
     for (int64_t i = 0; m->known && i < p->sweep->n_methods; i++) {
         const struct method_entry *method = &p->sweep->methods[i];
         for (int stage = 0; stage < STAGE_N; stage++) {
             char name[200];
-            struct err e = {0};
-            if (rotation_check(&method->options, m->sizes.cols[stage], &e) == OK) continue;
+            struct err why = {0};
+            if (rotation_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
             linear_name(&m->sizes.spec, stage, name, sizeof name);
-            log_warn("%s: its cells of %s will fail: %s: %s", p->sweep->models[model].name,
-                     method->name, name, e.text);
-            err_clear(&e);
+            const enum status st =
+                plan_faults_add(f, p, -1, e, "%s: its cells of %s will fail: %s: %s",
+                                p->sweep->models[model].name, method->name, name, why.text);
+            err_clear(&why);
+            PASS(st);
             break;
         }
     }
+    return OK;
 }
 
 /* --- all --- */
@@ -142,7 +177,7 @@ static bool follows_positions(const struct plan *p)
 
 /* last: the inputs that were compared before, which models of one tokenizer share. */
 static enum status warn_model(const struct plan *p, int64_t model, struct visit_cache *cache,
-                              struct visit_inputs *last, struct err *e)
+                              struct visit_inputs *last, struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
     struct visit v;
@@ -151,18 +186,18 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     struct err none = {0};
     const int64_t positions = p->lengths[model].positions;
     TRY(texts_of(p, model, &v, &evaluations, e));
-    /* In a run, the visit says what is wrong with a text or a tokenizer. */
     const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
-    if (p->look_ahead && !p->draft && positions > 0 && none.text[0])
-        log_warn("%s: its cells will fail: %s", v.model, none.text);
     err_clear(&none);
+    if (p->look_ahead && !read && positions > 0 && plan_a_checkpoint(p, model)->tokenizer[0])
+        TRY(find_unreadable(p, cache, &v, model, f, e));
     if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
         log_info("%s: length auto is %lld tokens, the model's positions", v.model,
                  (long long)positions);
     warn_lengths(&v, read ? &in : NULL, positions);
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->text && measures[k]->text_name) warn_own(p, cache, &v, model, measures[k]);
-    warn_rotations(p, model);
+        if (measures[k]->text && measures[k]->text_name)
+            TRY(warn_own(p, cache, &v, model, measures[k], f, e));
+    TRY(find_rotations(p, model, f, e));
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));
     if (read) *last = in;
@@ -171,14 +206,14 @@ done:
     return st;
 }
 
-enum status plan_warn(const struct plan *p, struct err *e)
+enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
     struct visit_cache cache = {0};
     struct visit_inputs last = {0};
     TRY(plan_check_heldout(p, e));
     products_warn((enum products)p->sweep->run.products);
-    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, f, e));
 done:
     visit_cache_free(&cache);
     return st;

@@ -175,6 +175,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     enum status st = OK;
     struct results_view *view = NULL;
     struct manner *manners = NULL;
+    struct plan_faults faults = {0};
     const struct plan_part *part = &m->choice.part;
     TRY(sweep_read(m->sweep_path, (const char *const *)m->set, m->n_set, &m->sweep, e));
     TRY(run_stage_first(&m->sweep, part, true, e));
@@ -192,11 +193,13 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(find_manners(m, &manners, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
-    if (m->visits.n) TRY(plan_warn(&m->plan, e));
+    if (m->visits.n) TRY(plan_warn(&m->plan, &faults, e));
+    plan_faults_log(&faults);
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
     TRY(run_stage_begin(&m->plan, &m->visits, part, e));
     TRY(make_tasks(m, view, manners, e));
 done:
+    plan_faults_free(&faults);
     free(manners);
     results_view_close(view);
     return st;

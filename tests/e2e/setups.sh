@@ -54,20 +54,42 @@ expect 0 "$long" curvature "${one[@]}" --text "$work/short.txt" --length 1500 --
 expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --method gptq --bits 4 --group-size 64 \
     --length 100 --calibration-text "$work/short.txt" --calibration-samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
 
-# A text or tokenizer that plan does without is named, and so is one that gives no sequence.
+# What plan knows that a run would fail at is listed: exit code 1, or 2 if nothing can run.
 echo "too short" >"$work/few.txt"
-expect 0 "$work/none.txt: No such file" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/none.txt"
-expect 0 "$work/none.json: no such tokenizer" plan "$work/sweep.yaml" --set "models[0].tokenizer=$work/none.json"
-expect 0 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
+expect 2 "$work/none.txt: No such file or directory; a run refuses to start" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/none.txt" \
+    --set "calibration.text=$work/neither.txt" --set 'evaluation[1].tokens=100000000' --set "models[0].path=$work/no/{checkpoint}"
+grep -qF "$work/neither.txt: No such file" "$work/err" && grep -qF "quickstart step001200 will fail: $work/no/step001200: no such checkpoint" "$work/err" ||
+    fail "not all faults: $(cat "$work/err")"
+expect 2 "$work/none.json: no such tokenizer; a run refuses to start" plan "$work/sweep.yaml" --set "models[0].tokenizer=$work/none.json"
+expect 2 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
+expect 1 "its curvature will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "curvature={trace: 2, data: {text: $work/few.txt}}"
+expect 2 "1 of 1 visit left would fail" plan "$work/sweep.yaml" --set run.memory_per_rank=1M
 # A rotation that no Hadamard matrix gives: 184 = 8 * 23 inputs of the MLP's last linear.
-mkdir -p "$work/odd/step001200"
-sed 's/"intermediate_size": *[0-9]*/"intermediate_size": 184/' "$quickstart/trajectory/step001200/config.json" >"$work/odd/step001200/config.json"
+cp -r "$quickstart/trajectory" "$work/two"
+mkdir -p "$work/odd"
+cp -r "$work/two/step001200" "$work/odd/step001200"
+sed -i 's/"intermediate_size": *[0-9]*/"intermediate_size": 184/' "$work/odd/step001200/config.json"
 rotated='methods=[{method: rtn, group_size: 64}, {name: rotated, method: rtn, rotation: hadamard}]'
-expect 0 "quickstart: its cells of rotated will fail: model.layers.0.mlp.down_proj.weight: rotation: no Hadamard matrix of order 184" \
+expect 2 "quickstart: its cells of rotated will fail: model.layers.0.mlp.down_proj.weight: rotation: no Hadamard matrix of order 184" \
     plan "$work/sweep.yaml" --set "models[0].path=$work/odd/{checkpoint}" --set "$rotated" --set 'evaluation[1].skip=8'
-[ "$(grep -c 'will fail' "$work/err")" = 1 ] || fail "one quantizer is rotated: $(cat "$work/err")"
+grep -q "quickstart step001200 will fail: $work/odd/step001200: tensor model.layers.0.mlp" "$work/err" || fail "a shape: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" --set "$rotated" --set 'evaluation[1].skip=8'
-qtraj plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}" || fail "plan: $(cat "$work/err")"
+# One of two checkpoints has no weights, then both, then one is an average of them.
+cp "$work/trajectory.csv" "$work/one.csv"
+sed -n '1p;/step001100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+two=(--set "models[0].path=$work/two/{checkpoint}" --set 'evaluation[1].skip=8')
+rm "$work"/two/step001100/model.safetensors
+expect 1 "quickstart step001100 will fail: $work/two/step001100: " plan "$work/sweep.yaml" "${two[@]}"
+grep -q "1 of 2 visits left would fail" "$work/err" || fail "plan: $(cat "$work/err")"
+qtraj plan "$work/sweep.yaml" "${two[@]}" --json
+[ $? = 1 ] && grep -q '"quickstart step001100 will fail: ' "$work/out" || fail "--json: $(cat "$work/out")"
+expect 1 "2 of 3 visits left would fail" plan "$work/sweep.yaml" "${two[@]}" --set 'models[0].averages=[{name: soup, of: [step001100, step001200]}]'
+expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --only checkpoint=step001200
+rm -r "$work/two/step001200"
+expect 2 "2 of 2 visits left would fail" plan "$work/sweep.yaml" "${two[@]}"
+expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --set 'evaluation[1].skip=40' --set 'models[0].stage=[cp, "{path}"]' --set "models[0].path=$work/fetched/{checkpoint}"
+mv "$work/one.csv" "$work/trajectory.csv"
+expect 2 "$work/no/step001200: no such checkpoint" plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}"
 grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan: $(cat "$work/out")"
 grep -q " s on one worker" "$work/out" && fail "a total of unknown costs: $(cat "$work/out")"
 grep -qE "^left: 1 visits? of unknown cost$" "$work/out" || fail "plan: $(cat "$work/out")"
@@ -81,8 +103,7 @@ expect 0 "" run "$work/sweep.yaml" "${cut[@]}"
 head -c 4000 "$work/text.txt" >"$work/few.txt"
 expect 0 "$work/few.txt: has changed since the last run" plan "$work/sweep.yaml" "${cut[@]}"
 truncate -s -100 "$work/step001200/model.safetensors"
-qtraj plan "$work/sweep.yaml" "${cut[@]}"
-grep -q "^    damaged: $work/step001200/model.safetensors" "$work/out" || fail "plan: $(cat "$work/out")"
+expect 2 "quickstart step001200 will fail: $work/step001200/model.safetensors" plan "$work/sweep.yaml" "${cut[@]}"
 expect 1 "$work/few.txt: has changed since the last run" run "$work/sweep.yaml" "${cut[@]}"
 qtraj status "$work/changed.h5"
 grep -q "has changed" "$work/out" && fail "nothing is pending: $(cat "$work/out")"

@@ -63,7 +63,8 @@ compare group3 again
 "$QTRAJ" show "$work/group2.h5"
 # qtraj plan with automatic groups: as many ranks as one visit needs, each within its memory.
 "$QTRAJ" plan "$SOURCE/configs/scale/sizes.yaml" --json --rate 2000 --set run.threads=16 --set run.memory_per_rank=16G \
-    >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+    >"$work/plan.json" 2>"$work/err"
+[ $? = 2 ] || fail "plan, of checkpoints that are not there: $(cat "$work/err")"
 "$python" - "$work/plan.json" <<'END' || fail "plan: groups"
 import json, sys
 models = {m["model"]: m["memory"] for m in json.load(open(sys.argv[1]))["cost"]["models"]}

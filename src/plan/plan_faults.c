@@ -1,0 +1,98 @@
+/* What a plan knows that a run of it will not compute. */
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "plan/plan_internal.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void plan_faults_free(struct plan_faults *f)
+{
+    texts_free(&f->text);
+    free(f->model);
+    *f = (struct plan_faults){0};
+}
+
+enum status plan_faults_add(struct plan_faults *f, const struct plan *p, int64_t model,
+                            struct err *e, const char *fmt, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (!f->model) PASS(mem_zero(&f->model, p->sweep->n_models, sizeof *f->model, "models", e));
+    if (model >= 0) f->model[model] = true;
+    return texts_add(&f->text, line, e);
+}
+
+/* The search through the checkpoints of visits. */
+struct search {
+    const struct plan *p;
+    struct plan_faults *f;
+    const struct plan_visit *v;
+    json_t *seen; /* {folder: what is wrong with it, "": nothing} */
+};
+
+/* What a visit would say of the folder before it computes anything. */
+static enum status try_folder(const char *folder, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    PASS(checkpoint_open(folder, &c, e));
+    const enum status st = model_check(c, e);
+    checkpoint_close(c);
+    return st;
+}
+
+/* Whether all stored parts are whole, or will be fetched. */
+static enum status check_weights(const struct search *s, const struct weights *w, bool *whole,
+                                 struct err *e)
+{
+    const struct model_entry *m = &s->p->sweep->models[s->v->model];
+    for (int64_t i = 0; i < w->n; i++) PASS(check_weights(s, &w->parts[i], whole, e));
+    if (w->kind != WEIGHTS_STORED) return OK;
+    const char *known = json_text(s->seen, w->path, NULL);
+    struct err why = {0};
+    if (!known) {
+        const bool there = weights_present(w);
+        if (there && try_folder(w->path, &why) == OK) why.text[0] = '\0';
+        if (!there && !m->stage && !(s->v->visit.weights.n && plan_stages(s->p->sweep)))
+            snprintf(why.text, sizeof why.text, "%s: no such checkpoint", w->path);
+        json_object_set_new(s->seen, w->path, json_string(why.text));
+        known = json_text(s->seen, w->path, "");
+    }
+    err_clear(&why);
+    if (!known[0]) return OK;
+    *whole = false;
+    return plan_faults_add(s->f, s->p, -1, e, "%s will fail: %s", s->v->name, known);
+}
+
+enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
+                             const struct plan_visits *left, struct err *e)
+{
+    enum status st = OK;
+    struct search s = {.p = p, .f = f, .seen = json_object()};
+    for (int64_t i = 0; i < p->missing.n; i++)
+        TRY(plan_faults_add(f, p, -1, e, "%s; a run refuses to start", p->missing.text[i]));
+    for (; f->left < left->n; f->left++) {
+        s.v = &left->visits[f->left];
+        bool whole = !(f->model && f->model[s.v->model]);
+        TRY(check_weights(&s, &s.v->visit.weights, &whole, e));
+        f->failing += !whole;
+    }
+    if (p->missing.n) f->failing = f->left;
+done:
+    json_decref(s.seen);
+    return st;
+}
+
+void plan_faults_log(const struct plan_faults *f)
+{
+    for (int64_t i = 0; i < f->text.n; i++) log_warn("%s", f->text.text[i]);
+    if (f->failing)
+        log_warn("%lld of %lld visit%s left would fail", (long long)f->failing, (long long)f->left,
+                 quantity_plural(f->left));
+}

@@ -1,11 +1,15 @@
 /* qtraj slurm: the commands that submit a sweep to Slurm as arrays of parts, and then its merge. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/plan_report.h"
+#include "cli/slurm_checks.h"
 #include "cli/slurm_parts.h"
+#include "records/part_files.h"
 #include "records/slurm.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include "util/quantity.h"
 #include "util/span.h"
 #include <errno.h>
@@ -18,13 +22,14 @@ struct arguments {
     const char *path, *time, *rate, *partition, *account, *memory, *report;
     struct arg_list set;
     int64_t nodes, cores;
-    bool submit;
+    bool submit, anyway;
 };
 
 /* What the commands name. */
 struct paths {
     char self[PATH_MAX], sweep[PATH_MAX], here[PATH_MAX], *results;
     char *scripts;         /* folder */
+    char *rate_file;       /* of the partition (slurm_rate_known) */
     char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
 };
 
@@ -67,7 +72,6 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     p->self[n] = '\0';
     NEED(realpath(a->path, p->sweep), ERR_IO, "%s: %s", a->path, strerror(errno));
     NEED(realpath(".", p->here), ERR_IO, "the current folder: %s", strerror(errno));
-    PASS(fsx_make_parent(s->results, e));
     PASS(fsx_resolve(s->results, &p->results, e));
     PASS(find_scripts(p->self, &p->scripts, e));
     if (!a->report) return OK;
@@ -120,13 +124,12 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
-static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at,
-                     const struct arguments *given, const struct paths *p)
+static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at)
 {
     char time[QUANTITY], longest[QUANTITY];
     quantity_time(s->seconds, time);
     fprintf(out,
-            "#!/bin/bash\n# %lld part%s, %.4g node-hours, about %s on %lld node%s of %lld cores "
+            "# %lld part%s, %.4g node-hours, about %s on %lld node%s of %lld cores "
             "and %.4g GiB.\n",
             (long long)s->n, quantity_plural(s->n), s->hours, time, (long long)at->nodes,
             quantity_plural(at->nodes), (long long)at->cores, (double)at->memory / (1 << 30));
@@ -137,6 +140,11 @@ static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_
                 (long long)a->elements, quantity_plural(a->elements), (long long)a->nodes,
                 quantity_plural(a->nodes), a->hours, longest);
     }
+}
+
+/* The variables of the jobs and the function that submits one; n: parts. */
+static void put_head(FILE *out, int64_t n, const struct arguments *given, const struct paths *p)
+{
     fputs("set -u\ncd ", out); /* what paths are relative to */
     put_word(out, p->here);
     fputs(" || exit\nexport SWEEP=", out);
@@ -145,7 +153,9 @@ static void put_head(FILE *out, const struct slurm_parts *s, const struct slurm_
     put_word(out, p->self);
     fputs(" RESULTS=", out);
     put_word(out, p->results);
-    fprintf(out, " PARTS=%lld", (long long)s->n);
+    fputs(" RATE_FILE=", out);
+    put_word(out, p->rate_file);
+    fprintf(out, " PARTS=%lld", (long long)n);
     if (given->report) {
         fputs(" REPORT=", out);
         put_word(out, given->report);
@@ -217,39 +227,162 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     putc('\n', out);
 }
 
-/* The commands, on stdout or to a shell. */
-static enum status put_commands(const struct arguments *a, const struct slurm_parts *s,
-                                const struct slurm_nodes *at, const struct paths *p, struct err *e)
+/* The arrays, and the merge after them. */
+static void put_jobs(FILE *out, const struct arguments *a, const struct slurm_parts *s,
+                     const struct slurm_nodes *at, const struct paths *p)
 {
-    FILE *out = a->submit ? popen("bash -s", "w") : stdout;
-    NEED(out, ERR_IO, "bash cannot be started: %s", strerror(errno));
-    put_head(out, s, at, a, p);
     for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
     fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
     put_site(out, a);
     putc(' ', out);
     put_script(out, p, "merge");
-    putc('\n', out);
+}
+
+/* The job that measures the rate and then does what this command was asked. */
+static void put_measurement(FILE *out, const struct call *c, const struct arguments *a,
+                            const struct paths *p)
+{
+    fputs("# the rate of a node is not known: this job measures it, and submits the others\nsubmit",
+          out);
+    put_site(out, a);
+    putc(' ', out);
+    put_script(out, p, "measure");
+    for (int i = 1; i < c->argc; i++) {
+        if (strcmp(c->argv[i], "--submit") == 0) continue;
+        putc(' ', out);
+        put_word(out, c->argv[i]);
+    }
+}
+
+/* The commands, on stdout or to a shell. s: NULL while there is no rate. */
+static enum status put_commands(const struct call *c, const struct arguments *a,
+                                const struct slurm_parts *s, const struct slurm_nodes *at,
+                                const struct paths *p, struct err *e)
+{
+    FILE *out = a->submit ? popen("bash -s", "w") : stdout;
+    NEED(out, ERR_IO, "bash cannot be started: %s", strerror(errno));
+    fputs("#!/bin/bash\n", out);
+    if (s) put_parts(out, s, at);
+    put_head(out, s ? s->n : 0, a, p);
+    if (s)
+        put_jobs(out, a, s, at, p);
+    else
+        put_measurement(out, c, a, p);
+    fputs("\n[ -z \"$jobs\" ] || printf 'follow: %q status %q\\nstop: scancel%s\\n' \"$QTRAJ\" "
+          "\"$SWEEP\" "
+          "\"${jobs//:/ }\"\n",
+          out);
     if (a->submit) NEED(pclose(out) == 0, ERR_IO, "a job is not submitted, see above");
     return OK;
+}
+
+/* Everything that is wrong with the sweep and its jobs. nodes: what is wrong with theirs; "":
+ * nothing. */
+static enum status find_faults(const struct arguments *a, const struct plan *p,
+                               const struct slurm_nodes *at, const char *nodes,
+                               struct plan_faults *f, struct err *e)
+{
+    enum status st = OK;
+    const int64_t memory = p->sweep->run.memory;
+    struct results_view *view = NULL;
+    struct plan_report report = {0};
+    TRY(slurm_check_folders(p, a->report, f, e));
+    if (!f->text.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
+    TRY(plan_warn(p, f, e));
+    TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
+                         &(struct plan_choice){0}, &report, e));
+    TRY(plan_report_faults(&report, true, f, e));
+    if (nodes[0]) TRY(plan_faults_add(f, p, -1, e, "%s", nodes));
+done:
+    results_view_close(view);
+    plan_report_free(&report);
+    return st;
+}
+
+/* Whether Slurm takes the jobs of this partition, account and time, and that of the merge. */
+static enum status ask_slurm(const struct arguments *a, const struct plan *p,
+                             const struct slurm_nodes *at, const struct paths *paths,
+                             struct plan_faults *f, struct err *e)
+{
+    enum status st = OK;
+    char time[SPAN], why[512], *script = NULL;
+    span_slurm(at->time, time);
+    TRY(mem_format(&script, e, "%s/merge.sbatch", paths->scripts));
+    if (!slurm_accepts(time, a->partition, a->account, script, why, sizeof why) ||
+        !slurm_accepts("01:00:00", a->partition, a->account, script, why, sizeof why))
+        TRY(plan_faults_add(f, p, -1, e, "Slurm refuses such jobs: %s", why));
+done:
+    free(script);
+    return st;
+}
+
+/* Parts with their rate, or the job that measures it. */
+static enum status put_sweep(const struct call *c, const struct arguments *a, struct plan *plan,
+                             struct slurm_nodes *at, const struct paths *paths, const char *rate,
+                             struct err *e)
+{
+    struct slurm_parts parts = {0};
+    if (!rate) {
+        log_info("the rate of a node%s%s is not known (--rate): a short job measures it first",
+                 a->partition ? " of " : "", a->partition ? a->partition : "");
+        return put_commands(c, a, NULL, at, paths, e);
+    }
+    at->recorded = a->submit;
+    PASS(slurm_parts_make(plan, rate, at, &parts, e));
+    if (parts.too_long)
+        log_warn("a visit takes longer than --time on all nodes; its elements are requeued until "
+                 "it is done");
+    const enum status st = put_commands(c, a, &parts, at, paths, e);
+    slurm_parts_free(&parts);
+    return st;
+}
+
+static enum status check_and_put(const struct call *c, const struct arguments *a, struct err *e)
+{
+    enum status st = OK;
+    struct sweep sweep = {0};
+    struct plan plan = {0};
+    struct slurm_nodes at;
+    struct plan_faults faults = {0};
+    struct err nodes = {0};
+    struct paths paths = {0};
+    char *rate = NULL;
+    TRY(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
+    TRY(plan_make(&sweep, true, &plan, e));
+    TRY(find_paths(a, &sweep, &paths, e));
+    const bool known = find_nodes(a, &at, &nodes) == OK;
+    TRY(find_faults(a, &plan, &at, nodes.text, &faults, e));
+    if (a->submit && known) TRY(ask_slurm(a, &plan, &at, &paths, &faults, e));
+    plan_faults_log(&faults);
+    ENSURE((a->anyway && known) || !faults.text.n, ERR_USAGE,
+           "nothing is submitted: %lld fault%s, see above; --anyway submits nevertheless",
+           (long long)faults.text.n, quantity_plural(faults.text.n));
+    TRY(fsx_make_parent(sweep.results, e));
+    TRY(slurm_rate_known(paths.results, a->partition, &paths.rate_file, &rate, e));
+    TRY(put_sweep(c, a, &plan, &at, &paths, a->rate ? a->rate : rate, e));
+done:
+    free(rate);
+    free(paths.results);
+    free(paths.scripts);
+    free(paths.rate_file);
+    err_clear(&nodes);
+    plan_faults_free(&faults);
+    plan_free(&plan);
+    sweep_free(&sweep);
+    return st;
 }
 
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct arguments a = {.nodes = 4, .time = "24:00:00"};
-    struct sweep sweep = {0};
-    struct plan plan = {0};
-    struct slurm_nodes at;
-    struct slurm_parts parts = {0};
-    struct paths paths = {0};
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
         {"--nodes", ARG_INTEGER, &a.nodes, "N", "nodes that may be in use at once (default 4)"},
         {"--time", ARG_TEXT, &a.time, "TIME",
          "walltime of an element: 24:00:00, 1-12:00:00, 8h (default 24 hours)"},
         {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
-         "sgemm's rate of a whole node, instead of what is measured here"},
+         "sgemm's rate of a whole node, instead of what a job has measured"},
         {"--node-cores", ARG_INTEGER, &a.cores, "N", "cores of a node; sinfo is asked by default"},
         {"--node-memory", ARG_TEXT, &a.memory, "GIB", "its memory, likewise"},
         {"--partition", ARG_TEXT, &a.partition, "NAME", "partition of Slurm"},
@@ -257,27 +390,12 @@ static enum status run(struct call *c, struct err *e)
         {"--report", ARG_TEXT, &a.report, "FOLDER",
          "after the merge, write figures and a page there (needs Python with the modules)"},
         {"--submit", ARG_SWITCH, &a.submit, NULL, "submit the jobs instead of printing how"},
+        {"--anyway", ARG_SWITCH, &a.anyway, NULL, "although something is wrong as seen from here"},
     };
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &a.path, 1, e));
-    if (c->help) goto done;
-    TRY(find_nodes(&a, &at, e));
-    TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
-    TRY(plan_make(&sweep, true, &plan, e));
-    TRY(find_paths(&a, &sweep, &paths, e));
-    at.recorded = a.submit;
-    TRY(slurm_parts_make(&plan, a.rate, &at, &parts, e));
-    if (parts.too_long)
-        log_warn(
-            "a visit takes longer than --time on all nodes; its elements are requeued until it "
-            "is done");
-    TRY(put_commands(&a, &parts, &at, &paths, e));
+    if (!c->help) TRY(check_and_put(c, &a, e));
 done:
-    free(paths.results);
-    free(paths.scripts);
-    slurm_parts_free(&parts);
-    plan_free(&plan);
-    sweep_free(&sweep);
     arg_list_free(&a.set);
     return st;
 }

@@ -25,6 +25,11 @@ void slurm_parts_free(struct slurm_parts *s)
     *s = (struct slurm_parts){0};
 }
 
+int64_t slurm_memory(const struct slurm_nodes *at)
+{
+    return (int64_t)(share_of_memory * (double)at->memory);
+}
+
 /* The visits of the sweep. */
 struct visits {
     int64_t n;
@@ -58,7 +63,7 @@ static enum status visits_open(struct plan *p, const char *rate, const struct sl
 {
     enum status st = OK;
     struct plan_visits all = {0};
-    const int64_t memory = (int64_t)(share_of_memory * (double)at->memory);
+    const int64_t memory = slurm_memory(at);
     const double most = share_of_time * at->time;
     TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
     v->n = all.n;

@@ -36,6 +36,9 @@ struct slurm_parts {
 };
 void slurm_parts_free(struct slurm_parts *s);
 
+/* Bytes of a node that its ranks may take. */
+int64_t slurm_memory(const struct slurm_nodes *at);
+
 /* Cuts the sweep into so many parts that elements take at most four fifths of the walltime, but at
  * least ten minutes where that is possible, and that the last elements leave few nodes idle. A
  * visit that takes too long on a node, or more memory, gets several. rate: of a node

@@ -91,7 +91,10 @@ done:
 
 void plan_faults_log(const struct plan_faults *f)
 {
-    for (int64_t i = 0; i < f->text.n; i++) log_warn("%s", f->text.text[i]);
+    enum { MOST = 20 };
+    for (int64_t i = 0; i < f->text.n && i < MOST; i++) log_warn("%s", f->text.text[i]);
+    if (f->text.n > MOST)
+        log_warn("and %lld more, which `qtraj plan --json` lists", (long long)f->text.n - MOST);
     if (f->failing)
         log_warn("%lld of %lld visit%s left would fail", (long long)f->failing, (long long)f->left,
                  quantity_plural(f->left));

@@ -108,6 +108,23 @@ int64_t slurm_array_most(void)
     return size > 0 ? size - 1 : 0;
 }
 
+bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,
+                   char *why, size_t size)
+{
+    char answer[ANSWER] = "";
+    const char *argv[12] = {"sbatch", "--test-only", "-t", time, "-N1"};
+    int n = 5;
+    if (partition) argv[n++] = "-p", argv[n++] = partition;
+    if (account) argv[n++] = "-A", argv[n++] = account;
+    argv[n] = script;
+    const bool asked = ask(argv, "30", answer, sizeof answer);
+    if (asked && strstr(answer, " to start at ")) return true;
+    for (char *c = answer; *c; c++)
+        if (*c == '\n') *c = c[1] ? ';' : '\0';
+    snprintf(why, size, "%s", asked ? answer : "no answer of sbatch");
+    return false;
+}
+
 bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory)
 {
     char answer[ANSWER] = "", *next = NULL;

@@ -20,6 +20,11 @@ bool slurm_requeue(char *why, size_t size);
 /* The largest index of an array's element (`scontrol show config`); 0: Slurm does not say. */
 int64_t slurm_array_most(void);
 
+/* Whether sbatch would take a job of one node with this time (as --time), partition and account
+ * (NULL: none is named); why (size bytes): what it says. */
+bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,
+                   char *why, size_t size);
+
 /* The cores and the memory (bytes) of the smallest node of a partition (NULL: of all), as `sinfo`
  * says; false: it does not say. */
 bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory);

@@ -91,7 +91,7 @@ walltime=$job
 
 step "the paper's jobs"
 for nodes in 16 64 256; do
-    "$QTRAJ" slurm "$SOURCE/configs/scale/paper.yaml" --nodes $nodes --time 24:00:00 --rate 2000 --partition declared \
+    "$QTRAJ" slurm "$SOURCE/configs/scale/paper.yaml" --nodes $nodes --time 24:00:00 --rate 2000 --partition declared --anyway \
         --set results="$work/paper.h5" >jobs.sh 2>err || fail "$nodes nodes: $(cat err)"
     "$QTRAJ" plan "$SOURCE/configs/scale/paper.yaml" --rate 2000 --simulate $nodes --json >plan.json 2>err
     "$python" "$SOURCE/tests/tools/check_slurm.py" jobs.sh plan.json 24 || fail "$nodes nodes: $(head -n 6 jobs.sh)"

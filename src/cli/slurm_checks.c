@@ -1,0 +1,115 @@
+#include "cli/slurm_checks.h"
+#include "memory/states.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/words.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The folder can be written, or could be made: the first of it and those above that is there. */
+static enum status check_folder(const struct plan *p, const char *key, const char *path,
+                                struct plan_faults *f, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    TRY(mem_string(&folder, path, e));
+    while (access(folder, F_OK) != 0 && errno == ENOENT && strcmp(folder, ".") != 0) {
+        char *above;
+        TRY(fsx_parent(folder, &above, e));
+        free(folder);
+        folder = above;
+    }
+    if (access(folder, F_OK) == 0 && !fsx_is_dir(folder))
+        TRY(plan_faults_add(f, p, -1, e, "%s: %s: %s is no folder", key, path, folder));
+    else if (access(folder, W_OK | X_OK) != 0)
+        TRY(plan_faults_add(f, p, -1, e, "%s: %s: %s: %s", key, path, folder, strerror(errno)));
+done:
+    free(folder);
+    return st;
+}
+
+static enum status check_results(const struct plan *p, struct plan_faults *f, struct err *e)
+{
+    char *folder;
+    const char *results = p->sweep->results;
+    if (fsx_is_dir(results))
+        return plan_faults_add(f, p, -1, e, "results: %s is a folder; expected a file's name",
+                               results);
+    PASS(fsx_parent(results, &folder, e));
+    const enum status st = check_folder(p, "results", folder, f, e);
+    free(folder);
+    return st;
+}
+
+static enum status check_scratch(const struct plan *p, struct plan_faults *f, struct err *e)
+{
+    char *folder = NULL;
+    int64_t room;
+    struct err why = {0};
+    enum status st = scratch_find(p->sweep->run.scratch, 1, &folder, &room, &why);
+    free(folder);
+    if (st == OK || !p->sweep->run.scratch) return OK;
+    return plan_faults_add(f, p, -1, e, "%s (if only nodes have it: --anyway)", why.text);
+}
+
+static bool on_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    bool found = false;
+    if (strchr(program, '/')) return access(program, X_OK) == 0;
+    for (const char *at = path ? path : ""; *at && !found;) {
+        const size_t n = strcspn(at, ":");
+        char *file = NULL;
+        if (mem_format(&file, NULL, "%.*s/%s", (int)n, at, program) != OK) return false;
+        found = access(file, X_OK) == 0;
+        free(file);
+        at += n + (at[n] == ':');
+    }
+    return found;
+}
+
+static enum status check_stage(const struct plan *p, const struct model_entry *m,
+                               struct plan_faults *f, struct err *e)
+{
+    char *program = NULL;
+    if (!m->stage || !p->sweep->run.stage_commands) return OK;
+    PASS(mem_format(&program, e, "%.*s", (int)strcspn(m->stage, "\n"), m->stage));
+    const bool there = on_path(program);
+    const enum status st =
+        there ? OK
+              : plan_faults_add(f, p, -1, e, "%s: stage: %s: no such program", m->name, program);
+    free(program);
+    return st;
+}
+
+enum status slurm_check_folders(const struct plan *p, const char *report, struct plan_faults *f,
+                                struct err *e)
+{
+    const struct sweep *s = p->sweep;
+    const char *states = s->run.checkpoints;
+    PASS(check_results(p, f, e));
+    if (report) PASS(check_folder(p, "--report", report, f, e));
+    if (states && strcmp(states, "off") != 0)
+        PASS(check_folder(p, "run.checkpoints", states, f, e));
+    PASS(check_scratch(p, f, e));
+    for (int64_t i = 0; i < s->n_models; i++) PASS(check_stage(p, &s->models[i], f, e));
+    return OK;
+}
+
+enum status slurm_rate_known(const char *results, const char *partition, char **file, char **rate,
+                             struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL, text[64];
+    TRY(fsx_parent(results, &folder, e));
+    TRY(mem_format(file, e, "%s/qtraj-rate-%s.txt", folder, partition ? partition : "default"));
+    if (fsx_text(*file, text, sizeof text)) {
+        text[strcspn(text, "\n")] = '\0';
+        if (strtod(text, NULL) > 0) TRY(mem_string(rate, text, e));
+    }
+done:
+    free(folder);
+    return st;
+}

@@ -1,0 +1,15 @@
+/* slurm_checks: what would make the jobs of a sweep fail, as far as it is known before they are
+ * submitted. */
+#pragma once
+#include "plan/plan.h"
+
+/* Adds to *f what the sweep writes or starts and cannot: its results, report (NULL: none), saved
+ * states, exports, run.scratch, the commands of `stage`. ERR_NOMEM. */
+MUST_USE enum status slurm_check_folders(const struct plan *p, const char *report,
+                                         struct plan_faults *f, struct err *e);
+
+/* *rate (the caller frees) = the rate of a node of the partition (NULL: the default one) that a job
+ * has measured, as --rate is given; NULL: none has. *file (the caller frees) = where it is kept,
+ * beside the results. ERR_NOMEM. */
+MUST_USE enum status slurm_rate_known(const char *results, const char *partition, char **file,
+                                      char **rate, struct err *e);

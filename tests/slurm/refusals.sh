@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# `qtraj slurm --submit` in a real Slurm: ten broken sweeps, of which nothing is submitted and all faults are named; and a good one
+# for whose nodes no rate is known: a job measures it and submits the others, which end with the cube of a single run.
+# shellcheck source-path=SCRIPTDIR/../tools
+. "$SOURCE/tests/tools/lib.sh"
+. "$SOURCE/tests/tools/slurm.sh"
+need_python
+missing=$(slurm_missing)
+[ -z "$missing" ] || skip "no Slurm: $missing"
+export OMPI_MCA_btl_vader_backing_directory=$work
+trap 'slurm_end "$work/slurm"; rm -rf "$work"' EXIT
+slurm_start "$work/slurm" || { tail -n 5 "$work"/slurm/*.log; skip "no Slurm: its daemons do not start, or run no job, here"; }
+cd "$work" || exit 2
+
+quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
+name: good
+results: new/folder/good.h5
+bits: [4]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: text, text: text.txt, length: 64, samples: 4}]
+run: {reproducible: true}
+YAML
+jobs() { squeue -h -t all -o %A | wc -l; }
+none=$(jobs) # that of the start
+# refused TEXT[|TEXT...] ARGUMENT ...: nothing is submitted, and every fault is named
+refused() {
+    local texts text
+    IFS='|' read -ra texts <<<"$1"
+    timeout 120 "$QTRAJ" slurm "$work/sweep.yaml" --submit --rate 10 "${@:2}" >out 2>err
+    [ $? = 2 ] || fail "${*:2}: exit code $?: $(cat out err)"
+    [ "$(jobs)" = "$none" ] && [ ! -s out ] || fail "${*:2}: submitted: $(cat out)"
+    tail -n 1 err | grep -q "nothing is submitted: ${#texts[@]} fault" || fail "${*:2}: $(cat err)"
+    for text in "${texts[@]}"; do grep -qF -- "$text" err || fail "${*:2}: expected $text: $(cat err)"; done
+    cat err
+}
+echo "too short" >few.txt
+echo "a file" >file
+mkdir folder
+scontrol update PartitionName=declared State=INACTIVE
+refused "none.txt: No such file" --set 'evaluation[0].text=none.txt'
+refused "none.json: no such tokenizer" --set 'models[0].tokenizer=none.json'
+refused "few.txt: no sequence is left" --set 'evaluation[0].text=few.txt'
+refused "/nowhere/step000100: no such checkpoint|/nowhere/step001200: no such checkpoint" --set "models[0].path=$work/nowhere/{checkpoint}"
+refused "results: $work/file: $work/file is no folder" --set "results=$work/file/good.h5"
+refused "results: $work/folder is a folder" --set "results=$work/folder"
+refused "/proc/1/scratch" --set run.scratch=/proc/1/scratch
+refused "Slurm refuses such jobs: " --partition declared
+refused "quickstart: stage: no-such-program: no such program" --set 'models[0].stage=[no-such-program, "{path}"]'
+refused "sinfo does not say what nodes there are|none.txt: No such file|/nowhere/step000100|/nowhere/step001200|is no folder|/proc/1/scratch" \
+    --partition nowhere --set 'evaluation[0].text=none.txt' --set "models[0].path=$work/nowhere/{checkpoint}" --set "results=$work/file/good.h5" \
+    --set run.scratch=/proc/1/scratch
+[ ! -e new ] || fail "a refused sweep left a folder"
+# What only nodes have: --anyway.
+"$QTRAJ" slurm sweep.yaml --rate 10 --anyway --set run.scratch=/proc/1/scratch >out 2>err && grep -q "^submit " out || fail "--anyway: $(cat err)"
+
+# --- a good one ---
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/single.h5" >out 2>err || fail "undisturbed: $(cat err)"
+"$QTRAJ" slurm sweep.yaml --partition main --time 1:00:00 --submit >submitted 2>err || fail "--submit: $(cat err)"
+grep -q "the rate of a node of main is not known" err || fail "it does not say so: $(cat err)"
+measure=$(sed -n 's/^job //p' submitted)
+grep -q "^stop: scancel $measure$" submitted && grep -q "^follow: .* status .*/sweep.yaml$" submitted || fail "no last lines: $(cat submitted)"
+state() { scontrol -o show job "$1" | head -1 | tr ' ' '\n' | sed -n 's/^JobState=//p'; }
+over() { case $(state "$1") in COMPLETED | FAILED | TIMEOUT | CANCELLED | NODE_FAIL) ;; *) false ;; esac }
+wait_for 600 over "$measure"
+[ "$(state "$measure")" = COMPLETED ] || fail "measuring: $(cat qtraj-rate-*.out)"
+grep -qE '^[0-9.e+]+$' new/folder/qtraj-rate-main.txt || fail "no rate: $(cat qtraj-rate-*.out)"
+merge=$(sed -n 's/^job //p' qtraj-rate-*.out | tail -n 1)
+wait_for 600 over "$merge"
+[ "$(state "$merge")" = COMPLETED ] || fail "merge: $(cat qtraj-*.out)"
+cp new/folder/good.h5 .
+compare single good
+# The rate is known now.
+"$QTRAJ" slurm sweep.yaml --partition main --time 1:00:00 >out 2>err || fail "again: $(cat err)"
+grep -q "not known" err && fail "the rate was measured: $(cat err)"
+grep -q "^submit --array=" out || fail "again: $(cat out)"
+finish

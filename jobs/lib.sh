@@ -180,7 +180,10 @@ venv_install() {
 
 # python_find: sets $python to an interpreter that has the modules of analysis/; creates .venv if none has them.
 python_find() {
-    ! python=$("$qtraj_root/slurm/python.sh" 2>/dev/null) || return 0
+    if python=$("$qtraj_root/slurm/python.sh" 2>build/python.log); then
+        cat build/python.log >&2
+        return
+    fi
     say "install: no python3 here has $python_modules; they go into .venv"
     venv_install $python_modules
     python=$(PYTHON= "$qtraj_root/slurm/python.sh") || fail "after pip"

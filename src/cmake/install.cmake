@@ -21,7 +21,7 @@ else()
   add_custom_target(manuals)
 endif()
 
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj) # for qtraj slurm
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj USE_SOURCE_PERMISSIONS) # for qtraj slurm
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/analysis DESTINATION ${CMAKE_INSTALL_DATADIR}/qtraj # for its --report
   FILES_MATCHING PATTERN "*.py" PATTERN "report.html" PATTERN "pyproject.toml" PATTERN "julia" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(TARGETS qtraj RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

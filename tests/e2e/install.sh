@@ -18,6 +18,18 @@ installed=$work/usr/bin/qtraj
 "$installed" inspect "$SOURCE/configs/quickstart/trajectory/step001200" >"$work/out" || fail "inspect from the prefix"
 grep -q "^  4 layers" "$work/out" || fail "inspect from the prefix: $(cat "$work/out")"
 
+# The scripts of `qtraj slurm` and the report that it ends with: the commands of analysis/ start again in a Python that has the modules.
+scripts=$work/usr/share/qtraj
+if python=$("$scripts/slurm/python.sh" 2>"$work/err"); then
+    if "$python" -m venv --without-pip "$work/bare"; then # a python3 without modules
+        PATH=$work/bare/bin:$PATH python3 "$scripts/analysis/report.py" --help >"$work/out" 2>"$work/err" || fail "report.py: $(cat "$work/err")"
+        grep -q '^usage: report.py' "$work/out" || fail "report.py: $(cat "$work/out")"
+        grep -q "since $work/bare/bin/python3 lacks modules" "$work/err" || fail "report.py does not say its Python: $(cat "$work/err")"
+    fi
+else
+    grep -q 'pip. install h5py' "$work/err" || fail "python.sh: $(cat "$work/err")"
+fi
+
 # man pages
 commands=$("$QTRAJ" help | sed -n 's/^  \([a-z]\{1,\}\)  .*/\1/p')
 [ "$(wc -w <<<"$commands")" -ge 17 ] || fail "commands: $commands"

@@ -47,7 +47,14 @@ stand_in python3 5
 # A python3 that lacks modules is passed over, wherever it is on PATH.
 "$("$SOURCE/slurm/python.sh" json)" -c 'import json' || fail "slurm/python.sh: $("$SOURCE/slurm/python.sh" json 2>&1)"
 "$SOURCE/slurm/python.sh" no_module 2>"$work/out" && fail "slurm/python.sh finds what does not exist"
-says 'no python3 here has the modules no_module'
+says 'no Python here has the modules no_module' && says "pip' install no_module"
+# That of the checkout's .venv is the first, and it is said why another is taken.
+mkdir -p "$work/tree/slurm" "$work/tree/.venv/bin"
+cp "$SOURCE/slurm/python.sh" "$work/tree/slurm/"
+(PATH=${PATH#*:} && ln -s "$("$SOURCE/slurm/python.sh" json)" "$work/tree/.venv/bin/python")
+[ "$("$work/tree/slurm/python.sh" json 2>"$work/out")" = "$work/tree/.venv/bin/python" ] && [ ! -s "$work/out" ] || fail ".venv: $(cat "$work/out")"
+PYTHON=python3 "$work/tree/slurm/python.sh" json >/dev/null 2>"$work/out"
+says "Python: $work/tree/.venv/bin/python, since python3 lacks modules"
 RESULTS=r.h5 REPORT="a page" REPORT_PY=/x/report.py PYTHON=python3 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1
 [ $? = 3 ] || fail "report: $(cat "$work/out")"
 says "python3 /x/report.py r.h5 --out a page" && says "its report in a page is not"

@@ -1,0 +1,23 @@
+"""Imported first by the commands beside this file: a command that was started by a Python without the modules starts again in the one
+that slurm/python.sh chooses, or ends with the command that installs them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+chooser = Path(__file__).resolve().parent.parent / "slurm" / "python.sh"
+
+
+def choose():
+    """Returns if this Python has the modules. Prefers it to the others, an activated environment's among them."""
+    answer = subprocess.run([chooser], env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True)
+    if answer.returncode != 0:
+        sys.exit(2)
+    python = answer.stdout.strip()
+    if python != sys.executable:
+        os.execv(python, [python, *sys.argv])
+
+
+if chooser.is_file():
+    choose()

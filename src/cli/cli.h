@@ -76,6 +76,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *detached);
 /* The commands, in the order of the help. X(run) is `const struct command cmd_run`, defined in its
  * file; a new command is its file and its line here. */
 #define COMMANDS(X)                                                                                \
+    X(init)                                                                                        \
     X(run)                                                                                         \
     X(launch)                                                                                      \
     X(slurm)                                                                                       \

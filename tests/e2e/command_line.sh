@@ -166,6 +166,7 @@ curvature --probe --products-in --json --subset --sharpness --trace --hutchpp --
 curvature --min-length --skip --samples --tokens --cut --within-positions --sort
 inspect --tensors --json
 average --weights --ema --greedy --dtype --tokenizer
+init --text --out --tokenizer --force
 tasks --json
 tokenize --special-tokens --json
 options --json

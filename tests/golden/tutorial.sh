@@ -10,6 +10,6 @@ printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$python")" >"$work/bin/pytho
 chmod +x "$work/bin/python3"
 cd "$work/checkout" || exit 2
 PATH=$work/bin:$PATH timeout -k 5 600 "$python" "$SOURCE/tests/tools/run_blocks.py" docs/tutorial.md >"$work/out" 2>&1 || fail "$(cat "$work/out")"
-grep -qx '15 blocks' "$work/out" || fail "blocks that ran: $(tail -n 1 "$work/out")"
+grep -qx '16 blocks' "$work/out" || fail "blocks that ran: $(tail -n 1 "$work/out")"
 [ -s study/figures/relative_error.png ] || fail "no figure"
 finish

@@ -1,0 +1,368 @@
+/* qtraj init: a first sweep file, and a table of checkpoints for each run, from the folders of the
+ * checkpoints. The folder that checkpoints are in is a run. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/init_facts.h"
+#include "config/sweep.h"
+#include "model/positions.h"
+#include "model/sizes.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run_folder {
+    char *path; /* without links */
+    char *name, *table;
+    int64_t n, capacity;
+    struct init_facts *checkpoints; // (n)
+};
+
+struct init {
+    const char *out, *text, *tokenizer;
+    bool force;
+    char *folder; /* of the sweep file, without links */
+    char *stem;   /* its name without the ending */
+    char *text_path, *tokenizer_path;
+    int64_t n, capacity;
+    struct run_folder *runs;
+};
+
+static void init_free(struct init *o)
+{
+    for (struct run_folder *r = o->runs; r < o->runs + o->n; r++) {
+        for (int64_t i = 0; i < r->n; i++) init_facts_free(&r->checkpoints[i]);
+        free(r->checkpoints);
+        free(r->path);
+        free(r->name);
+        free(r->table);
+    }
+    free(o->runs);
+    free(o->folder);
+    free(o->stem);
+    free(o->text_path);
+    free(o->tokenizer_path);
+}
+
+/* *out (the caller frees) = the path without links. */
+static enum status resolve(const char *path, char **out, struct err *e)
+{
+    char found[PATH_MAX];
+    NEED(realpath(path, found), ERR_IO, "%s: %s", path, strerror(errno));
+    return mem_string(out, found, e);
+}
+
+/* As the sweep file names the path, in quotes: relative to its folder if it is in there. */
+static enum status named(const struct init *o, const char *path, const char *rest, char **out,
+                         struct err *e)
+{
+    const size_t n = strlen(o->folder);
+    const bool inside = strncmp(path, o->folder, n) == 0 && path[n] == '/';
+    char *whole = NULL;
+    PASS(mem_format(&whole, e, "%s%s", inside ? path + n + 1 : path, rest));
+    json_t *text = json_string(whole);
+    free(whole);
+    NEED(text, ERR_USAGE, "%s: its name is no UTF-8", path);
+    *out = json_write_text(text, JSON_ENCODE_ANY);
+    json_decref(text);
+    NEED(*out, ERR_NOMEM, "out of memory");
+    return OK;
+}
+
+/* --- the folders --- */
+
+static enum status find_run(struct init *o, const char *path, struct run_folder **out,
+                            struct err *e)
+{
+    int64_t same = 0;
+    const char *name = strrchr(path, '/') + 1;
+    for (*out = o->runs; *out < o->runs + o->n; ++*out)
+        if (strcmp((*out)->path, path) == 0) return OK;
+    for (int64_t i = 0; i < o->n; i++) same += strcmp(strrchr(o->runs[i].path, '/') + 1, name) == 0;
+    PASS(mem_grow(&o->runs, o->n, &o->capacity, sizeof *o->runs, e));
+    *out = &o->runs[o->n];
+    **out = (struct run_folder){0};
+    o->n++;
+    PASS(mem_string(&(*out)->path, path, e));
+    if (same == 0) return mem_string(&(*out)->name, *name ? name : "run", e);
+    return mem_format(&(*out)->name, e, "%s-%lld", name, (long long)same + 1);
+}
+
+/* A checkpoint of that name in the folder. */
+static enum status add_checkpoint(struct init *o, const char *folder, const char *name,
+                                  struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    struct run_folder *r;
+    TRY(resolve(folder, &path, e));
+    TRY(find_run(o, path, &r, e));
+    for (int64_t i = 0; i < r->n; i++)
+        if (strcmp(r->checkpoints[i].name, name) == 0) goto done;
+    TRY(mem_grow(&r->checkpoints, r->n, &r->capacity, sizeof *r->checkpoints, e));
+    r->checkpoints[r->n] = (struct init_facts){0};
+    r->n++;
+    TRY(init_facts_find(r->path, name, &r->checkpoints[r->n - 1], e));
+done:
+    free(path);
+    return st;
+}
+
+static enum status has_config(const char *folder, const char *name, bool *has, struct err *e)
+{
+    char *path = NULL;
+    PASS(mem_format(&path, e, "%s/%s/config.json", folder, name));
+    *has = fsx_is_file(path);
+    free(path);
+    return OK;
+}
+
+/* The checkpoints in the folder, else the folder as one. */
+static enum status add_folder(struct init *o, const char *given, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, *slash;
+    bool any = false, has;
+    DIR *all = NULL;
+    const struct dirent *one;
+    TRY(mem_string(&path, given, e));
+    while ((slash = strrchr(path, '/')) && slash > path && !slash[1]) *slash = '\0';
+    ENSURE((all = opendir(path)), ERR_IO, "%s: %s", given, strerror(errno));
+    while ((one = readdir(all))) {
+        if (one->d_name[0] == '.') continue;
+        TRY(has_config(path, one->d_name, &has, e));
+        any = any || has;
+        if (has) TRY(add_checkpoint(o, path, one->d_name, e));
+    }
+    if (any) goto done;
+    TRY(has_config(path, ".", &has, e));
+    ENSURE(has, ERR_USAGE, "%s: no checkpoint; neither it nor a folder in it has config.json",
+           given);
+    slash = strrchr(path, '/');
+    ENSURE((slash ? slash + 1 : path)[0] != '.', ERR_USAGE,
+           "%s: a checkpoint is named by the name of its folder", given);
+    if (slash) *slash = '\0';
+    TRY(add_checkpoint(o, !slash ? "." : slash == path ? "/" : path, slash ? slash + 1 : path, e));
+done:
+    if (all) closedir(all);
+    free(path);
+    return st;
+}
+
+/* In the order of training; equal steps are none. */
+static void order(struct run_folder *r)
+{
+    bool twice = false;
+    qsort(r->checkpoints, (size_t)r->n, sizeof *r->checkpoints, init_facts_order);
+    for (int64_t i = 1; i < r->n; i++)
+        twice = twice || (r->checkpoints[i].step >= 0 &&
+                          r->checkpoints[i].step == r->checkpoints[i - 1].step);
+    if (!twice) return;
+    log_warn("%s: several checkpoints have the same step, so the table has no steps", r->path);
+    for (int64_t i = 0; i < r->n; i++) r->checkpoints[i].step = -1;
+}
+
+/* --- what is written --- */
+
+static enum status table_text(const struct run_folder *r, char **text, struct err *e)
+{
+    PASS(mem_append(text, e,
+                    "# Checkpoints of %s in the order of training, by qtraj init. Steps are from "
+                    "trainer_state.json or the names, rates\n# from trainer_state.json or "
+                    "scheduler.pt. phase: warmup, stable, decay, ... What is unknown stays empty.\n"
+                    "checkpoint,step,tokens,learning_rate,phase\n",
+                    r->name));
+    for (int64_t i = 0; i < r->n; i++) PASS(init_facts_row(&r->checkpoints[i], text, e));
+    return OK;
+}
+
+/* The family and size of the last checkpoint, for people. */
+static enum status model_text(const struct run_folder *r, char **text, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, parameters[QUANTITY];
+    json_t *config = NULL;
+    struct model_sizes *sizes = NULL;
+    TRY(mem_zero(&sizes, 1, sizeof *sizes, "sizes of a model", e));
+    TRY(mem_format(&path, e, "%s/%s/config.json", r->path, r->checkpoints[r->n - 1].name));
+    TRY(json_read_file(path, 0, &config, e));
+    TRY(model_sizes_read(config, path, sizes, e));
+    quantity_count((double)sizes->shape.parameters, parameters);
+    TRY(mem_append(text, e, "  # %lld checkpoint%s of %s, %s parameters, %lld positions\n",
+                   (long long)r->n, quantity_plural(r->n), arch_name(sizes->spec.arch), parameters,
+                   (long long)positions_usable(config)));
+done:
+    json_decref(config);
+    free(sizes);
+    free(path);
+    return st;
+}
+
+/* *out = the tokenizer that the sweep file must name (NULL: each checkpoint has one), in quotes. */
+static enum status tokenizer_text(const struct init *o, const struct run_folder *r, char **out,
+                                  struct err *e)
+{
+    const char *any = o->tokenizer_path;
+    bool all = !any;
+    for (int64_t i = 0; i < r->n; i++) {
+        const char *own = r->checkpoints[i].tokenizer;
+        all = all && own;
+        if (own && !any) any = own;
+    }
+    if (all) return OK;
+    NEED(any, ERR_USAGE, "%s: no tokenizer.json in its checkpoints; name one with --tokenizer",
+         r->path);
+    return named(o, any, "", out, e);
+}
+
+static enum status run_text(const struct init *o, const struct run_folder *r, char **text,
+                            struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL;
+    TRY(model_text(r, text, e));
+    TRY(named(o, r->name, "", &name, e));
+    TRY(named(o, r->path, "/{checkpoint}", &path, e));
+    TRY(named(o, strrchr(r->table, '/') + 1, "", &table, e));
+    TRY(tokenizer_text(o, r, &tokenizer, e));
+    TRY(mem_append(text, e,
+                   "  - name: %s\n    trajectory: %s # add what is known there\n"
+                   "    path: %s\n",
+                   name, table, path));
+    if (tokenizer) TRY(mem_append(text, e, "    tokenizer: %s\n", tokenizer));
+done:
+    free(name);
+    free(path);
+    free(table);
+    free(tokenizer);
+    return st;
+}
+
+static enum status sweep_text(const struct init *o, char **text, struct err *e)
+{
+    enum status st = OK;
+    char *name = NULL, *results = NULL, *data = NULL;
+    const char *field = strstr(o->text, ".jsonl") ? ", field: text" : "";
+    TRY(named(o, o->stem, "", &name, e));
+    TRY(named(o, o->stem, ".h5", &results, e));
+    TRY(named(o, o->text_path, "", &data, e));
+    TRY(mem_append(text, e,
+                   "# By qtraj init. docs/sweep-file.md explains all keys, `qtraj options` lists "
+                   "them. Paths are relative to this file.\nname: %s\nresults: %s\nmodels:\n",
+                   name, results));
+    for (int64_t i = 0; i < o->n; i++) TRY(run_text(o, &o->runs[i], text, e));
+    TRY(mem_append(
+        text, e,
+        "bits: [3, 4]\nmethods:\n"
+        "  - {method: rtn, group_size: 128} # round to nearest, without calibration\n"
+        "  # - {method: gptq, group_size: 128} # needs `calibration`\n"
+        "# what the loss is measured on; samples: sequences, at most\n"
+        "evaluation:\n  - {name: text, text: %s%s, length: auto, samples: 64}\n"
+        "# the sequences behind those of the evaluation\n"
+        "# calibration: {text: %s%s, skip: 64, samples: 128}\n"
+        "# curvature: {sharpness: lanczos, trace: 8, sequences: 4}\n"
+        "# movement: rtn # distance of the weights from those of the checkpoint before\n",
+        data, field, data, field));
+done:
+    free(name);
+    free(results);
+    free(data);
+    return st;
+}
+
+static enum status check_place(const struct init *o, const char *path, struct err *e)
+{
+    NEED(o->force || !fsx_is_file(path), ERR_USAGE,
+         "%s is there already; --force replaces it, --out names another", path);
+    return OK;
+}
+
+/* Writes the tables and then the sweep file, which is read again. */
+static enum status write_all(const struct init *o, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    struct sweep sweep = {0};
+    TRY(check_place(o, o->out, e));
+    for (int64_t i = 0; i < o->n; i++) TRY(check_place(o, o->runs[i].table, e));
+    for (int64_t i = 0; i < o->n; i++) {
+        free(text);
+        text = NULL;
+        TRY(table_text(&o->runs[i], &text, e));
+        TRY(fsx_write_atomic(o->runs[i].table, text, strlen(text), e));
+    }
+    free(text);
+    text = NULL;
+    TRY(sweep_text(o, &text, e));
+    TRY(fsx_write_atomic(o->out, text, strlen(text), e));
+    TRY(sweep_read(o->out, NULL, 0, &sweep, e));
+done:
+    sweep_free(&sweep);
+    free(text);
+    return st;
+}
+
+/* Where the files will be, and what they name. */
+static enum status set_up(struct init *o, struct err *e)
+{
+    const char *slash = strrchr(o->out, '/'), *name = slash ? slash + 1 : o->out;
+    char *given = NULL, *ending;
+    PASS(fsx_parent(o->out, &given, e));
+    const enum status st = resolve(given, &o->folder, e);
+    free(given);
+    PASS(st);
+    PASS(mem_string(&o->stem, name, e));
+    if ((ending = strrchr(o->stem, '.')) && ending > o->stem) *ending = '\0';
+    NEED(o->text, ERR_USAGE,
+         "--text is missing; name a text that the models were not trained on, plain or JSON lines");
+    PASS(resolve(o->text, &o->text_path, e));
+    if (o->tokenizer) PASS(resolve(o->tokenizer, &o->tokenizer_path, e));
+    return OK;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    struct init o = {.out = "sweep.yaml"};
+    struct arg_list folders = {0};
+    const struct arg table[] = {
+        {"--text", ARG_TEXT, &o.text, "FILE", "text to measure the loss on; needed"},
+        {"--out", ARG_TEXT, &o.out, "FILE.yaml", "the sweep file (default sweep.yaml)"},
+        {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE",
+         "tokenizer.json of all checkpoints (default: in each folder, or the one above)"},
+        {"--force", ARG_SWITCH, &o.force, NULL, "replace files that are there"},
+    };
+    const struct args args = {ARGS(table), .more = &folders};
+    TRY(args_parse(&args, c, NULL, 0, e));
+    if (c->help) goto done;
+    ENSURE(folders.n > 0, ERR_USAGE, "no folder is given; name checkpoints, or a folder of them");
+    TRY(set_up(&o, e));
+    for (int64_t i = 0; i < folders.n; i++) TRY(add_folder(&o, folders.items[i], e));
+    for (struct run_folder *r = o.runs; r < o.runs + o.n; r++) {
+        order(r);
+        TRY(mem_format(&r->table, e, "%s/%s%s%s.csv", o.folder, o.stem, o.n > 1 ? "-" : "",
+                       o.n > 1 ? r->name : ""));
+    }
+    TRY(write_all(&o, e));
+    for (int64_t i = 0; i < o.n; i++)
+        printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)o.runs[i].n,
+               quantity_plural(o.runs[i].n), strrchr(o.runs[i].table, '/') + 1);
+    printf("Look at %s, then: qtraj plan %s\n", o.out, o.out);
+done:
+    arg_list_free(&folders);
+    init_free(&o);
+    return st;
+}
+
+const struct command cmd_init = {
+    .name = "init",
+    .arguments = "FOLDER... --text FILE [--out FILE.yaml] [--tokenizer FILE] [--force]",
+    .doc = "write a first sweep file from what is in checkpoint folders",
+    .without_mpi = true,
+    .run = run,
+};

@@ -201,6 +201,20 @@ static void parts_in_a_group_are_one_part(void **state)
     spectral_free(&s);
 }
 
+/* The variance of samples has one degree of freedom less than there are; what is exact moves the
+ * mean alone. */
+static void errors_of_three_samples_by_hand(void **state)
+{
+    (void)state;
+    double samples[] = {1, 2, 3, 5, 8, 5}, exact[] = {10, 20}, mean[2], error[2];
+    const struct trace_estimate r = {.n_parts = 2, .probes = 3, .samples = samples, .exact = exact};
+    assert_int_equal(trace_group(&r, (const int64_t[]){0, 0}, 1, mean, error, NULL), OK);
+    assert_true(mean[0] == 30 + 8 && fabs(error[0] - sqrt(50.0 / 2 / 3)) < 1e-12);
+    assert_int_equal(trace_group(&r, (const int64_t[]){1, 0}, 2, mean, error, NULL), OK);
+    assert_true(mean[1] == 10 + 4 && fabs(error[1] - sqrt(26.0 / 2 / 3)) < 1e-12);
+    assert_true(mean[0] == 20 + 4 && fabs(error[0] - sqrt(6.0 / 2 / 3)) < 1e-12);
+}
+
 static void faults_end_the_estimate(void **state)
 {
     (void)state;
@@ -259,6 +273,7 @@ int main(void)
         cmocka_unit_test(any_probes_together_give_the_same),
         cmocka_unit_test(stops_at_the_error_asked_for),
         cmocka_unit_test(parts_in_a_group_are_one_part),
+        cmocka_unit_test(errors_of_three_samples_by_hand),
         cmocka_unit_test(faults_end_the_estimate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,14 +137,47 @@ static enum status check_branches(const struct sweep *s, const struct option_sco
     return OK;
 }
 
+/* ERR_USAGE at `bits` of the scope: a width that the method does not have; of the sweep's, that no
+ * method has that takes them. */
+static enum status check_bits(const struct sweep *s, const struct option_scope *scope,
+                              const struct method_entry *only, const int64_t *bits, int64_t n,
+                              struct err *e)
+{
+    for (int64_t k = 0; k < n; k++) {
+        bool any = false, found = false;
+        const struct quant_method *last = NULL;
+        for (int64_t i = 0; i < s->n_methods; i++) {
+            const struct method_entry *m = &s->methods[i];
+            if (only ? m != only : m->n_bits > 0) continue;
+            const struct quant_method *method = quant_find(m->method);
+            any = true;
+            found = found || !method /* the plan refuses it */ ||
+                    (bits[k] >= method->bits_min && bits[k] <= method->bits_max);
+            last = method;
+        }
+        if (!any || found) continue;
+        char range[32] = "";
+        if (last->bits_min < last->bits_max)
+            snprintf(range, sizeof range, "%lld to ", (long long)last->bits_min);
+        return options_fail(scope, "bits", e, "%lld: %s has %s%lld bits%s", (long long)bits[k],
+                            last->name, range, (long long)last->bits_max,
+                            only ? "" : ", and no other method has it");
+    }
+    return OK;
+}
+
 static enum status spread_bits(struct sweep *s, const struct option_scope *scope, struct err *e)
 {
     const struct option_scope list = options_in(scope, "methods");
+    PASS(check_bits(s, scope, NULL, s->bits, s->n_bits, e));
     for (int64_t i = 0; i < s->n_methods; i++) {
         struct method_entry *m = &s->methods[i];
-        if (m->n_bits) continue;
+        const struct option_scope entry = options_entry(&list, i);
+        if (m->n_bits) {
+            PASS(check_bits(s, &entry, m, m->bits, m->n_bits, e));
+            continue;
+        }
         if (s->n_bits == 0) {
-            const struct option_scope entry = options_entry(&list, i);
             return options_fail(&entry, "bits", e,
                                 "missing, and the sweep has no bits either; expected a list of "
                                 "integers from %d to %d",

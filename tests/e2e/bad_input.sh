@@ -8,10 +8,10 @@ own_text "$work/text.txt"
 
 # write_sweep [NAME=TEXT] ...: writes a small valid sweep with some parts replaced.
 write_sweep() {
-    local extra='' bits='[3]' methods='[{method: rtn, group_size: 64}]' text=text.txt checkpoints=good "$@"
+    local step=0 extra='' bits='[3]' methods='[{method: rtn, group_size: 64}]' text=text.txt checkpoints=good "$@"
     {
         echo "checkpoint,step,tokens,learning_rate,phase"
-        for name in $checkpoints; do echo "$name,1,1,0.1,stable"; done
+        for name in $checkpoints; do echo "$name,$((step += 1)),1,0.1,stable"; done
     } >"$work/trajectory.csv"
     cat >"$work/sweep.yaml" <<YAML
 name: bad
@@ -87,6 +87,26 @@ for bits in 1 9; do
     sweep
     expect "$bits bits" 2 "sweep.yaml:$(line_of '^bits')" bits "$bits"
 done
+
+# widths that a method does not have, wherever they are asked for
+write_sweep methods='[{method: nf4, bits: [4, 5]}]'
+sweep
+expect "5 bits of nf4" 2 "sweep.yaml:$(line_of 'nf4'):" "methods[0].bits: 5: nf4 has 4 bits"
+write_sweep bits='[3, 4]' methods='[{method: nf4}, {method: rtn, bits: [3]}]'
+sweep
+expect "3 bits that no method takes" 2 "sweep.yaml:$(line_of '^bits'):" "bits: 3: nf4 has 4 bits, and no other method has it"
+for bits in "bits: [3, 4]" "bits: [4]"; do
+    launch 60 1 plan "$work/sweep.yaml" --set "${bits/: /=}" --set 'methods=[{method: nf4}, {method: rtn}]'
+    [ $? = 0 ] || fail "$bits of two methods: $(cat "$work/err")"
+done
+launch 60 1 quantize "$work/good" --method nf4 --bits 5
+status=$?
+expect "5 bits of nf4: quantize" 2 "--bits 5: nf4 has 4 bits"
+
+write_sweep checkpoints="good other"
+sed -i 's/other,2/other,1/' "$work/trajectory.csv"
+sweep
+expect "two checkpoints at one step" 2 "trajectory.csv:3: step: 1 is already on line 2"
 
 write_sweep text=absent.txt
 sweep

@@ -158,6 +158,7 @@ static void bad_tables_are_refused(void **state)
         {"checkpoint,step\na,1,2\n", ":2: expected 2 fields as in the header, found 3"},
         {"checkpoint,step\n,1\n", ":2: checkpoint: expected a text of one line, found empty"},
         {"checkpoint\na\nb\na\n", ":4: checkpoint: a is already on line 2"},
+        {"checkpoint,step\na,7\nb,\nc,\n\nd,7\n", ":6: step: 7 is already on line 2"},
         {"checkpoint\n../a\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/..\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/../b\n", ":2: checkpoint: no .. in a checkpoint's name"},

@@ -108,6 +108,7 @@ static enum status make_command(struct launch *l, struct err *e)
     if (part->n) PASS(add(l, l->part, e));
     if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
     if (l->run.choice.redo) PASS(add(l, "--redo", e));
+    if (l->run.adopt) PASS(add(l, "--adopt", e));
     if (l->run.until) { /* as a moment, since the run may be started again */
         double when;
         PASS(run_until_find(l->run.until, &when, e));

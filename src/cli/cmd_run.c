@@ -307,6 +307,7 @@ static enum status run(struct call *c, struct err *e)
     m.set = a.set.items;
     m.n_set = a.set.n;
     m.choice = a.choice;
+    m.adopt = a.adopt;
     if (sched_replaces(&master)) {
         st = replace(c, master, e);
         goto done;

@@ -6,6 +6,7 @@
 #include "cli/slurm_parts.h"
 #include "records/part_files.h"
 #include "records/slurm.h"
+#include "run/owner.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -286,16 +287,20 @@ static enum status find_faults(const struct arguments *a, const struct plan *p,
     const int64_t memory = p->sweep->run.memory;
     struct results_view *view = NULL;
     struct plan_report report = {0};
+    struct err why = {0};
     TRY(slurm_check_folders(p, a->report, f, e));
     if (!f->text.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
     TRY(plan_warn(p, f, e));
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
                          &(struct plan_choice){0}, &report, e));
     TRY(plan_report_faults(&report, true, f, e));
+    if (owner_check(p->sweep, p->sweep->results, &why) != OK)
+        TRY(plan_faults_add(f, p, -1, e, "%s", why.text));
     if (nodes[0]) TRY(plan_faults_add(f, p, -1, e, "%s", nodes));
 done:
     results_view_close(view);
     plan_report_free(&report);
+    err_clear(&why);
     return st;
 }
 

@@ -16,7 +16,7 @@ void run_arguments_free(struct run_arguments *a)
 enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more, int n,
                           struct err *e)
 {
-    enum { OWN = 6, MOST = 16 };
+    enum { OWN = 7, MOST = 16 };
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
     const char *part = NULL;
@@ -29,6 +29,8 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
         {"--retry", ARG_CHOICE, &retry, "failed",
          "compute failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &a->choice.redo, NULL, "compute finished cells again"},
+        {"--adopt", ARG_SWITCH, &a->adopt, NULL,
+         "take over results of a sweep with another name, or without a checkpoint of this one"},
         {"--until", ARG_TEXT, &a->until, "TIME",
          "when the run must have ended: 8h, 30m, 1-12:00:00 from now, or 2026-01-31T18:00; in a "
          "Slurm job, its end if that is earlier"},

@@ -9,6 +9,7 @@ struct run_arguments {
     struct arg_list set, only;
     const char *until; /* as given; NULL: not */
     struct plan_choice choice;
+    bool adopt;
 };
 void run_arguments_free(struct run_arguments *a);
 

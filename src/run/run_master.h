@@ -17,6 +17,7 @@ struct run_master {
     char *const *set; // (n_set) overrides of the sweep file's keys
     int64_t n_set;
     struct plan_choice choice;
+    bool adopt;                        /* also results of another sweep (owner.h) */
     char **argv;                       /* the command, for processes that replace a lost rank */
     struct link *link;                 /* to the other ranks; NULL: nobody watches */
     char (*shares)[LIMITS_SHARE_TEXT]; // (ranks) cli_share_write of each

@@ -2,6 +2,7 @@
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
 #include "records/saved.h"
+#include "run/owner.h"
 #include "run/run_master.h"
 #include "run/run_stage.h"
 #include "run/run_task.h"
@@ -182,6 +183,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(find_part(m, e));
+    if (!m->adopt) TRY(owner_check(&m->sweep, m->results, e));
     TRY(fsx_make_parent(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(run_master_view(m, &view, e));

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Results of another sweep (a copied sweep file whose `results` was not changed) are not taken over: a run ends with 2, says what is
+# there and leaves it as it is; --adopt takes them. A sweep that grows, or whose text changes, goes on with its own.
+. "$SOURCE/tests/tools/lib.sh"
+quickstart_sweep '1p;/step000100/p' fixed_text <<'YAML'
+name: first
+results: cube.h5
+bits: [4]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: text, text: text.txt, length: 64, samples: 2}]
+YAML
+run() { timeout 120 "$QTRAJ" "$@" >"$work/out" 2>"$work/err"; }
+# expect CODE COMMAND ARGUMENT ...
+expect() {
+    local got
+    run "$2" "$work/sweep.yaml" "${@:3}"
+    got=$?
+    [ $got = "$1" ] || fail "${*:2}: exit code $got: $(cat "$work/err")"
+}
+refused() {
+    cp "$work/cube.h5" "$work/before.h5"
+    cp "$work/cube.journal" "$work/before.journal"
+    expect 2 run "$@"
+    grep -qF "results: $work/cube.h5 is another sweep's: first, 1 checkpoint of quickstart, planned " "$work/err" || fail "$*: $(cat "$work/err")"
+    cmp "$work/cube.h5" "$work/before.h5" && cmp "$work/cube.journal" "$work/before.journal" || fail "$*: the results were changed"
+}
+expect 0 run
+refused --set name=second
+refused --set 'models[0].name=other'
+expect 2 launch -n 2 --set name=second
+grep -q "is another sweep's" "$work/err" || fail "launch: $(cat "$work/err")"
+# Its own: other bits, one more model, another text, more checkpoints.
+expect 0 run --set bits=[3,4]
+expect 0 run --set 'evaluation[0].samples=3'
+sed -n '1p;/step000100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+expect 0 run
+grep -q "cube.h5: 2 of 2 cells done" "$work/err" "$work/out" || fail "grown: $(cat "$work/err")"
+# Taken over, it is its own; what the first had computed of these checkpoints stays known.
+expect 0 run --set name=second --adopt
+expect 0 run --set name=second
+finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Curvature, second-order predictions and critical sharpness in groups of 1 to 5 ranks, more than the model has layers: the
+# Curvature, second-order predictions and critical sharpness in groups of 1, 3 and 5 ranks, more than the model has layers: the
 # same within 1e-4 (f32 sums in another order), bit for bit for the same group size; warm starts; vectors that do not fit on
 # one rank; a failure on one rank fails all.
 . "$SOURCE/tests/tools/lib.sh"
@@ -8,19 +8,20 @@ need_python h5py numpy
 quickstart_sweep '1p;4p;9p' fixed_text <<YAML
 name: groups-curvature
 results: results.h5
-bits: [4, 8]
+bits: [4]
 methods: [{method: rtn, group_size: 64}]
 evaluation:
   - {name: text, text: text.txt, length: 128, skip: 4, samples: 5}
 curvature: {sharpness: lanczos, products: 6, tolerance: 1e-6, trace: 3, together: 2, density: 3, second_order: layers, critical: true,
   sequences: 4, length: 64}
 YAML
-run() { # NAME RANKS SETTINGS: a sweep by one group of so many
+only=(--only checkpoint=step001200)
+run() { # NAME RANKS SETTINGS: the last checkpoint by one group of so many
     local name=$1 ranks=$2
     shift 2
-    launch 300 $((ranks + (ranks > 1))) run "$work/sweep.yaml" --set "results=$work/$name.h5" --set "run.ranks_per_group=$ranks" "$@"
+    launch 300 $((ranks + (ranks > 1))) run "$work/sweep.yaml" --set "results=$work/$name.h5" --set "run.ranks_per_group=$ranks" "${only[@]}" "$@"
 }
-for ranks in 1 2 3 5; do
+for ranks in 1 3 5; do
     run "group$ranks" $ranks || fail "a group of $ranks: $(cat "$work/err")"
 done
 run again 3 || fail "the group again: $(cat "$work/err")"
@@ -41,7 +42,7 @@ def check(what, found, expected, error, scale=None):
         print("wrong:", what, found, expected)
 
 
-for ranks in (2, 3, 5):
+for ranks in (3, 5):
     cube = h5py.File(f"{work}/group{ranks}.h5")
     for name in ("curvature_status", "curvature_parameters", "curvature_tokens", "curvature_products", "trace_probes"):
         check(f"{ranks} ranks: {name}", cube[name][:], alone[name][:], 0)
@@ -81,7 +82,7 @@ bad = 0
 for name, cells, curvature in (("exact3", "ranks any;", "ranks 3"), ("exact1", "ranks any;", "ranks 1;"), ("group3", "ranks 3", "ranks 3")):
     cube = h5py.File(f"{sys.argv[1]}/{name}.h5")
     for group, expected in (("cells", cells), ("curvature", curvature)):
-        found = {x.decode() for x in cube[f"{group}/fingerprint"][()]}
+        found = {x.decode() for x in cube[f"{group}/fingerprint"][()]} - {""}  # of the checkpoint that was left out
         bad += len(found) != 1 or expected not in found.pop()
 same = [set(h5py.File(f"{sys.argv[1]}/{n}.h5")["curvature/fingerprint"][()]) for n in ("exact3", "group3")]
 sys.exit(bad or same[0] != same[1])
@@ -96,6 +97,7 @@ run little1 1 "${little[@]}" && fail "four vectors fit into two"
 run little3 3 "${little[@]}" || fail "vectors in parts: $(cat "$work/err")"
 
 # A warm start's vectors are distributed too: the same bits if they are recomputed, and no files are left.
+only=()
 warm=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64, warm_start: true}')
 run warm 3 "${warm[@]}" || fail "warm start: $(cat "$work/err")"
 cp "$work/warm.h5" "$work/first.h5"

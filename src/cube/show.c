@@ -45,6 +45,8 @@ enum status report_show(const struct results_view *v, const struct show_options 
         TRY(show_rows(&s, rows, e));
     else if (rows->kind == &measure_cell)
         TRY(show_tables(&s, e));
+    else if (rows->kind->spreads)
+        TRY(show_spread(&s, rows, e));
     else
         TRY(show_kind(&s, rows, e));
     ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the table: %s",

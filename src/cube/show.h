@@ -23,5 +23,8 @@ MUST_USE enum status show_check(const struct show *s, const struct rows *r, stru
 MUST_USE enum status show_tables(const struct show *s, struct err *e);
 /* A table of the kind's records, which are no cells, and whether its numbers have converged. */
 MUST_USE enum status show_kind(const struct show *s, const struct rows *rows, struct err *e);
+/* A table of cells with replicates: mean, standard deviation and number of these. rows: those of a
+ * kind with spreads. */
+MUST_USE enum status show_spread(const struct show *s, const struct rows *rows, struct err *e);
 /* One row a record of the kind (and label of its inner axis), as CSV or as a JSON array. */
 MUST_USE enum status show_rows(const struct show *s, const struct rows *rows, struct err *e);

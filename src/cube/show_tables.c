@@ -10,10 +10,16 @@
 
 enum { NAME, STEP, TOKENS, RATE, PHASE, LOSS, LEFT };
 
-/* The distinct messages of what failed: the i-th is marked with the i-th letter. */
+/* A message of cells that failed or, in part, of cells that are done but for a measurement. */
+struct message {
+    const char *text;
+    bool in_part;
+};
+
+/* The distinct messages: the i-th is marked with the i-th letter. */
 struct notes {
     int64_t n, capacity;
-    const char **messages;
+    struct message *messages;
     bool pending, not_measured, nan; /* marks that were used and need a word below */
 };
 
@@ -27,14 +33,17 @@ static void letter_of(int64_t i, char text[8])
     text[k] = '\0';
 }
 
-/* The letter of a failed record's message. */
-static enum status note(struct notes *notes, const char *message, char letter[8], struct err *e)
+/* The letter of a record's message. */
+static enum status note(struct notes *notes, const char *text, bool in_part, char letter[8],
+                        struct err *e)
 {
     int64_t i = 0;
-    while (i < notes->n && strcmp(notes->messages[i], message) != 0) i++;
+    while (i < notes->n &&
+           (strcmp(notes->messages[i].text, text) != 0 || notes->messages[i].in_part != in_part))
+        i++;
     if (i == notes->n) {
         PASS(mem_grow(&notes->messages, notes->n, &notes->capacity, sizeof *notes->messages, e));
-        notes->messages[notes->n++] = message;
+        notes->messages[notes->n++] = (struct message){text, in_part};
     }
     letter_of(i, letter);
     return OK;
@@ -209,10 +218,12 @@ static enum status put_result(const struct page *p, struct table *t, int64_t col
     switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
     case STATE_DONE:
         p->notes->nan |= strcmp(number, "nan") == 0;
-        PASS(table_set(t, column, e, "%s", number));
+        if (text_here(p, message)[0]) PASS(note(p->notes, text_here(p, message), true, letter, e));
+        PASS(table_set(t, column, e, "%s%s%s", number, text_here(p, message)[0] ? " " : "",
+                       text_here(p, message)[0] ? letter : ""));
         break;
     case STATE_FAILED:
-        PASS(note(p->notes, text_here(p, message), letter, e));
+        PASS(note(p->notes, text_here(p, message), false, letter, e));
         PASS(table_set(t, column, e, "%s", letter));
         break;
     case STATE_PENDING:
@@ -356,7 +367,9 @@ static void print_notes(const struct notes *notes, FILE *out)
     for (int64_t i = 0; i < notes->n; i++) {
         char letter[8];
         letter_of(i, letter);
-        fprintf(out, "%s  failed: %s\n", letter, notes->messages[i]);
+        fprintf(out, "%s  %s: %s\n", letter,
+                notes->messages[i].in_part ? "scored, but not measured in full" : "failed",
+                notes->messages[i].text);
     }
     if (notes->pending) fprintf(out, "…  pending\n");
     if (notes->not_measured) fprintf(out, "-  not applicable\n");

@@ -1,7 +1,10 @@
 /* The table of kinds: properties of every kind, and what a cube is made of by it. */
 #include "cube/cube_build.h"
 #include "cube/cube_variables.h"
+#include "cube/results_report.h"
 #include "sample.h"
+#include "util/measured.h"
+#include <math.h>
 
 static const struct field *field_of(const struct measure *k, const char *name)
 {
@@ -151,6 +154,8 @@ static json_t *plan_with_replicates(void)
     return plan;
 }
 
+static struct results_view *view;
+
 static double at(const struct cube *c, const char *name, const struct row *row)
 {
     const struct cube_variable *x = cube_find(c, name);
@@ -174,6 +179,27 @@ static void replicates_spread(void **state)
     assert_true(isnan(at(c, "loss_replicate", &row)));
     row.at[AXIS_BITS] = 0; /* without replicates */
     assert_true(isnan(at(c, "loss_replicate_std", &row)));
+}
+
+/* show: a row a cell with replicates and text, of what those that are done have. */
+static void replicates_in_a_table(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    const struct show_options o = {.kind = "replicate", .metric = "loss"};
+    assert_int_equal(report_show(view, &o, f, NULL), OK);
+    fclose(f);
+    const double cell = sample_value(10 * REPLICATED);
+    char row[200], measured[MEASURED];
+    measured_text((cell + 1.5) / 2, fabs(cell - 1.5) / sqrt(2), measured);
+    snprintf(row, sizeof row, "\nstep100        small      3  gptq       faq      2 of 3  %s\n",
+             measured);
+    assert_non_null(strstr(text, "\ncheckpoint     model   bits  quantizer  dataset  number"));
+    if (!strstr(text, row)) fail_msg("no %s in\n%s", row, text);
+    assert_null(strstr(text, "rtn"));
+    free(text);
 }
 
 /* --- tasks --- */
@@ -278,7 +304,6 @@ static void without_replicates(void **state)
 }
 
 static struct cube cube;
-static struct results_view *view;
 static char *shared_folder;
 
 static void append(struct journal *j, json_t *record)
@@ -323,10 +348,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_whole), cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(the_list_is_whole),   cmocka_unit_test(states_are_counted_by_kind),
-        cmocka_unit_test(replicates_spread),   cmocka_unit_test(without_replicates),
-        cmocka_unit_test(tasks_have_means),    cmocka_unit_test(losses_per_common_token),
+        cmocka_unit_test(every_kind_is_whole),     cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(the_list_is_whole),       cmocka_unit_test(states_are_counted_by_kind),
+        cmocka_unit_test(replicates_spread),       cmocka_unit_test(without_replicates),
+        cmocka_unit_test(replicates_in_a_table),   cmocka_unit_test(tasks_have_means),
+        cmocka_unit_test(losses_per_common_token),
     };
     return cmocka_run_group_tests_name("kinds", tests, setup, teardown);
 }

@@ -40,13 +40,14 @@ static void tables_show_values_with_errors(void **state)
     assert_true(has(text, "checkpoint  step  tokens     lr  phase     loss        rtn 2"));
     assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  5.00 ± 0.10  "
                           "10.00 ± 0.20\n"));
-    assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  15.00 ± 0.30  "
+    assert_true(has(text, "\nstep100      100    819k  0.004  stable  1.0000  15.00 ± 0.30 A  "
                           "20.00 ± 0.40\n"));
     assert_true(has(text, "         inf  10.00 ± 0.20\n"));
-    assert_true(has(text, "             A  20.00 ± 0.40\n"));
-    assert_true(has(text, "2.5T  3e-05  decay     B"));
-    assert_true(has(text, "A  failed: layers.1.q: not finite\n"));
-    assert_true(has(text, "B  failed: model.safetensors: truncated\n"));
+    assert_true(has(text, "               B  20.00 ± 0.40\n"));
+    assert_true(has(text, "2.5T  3e-05  decay     C"));
+    assert_true(has(text, "A  scored, but not measured in full: second_order: no room\n"));
+    assert_true(has(text, "B  failed: layers.1.q: not finite\n"));
+    assert_true(has(text, "C  failed: model.safetensors: truncated\n"));
     assert_true(has(text, "…  pending\n"));
     assert_null(strstr(text, "gptq-g64 2")); /* that method has no such width */
     assert_null(strchr(text, '\033'));

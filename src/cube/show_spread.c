@@ -1,0 +1,109 @@
+/* Cells with replicates as a table for people: their mean and standard deviation over the
+ * replicates, and how many of these are done. */
+#include "cube/show.h"
+#include "cube/text_table.h"
+#include "util/measured.h"
+#include <math.h>
+#include <string.h>
+
+enum { NAME, MODEL, BITS, QUANTIZER, DATASET, COUNT, LEFT };
+
+static const int axes[] = {[NAME] = AXIS_CHECKPOINT,
+                           [MODEL] = AXIS_MODEL,
+                           [BITS] = AXIS_BITS,
+                           [QUANTIZER] = AXIS_QUANTIZER,
+                           [DATASET] = AXIS_DATASET};
+
+static bool wants(const struct show *s, const struct measure_spread *x)
+{
+    return show_wants_metric(s, x->of) || show_wants_metric(s, x->replicate) ||
+           show_wants_metric(s, x->mean) || show_wants_metric(s, x->deviation);
+}
+
+/* Whether both rows are of replicates of one cell. */
+static bool same_cell(const struct row *a, const struct row *b)
+{
+    for (int k = NAME; k < DATASET; k++)
+        if (a->at[axes[k]] != b->at[axes[k]]) return false;
+    return true;
+}
+
+static double number_at(const struct show *s, const char *name, const struct row *row)
+{
+    const struct cube_variable *x = cube_find(s->cube, name);
+    const int64_t i = x ? cube_place(s->cube, x, row) : -1;
+    if (i < 0) return NAN;
+    return x->type == FIELD_REAL ? x->data.d[i] : (double)x->data.i[i];
+}
+
+/* row: of the first replicate and a text; n: replicates that were asked for, the cell included. */
+static enum status put_cell(const struct show *s, const struct rows *rows, const struct row *row,
+                            int64_t n, struct table *t, struct err *e)
+{
+    const double done = number_at(s, rows->kind->spread_count, row);
+    int64_t column = LEFT;
+    PASS(table_add_row(t, e));
+    for (int k = NAME; k <= DATASET; k++) {
+        const char *text = NULL;
+        int64_t number = 0;
+        row_label(rows, row, axes[k], &text, &number);
+        if (k == NAME) text = row_checkpoint(rows, row)->name;
+        if (text)
+            PASS(table_set(t, k, e, "%s", text));
+        else
+            PASS(table_set(t, k, e, "%lld", (long long)number));
+    }
+    PASS(table_set(t, COUNT, e, done < (double)n ? "%.0f of %lld" : "%.0f", fmax(done, 0),
+                   (long long)n));
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) {
+        const double mean = number_at(s, x->mean, row);
+        char text[MEASURED];
+        if (!wants(s, x)) continue;
+        measured_text(mean, number_at(s, x->deviation, row), text);
+        PASS(table_set(t, column++, e, "%s", isnan(mean) ? "-" : text));
+    }
+    return OK;
+}
+
+static enum status put_head(const struct show *s, const struct rows *rows, struct table *t,
+                            struct err *e)
+{
+    static const char *const names[LEFT] = {"checkpoint", "model",   "bits",
+                                            "quantizer",  "dataset", "number"};
+    int64_t column = LEFT;
+    PASS(table_add_row(t, e));
+    for (int k = 0; k < LEFT; k++) PASS(table_set(t, k, e, "%s", names[k]));
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
+        if (wants(s, x)) PASS(table_set(t, column++, e, "%s", x->of));
+    t->align_left[NAME] = t->align_left[MODEL] = t->align_left[QUANTIZER] = true;
+    t->align_left[DATASET] = true;
+    return OK;
+}
+
+enum status show_spread(const struct show *s, const struct rows *rows, struct err *e)
+{
+    enum status st = OK;
+    struct table t = {0};
+    int64_t columns = LEFT, shown = 0;
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) columns += wants(s, x);
+    TRY(table_init(&t, columns, LEFT, e));
+    TRY(put_head(s, rows, &t, e));
+    for (int64_t from = 0, to; from < rows->n; from = to) {
+        int64_t n = 1;
+        for (to = from; to < rows->n && same_cell(&rows->rows[from], &rows->rows[to]); to++)
+            if (rows->rows[to].at[AXIS_REPLICATE] + 2 > n)
+                n = rows->rows[to].at[AXIS_REPLICATE] + 2;
+        for (int64_t i = from; i < to && rows->rows[i].at[AXIS_REPLICATE] == 0; i++) {
+            if (!show_wants(s, rows, &rows->rows[i])) continue;
+            TRY(put_cell(s, rows, &rows->rows[i], n, &t, e));
+            shown++;
+        }
+    }
+    if (shown) {
+        fprintf(s->out, "mean ± standard deviation over so many replicates, the cell included\n\n");
+        TRY(table_print(&t, table_page_width(s->out), s->out, e));
+    }
+done:
+    table_free(&t);
+    return st;
+}

@@ -67,6 +67,38 @@ void hvp_total(struct hvp *h, int64_t tokens)
     hvp_state_close(&h->kept);
 }
 
+enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e)
+{
+    const int64_t T = h->s->offset[h->s->n];
+    h->scored = 0;
+    for (int64_t t = 0; t < T; t++) {
+        NEED(targets[t] >= -1 && targets[t] < h->m->spec.shape.vocab, ERR_FORMAT,
+             "target %lld is %d, outside the vocabulary of %lld", (long long)t, targets[t],
+             (long long)h->m->spec.shape.vocab);
+        h->scored += targets[t] >= 0;
+    }
+    h->targets = targets;
+    hvp_total(h, h->scored);
+    return OK;
+}
+
+void hvp_blocks(struct hvp *h, const struct block *blocks)
+{
+    hvp_state_close(&h->kept);
+    h->blocks = blocks;
+}
+
+void hvp_z_loss(struct hvp *h, double coefficient)
+{
+    hvp_state_close(&h->kept);
+    h->z_loss = coefficient;
+}
+
+double hvp_z_part(const struct hvp *h)
+{
+    return h->z_part;
+}
+
 void hvp_share_over(struct hvp *h, const struct hvp_share *share)
 {
     hvp_state_close(&h->kept);
@@ -162,6 +194,17 @@ void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), voi
 }
 
 #ifndef QTRAJ_REAL_F64
+enum status hvp_place(const struct hvp *h, int64_t i, float **at, struct err *e)
+{
+    const struct hvp_entry *t = &h->entries[i];
+    struct diff_weights w;
+    *at = h->m->outer[t->slot.index];
+    if (t->tensor.layer < 0) return OK;
+    PASS(diff_weights_borrow(h->m, &h->blocks[t->tensor.layer], &w, e));
+    *at = *diff_param(&w.params, &t->slot);
+    return OK;
+}
+
 static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,
                          struct err *e)
 {

@@ -61,6 +61,19 @@ const struct hvp_tensor *hvp_tensor(const struct hvp *h, int64_t i);
 int64_t hvp_scored(const struct hvp *h);
 void hvp_total(struct hvp *h, int64_t tokens);
 
+/* targets (T): the token to predict at each position, in place of the sequence's next one; -1:
+ * none. The mean is over them until hvp_total. Borrowed. ERR_FORMAT: one is outside the vocabulary.
+ */
+MUST_USE enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e);
+/* blocks (L): weights in memory that later calls use in place of the checkpoint's; borrowed. Not
+ * with hvp_move or hvp_share_over. */
+void hvp_blocks(struct hvp *h, const struct block *blocks);
+/* Adds coefficient times the mean of the squares of log sum e^z over the scored positions' logits z
+ * to the loss, and to gradients; products are refused then (ERR_USAGE). 0: the default. */
+void hvp_z_loss(struct hvp *h, double coefficient);
+/* That part of the last call's loss: of this rank's sequences. */
+double hvp_z_part(const struct hvp *h);
+
 /* Vectors distributed over ranks, each of which has its own sequences. Loss, gradient and products
  * are those of all ranks' sequences together. A rank holds its part of each vector and, during a
  * call, a buffer for one layer per vector. */
@@ -144,6 +157,9 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
 
 #ifndef QTRAJ_REAL_F64
 #include "curvature/operator.h"
+/* *at = where tensor i's weights are in memory, in one of hvp_blocks' blocks or in the model: who
+ * owns those may change them between calls. */
+MUST_USE enum status hvp_place(const struct hvp *h, int64_t i, float **at, struct err *e);
 /* *out = the Hessian as an operator; h must outlive it. */
 void hvp_operator(struct hvp *h, struct operator* out);
 #endif

@@ -1,6 +1,7 @@
 /* The head in slices of positions: h = norm(x), z = W h, the cross-entropy, and the backward pass.
  * Only one slice's logits and tangents exist at a time. */
 #include "curvature/hvp_internal.h"
+#include "math/row.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -19,6 +20,7 @@ struct head {
     real *h;                   // (P, C) after the norm
     real *dh, *dgh;            // (P, C) tangents of h and of its adjoint, of one vector
     double *loss, *sum, *mean; // (P) loss; sum of e^(z - top); mean of dz over the softmax
+    double *log_sum;           // (P) log sum e^z, for the z-loss
     int32_t *target;           // (T), -1: not scored
     real weight;               /* of a position's loss */
     struct hvp_outer g;        /* the gradient's parts */
@@ -55,7 +57,7 @@ int64_t hvp_head_bytes(int64_t hidden, int64_t vocab, int64_t tokens, int64_t k,
 {
     const int64_t P = min64(hvp_head_rows(vocab), tokens), moving = k > 0;
     return (kept ? 0 : hvp_logits_bytes(hidden, vocab, P, moving * P)) +
-           P * ((1 + 2 * moving) * hidden * (int64_t)sizeof(real) + 3 * (int64_t)sizeof(double)) +
+           P * ((1 + 2 * moving) * hidden * (int64_t)sizeof(real) + 4 * (int64_t)sizeof(double)) +
            tokens * (int64_t)sizeof(int32_t);
 }
 
@@ -72,10 +74,15 @@ static enum status head_init(struct head *d, struct hvp_call *c, struct err *e)
     PASS(mem_alloc(&d->h, P * d->C, sizeof(real), "hidden states of a slice", e));
     PASS(mem_alloc(&d->dh, moving * P * d->C, sizeof(real), "tangents of a slice", e));
     PASS(mem_alloc(&d->dgh, moving * P * d->C, sizeof(real), "tangents of a slice", e));
-    PASS(mem_alloc(&d->loss, 3 * P, sizeof(double), "losses of a slice", e));
+    PASS(mem_alloc(&d->loss, 4 * P, sizeof(double), "losses of a slice", e));
     d->sum = d->loss + P;
     d->mean = d->sum + P;
+    d->log_sum = d->mean + P;
     PASS(mem_alloc(&d->target, T, sizeof *d->target, "targets", e));
+    if (h->targets) {
+        memcpy(d->target, h->targets, (size_t)T * sizeof *d->target);
+        return OK;
+    }
     for (int64_t i = 0; i < s->n; i++)
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++)
             d->target[t] = t + 1 < s->offset[i + 1] ? s->ids[t + 1] : -1;
@@ -189,10 +196,25 @@ static void losses(struct head *d)
     for (int64_t i = 0; i < d->n; i++) {
         real *z = d->at.z + i * d->V;
         if (target_of(d, i) < 0) continue;
+        const double at_target = (double)z[target_of(d, i)];
         d->loss[i] = diff_loss(z, d->V, target_of(d, i), &d->sum[i]);
+        d->log_sum[i] = d->loss[i] + at_target;
     }
-    for (int64_t i = 0; i < d->n; i++)
-        if (target_of(d, i) >= 0) d->c->loss += d->loss[i];
+    for (int64_t i = 0; i < d->n; i++) {
+        if (target_of(d, i) < 0) continue;
+        d->c->loss += d->loss[i];
+        d->c->z_part += d->log_sum[i] * d->log_sum[i];
+    }
+}
+
+/* Adds the adjoint of c (log sum e^z)^2, which is 2 c log sum e^z softmax(z), to that of the loss.
+ */
+static void add_z_adjoint(const struct head *d, int64_t i)
+{
+    real *z = d->at.z + i * d->V, *at = z + target_of(d, i);
+    const real more = (real)(2 * d->c->h->z_loss * d->log_sum[i]);
+    row_axpy(z, more, z, d->V);
+    *at += more * d->weight; /* softmax, where the row had softmax - 1 */
 }
 
 /* Replaces the exponentials by the adjoint of the logits and adds to the adjoints of h and W. */
@@ -203,10 +225,12 @@ static void adjoints(struct head *d)
 #pragma omp parallel for schedule(dynamic, 4)
     for (int64_t i = 0; i < d->n; i++) {
         real *z = d->at.z + i * V;
-        if (target_of(d, i) >= 0)
-            d->at.p[i] = diff_loss_adjoint(z, V, target_of(d, i), d->weight, d->sum[i]);
-        else
+        if (target_of(d, i) < 0) {
             memset(z, 0, (size_t)V * sizeof *z);
+            continue;
+        }
+        d->at.p[i] = diff_loss_adjoint(z, V, target_of(d, i), d->weight, d->sum[i]);
+        if (d->c->h->z_loss != 0) add_z_adjoint(d, i);
     }
     mat_with_weights(products, MAT_NN, d->at.gh, C, d->at.z, V, d->c->s->outer.at.p[OUTER_HEAD], C,
                      d->n, C, V, false);
@@ -279,7 +303,7 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
     struct head d;
     const struct hvp_state *s = c->s;
     TRY(head_init(&d, c, e));
-    c->loss = 0;
+    c->loss = c->z_part = 0;
     for (d.row = 0; d.row < s->T; d.row += d.P) {
         const struct hvp_logits *kept = &s->logits;
         d.n = min64(s->T - d.row, d.P);
@@ -292,7 +316,8 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
         slice(&d);
         TRY(mat_work_check(&c->s->work.products, e));
     }
-    c->loss /= (double)c->h->total;
+    c->h->z_part = c->h->z_loss * c->z_part / (double)c->h->total;
+    c->loss = c->loss / (double)c->h->total + c->h->z_part;
     if (c->known) c->loss = s->loss;
     c->s->loss = c->loss;
 done:

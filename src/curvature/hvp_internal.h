@@ -21,6 +21,9 @@ struct hvp {
     const struct sequences *s;
     enum products products;
     int64_t n, n_tensors, scored, total;
+    const int32_t *targets;     // (T) hvp_targets, or NULL
+    const struct block *blocks; // (L) hvp_blocks, or NULL
+    double z_loss, z_part;      /* coefficient; part of the last call's loss */
 
     /* The subset's tensors in the vector's order, and the same by layer: those of layer l are
      * by_layer[layer_at[l + 1] .. layer_at[l + 2]), l = -1 for those outside the blocks. */
@@ -179,7 +182,7 @@ struct hvp_call {
     int64_t from;  /* the vectors are zero in front of this layer, and no product is wanted there */
     struct hvp_buffers b;
     struct hvp_state *s;
-    double loss;
+    double loss, z_part; /* z_part: while the head sums, that of weight 1 */
 };
 /* Computes loss, gradient g (or NULL) and products hv[i] (n) = H v[i], i < k. loss may be NULL.
  * from: 0, or as hvp_apply_layer says. */

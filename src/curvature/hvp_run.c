@@ -90,11 +90,12 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
     }
 }
 
-/* Ranks that share vectors may share the weights too. */
+/* From the caller's memory, from ranks that share vectors, or from the checkpoint. */
 static enum status load(const struct hvp *h, struct layer *l, struct err *e)
 {
     const struct block *shared;
     struct diff_params along;
+    if (h->blocks) return diff_weights_borrow(h->m, &h->blocks[l->at], &l->w, e);
     hvp_params(h, h->direction, l->at, &along);
     if (!h->shared || !h->share.block)
         return diff_weights_load(h->m, l->at, &along, h->step, &l->w, e);
@@ -229,6 +230,7 @@ enum status hvp_run(struct hvp *h, int64_t from, int64_t k, const real *const *v
     NEED(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
     NEED(!h->shared || !h->direction, ERR_USAGE,
          "vectors that are cut over ranks are not moved along");
+    NEED(k == 0 || h->z_loss == 0, ERR_USAGE, "there are no products with a z-loss");
     if (!h->keep || k < 2) return run_one(h, from, k, v, hv, g, backward, loss, e);
     for (int64_t j = 0; j < k; j++)
         PASS(run_one(h, from, 1, v + j, hv + j, NULL, backward, loss, e));

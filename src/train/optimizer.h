@@ -1,0 +1,42 @@
+/* optimizer: turns gradients into new weights, number by number. An optimizer is one file and one
+ * line of the table here. Local; the caller cuts the numbers among threads. */
+#pragma once
+#include <stdint.h>
+
+struct optimizer_settings {
+    double beta1, beta2, eps, weight_decay, momentum;
+};
+
+/* One step over numbers of one tensor. In f32, with coefficients made in f64 and rounded once. */
+struct optimizer_step {
+    const struct optimizer_settings *settings;
+    int64_t k;    /* from 1 */
+    double rate;  /* of this step */
+    double clip;  /* factor of the gradient */
+    double decay; /* weight decay of this tensor */
+};
+
+struct optimizer {
+    const char *name, *doc;
+    int moments; /* vectors that it keeps: 1 or 2 */
+    /* out (n) = the new weights; w, g: weights and gradient; m, v: moments, updated (v NULL where
+     * there is one). out may be g. */
+    void (*step)(const struct optimizer_step *s, int64_t n, const float *w, const float *g,
+                 float *m, float *v, float *out);
+};
+
+#define OPTIMIZERS(X)                                                                              \
+    X(adamw)                                                                                       \
+    X(sgd)
+#define OPTIMIZER_DECLARE(name) extern const struct optimizer optimizer_##name;
+OPTIMIZERS(OPTIMIZER_DECLARE)
+#undef OPTIMIZER_DECLARE
+enum optimizer_id {
+#define OPTIMIZER_ID(name) OPTIMIZER_##name,
+    OPTIMIZERS(OPTIMIZER_ID)
+#undef OPTIMIZER_ID
+        OPTIMIZERS_N
+};
+/* In the order of the ids; names with NULL behind the last. */
+extern const struct optimizer *const optimizers[OPTIMIZERS_N];
+extern const char *const optimizer_names[OPTIMIZERS_N + 1];

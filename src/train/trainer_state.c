@@ -1,0 +1,91 @@
+/* The state of a trainer in a file: w, m and v as flat vectors, and the step. */
+#include "checkpoint/safetensors.h"
+#include "train/trainer_internal.h"
+#include "util/agree.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <stdlib.h>
+
+enum { PIECE = 1 << 20 };
+
+/* The first rank appends the whole vector whose parts the ranks hold, a piece at a time. */
+static enum status append_parts(struct trainer *t, const float *part, struct safetensors_out *o,
+                                struct err *e)
+{
+    enum status st = OK;
+    float *piece = NULL;
+    if (t->rank == 0) st = mem_alloc(&piece, PIECE, sizeof *piece, "a piece of the state", e);
+    PASS(err_agree(t->o.ranks, st, e));
+    for (int r = 0; r < t->size; r++) {
+        int64_t first, n;
+        trainer_part(t, r, &first, &n);
+        for (int64_t a = 0; a < n; a += PIECE) {
+            const int count = (int)min64(n - a, PIECE);
+            const float *from = r > 0 ? piece : part + a;
+            if (r > 0 && t->rank == r) MPI_Send(part + a, count, MPI_FLOAT, 0, 0, t->o.ranks);
+            if (t->rank > 0) continue;
+            if (r > 0) MPI_Recv(piece, count, MPI_FLOAT, r, 0, t->o.ranks, MPI_STATUS_IGNORE);
+            if (st == OK) st = safetensors_append(o, from, count, e);
+        }
+    }
+    free(piece);
+    return err_agree(t->o.ranks, st, e);
+}
+
+static enum status begin(struct trainer *t, int64_t k, const char *path, struct safetensors_out **o,
+                         struct err *e)
+{
+    const struct tensor_shape shapes[] = {{"step", DTYPE_I64, 1, {1}},
+                                          {"w", DTYPE_F32, 1, {t->n}},
+                                          {"m", DTYPE_F32, 1, {t->n}},
+                                          {"v", DTYPE_F32, 1, {t->n}}};
+    PASS(safetensors_create(path, shapes, t->v ? 4 : 3, o, e));
+    PASS(safetensors_append(*o, &k, 1, e));
+    for (int64_t i = 0; i < t->n_tensors; i++)
+        PASS(safetensors_append(*o, t->tensors[i].w, hvp_tensor(t->table, i)->elements, e));
+    return OK;
+}
+
+enum status trainer_save(struct trainer *t, int64_t k, const char *path, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors_out *o = NULL;
+    if (t->rank == 0) st = begin(t, k, path, &o, e);
+    TRY(err_agree(t->o.ranks, st, e));
+    TRY(append_parts(t, t->m, o, e));
+    if (t->v) TRY(append_parts(t, t->v, o, e));
+    if (t->rank == 0) st = safetensors_commit(o, e);
+    TRY(err_agree(t->o.ranks, st, e));
+done:
+    safetensors_out_close(o);
+    return st;
+}
+
+static enum status read_flat(const struct trainer *t, const struct safetensors *s, const char *name,
+                             int64_t first, int64_t n, float *dst, struct err *e)
+{
+    const struct tensor_entry *x = safetensors_find(s, name);
+    NEED(x && x->n_elements == t->n, ERR_FORMAT, "%s: %s has not this model's %lld numbers",
+         s->path, name, (long long)t->n);
+    return safetensors_read_range(s, x, first, n, dst, e);
+}
+
+enum status trainer_load(struct trainer *t, const char *path, int64_t *k, struct err *e)
+{
+    enum status st = OK;
+    struct safetensors s = {.fd = -1};
+    TRY(safetensors_open(path, &s, e));
+    const struct tensor_entry *step = safetensors_find(&s, "step");
+    ENSURE(step && step->n_elements == 1, ERR_FORMAT, "%s: no step", path);
+    TRY(safetensors_read_stored(&s, step, 0, 1, k, e));
+    for (int64_t i = 0; i < t->n_tensors; i++) {
+        const struct hvp_tensor *x = hvp_tensor(t->table, i);
+        TRY(read_flat(t, &s, "w", x->offset, x->elements, t->tensors[i].w, e));
+    }
+    TRY(read_flat(t, &s, "m", t->first, t->held, t->m, e));
+    if (t->v) TRY(read_flat(t, &s, "v", t->first, t->held, t->v, e));
+    for (int64_t l = 0; l < model_shape(t->model)->layers; l++) model_block_complete(&t->blocks[l]);
+done:
+    safetensors_close(&s);
+    return st;
+}

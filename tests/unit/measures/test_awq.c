@@ -199,7 +199,7 @@ static void visit_case(const char *path, const char *file)
     visit_cache_free(&cache);
 }
 
-static void model_check(const char *folder, const char *model, const char *path)
+static void check_model(const char *folder, const char *model, const char *path)
 {
     struct fixture f = {0};
     char name[100], file[512];
@@ -239,9 +239,9 @@ static void scales_and_clips_are_those_of_the_packages(void **state)
     for (int i = 0; i < 3; i++) {
         char path[200];
         snprintf(path, sizeof path, FIXTURES "/models/%s", models[i]);
-        model_check(folder, models[i], path);
+        check_model(folder, models[i], path);
     }
-    model_check(folder, "llama_mha", FIXTURES "/awq/llama_mha");
+    check_model(folder, "llama_mha", FIXTURES "/awq/llama_mha");
 }
 
 int main(int argc, char **argv)

@@ -31,11 +31,13 @@ def anchors(text):
 
 
 def links():
-    """Every link inside the repository leads to a file, and to a heading of it; every page of docs/ is linked from another."""
+    """Every link inside the repository leads to a file, and to a heading of it; every page of docs/ is linked from another; a heading is short."""
     pages = sorted(glob.glob("**/*.md", recursive=True))
     linked = {"README.md"}
     for page in pages:
         text = read(page)
+        for head in re.finditer(r"^#+ .{90,}", text, flags=re.M):
+            yield page, line_of(text, head.start()), "a heading of more than 90 characters; its paragraph begins on the next line"
         for link in re.finditer(r"\]\((?!https?:)([^)#\s]*)(#[^)\s]*)?\)", text):
             path = os.path.normpath(os.path.join(os.path.dirname(page), link.group(1))) if link.group(1) else page
             linked.add(path)

@@ -20,6 +20,7 @@ SAMPLES = [
     ("links", {"README.md": README + "[c](docs/c.md)\n"}, [("README.md", 3)]),
     ("links", {"README.md": README.replace("two-words", "three-words")}, [("README.md", 2)]),
     ("links", {"docs/c.md": "# C\n"}, [("docs/c.md", 1)]),
+    ("links", {"docs/b.md": FILES["docs/b.md"] + "## Memory " + "words " * 20}, [("docs/b.md", 3)]),
     ("environment", {}, []),
     ("environment", {"src/b.c": 'getenv("NOWHERE")'}, [("src/b.c", 1)]),
     ("environment", {"tests/b.sh": "\necho $NOWHERE"}, [("tests/b.sh", 2)]),

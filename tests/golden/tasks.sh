@@ -29,6 +29,40 @@ refused() {
     grep -q -- "$1" "$work/err" || fail "$2 ${*:3}: $(cat "$work/err")"
 }
 
+# The table of fields in docs/tasks.md: rows with these fields alone give the same prompts, and a row that lacks one of them is refused.
+"$python" - "$QTRAJ" "$SOURCE/docs/tasks.md" "$made/inputs" "$work/fields" <<'PY' || fail "the fields in docs/tasks.md"
+import json, pathlib, re, shutil, subprocess, sys
+qtraj, page, inputs, folder = sys.argv[1], open(sys.argv[2]).read(), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
+folder.mkdir()
+
+def only(row, fields):
+    kept = {f: row[f] for f in fields if "." not in f}
+    for outer, inner in (f.split(".") for f in fields if "." in f):
+        kept.setdefault(outer, {})[inner] = row[outer][inner]
+    return kept
+
+def ask(task, where):
+    return subprocess.run([qtraj, "tasks", task, "--task-data", where, "--shots", "2"], capture_output=True, text=True)
+
+table = re.findall(r"^\| (`[^|]*) \| (`[^|]*) \|$", page.split("need these fields")[1].split("\n## ")[0], re.M)
+names = [name for tasks, _ in table for name in re.findall("`([^`]*)`", tasks)]
+assert len(names) == 12, names
+for tasks, text in table:
+    fields = re.findall("`([A-Za-z_.0-9]*[A-Za-z0-9])`", text)
+    for name in re.findall("`([^`]*)`", tasks):
+        task = name.replace("SUBJECT", "made_up")
+        rows = {}
+        for ending in (".jsonl", ".fewshot.jsonl"):
+            rows[ending] = [json.loads(line) for line in open(inputs / (task + ending))]
+            (folder / (task + ending)).write_text("".join(json.dumps(only(row, fields)) + "\n" for row in rows[ending]))
+        whole, reduced = ask(task, inputs), ask(task, folder)
+        assert whole.returncode == 0 and whole.stdout == reduced.stdout, (task, reduced.stderr)
+        for field in fields:
+            (folder / (task + ".jsonl")).write_text(json.dumps(only(rows[".jsonl"][0], [f for f in fields if f != field])) + "\n")
+            lacks = ask(task, folder)
+            assert lacks.returncode == 2 and f'"{field}"' in lacks.stderr, (task, field, lacks.returncode, lacks.stderr)
+PY
+
 mkdir "$work/data"
 for i in piqa arc_easy winogrande mathqa; do cp "$made/inputs/$i".* "$work/data/"; done
 refused 'hellaswag.jsonl: there is no such file' hellaswag --shots 0

@@ -1,6 +1,7 @@
-"""Runs the blocks of a Markdown page one after the other, as a reader would:  run_blocks.py DOC.md [CUBE.h5]
+"""Runs the blocks of a Markdown page one after the other, as a reader would:  run_blocks.py DOC.md [CUBE.h5 | --each]
 
-Blocks marked python run in one namespace; CUBE.h5 replaces the name of the quickstart's cube in them. Blocks marked sh
+Blocks marked python run in one namespace, with --each only after the first of them, as if no other had run; CUBE.h5 replaces the name
+of the quickstart's cube in them. Blocks marked sh
 run in bash, which ends at the first command that fails; exported variables go over to the next block. A block
 marked text below a block marked sh shows what that one prints, standard error included: every line of it must be
 there, in this order, where numbers and the width of gaps and rules may differ and a line of three dots stands for lines
@@ -60,14 +61,16 @@ def compare(name, line, shown, printed):
 
 
 def main():
-    name, cube = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    name, more = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    each, cube = more == "--each", None if more == "--each" else more
     with open(name, encoding="utf-8") as f:
         page = f.read()
-    space, printed, count = {"__name__": "page"}, None, 0
+    space, printed, count, begun = {"__name__": "page"}, None, 0, False
     with tempfile.NamedTemporaryFile() as state:
         for language, line, code in blocks_of(page):
             if language == "python":
-                run_python(name, line, code, cube, space)
+                run_python(name, line, code, cube, dict(space) if each and begun else space)
+                begun = True
             elif language == "sh":
                 printed = run_shell(name, line, code, state.name)
             elif language == "text" and printed is not None:

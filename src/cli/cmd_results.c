@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What users name a cube, a journal, or the sweep file that names the results. */
+/* What users name a cube, a journal, a folder of parts, or the sweep file that names the results.
+ */
 struct place {
     char *cube, *journal;
     bool from_sweep;
-    struct part_places parts; /* of a folder of parts, or of the sweep: all are read */
-    struct part_look *looks;  // (parts.n)
+    struct part_places
+        parts;               /* of a folder, of the sweep, or of results that are not there (yet) */
+    struct part_look *looks; // (parts.n)
 };
 
 static void place_free(struct place *p)
@@ -64,7 +66,8 @@ static enum status find_place(const char *name, struct place *p, struct err *e)
         TRY(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
         TRY(journal_path(p->cube, &p->journal, e));
     }
-    if (p->from_sweep) TRY(parts_folder(p->cube, &folder, e));
+    /* a cube that is there is what its name says; merged parts are in its journal */
+    if (p->from_sweep || !fsx_is_file(name)) TRY(parts_folder(p->cube, &folder, e));
     if (folder && fsx_is_dir(folder)) TRY(parts_list(folder, &p->parts, e));
 done:
     free(folder);
@@ -114,8 +117,9 @@ static enum status open_place(const char *name, struct place *p, bool newest,
     }
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
-    NEED(there || journal || !p->from_sweep, ERR_IO,
-         "%s: nothing has been run yet: neither %s nor %s is there", name, file, p->journal);
+    NEED(there || journal, ERR_IO,
+         "%s: nothing has been run yet: neither %s nor %s nor parts of it are there", name, file,
+         p->journal);
     return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
                              content, metrics, out, e);
 }

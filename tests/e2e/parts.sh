@@ -148,6 +148,16 @@ sys.exit(part["state"] != "stopped" or part["k"] != 1 or part["n"] != 2 or part[
 "$QTRAJ" status "$sweep" --exit-code >"$work/out" 2>"$work/err" || fail "status of the sweep: exit code $?: $(cat "$work/out" "$work/err")"
 "$QTRAJ" show "$parts" >"$work/folder.txt" 2>"$work/err" && "$QTRAJ" show "$work/merged.h5" >"$work/one.txt" 2>"$work/err" || fail "show: $(cat "$work/err")"
 cmp "$work/folder.txt" "$work/one.txt" || fail "show of a folder of parts and of their merge differ"
+# The name of results that are not merged yet, with its ending or as the journal, means its parts.
+results=${parts%.parts}
+[ ! -e "$results" ] && [ ! -e "${results%.h5}.journal" ] || fail "$results is there"
+for name in "$results" "${results%.h5}.journal"; do
+    "$QTRAJ" show "$name" >"$work/named.txt" 2>"$work/err" || fail "show $name: $(cat "$work/err")"
+    cmp "$work/folder.txt" "$work/named.txt" || fail "show of $name and of the folder of its parts differ"
+    "$QTRAJ" status "$name" --exit-code >"$work/out" 2>"$work/err" || fail "status $name: $(cat "$work/out" "$work/err")"
+done
+"$QTRAJ" status "$work/nothing.h5" >"$work/out" 2>"$work/err"
+[ $? = 2 ] && grep -q 'nothing has been run yet' "$work/err" || fail "status of nothing: $(cat "$work/err")"
 "$QTRAJ" status "$work" >"$work/out" 2>"$work/err"
 [ $? = 2 ] && grep -q 'no parts in this folder' "$work/err" || fail "status of another folder: $(cat "$work/err")"
 

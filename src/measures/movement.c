@@ -85,11 +85,19 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     const struct quant_options *o = &grid->options;
     *own = json_pack("{s:i, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}", "movement", 1, "before",
                      plan_name_of(p, before), "recipe_before",
-                     before->recipe[0] ? before->recipe : NULL, "grid", grid->name, "group_size",
+                     before->recipe[0] ? before->recipe : NULL, "grid", grid->method, "group_size",
                      (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
                      o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
+}
+
+/* Earlier versions hashed the label. */
+static bool former(const struct sweep *s, json_t *own)
+{
+    const struct method_entry *grid = grid_of(s);
+    json_object_set_new(own, "grid", json_string(grid->name));
+    return strcmp(grid->name, grid->method) != 0;
 }
 
 static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
@@ -368,6 +376,7 @@ const struct measure measure_movement = {
     .noun = "checkpoints",
     .json = "movement",
     .key = key,
+    .former = former,
     .make_task = make_task,
     .stale = stale,
     .doing = "movement",

@@ -30,6 +30,7 @@ void plan_free(struct plan *p)
         if (p->own[i]) measures[i]->plan_free(p->own[i]);
     }
     json_decref(p->lists);
+    json_decref(p->former);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);
@@ -312,7 +313,15 @@ static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, in
     json_object_set_new(own, "model", json_string(p->sweep->models[c->model].name));
     json_object_set_new(own, "checkpoint", json_string(plan_name_of(p, c)));
     if (c->recipe[0]) json_object_set_new(own, "recipe", json_string(c->recipe));
-    return plan_digest(own, c->keys[k], e);
+    json_t *former = json_copy(own);
+    char was[HASH_HEX] = "";
+    enum status st = plan_digest(own, c->keys[k], e);
+    if (st == OK && measures[k]->former && measures[k]->former(p->sweep, former)) {
+        st = plan_digest(json_incref(former), was, e);
+        json_object_set_new(p->former, c->keys[k], json_string(was));
+    }
+    json_decref(former);
+    return st;
 }
 
 enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint, const char *label,
@@ -419,6 +428,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
                      .tokenizers = json_object(),
                      .specials = json_object(),
                      .lists = json_object(),
+                     .former = json_object(),
                      .look_ahead = look_ahead};
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));

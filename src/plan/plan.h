@@ -102,6 +102,8 @@ struct plan {
     void *task[MEASURES_N];        /* tasks of the parts, of the first checkpoint that has them;
                                       NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
+    json_t *former;                /* of keys that earlier versions made otherwise, as
+                                      results_view_former takes them */
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */

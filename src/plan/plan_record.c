@@ -118,6 +118,7 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set_new(record, "inputs", plan_inputs(p));
+    if (json_object_size(p->former)) json_object_set(record, "former_keys", p->former);
 done:
     *out = record;
     return st;

@@ -186,6 +186,9 @@ struct measure {
      * cells' records: all that their digest hashes. */
     enum status (*key)(struct plan *p, const struct plan_checkpoint *c, json_t **own,
                        struct err *e);
+    /* Makes of that what earlier versions hashed, and says whether it is something else; NULL: they
+     * hashed the same. */
+    bool (*former)(const struct sweep *s, json_t *own);
     /* Fills its task, a zeroed struct. */
     enum status (*make_task)(const struct plan *p, const struct plan_checkpoint *c, void *task,
                              struct err *e);

@@ -183,6 +183,11 @@ MUST_USE enum status results_is_hdf5(const char *path, bool *is, struct err *e);
 MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,
                                              struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
+/* {key: that under which earlier versions recorded the same}: a record that is not there under its
+ * key is that one. Of the plans that the view has it knows them. NULL: nothing; view NULL: nothing.
+ * ERR_NOMEM. */
+MUST_USE enum status results_view_former(struct results_view *v, const json_t *former,
+                                         struct err *e);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
 /* The inputs of the plan before the newest one (digests by path); NULL: none. */

@@ -25,6 +25,7 @@ struct results_view {
     /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
     struct journal *journal;
     json_t *lines;
+    json_t *former; /* key → {those of earlier versions: true} (results_view_former) */
 };
 
 enum status view_new(struct results_view **out, struct err *e)
@@ -35,7 +36,9 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->lines = json_object();
     (*out)->weights = json_object();
     (*out)->stale = json_object();
-    NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale,
+    (*out)->former = json_object();
+    NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
+             (*out)->former,
          ERR_NOMEM, "out of memory for a view");
     return OK;
 }
@@ -110,6 +113,7 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
     if (strcmp(type, "plan") == 0) {
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
+        PASS(results_view_former(v, json_object_get(record, "former_keys"), e));
     }
     if (weights_read_learn(v->weights, record)) leave_out_stale(v);
     if (v->lean) weights_read_share(v->weights, record);
@@ -308,6 +312,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->stale);
     json_decref(v->losses);
     json_decref(v->lines);
+    json_decref(v->former);
     free(v);
 }
 
@@ -364,9 +369,37 @@ int64_t results_view_losses(const struct results_view *v, const char *key)
     return json_integer_value(json_object_get(json_object_get(v->losses, key), "count"));
 }
 
+enum status results_view_former(struct results_view *v, const json_t *former, struct err *e)
+{
+    const char *key;
+    json_t *was;
+    if (!v) return OK;
+    json_object_foreach((json_t *)(uintptr_t)former, key, was)
+    {
+        json_t *all = json_object_get(v->former, key);
+        if (!all) json_object_set_new(v->former, key, all = json_object());
+        NEED(json_object_set_new(all, json_string_value(was), json_true()) == 0, ERR_NOMEM,
+             "out of memory for a view");
+    }
+    return OK;
+}
+
+/* The key under which the view has the record. */
+static const char *own_key(const struct results_view *v, const char *key)
+{
+    const char *was;
+    json_t *yes;
+    if (!json_object_get(v->records, key))
+        json_object_foreach(json_object_get(v->former, key), was, yes)
+        {
+            if (json_object_get(v->records, was)) return was;
+        }
+    return key;
+}
+
 const json_t *results_view_find(const struct results_view *v, const char *key)
 {
-    return json_object_get(v->records, key);
+    return json_object_get(v->records, own_key(v, key));
 }
 
 /* The record in the first of these lines, with its completions in the others. */
@@ -397,6 +430,7 @@ done:
 enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
                               struct err *e)
 {
+    key = own_key(v, key);
     if (v->journal) return read_lines(v, json_object_get(v->lines, key), out, e);
     *out = json_incref(json_object_get(v->records, key));
     return OK;

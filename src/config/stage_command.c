@@ -8,8 +8,8 @@
 /* Which placeholder the text begins with; -1: none. */
 static int placeholder_at(const char *text)
 {
-    static const char *const names[] = {"{checkpoint}", "{revision}", "{path}"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"{checkpoint}", "{revision}", "{path}", "{hub}"};
+    for (int i = 0; i < 4; i++)
         if (strncmp(text, names[i], strlen(names[i])) == 0) return i;
     return -1;
 }
@@ -38,13 +38,15 @@ enum status stage_resolve(struct model_entry *m, const struct option_scope *scop
         if (n > 0 && p[1 + n] == '}' && placeholder_at(p) < 0)
             return options_fail(scope, "stage", e,
                                 "%.*s is not replaced by anything; there are {checkpoint}, "
-                                "{revision} and {path}",
+                                "{revision}, {hub} and {path}",
                                 n + 2, p);
     }
     if (!strstr(m->stage, "{path}"))
         return options_fail(scope, "stage", e,
                             "expected {path} among the arguments, the folder that the command "
                             "fills");
+    if (strstr(m->stage, "{hub}") && !m->hub)
+        return options_fail(scope, "hub", e, "missing: stage names {hub}");
     if (!m->tokenizer)
         return options_fail(scope, "tokenizer", e,
                             "missing: cells are planned before stage fetches a checkpoint, so the "
@@ -55,7 +57,7 @@ enum status stage_resolve(struct model_entry *m, const struct option_scope *scop
 enum status stage_command(const struct model_entry *m, int64_t row, const char *folder,
                           json_t **out, struct err *e)
 {
-    const char *name = m->rows[row].checkpoint, *values[] = {name, name, folder};
+    const char *name = m->rows[row].checkpoint, *values[] = {name, name, folder, m->hub};
     for (int64_t i = 0; i < m->n_columns; i++)
         if (strcmp(m->columns[i].name, "revision") == 0 && m->columns[i].values[row][0])
             values[1] = m->columns[i].values[row];

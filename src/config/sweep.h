@@ -136,6 +136,7 @@ struct model_entry {
     char *path;       /* a Hugging Face folder, with {checkpoint} */
     char *tokenizer;  /* NULL: tokenizer.json of each checkpoint folder */
     char *stage;      /* the command that fetches a checkpoint, one argument a line; NULL: none */
+    char *hub;        /* the repository that {hub} in it stands for; NULL: none */
     bool keep;        /* what it has fetched stays */
     int64_t n_averages;
     struct average_entry *averages;
@@ -180,6 +181,7 @@ struct sweep {
     char *results; /* the cube; the journal is next to it */
     int preset;    /* enum preset of entries that name none */
     int64_t seed;
+    char *stage; /* of every model that has none of its own (spread over them); NULL: none */
     int64_t n_models;
     struct model_entry *models;
     int64_t n_bits;

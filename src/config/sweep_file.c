@@ -52,8 +52,10 @@ static const struct option model_keys[] = {
     OPTION(
         model_entry, stage, TEXTS,
         "command that fetches a checkpoint into the folder {path}: a list of arguments, in which "
-        "{checkpoint} and {revision} are replaced too; no shell reads it",
-        .otherwise = "none: the checkpoints are on disk"),
+        "{checkpoint}, {revision} and {hub} are replaced too; no shell reads it",
+        .otherwise = "the sweep's"),
+    OPTION(model_entry, hub, TEXT, "repository of the checkpoints, which {hub} in stage stands for",
+           .otherwise = "none", .with = "stage"),
     OPTION(model_entry, keep, BOOL,
            "what stage has fetched stays; false: it is removed after the last visit that needs it",
            .fallback = "true", .with = "stage"),
@@ -305,6 +307,8 @@ static const struct option sweep_keys[] = {
            .fallback = "none", .choices = preset_names),
     OPTION(sweep, seed, INT, "seed of everything random", .fallback = "0", .low = 0,
            .high = INT64_MAX),
+    OPTION(sweep, stage, TEXTS, "`stage` of every model that has none of its own",
+           .otherwise = "none: the checkpoints are on disk"),
     OPTION(sweep, models, LIST, "the training runs", .count = offsetof(struct sweep, n_models),
            .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &model_table),
     OPTION(sweep, bits, INTS, "bit-widths of every method that has no `bits`", .unit = "bits",
@@ -325,6 +329,19 @@ static const struct option sweep_keys[] = {
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 
+/* The sweep's `stage` becomes that of the models that say nothing of theirs. */
+static enum status spread_stage(struct node *root, struct err *e)
+{
+    const struct node *stage = node_find(root, "stage"), *models = node_find(root, "models");
+    for (int64_t i = 0; stage && models && models->kind == NODE_LIST && i < models->n; i++) {
+        struct node *m = models->items[i], *copy;
+        if (m->kind != NODE_MAP || node_find(m, "stage")) continue;
+        PASS(node_copy(stage, &copy, e));
+        PASS(node_append(m, copy, e));
+    }
+    return OK;
+}
+
 enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
                        struct err *e)
 {
@@ -334,6 +351,7 @@ enum status sweep_read(const char *path, const char *const *overrides, int64_t n
     memset(out, 0, sizeof *out);
     TRY(yaml_read_file(path, &root, e));
     for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
+    TRY(spread_stage(root, e));
     TRY(fsx_parent(path, &folder, e));
     struct option_source source = {.code = ERR_USAGE, .folder = folder};
     TRY(options_read(&sweep_table, root, &source, out, e));

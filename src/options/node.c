@@ -32,6 +32,26 @@ done:
     return st;
 }
 
+enum status node_copy(const struct node *n, struct node **out, struct err *e)
+{
+    enum status st = OK;
+    struct node *copy = NULL, *child;
+    TRY(node_new(n->kind, &n->place, &copy, e));
+    copy->quoted = n->quoted;
+    copy->key_place = n->key_place;
+    if (n->key) TRY(mem_string(&copy->key, n->key, e));
+    if (n->text) TRY(mem_string(&copy->text, n->text, e));
+    for (int64_t i = 0; i < n->n; i++) {
+        TRY(node_copy(n->items[i], &child, e));
+        TRY(node_append(copy, child, e));
+    }
+    *out = copy;
+    copy = NULL;
+done:
+    node_free(copy);
+    return st;
+}
+
 void node_free(struct node *n)
 {
     if (!n) return;

@@ -35,6 +35,8 @@ MUST_USE enum status node_new(enum node_kind kind, const struct node_place *plac
  */
 MUST_USE enum status node_new_scalar(const char *text, bool quoted, const struct node_place *place,
                                      struct node **out, struct err *e);
+/* *out = a copy of the tree, owned by the caller. ERR_NOMEM. */
+MUST_USE enum status node_copy(const struct node *n, struct node **out, struct err *e);
 void node_free(struct node *n);
 
 /* Appends child to a list or mapping, which then owns it; frees child on failure. ERR_NOMEM. */

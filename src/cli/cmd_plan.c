@@ -280,6 +280,14 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
     return OK;
 }
 
+/* Says what would fail. */
+static int exit_code_of(const struct plan_faults *f)
+{
+    plan_faults_log(f);
+    if (f->left && f->failing == f->left) return EXIT_BAD_INPUT;
+    return f->text.n ? EXIT_CELLS_FAILED : EXIT_DONE;
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -318,9 +326,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(results_view_former(view, plan.former, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, &faults, e));
-    plan_faults_log(&faults);
-    if (faults.text.n) c->code = EXIT_CELLS_FAILED;
-    if (faults.left && faults.failing == faults.left) c->code = EXIT_BAD_INPUT;
+    c->code = exit_code_of(&faults);
 done:
     plan_faults_free(&faults);
     results_view_close(view);

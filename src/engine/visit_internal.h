@@ -269,9 +269,6 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
 
 /* Why variant i has failed; code OK: it has not. */
 const struct err *cells_failure(const struct part_context *c, int64_t i);
-/* The record of the cell of variant i, as this visit has emitted it; NULL: an earlier run has, or
- * out of memory. A new reference. Called on rank 0 only, after the cells. */
-json_t *cells_record(const struct part_context *c, int64_t i);
 /* As part_engine's complete. */
 MUST_USE enum status cells_complete(const struct part_context *c, const struct variant *v,
                                     struct err *e);

@@ -176,13 +176,6 @@ const struct err *cells_failure(const struct part_context *c, int64_t i)
     return &((const struct cells *)c->state[MEASURE_cell])->run.streams[i].err;
 }
 
-json_t *cells_record(const struct part_context *c, int64_t i)
-{
-    const struct cells *s = c->state[MEASURE_cell];
-    const struct err none = {0};
-    return c->visit->variants[i].scored ? NULL : record_cell(c, &s->run, i, &none);
-}
-
 enum status cells_complete(const struct part_context *c, const struct variant *v, struct err *e)
 {
     const struct err none = {0};

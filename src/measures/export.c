@@ -3,7 +3,6 @@
  * has been through all blocks. A folder that exists is left alone. */
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
-#include "engine/weights_card.h"
 #include "engine/weights_folder.h"
 #include "plan/plan.h"
 #include "util/fsx.h"
@@ -292,36 +291,14 @@ static enum status linear(struct part_context *c, const struct variant *v, const
     return f ? weights_folder_linear(f, l, q, grids, e) : OK;
 }
 
-/* Gives the folder of variant i its card and its name. */
-static enum status commit(const struct part_context *c, int64_t i, struct err *e)
-{
-    enum status st = OK;
-    const struct export *s = c->state[MEASURE_export];
-    const struct variant *v = &c->visit->variants[i];
-    char *text = NULL;
-    json_t *cell = cells_record(c, i);
-    const struct weights_card card = {.path = weights_folder(&c->visit->weights),
-                                      .digest = checkpoint_hash(c->checkpoint),
-                                      .variant = v,
-                                      .format = entry_in(c->visit, v)->format,
-                                      .calibration = &c->visit->calibration,
-                                      .inputs = c->visit->inputs,
-                                      .cell = cell};
-    TRY(weights_card_text(&card, &text, e));
-    TRY(weights_folder_commit(s->folders[i], text, e));
-    log_info("%s: written, %s", s->paths[i], card.format);
-done:
-    json_decref(cell);
-    free(text);
-    return st;
-}
-
 static enum status run(struct part_context *c, struct err *e)
 {
     const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
         if (!s->folders[i] || !weights_folder_whole(s->folders[i])) continue; /* it has failed */
-        PASS(commit(c, i, e));
+        PASS(weights_folder_commit(s->folders[i], e));
+        log_info("%s: written, %s", s->paths[i],
+                 entry_in(c->visit, &c->visit->variants[i])->format);
     }
     return OK;
 }

@@ -10,8 +10,8 @@
 static const struct option row_columns[] = {
     OPTION(trajectory_row, checkpoint, TEXT, "name of the checkpoint, each only once",
            .required = true),
-    OPTION(trajectory_row, step, INT, "optimizer steps done, each only once", .unit = "steps",
-           .fallback = "-1", .otherwise = "unknown", .low = 0, .high = INT64_MAX),
+    OPTION(trajectory_row, step, INT, "optimizer steps done, each only once in a phase",
+           .unit = "steps", .fallback = "-1", .otherwise = "unknown", .low = 0, .high = INT64_MAX),
     OPTION(trajectory_row, tokens, REAL, "training tokens seen", .unit = "tokens",
            .fallback = "nan", .otherwise = "unknown", .minimum = 0, .maximum = INFINITY),
     OPTION(trajectory_row, learning_rate, REAL, "learning rate at that step", .fallback = "nan",
@@ -268,19 +268,22 @@ static int by_step(const void *a, const void *b)
     const struct trajectory_row *x = *(struct trajectory_row *const *)a;
     const struct trajectory_row *y = *(struct trajectory_row *const *)b;
     if (x->step != y->step) return x->step < y->step ? -1 : 1;
-    return (x->line > y->line) - (x->line < y->line);
+    const int order = strcmp(x->phase, y->phase);
+    return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Two rows of one step would be two points at one place. */
+/* Two rows of one step and phase would be two points at one place; branches may share a step. */
 static enum status check_steps(const struct table *t, const struct trajectory_row **sorted,
                                struct err *e)
 {
     const int64_t n = t->m->n_rows;
     qsort(sorted, (size_t)n, sizeof *sorted, by_step);
     for (int64_t i = 1; i < n; i++)
-        NEED(sorted[i]->step < 0 || sorted[i - 1]->step != sorted[i]->step, ERR_USAGE,
-             "%s:%lld: step: %lld is already on line %lld", t->path, (long long)sorted[i]->line,
-             (long long)sorted[i]->step, (long long)sorted[i - 1]->line);
+        NEED(sorted[i]->step < 0 || sorted[i - 1]->step != sorted[i]->step ||
+                 strcmp(sorted[i - 1]->phase, sorted[i]->phase) != 0,
+             ERR_USAGE, "%s:%lld: step: %lld is already on line %lld, with the same phase", t->path,
+             (long long)sorted[i]->line, (long long)sorted[i]->step,
+             (long long)sorted[i - 1]->line);
     return OK;
 }
 

@@ -159,6 +159,8 @@ static void bad_tables_are_refused(void **state)
         {"checkpoint,step\n,1\n", ":2: checkpoint: expected a text of one line, found empty"},
         {"checkpoint\na\nb\na\n", ":4: checkpoint: a is already on line 2"},
         {"checkpoint,step\na,7\nb,\nc,\n\nd,7\n", ":6: step: 7 is already on line 2"},
+        {"checkpoint,step,phase\na,7,x\nb,7,y\nc,7,x\n",
+         ":4: step: 7 is already on line 2, with the same phase"},
         {"checkpoint\n../a\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/..\n", ":2: checkpoint: no .. in a checkpoint's name"},
         {"checkpoint\na/../b\n", ":2: checkpoint: no .. in a checkpoint's name"},

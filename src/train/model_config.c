@@ -1,0 +1,138 @@
+/* The config.json of a model that is to be trained. */
+#include "model/arch_table.h"
+#include "model/sizes.h"
+#include "train/initial.h"
+#include "util/mem.h"
+#include <math.h>
+#include <string.h>
+
+/* transformers' classes. */
+static const char *const classes[][2] = {
+    {"llama", "Llama"},      {"olmo", "Olmo"},       {"olmo2", "Olmo2"}, {"olmo3", "Olmo3"},
+    {"smollm3", "SmolLM3"},  {"apertus", "Apertus"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"},
+    {"gpt_neox", "GPTNeoX"}, {"opensci", "OpenSci"},
+};
+
+static const char *const schemes[] = {"huggingface", "pythia", "olmo2", "plainlm", "scaled", NULL};
+
+static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
+{
+    const struct model_options *o = entry;
+    if (!o->config && !(o->family && o->hidden && o->layers && o->heads))
+        PASS(options_fail(scope, NULL, e,
+                          "expected family, hidden, layers and heads, or config, a config.json"));
+    if (o->family && !arch_find(o->family)) {
+        char known[400];
+        arch_list(known, sizeof known);
+        PASS(options_fail(scope, "family", e, "%s: not supported; expected one of %s", o->family,
+                          known));
+    }
+    return OK;
+}
+
+#define SIZE(member, doc, words)                                                                   \
+    OPTION(model_options, member, INT, doc, .otherwise = words, .low = 1, .high = INT32_MAX,       \
+           .fallback = "0", OPTION_SPECIAL(0, NULL))
+
+static const struct option keys[] = {
+    OPTION(model_options, config, PATH, "config.json that the keys below change",
+           .otherwise = "none"),
+    OPTION(model_options, family, TEXT, "model_type: gpt_neox, llama, olmo2, ...",
+           .otherwise = "config's"),
+    SIZE(hidden, "hidden size", "config's"),
+    SIZE(layers, "blocks", "config's"),
+    SIZE(heads, "attention heads", "config's"),
+    SIZE(kv_heads, "key and value heads", "config's, else as many as heads"),
+    SIZE(head_dim, "size of a head", "config's, else hidden / heads"),
+    SIZE(intermediate, "inner size of the MLP",
+         "config's, else 4 hidden, of a gated MLP 8/3 hidden rounded up to 32"),
+    SIZE(vocab, "tokens of the vocabulary", "config's, else the tokenizer's"),
+    SIZE(positions, "max_position_embeddings", "config's, else batch.length"),
+    OPTION(model_options, theta, REAL, "base of RoPE's frequencies", .fallback = "0",
+           .otherwise = "config's, else the family's, or 10000", .minimum = 0, .maximum = HUGE_VAL),
+    OPTION(model_options, tied, BOOL, "the output matrix is the embedding", .fallback = "false",
+           .otherwise = "config's, else false"),
+    OPTION(model_options, init, CHOICE, "how initial weights are drawn", .fallback = "huggingface",
+           .choices = schemes),
+    OPTION(model_options, std, REAL,
+           "initializer_range: standard deviation of initial weights, where init has none of its "
+           "own",
+           .fallback = "0", .otherwise = "config's, else 0.02", .minimum = 0, .maximum = HUGE_VAL),
+};
+const struct option_table model_options_table = {OPTION_ROWS(keys, model_options),
+                                                 .finish = finish};
+
+static void set(json_t *config, const char *key, int64_t given, int64_t otherwise)
+{
+    if (given || !json_is_integer(json_object_get(config, key)))
+        json_object_set_new(config, key, json_integer(given ? given : otherwise));
+}
+
+static void set_rest(const struct model_options *o, const struct arch *a, int64_t vocab,
+                     int64_t positions, int32_t eos, json_t *c)
+{
+    const bool neox = strcmp(arch_name(a), "gpt_neox") == 0;
+    const int64_t hidden = json_integer_value(json_object_get(c, "hidden_size"));
+    const int64_t gated = (hidden * 8 + 95) / 96 * 32;
+    set(c, "intermediate_size", o->intermediate, a->linear[ROLE_GATE] ? gated : 4 * hidden);
+    if (!neox)
+        set(c, "num_key_value_heads", o->kv_heads,
+            json_integer_value(json_object_get(c, "num_attention_heads")));
+    if (o->head_dim) set(c, "head_dim", o->head_dim, 0);
+    set(c, "vocab_size", o->vocab, vocab);
+    set(c, "max_position_embeddings", o->positions, positions);
+    if (o->tied || !json_object_get(c, "tie_word_embeddings"))
+        json_object_set_new(c, "tie_word_embeddings", json_boolean(o->tied));
+    const char *theta = neox ? "rotary_emb_base" : "rope_theta";
+    const bool without =
+        a->rope.theta == 0 && !json_object_get(c, "rope_parameters") && !json_object_get(c, theta);
+    if (o->theta > 0) json_object_del(c, "rope_parameters");
+    if (o->theta > 0 || without)
+        json_object_set_new(c, theta, json_real(o->theta > 0 ? o->theta : 10000));
+    if (o->std > 0 || !json_object_get(c, "initializer_range"))
+        json_object_set_new(c, "initializer_range", json_real(o->std > 0 ? o->std : 0.02));
+    /* transformers' own defaults may lie outside the vocabulary */
+    json_t *end = eos >= 0 ? json_integer(eos) : json_null();
+    if (!json_object_get(c, "bos_token_id")) json_object_set(c, "bos_token_id", end);
+    if (!json_object_get(c, "eos_token_id")) json_object_set(c, "eos_token_id", end);
+    if (!json_object_get(c, "pad_token_id")) json_object_set_new(c, "pad_token_id", json_null());
+    json_decref(end);
+    json_object_set_new(c, "torch_dtype", json_string("float32"));
+}
+
+enum status model_config_make(const struct model_options *o, int64_t vocab, int64_t positions,
+                              int32_t eos, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    json_t *c = NULL;
+    char name[64];
+    struct model_sizes sizes;
+    if (o->config)
+        TRY(json_read_file(o->config, 1 << 20, &c, e));
+    else
+        c = json_object();
+    ENSURE(c, ERR_NOMEM, "out of memory for a config.json");
+    ENSURE(json_is_object(c), ERR_FORMAT, "%s: expected a JSON object", o->config);
+    if (o->family) json_object_set_new(c, "model_type", json_string(o->family));
+    const struct arch *a = arch_find(json_text(c, "model_type", ""));
+    ENSURE(a, ERR_USAGE, "%s: model_type \"%s\" is not supported", o->config ? o->config : "model",
+           json_text(c, "model_type", ""));
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        if (strcmp(classes[i][0], arch_name(a)) != 0) continue;
+        snprintf(name, sizeof name, "%sForCausalLM", classes[i][1]);
+        json_object_set_new(c, "architectures", json_pack("[s]", name));
+    }
+    set(c, "hidden_size", o->hidden, 0);
+    set(c, "num_hidden_layers", o->layers, 0);
+    set(c, "num_attention_heads", o->heads, 0);
+    set_rest(o, a, vocab, positions, eos, c);
+    TRY(json_whole(e));
+    st = model_sizes_read(c, o->config ? o->config : "model", &sizes, e);
+    if (st == ERR_FORMAT && !o->config) st = ERR_USAGE;
+    if (st != OK) goto done;
+    *out = c;
+    c = NULL;
+done:
+    json_decref(c);
+    return st;
+}

@@ -1,0 +1,154 @@
+/* Chunks of a file of tokens, in the order of the seed. */
+#include "train/corpus.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const uint64_t orders = (uint64_t)1 << 32; /* streams: epochs, far from initial weights' */
+
+struct corpus {
+    const int32_t *ids; /* mapped; ~id where it is no text */
+    size_t bytes;
+    int64_t n, length, held_out, train;
+    uint64_t seed;
+    bool before, mask;
+    uint32_t *chunk; // (held_out + train) held out, then those of epoch 0 in their order
+    uint32_t *order; // (train) of the epoch
+    int64_t epoch;
+    int64_t room;
+    int32_t *tokens, *document; // (room)
+};
+
+/* Fisher and Yates. */
+static void shuffle(uint32_t *x, int64_t n, uint64_t stream)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const uint64_t j = rng_bits(stream, (uint64_t)i) % (uint64_t)(i + 1);
+        const uint32_t other = x[j];
+        x[j] = x[i];
+        x[i] = other;
+    }
+}
+
+static void enter_epoch(struct corpus *c, int64_t epoch)
+{
+    if (epoch == c->epoch) return;
+    memcpy(c->order, c->chunk + c->held_out, (size_t)c->train * sizeof *c->order);
+    if (epoch > 0) shuffle(c->order, c->train, rng_stream(c->seed, orders + (uint64_t)epoch));
+    c->epoch = epoch;
+}
+
+static enum status map(struct corpus *c, const char *path, struct err *e)
+{
+    int fd;
+    int64_t size;
+    PASS(fsx_open(path, &fd, &size, e));
+    void *at = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    const int why = size > 0 ? errno : 0;
+    close(fd);
+    NEED(at != MAP_FAILED, ERR_IO, "%s: %s", path, why ? strerror(why) : "no tokens");
+    c->ids = at;
+    c->bytes = (size_t)size;
+    c->n = size / (int64_t)sizeof *c->ids;
+    return OK;
+}
+
+enum status corpus_open(const struct corpus_options *o, const char *path, int64_t length,
+                        struct corpus **out, struct err *e)
+{
+    enum status st = OK;
+    struct corpus *c = NULL;
+    TRY(mem_zero(&c, 1, sizeof *c, "tokens to train on", e));
+    *c = (struct corpus){.length = length,
+                         .seed = (uint64_t)o->seed,
+                         .before = o->before,
+                         .mask = o->document_mask,
+                         .epoch = -1};
+    TRY(map(c, path, e));
+    const int64_t chunks = c->n / (length + 1);
+    c->held_out = (o->validation + length) / (length + 1);
+    c->train = chunks - c->held_out;
+    ENSURE(c->train > 0, ERR_USAGE,
+           "data: %lld tokens are %lld sequences of %lld and one more, of which %lld are held out "
+           "for validation: none is left to train on",
+           (long long)c->n, (long long)chunks, (long long)length, (long long)c->held_out);
+    ENSURE(chunks <= UINT32_MAX, ERR_USAGE, "data: more than 2^32 sequences");
+    TRY(mem_alloc(&c->chunk, chunks, sizeof *c->chunk, "the order of the data", e));
+    TRY(mem_alloc(&c->order, c->train, sizeof *c->order, "the order of the data", e));
+    for (int64_t i = 0; i < chunks; i++) c->chunk[i] = (uint32_t)i;
+    shuffle(c->chunk, chunks, rng_stream(c->seed, orders));
+    *out = c;
+    c = NULL;
+done:
+    corpus_close(c);
+    return st;
+}
+
+void corpus_close(struct corpus *c)
+{
+    if (!c) return;
+    if (c->ids) munmap((void *)(uintptr_t)c->ids, c->bytes);
+    free(c->chunk);
+    free(c->order);
+    free(c->tokens);
+    free(c->document);
+    free(c);
+}
+
+int64_t corpus_tokens(const struct corpus *c)
+{
+    return c->n;
+}
+
+int64_t corpus_chunks(const struct corpus *c)
+{
+    return c->train;
+}
+
+int64_t corpus_held_out(const struct corpus *c)
+{
+    return c->held_out;
+}
+
+/* One chunk; document: NULL: not wanted. */
+static void copy_chunk(const struct corpus *c, int64_t chunk, int32_t *tokens, int32_t *document)
+{
+    const int32_t *from = c->ids + chunk * (c->length + 1);
+    for (int64_t i = 0; i <= c->length; i++) {
+        tokens[i] = from[i] < 0 ? ~from[i] : from[i];
+        if (!document) continue;
+        const bool begins = i > 0 && from[i - 1] < 0 && (!c->before || from[i] < 0);
+        document[i] = i > 0 ? document[i - 1] + begins : 0;
+    }
+}
+
+enum status corpus_take(struct corpus *c, bool held_out, int64_t first, int64_t n,
+                        struct train_tokens *out, struct err *e)
+{
+    const int64_t each = c->length + 1;
+    if (n * each > c->room) {
+        free(c->tokens);
+        free(c->document);
+        c->tokens = c->document = NULL;
+        c->room = 0;
+        PASS(mem_alloc(&c->tokens, n * each, sizeof *c->tokens, "a batch", e));
+        if (c->mask) PASS(mem_alloc(&c->document, n * each, sizeof *c->document, "a batch", e));
+        c->room = n * each;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t chunk = c->chunk[held_out ? first + i : 0];
+        if (!held_out) {
+            enter_epoch(c, (first + i) / c->train);
+            chunk = c->order[(first + i) % c->train];
+        }
+        copy_chunk(c, chunk, c->tokens + i * each, c->mask ? c->document + i * each : NULL);
+    }
+    *out = (struct train_tokens){
+        .n = n, .length = c->length, .tokens = c->tokens, .document = c->document};
+    return OK;
+}

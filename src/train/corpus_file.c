@@ -1,0 +1,138 @@
+/* The file of tokens: 32-bit integers, ~id for a token that is no text. */
+#include "eval/dataset.h"
+#include "eval/documents.h"
+#include "train/corpus.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/quantity.h"
+#include "util/temporary.h"
+#include "util/texts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct option keys[] = {
+    OPTION(corpus_options, text, PATHS,
+           "files or patterns of text, one document a file, or with field a line of JSON",
+           .required = true),
+    OPTION(corpus_options, field, TEXT, "JSONL: the key that holds the text",
+           .otherwise = "none: plain text"),
+    OPTION(corpus_options, separator, TEXT,
+           "token after each document, as tokenizer.json writes it, or eos", .otherwise = "none"),
+    OPTION(corpus_options, before, BOOL, "the separator stands before each document as well",
+           .fallback = "false", .with = "separator"),
+    OPTION(corpus_options, document_mask, BOOL, "tokens attend to their own document alone",
+           .fallback = "false", .with = "separator"),
+    OPTION(corpus_options, validation, INT, "held out for the validation loss", .unit = "tokens",
+           .fallback = "0", .low = 0, .high = INT64_MAX / 2),
+    OPTION(corpus_options, seed, INT, "seed of the order of sequences", .fallback = "0", .low = 0,
+           .high = INT64_MAX),
+    OPTION(corpus_options, cache, PATH, "folder of the tokenized text", .otherwise = "output"),
+};
+const struct option_table corpus_options_table = {OPTION_ROWS(keys, corpus_options)};
+
+struct listing {
+    struct texts paths;
+    enum status st;
+    struct err *e;
+};
+
+static void see(void *context, const char *path)
+{
+    struct listing *l = context;
+    if (l->st == OK) l->st = texts_add(&l->paths, path, l->e);
+}
+
+/* What the tokens depend on. hashes (paths): digests of the texts. */
+static enum status digest(const struct corpus_options *o, const struct tokenizer *t,
+                          const struct texts *paths, char (*hashes)[HASH_HEX], char hash[HASH_HEX],
+                          struct err *e)
+{
+    enum status st = OK;
+    char *all = NULL;
+    TRY(mem_format(&all, e, "1 %s %s %s %s %d", tokenizer_hash(t), tokenizer_special_hash(t),
+                   o->field ? o->field : "-", o->separator ? o->separator : "-", o->before));
+    for (int64_t i = 0; i < paths->n; i++) TRY(mem_append(&all, e, " %s", hashes[i]));
+    hash_text(all, hash);
+done:
+    free(all);
+    return st;
+}
+
+/* Tokenizes one file after the other, so that memory holds the tokens of one at a time. */
+static enum status write_tokens(const struct corpus_options *o, const struct tokenizer *t,
+                                const struct texts *paths, char (*hashes)[HASH_HEX], int fd,
+                                const char *path, int64_t *tokens, struct err *e)
+{
+    enum status st = OK;
+    struct data_options d;
+    struct collector c = {.options = &d};
+    options_default(&data_table, &d);
+    d.field = o->field;
+    d.separator = o->separator;
+    d.layout = LAYOUT_PACKED;
+    d.length = INT64_MAX / 2; /* never full: all is in the incomplete block */
+    TRY(collector_frame(&c, t, e));
+    if (o->before) TRY(ids_add(&c.before, c.behind.id, c.behind.n, e));
+    for (int64_t i = 0; i < paths->n; i++) {
+        char found[HASH_HEX];
+        TRY(documents_load(paths->text + i, 1, t, &c, &found, e));
+        TRY(hash_expect(paths->text[i], "the tokenizing began", hashes[i], found, e));
+        TRY(fsx_write(fd, path, c.part.id, (size_t)c.part.n * sizeof *c.part.id, e));
+        *tokens += c.part.n;
+        c.part.n = 0;
+    }
+done:
+    collector_free(&c);
+    return st;
+}
+
+static enum status make(const struct corpus_options *o, const struct tokenizer *t,
+                        const struct texts *paths, char (*hashes)[HASH_HEX], const char *path,
+                        struct err *e)
+{
+    enum status st = OK;
+    char *temporary = NULL, count[QUANTITY];
+    int fd = -1;
+    int64_t tokens = 0;
+    TRY(fsx_make_parent(path, e));
+    TRY(temporary_begin(path, &temporary, e));
+    fd = fsx_open_as(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    TRY(write_tokens(o, t, paths, hashes, fd, path, &tokens, e));
+    TRY(fsx_publish(temporary, path, e));
+    quantity_count((double)tokens, count);
+    log_info("%s: %s tokens of %lld file%s", path, count, (long long)paths->n,
+             quantity_plural(paths->n));
+done:
+    if (fd >= 0) close(fd);
+    if (st != OK && temporary) err_rename(e, temporary, path);
+    temporary_end(temporary);
+    return st;
+}
+
+enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer,
+                           const char *folder, char **path, char hash[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *t = NULL;
+    struct listing l = {.e = e};
+    const struct data_options texts = {.text = o->text};
+    char(*hashes)[HASH_HEX] = NULL;
+    TRY(dataset_files(&texts, see, &l, e));
+    TRY(l.st);
+    TRY(tokenizer_open(tokenizer, &t, e));
+    TRY(mem_alloc(&hashes, l.paths.n, sizeof *hashes, "digests", e));
+    for (int64_t i = 0; i < l.paths.n; i++) TRY(hash_file(l.paths.text[i], hashes[i], e));
+    TRY(digest(o, t, &l.paths, hashes, hash, e));
+    TRY(mem_format(path, e, "%s/tokens-%.16s.i32", o->cache ? o->cache : folder, hash));
+    if (!fsx_is_file(*path)) TRY(make(o, t, &l.paths, hashes, *path, e));
+done:
+    free(hashes);
+    texts_free(&l.paths);
+    tokenizer_close(t);
+    return st;
+}

@@ -366,11 +366,21 @@ static enum status publish(const struct folder_out *o, struct err *e)
     return fsx_sync_parent(o->path, e);
 }
 
-enum status folder_commit(struct folder_out *o, struct err *e)
+static enum status write_card(const struct folder_out *o, const char *card, struct err *e)
+{
+    char *path = NULL;
+    PASS(fsx_join(o->temporary, "README.md", &path, e));
+    const enum status st = fsx_write_atomic(path, card, strlen(card), e);
+    free(path);
+    return st;
+}
+
+enum status folder_commit(struct folder_out *o, const char *card, struct err *e)
 {
     enum status st = next_shard(o, e);
     if (st == OK) st = safetensors_commit(o->file, e);
     if (st == OK && o->shards > 1) st = write_index(o, e);
+    if (st == OK && card) st = write_card(o, card, e);
     if (st == OK) st = publish(o, e);
     if (st != OK) err_rename(e, o->temporary, o->path);
     return st;

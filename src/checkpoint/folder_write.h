@@ -42,9 +42,9 @@ struct tensor_shape folder_shape(const struct tensor_entry *t);
  * at a time. Errors of both. */
 MUST_USE enum status folder_copy_tensor(struct folder_out *o, const struct checkpoint *c,
                                         const char *name, struct err *e);
-/* Completes the folder and gives it its name. ERR_SHAPE: data are missing; ERR_USAGE: path has been
- * filled meanwhile; ERR_FULL, ERR_IO. */
-MUST_USE enum status folder_commit(struct folder_out *o, struct err *e);
+/* Completes the folder, with `card` as its README.md (NULL: none), and gives it its name.
+ * ERR_SHAPE: data are missing; ERR_USAGE: path has been filled meanwhile; ERR_FULL, ERR_IO. */
+MUST_USE enum status folder_commit(struct folder_out *o, const char *card, struct err *e);
 /* Number of weight files. */
 int64_t folder_files(const struct folder_out *o);
 /* Without a commit: removes what has been written. NULL: nothing. */

@@ -149,7 +149,7 @@ static enum status write_all(struct average *a, struct err *e)
     for (int64_t i = 0; i < n; i++)
         TRY(folder_copy_tensor(folder, a->checkpoint, tensors[i].name, e));
     TRY(checkpoint_verify(a->checkpoint, e));
-    TRY(folder_commit(folder, e));
+    TRY(folder_commit(folder, NULL, e));
     const int64_t files = folder_files(folder);
     log_info(
         "%s: the mean of %lld checkpoint%s, %lld tensors in %lld weight file%s; config.json and "

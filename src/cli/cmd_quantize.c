@@ -8,6 +8,7 @@
 #include "engine/inputs.h"
 #include "engine/weights_file.h"
 #include "engine/weights_folder.h"
+#include "measures/model_card.h"
 #include "quant/quant.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -133,6 +134,26 @@ static enum status set_up(struct quantize *o, struct err *e)
 
 /* --- all of it --- */
 
+/* Gives the folder its card and its name. */
+static enum status commit_folder(struct quantize *o, struct err *e)
+{
+    enum status st = OK;
+    const struct visit *v = &o->single.visit;
+    char *text = NULL;
+    const struct model_card card = {
+        .name = o->dir,
+        .digest = json_text(json_object_get(o->single.cell, "provenance"), "weights_hash", ""),
+        .variant = v->variants,
+        .format = o->format,
+        .calibration = &v->calibration,
+        .cell = o->single.cell};
+    TRY(model_card_text(&card, &text, e));
+    TRY(weights_folder_commit(o->folder_out, text, e));
+done:
+    free(text);
+    return st;
+}
+
 static enum status compute(struct quantize *o, struct err *e)
 {
     PASS(set_up(o, e));
@@ -140,7 +161,7 @@ static enum status compute(struct quantize *o, struct err *e)
     PASS(single_run(&o->single, o->dir, o->tokenizer, e));
     if (o->weights) PASS(safetensors_commit(o->file_out, e));
     if (!o->folder) return OK;
-    PASS(weights_folder_commit(o->folder_out, e));
+    PASS(commit_folder(o, e));
     if (o->form.layout.format == PACKED_NONE)
         log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
                  "config.json says so (torch_dtype).",

@@ -336,9 +336,9 @@ bool weights_folder_whole(const struct weights_folder *f)
     return next_linear(f) == f->n_list;
 }
 
-enum status weights_folder_commit(struct weights_folder *f, struct err *e)
+enum status weights_folder_commit(struct weights_folder *f, const char *card, struct err *e)
 {
-    return folder_commit(f->out, e);
+    return folder_commit(f->out, card, e);
 }
 
 void weights_folder_close(struct weights_folder *f)

@@ -39,7 +39,8 @@ MUST_USE enum status weights_folder_linear(struct weights_folder *f, const struc
                                            struct err *e);
 /* Whether all linears have come. */
 bool weights_folder_whole(const struct weights_folder *f);
-/* As folder_commit. */
-MUST_USE enum status weights_folder_commit(struct weights_folder *f, struct err *e);
+/* As folder_commit; card: its README.md (NULL: none). */
+MUST_USE enum status weights_folder_commit(struct weights_folder *f, const char *card,
+                                           struct err *e);
 /* Without a commit: removes it. NULL: nothing. */
 void weights_folder_close(struct weights_folder *f);

@@ -4,6 +4,7 @@
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
 #include "engine/weights_folder.h"
+#include "measures/model_card.h"
 #include "plan/plan.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -204,6 +205,41 @@ static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c
     return st;
 }
 
+/* Adds the losses to the cards: the visit that wrote a folder need not be that which scored the
+ * cell. */
+static enum status ended(const struct plan *p, struct journal *j, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    char *folder = NULL;
+    json_t *cell = NULL;
+    if (section_of(p->sweep)->n == 0) return OK;
+    TRY(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
+    for (int64_t i = 0; i < p->n_checkpoints * p->n_variants; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i / p->n_variants];
+        const struct plan_variant *v = &p->variants[i % p->n_variants];
+        const struct export_entry *x = entry_of(p, c, v);
+        char key[HASH_HEX];
+        struct err own = {0};
+        if (!x) continue;
+        TRY(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                        v->bits, &folder, e));
+        plan_cell_key(p, c, i % p->n_variants, key);
+        TRY(results_view_read(view, key, &cell, e));
+        if (cell && model_card_complete(folder, cell, &own) != OK)
+            log_warn("%s has no losses in its README.md: %s", folder, own.text);
+        json_decref(cell);
+        free(folder);
+        cell = NULL;
+        folder = NULL;
+    }
+done:
+    json_decref(cell);
+    free(folder);
+    results_view_close(view);
+    return st;
+}
+
 /* --- in a visit --- */
 
 struct export
@@ -291,14 +327,35 @@ static enum status linear(struct part_context *c, const struct variant *v, const
     return f ? weights_folder_linear(f, l, q, grids, e) : OK;
 }
 
+/* Gives the folder of variant i its card and its name. */
+static enum status commit(const struct part_context *c, int64_t i, struct err *e)
+{
+    enum status st = OK;
+    const struct export *s = c->state[MEASURE_export];
+    const struct variant *v = &c->visit->variants[i];
+    char *text = NULL, *name = NULL;
+    TRY(mem_format(&name, e, "%s/%s", c->visit->model, c->visit->checkpoint));
+    const struct model_card card = {.name = name,
+                                    .digest = checkpoint_hash(c->checkpoint),
+                                    .variant = v,
+                                    .format = entry_in(c->visit, v)->format,
+                                    .calibration = &c->visit->calibration,
+                                    .inputs = c->visit->inputs};
+    TRY(model_card_text(&card, &text, e));
+    TRY(weights_folder_commit(s->folders[i], text, e));
+    log_info("%s: written, %s", s->paths[i], card.format);
+done:
+    free(name);
+    free(text);
+    return st;
+}
+
 static enum status run(struct part_context *c, struct err *e)
 {
     const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
         if (!s->folders[i] || !weights_folder_whole(s->folders[i])) continue; /* it has failed */
-        PASS(weights_folder_commit(s->folders[i], e));
-        log_info("%s: written, %s", s->paths[i],
-                 entry_in(c->visit, &c->visit->variants[i])->format);
+        PASS(commit(c, i, e));
     }
     return OK;
 }
@@ -328,6 +385,7 @@ const struct measure measure_export = {
     .plan = check,
     .of_cell = of_cell,
     .disk = disk,
+    .ended = ended,
     .doing = "export",
     .of_model = true,
     .task = &task_table,

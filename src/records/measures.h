@@ -127,6 +127,7 @@ struct row;          /* records/rows.h */
 struct rows;         /* records/rows.h */
 struct saved_move;   /* records/saved.h */
 struct sweep;        /* config/sweep.h */
+struct journal;      /* records/results.h */
 struct variant;      /* engine/weights.h */
 struct visit;        /* engine/task.h */
 struct visit_cache;  /* engine/task.h */
@@ -218,6 +219,8 @@ struct measure {
     /* Adds how many of all cells it is to take, and the bytes of disk that they need, of models
      * whose shape is known. */
     enum status (*disk)(const struct plan *p, int64_t *n, double *bytes, struct err *e);
+    /* What is left to do at the end of a run, with all its records. Called on rank 0 only. */
+    enum status (*ended)(const struct plan *p, struct journal *j, struct err *e);
 
     /* --- how a plan asks for records that are neither of a checkpoint nor of a cell --- */
 

@@ -305,6 +305,8 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     TRY(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
     if (m->cube_stale || ended) TRY(write_cube(m, e));
+    for (int k = 0; done && k < MEASURES_N; k++)
+        if (measures[k]->ended) TRY(measures[k]->ended(&m->plan, m->out.journal, e));
     if (done) TRY(remove_states(m, &all, e));
     run_journal_finish(&m->out);
     progress_end(&m->progress);

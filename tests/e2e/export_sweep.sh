@@ -47,6 +47,16 @@ touch "$work/exports/m/a/gptq-4bit.tmp.99/config.json" # a killed process left i
 grep -q "0 cells to do" "$work/err" || fail "of finished cells: $(cat "$work/err")"
 [ "$(folders "$work/exports")" = "$all" ] || fail "of finished cells: $(folders "$work/exports")"
 diff -r "$work/first" "$work/exports" || fail "of finished cells: other files"
+# --- its card: checkpoint, method, calibration, loss ---
+card=$work/first/m/b/gptq-4bit/README.md
+for line in '# m/b, gptq at 4 bits' '| method | `gptq`, 4 bits |' '| form of the weights | gptq |'; do
+    grep -qxF -- "$line" "$card" || fail "no '$line' in $(cat "$card")"
+done
+digest=$("$QTRAJ" inspect "$work/m/b" --tensors --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["weights_hash"])')
+grep -qE '^\| checkpoint \| `m/b`, digest `'"$digest"'` \|$' "$card" || fail "digest: $(cat "$card")"
+grep -qE '^\| options \| .*`group_size: 32`.*`order: "?activation"?`' "$card" || fail "options: $(cat "$card")"
+grep -qE '^\| calibration \| `.*m/a/reference.safetensors:input_ids`, digest `[0-9a-f]{32}`' "$card" || fail "calibration: $(cat "$card")"
+grep -q '^vllm serve' "$card" || fail "loading: $(cat "$card")"
 
 # --- the losses of the cube ---
 "$python" - "$work" "$QTRAJ" <<'PYTHON' || fail "losses"
@@ -61,6 +71,11 @@ with h5py.File(work + "/results.h5") as f:
         recorded = loss[tuple(at[name.strip("/")] for name in sizes)]
         run = subprocess.run([program, "eval", f"{work}/exports/m/{path}", "--ids", work + "/m/a/reference.safetensors:input_ids", "--json"], capture_output=True, text=True, check=True)
         assert json.loads(run.stdout)["loss"] == recorded, (path, run.stdout, recorded)
+        own = {name: f[name][tuple(at[axis.strip("/")] for axis in sizes)] for name in ("loss", "loss_relative", "loss_relative_stderr", "kl_divergence", "loss_delta")}
+        error, half = 100 * own["loss_relative"], 196 * own["loss_relative_stderr"]
+        row = f"| own | {recorded:.6f} | {recorded - own['loss_delta']:.6f} | {error:+.3f} % ({error - half:+.3f} to {error + half:+.3f}) | {own['kl_divergence']:.3g} |"
+        card = open(f"{work}/exports/m/{path}/README.md").read().splitlines()
+        assert card[-1] == row and any("have 5.125 bits per weight" in line for line in card) == (bits == 4), (row, card)
 PYTHON
 
 # --- groups of two ranks write the same bytes ---

@@ -49,7 +49,7 @@ static void write_folder(const char *path, const struct folder_plan *plan)
     struct err e = {0};
     ok(folder_create(path, plan, &o, &e), &e);
     for (int i = 0; i < N; i++) ok(append(o, i, &e), &e);
-    ok(folder_commit(o, &e), &e);
+    ok(folder_commit(o, "# card\n", &e), &e);
     folder_close(o);
 }
 
@@ -81,7 +81,7 @@ static void comes_back(void **state)
     write_folder(scratch_path("one"), &plan);
     check_folder(scratch_path("one"));
     assert_true(fsx_is_file(scratch_path("one/model.safetensors")));
-    assert_int_equal(files_named(scratch_path("one"), "*"), 2);
+    assert_int_equal(files_named(scratch_path("one"), "*"), 3);
 
     plan.shard_bytes = 90;
     write_folder(scratch_path("three"), &plan);
@@ -131,11 +131,12 @@ static void takes_files_along(void **state)
     struct folder_plan plan = {
         .config = config, .n = N, .tensors = tensors, .source = source, .tokenizer = tokenizer};
     write_folder(scratch_path("along"), &plan);
+    has("along/README.md", "# card\n");
     has("along/tokenizer.json", "the tokenizer");
     has("along/tokenizer_config.json", "of the tokenizer");
     has("along/special_tokens_map.json", "of the source");
     has("along/generation_config.json", "of the source");
-    assert_int_equal(files_named(scratch_path("along"), "*"), 6);
+    assert_int_equal(files_named(scratch_path("along"), "*"), 7);
     json_t *got;
     assert_int_equal(json_read_file(scratch_path("along/config.json"), 0, &got, &e), OK);
     assert_string_equal(json_text(got, "torch_dtype", ""), "float32");
@@ -176,7 +177,7 @@ static void names_the_widest_type(void **state)
             ok(folder_create(scratch_path(path), &plan, &o, &e), &e);
             ok(folder_append(o, "a", data, 1, &e), &e);
             ok(folder_append(o, "b", data, 1, &e), &e);
-            ok(folder_commit(o, &e), &e);
+            ok(folder_commit(o, NULL, &e), &e);
             folder_close(o);
             snprintf(path, sizeof path, "types%d-%d/config.json", (int)i, turned);
             ok(json_read_file(scratch_path(path), 0, &got, &e), &e);
@@ -219,7 +220,7 @@ static void writes_over_nothing(void **state)
     for (int i = 0; i < N; i++) ok(append(o, i, &e), &e);
     assert_int_equal(fsx_make_parent(scratch_path("raced/x"), &e), OK);
     put("raced/x", "mine");
-    assert_int_equal(folder_commit(o, &e), ERR_USAGE);
+    assert_int_equal(folder_commit(o, NULL, &e), ERR_USAGE);
     folder_close(o);
     has("raced/x", "mine");
     assert_int_equal(files_named(scratch_path("raced"), "*"), 1);
@@ -252,7 +253,7 @@ static void half_a_folder_is_none(void **state)
     assert_non_null(strstr(e.text, "data of tensor a come where those of mask"));
     err_clear(&e);
     ok(append(o, 1, &e), &e);
-    assert_int_equal(folder_commit(o, &e), ERR_SHAPE);
+    assert_int_equal(folder_commit(o, NULL, &e), ERR_SHAPE);
     folder_close(o);
     assert_int_equal(files_named(scratch_dir(), "half*"), 0);
     json_decref(config);

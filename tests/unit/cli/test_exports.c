@@ -80,7 +80,7 @@ static void write_cut(const char *from, const char *to)
                 folder_append(o, t->name, data + r * cols, t->n_dims > 1 ? s[1] : 1, &e), OK);
         free(data);
     }
-    if (folder_commit(o, &e) != OK) fail_msg("%s", e.text);
+    if (folder_commit(o, NULL, &e) != OK) fail_msg("%s", e.text);
     folder_close(o);
     json_decref(config);
     free(shapes);
@@ -164,7 +164,7 @@ static void export(const char *dir, const char *ids, const struct quant_method *
     describe_variant(&x.single.visit, method->name, bits, options, ids);
     const double reported = loss_of(&x.single, dir, ids, what);
     if (!weights_folder_whole(x.out)) fail_msg("%s: not all linears came", what);
-    if (weights_folder_commit(x.out, &e) != OK) fail_msg("%s: %s", what, e.text);
+    if (weights_folder_commit(x.out, NULL, &e) != OK) fail_msg("%s: %s", what, e.text);
     weights_folder_close(x.out);
     struct single back = {0};
     const double read = loss_of(&back, out, ids, what);

@@ -151,7 +151,7 @@ enum status initial_write(const json_t *config, enum initial_scheme scheme, uint
         .config = config, .n = all.n, .tensors = all.shapes, .tokenizer = tokenizer};
     TRY(folder_create(path, &plan, &folder, e));
     TRY(append(&x, &all, folder, e));
-    TRY(folder_commit(folder, e));
+    TRY(folder_commit(folder, NULL, e));
 done:
     folder_close(folder);
     free(all.all);

@@ -32,7 +32,7 @@ def anchors(text):
 
 def links():
     """Every link inside the repository leads to a file, and to a heading of it; every page of docs/ is linked from another; a heading is short."""
-    pages = sorted(glob.glob("**/*.md", recursive=True))
+    pages = sorted(path for path in glob.glob("**/*.md", recursive=True) if not path.startswith("build/"))
     linked = {"README.md"}
     for page in pages:
         text = read(page)

@@ -1,7 +1,7 @@
 /* qtraj plan: the visits and cells of a sweep, their states and costs. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/plan_report.h"
+#include "cli/plan_print.h"
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "records/part_files.h"

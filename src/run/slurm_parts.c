@@ -1,6 +1,6 @@
-#include "cli/slurm_parts.h"
-#include "cli/plan_report.h"
+#include "run/slurm_parts.h"
 #include "plan/plan_parts.h"
+#include "run/plan_report.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -1,5 +1,4 @@
-/* What `qtraj plan` prints of a plan_report, for machines and for people. */
-#include "cli/plan_report.h"
+#include "cli/plan_print.h"
 #include "cube/text_table.h"
 #include "records/saved.h"
 #include "util/mem.h"

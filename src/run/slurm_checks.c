@@ -1,4 +1,4 @@
-#include "cli/slurm_checks.h"
+#include "run/slurm_checks.h"
 #include "memory/states.h"
 #include "util/fsx.h"
 #include "util/mem.h"

@@ -1,4 +1,4 @@
-#include "cli/plan_report.h"
+#include "run/plan_report.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdio.h>

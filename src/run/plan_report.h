@@ -1,4 +1,4 @@
-/* plan_report: what a plan costs, as text and as JSON. */
+/* plan_report: what a plan costs. */
 #pragma once
 #include "plan/plan.h"
 #include "sched/simulate.h"
@@ -63,7 +63,3 @@ MUST_USE enum status plan_report_faults(const struct plan_report *r, bool memory
  * visit; nodes that make no whole group are not used. ERR_USAGE, ERR_NOMEM. */
 MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
                                           struct err *e);
-
-/* The report as JSON (a new reference, NULL: out of memory), and as text on stdout (ERR_NOMEM). */
-json_t *plan_report_json(const struct plan_report *r);
-MUST_USE enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e);

@@ -33,4 +33,29 @@ done
 [ "$sweeps" -ge 15 ] || fail "only $sweeps sweep files"
 "$QTRAJ" plan "$SOURCE/configs/scale/paper.yaml" --json --rate 2000 >"$work/plan.json" 2>/dev/null
 grep -q '"cells": 652' "$work/plan.json" || fail "paper.yaml: not 326 checkpoints at two bit-widths"
+
+# docs/cluster.md shows what plan prints
+page=$SOURCE/docs/cluster.md
+command=$(grep '^qtraj plan configs/scale/sizes.yaml' "$page")
+(cd "$SOURCE" && "$QTRAJ" ${command#qtraj}) >"$work/sizes" 2>/dev/null
+rows=$(sed -n '/^qtraj plan configs\/scale\/sizes.yaml/,/^```/p' "$page" | sed '1d;$d')
+[ "$(wc -l <<<"$rows")" = 6 ] || fail "$page: not a head and five models: $rows"
+while read -r row; do
+    grep -qxF -- "$row" <(sed 's/ *$//' "$work/sizes") || fail "$page: not printed any more: $row"
+done <<<"$rows"
+nodes=1,
+for group in 1 4 16; do
+    "$QTRAJ" plan "$SOURCE/configs/scale/paper.yaml" --brief --rate 2000 --simulate "${nodes}16,64,128,256,1024" --group $group 2>/dev/null |
+        grep -A 9 '^ *nodes ' | awk 'NR > 1 { print $1, $2, $3 }' >"$work/times-$group"
+    nodes=
+done
+sed -n '/^| nodes | 1 per visit/,/^$/s/^| \([0-9].*\) |$/\1/p' "$page" >"$work/times"
+[ "$(wc -l <"$work/times")" = 5 ] || fail "$page: not five numbers of nodes"
+while IFS='|' read -r nodes one four sixteen; do
+    for pair in "1 $one" "4 $four" "16 $sixteen"; do
+        read -r group time <<<"$pair"
+        grep -qxF "${nodes% } $time" "$work/times-$group" || fail "$page: $nodes nodes, $group per visit: not $time: $(cat "$work/times-$group")"
+    done
+done <"$work/times"
+grep -qxF "1 154 days" "$work/times-1" || fail "$page: not 154 days on one node"
 finish

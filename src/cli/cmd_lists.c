@@ -80,7 +80,9 @@ static enum status print_method(const struct quant_method *m, struct err *e)
             TRY(mem_append(&presets, e, "%s%s", presets[0] ? " " : "", preset_names[k]));
     printf("%-11s bits %lld", m->name, (long long)m->bits_min);
     if (m->bits_max > m->bits_min) printf(" to %lld", (long long)m->bits_max);
-    printf("%s\n", quant_calibrates(m) ? ", needs calibration" : "");
+    printf("%s\n", !quant_calibrates(m, NULL) ? ""
+                   : m->calibrates_with       ? ", calibrates with importance"
+                                              : ", needs calibration");
     print_words("", m->doc, width);
     print_words("options", options, width);
     print_words("presets", presets, width);
@@ -99,11 +101,11 @@ static enum status add_method(const struct quant_method *m, json_t *list, struct
         if (preset_concerns(k, m->name))
             json_array_append_new(presets, json_string(preset_names[k]));
     TRY(quant_option_names(m, &options, e));
-    json_array_append_new(list,
-                          json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:O}", "name", m->name, "doc",
-                                    m->doc, "bits_min", (json_int_t)m->bits_min, "bits_max",
-                                    (json_int_t)m->bits_max, "calibration", quant_calibrates(m),
-                                    "options", options, "presets", presets));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:O}", "name", m->name,
+                                          "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
+                                          "bits_max", (json_int_t)m->bits_max, "calibration",
+                                          quant_calibrates(m, NULL), "options", options, "presets",
+                                          presets));
 done:
     free(options);
     json_decref(presets);

@@ -108,8 +108,10 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(choose_bits(o, method, e));
     PASS(share_flags(o, &o->calibration, "calibration", e));
     PASS(share_flags(o, &o->evaluation, "evaluation", e));
-    NEED(!quant_calibrates(method) || is_given(&o->calibration), ERR_USAGE,
+    NEED(!quant_calibrates(method, &o->entry.options) || is_given(&o->calibration), ERR_USAGE,
          "%s calibrates: give --calibration-text or --calibration-ids", method->name);
+    NEED(quant_calibrates(method, &o->entry.options) || !is_given(&o->calibration), ERR_USAGE,
+         "--calibration-...: %s calibrates only with --%s", method->name, method->calibrates_with);
     PASS(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
     v->variants[0].bits = o->bits;
@@ -281,8 +283,8 @@ static const char *calibration(const struct call *c)
 {
     const char *name = flag_value("--method", c->argc, c->argv);
     const struct quant_method *method = name ? quant_find(name) : NULL;
-    return !method || quant_calibrates(method) ? "--calibration-text --calibration-ids"
-                                               : "a method that calibrates";
+    return !method || quant_calibrates(method, NULL) ? "--calibration-text --calibration-ids"
+                                                     : "a method that calibrates";
 }
 
 /* Applies the preset first, so that other flags override it wherever they are. */

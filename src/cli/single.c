@@ -75,7 +75,7 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
     }
     warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.texts, positions);
     if (!in.calibration || v->n_variants == 0 ||
-        !quant_calibrates(quant_find(v->variants[0].method.method)))
+        !quant_calibrates(quant_find(v->variants[0].method.method), &v->variants[0].method.options))
         return OK;
     warn_of_length(v->checkpoint, "calibration", in.calibration, 0, in.calibration->n, positions);
     return warn_of_overlap(v, &in, e);

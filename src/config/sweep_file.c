@@ -236,7 +236,8 @@ static enum status check_calibration(const struct sweep *s, const struct option_
                 (is_overridden(methods) && !text->key_place.override);
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct quant_method *method = quant_find(s->methods[i].method);
-        used = used || !method || quant_calibrates(method); /* the plan refuses what is none */
+        used = used || !method ||
+               quant_calibrates(method, &s->methods[i].options); /* the plan refuses what is none */
     }
     if (used) return OK;
     return options_fail(scope, "calibration", e,
@@ -254,7 +255,7 @@ static enum status check_replicates(const struct sweep *s, const struct option_s
         const struct quant_method *method = quant_find(m->method);
         const struct option_scope entry = options_entry(&list, i);
         if (m->replicates == 1 || !method) continue;
-        if (!quant_calibrates(method))
+        if (!quant_calibrates(method, &m->options))
             return options_fail(&entry, "replicates", e,
                                 "%s uses no calibration text, so that all replicates are equal",
                                 m->method);

@@ -224,7 +224,7 @@ static enum status fill_visit(const struct plan *p, const struct planned_surface
     const struct data_options calibration = plan_data(p, s->model, &sweep->calibration);
     struct results_point point = results_surface_point(&s->points, k);
     PASS(plan_visit_begin(p, origin_of(p, s), key, v, e));
-    if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method)))
+    if (s->quantizer && quant_calibrates(quant_find(s->quantizer->method), &s->quantizer->options))
         PASS(options_copy(&data_table, &calibration, &v->calibration, e));
     PASS(mem_zero(&v->evaluations, 1, sizeof *v->evaluations, "datasets", e));
     PASS(options_copy(&data_table, &evaluation, v->evaluations, e));

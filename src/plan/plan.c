@@ -170,11 +170,12 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                              const json_t *calibration, char key[HASH_HEX], struct err *e)
 {
     const struct quant_method *method = quant_find(m->method);
-    return plan_digest(json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits",
-                                 (json_int_t)bits, "options", concerning(m, method), "calibration",
-                                 quant_calibrates(method) ? (json_t *)(uintptr_t)calibration : NULL,
-                                 "seed", (json_int_t)p->sweep->seed),
-                       key, e);
+    return plan_digest(
+        json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits", (json_int_t)bits,
+                  "options", concerning(m, method), "calibration",
+                  quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
+                  "seed", (json_int_t)p->sweep->seed),
+        key, e);
 }
 
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
@@ -185,7 +186,7 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct method_entry *m = &s->methods[i];
         PASS(quant_check(m->method, &m->options, m->bits, m->n_bits, e));
         const struct quant_method *method = quant_find(m->method);
-        NEED(!quant_calibrates(method) || calibration, ERR_USAGE,
+        NEED(!quant_calibrates(method, &m->options) || calibration, ERR_USAGE,
              "calibration: missing; method %s needs calibration text", m->method);
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];

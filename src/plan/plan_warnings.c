@@ -16,8 +16,8 @@ static const double most_read = 4e6;
 static bool calibrates(const struct plan *p)
 {
     for (int64_t i = 0; i < p->n_variants; i++)
-        if (p->variants[i].applicable &&
-            quant_calibrates(quant_find(p->variants[i].method->method)))
+        if (p->variants[i].applicable && quant_calibrates(quant_find(p->variants[i].method->method),
+                                                          &p->variants[i].method->options))
             return true;
     return false;
 }

@@ -80,6 +80,10 @@ static const struct option shared_keys[] = {
         .fallback = "none", .choices = rotations, .later = true),
     OPTION(quant_options, rotation_seed, INT, "seed of a rotation's signs", .fallback = "0",
            .low = 0, .high = INT64_MAX, .later = true, .with = "rotation"),
+    OPTION(quant_options, importance, BOOL,
+           "weights count by the mean square of their calibration inputs (llama.cpp's importance "
+           "matrix)",
+           .fallback = "false"),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -165,9 +169,10 @@ enum status quant_require(const char *name, const struct quant_method **out, str
     RAISE(ERR_USAGE, "there is no method '%s'%s", name, advice);
 }
 
-bool quant_calibrates(const struct quant_method *m)
+bool quant_calibrates(const struct quant_method *m, const struct quant_options *o)
 {
-    return m->statistics || m->prepare_block;
+    const char *only = o ? m->calibrates_with : NULL;
+    return (m->statistics && (!only || quant_options_changed(o, only))) || m->prepare_block;
 }
 
 static bool pairs(const struct quant_method *m)
@@ -180,11 +185,11 @@ static bool pairs(const struct quant_method *m)
 
 struct quant_needs quant_needs_of(const struct quant_method *m, const struct quant_options *o)
 {
-    bool calibrates = quant_calibrates(m);
+    bool calibrates = quant_calibrates(m, o);
     bool shared = calibrates && (m->full_precision || o->hessian == HESSIAN_SHARED);
     bool own = calibrates && !shared;
     return (struct quant_needs){
-        .statistics = m->statistics,
+        .statistics = calibrates ? m->statistics : 0,
         .shared = shared,
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,

@@ -172,6 +172,8 @@ struct quant_method {
      * options `hessian` (own or shared) and `true_sequential` choose the inputs; a method that does
      * not list them uses their defaults. */
     unsigned statistics;
+    /* A bool option without which it needs none after all; NULL: it always needs them. */
+    const char *calibrates_with;
     bool full_precision; /* statistics are always those of full-precision inputs */
     bool distributed;    /* supports a distributed Gram matrix; other methods always get the whole
                             matrix on one rank */
@@ -243,8 +245,8 @@ MUST_USE enum status quant_require(const char *name, const struct quant_method *
 /* Registers an additional method for tests (NULL: removes it); quant_find finds it. */
 void quant_add(const struct quant_method *method);
 
-/* True if it needs calibration sequences. */
-bool quant_calibrates(const struct quant_method *method);
+/* True if it needs calibration sequences with these options; NULL: with some options. */
+bool quant_calibrates(const struct quant_method *method, const struct quant_options *o);
 
 /* What a variant needs from the visit. */
 struct quant_needs {

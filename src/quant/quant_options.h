@@ -59,6 +59,7 @@ struct quant_options {
     bool double_quant;      /* these magnitudes are quantized in turn */
     int rotation;           /* enum quant_rotation */
     int64_t rotation_seed;
+    bool importance; /* weights count by the mean squares of their inputs */
     union quant_own own[METHOD_N];
 };
 

@@ -16,7 +16,15 @@
     X(int8_weight)                                                                                 \
     X(int8)                                                                                        \
     X(codebook)                                                                                    \
-    X(smoothquant)
+    X(smoothquant)                                                                                 \
+    X(q2_k)                                                                                        \
+    X(q3_k)                                                                                        \
+    X(q4_k)                                                                                        \
+    X(q5_k)                                                                                        \
+    X(q6_k)                                                                                        \
+    X(q4_0)                                                                                        \
+    X(iq4_nl)                                                                                      \
+    X(q8_0)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

@@ -54,6 +54,17 @@ refuse() { # NAME PATTERN ARGUMENT...
     [ "$(grep -c error: "$work/err")" = 1 ] || fail "$1: not one error: $(cat "$work/err")"
 }
 echo "a text of a few words" >"$work/text"
+
+# llama.cpp's own types as methods: rows of 32 columns get Q5_0 for q4_k, and an importance comes from calibration inputs.
+"$QTRAJ" quantize "$models/llama.gguf" --method q4_k --evaluation-ids "$ids" --json >"$work/plain" 2>"$work/err" || fail "q4_k: $(cat "$work/err")"
+"$QTRAJ" quantize "$models/llama.gguf" --method q4_k --importance --calibration-ids "$ids" --evaluation-ids "$ids" --json >"$work/counted" \
+    2>"$work/err" || fail "importance: $(cat "$work/err")"
+"$python" - "$work/plain" "$work/counted" <<'PYTHON' || fail "q4_k: $(cat "$work/plain" "$work/counted")"
+import json, sys
+plain, counted = (json.load(open(x)) for x in sys.argv[1:])
+assert plain["bits_per_weight"] == counted["bits_per_weight"] == 5.5
+assert plain["loss"] != counted["loss"]
+PYTHON
 cp "$models/llama.gguf" "$work/copy.gguf"
 refuse "no tokenizer" "name one with the sweep file's models[].tokenizer or --tokenizer" "$work/copy.gguf" --text "$work/text"
 head -c 9000 "$models/llama.gguf" >"$work/cut.gguf"

@@ -54,6 +54,15 @@ static const struct format formats[] = {
     {"smoothquant", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
     /* 2^3 values of 16 bits a row */
     {"codebook", 3, NULL, NULL, 3 * WEIGHTS + 8 * 16 * ROWS},
+    /* an f16 for 32, also of the types that rows of 192 get instead (q5_1: two) */
+    {"q4_0", 4, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"iq4_nl", 4, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"q8_0", 8, NULL, NULL, 8 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"q2_k", 2, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"q3_k", 3, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"q4_k", 4, NULL, NULL, 5 * WEIGHTS + 16 * (WEIGHTS / 32)},
+    {"q5_k", 5, NULL, NULL, 5 * WEIGHTS + 32 * (WEIGHTS / 32)},
+    {"q6_k", 6, NULL, NULL, 8 * WEIGHTS + 16 * (WEIGHTS / 32)},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 

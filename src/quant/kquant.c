@@ -1,0 +1,175 @@
+/* The formats of kquant.h as methods. A row that is no multiple of 256 gets the type of 32 that
+ * llama.cpp takes instead, one that is no multiple of 32 is stored in f16 (llama-quant.cpp). */
+#include "quant/kquant.h"
+#include "quant/report.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <omp.h>
+#include <stdlib.h>
+
+enum { SMALL = KQUANT_SMALL, LARGE = KQUANT_LARGE };
+
+/* --- formats: bytes of a block are those of ggml-common.h --- */
+
+#define BITS(bytes, columns) (8.0 * (bytes) / (columns))
+#define SEARCH(levels, first, step, steps)                                                         \
+    {                                                                                              \
+        levels, first, step, steps, false                                                          \
+    }
+#define SEARCH_WEIGHTED(levels) SEARCH(levels, -0.9f, 0.05f, 36)
+
+static const struct kquant_format f16 = {.columns = 1, .bits = 16, .round = kquant_round_f16};
+#define FORMAT_SMALL(id, bytes, function, top)                                                     \
+    static const struct kquant_format id = {                                                       \
+        .columns = SMALL,                                                                          \
+        .bits = BITS(bytes, SMALL),                                                                \
+        .round = function,                                                                         \
+        .levels = top,                                                                             \
+        .weighted = SEARCH_WEIGHTED(top),                                                          \
+        .instead = &f16,                                                                           \
+    };
+FORMAT_SMALL(q4_0, 18, kquant_round_small_signed, 8)
+FORMAT_SMALL(q5_0, 22, kquant_round_small_signed, 16)
+FORMAT_SMALL(q5_1, 24, kquant_round_small_offset, 31)
+FORMAT_SMALL(q8_0, 34, kquant_round_q8_0, 127)
+FORMAT_SMALL(iq4_nl, 18, kquant_round_iq4_nl, 0)
+
+static const struct kquant_format q2_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(84, LARGE),
+    .round = kquant_round_offset,
+    .levels = 3,
+    .scale_levels = 15,
+    .plain = {3, -0.5f, 0.1f, 15, true},
+    .weighted = SEARCH_WEIGHTED(3),
+    .instead = &iq4_nl,
+};
+static const struct kquant_format q3_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(110, LARGE),
+    .round = kquant_round_signed,
+    .levels = 4,
+    .scale_levels = 32,
+    .instead = &iq4_nl,
+};
+static const struct kquant_format q4_k = {
+    .columns = LARGE,
+    .small = SMALL,
+    .bits = BITS(144, LARGE),
+    .round = kquant_round_offset,
+    .levels = 15,
+    .scale_levels = 63,
+    .plain = SEARCH(15, -1, 0.1f, 20),
+    .weighted = SEARCH_WEIGHTED(15),
+    .instead = &q5_0,
+};
+static const struct kquant_format q5_k = {
+    .columns = LARGE,
+    .small = SMALL,
+    .bits = BITS(176, LARGE),
+    .round = kquant_round_offset,
+    .levels = 31,
+    .scale_levels = 63,
+    .plain = SEARCH(31, -0.5f, 0.1f, 15),
+    .weighted = SEARCH_WEIGHTED(31),
+    .instead = &q5_1,
+};
+static const struct kquant_format q6_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(210, LARGE),
+    .round = kquant_round_signed,
+    .levels = 32,
+    .scale_levels = 128,
+    .instead = &q8_0,
+};
+
+/* --- a linear --- */
+
+static void load(struct kquant_bench *b, const struct quant_job *job, int64_t row, int64_t first,
+                 int64_t n)
+{
+    const struct tile_columns all = {0};
+    tile_load(b->x, TILE_ROWS, job->w, job->rows, job->cols, row, first, n, &all);
+}
+
+static void tile_round(const struct quant_job *job, const struct kquant_format *f, int64_t row,
+                       struct kquant_bench *b)
+{
+    const int64_t n = f->columns;
+    const double *squares = job->input ? job->input->statistic[STATISTIC_SQUARES] : NULL;
+    EACH_ROW b->square[r] = 0;
+    for (int64_t a = 0; a < job->cols && squares && n == SMALL; a += n) {
+        load(b, job, row, a, n);
+        kquant_add_squares(b->square, b->x, n);
+    }
+    EACH_ROW b->square[r] /= (float)job->cols;
+    for (int64_t a = 0; a < job->cols; a += n) {
+        load(b, job, row, a, n);
+        for (int64_t j = 0; j < n && squares; j++)
+            b->importance[j] = (float)(squares[a + j] / (double)max64(job->input->tokens, 1));
+        f->round(b, f, squares != NULL);
+        tile_store(job->q, job->rows, job->cols, row, a, n, NULL, b->x);
+    }
+}
+
+static enum status run_format(const struct quant_job *job, const struct kquant_format *f,
+                              struct quant_report *report, struct err *e)
+{
+    enum status st = job_check(job, e);
+    struct kquant_bench *benches = NULL;
+    int64_t first, end;
+    while (job->cols % f->columns != 0) f = f->instead;
+    team_own_rows(job->team, job->rows, &first, &end);
+    if (st == OK)
+        st = mem_alloc(&benches, omp_get_max_threads(), sizeof *benches, "tiles of weights", e);
+    TRY(team_agree(job->team, st, e));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t row = first; row < end; row += TILE_ROWS)
+        tile_round(job, f, row, &benches[omp_get_thread_num()]);
+    TRY(job_report(job, f->bits, report, e));
+done:
+    free(benches);
+    return st;
+}
+
+static void kquant_memory(const struct quant_options *o, const struct quant_extent *x,
+                          struct quant_memory *out)
+{
+    (void)o;
+    out->running = x->threads * (int64_t)sizeof(struct kquant_bench);
+}
+
+/* --- methods; flops of a weight match the measured time --- */
+
+#define METHOD(id, width, flops, text, ...)                                                        \
+    static enum status run_##id(const struct quant_job *job, struct quant_report *report,          \
+                                struct err *e)                                                     \
+    {                                                                                              \
+        return run_format(job, &id, report, e);                                                    \
+    }                                                                                              \
+    const struct quant_method quant_##id = {.name = #id,                                           \
+                                            .doc = "llama.cpp's " text,                            \
+                                            .bits_min = width,                                     \
+                                            .bits_max = width,                                     \
+                                            .results = QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,      \
+                                            .run = run_##id,                                       \
+                                            .memory = kquant_memory,                               \
+                                            .flop = flops,                                         \
+                                            __VA_ARGS__};
+
+#define WITH_IMPORTANCE                                                                            \
+    .options = "importance", .statistics = WANTS(STATISTIC_SQUARES), .full_precision = true,       \
+    .calibrates_with = "importance"
+
+METHOD(q2_k, 2, 120, "Q2_K: blocks of 16 with 4-bit scales and offsets", WITH_IMPORTANCE)
+METHOD(q3_k, 3, 60, "Q3_K: blocks of 16 with 6-bit scales", WITH_IMPORTANCE)
+METHOD(q4_k, 4, 120, "Q4_K: blocks of 32 with 6-bit scales and offsets", WITH_IMPORTANCE)
+METHOD(q5_k, 5, 120, "Q5_K: blocks of 32 with 6-bit scales and offsets", WITH_IMPORTANCE)
+METHOD(q6_k, 6, 60, "Q6_K: blocks of 16 with 8-bit scales", WITH_IMPORTANCE)
+METHOD(q4_0, 4, 50, "Q4_0: blocks of 32 with a 16-bit scale", WITH_IMPORTANCE)
+METHOD(iq4_nl, 4, 130, "IQ4_NL: 16 values, not evenly spaced, with a 16-bit scale of 32 weights",
+       WITH_IMPORTANCE)
+METHOD(q8_0, 8, 40, "Q8_0: blocks of 32 with a 16-bit scale; no calibration", .options = "")

@@ -20,6 +20,17 @@ for family, want in losses.items():
 sys.exit(wrong)
 PYTHON
 
+# llama.cpp's own types have the perplexity of the same weights in transformers (fixtures/gguf/make_kquants.py).
+for family in llama olmo2; do
+    "$QTRAJ" eval "$models/${family}_kquants.gguf" --ids "$ids" --json >"$work/$family.json" 2>"$work/err" || fail "$family: $(cat "$work/err")"
+done
+"$python" - "$models/kquants.json" "$work" <<'PYTHON' || fail "perplexities"
+import json, sys
+for family, want in json.load(open(sys.argv[1])).items():
+    got = json.load(open(f"{sys.argv[2]}/{family}.json"))["perplexity"]
+    assert abs(got / want - 1) < 1e-6, (family, got, want)
+PYTHON
+
 # A folder whose weights are a GGUF file, with a configuration of its own.
 mkdir "$work/folder"
 cp "$models/qwen3.gguf" "$work/folder/model.gguf"

@@ -94,6 +94,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *detached);
     X(eval)                                                                                        \
     X(quantize)                                                                                    \
     X(curvature)                                                                                   \
+    X(train)                                                                                       \
     X(average)                                                                                     \
     X(tokenize)                                                                                    \
     X(tasks)                                                                                       \

@@ -141,6 +141,7 @@ static enum status add_branch(struct runs *r, int64_t *capacity, int64_t own,
     struct run run = {.name = name,
                       .recipe = p->recipe,
                       .parent = parent,
+                      .left = p->name,
                       .first = from,
                       .last = from + b->steps,
                       .schedule = b->schedule};

@@ -55,7 +55,8 @@ extern const struct option_table recipe_table;
 struct run {
     char *name; /* its folder in the recipe's output */
     const struct recipe *recipe;
-    int64_t parent; /* the run that it branches from, before it in the list; -1: none */
+    int64_t parent;   /* the run that it branches from, before it in the list; -1: none */
+    const char *left; /* its name, borrowed; NULL: none */
     int64_t first, last;
     struct schedule schedule; /* resolved; its texts are borrowed */
 };

@@ -165,6 +165,7 @@ quantize --method --preset --bits --out --weights --json --calibration-padding -
 curvature --probe --products-in --json --subset --sharpness --trace --hutchpp --together --density --memory --text --ids
 curvature --min-length --skip --samples --tokens --cut --within-positions --sort
 inspect --tensors --json
+train --set --only --until
 average --weights --ema --greedy --dtype --tokenizer
 init --text --out --tokenizer --force
 tasks --json

@@ -1,0 +1,102 @@
+/* qtraj train: trains the models of a runs file. */
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "run/run_until.h"
+#include "sched/sched.h"
+#include "train/train_all.h"
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+static double ends = INFINITY; /* clock_seconds */
+
+static bool must_stop(void)
+{
+    return sched_must_end() || clock_seconds() >= ends;
+}
+
+/* Runs with one of these names, and those that they branch from; no pattern: all. */
+static enum status choose(const struct runs *r, const struct arg_list *only, bool **wanted,
+                          struct err *e)
+{
+    PASS(mem_zero(wanted, r->n, sizeof **wanted, "runs", e));
+    for (int64_t k = 0; k < only->n; k++) {
+        bool found = false;
+        for (int64_t i = 0; i < r->n; i++) {
+            if (fnmatch(only->items[k], r->runs[i].name, 0) != 0) continue;
+            found = true;
+            for (int64_t at = i; at >= 0; at = r->runs[at].parent) (*wanted)[at] = true;
+        }
+        NEED(found, ERR_USAGE, "--only %s: no run has such a name; the first is %s", only->items[k],
+             r->runs[0].name);
+    }
+    for (int64_t i = 0; only->n == 0 && i < r->n; i++) (*wanted)[i] = true;
+    return OK;
+}
+
+static enum status limit_time(const char *until, struct err *e)
+{
+    double when;
+    struct timeval now;
+    PASS(run_until_find(until, &when, e));
+    gettimeofday(&now, NULL);
+    const double left = when - (double)now.tv_sec,
+                 reserve = isfinite(left) ? fmin(60, left / 50) : 0;
+    ends = clock_seconds() + left - reserve; /* the last state needs a while */
+    return OK;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    enum status st = OK;
+    const char *path, *until = NULL;
+    struct arg_list set = {0}, only = {0};
+    struct runs runs = {0};
+    bool *wanted = NULL;
+    struct train_totals totals;
+    int rank;
+    const struct arg table[] = {
+        {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
+        {"--only", ARG_LIST, &only, "NAME",
+         "only runs whose name matches, as in 'peak1e-3-*', and those that they branch from"},
+        {"--until", ARG_TEXT, &until, "TIME",
+         "when it must have ended, as of qtraj run; in a Slurm job, its end if that is earlier"},
+    };
+    const struct args args = {ARGS(table)};
+    MPI_Comm_rank(c->world, &rank);
+    TRY(args_parse(&args, c, &path, 1, e));
+    if (c->help) goto done;
+    st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
+    if (st == OK) st = choose(&runs, &only, &wanted, e);
+    if (st == OK) st = limit_time(until, e);
+    TRY(err_agree(c->world, st, e));
+    sched_catch_signals();
+    struct train_job job = {
+        .runs = &runs, .wanted = wanted, .must_stop = must_stop, .world = c->world};
+    TRY(train_all(&job, &totals, e));
+    const int64_t rest = totals.wanted - totals.done - totals.diverged;
+    if (rank == 0)
+        log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained",
+                 runs.recipes[0].output, (long long)totals.done, (long long)totals.wanted,
+                 (long long)totals.diverged, (long long)rest);
+    if (totals.done < totals.wanted) c->code = EXIT_CELLS_FAILED;
+done:
+    arg_list_free(&set);
+    arg_list_free(&only);
+    runs_free(&runs);
+    free(wanted);
+    return st;
+}
+
+const struct command cmd_train = {
+    .name = "train",
+    .arguments = "RUNS.yaml [--only NAME] [--set KEY=VALUE] [--until TIME]",
+    .doc = "train models by a file of runs, into checkpoints that a sweep reads",
+    .all_ranks = true,
+    .run = run,
+};

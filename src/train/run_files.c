@@ -1,0 +1,258 @@
+#include "train/run_files.h"
+#include "records/lock.h"
+#include "train/run_files_internal.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/temporary.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- the end --- */
+
+enum status run_ending_read(const struct run *r, struct run_ending *out, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    json_t *json = NULL;
+    *out = (struct run_ending){.end = RUN_OPEN};
+    TRY(run_path(r, &path, e, "end.json"));
+    if (!fsx_is_file(path)) goto done;
+    TRY(json_read_file(path, 1 << 16, &json, e));
+    out->end = strcmp(json_text(json, "status", ""), "done") == 0 ? RUN_DONE : RUN_DIVERGED;
+    out->step = json_integer_value(json_object_get(json, "step"));
+    snprintf(out->message, sizeof out->message, "%s", json_text(json, "message", ""));
+done:
+    json_decref(json);
+    free(path);
+    return st;
+}
+
+static enum status write_json(const struct run *r, const char *name, const json_t *json,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, *text = json ? json_write_text(json, JSON_INDENT(2)) : NULL;
+    ENSURE(text, ERR_NOMEM, "out of memory for %s", name);
+    TRY(run_path(r, &path, e, "%s", name));
+    TRY(fsx_write_atomic(path, text, strlen(text), e));
+done:
+    free(path);
+    free(text);
+    return st;
+}
+
+enum status run_files_end(struct run_files *f, const struct run_ending *end, struct err *e)
+{
+    PASS(run_files_sync(f, e));
+    json_t *json =
+        json_pack("{s:s, s:I, s:s}", "status", end->end == RUN_DONE ? "done" : "diverged", "step",
+                  (json_int_t)end->step, "message", end->message);
+    const enum status st = write_json(f->run, "end.json", json, e);
+    json_decref(json);
+    return st;
+}
+
+/* --- settings --- */
+
+/* The first key in which they differ, "" if none. */
+static bool differ(const json_t *a, const json_t *b, char *key, size_t size)
+{
+    const char *name;
+    json_t *one;
+    if (json_equal(a, b)) return false;
+    if (!json_is_object(a) || !json_is_object(b)) return true;
+    const size_t n = strlen(key);
+    json_object_foreach((json_t *)(uintptr_t)a, name, one)
+    {
+        if (json_equal(one, json_object_get(b, name))) continue;
+        snprintf(key + n, size - n, "%s%s", n ? "." : "", name);
+        return differ(one, json_object_get(b, name), key, size);
+    }
+    return true; /* b has more */
+}
+
+static enum status check_settings(const struct run *r, const json_t *settings, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, key[200] = "";
+    json_t *before = NULL;
+    TRY(run_path(r, &path, e, "run.json"));
+    if (!fsx_is_file(path)) {
+        TRY(write_json(r, "run.json", settings, e));
+        goto done;
+    }
+    TRY(json_read_file(path, 1 << 20, &before, e));
+    ENSURE(!differ(settings, before, key, sizeof key), ERR_USAGE,
+           "%s: the run was begun with another %s; remove its folder to begin it anew, or give "
+           "the runs another output",
+           path, key[0] ? key : "set of settings");
+done:
+    json_decref(before);
+    free(path);
+    return st;
+}
+
+/* --- the folder --- */
+
+/* Files and folders that a killed process had not finished: only the holder of the lock makes any,
+ * but for the lock's own. */
+static enum status remove_unfinished(const struct run *r, const char *within, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL, *path = NULL;
+    DIR *dir = NULL;
+    TRY(run_path(r, &folder, e, "%s", within));
+    dir = opendir(folder);
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        if (!strstr(d->d_name, ".tmp.") || strncmp(d->d_name, STEPS, strlen(STEPS)) == 0) continue;
+        free(path);
+        TRY(fsx_join(folder, d->d_name, &path, e));
+        temporary_remove(path);
+    }
+done:
+    if (dir) closedir(dir);
+    free(folder);
+    free(path);
+    return st;
+}
+
+enum status run_files_open(const struct run *r, const json_t *settings, struct run_files **out,
+                           struct err *e)
+{
+    enum status st = OK;
+    struct run_files *f = NULL;
+    char *state = NULL;
+    TRY(mem_zero(&f, 1, sizeof *f, "a run", e));
+    *f = (struct run_files){.run = r, .fd = -1};
+    TRY(run_path(r, &f->steps, e, STEPS));
+    TRY(run_state_path(r, 0, &state, e));
+    TRY(fsx_make_parent(state, e));
+    TRY(lock_take(f->steps, &(struct lock_options){.create = true}, &f->lock, e));
+    TRY(check_settings(r, settings, e));
+    TRY(remove_unfinished(r, "", e));
+    TRY(remove_unfinished(r, "state", e));
+    f->fd = fsx_open_as(f->steps, O_RDWR | O_APPEND | O_CREAT);
+    ENSURE(f->fd >= 0, fsx_errno_status(errno), "%s: %s", f->steps, strerror(errno));
+    *out = f;
+    f = NULL;
+done:
+    run_files_close(f);
+    free(state);
+    return st;
+}
+
+void run_files_close(struct run_files *f)
+{
+    if (!f) return;
+    if (f->fd >= 0) close(f->fd);
+    lock_release(f->lock);
+    free(f->steps);
+    free(f->trajectory);
+    free(f);
+}
+
+enum status run_files_sync(struct run_files *f, struct err *e)
+{
+    PASS(lock_check(f->lock, e));
+    NEED(fsx_sync(f->fd, FSX_DATA), fsx_errno_status(errno), "%s: %s", f->steps, strerror(errno));
+    return OK;
+}
+
+/* --- states --- */
+
+enum status run_state_path(const struct run *r, int64_t step, char **out, struct err *e)
+{
+    return run_path(r, out, e, "state/step%06lld.safetensors", (long long)step);
+}
+
+/* Calls see for every state; it may remove it. */
+static enum status each_state(const struct run *r,
+                              void (*see)(void *context, int64_t step, const char *path),
+                              void *context, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL, *path = NULL;
+    DIR *dir = NULL;
+    TRY(run_path(r, &folder, e, "state"));
+    dir = opendir(folder);
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
+        long long step;
+        int end = 0;
+        if (sscanf(d->d_name, "step%lld.safetensors%n", &step, &end) != 1 || end == 0 ||
+            d->d_name[end])
+            continue;
+        free(path);
+        TRY(fsx_join(folder, d->d_name, &path, e));
+        see(context, step, path);
+    }
+done:
+    if (dir) closedir(dir);
+    free(folder);
+    free(path);
+    return st;
+}
+
+static void see_latest(void *context, int64_t step, const char *path)
+{
+    int64_t *latest = context;
+    (void)path;
+    if (step > *latest) *latest = step;
+}
+
+enum status run_state_latest(const struct run *r, int64_t *step, struct err *e)
+{
+    *step = -1;
+    return each_state(r, see_latest, step, e);
+}
+
+/* Whether a branch that has not saved a state of its own begins at that step. */
+struct needs {
+    const struct runs *all;
+    int64_t run, latest;
+    bool ended;
+    enum status st;
+    struct err *e;
+};
+
+static bool is_needed(struct needs *n, int64_t step)
+{
+    struct run_ending end;
+    int64_t own;
+    if (!n->ended && step == n->latest) return true;
+    for (int64_t i = n->run + 1; n->st == OK && i < n->all->n; i++) {
+        const struct run *b = &n->all->runs[i];
+        if (b->parent != n->run || b->first != step) continue;
+        n->st = run_ending_read(b, &end, n->e);
+        if (n->st == OK) n->st = run_state_latest(b, &own, n->e);
+        if (n->st == OK && end.end == RUN_OPEN && own < 0) return true;
+    }
+    return n->st != OK;
+}
+
+static void see_needed(void *context, int64_t step, const char *path)
+{
+    if (!is_needed(context, step)) unlink(path);
+}
+
+enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e)
+{
+    struct needs n = {.all = all, .run = run, .e = e};
+    struct run_ending end;
+    const struct run *r = &all->runs[run];
+    PASS(run_ending_read(r, &end, e));
+    n.ended = end.end != RUN_OPEN;
+    PASS(run_state_latest(r, &n.latest, e));
+    PASS(each_state(r, see_needed, &n, e));
+    return n.st;
+}
+
+enum status run_start_path(const struct runs *all, const struct run *r, char **out, struct err *e)
+{
+    while (r->parent >= 0) r = &all->runs[r->parent];
+    return run_path(r, out, e, "step000000");
+}

@@ -1,0 +1,189 @@
+/* steps.csv, trajectory.csv and the checkpoints of a run. */
+#include "checkpoint/folder_write.h"
+#include "math/bf16.h"
+#include "train/run_files_internal.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char head[] =
+    "step,tokens,learning_rate,loss,z_loss,gradient_norm,validation_loss,tokens_per_second\n";
+
+/* A number of a table; one that is not known is an empty field. */
+static const char *number(double x, const char *format, char text[32])
+{
+    snprintf(text, 32, format, x);
+    return isnan(x) ? "" : text;
+}
+
+/* The row of trajectory.csv of a checkpoint. */
+static enum status add_checkpoint(struct run_files *f, const struct run_row *x, struct err *e)
+{
+    const struct run *r = f->run;
+    char rate[32], loss[32], validation[32], norm[32];
+    return mem_append(&f->trajectory, e, "step%06lld,%lld,%lld,%s,%s,%s,%s,%s%s%s\n",
+                      (long long)x->step, (long long)x->step,
+                      (long long)(x->step * run_step_tokens(r)), number(x->rate, "%.9g", rate),
+                      schedule_phase(&r->schedule, x->step), number(x->loss, "%.9g", loss),
+                      number(x->validation, "%.9g", validation), number(x->norm, "%.9g", norm),
+                      r->left ? "," : "", r->left ? r->left : "");
+}
+
+enum status run_files_add(struct run_files *f, const struct run_row *x, struct err *e)
+{
+    char line[400], rate[32], loss[32], z[32], norm[32], validation[32], speed[32];
+    const int n = snprintf(
+        line, sizeof line, "%lld,%lld,%s,%s,%s,%s,%s,%s\n", (long long)x->step,
+        (long long)(x->step * run_step_tokens(f->run)), number(x->rate, "%.9g", rate),
+        number(x->loss, "%.9g", loss), number(x->z, "%.9g", z), number(x->norm, "%.9g", norm),
+        number(x->validation, "%.9g", validation), number(x->speed, "%.4g", speed));
+    PASS(fsx_write(f->fd, f->steps, line, (size_t)n, e));
+    return run_has_checkpoint(f->run, x->step) ? add_checkpoint(f, x, e) : OK;
+}
+
+static double field(const char **at)
+{
+    char *end;
+    const double x = strtod(*at, &end);
+    const bool given = end > *at;
+    *at = end + (*end == ',');
+    return given ? x : NAN;
+}
+
+enum status run_files_cut(struct run_files *f, int64_t step, double limit, int64_t *above,
+                          struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    size_t n, kept = sizeof head - 1;
+    *above = 0;
+    free(f->trajectory);
+    f->trajectory = NULL;
+    TRY(fsx_read(f->steps, 0, &text, &n, e));
+    if (strncmp(text, head, kept) != 0) {
+        ENSURE(fsx_truncate(f->fd, 0), fsx_errno_status(errno), "%s: %s", f->steps,
+               strerror(errno));
+        TRY(fsx_write(f->fd, f->steps, head, kept, e));
+        goto done;
+    }
+    for (const char *line = text + kept, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        struct run_row x = {.step = strtoll(line, NULL, 10)};
+        const char *at = strchr(line, ',');
+        if (x.step > step || !at || at > end) break;
+        kept = (size_t)(end + 1 - text);
+        at++;
+        (void)field(&at); /* tokens */
+        x.rate = field(&at);
+        x.loss = field(&at);
+        x.z = field(&at);
+        x.norm = field(&at);
+        x.validation = field(&at);
+        *above = x.loss > limit ? *above + 1 : 0;
+        if (run_has_checkpoint(f->run, x.step)) TRY(add_checkpoint(f, &x, e));
+    }
+    ENSURE(fsx_truncate(f->fd, (int64_t)kept), fsx_errno_status(errno), "%s: %s", f->steps,
+           strerror(errno));
+done:
+    free(text);
+    return st;
+}
+
+/* --- checkpoints --- */
+
+/* Where the trainer has the tensor; NULL: it is a buffer, which stays as it was. */
+static const float *weights_of(const struct trainer *t, const char *name)
+{
+    for (int64_t i = 0; i < trainer_n_tensors(t); i++) {
+        const float *w;
+        if (strcmp(trainer_tensor(t, i, &w)->name, name) == 0) return w;
+    }
+    return NULL;
+}
+
+static enum status append(const struct trainer *t, const struct tensor_entry *x, enum dtype dtype,
+                          struct folder_out *o, struct err *e)
+{
+    enum { PIECE = 1 << 20 };
+    enum status st = OK;
+    float *stored = NULL;
+    uint16_t *narrow = NULL;
+    const float *w = weights_of(t, x->name);
+    TRY(mem_alloc(&narrow, PIECE, sizeof *narrow, "a piece of a checkpoint", e));
+    if (!w) {
+        TRY(mem_alloc(&stored, x->n_elements, sizeof *stored, x->name, e));
+        TRY(checkpoint_read_range(trainer_checkpoint(t), x, 0, x->n_elements, stored, e));
+        w = stored;
+    }
+    for (int64_t a = 0, n; a < x->n_elements; a += n) {
+        n = min64(PIECE, x->n_elements - a);
+        if (dtype == DTYPE_BF16) bf16_split(narrow, n, 1, w + a, n);
+        TRY(folder_append(o, x->name, dtype == DTYPE_BF16 ? (const void *)narrow : w + a, n, e));
+    }
+done:
+    free(stored);
+    free(narrow);
+    return st;
+}
+
+static enum status write_folder(const struct run *r, const struct trainer *t, const char *path,
+                                struct err *e)
+{
+    enum status st = OK;
+    struct tensor_shape *tensors = NULL;
+    struct folder_out *o = NULL;
+    const struct checkpoint *c = trainer_checkpoint(t);
+    const int64_t n = checkpoint_n_tensors(c);
+    const enum dtype dtype = r->recipe->checkpoints.dtype ? DTYPE_BF16 : DTYPE_F32;
+    TRY(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
+    for (int64_t i = 0; i < n; i++) {
+        tensors[i] = folder_shape(checkpoint_tensor(c, i));
+        tensors[i].dtype = dtype;
+    }
+    const struct folder_plan plan = {.config = checkpoint_config(c),
+                                     .n = n,
+                                     .tensors = tensors,
+                                     .tokenizer = r->recipe->tokenizer};
+    TRY(folder_create(path, &plan, &o, e));
+    for (int64_t i = 0; i < n; i++) TRY(append(t, checkpoint_tensor(c, i), dtype, o, e));
+    TRY(folder_commit(o, e));
+done:
+    folder_close(o);
+    free(tensors);
+    return st;
+}
+
+static enum status write_trajectory(const struct run_files *f, struct err *e)
+{
+    static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
+                                  "validation_loss,training_gradient_norm";
+    enum status st = OK;
+    char *path = NULL, *text = NULL;
+    TRY(run_path(f->run, &path, e, "trajectory.csv"));
+    TRY(mem_format(&text, e, "%s%s\n%s", columns, f->run->left ? ",parent" : "",
+                   f->trajectory ? f->trajectory : ""));
+    TRY(fsx_write_atomic(path, text, strlen(text), e));
+done:
+    free(path);
+    free(text);
+    return st;
+}
+
+enum status run_files_checkpoint(struct run_files *f, const struct trainer *t, int64_t step,
+                                 struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(run_files_sync(f, e));
+    TRY(run_path(f->run, &path, e, "step%06lld", (long long)step));
+    if (!fsx_is_dir(path)) TRY(write_folder(f->run, t, path, e));
+    TRY(write_trajectory(f, e));
+done:
+    free(path);
+    return st;
+}

@@ -1,0 +1,305 @@
+/* A run from its last state to its end, by a group of ranks. */
+#include "train/run_files.h"
+#include "train/train_all.h"
+#include "util/agree.h"
+#include "util/clock.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/quantity.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A loss above that of equal probabilities for so many steps behind the warm-up is divergence. */
+enum { DIVERGED_STEPS = 500 };
+enum action { GO_ON, SAVE, STOP, DIVERGED };
+
+struct training {
+    const struct train_job *job;
+    const struct run *run;
+    int64_t index;
+    MPI_Comm group;
+    bool first;              /* this rank is the group's first */
+    struct run_files *files; /* of it */
+    struct trainer *trainer;
+    struct corpus *corpus;
+    double limit;  /* ln V */
+    int64_t above; /* steps with a loss above it */
+    int64_t start; /* steps done before this process */
+    double began, saved, told;
+    struct run_ending end;
+};
+
+/* --- settings --- */
+
+enum status train_settings(const struct train_job *job, const struct run *r, json_t **config,
+                           json_t **settings, struct err *e)
+{
+    static const char *const elsewhere[] = {"name",        "output",   "tokenizer", "model", "data",
+                                            "checkpoints", "branches", "run",       "steps"};
+    const struct recipe *recipe = r->recipe;
+    const struct train_source *source = &job->sources[recipe - job->runs->recipes];
+    PASS(model_config_make(&recipe->model, source->vocab, recipe->batch.length, source->eos, config,
+                           e));
+    json_t *s = options_to_json(&recipe_table, recipe);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        json_object_del(s, elsewhere[i]);
+    json_t *schedule = options_to_json(&schedule_table, &r->schedule);
+    json_t *own = json_pack(
+        "{s:O, s:s, s:I, s:I, s:b, s:i, s:i, s:o, s:I, s:I, s:s*}", "config", *config, "data",
+        source->hash, "data_seed", (json_int_t)recipe->data.seed, "validation",
+        (json_int_t)recipe->data.validation, "document_mask", recipe->data.document_mask, "init",
+        recipe->model.init, "products", recipe->run.products, "schedule", schedule, "first",
+        (json_int_t)r->first, "last", (json_int_t)r->last, "parent", r->left);
+    const bool made = s && own && json_object_update(s, own) == 0;
+    json_decref(own);
+    *settings = s;
+    NEED(made, ERR_NOMEM, "out of memory for the settings of a run");
+    return OK;
+}
+
+/* --- the beginning --- */
+
+/* Initial weights, if it is no branch; *step = that of the latest state, -1: none. First rank. */
+static enum status find_start(struct training *x, const json_t *config, int64_t *step,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    const struct recipe *recipe = x->run->recipe;
+    TRY(run_state_latest(x->run, step, e));
+    TRY(run_start_path(x->job->runs, x->run, &folder, e));
+    if (x->run->parent < 0 && !fsx_is_dir(folder))
+        TRY(initial_write(config, (enum initial_scheme)recipe->model.init, (uint64_t)recipe->seed,
+                          recipe->tokenizer, folder, e));
+done:
+    free(folder);
+    return st;
+}
+
+static struct trainer_options options_of(const struct training *x)
+{
+    const struct optimizer_options *o = &x->run->recipe->optimizer;
+    return (struct trainer_options){
+        .optimizer = optimizers[o->kind],
+        .settings = {.beta1 = o->betas[0],
+                     .beta2 = o->betas[1],
+                     .eps = o->eps,
+                     .weight_decay = o->weight_decay,
+                     .momentum = o->momentum},
+        .clip = o->clip,
+        .z_loss = o->z_loss,
+        .decay_on = (enum decay_on)o->decay_on,
+        .products = (enum products)x->run->recipe->run.products,
+        .micro = x->run->recipe->batch.micro,
+        .ranks = x->group,
+    };
+}
+
+/* Weights and state, step: of the latest state, becomes that of the steps done. Local. */
+static enum status open_all(struct training *x, int64_t *step, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL, *state = NULL;
+    const struct run *r = x->run;
+    const struct trainer_options options = options_of(x);
+    const struct train_source *source = &x->job->sources[r->recipe - x->job->runs->recipes];
+    int64_t found = 0;
+    TRY(run_start_path(x->job->runs, r, &folder, e));
+    TRY(trainer_open(folder, &options, &x->trainer, e));
+    if (*step >= 0)
+        TRY(run_state_path(r, *step, &state, e));
+    else if (r->parent >= 0)
+        TRY(run_state_path(&x->job->runs->runs[r->parent], r->first, &state, e));
+    if (state) TRY(trainer_load(x->trainer, state, &found, e));
+    *step = max64(*step, r->first);
+    ENSURE(found == *step, ERR_FORMAT, "%s: has step %lld", state ? state : folder,
+           (long long)found);
+    TRY(corpus_open(&r->recipe->data, source->path, r->recipe->batch.length, &x->corpus, e));
+    x->limit = log((double)model_shape(trainer_model(x->trainer))->vocab);
+done:
+    free(folder);
+    free(state);
+    return st;
+}
+
+static void tell_start(const struct training *x, int64_t step)
+{
+    const struct run *r = x->run;
+    char count[QUANTITY], tokens[QUANTITY];
+    const double sequences = (double)(r->last * r->recipe->batch.sequences);
+    quantity_count((double)trainer_n(x->trainer), count);
+    quantity_count((double)(r->last * run_step_tokens(r)), tokens);
+    log_info("%s: %s parameters, steps %lld to %lld: %s tokens, %.3g epochs of the data%s%s",
+             r->name, count, (long long)step + 1, (long long)r->last, tokens,
+             sequences / (double)corpus_chunks(x->corpus), r->left ? ", a branch of " : "",
+             r->left ? r->left : "");
+}
+
+static enum status begin(struct training *x, const json_t *config, int64_t *step, struct err *e)
+{
+    enum status st = OK;
+    if (x->first) st = find_start(x, config, step, e);
+    PASS(err_agree(x->group, st, e));
+    MPI_Bcast(step, 1, MPI_INT64_T, 0, x->group);
+    st = open_all(x, step, e);
+    if (st == OK && x->first) st = run_files_cut(x->files, *step, x->limit, &x->above, e);
+    PASS(err_agree(x->group, st, e));
+    if (x->first && *step < x->run->last) tell_start(x, *step);
+    x->start = *step;
+    x->began = x->saved = x->told = clock_seconds();
+    return OK;
+}
+
+/* --- steps --- */
+
+/* *loss = over all that is held out; NaN: nothing is. Collective. */
+static enum status validate(struct training *x, double *loss, struct err *e)
+{
+    const int64_t n = corpus_held_out(x->corpus), most = x->run->recipe->batch.sequences;
+    double sum = 0;
+    for (int64_t a = 0; a < n; a += most) {
+        struct train_tokens s;
+        double one;
+        const enum status st = corpus_take(x->corpus, true, a, min64(most, n - a), &s, e);
+        PASS(err_agree(x->group, st, e));
+        PASS(trainer_loss(x->trainer, &s, &one, e));
+        sum += one * (double)s.n;
+    }
+    *loss = n > 0 ? sum / (double)n : NAN;
+    return OK;
+}
+
+static void tell_progress(struct training *x, int64_t step, double loss)
+{
+    const double now = clock_seconds(), spent = now - x->began;
+    const bool terminal = isatty(STDERR_FILENO);
+    char line[300], left[QUANTITY], speed[QUANTITY];
+    const int64_t done = step - x->start;
+    if (now - x->told < (terminal ? 1 : 30) && step < x->run->last) return;
+    x->told = now;
+    quantity_time(spent / (double)done * (double)(x->run->last - step), left);
+    quantity_count((double)(done * run_step_tokens(x->run)) / spent, speed);
+    snprintf(line, sizeof line, "%s: step %lld of %lld, loss %.4f, %s tokens/s, %s left",
+             x->run->name, (long long)step, (long long)x->run->last, loss, speed, left);
+    log_progress(line, terminal);
+}
+
+/* The row of a step, and what comes next. First rank. */
+static enum status note(struct training *x, const struct run_row *row, enum action *next,
+                        struct err *e)
+{
+    const struct run *r = x->run;
+    const bool checkpoint = run_has_checkpoint(r, row->step);
+    PASS(run_files_add(x->files, row, e));
+    if (checkpoint) PASS(run_files_checkpoint(x->files, x->trainer, row->step, e));
+    tell_progress(x, row->step, row->loss);
+    x->above = row->loss > x->limit ? x->above + 1 : 0;
+    const bool late = clock_seconds() - x->saved > r->recipe->run.save_seconds;
+    *next = checkpoint || late || run_is_left_at(x->job->runs, x->index, row->step) ? SAVE : GO_ON;
+    if (x->job->must_stop()) *next = STOP;
+    if (x->above >= DIVERGED_STEPS && row->step > r->schedule.warmup_steps + DIVERGED_STEPS) {
+        *next = DIVERGED;
+        snprintf(x->end.message, sizeof x->end.message,
+                 "the loss has been above %.3f, that of equal probabilities, for %d steps",
+                 x->limit, DIVERGED_STEPS);
+    }
+    return OK;
+}
+
+/* Collective. */
+static enum status save(struct training *x, int64_t step, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    if (x->first) st = run_files_sync(x->files, e);
+    TRY(err_agree(x->group, st, e));
+    st = run_state_path(x->run, step, &path, e);
+    TRY(err_agree(x->group, st, e));
+    TRY(trainer_save(x->trainer, step, path, e));
+    if (x->first) st = run_states_tidy(x->job->runs, x->index, e);
+    if (st == OK && x->first && x->run->parent >= 0)
+        st = run_states_tidy(x->job->runs, x->run->parent, e);
+    TRY(err_agree(x->group, st, e));
+    x->saved = clock_seconds();
+done:
+    free(path);
+    return st;
+}
+
+static enum status step_once(struct training *x, int64_t step, int *next, struct err *e)
+{
+    const struct run *r = x->run;
+    const int64_t n = r->recipe->batch.sequences;
+    const double began = clock_seconds();
+    struct train_tokens batch;
+    struct train_result result;
+    struct run_row row = {.step = step, .rate = schedule_rate_of_step(&r->schedule, step)};
+    enum action action = GO_ON;
+    enum status st = corpus_take(x->corpus, false, (step - 1) * n, n, &batch, e);
+    PASS(err_agree(x->group, st, e));
+    st = trainer_step(x->trainer, step, row.rate, &batch, &result, e);
+    if (st == ERR_NUMERIC && e) { /* on all ranks */
+        snprintf(x->end.message, sizeof x->end.message, "%s", e->text);
+        err_clear(e);
+        *next = DIVERGED;
+        return OK;
+    }
+    PASS(st);
+    row.loss = result.loss;
+    row.z = result.z;
+    row.norm = result.norm;
+    row.speed = (double)run_step_tokens(r) / (clock_seconds() - began);
+    row.validation = NAN;
+    if (run_has_checkpoint(r, step)) PASS(validate(x, &row.validation, e));
+    if (x->first) st = note(x, &row, &action, e);
+    PASS(err_agree(x->group, st, e));
+    *next = (int)action;
+    MPI_Bcast(next, 1, MPI_INT, 0, x->group);
+    return OK;
+}
+
+static enum status go(struct training *x, int64_t step, struct err *e)
+{
+    int next = GO_ON;
+    while (step < x->run->last && next != DIVERGED) {
+        PASS(step_once(x, ++step, &next, e));
+        if (next == SAVE || next == STOP) PASS(save(x, step, e));
+        NEED(next != STOP || step == x->run->last, ERR_STOPPED,
+             "%s: stopped after step %lld; start again to go on", x->run->name, (long long)step);
+    }
+    x->end.end = next == DIVERGED ? RUN_DIVERGED : RUN_DONE;
+    x->end.step = step;
+    return OK;
+}
+
+enum status train_run(const struct train_job *job, int64_t run, MPI_Comm group,
+                      struct run_files *files, const json_t *config, struct err *e)
+{
+    enum status st = OK;
+    int rank;
+    int64_t step = -1;
+    MPI_Comm_rank(group, &rank);
+    struct training x = {.job = job,
+                         .run = &job->runs->runs[run],
+                         .index = run,
+                         .group = group,
+                         .first = rank == 0,
+                         .files = files};
+    TRY(begin(&x, config, &step, e));
+    TRY(go(&x, step, e));
+    if (x.first) st = run_files_end(files, &x.end, e);
+    if (st == OK && x.first) st = run_states_tidy(job->runs, run, e);
+    TRY(err_agree(group, st, e));
+    if (x.first && x.end.end == RUN_DIVERGED)
+        log_warn("%s: diverged at step %lld: %s", x.run->name, (long long)x.end.step,
+                 x.end.message);
+done:
+    trainer_close(x.trainer);
+    corpus_close(x.corpus);
+    run_files_close(files);
+    return st;
+}

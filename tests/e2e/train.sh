@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# qtraj train: what it leaves, the same bits by any number of ranks and after stops, what a sweep reads of it, and how it ends.
+. "$SOURCE/tests/tools/lib.sh"
+. "$SOURCE/tests/tools/train.sh"
+mkdir "$work/here" && cd "$work/here" || exit 2
+
+# train CODE ARGUMENT ...
+train() {
+    local code=0
+    "$QTRAJ" train "${@:2}" >out.txt 2>err.txt || code=$?
+    [ $code = "$1" ] || fail "train ${*:2}: exit code $code, expected $1: $(cat err.txt)"
+}
+says() { grep -qF -- "$1" err.txt || fail "does not say \"$1\": $(cat err.txt)"; }
+
+runs_file runs.yaml
+train 0 runs.yaml
+says "epochs of the data"
+says "2 of 2 runs done"
+[ "$(ls out/tiny)" = "$(printf '%s\n' end.json run.json state step000000 step000006 step000012 step000018 step000024 steps.csv trajectory.csv)" ] ||
+    fail "files: $(ls out/tiny)"
+[ -z "$(ls out/tiny/state out/tiny-cool-9/state | grep step)" ] || fail "states stay"
+[ "$(cut -d, -f1-5 out/tiny/trajectory.csv | tail -n 2)" = "step000018,18,1728,0.01,stable
+step000024,24,2304,0.00166666667,decay" ] || fail "$(cat out/tiny/trajectory.csv)"
+[ "$(cut -d, -f1,9 out/tiny-cool-9/trajectory.csv | tail -n 1)" = step000014,tiny ] || fail "branch: $(cat out/tiny-cool-9/trajectory.csv)"
+[ "$(wc -l <out/tiny/steps.csv)" = 25 ] || fail "steps.csv: $(cat out/tiny/steps.csv)"
+
+# the same bits by three ranks, by groups of one, and on more threads
+launch 60 3 train runs.yaml --set output=three || fail "three ranks: $(cat "$work/err")"
+same_training out three
+launch 60 2 train runs.yaml --set output=groups --set run.ranks_per_run=1 || fail "groups: $(cat "$work/err")"
+same_training out groups
+OMP_NUM_THREADS=3 train 0 runs.yaml --set output=threads
+same_training out threads
+
+# a signal after some step: the rest is for a later start, by another number of ranks
+runs_file long.yaml
+sed -i 's/output: out/output: long/; s/steps: 24/steps: 200/; s/25%/50/' long.yaml
+"$QTRAJ" train long.yaml --set output=whole 2>err.txt || fail "long: $(cat err.txt)"
+"$QTRAJ" train long.yaml 2>err.txt &
+pid=$!
+wait_for 60 test -e long/tiny/step000012/config.json
+kill -TERM $pid
+wait $pid
+code=$?
+if [ ! -e long/tiny/end.json ]; then
+    [ $code = 3 ] || fail "a signal: exit code $code: $(cat err.txt)"
+    says "start again"
+fi
+launch 120 2 train long.yaml || fail "resumed: $(cat "$work/err")"
+same_training whole long
+
+# what is done is not done again; other settings and other data are refused by name
+train 0 runs.yaml
+grep -q "steps 1 to" err.txt && fail "trained again"
+rm out/tiny/end.json
+train 1 runs.yaml --set schedule.peak=1e-3
+says "begun with another schedule.peak"
+echo '{"text": "one more"}' >>"$work/text.jsonl"
+train 1 runs.yaml
+says "begun with another data"
+sed -i '$d' "$work/text.jsonl"
+
+# a grid, of which one diverges and the rest goes on; names; --only takes what a branch needs
+train 1 runs.yaml --set output=grid --set 'grid={schedule.peak: [1e-2, 1e30]}' --set optimizer.clip=0 --set optimizer.kind=sgd
+says "peak1e30: diverged at step"
+says "2 of 4 runs done, 1 diverged, 1 not trained"
+says "step 9 of peak1e30, from which it branches, is not there"
+[ -e grid/peak1e-2-cool-9/step000014/model.safetensors ] || fail "the rest: $(ls grid)"
+train 0 runs.yaml --set output=only --only '*-cool-9'
+[ -e only/tiny/step000024 ] || fail "--only: $(ls only)"
+
+# where nothing can be written; clear messages
+mkdir shut && chmod 500 shut
+if [ ! -w shut ]; then
+    train 2 runs.yaml --set output=shut/out
+    says "shut/out"
+fi
+touch file
+train 2 runs.yaml --set output=file/out
+says "file/out"
+train 2 runs.yaml --set data.separator=none
+says "no token none"
+train 2 runs.yaml --only 'no*'
+says "no run has such a name"
+train 1 runs.yaml --set output=held --set data.validation=1000000
+says "none is left to train on"
+
+# a sweep reads the trajectories as they are
+cat >sweep.yaml <<YAML
+name: trained
+results: trained.h5
+models:
+  - {name: tiny, trajectory: out/tiny/trajectory.csv, path: "out/tiny/{checkpoint}"}
+  - {name: cool, branch_of: tiny, trajectory: out/tiny-cool-9/trajectory.csv, path: "out/tiny-cool-9/{checkpoint}"}
+bits: [4]
+methods: [{method: rtn}]
+evaluation: [{name: own, text: ../text.jsonl, field: text, length: 16}]
+YAML
+"$QTRAJ" run sweep.yaml 2>err.txt || fail "sweep: $(cat err.txt)"
+"$QTRAJ" variables trained.h5 >out.txt 2>&1
+"$QTRAJ" show trained.h5 >out.txt
+grep -q step000024 out.txt || fail "sweep: $(cat out.txt)"
+finish

@@ -7,6 +7,7 @@ need_python h5py numpy pandas scipy statsmodels xarray h5netcdf matplotlib
 export PYTHONPATH=$SOURCE/analysis
 
 "$python" "$SOURCE/tests/tools/check_fits.py" || fail "the fits"
+"$python" "$SOURCE/tests/tools/check_laws.py" || fail "laws that predict" # --long: 200 repetitions
 
 fits() { "$python" -W error::UserWarning "$SOURCE/analysis/fits.py" "$@" >"$work/found" 2>"$work/err"; }
 
@@ -37,6 +38,26 @@ assert law["n"] == 32 and set(law["coefficients"]) == {"ln k", "beta"} and "HC3"
 assert found["tokens or learning rate"]["tokens and learning rate"]["intervals"]["checkpoints left out"]["ln rate"][0] < 0
 PY
 
+# a law in a file, and what it says
+fits "$cube" --draws 20 --quantizer gptq --save "$work/fit.json" --form best || fail "--save: $(cat "$work/err")"
+predict() { "$python" -W error::UserWarning "$SOURCE/analysis/predict.py" "$@" >"$work/found" 2>"$work/err"; }
+predict "$work/fit.json" --tokens 1e10 --bits 3,4 --format csv || fail "predict.py: $(cat "$work/err")"
+[ "$(wc -l <"$work/found")" = 3 ] && head -n 1 "$work/found" | grep -q 'delta,low,high,law_low,law_high,likelihood,level,outside$' || fail "$(cat "$work/found")"
+predict "$work/fit.json" --score "$cube" || fail "--score: $(cat "$work/err")"
+grep -qx 'points: 64' "$work/found" || fail "the points of another method were scored: $(cat "$work/found")"
+predict published --table --format json && grep -q '"tokens": 187251' "$work/found" || fail "--table: $(cat "$work/found" "$work/err")"
+predict published --projection --figure "$work/figure.png" && [ -s "$work/figure.png" ] || fail "--projection: $(cat "$work/err")"
+printf 'parameters,tokens,bits\n1e9,1e11,3\n7e9,1e13,3\n' >"$work/rows.csv"
+predict published --rows "$work/rows.csv" || fail "--rows: $(cat "$work/err")"
+grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/found")"
+"$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/predict.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
+"cannot tell others from it" $work/fit.json --parameters 7e9 --tokens 1e10 --bits 3
+"the law needs parameters" published --tokens 1e10 --bits 3
+"not a law that fits.py --save wrote" $work/points.csv --tokens 1e10 --bits 3
+"what to predict" published
+"--set trace: expected a column and a number" published --set trace
+EOF
+
 # bad input: one line that says what is wrong
 printf 'model,bits\na,3\n' >"$work/wrong.csv"
 printf 'model,parameters,tokens,bits,delta\na,1e8,1e9,3,0.1\na,1e8,many,3,0.1\n' >"$work/text.csv"
@@ -49,6 +70,8 @@ echo "no cube" >"$work/no.h5"
 "no.csv" $work/no.csv
 "no.h5: not a results cube" $work/no.h5
 "no point has the quantizer awq; there are gptq, rtn" $cube --quantizer awq
+"the law cannot tell other sizes from it" $cube --draws 0 --quantizer gptq --parameters 7e9
+"--save: a law is of one quantizer; --quantizer chooses one of gptq, rtn" $cube --draws 0 --save $work/fit.json
 "no point has these bits; there are 3, 4" $cube --bits 5
 "--bits few: expected positive numbers" $cube --bits few
 "--delta -1: expected a positive number" $cube --delta -1

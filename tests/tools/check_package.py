@@ -15,6 +15,7 @@ import tempfile
 
 import matplotlib
 import numpy as np
+import pandas
 
 import qtraj
 from qtraj.cube import paired
@@ -36,7 +37,7 @@ def documented(module):
 
 
 def public():
-    for module in (qtraj, qtraj.cube, qtraj.figures, qtraj.laws, qtraj.report):
+    for module in (qtraj, qtraj.cube, qtraj.figures, qtraj.laws, qtraj.predict, qtraj.report):
         for name in module.__all__:
             if inspect.isfunction(getattr(module, name)):
                 yield f"{module.__name__}.{name}", getattr(module, name)
@@ -80,7 +81,7 @@ def main():
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     for module in modules():
         for name, thing in documented(module):
-            runner.run(parser.get_doctest(thing.__doc__ or "", {"qtraj": qtraj, "np": np}, name, inspect.getsourcefile(module), 0))
+            runner.run(parser.get_doctest(thing.__doc__ or "", {"qtraj": qtraj, "np": np, "pandas": pandas}, name, inspect.getsourcefile(module), 0))
     wrong = [complaint for name, function in public() for complaint in complaints(name, function)]
     print(*wrong, f"{runner.tries} examples, {runner.failures} wrong", sep="\n")
     sys.exit(bool(wrong) or runner.failures > 0 or runner.tries < 20)

@@ -17,6 +17,7 @@ COLUMNS = {
     "delta": "added loss, nats a token", "delta_stderr": "its standard error over the text",
     "delta_deviation": "its standard deviation over replicates", "relative": "delta / loss",
     "sharpness": "of the full-precision loss", "trace": "of its Hessian", "distance": "norm of the change of the weights",
+    "second_order": "added loss that curvature predicts, nats a token",
 }
 NEEDED = ("model", "parameters", "tokens", "bits", "delta")
 TEXTS = ("model", "family", "checkpoint", "phase", "quantizer", "dataset")
@@ -44,7 +45,7 @@ def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
     source = {"parameters": "parameters_non_embedding", "tokens": "tokens", "learning_rate": "learning_rate",
               "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
               "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",
-              "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "status": "status", "kind": "kind",
+              "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "second_order": "second_order", "status": "status", "kind": "kind",
               "phase": "phase", "checkpoint": "checkpoint_name", "model": "model", "bits": "bits", "quantizer": "quantizer",
               "dataset": "dataset"}
     # Every variable in the order of the axes of `like`.

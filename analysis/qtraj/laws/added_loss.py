@@ -1,23 +1,28 @@
 """The law of arXiv 2411.17691 for the loss that quantization adds, k D^beta / (N^alpha P^gamma), the token law. docs/fits.md has the
 formulas."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas
 from scipy import optimize
 
 from qtraj.laws import regression
 from qtraj.laws.fit import Fit, add_bootstrap, uncertainty
+from qtraj.laws.forms import POWER, Form
+from qtraj.laws.spread import spread_of
 
 # The fit of all bit-widths together, GPTQ, Pythia. N without embeddings, D in tokens, P in bits.
 PUBLISHED = {"ln k": float(np.log(0.017)), "beta": 0.5251, "alpha": 0.2261, "gamma": 5.4967}
+COLUMNS = ("parameters", "tokens", "bits")
 
 
-def known_size(points: pandas.DataFrame, notes: list) -> pandas.DataFrame:
-    """Points with parameters, tokens and bits."""
-    known = np.isfinite(points[["parameters", "tokens", "bits"]].astype(float)).all(axis=1)
-    known &= (points.tokens > 0) & (points.parameters > 0) & (points.bits > 0)
+def known_size(points: pandas.DataFrame, notes: list, columns: "Sequence[str]" = COLUMNS) -> pandas.DataFrame:
+    """Points with positive parameters, tokens and bits, and numbers in the other columns."""
+    known = np.isfinite(points[list(columns)].astype(float)).all(axis=1)
+    known &= (points[[name for name in columns if name in COLUMNS]] > 0).all(axis=1)
     if (~known).any():
-        notes.append(f"{int((~known).sum())} points without parameters, tokens or bits are left out")
+        notes.append(f"{int((~known).sum())} points without {', '.join(columns[:-1])} or {columns[-1]} are left out")
     return points[known].reset_index(drop=True)
 
 
@@ -33,21 +38,23 @@ def positive(points: pandas.DataFrame, notes: list) -> pandas.DataFrame:
     return points[good].reset_index(drop=True)
 
 
+def determined(points: pandas.DataFrame, form: Form, notes: list) -> Form:
+    """The form with the coefficients that the points determine; what does not vary cannot be told from k."""
+    x = form.terms(points)
+    same = [name for i, name in enumerate(form.names) if i and np.ptp(x[:, i]) == 0]
+    notes.extend(f"{name} is not fitted: its variable has one value in all points" for name in same)
+    form = form.without(same)
+    if len(points) <= len(form.names):
+        raise ValueError(f"{len(points)} usable points are too few for {len(form.names)} coefficients")
+    if np.linalg.matrix_rank(form.terms(points)) < len(form.names):
+        raise ValueError(f"the points do not tell {', '.join(form.names)} apart: their variables change together")
+    return form
+
+
 def design(points: pandas.DataFrame, notes: list) -> "tuple[np.ndarray, list[str]]":
-    """Columns of the law in logarithms and their names; what does not vary cannot be told from k."""
-    columns, names = [np.ones(len(points))], ["ln k"]
-    for name, sign, values in (("beta", 1, points.tokens), ("alpha", -1, points.parameters), ("gamma", -1, points.bits)):
-        if values.nunique() > 1:
-            columns.append(sign * np.log(values.to_numpy(float)))
-            names.append(name)
-        else:
-            notes.append(f"{name} is not fitted: its variable has one value in all points")
-    x = np.column_stack(columns)
-    if len(points) <= len(names):
-        raise ValueError(f"{len(points)} usable points are too few for {len(names)} coefficients")
-    if np.linalg.matrix_rank(x) < len(names):
-        raise ValueError(f"the points do not tell {', '.join(names)} apart: their variables change together")
-    return x, names
+    """Columns of the token law in logarithms and their names."""
+    form = determined(points, POWER, notes)
+    return form.terms(points), form.names
 
 
 def solve(x, y):
@@ -58,27 +65,66 @@ def solve(x, y):
     return beta
 
 
+def curved(form: Form, rows: pandas.DataFrame, y: np.ndarray, weights: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Coefficients of a form by weighted least squares of logarithms; LinAlgError if the points do not determine them."""
+    x, y_scaled = regression.scaled(weights, form.terms(rows), y)
+    if not form.width():
+        return solve(x, y_scaled)
+    root, place = np.sqrt(weights), form.names.index(form.width())
+    start = np.array(start, float)
+    start[place] = max(start[place], 1e-3)
+    low = np.full(len(start), -np.inf)
+    low[place] = 1e-9  # below, the added loss would not fall with the bit-width
+    found = optimize.least_squares(lambda b: root * (form.logarithm(b, rows) - y), start, x_scale="jac", bounds=(low, np.inf),
+                                   jac=lambda b: root[:, None] * form.slopes(b, rows))
+    return found.x
+
+
+def fit_form(points: pandas.DataFrame, form: Form, draws: int = 0) -> Fit:
+    """A form of the law by least squares on logarithms; draws: of each bootstrap. ValueError: the points do not determine it.
+
+    >>> points = qtraj.points("two_models.h5")
+    >>> form = qtraj.laws.FORMS["exponential in the bit-width"]
+    >>> law = qtraj.laws.fit_form(points[points.quantizer == "gptq"].reset_index(drop=True), form)
+    >>> {name: round(value, 3) for name, value in law.coefficients.items()}  # of ln(nats a token)
+    {'ln k': -6.172, 'beta': 0.311, '1/gamma': 1.341}
+    """
+    notes = []
+    part = positive(known_size(points, notes, tuple(dict.fromkeys(COLUMNS + tuple(form.columns)))), notes)
+    if form.zero_at:
+        part = part[part.bits < form.zero_at].reset_index(drop=True)
+    form = determined(part, form, notes)
+    y = np.log(part.delta.to_numpy(float))
+    weights = regression.weights_of_logarithms(form.terms(part), part.delta.to_numpy(float), uncertainty(part))
+    weights = weights / weights.mean()
+    values = curved(form, part, y, weights, solve(*regression.scaled(weights, form.terms(part), y)))
+    x = form.slopes(values, part)
+    found = regression.least_squares(x, y - form.logarithm(values, part) + x @ values, weights)
+    ends = {name: (float(low), float(high)) for name, (low, high) in zip(form.names, found.conf_int())}
+    out = Fit("least squares on logarithms", dict(zip(form.names, map(float, values))), {"HC3": ends}, len(part), notes, form=form)
+    out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt(found.scale))
+    out.measures["R2"] = float(found.rsquared) if found.centered_tss > 0 else np.nan
+    out.spread = spread_of(x, y - form.logarithm(values, part), weights, part.family.to_numpy(str))
+    if out.spread is None:
+        notes.append("one run: how much others differ from it is not known, so that predictions have no interval")
+    out.ranges = {name: (float(part[name].min()), float(part[name].max())) for name in dict.fromkeys(list(COLUMNS) + form.columns)}
+    if form.width():
+        add_bootstrap(out, lambda rows: curved(form, part.iloc[rows], y[rows], weights[rows], values), part, draws)
+    else:
+        x, y = regression.scaled(weights, x, y)
+        add_bootstrap(out, lambda rows: solve(x[rows], y[rows]), part, draws)
+    return out
+
+
 def token_law(points: pandas.DataFrame, draws: int = 400) -> Fit:
-    """The law by least squares on logarithms; draws: of each bootstrap. ValueError: the points do not determine it.
+    """The token law by least squares on logarithms: fit_form of a power of the bit-width.
 
     >>> points = qtraj.points("two_models.h5")
     >>> law = qtraj.laws.token_law(points[points.quantizer == "gptq"].reset_index(drop=True), draws=0)
     >>> {name: round(value, 3) for name, value in law.coefficients.items()}  # of ln(nats a token)
     {'ln k': -5.074, 'beta': 0.311, 'gamma': 4.66}
     """
-    notes = []
-    part = positive(known_size(points, notes), notes)
-    x, names = design(part, notes)
-    y = np.log(part.delta.to_numpy(float))
-    weights = regression.weights_of_logarithms(x, part.delta.to_numpy(float), uncertainty(part))
-    found = regression.least_squares(x, y, weights / weights.mean())
-    ends = {name: (float(low), float(high)) for name, (low, high) in zip(names, found.conf_int())}
-    out = Fit("least squares on logarithms", dict(zip(names, map(float, found.params))), {"HC3": ends}, len(part), notes)
-    out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt(found.scale))
-    out.measures["R2"] = float(found.rsquared) if found.centered_tss > 0 else np.nan
-    x, y = regression.scaled(weights, x, y)
-    add_bootstrap(out, lambda rows: solve(x[rows], y[rows]), part, draws)
-    return out
+    return fit_form(points, POWER, draws)
 
 
 def robust(x, y, unit, start):

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import pandas
 
-from qtraj.laws import added_loss, effects, formulas, full_precision
+from qtraj.laws import added_loss, dynamics, effects, formulas, full_precision, single
+
+
+def attempt(fit, *arguments):
+    try:
+        return fit(*arguments)
+    except ValueError as error:
+        return str(error)
 
 
 def law_of(points, draws):
@@ -23,11 +30,15 @@ def law_of(points, draws):
             widths[float(bits)] = added_loss.token_law(points[points.bits == bits].reset_index(drop=True), 0)
         except ValueError as error:
             widths[float(bits)] = str(error)
-    return {"logarithms": first, "robust": second, "each bit-width alone": widths}
+    return {"logarithms": first, "robust": second, "each bit-width alone": widths, "one variable": single.single_laws(points),
+            "forms": attempt(dynamics.compare_forms, points), "dynamics": attempt(dynamics.dynamics_law, points)}
 
 
 def tokens_of(law, points, target, sizes):
-    """Tokens at which the law of one method gives the added loss `target`, by size and bit-width, beside the published law."""
+    """Tokens at which the law of one method gives the added loss `target`, by size and bit-width, beside the published law.
+    ValueError: sizes are asked for that the points do not tell apart."""
+    if "alpha" not in law["logarithms"].coefficients and any(abs(size / points.parameters.iloc[0] - 1) > 1e-6 for size in sizes):
+        raise ValueError(f"all points have {points.parameters.iloc[0]:g} parameters: the law cannot tell other sizes from it; leave out --parameters")
     sizes = sizes or sorted(set(points.parameters[points.parameters > 0]))
     fit, rows = law["logarithms"], []
     for size in sizes if fit.coefficients.get("beta", 0) > 0 else []:
@@ -38,20 +49,13 @@ def tokens_of(law, points, target, sizes):
     return rows
 
 
-def attempt(fit, *arguments):
-    try:
-        return fit(*arguments)
-    except ValueError as error:
-        return str(error)
-
-
 def fit_all(points: pandas.DataFrame, target: float = 0.2, sizes: "Sequence[float]" = (), draws: int = 400) -> dict:
     """Everything that the points are enough for; a text instead of a fit says why not. target: the added loss in nats a token, and
     sizes: the parameters, for which tokens are computed (none: the sizes of the points). draws: of each bootstrap.
 
     >>> found = qtraj.laws.fit_all(qtraj.points("two_models.h5"), draws=0)
     >>> list(found)
-    ['token law', 'tokens or learning rate', 'predictions', 'full-precision law']
+    ['token law', 'tokens or learning rate', 'predictions', 'full-precision law', 'full precision by one variable']
     >>> {name: round(value, 2) for name, value in found["token law"]["gptq, wikitext"]["logarithms"].coefficients.items()}
     {'ln k': -5.07, 'beta': 0.31, 'gamma': 4.66}
     >>> found["full-precision law"]
@@ -67,4 +71,5 @@ def fit_all(points: pandas.DataFrame, target: float = 0.2, sizes: "Sequence[floa
     out["tokens or learning rate"] = effects.tokens_or_rate(points)
     out["predictions"] = attempt(formulas.predictions, points)
     out["full-precision law"] = attempt(full_precision.full_precision_law, points, min(draws, 100))
+    out["full precision by one variable"] = single.full_precision_singles(points)
     return out

@@ -8,11 +8,13 @@ import sys
 
 import numpy as np
 
+from qtraj import predict
 from qtraj.arguments import make_folder
 from qtraj.cube import points as points_of
-from qtraj.laws import tables
-from qtraj.laws.all_fits import fit_all
+from qtraj.laws import added_loss, dynamics, full_precision, tables
+from qtraj.laws.all_fits import attempt, fit_all
 from qtraj.laws.fit import Fit
+from qtraj.laws.forms import FORMS, SHORT
 
 
 def print_table(rows):
@@ -35,7 +37,7 @@ def show(blocks):
 def plain(thing):
     """For JSON: no arrays, no points, null for what is not finite."""
     if isinstance(thing, Fit):
-        return {key: plain(value) for key, value in vars(thing).items() if key != "draws"}
+        return {key: plain(value) for key, value in vars(thing).items() if key not in ("draws", "form", "spread")}
     if isinstance(thing, dict):
         return {str(key): plain(value) for key, value in thing.items() if key not in ("points", "predicted")}
     if isinstance(thing, (tuple, list)):
@@ -56,6 +58,9 @@ def arguments():
     parser.add_argument("--parameters", metavar="N,N", help="sizes that tokens are computed for, such as 1e9,7e9; default: those of the points")
     parser.add_argument("--draws", type=int, default=400, help="draws of each bootstrap (default 400)")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--save", type=pathlib.Path, metavar="FILE", help="also writes a law as JSON for predict.py, of one method and text")
+    parser.add_argument("--form", choices=(*SHORT, "best", "dynamics"), default="power", help="the form that --save writes: of the bit-width "
+                        "(-16: zero at 16 bits), the best of these on runs left out, or the dynamics law (default power)")
     parser.add_argument("--figures", type=pathlib.Path, metavar="DIR", help="also draws a figure of each fit into this folder")
     options = parser.parse_args()
     for name in ("bits", "parameters"):
@@ -104,6 +109,21 @@ def save_figures(found, points, folder):
             figures.style.save(draw(found, points), folder, draw.__name__)
 
 
+def saved_law(points, options):
+    """The law that --save writes. ValueError: the points have several methods or texts, or do not determine it."""
+    for name in ("quantizer", "dataset"):
+        if points[name].nunique() > 1:
+            raise ValueError(f"--save: a law is of one {name}; --{name} chooses one of {', '.join(sorted(set(points[name])))}")
+    if options.form == "dynamics":
+        fit = dynamics.dynamics_law(points, options.draws)["law"]
+    else:
+        name = dynamics.compare_forms(points)["best"] if options.form == "best" else SHORT[options.form]
+        fit = added_loss.fit_form(points, FORMS[name], options.draws)
+    full = attempt(full_precision.full_precision_law, points, 0)
+    return predict.law_of(fit, None if isinstance(full, str) else full, method=points.quantizer.iloc[0], text=points.dataset.iloc[0],
+                          runs=int(points.family.nunique()), files=list(options.points))
+
+
 def main():
     options = arguments()
     try:
@@ -114,7 +134,12 @@ def main():
         sys.exit(f"fits.py: {error}")
     if warmup:
         dropped["points in the phase warmup (--warmup keeps them)"] = warmup
-    found = fit_all(points, options.delta, options.parameters, options.draws)
+    try:
+        found = fit_all(points, options.delta, options.parameters, options.draws)
+        if options.save:
+            predict.save(saved_law(points, options), options.save)
+    except (OSError, ValueError) as error:
+        sys.exit(f"fits.py: {error}")
     if options.json:
         print(json.dumps(plain({"used": len(points), "left out": dropped, **found}), indent=1))
     else:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas
 
 from qtraj.laws import resampling
+from qtraj.laws.forms import Form
+from qtraj.laws.spread import Spread
 
 SEED = 2411
 
@@ -21,6 +23,9 @@ class Fit:
     notes: list = field(default_factory=list)
     measures: dict = field(default_factory=dict)
     draws: "np.ndarray | None" = None  # bootstrap over checkpoints, columns in the order of coefficients
+    form: "Form | None" = None
+    spread: "Spread | None" = None  # of what it predicts for runs that it has not seen
+    ranges: dict = field(default_factory=dict)  # smallest and largest value of each column of the points
 
 
 def checkpoints_of(points: pandas.DataFrame) -> np.ndarray:

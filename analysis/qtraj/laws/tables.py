@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qtraj.laws import added_loss, full_precision
+from qtraj.laws import added_loss, full_precision, single
 from qtraj.laws.fit import checkpoints_of
 
 
@@ -68,6 +68,44 @@ def of_token_law(law):
                      for row in target["rows"]])
     else:
         yield Block("text", "tokens until an added loss: not given, since the added loss does not grow with tokens here")
+    yield from of_singles(law["one variable"], single.PUBLISHED)
+    yield from of_forms(law["forms"])
+    yield from of_dynamics(law["dynamics"])
+
+
+def of_singles(singles, published):
+    """Exponents of laws of one variable."""
+    fits = {name: fit for name, fit in singles.items() if not isinstance(fit, str)}
+    rows = [[name, str(fit.n), exponent, number(value), ends(fit.intervals["runs left out"].get(exponent)), number(published.get(exponent))]
+            for name, fit in fits.items() for exponent, value in fit.coefficients.items()]
+    if rows:
+        yield table(["law of one variable", "points", "coefficient", "estimate", "95 %, runs left out", "published"], rows)
+    yield from notes([fit for fit in singles.values() if isinstance(fit, str)] + [note for fit in fits.values() for note in fit.notes])
+
+
+def of_forms(found):
+    """Forms of the law, scored on runs that were left out."""
+    if isinstance(found, str):
+        yield Block("text", f"forms not compared: {found}")
+        return
+    unit = found["left out at a time"]
+    yield table([f"form of the law, one {unit} left out at a time", "rms error (ln)"],
+                [[name + (" (best)" if name == found["best"] else ""), number(score)] for name, score in found["scores"].items()])
+
+
+def of_dynamics(found):
+    """The chosen dynamics law."""
+    if isinstance(found, str):
+        yield Block("text", f"dynamics law: not fitted: {found}")
+        return
+    law, unit = found["law"], np.eye(len(found["law"].coefficients))
+    intervals = [None] * len(unit) if law.spread is None else np.transpose(law.spread.interval(np.array(list(law.coefficients.values())), unit, False))
+    yield table([f"dynamics law, {law.n} points", "estimate", "95 %, runs differ", f"chosen without each {found['left out at a time']}"],
+                [[name, number(value), ends(interval),
+                  f"{found['chosen as often'][name]:.0%}" if name in found["chosen as often"] else ""] for (name, value), interval in zip(law.coefficients.items(), intervals)])
+    yield Block("text", f"rms error of ln(added loss), one {found['left out at a time']} left out at a time with the choice repeated: "
+                f"{number(found['rms error of ln(added loss)'])}; of the token law on the same points: {number(found['token law'])}; "
+                f"chosen among {', '.join(found['candidates'])}")
 
 
 def of_effects(found):
@@ -118,6 +156,7 @@ def blocks(found):
         yield Block("text", f"not fitted: {law}")
     else:
         yield from of_fit(law, full_precision.PUBLISHED)
+    yield from of_singles(found["full precision by one variable"], {})
 
 
 def in_words(points, dropped):

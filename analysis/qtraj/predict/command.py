@@ -1,0 +1,125 @@
+"""The command predict.py: what a law that fits.py --save wrote says of other models."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pandas
+
+from qtraj.cube.points import points as points_of
+from qtraj.predict import projections, saved, tables, values
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Says what a law of the added loss, or `published` (arXiv 2411.17691), predicts for a model.")
+    parser.add_argument("law", help="file that fits.py --save wrote, or: published")
+    parser.add_argument("--parameters", type=float, metavar="N", help="without embeddings, such as 7e9")
+    parser.add_argument("--tokens", type=float, metavar="D", help="training tokens, such as 1e13")
+    parser.add_argument("--bits", metavar="P,P", help="bit-widths, such as 3,4")
+    parser.add_argument("--rate", type=float, help="learning rate over the run's greatest, where the law has it")
+    parser.add_argument("--peak-rate", type=float, default=1.0, help="the run's greatest learning rate, where the law has it")
+    parser.add_argument("--set", action="append", default=[], metavar="COLUMN=X", help="another column that the law has, such as trace=900")
+    parser.add_argument("--level", type=float, default=0.2, metavar="NATS", help="added loss of a fully trained model (default 0.2)")
+    parser.add_argument("--rows", metavar="CSV", help="predicts each row of a table with these columns")
+    parser.add_argument("--score", nargs="+", metavar="POINTS", help="predicts the points of cubes or tables, and says how well")
+    parser.add_argument("--quantizer", metavar="LABEL", help="of --score: points of this method alone")
+    parser.add_argument("--dataset", metavar="NAME", help="of --score: points of this text alone")
+    parser.add_argument("--table", action="store_true", help="tokens until 0.2 to 0.5 nats for 1B to 405B parameters (Table 1 of the paper)")
+    parser.add_argument("--projection", action="store_true", help="loss over tokens up to 1e14 (figure 1 of the paper)")
+    parser.add_argument("--figure", metavar="FILE", help="of --projection: also draws it")
+    parser.add_argument("--format", choices=("text", "csv", "json"), default="text")
+    options = parser.parse_args()
+    options.columns = {}
+    for text in options.set:
+        name, _, value = text.partition("=")
+        try:
+            options.columns[name] = float(value)
+        except ValueError:
+            parser.error(f"--set {text}: expected a column and a number, such as trace=900")
+    return options
+
+
+def rows_of(options, law):
+    """One row for each bit-width, or the rows of a table."""
+    if options.rows:
+        try:
+            return pandas.read_csv(options.rows, comment="#", skipinitialspace=True)
+        except ValueError as error:
+            raise ValueError(f"{options.rows}: not a table: {error}") from None
+    given = {name: getattr(options, name) for name in ("parameters", "tokens") if getattr(options, name) is not None}
+    if options.rate is not None:
+        given |= {"learning_rate": options.rate * options.peak_rate}
+    given |= {"peak_rate": options.peak_rate, **options.columns}
+    widths = [float(bits) for bits in options.bits.split(",")] if options.bits else [law.fixed["bits"]] if "bits" in law.fixed else []
+    if not widths or "tokens" not in given:
+        raise ValueError("what to predict: --tokens and --bits, with --parameters where the law has sizes; or --rows, --score, --table, --projection")
+    if any(not value > 0 for value in [*widths, *(given[name] for name in ("parameters", "tokens") if name in given)]):
+        raise ValueError("--parameters, --tokens and --bits: expected positive numbers")
+    return pandas.DataFrame([{**given, "bits": bits} for bits in widths])
+
+
+def scored(options, law):
+    points = points_of(*options.score)
+    for name in ("quantizer", "dataset"):
+        wanted = getattr(options, name) or law.about.get({"quantizer": "method", "dataset": "text"}[name])
+        there = sorted(set(points[name]))
+        if getattr(options, name) or wanted in there:
+            points = points[points[name] == wanted]
+        if len(points) == 0:
+            raise ValueError(f"no point has the {name} {wanted}; there are {', '.join(there) or 'none'}")
+    return values.score(law, points.reset_index(drop=True))
+
+
+def write(found, form):
+    """A table, or a dictionary, as text, CSV or JSON."""
+    if isinstance(found, dict):
+        print(json.dumps(found, indent=1) if form == "json" else "\n".join(f"{name}: {value}" for name, value in found.items()))
+        return
+    if form == "json":
+        print(json.dumps(json.loads(found.replace([np.inf], "never").to_json(orient="records")), indent=1))
+    elif form == "csv":
+        print(found.to_csv(index=False), end="")
+    else:
+        shown = found.dropna(axis=1, how="all")
+        shown = shown.drop(columns=[name for name in ("peak_rate",) if name in shown])
+        print(shown.to_string(index=False, float_format=lambda value: "never" if np.isinf(value) else f"{value:.4g}"))
+
+
+def draw(found, path):
+    from matplotlib.figure import Figure  # a second, which nothing else here needs
+
+    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    widths = sorted(set(found.bits))
+    value = "loss_quantized" if "loss_quantized" in found else "delta"
+    for i, bits in enumerate(widths):
+        axes = figure.add_subplot(1, len(widths), i + 1)
+        for size, part in found[found.bits == bits].groupby("parameters"):
+            axes.plot(part.tokens, part[value], label=f"{size:.3g} parameters")
+        axes.axhline(found.guessing.iloc[0], color="grey", linestyle=":", label="guessing at random")
+        axes.set(xscale="log", xlabel="Training tokens", title=f"{bits:g} bits", ylim=(0, 1.3 * found.guessing.iloc[0]))
+    figure.axes[0].set_ylabel("Loss (nats a token)" if value == "loss_quantized" else "Added loss (nats a token)")
+    figure.axes[-1].legend(fontsize="small")
+    figure.savefig(path)
+
+
+def main():
+    options = arguments()
+    try:
+        law = saved.load(options.law)
+        if options.score:
+            found = scored(options, law)
+        elif options.table:
+            found = tables.table_of_tokens(law)
+        elif options.projection:
+            found = projections.projection(law)
+            if options.figure:
+                draw(found, pathlib.Path(options.figure))
+        else:
+            found = values.predict(law, rows_of(options, law), options.level)
+    except (OSError, ValueError) as error:
+        sys.exit(f"predict.py: {error}")
+    write(found, options.format)
+    for note in law.about.get("notes", ()):
+        print(f"note: {note}", file=sys.stderr)

@@ -1,0 +1,71 @@
+"""Predictions at points."""
+
+import numpy as np
+import pandas
+from scipy import stats
+
+from qtraj.laws.dynamics import with_dynamics
+from qtraj.laws.fit import uncertainty
+from qtraj.laws.full_precision import full_precision_value
+from qtraj.predict.rows import complete, outside
+from qtraj.predict.saved import Law
+from qtraj.predict.tables import tokens_until
+
+
+def predict(law: Law, rows: pandas.DataFrame, full_at: float = 0.2) -> pandas.DataFrame:
+    """What the law says at rows with the columns parameters, tokens, bits, and the others that it needs: the added loss (nats a token)
+    with the 95 % interval low to high for a new model and law_low to law_high of the law itself; likelihood, exp(-delta); loss, in full
+    precision, and loss_quantized, where the law has one of the full-precision loss; level, the tokens as a part of those at which the
+    added loss is full_at; outside: what is beyond the points of the law.
+
+    >>> rows = pandas.DataFrame({"parameters": [1e9, 7e9], "tokens": [1e11, 1e13], "bits": [3, 3]})
+    >>> found = qtraj.predict.predict(qtraj.predict.PUBLISHED, rows)
+    >>> found[["delta", "level", "loss_quantized"]].round(3).values.tolist()
+    [[0.223, 1.234, 3.303], [1.615, 53.404, 4.385]]
+    >>> found.outside.to_list()
+    ['', 'tokens 1e+13 (at most 2.06e+11)']
+    """
+    rows = complete(law, rows)
+    value, out = law.form.logarithm(law.values, rows), rows.copy()
+    out["delta"] = np.exp(value)
+    for kind, unseen in (("", True), ("law_", False)):
+        low = high = np.full(len(rows), np.nan)
+        if law.spread is not None:
+            low, high = law.spread.interval(value, law.form.slopes(law.values, rows), unseen)
+        out[f"{kind}low"], out[f"{kind}high"] = np.exp(low), np.exp(high)
+    out["likelihood"] = np.exp(-out.delta)
+    if law.full_precision and {"parameters", "tokens"} <= set(rows):
+        out["loss"] = full_precision_value(law.full_precision, rows.parameters, rows.tokens)
+        out["loss_quantized"] = out.loss + out.delta
+    out["level"] = np.nan
+    if "beta" in law.form.coefficients and "decay" not in law.form.coefficients:
+        out["level"] = rows.tokens.to_numpy(float) / tokens_until(law, rows, full_at).tokens.to_numpy(float)
+    return out.assign(outside=outside(law, rows))
+
+
+def score(law: Law, points: pandas.DataFrame) -> dict:
+    """How well the law predicts points that it was not fitted to (qtraj.points): root mean square error of ln(added loss), the mean of
+    the error with a 95 % interval over runs (from two runs on), and how many of the 95 % intervals hold the measured value. Points whose added loss is not
+    positive are counted, and left out."""
+    points = with_dynamics(points)
+    good = points[points.delta > 0].reset_index(drop=True)
+    known = np.isfinite(good[[name for name in law.form.columns if name in good]].astype(float)).all(axis=1)
+    good = good[known].reset_index(drop=True)
+    if len(good) == 0:
+        raise ValueError("no point has a positive added loss and everything that the law needs")
+    found = predict(law, good)
+    error = np.log(good.delta.to_numpy(float) / found.delta.to_numpy(float))
+    out = {"points": len(good), "not positive or incomplete": int(len(points) - len(good)), "runs": int(good.family.nunique()),
+           "outside": int((found.outside != "").sum()), "rms error of ln(added loss)": float(np.sqrt((error**2).mean())),
+           "mean of ln(measured / predicted)": float(error.mean())}
+    means = pandas.Series(error).groupby(good.family.to_numpy()).mean()
+    if len(means) > 1:
+        half = stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
+        out["its 95 % over runs"] = (float(means.mean() - half), float(means.mean() + half))
+    if law.spread is not None:
+        value, slopes = np.log(found.delta.to_numpy(float)), law.form.slopes(law.values, complete(law, good))
+        wide, free = law.spread.error(slopes)
+        wide = np.hypot(wide, uncertainty(good) / np.maximum(found.delta.to_numpy(float), good.delta.to_numpy(float)))
+        inside = abs(np.log(good.delta.to_numpy(float)) - value) <= stats.t.ppf(0.975, np.maximum(free, 1)) * wide
+        out["inside of their 95 % intervals"] = float(inside.mean())
+    return out

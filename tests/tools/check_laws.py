@@ -1,0 +1,186 @@
+"""Laws that predict, on points that are made from known ones, with analysis/ in PYTHONPATH:  check_laws.py [--long]
+
+How often 95 % intervals hold, and how often the true form and the true variables are chosen. --long: 200 repetitions instead of 20."""
+
+import sys
+import tempfile
+
+import numpy as np
+import pandas
+
+from check_fits import made_points
+
+import qtraj
+from qtraj import predict
+from qtraj.laws import FORMS, Form, added_loss, dynamics, fit_form, single
+
+LONG = "--long" in sys.argv
+REPETITIONS = 200 if LONG else 20
+LEAST, MOST = (0.91, 0.99) if LONG else (0.80, 1.0)  # of intervals that hold: 95 % give or take 4 %
+RIGHT = 0.9 if LONG else 0.8  # of choices
+SCATTER = 0.2  # of ln(added loss), as around the laws of the quickstart
+VALUES = {"beta": 0.5, "alpha": 0.25, "gamma": 5.5, "1/gamma": 1.8, "rate": -0.4, "trace": 0.8, "ln k": -4.0}
+
+
+def shares(name, counts, total):
+    counts = {key: round(count / total, 3) for key, count in counts.items()}
+    print(f"{name}: 95 % intervals hold in {counts}", flush=True)
+    for key, share in counts.items():
+        assert LEAST <= share <= MOST, (name, key, share)
+
+
+def runs(rng, count, checkpoints=10, bits=(2, 3, 4)):
+    """Runs of several sizes and peak rates, whose rate falls over the last 40 % of the tokens, and what was measured along them: the
+    trace goes its own way in each run."""
+    rows = []
+    for i in range(count):
+        size, peak, end = 10 ** rng.uniform(7.5, 10), 10 ** rng.uniform(-4, -2.5), 10 ** rng.uniform(9.5, 11.5)
+        slope = rng.uniform(-0.5, 0.5)
+        for k in range(1, checkpoints + 1):
+            at = k / checkpoints
+            rate = peak * min(1.0, max(0.0, (1 - at) / 0.4) + 0.02)
+            trace = np.exp(6 + slope * 3 * at + 0.3 * rng.standard_normal())
+            rows += [(f"run{i}", f"step{k}", size, end * at, width, rate, trace, np.exp(3 - 0.5 * width + 0.3 * rng.standard_normal()),
+                      np.exp(2 + 0.5 * rng.standard_normal())) for width in bits]
+    frame = pandas.DataFrame(rows, columns=["model", "checkpoint", "parameters", "tokens", "bits", "learning_rate", "trace", "distance", "sharpness"])
+    return frame.assign(family=frame.model, phase="", quantizer="gptq", dataset="t", loss=3.0, second_order=np.nan, delta_stderr=np.nan,
+                        delta_deviation=np.nan)
+
+
+def with_law(frame, form, rng, within, between=0.0):
+    """The frame with added losses of that form, with noise of a point and of a run."""
+    of_run = dict(zip(frame.family.unique(), between * rng.standard_normal(frame.family.nunique())))
+    value = form.logarithm([VALUES[name] for name in form.names], dynamics.with_dynamics(frame))
+    delta = np.exp(value + within * rng.standard_normal(len(frame)) + frame.family.map(of_run))
+    return frame.assign(delta=delta, relative=delta / frame.loss)
+
+
+def test_exact():
+    """Every form finds the coefficients that points without noise were made from, and its derivatives are right."""
+    rng = np.random.default_rng(1)
+    frame = runs(rng, 4, 5, bits=(2, 3, 4, 6, 8, 12))
+    for form in FORMS.values():
+        fit = fit_form(with_law(frame, form, rng, 0.0), form, draws=3)
+        values = np.array([VALUES[name] for name in form.names])
+        assert np.allclose(list(fit.coefficients.values()), values, rtol=1e-5), (form.name, fit.coefficients)
+        slopes = form.slopes(values, frame)
+        for i in range(len(values)):
+            step = 1e-6 * np.eye(len(values))[i]
+            by_difference = (form.logarithm(values + step, frame) - form.logarithm(values - step, frame)) / 2e-6
+            assert np.allclose(slopes[:, i], by_difference, atol=1e-5), (form.name, i)
+    points = made_points(np.random.default_rng(0), 0).assign(second_order=np.nan)
+    for name, fit in single.single_laws(points).items():
+        assert abs(fit.coefficients[name] / added_loss.PUBLISHED[name] - 1) < 1e-6, (name, fit)
+    assert "second order" not in qtraj.laws.dynamics_law(points.drop(columns="second_order"))["candidates"]
+    points["loss"] = 400 * points.parameters ** -0.2
+    found = single.full_precision_singles(points)["L(N)"].coefficients
+    assert abs(found["alpha_N"] / 0.2 - 1) < 1e-9 and abs(found["Nc"] / 400**5 - 1) < 1e-6, found
+
+
+def test_choice_of_form():
+    """Power and exponential of the bit-width are told apart by the runs that are left out."""
+    for name in ("power of the bit-width", "exponential in the bit-width"):
+        right = 0
+        for k in range(REPETITIONS):
+            rng = np.random.default_rng(100 + k)
+            points = with_law(runs(rng, 4, 6), FORMS[name], rng, SCATTER, 0.1)
+            right += qtraj.laws.compare_forms(points)["best"] == name
+        print(f"{name}: chosen in {right / REPETITIONS:.1%}", flush=True)
+        assert right >= RIGHT * REPETITIONS, (name, right)
+
+
+def test_choice_of_variables():
+    """The dynamics law takes the variables that the points were made from, and no others, and its score is that of the scatter."""
+    truth, right, scores = Form("", ("beta", "alpha", "gamma", "rate", "trace")), 0, []
+    for k in range(REPETITIONS):
+        rng = np.random.default_rng(300 + k)
+        found = qtraj.laws.dynamics_law(with_law(runs(rng, 8), truth, rng, SCATTER, 0.05))
+        right += set(found["law"].form.coefficients) == set(truth.coefficients)
+        scores.append(found["rms error of ln(added loss)"])
+    print(f"dynamics law: the true variables chosen in {right / REPETITIONS:.1%}; rms error {np.mean(scores):.3f}", flush=True)
+    assert right >= RIGHT * REPETITIONS and SCATTER < np.mean(scores) < 1.35 * SCATTER, (right, np.mean(scores))
+
+
+def test_predictions():
+    """Intervals of a new run's points and of the law, with and without differences between runs."""
+    for between in (0.0, 0.3):
+        held, total = {"new point": 0, "law": 0}, 0
+        for k in range(REPETITIONS):
+            rng = np.random.default_rng(500 + k)
+            law = predict.law_of(fit_form(with_law(runs(rng, 8), FORMS["power of the bit-width"], rng, SCATTER, between), FORMS["power of the bit-width"]))
+            new = with_law(runs(rng, 1), FORMS["power of the bit-width"], rng, SCATTER, between)
+            found = predict.predict(law, new[["parameters", "tokens", "bits"]])
+            truth = law.form.logarithm([VALUES[name] for name in law.form.names], new)
+            held["new point"] += ((found.low <= new.delta) & (new.delta <= found.high)).mean()
+            held["law"] += ((np.log(found.law_low) <= truth) & (truth <= np.log(found.law_high))).mean()
+            total += 1
+        shares(f"predictions, runs differ by {between}", held, total)
+
+
+def test_single_laws():
+    """Intervals of the exponents of one variable, where levels of runs differ."""
+    held = dict.fromkeys(("beta", "gamma"), 0)
+    for k in range(REPETITIONS):
+        rng = np.random.default_rng(900 + k)
+        found = single.single_laws(with_law(runs(rng, 6), FORMS["power of the bit-width"], rng, SCATTER, 0.3))
+        for name in held:
+            low, high = found[name].intervals["runs left out"][name]
+            held[name] += low <= VALUES[name] <= high
+    shares("laws of one variable", held, REPETITIONS)
+
+
+def test_tokens():
+    """Intervals of the tokens until an added loss."""
+    held = {0.0: 0, 0.3: 0}
+    for k in range(2 * REPETITIONS):
+        between = (0.0, 0.3)[k % 2]
+        rng = np.random.default_rng(700 + k)
+        form = FORMS["power of the bit-width"]
+        law = predict.law_of(fit_form(with_law(runs(rng, 8), form, rng, SCATTER, between), form))
+        truth = predict.Law(form, np.array([VALUES[name] for name in form.names]))
+        row = pandas.DataFrame({"parameters": [1e9], "bits": [3]})
+        found, wanted = (predict.tokens_until(one, row, 0.2).iloc[0] for one in (law, truth))
+        held[between] += found.low <= wanted.tokens <= found.high
+    shares("tokens until 0.2 nats, runs differ by", held, REPETITIONS)
+
+
+def test_saved():
+    """A law is the same after it was saved; what it cannot tell is an error; the published law gives its own numbers."""
+    rng = np.random.default_rng(3)
+    points = with_law(runs(rng, 6), FORMS["power, zero at 16 bits"], rng, SCATTER, 0.1)
+    law = predict.law_of(fit_form(points, FORMS["power, zero at 16 bits"], draws=20))
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        predict.save(law, file.name)
+        again = predict.load(file.name)
+    rows = pandas.DataFrame({"parameters": [1e9, 1e12], "tokens": [1e10, 1e10], "bits": [3, 4]})
+    pandas.testing.assert_frame_equal(predict.predict(law, rows), predict.predict(again, rows))
+    assert predict.predict(law, rows).outside.str.startswith("parameters 1e+12 (at most").to_list() == [False, True]
+    one = predict.law_of(fit_form(points[points.model == "run0"].reset_index(drop=True), FORMS["power of the bit-width"]))
+    alone = predict.predict(one, rows[:1].drop(columns="parameters"))
+    assert one.spread is None and alone[["low", "high", "law_low", "law_high"]].isna().all(axis=None) and "one run" in one.about["notes"][-1], alone
+    for law, wrong, says in ((one, rows, "cannot tell others"), (again, rows.assign(bits=16), "says nothing beyond"), (again, rows[["bits"]], "the law needs tokens")):
+        try:
+            predict.predict(law, wrong)
+            raise AssertionError(f"predicted in spite of: {says}")
+        except ValueError as error:
+            assert says in str(error), error
+    table = predict.table_of_tokens(predict.PUBLISHED)
+    assert len(table) == 60 and abs(added_loss.value(added_loss.PUBLISHED, table.parameters, table.tokens, table.bits) - table.delta).max() < 1e-9
+    line = predict.projection(predict.PUBLISHED, sizes=[7e9], widths=[2], points=400)
+    crossed = line[line.worse_than_guessing].tokens.min()  # where L(N, D) + the added loss is ln V
+    before = line[line.tokens < crossed].iloc[-1]
+    assert line.worse_than_guessing.is_monotonic_increasing and before.loss_quantized < before.guessing < 1.05 * before.loss_quantized, before
+
+
+def main():
+    test_exact()
+    test_saved()
+    test_choice_of_form()
+    test_choice_of_variables()
+    test_predictions()
+    test_single_laws()
+    test_tokens()
+
+
+if __name__ == "__main__":
+    main()

@@ -89,14 +89,15 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
 
 static enum status choose_bits(struct quantize *o, const struct quant_method *method, struct err *e)
 {
-    const long long low = method->bits_min, high = method->bits_max;
-    NEED(o->bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s", low,
-         high, method->name);
+    int64_t low, high;
+    quant_widths(method, &o->entry.options, &low, &high);
+    NEED(o->bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s",
+         (long long)low, (long long)high, method->name);
     if (!o->bits) o->bits = low;
     NEED(o->bits == low || low < high, ERR_USAGE, "--bits %lld: %s has %lld bits",
-         (long long)o->bits, method->name, low);
+         (long long)o->bits, method->name, (long long)low);
     NEED(o->bits >= low && o->bits <= high, ERR_USAGE, "--bits %lld: expected %lld to %lld for %s",
-         (long long)o->bits, low, high, method->name);
+         (long long)o->bits, (long long)low, (long long)high, method->name);
     return OK;
 }
 
@@ -325,7 +326,7 @@ static enum status run(struct call *c, struct err *e)
     const struct arg table[] = {
         {"--method", ARG_CHOICE, &method, "M", "qtraj methods lists them"},
         {"--preset", ARG_CHOICE, &preset, "P", "a protocol's defaults (`qtraj options`)"},
-        {"--bits", ARG_INTEGER, &o.bits, "B", "2 to 8 (the method's, if it has only one)"},
+        {"--bits", ARG_INTEGER, &o.bits, "B", "1 to 8 (the method's, if it has only one)"},
         {"--field", ARG_TEXT, &o.field, "NAME", "field of a JSON line, of both texts"},
         {"--length", ARG_INTEGER, &o.length, "N",
          "tokens of a sequence, of both texts (2048, or the model's positions)"},

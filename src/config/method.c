@@ -20,7 +20,7 @@ static const struct option keys[] = {
            .file_only = true),
     OPTION(method_entry, bits, INTS, "widths of this method alone", .unit = "bits",
            .count = offsetof(struct method_entry, n_bits), .capacity = QUANT_BITS_N,
-           .otherwise = "the sweep's", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
+           .otherwise = "the sweep's", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX),
     OPTION(
         method_entry, replicates, INT,
         "runs with different calibration sequences: the usual ones, then random ones of the same "

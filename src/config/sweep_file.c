@@ -148,21 +148,22 @@ static enum status check_bits(const struct sweep *s, const struct option_scope *
     for (int64_t k = 0; k < n; k++) {
         bool any = false, found = false;
         const struct quant_method *last = NULL;
+        int64_t low = 0, high = 0;
         for (int64_t i = 0; i < s->n_methods; i++) {
             const struct method_entry *m = &s->methods[i];
             if (only ? m != only : m->n_bits > 0) continue;
             const struct quant_method *method = quant_find(m->method);
             any = true;
-            found = found || !method /* the plan refuses it */ ||
-                    (bits[k] >= method->bits_min && bits[k] <= method->bits_max);
+            if (method) quant_widths(method, &m->options, &low, &high);
+            found =
+                found || !method /* the plan refuses it */ || (bits[k] >= low && bits[k] <= high);
             last = method;
         }
         if (!any || found) continue;
         char range[32] = "";
-        if (last->bits_min < last->bits_max)
-            snprintf(range, sizeof range, "%lld to ", (long long)last->bits_min);
+        if (low < high) snprintf(range, sizeof range, "%lld to ", (long long)low);
         return options_fail(scope, "bits", e, "%lld: %s has %s%lld bits%s", (long long)bits[k],
-                            last->name, range, (long long)last->bits_max,
+                            last->name, range, (long long)high,
                             only ? "" : ", and no other method has it");
     }
     return OK;
@@ -183,7 +184,7 @@ static enum status spread_bits(struct sweep *s, const struct option_scope *scope
             return options_fail(&entry, "bits", e,
                                 "missing, and the sweep has no bits either; expected a list of "
                                 "integers from %d to %d",
-                                QUANT_BITS_MIN, QUANT_BITS_MAX);
+                                QUANT_BITS_LEAST, QUANT_BITS_MAX);
         }
         m->n_bits = s->n_bits;
         memcpy(m->bits, s->bits, sizeof m->bits);
@@ -314,7 +315,7 @@ static const struct option sweep_keys[] = {
            .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &model_table),
     OPTION(sweep, bits, INTS, "bit-widths of every method that has no `bits`", .unit = "bits",
            .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
-           .otherwise = "each method has its own", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX),
+           .otherwise = "each method has its own", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX),
     OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
            .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &method_table),
     OPTION(sweep, calibration, GROUP, "text that methods with a Hessian are calibrated on",

@@ -42,7 +42,7 @@ static const struct option entry_keys[] = {
     OPTION(export_entry, quantizer, TEXT, "shell pattern of the names in `methods`",
            .otherwise = "all"),
     OPTION(export_entry, bits, INT, "bit-width of the cells", .unit = "bits", .fallback = "0",
-           .otherwise = "all", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX,
+           .otherwise = "all", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX,
            OPTION_SPECIAL(0, NULL)),
 };
 

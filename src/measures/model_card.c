@@ -39,7 +39,8 @@ static enum status add_calibration(const struct model_card *c, char **text, stru
 {
     const struct data_options *d = c->calibration;
     const char *name = d ? d->text ? d->text : d->ids : NULL;
-    if (!name || !quant_calibrates(quant_find(c->variant->method.method)))
+    if (!name ||
+        !quant_calibrates(quant_find(c->variant->method.method), &c->variant->method.options))
         return mem_append(text, e, "| calibration | none |\n");
     PASS(mem_append(text, e, "| calibration | `%.*s`", (int)strcspn(name, "\n"), name));
     if (strchr(name, '\n')) PASS(mem_append(text, e, " and others"));

@@ -29,7 +29,7 @@ static const struct option keys[] = {
     OPTION(surface_entry, quantizer, TEXT, "name of the method in `methods` (quantization)",
            .otherwise = "the first", .with = "plane=quantization"),
     OPTION(surface_entry, bits, INT, "its bit-width (quantization)", .unit = "bits",
-           .fallback = "0", .otherwise = "the method's first", .low = QUANT_BITS_MIN,
+           .fallback = "0", .otherwise = "the method's first", .low = QUANT_BITS_LEAST,
            .high = QUANT_BITS_MAX, OPTION_SPECIAL(0, NULL), .with = "plane=quantization"),
     OPTION(surface_entry, columns, INT,
            "points of the grid along the first axis; 0: only the points that span the plane",

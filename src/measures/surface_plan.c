@@ -82,9 +82,11 @@ static enum status find_parts(const struct plan *p, struct planned_surface *s, s
     s->quantizer = sweep->methods;
     while (strcmp(s->quantizer->name, entry->quantizer) != 0) s->quantizer++;
     const struct quant_method *method = quant_find(s->quantizer->method);
-    NEED(entry->bits >= method->bits_min && entry->bits <= method->bits_max, ERR_USAGE,
+    int64_t low, high;
+    quant_widths(method, &s->quantizer->options, &low, &high);
+    NEED(entry->bits >= low && entry->bits <= high, ERR_USAGE,
          "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
-         method->name, (long long)method->bits_min, (long long)method->bits_max);
+         method->name, (long long)low, (long long)high);
     return quant_check_weights(method, "surfaces", e);
 }
 

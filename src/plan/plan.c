@@ -136,7 +136,7 @@ static void collect_bits(struct plan *p)
     for (int64_t i = 0; i < p->sweep->n_methods; i++)
         for (int64_t j = 0; j < p->sweep->methods[i].n_bits; j++)
             seen[p->sweep->methods[i].bits[j]] = true;
-    for (int64_t b = QUANT_BITS_MIN; b <= QUANT_BITS_MAX; b++)
+    for (int64_t b = QUANT_BITS_LEAST; b <= QUANT_BITS_MAX; b++)
         if (seen[b]) p->bits[p->n_bits++] = b;
 }
 
@@ -188,11 +188,12 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct quant_method *method = quant_find(m->method);
         NEED(!quant_calibrates(method, &m->options) || calibration, ERR_USAGE,
              "calibration: missing; method %s needs calibration text", m->method);
+        int64_t low, high;
+        quant_widths(method, &m->options, &low, &high);
         for (int64_t b = 0; b < p->n_bits; b++) {
             struct plan_variant *v = &p->variants[p->n_variants++];
             *v = (struct plan_variant){.method = m, .quantizer = i, .bits = p->bits[b]};
-            v->applicable =
-                asks_for(m, v->bits) && v->bits >= method->bits_min && v->bits <= method->bits_max;
+            v->applicable = asks_for(m, v->bits) && v->bits >= low && v->bits <= high;
             v->replicates = v->applicable ? max64(m->replicates, 1) : 1;
             PASS(plan_variant_key(p, m, v->bits, calibration, v->key, e));
         }

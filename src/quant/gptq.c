@@ -1,5 +1,6 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
+#include "quant/formats.h"
 #include "quant/grid.h"
 #include "quant/report.h"
 #include "quant/rotation.h"
@@ -231,6 +232,18 @@ static double share(double a, double b)
     return a <= 0 || b <= 0 ? 0 : a / b;
 }
 
+static enum status sweep(const struct quant_job *all, struct gptq_sums *sums, struct err *e)
+{
+    enum status st = OK;
+    struct quant_job job = *all;
+    double *shared = NULL;
+    TRY(formats_share(&job, &shared, e));
+    TRY(gptq_sweep(&job, sums, e));
+done:
+    free(shared);
+    return st;
+}
+
 static enum status gptq_plain(const struct quant_job *job, struct quant_report *report,
                               struct err *e)
 {
@@ -240,7 +253,7 @@ static enum status gptq_plain(const struct quant_job *job, struct quant_report *
          "the weights have %lld columns, the Hessian's factor %lld", (long long)job->cols,
          p ? (long long)p->cols : 0LL);
     PASS(team_agree(job->team, job_check(job, e), e));
-    PASS(gptq_sweep(job, &sums, e));
+    PASS(sweep(job, &sums, e));
     PASS(job_report(job, grid_bits(job), report, e));
     NEED(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
     report->damping = p->damping;
@@ -261,7 +274,7 @@ static enum status gptq_check(int64_t bits, const struct quant_options *o, struc
     (void)bits;
     NEED(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,
          "order: group needs a group_size; with whole rows say activation");
-    return OK;
+    return formats_check(o, e);
 }
 
 /* The factor in f32 and the inverses of its diagonal blocks; during prepare also H in f64. */
@@ -315,8 +328,9 @@ const struct quant_method quant_gptq = {
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
-               "rotation rotation_seed",
+               "rotation rotation_seed codes scale_rows",
     .check = gptq_check,
+    .only_bits = formats_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
     .distributed = true,
     .unrounded = true,

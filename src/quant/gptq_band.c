@@ -4,6 +4,7 @@
 #include "math/kernel.h"
 #include "math/linalg.h"
 #include "math/strip.h"
+#include "quant/formats.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -146,11 +147,12 @@ static void block_compensate(struct sweep_state *t, const struct gptq_block *b)
     add_squares(t->t->weight, t->carried + TILE_ROWS, t->pitch, length);
 }
 
-static struct grid_kind kind_of(const struct quant_job *job)
+static struct grid_kind kind_of(const struct quant_job *job, int64_t row, int64_t group)
 {
     const struct gptq_prepared *p = job->prepared;
     struct grid_kind kind = grid_kind_of(job->bits, job->options);
     kind.form = p->form;
+    kind.shared = formats_shared_at(job, row, group);
     return kind;
 }
 
@@ -173,7 +175,7 @@ static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64
     } else if (i % group == 0) {
         int64_t length = n - i < group ? n - i : group;
         grid_fit(&t->t->grid, t->s->compensated + (i - b->begin) * TILE_ROWS, length,
-                 kind_of(t->job));
+                 kind_of(t->job, t->t->row, gptq_group_of(t->p, i)));
         grid_note(t->job, t->t->row, gptq_group_of(t->p, i), &t->t->grid);
     }
 }
@@ -221,7 +223,7 @@ static void groups_fit(const struct quant_job *job, struct gptq_tile *t, float *
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
         tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
-        grid_fit(&t->groups[a / group], w, length, kind_of(job));
+        grid_fit(&t->groups[a / group], w, length, kind_of(job, t->row, a / group));
         grid_note(job, t->row, a / group, &t->groups[a / group]);
     }
 }

@@ -1,18 +1,15 @@
 #include "quant/grid.h"
 #include "math/dtype.h"
 #include "math/kernel.h"
+#include "quant/formats.h"
 #include "util/num.h"
 #include <math.h>
-
-int64_t grid_group(const struct quant_options *o, int64_t cols)
-{
-    return o->group_size < 0 || o->group_size > cols ? cols : o->group_size;
-}
 
 double grid_bits(const struct quant_job *job)
 {
     int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
     int64_t groups = (n + group - 1) / group;
+    if (job->options->codes != CODES_INTEGER) return formats_stored(job, groups);
     /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
     const struct quant_options *o = job->options;
     bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
@@ -123,7 +120,7 @@ static void range_search(struct grid *g, const float *low, const float *high, co
                          int64_t n, const struct grid_kind *kind)
 {
     double least[TILE_ROWS];
-    struct grid trial;
+    struct grid trial = {.codes = CODES_INTEGER};
     for (int r = 0; r < TILE_ROWS; r++) least[r] = INFINITY;
     for (int step = 0; step < RANGES_TRIED; step++) {
         float factor = (float)(1 - step / 100.0);
@@ -138,6 +135,11 @@ static void range_search(struct grid *g, const float *low, const float *high, co
 void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
 {
     float low[TILE_ROWS], high[TILE_ROWS];
+    g->codes = kind.codes;
+    if (kind.codes != CODES_INTEGER) {
+        formats_fit(g, t, n, &kind);
+        return;
+    }
     range_find(low, high, t, n, kind.symmetric);
     if (kind.form == GRID_AWQ)
         range_grid_awq(g, low, high, &kind);
@@ -184,10 +186,16 @@ KERNEL_STATIC(void, round_times,
 
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)
 {
-    round_times(q, x, g, g->scale, bits);
+    if (g->codes != CODES_INTEGER)
+        formats_round(q, x, g, g->scale);
+    else
+        round_times(q, x, g, g->scale, bits);
 }
 
 void grid_round_stored(float *q, const float *x, const struct grid *g, int64_t bits)
 {
-    round_times(q, x, g, g->stored, bits);
+    if (g->codes != CODES_INTEGER)
+        formats_round(q, x, g, g->stored);
+    else
+        round_times(q, x, g, g->stored, bits);
 }

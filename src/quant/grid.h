@@ -4,30 +4,7 @@
  * grid. Divisions are true divisions and ties go to the even integer: a weight at the end of a
  * symmetric range is an exact tie, and a reciprocal would send it to another code. */
 #pragma once
-#include "quant/quant.h"
-#include "quant/tile.h"
-
-/* One group's scale and zero for each row of a tile. */
-struct grid {
-    float scale[TILE_ROWS], zero[TILE_ROWS];
-    float stored[TILE_ROWS]; /* the scale rounded for storage */
-};
-
-/* Which range of weights the codes span. AWQ's packages and GPTAQ's differ from GPTQ in two points:
- * a symmetric grid has the scale max / (2^(bits-1) - 1), so that the largest magnitude of either
- * sign is on the grid, and a range below 1e-5 counts as 1e-5 (AWQ: also without symmetry). AWQ's do
- * not extend the range to zero, so that a group of weights of one sign loses its values; this grid
- * extends it, as GPTQ does. */
-enum grid_form { GRID_GPTQ, GRID_AWQ };
-
-/* How a grid is chosen. */
-struct grid_kind {
-    int64_t bits;
-    bool symmetric;
-    double search; /* quant_options.range_search */
-    int dtype;     /* enum scale_dtype of the stored scales */
-    int form;      /* enum grid_form */
-};
+#include "quant/grid_kind.h"
 
 /* Sets the grid of each row from n columns t (n, TILE_ROWS). Symmetric: the range is ± the largest
  * magnitude and zero is 2^(bits-1), but for a row without negative weights the scale is that of the
@@ -40,7 +17,11 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind);
 /* The kind of grid that the options request at a bit-width. */
 static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_options *o)
 {
-    return (struct grid_kind){bits, o->symmetric, o->range_search, o->scale_dtype, GRID_GPTQ};
+    return (struct grid_kind){.bits = bits,
+                              .symmetric = o->symmetric,
+                              .search = o->range_search,
+                              .dtype = o->scale_dtype,
+                              .codes = o->codes};
 }
 
 /* quant_method.describe_grids for methods whose grids are those of grid_kind_of. */
@@ -50,8 +31,6 @@ MUST_USE enum status grid_describe(const struct quant_options *o, struct quant_g
  * nothing if the job requests none. */
 void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g);
 
-/* Columns of a group: group_size, at most a whole row. */
-int64_t grid_group(const struct quant_options *o, int64_t cols);
 /* Stored bits per weight: codes, scales of 16 bits, zeros with as many bits as the codes. */
 double grid_bits(const struct quant_job *job);
 /* FLOPs of rounding, including the search of ranges, for plans. */

@@ -14,6 +14,10 @@ static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const scale_dtypes[] = {"f32", "f16", "f16-packed", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
 static const char *const rotations[] = {"none", "hadamard", NULL};
+static const char *const code_names[] = {"integer",    "fp8_e5m2",   "fp8_e4m3",   "fp6_e3m2",
+                                         "fp6_e2m3",   "fp4_e2m1",   "mxfp8_e5m2", "mxfp8_e4m3",
+                                         "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4",      "nvfp4",
+                                         "nvfp4_46",   "ternary",    "sign",       NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
@@ -84,6 +88,16 @@ static const struct option shared_keys[] = {
            "weights count by the mean square of their calibration inputs (llama.cpp's importance "
            "matrix)",
            .fallback = "false"),
+    OPTION(quant_options, codes, CHOICE,
+           "numbers that stand for weights: integers of the width in `bits`, floats of 8, 6 or 4 "
+           "bits (fp8_e4m3 has 4 exponent and 3 mantissa bits; mx: with powers of two as scales of "
+           "32 columns; nvfp4: with 8-bit scales of 16 columns and one of the matrix, nvfp4_46: "
+           "its four over six), -1, 0 and 1 (ternary), or -1 and 1 (sign)",
+           .fallback = "integer", .choices = code_names, .later = true),
+    OPTION(quant_options, scale_rows, INT,
+           "rows that share a scale, with `codes`: 1, a multiple of 64, or -1: all", .unit = "rows",
+           .fallback = "1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL), .later = true,
+           .with = "codes"),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -151,6 +165,14 @@ const struct quant_method *quant_find(const char *name)
     for (int i = 0; i < METHOD_N; i++)
         if (strcmp(methods[i]->name, name) == 0) return methods[i];
     return added && strcmp(added->name, name) == 0 ? added : NULL;
+}
+
+void quant_widths(const struct quant_method *m, const struct quant_options *o, int64_t *low,
+                  int64_t *high)
+{
+    const int64_t only = m->only_bits ? m->only_bits(o) : 0;
+    *low = only ? only : m->bits_min;
+    *high = only ? only : m->bits_max;
 }
 
 #define NAME(name) #name,
@@ -256,15 +278,16 @@ enum status quant_check(const char *name, const struct quant_options *o, const i
     for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
         ENSURE(!quant_options_changed(o, key) || quant_concerns(method, key), ERR_USAGE,
                "method %s has no option %s; it takes: %s", name, key, known);
-    int64_t supported = 0;
+    int64_t supported = 0, low, high;
+    quant_widths(method, o, &low, &high);
     for (int64_t i = 0; i < n; i++) {
-        if (bits[i] < method->bits_min || bits[i] > method->bits_max) continue;
+        if (bits[i] < low || bits[i] > high) continue;
         supported++;
         if (method->check) TRY(method->check(bits[i], o, e));
     }
     ENSURE(supported > 0, ERR_USAGE,
            "method %s has widths from %lld to %lld bits, and none of these is asked for", name,
-           (long long)method->bits_min, (long long)method->bits_max);
+           (long long)low, (long long)high);
 done:
     free(known);
     return st;

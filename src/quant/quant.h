@@ -64,6 +64,8 @@ struct quant_job {
     struct quant_grids *grids;       /* out: this rank's rows of the grids (grid_note); NULL: not
                                         requested       (only for methods with describe_grids) */
     const struct quant_input *input; /* NULL if the method needs no statistics */
+    const double
+        *shared; /* numbers that grids of more than one row share (formats.h); NULL: none */
     const void *prepared; /* result of prepare for its stage; NULL if the method has neither prepare
                              nor prepare_block */
 };
@@ -167,6 +169,8 @@ struct quant_method {
     struct option_table own;
     /* Optional: further checks of the options. ERR_USAGE. */
     enum status (*check)(int64_t bits, const struct quant_options *, struct err *);
+    /* Optional: the only width that it has with these options; 0: bits_min to bits_max. */
+    int64_t (*only_bits)(const struct quant_options *);
 
     /* The statistics that it needs: set of WANTS(STATISTIC_...); 0: it does not calibrate. The
      * options `hessian` (own or shared) and `true_sequential` choose the inputs; a method that does
@@ -239,6 +243,9 @@ const struct quant_method *quant_at(int i);
 const struct quant_method *quant_find(const char *name);
 /* The names of all methods, NULL after the last. */
 const char *const *quant_names(void);
+/* The widths *low to *high that it has with these options. */
+void quant_widths(const struct quant_method *method, const struct quant_options *o, int64_t *low,
+                  int64_t *high);
 /* As quant_find; ERR_USAGE lists the methods that exist. */
 MUST_USE enum status quant_require(const char *name, const struct quant_method **out,
                                    struct err *e);

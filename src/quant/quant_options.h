@@ -8,7 +8,8 @@
 #include "options/options.h"
 #include "quant/quant_table.h"
 
-enum { QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 7 };
+/* Widths of all methods, and the least of uniform grids. */
+enum { QUANT_BITS_LEAST = 1, QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 8 };
 
 /* One number per method of the table: METHOD_rtn, METHOD_gptq, ... */
 #define METHOD_NUMBER(name) METHOD_##name,
@@ -30,6 +31,25 @@ enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
 
 /* Random orthogonal change of a linear's inputs before its weights are quantized (rotation.h). */
 enum quant_rotation { ROTATION_NONE, ROTATION_HADAMARD };
+
+/* The numbers that stand for weights (formats.h). */
+enum quant_codes {
+    CODES_INTEGER,
+    CODES_FP8_E5M2,
+    CODES_FP8_E4M3,
+    CODES_FP6_E3M2,
+    CODES_FP6_E2M3,
+    CODES_FP4_E2M1,
+    CODES_MXFP8_E5M2,
+    CODES_MXFP8_E4M3,
+    CODES_MXFP6_E3M2,
+    CODES_MXFP6_E2M3,
+    CODES_MXFP4,
+    CODES_NVFP4,
+    CODES_NVFP4_46,
+    CODES_TERNARY,
+    CODES_SIGN
+};
 
 /* Memory of the options of a single method: a plain struct of numbers, copied with the rest. */
 enum { QUANT_OWN_BYTES = 64 };
@@ -59,7 +79,9 @@ struct quant_options {
     bool double_quant;      /* these magnitudes are quantized in turn */
     int rotation;           /* enum quant_rotation */
     int64_t rotation_seed;
-    bool importance; /* weights count by the mean squares of their inputs */
+    bool importance;    /* weights count by the mean squares of their inputs */
+    int codes;          /* enum quant_codes */
+    int64_t scale_rows; /* rows that share a scale; -1: all */
     union quant_own own[METHOD_N];
 };
 

@@ -1,4 +1,5 @@
 /* Round to nearest: every weight independently, with one grid per group of columns. */
+#include "quant/formats.h"
 #include "quant/grid.h"
 #include "quant/report.h"
 #include "quant/rotation.h"
@@ -15,7 +16,9 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
     for (int64_t a = 0; a < job->cols; a += group) {
         int64_t n = min64(group, job->cols - a);
         tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &all);
-        grid_fit(&g, t, n, grid_kind_of(job->bits, job->options));
+        struct grid_kind kind = grid_kind_of(job->bits, job->options);
+        kind.shared = formats_shared_at(job, row, a / group);
+        grid_fit(&g, t, n, kind);
         grid_note(job, row, a / group, &g);
         for (int64_t j = 0; j < n; j++)
             grid_round_stored(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
@@ -23,10 +26,12 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
     }
 }
 
-static enum status rtn_plain(const struct quant_job *job, struct quant_report *report,
+static enum status rtn_plain(const struct quant_job *all, struct quant_report *report,
                              struct err *e)
 {
     enum status st = OK;
+    struct quant_job own = *all, *job = &own;
+    double *shared = NULL;
     float *scratch = NULL;
     int64_t group = grid_group(job->options, job->cols);
     int64_t first, end;
@@ -36,18 +41,26 @@ static enum status rtn_plain(const struct quant_job *job, struct quant_report *r
         st = mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
                        "tiles of weights", e);
     TRY(team_agree(job->team, st, e));
+    TRY(formats_share(job, &shared, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += TILE_ROWS)
         tile_quantize(job, row, group, scratch + omp_get_thread_num() * group * TILE_ROWS);
     TRY(job_report(job, grid_bits(job), report, e));
 done:
     free(scratch);
+    free(shared);
     return st;
 }
 
 static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
     return rotation_run(job, rtn_plain, report, e);
+}
+
+static enum status rtn_check(int64_t bits, const struct quant_options *o, struct err *e)
+{
+    (void)bits;
+    return formats_check(o, e);
 }
 
 static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
@@ -71,7 +84,10 @@ const struct quant_method quant_rtn = {
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .describe_grids = grid_describe,
-    .options = "group_size symmetric range_search scale_dtype rotation rotation_seed",
+    .options =
+        "group_size symmetric range_search scale_dtype rotation rotation_seed codes scale_rows",
+    .check = rtn_check,
+    .only_bits = formats_only_bits,
     .run = rtn_run,
     .memory = rtn_memory,
     .cost = rtn_cost,

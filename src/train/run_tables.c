@@ -151,7 +151,7 @@ static enum status write_folder(const struct run *r, const struct trainer *t, co
                                      .tokenizer = r->recipe->tokenizer};
     TRY(folder_create(path, &plan, &o, e));
     for (int64_t i = 0; i < n; i++) TRY(append(t, checkpoint_tensor(c, i), dtype, o, e));
-    TRY(folder_commit(o, e));
+    TRY(folder_commit(o, NULL, e));
 done:
     folder_close(o);
     free(tensors);

@@ -325,7 +325,7 @@ static void test_bad_overrides(void **state)
         {"run.thread=2", "--set run.thread=2: run.thread: unknown key, did you mean threads?"},
         {"run.thread=null", "run.thread: unknown key, did you mean threads?"},
         {"rum.x=1", "--set rum.x=1: rum: unknown key, did you mean run?"},
-        {"bits=[1]", "--set bits=[1]: bits[0]: expected an integer from 2 to 8, found 1"},
+        {"bits=[9]", "--set bits=[9]: bits[0]: expected an integer from 1 to 8, found 9"},
         {"bits=[3", "--set bits=[3: not readable as YAML"},
         {"bits=&a [3]", "--set bits=&a [3]: an anchor"},
         {"models[2].name=x", "[2] is beyond the list's 2 entries"},

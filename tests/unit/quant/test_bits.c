@@ -47,6 +47,11 @@ static const struct format formats[] = {
     /* e8m0 for 32, e4m3 for 16 and one f32 */
     {"mxfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 32)},
     {"nvfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 16) + 32},
+    /* codes of 8 or 6 bits and an f32 scale of 64; e8m0 and e4m3 as above; five trits in a byte */
+    {"rtn", 8, "--codes", "fp8_e4m3", 8 * WEIGHTS + 32 * ROWS *GROUPS},
+    {"gptq", 6, "--codes", "fp6_e2m3", 6 * WEIGHTS + 32 * ROWS *GROUPS},
+    {"rtn", 1, "--codes", "sign", WEIGHTS + 32 * ROWS *GROUPS},
+    {"gptq", 2, "--codes", "ternary", 8 * 39 * ROWS + 32 * ROWS *GROUPS},
     /* CB, SCB f32 a row */
     {"int8_weight", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
     {"int8", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},

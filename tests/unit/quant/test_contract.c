@@ -47,7 +47,7 @@ static void the_table_is_consistent(void **state)
     {
         assert_ptr_equal(quant_find(m->name), m);
         assert_true(m->doc && m->options && m->run);
-        assert_true(m->bits_min >= QUANT_BITS_MIN && m->bits_max <= QUANT_BITS_MAX);
+        assert_true(m->bits_min >= QUANT_BITS_LEAST && m->bits_max <= QUANT_BITS_MAX);
         assert_true(!(m->prepare || m->prepare_block) == !m->release);
         assert_false(m->prepare && m->prepare_block);
         assert_true(!m->apply == !m->make_linear && !m->apply == !m->free_linear);

@@ -83,10 +83,12 @@ def main():
         for name, command, (most_seconds, most_memory) in commands:
             seconds, memory, code = measured(command, folder / "log")
             over = (most_seconds and seconds > most_seconds) or (most_memory and memory > most_memory * 1e6)
-            bad += bool(over or code)
+            # the checkpoints have no weights: of nothing done, nothing can run
+            wrong = code != (2 if name == "plan of nothing done" else 0)
+            bad += bool(over or wrong)
             size = f", journal of {journal.stat().st_size / 1e6:.0f} MB" if name == "bench_journal" else ""
             print(f"{name:24} {seconds:7.2f} s {memory / 1e6:7.0f} MB{size}{'   too much' if over else ''}", flush=True)
-            if code:
+            if wrong:
                 print(f"exit code {code}: " + (folder / "log").read_text()[-500:], file=sys.stderr)
     return 1 if bad else 0
 

@@ -247,9 +247,13 @@ MUST_USE enum status plan_inventory(const struct plan *p, const struct results_v
 
 /* Whether a model of the sweep has a `stage`. */
 bool plan_stages(const struct sweep *s);
-/* *out (the caller frees) = the folder in which staging keeps a config.json of the model: until it
- * is there nothing is known of its shape and size; NULL: it is not staged. ERR_NOMEM. */
+/* *out (the caller frees) = the folder in which staging keeps a config.json of the model, NULL: it
+ * is not staged. ERR_NOMEM. */
 MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
+                                      struct err *e);
+/* Whether staging knows shape and size of the model's checkpoints, or does not stage it. A process
+ * keeps the shape before it stores the size. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status plan_stage_known(const struct sweep *s, int64_t model, bool *known,
                                       struct err *e);
 /* *job (a new reference) = the job (stager.h) of one visit, which reads one row of a model alone.
  * part, uses: as plan_stage_job. Errors of ledger_path. */

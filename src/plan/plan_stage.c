@@ -30,6 +30,27 @@ done:
     return st;
 }
 
+static int64_t largest_of(const json_t *ledger, const struct model_entry *m)
+{
+    return claims_number(json_object_get(ledger, "models"), m->name);
+}
+
+enum status plan_stage_known(const struct sweep *s, int64_t model, bool *known, struct err *e)
+{
+    enum status st = OK;
+    char *shape = NULL, *folder = NULL;
+    json_t *ledger = NULL;
+    TRY(plan_stage_shape(s, model, &shape, e));
+    TRY(mem_format(&folder, e, "%s.stage", s->results));
+    if (shape) TRY(ledger_read(folder, &ledger, e));
+    *known = !shape || (fsx_is_dir(shape) && largest_of(ledger, &s->models[model]) > 0);
+done:
+    free(shape);
+    free(folder);
+    json_decref(ledger);
+    return st;
+}
+
 /* --- jobs --- */
 
 /* Adds the item (stager.h) of a stored row, with its "path", to those known by the paths that
@@ -39,7 +60,6 @@ static enum status add_item(const struct sweep *s, int64_t model, int64_t row, c
 {
     enum status st = OK;
     const struct model_entry *m = &s->models[model];
-    const int64_t largest = claims_number(json_object_get(ledger, "models"), m->name);
     struct weights w = {0};
     json_t *command = NULL;
     char *path = NULL, *partial = NULL, *log = NULL;
@@ -52,8 +72,9 @@ static enum status add_item(const struct sweep *s, int64_t model, int64_t row, c
     json_object_set_new(known, w.path,
                         json_pack("{s:s, s:s++, s:s, s:I, s:b, s:O, s:s, s:s}", "path", path,
                                   "name", m->name, " ", m->rows[row].checkpoint, "model", m->name,
-                                  "bytes", (json_int_t)(own ? 0 : max64(1, largest)), "keep",
-                                  m->keep, "command", command, "partial", partial, "log", log));
+                                  "bytes", (json_int_t)(own ? 0 : max64(1, largest_of(ledger, m))),
+                                  "keep", m->keep, "command", command, "partial", partial, "log",
+                                  log));
 done:
     options_free(&weights_table, &w);
     free(path);

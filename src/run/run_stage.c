@@ -1,11 +1,9 @@
 #include "run/run_stage.h"
 #include "stage/stager.h"
 #include "util/clock.h"
-#include "util/fsx.h"
 #include "util/log.h"
 #include "util/thread.h"
 #include <stdatomic.h>
-#include <stdlib.h>
 
 /* Of rank 0. */
 static struct stager *stager;
@@ -44,10 +42,9 @@ enum status run_stage_first(const struct sweep *s, const struct plan_part *part,
                             struct err *e)
 {
     for (int64_t i = 0; i < s->n_models; i++) {
-        char message[512] = "", *shape;
-        PASS(plan_stage_shape(s, i, &shape, e));
-        bool known = !shape || fsx_is_dir(shape);
-        free(shape);
+        char message[512] = "";
+        bool known;
+        PASS(plan_stage_known(s, i, &known, e));
         for (int64_t row = 0; !known; row++) {
             NEED(row < s->models[i].n_stored, ERR_IO,
                  "%s: none of its checkpoints could be staged: %s", s->models[i].name, message);

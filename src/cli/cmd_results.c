@@ -118,8 +118,8 @@ static enum status open_place(const char *name, struct place *p, bool newest,
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal, ERR_IO,
-         "%s: nothing has been run yet: neither %s nor %s nor parts of it are there", name, file,
-         p->journal);
+         "%s: nothing has been run yet: there is no %s and no %s; start it with qtraj run", name,
+         file, p->journal);
     return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
                              content, metrics, out, e);
 }

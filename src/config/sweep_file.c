@@ -155,8 +155,8 @@ static enum status check_bits(const struct sweep *s, const struct option_scope *
             const struct quant_method *method = quant_find(m->method);
             any = true;
             if (method) quant_widths(method, &m->options, &low, &high);
-            found =
-                found || !method /* the plan refuses it */ || (bits[k] >= low && bits[k] <= high);
+            found = found || !method /* check_methods refuses it */ ||
+                    (bits[k] >= low && bits[k] <= high);
             last = method;
         }
         if (!any || found) continue;
@@ -227,6 +227,21 @@ static bool is_overridden(const struct node *n)
     return given;
 }
 
+/* Methods with their options and widths. */
+static enum status check_methods(const struct sweep *s, const struct option_scope *scope,
+                                 struct err *e)
+{
+    const struct option_scope list = options_in(scope, "methods");
+    for (int64_t i = 0; i < s->n_methods; i++) {
+        const struct method_entry *m = &s->methods[i];
+        const struct option_scope entry = options_entry(&list, i);
+        struct err own = {0};
+        if (quant_check(m->method, &m->options, m->bits, m->n_bits, &own) != OK)
+            return options_fail(&entry, quant_find(m->method) ? NULL : "method", e, "%s", own.text);
+    }
+    return OK;
+}
+
 /* A calibration text has an effect, unless --set has taken its methods from it. */
 static enum status check_calibration(const struct sweep *s, const struct option_scope *scope,
                                      struct err *e)
@@ -238,7 +253,8 @@ static enum status check_calibration(const struct sweep *s, const struct option_
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct quant_method *method = quant_find(s->methods[i].method);
         used = used || !method ||
-               quant_calibrates(method, &s->methods[i].options); /* the plan refuses what is none */
+               quant_calibrates(method,
+                                &s->methods[i].options); /* check_methods refuses what is none */
     }
     if (used) return OK;
     return options_fail(scope, "calibration", e,
@@ -284,6 +300,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_branches(s, scope, e));
     PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
+    PASS(check_methods(s, scope, e));
     PASS(check_scored(s, scope, e));
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));

@@ -156,7 +156,8 @@ static enum status run_head(struct hvp_call *r, struct err *e)
     PASS(hvp_head(r, e));
     PASS(hvp_reduce(h, &r->b, HVP_HEAD, e));
     space_sum(&h->space, 1, &r->loss);
-    NEED(!r->backward || isfinite(r->loss), ERR_NUMERIC, "the loss is not finite");
+    NEED(!r->backward || isfinite(r->loss), ERR_NUMERIC,
+         "the loss is not finite: a weight is not, or an activation overflows");
     return OK;
 }
 

@@ -30,7 +30,8 @@ static enum status gradient(struct measuring *m, struct err *e)
     double sum = 0;
     TRY(mem_alloc(&g, m->space->n, sizeof *g, "the gradient", e));
     TRY(m->s->gradient(m->s->context, g, &out->loss, e));
-    ENSURE(isfinite(out->loss), ERR_NUMERIC, "the loss is not finite");
+    ENSURE(isfinite(out->loss), ERR_NUMERIC,
+           "the loss is not finite: a weight is not, or an activation overflows");
     vector_part_dots(m->space, out->n_tensors, m->offset, g, g, out->gradient_norms);
     for (int64_t t = 0; t < out->n_tensors; t++) {
         double norm = out->gradient_norms[t] = sqrt(out->gradient_norms[t]);

@@ -184,7 +184,6 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
     PASS(mem_zero(&p->variants, s->n_methods * p->n_bits, sizeof *p->variants, "variants", e));
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct method_entry *m = &s->methods[i];
-        PASS(quant_check(m->method, &m->options, m->bits, m->n_bits, e));
         const struct quant_method *method = quant_find(m->method);
         NEED(!quant_calibrates(method, &m->options) || calibration, ERR_USAGE,
              "calibration: missing; method %s needs calibration text", m->method);

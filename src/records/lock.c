@@ -256,7 +256,8 @@ static enum status face(struct attempt *a, struct err *e)
     const bool ending = same(a->holder, a->lock, "boot_id") && holder_is_ending(a->holder);
     holder_describe(a->holder, who, sizeof who);
     NEED(verdict == WAIT || clock_seconds() - a->start < (ending ? 30 : 0.25), ERR_LOCKED,
-         "%s: held by %s; it is renewed every %.3g s, and free %.3g s after the last time",
+         "another run writes these results: %s is held by %s; it is renewed every %.3g s, and free "
+         "%.3g s after the last time",
          a->lock->path, who, a->lease / renewals, a->lease);
     if (verdict == WAIT && !a->told)
         log_info("%s: held by %s, who may be gone: waiting for a renewal", a->lock->path, who);

@@ -51,6 +51,8 @@ enum status lock_check_free(const char *journal, struct err *e)
         if (clock_seconds() > end) break;
         clock_sleep(0.05);
     }
-    RAISE(ERR_LOCKED, "%s.lock: held by process %lld on host %s since %s", journal,
-          (long long)h.pid, h.host, h.utc);
+    RAISE(ERR_LOCKED,
+          "another run writes these results: %s.lock is held by process %lld on host %s since %s; "
+          "wait until it has ended, or stop it",
+          journal, (long long)h.pid, h.host, h.utc);
 }

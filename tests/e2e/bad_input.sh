@@ -67,12 +67,12 @@ expect "bad number" 2 "sweep.yaml:$(line_of some)" damping some
 
 write_sweep methods='[{method: gptx}]'
 sweep
-expect "unknown method" 2 gptx gptq
+expect "unknown method" 2 "sweep.yaml:$(line_of gptx)" "methods[0].method" gptx gptq
 
 # options that contradict each other: in a sweep and as flags
 write_sweep methods='[{method: gptq, order: group, group_size: -1}]'
 sweep
-expect "groups of no size in order" 2 "order: group needs a group_size"
+expect "groups of no size in order" 2 "sweep.yaml:$(line_of 'order: group')" "methods[0]: order: group needs a group_size"
 launch 60 1 quantize "$work/good" --method gptq --bits 3 --order group --group-size -1 --calibration-text "$work/text.txt" \
     --calibration-length 64 --tokenizer "$trajectory/tokenizer.json"
 status=$?

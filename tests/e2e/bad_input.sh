@@ -48,6 +48,13 @@ sweep() {
     status=$?
 }
 
+# The same in one process without mpirun, which takes most of the time where nothing starts.
+alone() { timeout -k 5 300 "$QTRAJ" "$@" >"$work/out" 2>"$work/err" </dev/null; }
+sweep_alone() {
+    alone run "$work/sweep.yaml"
+    status=$?
+}
+
 line_of() { grep -n -m 1 -- "$1" "$work/sweep.yaml" | cut -d : -f 1; }
 
 # --- the sweep file: nothing starts, exit code 2 ---
@@ -58,28 +65,28 @@ sweep
 expect "unknown key" 2 "sweep.yaml:$(line_of bitz)" bitz bits
 
 write_sweep extra='bits: [4]'
-sweep
+sweep_alone
 expect "repeated key" 2 "sweep.yaml:$(line_of 'bits: \[4')" bits
 
 write_sweep methods='[{method: gptq, damping: some}]'
-sweep
+sweep_alone
 expect "bad number" 2 "sweep.yaml:$(line_of some)" damping some
 
 write_sweep methods='[{method: gptx}]'
-sweep
+sweep_alone
 expect "unknown method" 2 "sweep.yaml:$(line_of gptx)" "methods[0].method" gptx gptq
 
 # options that contradict each other: in a sweep and as flags
 write_sweep methods='[{method: gptq, order: group, group_size: -1}]'
-sweep
+sweep_alone
 expect "groups of no size in order" 2 "sweep.yaml:$(line_of 'order: group')" "methods[0]: order: group needs a group_size"
-launch 60 1 quantize "$work/good" --method gptq --bits 3 --order group --group-size -1 --calibration-text "$work/text.txt" \
+alone quantize "$work/good" --method gptq --bits 3 --order group --group-size -1 --calibration-text "$work/text.txt" \
     --calibration-length 64 --tokenizer "$trajectory/tokenizer.json"
 status=$?
 expect "the same by flags" 2 "order: group needs a group_size"
 
 write_sweep methods='[{method: rtn}, {method: rtn, group_size: 32}]'
-sweep
+sweep_alone
 expect "two methods with one label" 2 rtn methods
 
 for bits in 1 9; do
@@ -90,22 +97,22 @@ done
 
 # widths that a method does not have, wherever they are asked for
 write_sweep methods='[{method: nf4, bits: [4, 5]}]'
-sweep
+sweep_alone
 expect "5 bits of nf4" 2 "sweep.yaml:$(line_of 'nf4'):" "methods[0].bits: 5: nf4 has 4 bits"
 write_sweep bits='[3, 4]' methods='[{method: nf4}, {method: rtn, bits: [3]}]'
-sweep
+sweep_alone
 expect "3 bits that no method takes" 2 "sweep.yaml:$(line_of '^bits'):" "bits: 3: nf4 has 4 bits, and no other method has it"
 for bits in "bits: [3, 4]" "bits: [4]"; do
-    launch 60 1 plan "$work/sweep.yaml" --set "${bits/: /=}" --set 'methods=[{method: nf4}, {method: rtn}]'
+    alone plan "$work/sweep.yaml" --set "${bits/: /=}" --set 'methods=[{method: nf4}, {method: rtn}]'
     [ $? = 0 ] || fail "$bits of two methods: $(cat "$work/err")"
 done
-launch 60 1 quantize "$work/good" --method nf4 --bits 5
+alone quantize "$work/good" --method nf4 --bits 5
 status=$?
 expect "5 bits of nf4: quantize" 2 "--bits 5: nf4 has 4 bits"
 
 write_sweep checkpoints="good other"
 sed -i 's/other,2/other,1/' "$work/trajectory.csv"
-sweep
+sweep_alone
 expect "two checkpoints at one step" 2 "trajectory.csv:3: step: 1 is already on line 2"
 
 write_sweep text=absent.txt
@@ -114,13 +121,13 @@ expect "unreadable text" 2 absent.txt
 
 mkfifo "$work/pipe"
 write_sweep text=pipe
-sweep
+sweep_alone
 expect "a FIFO for a text" 2 "pipe: not a regular file"
 
 # each {a,b} doubles the names: writing them out would take for ever
 write_sweep text="\"$(printf '{a,b}%.0s' {1..30})\""
 for command in run plan; do
-    launch 60 1 $command "$work/sweep.yaml"
+    alone $command "$work/sweep.yaml"
     status=$?
     expect "thirty alternatives: $command" 2 "make more than 10000 names"
 done
@@ -130,7 +137,7 @@ status=$?
 expect "no sweep file" 2 no-such-sweep.yaml
 
 write_sweep
-launch 60 1 status "$work/sweep.yaml"
+alone status "$work/sweep.yaml"
 status=$?
 expect "the status of what has not begun" 2 sweep.yaml bad.journal
 
@@ -138,12 +145,12 @@ expect "the status of what has not begun" 2 sweep.yaml bad.journal
 write_sweep
 cp "$work/text.txt" "$work/mine.txt"
 sed -i 's/bad.h5/mine.txt/' "$work/sweep.yaml"
-sweep
+sweep_alone
 expect "a file of the user's as results" 2 mine.txt "no results cube"
 cmp -s "$work/text.txt" "$work/mine.txt" || fail "a file of the user's was written over"
 mkdir "$work/folder"
 sed -i 's/mine.txt/folder/' "$work/sweep.yaml"
-sweep
+sweep_alone
 expect "a folder as results" 2 folder
 sed -i 's,folder,/sys/qtraj/x.h5,' "$work/sweep.yaml"
 sweep
@@ -186,19 +193,19 @@ grep -qF "\"command\":\"run $work/sweep.yaml\"" "$work/bad.journal" || fail "the
 sweep
 [ $status = 1 ] || fail "the same sweep again: exit code $status, expected 1"
 
-launch 60 1 inspect "$work/truncated" --tensors
+alone inspect "$work/truncated" --tensors
 status=$?
 expect "the tensors of a truncated file" 2 truncated/model.safetensors
-launch 60 1 inspect "$work/truncated" || fail "a config beside a truncated file: $(cat "$work/err")"
+alone inspect "$work/truncated" || fail "a config beside a truncated file: $(cat "$work/err")"
 
 for fault in absent $faults; do
-    launch 60 1 eval "$work/$fault" --text "$work/text.txt" --length 64 --tokenizer "$trajectory/tokenizer.json"
+    alone eval "$work/$fault" --text "$work/text.txt" --length 64 --tokenizer "$trajectory/tokenizer.json"
     status=$?
     expect "eval of $fault" 2 "$(needle "$fault")"
 done
 
 "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$work/good" "$work/nan" nan
-launch 60 1 curvature "$work/nan" --text "$work/text.txt" --length 64 --samples 2 --tokenizer "$trajectory/tokenizer.json"
+alone curvature "$work/nan" --text "$work/text.txt" --length 64 --samples 2 --tokenizer "$trajectory/tokenizer.json"
 status=$?
 expect "curvature of weights that are no numbers" 2 "$work/nan" finite
 write_sweep checkpoints="nan good" \

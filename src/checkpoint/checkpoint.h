@@ -48,6 +48,9 @@ const struct tensor_entry *checkpoint_tensor(const struct checkpoint *c, int64_t
 /* The tensor of that name (borrowed); NULL when there is none. */
 const struct tensor_entry *checkpoint_find(const struct checkpoint *c, const char *name);
 
+/* Bits that the file has for each weight of tensor t of c: scales and zeros included. */
+double checkpoint_bits(const struct checkpoint *c, const struct tensor_entry *t);
+
 /* dst (product of shape) = the tensor widened to f32. Thread-safe. ERR_SHAPE when it is stored with
  * another shape (the text has tensor, file, stored and expected shape); ERR_FORMAT when it is
  * missing or not of a floating type; ERR_IO, ERR_NOMEM. */

@@ -171,3 +171,16 @@ done:
     free(entries);
     return st;
 }
+
+double checkpoint_bits(const struct checkpoint *c, const struct tensor_entry *t)
+{
+    int64_t bytes = tensor_bytes(t, t->n_elements);
+    const struct packed_tensor *p = c->n_packed ? bsearch(&t->name, c->packed, (size_t)c->n_packed,
+                                                          sizeof *c->packed, name_compare)
+                                                : NULL;
+    const struct tensor_entry *stored[] = {p ? p->codes : NULL, p ? p->zeros : NULL,
+                                           p ? p->scales : NULL, p ? p->groups : NULL};
+    if (p) bytes = 0;
+    for (int i = 0; i < 4; i++) bytes += stored[i] ? stored[i]->n_bytes : 0;
+    return 8 * (double)bytes / (double)t->n_elements;
+}

@@ -2,18 +2,30 @@
 #include "config/preset.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include <string.h>
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    (void)scope;
     struct method_entry *m = entry;
+    const bool stored = m->method && strcmp(m->method, quant_stored.name) == 0;
+    if (m->path && !stored) return options_fail(scope, "path", e, "goes with method: stored");
+    if (stored && !m->path)
+        return options_fail(scope, "path", e,
+                            "missing: where the quantized checkpoint is, a folder or a GGUF file");
+    if (stored && m->n_bits != 1)
+        return options_fail(scope, "bits", e,
+                            "expected one width of its own, at which its cells are listed");
     return m->name ? OK : mem_string(&m->name, m->method, e);
 }
 
 static const struct option keys[] = {
     OPTION(method_entry, name, TEXT, "label on the cube's quantizer axis, each only once",
            .otherwise = "the method"),
-    OPTION(method_entry, method, TEXT, "a name that `qtraj methods` lists", .required = true),
+    OPTION(method_entry, method, TEXT, "a name that `qtraj methods` lists, or stored",
+           .required = true),
+    OPTION(method_entry, path, PATH,
+           "stored: the quantized checkpoint, a folder or a GGUF file, with {checkpoint} or {step}",
+           .file_only = true),
     OPTION(method_entry, preset, CHOICE,
            "defaults of this method's options by a published protocol (listed below)",
            .fallback = "none", .otherwise = "the sweep's", .choices = preset_names,

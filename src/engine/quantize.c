@@ -4,8 +4,8 @@
 #include "util/log.h"
 #include "util/mem.h"
 
-static enum status note_layer(struct stream *s, const struct linear *l,
-                              const struct quant_report *r, struct err *e)
+enum status stream_note(struct stream *s, const struct linear *l, const struct quant_report *r,
+                        struct err *e)
 {
     char *name = NULL;
     PASS(mem_grow(&s->layers, s->n_layers, &s->layers_capacity, sizeof *s->layers, e));
@@ -150,7 +150,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
               report.damping, clock_seconds() - start);
-    st = note_layer(s, l, &report, e);
+    st = stream_note(s, l, &report, e);
     if (st == OK && s->method->make_linear)
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);

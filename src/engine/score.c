@@ -1,5 +1,5 @@
 /* Scores all streams of a wave together, range by range. */
-#include "engine/visit_internal.h"
+#include "engine/stored.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* The streams to score: full precision first, then those of the wave that have not failed and whose
- * cells have no record yet. */
+ * cells have no record yet; last those with a head of their own. */
 struct score_batch {
-    int64_t n;
+    int64_t n, n_plain;
     struct stream **stream; // (n)
     struct scores *part;    // (n) views of the scores of the current range
     const float **x;        // (n) hidden states of the current range
@@ -32,8 +32,12 @@ static enum status batch_init(struct score_batch *b, struct run *r, struct strea
     PASS(mem_zero(&b->part, 1 + n, sizeof *b->part, "scores", e));
     PASS(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
     b->stream[b->n++] = &r->full;
-    for (int64_t i = 0; i < n; i++)
-        if (streams[i]->st == OK && streams[i]->evaluation) b->stream[b->n++] = streams[i];
+    for (int stored = 0; stored < 2; stored++) {
+        for (int64_t i = 0; i < n; i++)
+            if (streams[i]->st == OK && streams[i]->evaluation && !streams[i]->stored == !stored)
+                b->stream[b->n++] = streams[i];
+        if (!stored) b->n_plain = b->n;
+    }
     for (int64_t i = 0; i < b->n; i++)
         if (!b->stream[i]->scores.sum) PASS(scores_init(&b->stream[i]->scores, units, e));
     if (!states_in_place(r->full.evaluation))
@@ -106,7 +110,12 @@ static enum status score_range(const struct run *r, struct score_batch *b,
         b->part[i] = scores_part(&b->stream[i]->scores, unit[0], unit[at->view.n]);
     }
     for (int64_t i = 0; i < b->n; i++) ranges_expect(ranges, k + 1, b->stream[i]->evaluation);
-    TRY(head_score(r->model, spans, n, b->x, b->n, b->part, e));
+    TRY(head_score(r->model, spans, n, b->x, b->n_plain, b->part, e));
+    for (int64_t i = b->n_plain; i < b->n; i++) {
+        struct scores both[] = {b->part[0], b->part[i]};
+        TRY(head_compare((const struct model *const[]){r->model, b->stream[i]->stored->model},
+                         spans, n, (const float *const[]){b->x[0], b->x[i]}, both, e));
+    }
 done:
     free(spans);
     return st;

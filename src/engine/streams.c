@@ -1,6 +1,6 @@
 /* Runs a model and its variants through the blocks and the head: streams, texts, memory plan,
  * waves. */
-#include "engine/visit_internal.h"
+#include "engine/stored.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -14,6 +14,7 @@ void stream_free(struct stream *s)
     states_close(s->evaluation);
     states_close(s->calibration);
     scores_free(&s->scores);
+    stored_close(s->stored);
     *s = (struct stream){0};
 }
 
@@ -239,6 +240,9 @@ static enum status plan_memory(struct run *r, struct err *e)
     limits.folder = limits.scratch > 0 ? r->scratch : NULL;
     PASS(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
     model_prepare_f32(r->model, r->plan.prepared);
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->streams[i].stored && r->streams[i].stored->model)
+            model_prepare_f32(r->streams[i].stored->model, r->plan.prepared);
     log_trace("memory",
               "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
               "(blocks %.0f, head %.0f), scratch %.0f MiB",
@@ -307,11 +311,24 @@ static void share_work(struct run *r)
     for (int64_t i = 0; i < r->n; i++) r->streams[i].share /= sum;
 }
 
+/* What the paths of variants name; one that cannot be opened fails alone. */
+static enum status open_stored(struct run *r, struct err *e)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        struct stream *s = &r->streams[i];
+        if (s->method != &quant_stored) continue;
+        s->st = group_agree(r->group, stored_open(r, s, &s->err), &s->err);
+        if (s->st == ERR_NOMEM) RAISE(s->st, "%s", s->err.text);
+    }
+    return OK;
+}
+
 enum status streams_prepare(struct run *r, struct err *e)
 {
     PASS(share_inputs(r, e));
     PASS(group_agree(r->group, order_streams(r, e), e));
     PASS(share_draws(r, e));
+    PASS(open_stored(r, e));
     PASS(plan_memory(r, e));
     PASS(
         group_agree(r->group, mem_zero(&r->wave, r->n_distinct, sizeof *r->wave, "streams", e), e));

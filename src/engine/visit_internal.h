@@ -54,13 +54,17 @@ struct stream {
     int64_t n_layers, layers_capacity;
     struct layer_report *layers;
     double squared_distance, bits, weights; /* sums over the linears so far */
-    double share;                           /* of the walk's work: of all blocks of its own */
+    struct stored *stored; /* what the variant's path names (stored.h); NULL: it is quantized */
+    double share;          /* of the walk's work: of all blocks of its own */
     struct {
         double forward, hessian, factor, sweep;
         double read, head; /* even parts of its wave's */
     } seconds;
 };
 void stream_free(struct stream *s);
+/* Adds what became of a linear to the stream's reports and sums. Local. ERR_NOMEM. */
+MUST_USE enum status stream_note(struct stream *s, const struct linear *l,
+                                 const struct quant_report *r, struct err *e);
 
 /* --- workspace.c: buffers that the streams of a wave use one after the other --- */
 struct workspace {

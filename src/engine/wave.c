@@ -2,19 +2,19 @@
  * full-precision stream, whose final hidden states are retained for later waves. */
 #include "engine/block_reader.h"
 #include "engine/part_saved.h"
-#include "engine/visit_internal.h"
+#include "engine/stored.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Embeds the sequences into new states. */
-static enum status embed(const struct run *r, const struct sequences *s, const char *what,
-                         struct states **out, struct err *e)
+/* Embeds the sequences into new states, with m's embedding. */
+static enum status embed(const struct run *r, const struct model *m, const struct sequences *s,
+                         const char *what, struct states **out, struct err *e)
 {
     enum status st = OK;
-    int64_t C = model_shape(r->model)->hidden;
+    int64_t C = model_shape(m)->hidden;
     struct ranges ranges = {0};
     float *buffer = NULL, *x;
     TRY(states_open(&r->plan.place, s->offset[s->n], C, what, out, e));
@@ -23,7 +23,7 @@ static enum status embed(const struct run *r, const struct sequences *s, const c
     for (int64_t i = 0; i < ranges.n; i++) {
         const struct range *at = &ranges.range[i];
         TRY(states_take(*out, at->row, at->tokens, buffer, &x, e));
-        TRY(model_embed(r->model, &at->view, x, e));
+        TRY(model_embed(m, &at->view, x, e));
         TRY(states_put(*out, at->row, at->tokens, x, e));
     }
 done:
@@ -32,9 +32,9 @@ done:
     return st;
 }
 
-/* All streams start from the same embeddings. The full-precision stream runs the evaluation
- * sequences once, and the calibration sequences in each wave with variants that share its
- * statistics. */
+/* All streams start from the same embeddings, but for stored variants. The full-precision stream
+ * runs the evaluation sequences once, and the calibration sequences in each wave with variants that
+ * share its statistics. */
 static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
                                  bool first, struct err *e)
 {
@@ -42,13 +42,16 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
     for (int64_t i = 0; i < n; i++)
         NEED(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
              "calibration: %s needs it and none is given", streams[i]->method->name);
-    if (first) PASS(embed(r, eval, "evaluation states", &r->full.evaluation, e));
-    if (r->full.needs.shared) PASS(embed(r, cal, "calibration states", &r->full.calibration, e));
+    if (first) PASS(embed(r, r->model, eval, "evaluation states", &r->full.evaluation, e));
+    if (r->full.needs.shared)
+        PASS(embed(r, r->model, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
+        const struct stored *own = streams[i]->st == OK ? streams[i]->stored : NULL;
         if (stream_is_scored(streams[i]))
-            PASS(embed(r, eval, "evaluation states", &streams[i]->evaluation, e));
+            PASS(embed(r, own ? own->model : r->model, eval, "evaluation states",
+                       &streams[i]->evaluation, e));
         if (streams[i]->needs.own)
-            PASS(embed(r, cal, "calibration states", &streams[i]->calibration, e));
+            PASS(embed(r, r->model, cal, "calibration states", &streams[i]->calibration, e));
     }
     return OK;
 }
@@ -90,9 +93,11 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
 {
     struct block quantized;
     if (s->st != OK) return OK;
-    s->st = quantize_block(w, s, b, &quantized, &s->err);
+    s->st = s->stored ? stored_block(w, s, b, &quantized, &s->err)
+                      : quantize_block(w, s, b, &quantized, &s->err);
     if (s->st == OK && s->evaluation)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
+    if (s->stored) model_block_free(&s->stored->block);
     s->st = group_agree(w->group, s->st, &s->err);
     if (s->st == ERR_FULL || s->st == ERR_IO) RAISE(s->st, "%s", s->err.text);
     if (s->st != OK) return OK;

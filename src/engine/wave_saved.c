@@ -2,7 +2,7 @@
  * what they have summed so far. Everything else is computed anew for each block
  * (docs/decisions/0023-saved-state.md). */
 #include "engine/part_saved.h"
-#include "engine/visit_internal.h"
+#include "engine/stored.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -95,6 +95,9 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     for (int64_t i = 0; i < v->n; i++) {
         json_array_append_new(records, json_string(v->streams[i]->variant->key));
         json_array_append_new(scored, json_boolean(v->streams[i]->variant->scored));
+        if (v->streams[i]->stored && v->streams[i]->stored->checkpoint)
+            json_array_append_new(scored,
+                                  json_string(checkpoint_hash(v->streams[i]->stored->checkpoint)));
         if (v->streams[i]->variant->records)
             json_array_append_new(scored, json_string(v->streams[i]->variant->records));
     }

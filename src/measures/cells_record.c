@@ -1,5 +1,5 @@
 /* Makes the records of a visit's checkpoint and cells. */
-#include "engine/visit_internal.h"
+#include "engine/stored.h"
 #include "engine/weights_greedy.h"
 #include "util/clock.h"
 #include <math.h>
@@ -119,6 +119,9 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
     record_integer(record, "bits", s->variant->bits);
     json_object_set_new(record, "quantizer", json_string(s->variant->method.name));
     if (replicate) record_integer(record, "replicate", replicate);
+    if (s->stored && s->stored->checkpoint)
+        json_object_set_new(json_object_get(record, "provenance"), "quantized_hash",
+                            json_string(checkpoint_hash(s->stored->checkpoint)));
     json_t *layers = json_array();
     if (!replicate) json_object_set(record, "layers", layers);
     if (failure->code == OK) {

@@ -171,10 +171,10 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
 {
     const struct quant_method *method = quant_find(m->method);
     return plan_digest(
-        json_pack("{s:s, s:I, s:o, s:O?, s:I}", "method", m->method, "bits", (json_int_t)bits,
+        json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*}", "method", m->method, "bits", (json_int_t)bits,
                   "options", concerning(m, method), "calibration",
                   quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
-                  "seed", (json_int_t)p->sweep->seed),
+                  "seed", (json_int_t)p->sweep->seed, "stored", m->path ? m->name : NULL),
         key, e);
 }
 

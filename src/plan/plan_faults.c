@@ -70,6 +70,20 @@ static enum status check_weights(const struct search *s, const struct weights *w
     return plan_faults_add(s->f, s->p, -1, e, "%s will fail: %s", s->v->name, known);
 }
 
+/* Stored variants, each of which fails alone. */
+static enum status check_stored(const struct search *s, struct err *e)
+{
+    const struct visit *v = &s->v->visit;
+    for (int64_t i = 0; i < v->n_variants; i++) {
+        const struct method_entry *m = &v->variants[i].method;
+        struct err why = {0};
+        if (!m->path || try_folder(m->path, &why) == OK) continue;
+        PASS(plan_faults_add(s->f, s->p, -1, e, "%s, %s will fail: %s", s->v->name, m->name,
+                             why.text));
+    }
+    return OK;
+}
+
 enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
                              const struct plan_visits *left, struct err *e)
 {
@@ -81,6 +95,7 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
         s.v = &left->visits[f->left];
         bool whole = !(f->model && f->model[s.v->model]);
         TRY(check_weights(&s, &s.v->visit.weights, &whole, e));
+        TRY(check_stored(&s, e));
         f->failing += !whole;
     }
     if (p->missing.n) f->failing = f->left;

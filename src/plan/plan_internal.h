@@ -15,6 +15,11 @@ int64_t plan_more(const struct plan *p);
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
                                        struct weights *out, struct err *e);
+/* *out (the caller frees) = the path of an entry `stored` for checkpoint c. ERR_NOMEM. */
+MUST_USE enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
+                                      const struct method_entry *m, char **out, struct err *e);
+/* Whether the checkpoint at the path is another than the one that a record is of. */
+bool plan_stored_changed(const char *path, const json_t *record);
 
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */

@@ -248,13 +248,15 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *records = NULL;
+    char key[HASH_HEX], cell[HASH_HEX], *records = NULL, *path = NULL;
     bool asked[MEASURES_N] = {false}, any = false;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
     if (replicate > 0) results_replicate_key(cell, replicate, key);
-    const enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
+    enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    if (variant->method->path) TRY(plan_stored_path(p, s->c, variant->method, &path, e));
+    if (path && plan_stored_changed(path, record)) need = NEED_ALL;
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->of_cell && replicate == 0 &&
             (need == NEED_ALL || result_state_of(record) == STATE_DONE))
@@ -267,12 +269,16 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
+    free(to->method.path);
+    to->method.path = path;
+    path = NULL;
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
     to->complete = need == NEED_NOTHING;
     to->records = records;
     records = NULL;
 done:
+    free(path);
     free(records);
     return st;
 }

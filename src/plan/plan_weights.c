@@ -1,6 +1,9 @@
 /* Where the weights of a plan's checkpoints come from: folders, and averages of folders. */
+#include "checkpoint/checkpoint.h"
 #include "plan/plan_internal.h"
+#include "util/fsx.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +52,30 @@ enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
     for (; out->n < r->n_members; out->n++)
         PASS(find_member(s, model, &r->members[out->n], &out->parts[out->n], e));
     return OK;
+}
+
+enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
+                             const struct method_entry *m, char **out, struct err *e)
+{
+    enum status st = OK;
+    char *named = NULL, step[32];
+    snprintf(step, sizeof step, "%lld", (long long)p->sweep->models[c->model].rows[c->row].step);
+    TRY(replace(m->path, "{checkpoint}", plan_name_of(p, c), &named, e));
+    TRY(replace(named, "{step}", step, out, e));
+done:
+    free(named);
+    return st;
+}
+
+bool plan_stored_changed(const char *path, const json_t *record)
+{
+    const char *was = json_text(json_object_get(record, "provenance"), "quantized_hash", "");
+    struct checkpoint *c = NULL;
+    const bool changed = (fsx_is_file(path) || fsx_is_dir(path)) &&
+                         checkpoint_open(path, &c, NULL) == OK &&
+                         strcmp(checkpoint_hash(c), was) != 0;
+    checkpoint_close(c);
+    return changed;
 }
 
 const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c)

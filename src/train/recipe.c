@@ -63,13 +63,8 @@ static const struct option optimizer_keys[] = {
 };
 static enum status optimizer_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    struct optimizer_options *o = entry;
+    const struct optimizer_options *o = entry;
     if (o->n_betas == 1) PASS(options_fail(scope, "betas", e, "expected two numbers"));
-    if (o->n_betas == 0) {
-        o->betas[0] = 0.9;
-        o->betas[1] = 0.95;
-    }
-    o->n_betas = 2;
     return OK;
 }
 static const struct option_table optimizer_table = {OPTION_ROWS(optimizer_keys, optimizer_options),
@@ -143,7 +138,6 @@ static enum status run_finish(void *entry, const struct option_scope *scope, str
 {
     struct train_run_options *r = entry;
     struct err why = {0};
-    r->save_seconds = 600;
     if (r->save && span_parse(r->save, &r->save_seconds, &why) != OK)
         PASS(options_fail(scope, "save", e, "%s", why.text));
     return OK;
@@ -153,7 +147,13 @@ static const struct option_table run_table_of_training = {OPTION_ROWS(run_keys, 
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    const struct recipe *r = entry;
+    struct recipe *r = entry;
+    if (r->optimizer.n_betas == 0) { /* sections that are not written have no `finish` */
+        r->optimizer.n_betas = 2;
+        r->optimizer.betas[0] = 0.9;
+        r->optimizer.betas[1] = 0.95;
+    }
+    if (!r->run.save) r->run.save_seconds = 600;
     if (r->schedule.kind == SCHEDULE_DECAY)
         PASS(options_fail(scope, "schedule", e, "kind decay is for branches; use wsd"));
     if (!fsx_is_file(r->tokenizer))

@@ -66,6 +66,17 @@ static void test_one(void **state)
     assert_true(run_has_checkpoint(cool, 350) && !run_has_checkpoint(cool, 300));
     assert_true(run_is_left_at(&r, 0, 100) && run_is_left_at(&r, 2, 350));
     assert_false(run_is_left_at(&r, 0, 350) || run_is_left_at(&r, 1, 150));
+    assert_float_equal(own->recipe->run.save_seconds, 600, 0);
+    runs_free(&r);
+    /* of a section that is not written too */
+    struct err other = {0};
+    const char *set[] = {"optimizer=", "run.save=30s"};
+    char path[300];
+    snprintf(path, sizeof path, "%s/runs.yaml", scratch_dir());
+    if (runs_read(path, set, 2, &r, &other) != OK) fail_msg("%s", other.text);
+    assert_float_equal(r.recipes[0].optimizer.betas[0], 0.9, 0);
+    assert_float_equal(r.recipes[0].optimizer.betas[1], 0.95, 0);
+    assert_float_equal(r.recipes[0].run.save_seconds, 30, 0);
     runs_free(&r);
 }
 

@@ -49,7 +49,7 @@ static const struct option keys[] = {
     SIZE(vocab, "tokens of the vocabulary", "config's, else the tokenizer's"),
     SIZE(positions, "max_position_embeddings", "config's, else batch.length"),
     OPTION(model_options, theta, REAL, "base of RoPE's frequencies", .fallback = "0",
-           .otherwise = "config's, else the family's, or 10000", .minimum = 0, .maximum = HUGE_VAL),
+           .otherwise = "config's, else the family's", .minimum = 0, .maximum = HUGE_VAL),
     OPTION(model_options, tied, BOOL, "the output matrix is the embedding", .fallback = "false",
            .otherwise = "config's, else false"),
     OPTION(model_options, init, CHOICE, "how initial weights are drawn", .fallback = "huggingface",
@@ -68,6 +68,26 @@ static void set(json_t *config, const char *key, int64_t given, int64_t otherwis
         json_object_set_new(config, key, json_integer(given ? given : otherwise));
 }
 
+/* 0: the family's, which config.json need not say, or OLMo 3's, whose class reads rope_theta for
+ * some layers only. */
+static void set_theta(const struct arch *a, double theta, const char *key, json_t *c)
+{
+    const bool known =
+        a->rope.theta > 0 || json_object_get(c, "rope_parameters") || json_object_get(c, key);
+    if (theta == 0 && known) return;
+    if (theta == 0) theta = 500000;
+    json_object_del(c, "rope_parameters");
+    json_object_del(c, key);
+    json_t *rope = json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", theta);
+    if (a->rope.by_layer)
+        json_object_set_new(
+            c, "rope_parameters",
+            json_pack("{s:O, s:O}", "full_attention", rope, "sliding_attention", rope));
+    else
+        json_object_set_new(c, key, json_real(theta));
+    json_decref(rope);
+}
+
 static void set_rest(const struct model_options *o, const struct arch *a, int64_t vocab,
                      int64_t positions, int32_t eos, json_t *c)
 {
@@ -83,12 +103,7 @@ static void set_rest(const struct model_options *o, const struct arch *a, int64_
     set(c, "max_position_embeddings", o->positions, positions);
     if (o->tied || !json_object_get(c, "tie_word_embeddings"))
         json_object_set_new(c, "tie_word_embeddings", json_boolean(o->tied));
-    const char *theta = neox ? "rotary_emb_base" : "rope_theta";
-    const bool without =
-        a->rope.theta == 0 && !json_object_get(c, "rope_parameters") && !json_object_get(c, theta);
-    if (o->theta > 0) json_object_del(c, "rope_parameters");
-    if (o->theta > 0 || without)
-        json_object_set_new(c, theta, json_real(o->theta > 0 ? o->theta : 10000));
+    set_theta(a, o->theta, neox ? "rotary_emb_base" : "rope_theta", c);
     if (o->std > 0 || !json_object_get(c, "initializer_range"))
         json_object_set_new(c, "initializer_range", json_real(o->std > 0 ? o->std : 0.02));
     /* transformers' own defaults may lie outside the vocabulary */

@@ -1,6 +1,7 @@
 /* qtraj train: trains the models of a runs file. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/train_plan.h"
 #include "run/run_until.h"
 #include "sched/sched.h"
 #include "train/train_all.h"
@@ -51,39 +52,52 @@ static enum status limit_time(const char *until, struct err *e)
     return OK;
 }
 
+static void tell(const struct runs *r, const struct train_totals *t)
+{
+    log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained", r->recipes[0].output,
+             (long long)t->done, (long long)t->wanted, (long long)t->diverged,
+             (long long)(t->wanted - t->done - t->diverged));
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
-    const char *path, *until = NULL;
+    const char *path, *until = NULL, *rate = NULL;
+    bool plan = false;
     struct arg_list set = {0}, only = {0};
     struct runs runs = {0};
     bool *wanted = NULL;
     struct train_totals totals;
-    int rank;
+    int rank, size;
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
         {"--only", ARG_LIST, &only, "NAME",
          "only runs whose name matches, as in 'peak1e-3-*', and those that they branch from"},
         {"--until", ARG_TEXT, &until, "TIME",
          "when it must have ended, as of qtraj run; in a Slurm job, its end if that is earlier"},
+        {"--plan", ARG_SWITCH, &plan, NULL,
+         "only print steps, tokens, memory, disk and time of each run"},
+        {"--rate", ARG_TEXT, &rate, "GFLOPS",
+         "sgemm's rate of a rank elsewhere, instead of what is measured here"},
     };
-    const struct args args = {ARGS(table)};
+    static const struct arg_with with[] = {{"--rate", "--plan"}, {0}};
+    const struct args args = {ARGS(table), .with = with};
     MPI_Comm_rank(c->world, &rank);
+    MPI_Comm_size(c->world, &size);
     TRY(args_parse(&args, c, &path, 1, e));
     if (c->help) goto done;
     st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
+    if (st == OK && plan && rank == 0)
+        st = train_plan_print(&runs, wanted, size, rate ? atof(rate) : 0, e);
     TRY(err_agree(c->world, st, e));
+    if (plan) goto done;
     sched_catch_signals();
     struct train_job job = {
         .runs = &runs, .wanted = wanted, .must_stop = must_stop, .world = c->world};
     TRY(train_all(&job, &totals, e));
-    const int64_t rest = totals.wanted - totals.done - totals.diverged;
-    if (rank == 0)
-        log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained",
-                 runs.recipes[0].output, (long long)totals.done, (long long)totals.wanted,
-                 (long long)totals.diverged, (long long)rest);
+    if (rank == 0) tell(&runs, &totals);
     if (totals.done < totals.wanted) c->code = EXIT_CELLS_FAILED;
 done:
     arg_list_free(&set);
@@ -95,7 +109,8 @@ done:
 
 const struct command cmd_train = {
     .name = "train",
-    .arguments = "RUNS.yaml [--only NAME] [--set KEY=VALUE] [--until TIME]",
+    .arguments =
+        "RUNS.yaml [--only NAME] [--set KEY=VALUE] [--until TIME] [--plan [--rate GFLOPS]]",
     .doc = "train models by a file of runs, into checkpoints that a sweep reads",
     .all_ranks = true,
     .run = run,

@@ -25,7 +25,7 @@ static bool same_data(const struct recipe *a, const struct recipe *b)
     return same;
 }
 
-static enum status find_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
+enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
 {
     enum status st = OK;
     struct tokenizer *t = NULL;
@@ -48,7 +48,7 @@ static enum status prepare(const struct train_job *job, int64_t i, struct err *e
         *s = s[-1];
         return OK;
     }
-    TRY(find_tokenizer(r, s, e));
+    TRY(train_tokenizer(r, s, e));
     TRY(corpus_prepare(&r->data, r->tokenizer, r->output, &path, s->hash, e));
     ENSURE(strlen(path) < sizeof s->path, ERR_USAGE, "%s: too long a path", path);
     snprintf(s->path, sizeof s->path, "%s", path);

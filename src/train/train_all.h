@@ -31,6 +31,9 @@ struct train_totals {
  * states are saved; ERR_FULL, ERR_IO, ERR_NOMEM: a restart goes on; errors of corpus_prepare. */
 MUST_USE enum status train_all(struct train_job *job, struct train_totals *out, struct err *e);
 
+/* s->vocab, s->eos = those of the recipe's tokenizer. Local. Errors of tokenizer_open. */
+MUST_USE enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e);
+
 /* --- one run; internal --- */
 struct run_files;
 /* The config.json of a recipe, and what the weights of a run depend on; new references. */

@@ -144,6 +144,7 @@ done
 for flag in "--shots 3" "--limit 3" "--tokenizer nosuch" "--task-data $work"; do
     idle "$flag" tasks
 done
+idle "--rate 3" train "$work/none.yaml"
 idle "--group 2" plan "$work/sweep.yaml"
 idle --brief plan "$work/sweep.yaml" --json
 idle --csv show "$work/none.h5" --json
@@ -165,7 +166,7 @@ quantize --method --preset --bits --out --weights --json --calibration-padding -
 curvature --probe --products-in --json --subset --sharpness --trace --hutchpp --together --density --memory --text --ids
 curvature --min-length --skip --samples --tokens --cut --within-positions --sort
 inspect --tensors --json
-train --set --only --until
+train --set --only --until --plan
 average --weights --ema --greedy --dtype --tokenizer
 init --text --out --tokenizer --force
 tasks --json

@@ -134,6 +134,7 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
                                   .options = &s->variant->method.options,
                                   .layer = w->original->layer,
                                   .linear = number,
+                                  .replicate = s->variant->replicate,
                                   .rows = l->rows,
                                   .cols = l->cols,
                                   .w = l->w,

@@ -18,6 +18,7 @@ static const char *const code_names[] = {"integer",    "fp8_e5m2",   "fp8_e4m3",
                                          "fp6_e2m3",   "fp4_e2m1",   "mxfp8_e5m2", "mxfp8_e4m3",
                                          "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4",      "nvfp4",
                                          "nvfp4_46",   "ternary",    "sign",       NULL};
+static const char *const changes[] = {"gptq", "rtn", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
@@ -98,6 +99,13 @@ static const struct option shared_keys[] = {
            "rows that share a scale, with `codes`: 1, a multiple of 64, or -1: all", .unit = "rows",
            .fallback = "1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL), .later = true,
            .with = "codes"),
+    OPTION(quant_options, change_of, CHOICE,
+           "method whose change of the weights has the norm that this change gets",
+           .fallback = "gptq", .choices = changes),
+    OPTION(quant_options, change_seed, INT,
+           "seed of the change's random numbers; replicates have "
+           "others",
+           .fallback = "0", .low = 0, .high = INT64_MAX),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 

@@ -54,8 +54,9 @@ struct quant_job {
     const struct quant_team *team; /* NULL: this rank alone */
     int64_t bits;
     const struct quant_options *options;
-    int64_t layer; /* number of the block in the model */
-    int linear;    /* index in the block (struct quant_block) */
+    int64_t layer;     /* number of the block in the model */
+    int linear;        /* index in the block (struct quant_block) */
+    int64_t replicate; /* number of the variant's draw, for random numbers; 0: the cell */
     int64_t rows, cols;
     const float *w;   // (rows, cols) original
     float *q;         // (rows, cols) out: dequantized, this rank's rows (team_rows)
@@ -154,7 +155,8 @@ enum {
                                      equally spaced values */
     QUANT_ROWS_ALONE = 1u << 1,   /* a row's result does not depend on the other rows */
     QUANT_ZERO_IS_ZERO = 1u << 2, /* a row of zeros is quantized to zeros */
-    QUANT_DEAD_IS_ZERO = 1u << 3  /* so are the weights of an input channel that is always zero */
+    QUANT_DEAD_IS_ZERO = 1u << 3, /* so are the weights of an input channel that is always zero */
+    QUANT_IMITATES = 1u << 4      /* a change for comparison: it minimises nothing */
 };
 
 struct quant_method {

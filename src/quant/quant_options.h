@@ -50,6 +50,8 @@ enum quant_codes {
     CODES_TERNARY,
     CODES_SIGN
 };
+/* The method whose change of the weights gives the norm of another change (changes.c). */
+enum quant_change { CHANGE_GPTQ, CHANGE_RTN };
 
 /* Memory of the options of a single method: a plain struct of numbers, copied with the rest. */
 enum { QUANT_OWN_BYTES = 64 };
@@ -82,6 +84,8 @@ struct quant_options {
     bool importance;    /* weights count by the mean squares of their inputs */
     int codes;          /* enum quant_codes */
     int64_t scale_rows; /* rows that share a scale; -1: all */
+    int change_of;      /* enum quant_change */
+    int64_t change_seed;
     union quant_own own[METHOD_N];
 };
 

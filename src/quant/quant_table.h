@@ -24,7 +24,10 @@
     X(q6_k)                                                                                        \
     X(q4_0)                                                                                        \
     X(iq4_nl)                                                                                      \
-    X(q8_0)
+    X(q8_0)                                                                                        \
+    X(noise)                                                                                       \
+    X(permuted)                                                                                    \
+    X(flipped)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

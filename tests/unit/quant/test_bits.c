@@ -57,6 +57,10 @@ static const struct format formats[] = {
     {"int8", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
     /* the norm absorbs the factors */
     {"smoothquant", 8, NULL, NULL, 8 * WEIGHTS + 32 * ROWS},
+    /* weights that are on no grid */
+    {"noise", 3, NULL, NULL, 32 * WEIGHTS},
+    {"permuted", 3, NULL, NULL, 32 * WEIGHTS},
+    {"flipped", 3, "--change-of", "rtn", 32 * WEIGHTS},
     /* 2^3 values of 16 bits a row */
     {"codebook", 3, NULL, NULL, 3 * WEIGHTS + 8 * 16 * ROWS},
     /* an f16 for 32, also of the types that rows of 192 get instead (q5_1: two) */

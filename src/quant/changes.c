@@ -1,0 +1,207 @@
+/* noise, permuted, flipped: changes of the weights for comparison. Each has the norm of the change
+ * that another method makes to the tensor (change_of), but not its directions. If the added loss
+ * follows that method's, it comes from how curved the loss is; if not, from the directions.
+ *
+ * All random numbers follow from change_seed, the replicate, the block and the linear. */
+#include "quant/report.h"
+#include "quant/tile.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+enum {
+    BITS_STORED = 32,  /* of a weight: the results are on no grid */
+    REPLICATE_BIT = 40 /* indices of the streams of replicates are so far apart */
+};
+
+static uint64_t stream_of(const struct quant_job *job)
+{
+    const uint64_t place = (uint64_t)(job->layer * 100 + job->linear);
+    return rng_stream((uint64_t)job->options->change_seed,
+                      ((uint64_t)job->replicate + 1) << REPLICATE_BIT | place);
+}
+
+/* q (n) <- w + (q - w) in another order: Fisher and Yates' shuffle; d (n) is scratch. */
+static void row_permute(float *q, const float *w, int64_t n, uint64_t stream, int64_t first,
+                        double *d)
+{
+    for (int64_t j = 0; j < n; j++) d[j] = (double)q[j] - (double)w[j];
+    for (int64_t j = n - 1; j > 0; j--) {
+        const uint64_t random = rng_bits(stream, (uint64_t)(first + j)) >> 32;
+        const int64_t k = (int64_t)(random * (uint64_t)(j + 1) >> 32);
+        const double t = d[j];
+        d[j] = d[k];
+        d[k] = t;
+    }
+    for (int64_t j = 0; j < n; j++) q[j] = (float)((double)w[j] + d[j]);
+}
+
+/* q (n) <- w ± (q - w); sign (n) is scratch. */
+static void row_flip(float *q, const float *w, int64_t n, uint64_t stream, int64_t first,
+                     float *sign)
+{
+    rng_signs(stream, first, n, sign);
+    for (int64_t j = 0; j < n; j++)
+        q[j] = (float)((double)w[j] + (double)sign[j] * ((double)q[j] - (double)w[j]));
+}
+
+/* Sum of the squares of x (n). */
+static double row_squares(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * (double)x[j];
+    return sum;
+}
+
+/* This rank's rows of job->q <- w + noise whose squares sum to `squared` over the whole tensor. */
+static enum status add_noise(const struct quant_job *job, double squared, uint64_t stream,
+                             struct err *e)
+{
+    enum status st = OK;
+    double *sums = NULL, sum = 0;
+    const int64_t n = job->cols;
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    st = mem_zero(&sums, job->rows, sizeof *sums, "squares of rows", e);
+    TRY(team_agree(job->team, st, e));
+#pragma omp parallel for
+    for (int64_t i = first; i < end; i++) {
+        rng_normals(stream, i * n, n, job->q + i * n);
+        sums[i] = row_squares(job->q + i * n, n);
+    }
+    TRY(team_gather(job->team, sums, 1, 1, job->rows, e));
+    for (int64_t i = 0; i < job->rows; i++) sum += sums[i];
+    const double scale = sum > 0 ? sqrt(squared / sum) : 0;
+#pragma omp parallel for
+    for (int64_t i = first; i < end; i++)
+        for (int64_t k = i * n; k < (i + 1) * n; k++)
+            job->q[k] = (float)((double)job->w[k] + scale * (double)job->q[k]);
+done:
+    free(sums);
+    return st;
+}
+
+/* Changes this rank's rows of job->q by permuting or flipping. */
+static enum status change_rows(const struct quant_job *job, bool flips, uint64_t stream,
+                               struct err *e)
+{
+    enum status st = OK;
+    double *scratch = NULL;
+    const int64_t n = job->cols;
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    st = mem_alloc(&scratch, omp_get_max_threads() * n, sizeof *scratch, "changes of rows", e);
+    TRY(team_agree(job->team, st, e));
+#pragma omp parallel for
+    for (int64_t i = first; i < end; i++) {
+        double *own = scratch + omp_get_thread_num() * n;
+        float *q = job->q + i * n;
+        const float *w = job->w + i * n;
+        if (flips)
+            row_flip(q, w, n, stream, i * n, (float *)own);
+        else
+            row_permute(q, w, n, stream, i * n, own);
+    }
+done:
+    free(scratch);
+    return st;
+}
+
+enum kind { NOISE, PERMUTED, FLIPPED };
+
+static enum status change_run(const struct quant_job *job, enum kind kind,
+                              struct quant_report *report, struct err *e)
+{
+    const bool gptq = job->options->change_of == CHANGE_GPTQ;
+    const uint64_t stream = stream_of(job);
+    PASS((gptq ? quant_gptq.run : quant_rtn.run)(job, report, e));
+    if (kind == NOISE) PASS(add_noise(job, report->squared_distance, stream, e));
+    if (kind != NOISE) PASS(change_rows(job, kind == FLIPPED, stream, e));
+    return job_report(job, BITS_STORED, report, e);
+}
+
+static enum status noise_run(const struct quant_job *job, struct quant_report *report,
+                             struct err *e)
+{
+    return change_run(job, NOISE, report, e);
+}
+
+static enum status permuted_run(const struct quant_job *job, struct quant_report *report,
+                                struct err *e)
+{
+    return change_run(job, PERMUTED, report, e);
+}
+
+static enum status flipped_run(const struct quant_job *job, struct quant_report *report,
+                               struct err *e)
+{
+    return change_run(job, FLIPPED, report, e);
+}
+
+/* GPTQ's preparation, whose results also serve round to nearest. */
+
+static enum status change_check(int64_t bits, const struct quant_options *o, struct err *e)
+{
+    return quant_gptq.check(bits, o, e);
+}
+
+static enum status change_prepare(const struct quant_input *in, const struct quant_options *o,
+                                  void **out, struct err *e)
+{
+    return quant_gptq.prepare(in, o, out, e);
+}
+
+static enum status change_share(const struct quant_input *in, void *prepared, enum status st,
+                                struct err *e)
+{
+    return quant_gptq.share(in, prepared, st, e);
+}
+
+static void change_release(void *prepared)
+{
+    quant_gptq.release(prepared);
+}
+
+static void change_memory(const struct quant_options *o, const struct quant_extent *x,
+                          struct quant_memory *out)
+{
+    quant_gptq.memory(o, x, out);
+    out->running += (x->threads * x->cols + x->rows) * (int64_t)sizeof(double);
+}
+
+/* Beside GPTQ: about thirty operations a weight, of which most make its random number. */
+static void change_cost(const struct quant_options *o, int64_t rows, int64_t cols,
+                        struct quant_cost *out)
+{
+    quant_gptq.cost(o, rows, cols, out);
+    out->run += 30.0 * (double)rows * (double)cols;
+}
+
+#define CHANGE(method, words, of_zeros)                                                            \
+    const struct quant_method quant_##method = {                                                   \
+        .name = #method,                                                                           \
+        .doc = words,                                                                              \
+        .bits_min = QUANT_BITS_MIN,                                                                \
+        .bits_max = QUANT_BITS_MAX,                                                                \
+        .results = QUANT_IMITATES | (of_zeros),                                                    \
+        .options = "group_size symmetric order damping damping_increment block_size "              \
+                   "true_sequential static_groups range_search hessian_per_token scale_dtype "     \
+                   "last_resort hessian change_of change_seed",                                    \
+        .check = change_check,                                                                     \
+        .statistics = WANTS(STATISTIC_GRAM),                                                       \
+        .distributed = true,                                                                       \
+        .prepare_options = "group_size order damping damping_increment block_size static_groups "  \
+                           "hessian_per_token last_resort",                                        \
+        .prepare = change_prepare,                                                                 \
+        .share = change_share,                                                                     \
+        .release = change_release,                                                                 \
+        .run = method##_run,                                                                       \
+        .memory = change_memory,                                                                   \
+        .cost = change_cost,                                                                       \
+    };
+
+CHANGE(noise, "Gaussian noise with the norm of another method's change of each tensor", 0)
+CHANGE(permuted, "another method's change of the weights, permuted within each row", 0)
+CHANGE(flipped, "another method's change of the weights, with random signs", QUANT_ZERO_IS_ZERO)

@@ -37,7 +37,7 @@ def documented(module):
 
 
 def public():
-    for module in (qtraj, qtraj.cube, qtraj.figures, qtraj.laws, qtraj.predict, qtraj.report):
+    for module in (qtraj, qtraj.cube, qtraj.figures, qtraj.laws, qtraj.predict, qtraj.claims, qtraj.report):
         for name in module.__all__:
             if inspect.isfunction(getattr(module, name)):
                 yield f"{module.__name__}.{name}", getattr(module, name)

@@ -14,6 +14,7 @@ import jinja2
 import matplotlib
 
 from qtraj import figures
+from qtraj.claims import claims
 from qtraj.cube import files
 from qtraj.cube.points import points as points_of
 from qtraj.cube.trajectories import families
@@ -114,6 +115,18 @@ def fits_of(paths, models, bits, draws, out):
     return blocks, missing
 
 
+def claims_of(cubes, bits):
+    """The table of the claims that the cubes can speak to."""
+    cube = files.join(list(cubes.values())) if len(cubes) > 1 else next(iter(cubes.values()))
+    found = claims(files.select(cube, bits=bits) if bits else cube)
+    rows = [[row["name"], f"{row['claim']} ({row['place']})", row["estimand"], str(row["n"]), summary.number(row["estimate"], ".3g"),
+             row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}", row["rule"], row["verdict"], row["figure"]]
+            for row in found.to_dict("records") if row["reason"] != "not measured"]
+    missing = ", ".join(found.name[found.reason == "not measured"])
+    return summary.Table(["name", "claim", "estimand", "runs", "estimate", "95 %", "supported if", "verdict", "figure"], rows,
+                         note=f"Not measured here: {missing}." if missing else "")
+
+
 def write_page(context, path):
     """Fills report.html, which stands beside this file."""
     environment = jinja2.Environment(loader=jinja2.PackageLoader("qtraj", "report"), autoescape=True, undefined=jinja2.StrictUndefined)
@@ -130,9 +143,10 @@ def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, f
     with contextlib.redirect_stdout(sys.stderr):
         parts = [part_of_page(path, cube, bits, out, n) for (path, cube), n in zip(cubes.items(), numbers)]
         models = {str(name) for cube in cubes.values() for name in cube.model.values}
+        claimed = claims_of(cubes, files.widths(next(iter(cubes.values())), bits) if bits else None)
         fitted, unfitted = fits_of(cubes, models, fit_bits or bits, draws, out)
     missing = [text for part in parts for text in ([f"{part['file']}: {m}" for m in part["missing"]] if len(parts) > 1 else part["missing"])]
     title = title or ", ".join(dict.fromkeys(part["title"] for part in parts)) + ": quantization along training"
     page = out / "report.html"
-    write_page({"title": title, "cubes": parts, "fits": fitted, "missing": missing + unfitted}, page)
+    write_page({"title": title, "cubes": parts, "claims": claimed, "fits": fitted, "missing": missing + unfitted}, page)
     return page

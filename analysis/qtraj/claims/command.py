@@ -1,0 +1,45 @@
+"""The command claims.py: what cubes say of the claims of both papers."""
+
+import argparse
+import json
+import sys
+
+import numpy as np
+
+from qtraj.arguments import bit_widths
+from qtraj.claims.table import claims
+from qtraj.cube import files
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Says what cubes say of each claim of arXiv 2510.06213 and 2411.17691.")
+    parser.add_argument("results", nargs="+", help="cubes (HDF5) that qtraj run wrote")
+    parser.add_argument("--bits", help="bit-widths, such as 3,4; default: all")
+    parser.add_argument("--quantizer", metavar="LABEL", help="this method alone")
+    parser.add_argument("--dataset", metavar="NAME", help="this text alone")
+    parser.add_argument("--only", default="", metavar="NAME", help="this claim alone")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    options = parser.parse_args()
+    options.bits = bit_widths(parser, "--bits", options.bits)
+    return options
+
+
+def main():
+    options = arguments()
+    wanted = {name: value for name in ("bits", "quantizer", "dataset") if (value := getattr(options, name))}
+    command = " ".join(["analysis/claims.py", *options.results, *(f"--{name} {','.join(map(str, value)) if name == 'bits' else value}"
+                                                                  for name, value in wanted.items())])
+    try:
+        cube = files.open(*options.results)
+        found = claims(files.select(cube, **wanted) if wanted else cube, options.only, command)
+    except (OSError, ValueError) as error:
+        sys.exit(f"claims.py: {error}")
+    if options.json:
+        rows = [{key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}
+                for row in found.to_dict("records")]
+        print(json.dumps(rows, indent=1))
+        return
+    for row in found.itertuples():
+        print(f"{row.name}: {row.claim} ({row.place})\n  {row.estimand}: " + (row.reason if row.reason == "not measured" else f"{row.estimate:.3g}"
+              + (f", {row.reason}" if row.reason else f" ({row.low:.3g} to {row.high:.3g}, over {row[9]}; {row.n} runs)"))
+              + f"\n  supported if {row.rule}: {row.verdict}")

@@ -1,0 +1,80 @@
+"""What claims are measured on: for each run its checkpoints in order, with the errors of all cells."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas
+import xarray as xr
+
+from qtraj.cube.points import of_cube
+from qtraj.laws.dynamics import AT_PEAK, with_dynamics
+
+IMITATIONS = ("noise", "permuted", "flipped")  # methods that are changes for comparison
+
+
+@dataclass
+class Run:
+    """A training run with its branches: a row a checkpoint in the order of tokens, a column a cell (method, width, text)."""
+
+    name: str
+    model: np.ndarray
+    tokens: np.ndarray
+    peak: float
+    constant: np.ndarray  # whether the learning rate is at its peak
+    decaying: np.ndarray  # whether it is below it
+    parameters: float
+    cells: "list[tuple]"
+    error: np.ndarray  # ln of the relative error, NaN where it has none
+    noise: np.ndarray  # its standard error over the text
+    loss: np.ndarray  # of full precision, by cell
+    measured: "dict[str, np.ndarray]"  # logarithms of trace, sharpness, and, by cell, of distance
+
+    def line(self, model):
+        """The rows of a model."""
+        return np.flatnonzero(self.model == model)
+
+
+@dataclass
+class Data:
+    runs: "list[Run]"
+    cube: "xr.Dataset | None" = None
+
+    def methods(self) -> "list[str]":
+        """Methods that quantize, in order."""
+        return sorted({cell[0] for run in self.runs for cell in run.cells if not cell[0].startswith(IMITATIONS)})
+
+
+def logarithm(values):
+    values = np.asarray(values, float)
+    return np.log(np.where(values > 0, values, np.nan))
+
+
+def run_of(name, part):
+    """A Run of the points of one family."""
+    rows, cells = part.groupby(["tokens", "model"]), part.groupby(["quantizer", "bits", "dataset"])
+    at, first = (rows.ngroup().to_numpy(), cells.ngroup().to_numpy()), rows.first()
+
+    def table(values):
+        out = np.full((rows.ngroups, cells.ngroups), np.nan)
+        out[at] = values.to_numpy(float)
+        return out
+
+    tokens, model = (first.index.get_level_values(column).to_numpy() for column in ("tokens", "model"))
+    rate, peak = first.learning_rate.to_numpy(float), float(first.peak_rate.max())
+    warm = (first.phase != "warmup").to_numpy()
+    return Run(name, model.astype(str), tokens.astype(float), peak, warm & (rate >= AT_PEAK * peak),
+               warm & (rate < AT_PEAK * peak) & (first.decay_tokens.to_numpy(float) < tokens),  # below the peak, and after it
+               float(first.parameters.iloc[0]), [cell for cell, _ in cells], logarithm(table(part.relative)), table(part.delta_stderr / part.delta),
+               table(part.loss),
+               {"trace": logarithm(first.trace), "sharpness": logarithm(first.sharpness), "distance": logarithm(table(part.distance))})
+
+
+def data_of(points: pandas.DataFrame, cube: "xr.Dataset | None" = None) -> Data:
+    """The runs of points (qtraj.points) that have tokens, and the cube, for its averages and columns."""
+    points = with_dynamics(points[(points.tokens > 0) & np.isfinite(points.delta)])
+    return Data([run_of(str(name), part) for name, part in points.groupby("family", sort=False)], cube)
+
+
+def from_cube(cube: xr.Dataset) -> Data:
+    """The data of an opened cube."""
+    return data_of(of_cube(cube)[0], cube)

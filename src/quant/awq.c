@@ -2,8 +2,8 @@
  * channels with large inputs are scaled up before rounding and down after it, and ranges are
  * clipped where that lowers the error of the outputs. */
 #include "quant/awq.h"
+#include "math/hadamard.h"
 #include "math/linalg.h"
-#include "quant/hadamard.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"

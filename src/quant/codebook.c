@@ -3,8 +3,8 @@
  * 4.1). Its sensitivities are the diagonal of the Fisher information of the whole model; here they
  * are those of the layer's own outputs, the mean squares of its inputs (the diagonal of GPTQ's
  * Hessian). The clusters are optimal (kmeans.h), where the authors start Lloyd's algorithm. */
+#include "coding/kmeans.h"
 #include "math/dtype.h"
-#include "quant/kmeans.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -106,6 +106,14 @@ static const struct option shared_keys[] = {
            "seed of the change's random numbers; replicates have "
            "others",
            .fallback = "0", .low = 0, .high = INT64_MAX),
+    OPTION(quant_options, incoherence, BOOL,
+           "inputs and outputs of the layer are mixed by a Hadamard matrix with random signs",
+           .fallback = "true", .later = true),
+    OPTION(quant_options, incoherence_seed, INT, "seed of these signs", .fallback = "0", .low = 0,
+           .high = INT64_MAX, .later = true, .with = "incoherence=true"),
+    OPTION(quant_options, feedback, BOOL,
+           "the error of a block of columns is compensated by those that are quantized later",
+           .fallback = "true", .later = true),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 

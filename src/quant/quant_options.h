@@ -86,6 +86,9 @@ struct quant_options {
     int64_t scale_rows; /* rows that share a scale; -1: all */
     int change_of;      /* enum quant_change */
     int64_t change_seed;
+    bool incoherence; /* incoherent.h: inputs and outputs are mixed, with signs of this seed */
+    int64_t incoherence_seed;
+    bool feedback; /* incoherent.h: the error of a block of columns is compensated by later ones */
     union quant_own own[METHOD_N];
 };
 

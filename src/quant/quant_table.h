@@ -27,7 +27,8 @@
     X(q8_0)                                                                                        \
     X(noise)                                                                                       \
     X(permuted)                                                                                    \
-    X(flipped)
+    X(flipped)                                                                                     \
+    X(trellis)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

@@ -1,5 +1,5 @@
 #include "quant/rotation.h"
-#include "quant/hadamard.h"
+#include "math/hadamard.h"
 #include "quant/report.h"
 #include "quant/tile.h"
 #include "util/mem.h"

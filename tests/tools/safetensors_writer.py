@@ -2,7 +2,7 @@
 import json
 import struct
 
-TYPES = {"float64": "F64", "float32": "F32", "int32": "I32", "uint8": "U8", "int8": "I8"}
+TYPES = {"float64": "F64", "float32": "F32", "int32": "I32", "int16": "I16", "uint8": "U8", "int8": "I8"}
 
 
 def save(path, tensors):

@@ -1,9 +1,9 @@
 /* awq against AutoAWQ and llm-awq on the fixture models (tests/fixtures/awq, or another folder of
  * such files in $QTRAJ_AWQ_FIXTURES): losses of all exponents, the choice and the scales; and, from
  * the reference's scales, the clipped and rounded weights and the loss of the model. */
-#include "../quant/fixture.h"
 #include "engine/group.h"
 #include "engine/visit.h"
+#include "fixture.h"
 #include "math/linalg.h"
 #include "quant/awq.h"
 #include <math.h>

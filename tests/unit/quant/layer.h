@@ -69,14 +69,6 @@ static inline void layer_free(struct layer *l)
     for (int k = 0; k < STATISTIC_N; k++) free(l->sums[k]);
 }
 
-static inline struct quant_options options_make(int64_t group_size)
-{
-    struct quant_options o;
-    options_default(&quant_table, &o);
-    o.group_size = group_size;
-    return o;
-}
-
 /* Sets an option by its flag, value NULL for a flag without one. */
 static inline void option_set(struct quant_options *o, const char *flag, const char *value)
 {
@@ -84,6 +76,15 @@ static inline void option_set(struct quant_options *o, const char *flag, const c
     int used;
     if (options_flag(&quant_table, "", o, value ? 2 : 1, arguments, &used, NULL) != OK || !used)
         abort();
+}
+
+static inline struct quant_options options_make(int64_t group_size)
+{
+    struct quant_options o;
+    options_default(&quant_table, &o);
+    o.group_size = group_size;
+    option_set(&o, "--trellis-window", "8"); /* 65,536 states take long */
+    return o;
 }
 
 /* --- every method, also with a rotation if it has that option --- */

@@ -1,7 +1,7 @@
 /* codebook against an exhaustive search for the best weighted clusters. */
+#include "coding/kmeans.h"
 #include "layer.h"
 #include "math/dtype.h"
-#include "quant/kmeans.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Rotations: Hadamard matrices of the families' dimensions, and rtn and gptq of rotated weights
  * against IST-DASLab's implementation (tests/fixtures/rotation). */
 #include "fixture.h"
+#include "math/hadamard.h"
 #include "math/linalg.h"
-#include "quant/hadamard.h"
 #include "quant/rotation.h"
 #include <math.h>
 #include <setjmp.h>

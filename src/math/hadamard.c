@@ -1,4 +1,4 @@
-#include "quant/hadamard.h"
+#include "math/hadamard.h"
 #include "math/kernel.h"
 #include <string.h>
 

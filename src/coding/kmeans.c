@@ -1,4 +1,4 @@
-#include "quant/kmeans.h"
+#include "coding/kmeans.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

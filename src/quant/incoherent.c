@@ -1,0 +1,378 @@
+#include "quant/incoherent.h"
+#include "math/hadamard.h"
+#include "quant/report.h"
+#include "quant/tile.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/rng.h"
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the linears of a stage share. */
+struct prepared {
+    struct feedback f;
+    int64_t cols; /* f.cols: rounded up to whole blocks */
+    double lambda, damping;
+};
+
+static int64_t whole(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* --- mixing --- */
+
+/* x (n) <- x diag(±1) H / √part in parts of equal size; no part: unchanged. */
+struct mix {
+    int64_t n, part, factor;
+    int8_t *hadamard;
+    float *sign;
+};
+
+static enum status mix_make(struct mix *m, const struct quant_options *o, uint64_t stream,
+                            int64_t n, struct err *e)
+{
+    const char *what = "a random Hadamard matrix";
+    *m = (struct mix){.n = n, .part = n, .factor = hadamard_factor(n)};
+    if (!o->incoherence || n < 2) {
+        m->part = 0;
+        return OK;
+    }
+    if (m->factor == 0) {
+        m->factor = 1;
+        for (m->part = 1; n % (2 * m->part) == 0;) m->part *= 2;
+    }
+    PASS(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
+    PASS(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
+    hadamard_make(m->hadamard, m->factor);
+    rng_signs(rng_stream((uint64_t)o->incoherence_seed, stream), 0, n, m->sign);
+    return OK;
+}
+
+static void mix_free(struct mix *m)
+{
+    free(m->hadamard);
+    free(m->sign);
+}
+
+static void mix_row(const struct mix *m, double *x, bool back, double *scratch)
+{
+    const double size = m->part > 0 ? 1 / sqrt((double)m->part) : 1;
+    if (m->part == 0) return;
+    for (int64_t j = 0; !back && j < m->n; j++) x[j] *= (double)m->sign[j] * size;
+    for (int64_t a = 0; a < m->n; a += m->part)
+        hadamard_row(x + a, m->part, m->hadamard, m->factor, back, scratch);
+    for (int64_t j = 0; back && j < m->n; j++) x[j] *= (double)m->sign[j] * size;
+}
+
+/* Streams of signs: of a block's inputs, and of a linear's outputs. */
+static uint64_t stream_of(int64_t layer, int64_t linear)
+{
+    return (uint64_t)(layer * 100 + linear + 1);
+}
+
+/* --- prepare --- */
+
+/* h (padded, padded), n of whose columns are real, <- their turned Gram matrix. */
+static void gram_mix(const struct mix *m, double *h, int64_t padded, double *scratch)
+{
+    const int64_t n = m->n;
+    for (int turn = 0; turn < 2; turn++) {
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            mix_row(m, h + i * padded, false, scratch + omp_get_thread_num() * n);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = i + 1; j < n; j++) {
+                const double other = h[j * padded + i];
+                h[j * padded + i] = h[i * padded + j];
+                h[i * padded + j] = other;
+            }
+    }
+}
+
+/* *mean = the mean of the diagonal of the sums. ERR_NUMERIC: one is not finite. */
+static enum status gram_mean(const struct quant_input *in, double *mean, struct err *e)
+{
+    const double *gram = in->statistic[STATISTIC_GRAM];
+    *mean = 0;
+    for (int64_t i = 0; i < in->cols; i++) {
+        for (int64_t j = i; j < in->cols; j++)
+            NEED(isfinite(gram[i * in->cols + j]), ERR_NUMERIC,
+                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
+                 "layer are not finite",
+                 (long long)i, (long long)j, gram[i * in->cols + j]);
+        *mean += gram[i * in->cols + i] / (double)in->cols;
+    }
+    return OK;
+}
+
+static void gram_fill(const struct quant_input *in, double *h, int64_t padded, double mean,
+                      const struct mix *m, double *scratch)
+{
+    const int64_t n = in->cols;
+    memset(h, 0, (size_t)(padded * padded) * sizeof *h);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i; j < n; j++)
+            h[i * padded + j] = h[j * padded + i] = in->statistic[STATISTIC_GRAM][i * n + j];
+    for (int64_t i = n; i < padded; i++) h[i * padded + i] = mean;
+    gram_mix(m, h, padded, scratch);
+}
+
+/* Damps and factors; at most three times ten times more. */
+static enum status factor(struct prepared *p, const struct quant_input *in,
+                          const struct quant_options *o, double *h, double *scratch, struct err *e)
+{
+    enum status st = OK;
+    double mean;
+    struct mix m = {0};
+    const int64_t padded = p->f.cols;
+    TRY(gram_mean(in, &mean, e));
+    if (mean <= 0 || !o->feedback) {
+        feedback_plain(&p->f);
+        p->damping = NAN;
+        goto done;
+    }
+    TRY(mix_make(&m, o, stream_of(in->layer, -1), in->cols, e));
+    p->damping = o->damping;
+    for (int tries = 0; tries < 4; tries++, p->damping *= 10) {
+        gram_fill(in, h, padded, mean, &m, scratch);
+        p->lambda = p->damping * mean;
+        for (int64_t i = 0; i < padded; i++) h[i * padded + i] += p->lambda;
+        st = feedback_make(&p->f, h, tries < 3 ? NULL : e);
+        if (st != ERR_NUMERIC) break;
+    }
+done:
+    mix_free(&m);
+    return st;
+}
+
+enum status incoherent_prepare(const struct quant_input *in, const struct quant_options *o,
+                               int64_t block, void **out, struct err *e)
+{
+    enum status st = OK;
+    struct prepared *p = NULL;
+    double *h = NULL, *scratch = NULL;
+    const int64_t padded = whole(in->cols, block);
+    *out = NULL;
+    TRY(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
+    p->cols = in->cols;
+    TRY(feedback_room(&p->f, padded, block, e));
+    if (!in->team || in->team->rank == in->owner) {
+        TRY(mem_alloc(&h, padded * padded, sizeof *h, "the Hessian", e));
+        TRY(mem_alloc(&scratch, omp_get_max_threads() * padded, sizeof *scratch, "rows", e));
+        TRY(factor(p, in, o, h, scratch, e));
+    }
+    *out = p;
+    p = NULL;
+done:
+    incoherent_release(p);
+    free(h);
+    free(scratch);
+    return st;
+}
+
+enum status incoherent_share(const struct quant_input *in, void *prepared, enum status made,
+                             struct err *e)
+{
+    struct prepared *p = prepared;
+    const struct quant_team *t = in->team;
+    if (!t) return made;
+    PASS(team_agree(t, made, e));
+    double head[] = {p->lambda, p->damping};
+    const int64_t n = feedback_floats(p->f.cols, p->f.block),
+                  corner = feedback_corner_floats(p->f.cols, p->f.block);
+    PASS(team_send(t, in->owner, head, sizeof head, e));
+    p->lambda = head[0];
+    p->damping = head[1];
+    PASS(team_send(t, in->owner, p->f.factor, n * (int64_t)sizeof(float), e));
+    return team_send(t, in->owner, p->f.corner, corner * (int64_t)sizeof(float), e);
+}
+
+void incoherent_release(void *prepared)
+{
+    struct prepared *p = prepared;
+    if (!p) return;
+    feedback_free(&p->f);
+    free(p);
+}
+
+/* --- run --- */
+
+struct run {
+    const struct quant_job *job;
+    const struct prepared *p;
+    const struct incoherent_code *c;
+    struct mix in, out;
+    double scale;
+    float *w;        // (rows, cols) mixed, over the scale
+    double *coded;   // (tiles, TILE_ROWS cols / 2) as f32: the result for w
+    double *sums;    // (tiles, 4) struct feedback_sums
+    double *scratch; // (threads, SIDE + 1, longest)
+    float *bands;    // (threads, 4 BAND_ROWS padded)
+    int64_t longest;
+};
+
+enum { SIDE = 8, SUMS = sizeof(struct feedback_sums) / sizeof(double) };
+
+static double *scratch_of(const struct run *r)
+{
+    return r->scratch + omp_get_thread_num() * (SIDE + 1) * r->longest;
+}
+
+/* Mixes a matrix x (rows, cols) along rows or columns. */
+static void mix_rows(const struct run *r, float *to, const float *from, double by, bool back)
+{
+    const int64_t rows = r->job->rows, n = r->job->cols;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < rows; i++) {
+        double *x = scratch_of(r);
+        for (int64_t j = 0; j < n; j++) x[j] = (double)from[i * n + j] * by;
+        mix_row(&r->in, x, back, x + SIDE * r->longest);
+        for (int64_t j = 0; j < n; j++) to[i * n + j] = (float)x[j];
+    }
+}
+
+static void mix_columns(const struct run *r, float *w, bool back)
+{
+    const int64_t rows = r->job->rows, n = r->job->cols, long_ = r->longest;
+    if (r->out.part == 0) return;
+#pragma omp parallel for schedule(static)
+    for (int64_t a = 0; a < n; a += SIDE) {
+        const int64_t side = min64(SIDE, n - a);
+        double *x = scratch_of(r);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < side; j++) x[j * long_ + i] = (double)w[i * n + a + j];
+        for (int64_t j = 0; j < side; j++) mix_row(&r->out, x + j * long_, back, x + SIDE * long_);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < side; j++) w[i * n + a + j] = (float)x[j * long_ + i];
+    }
+}
+
+/* Codes the bands of a tile of rows. */
+static void tile_code(const struct run *r, int64_t tile)
+{
+    const int64_t n = r->job->cols, padded = r->p->f.cols, size = BAND_ROWS * padded;
+    const int thread = omp_get_thread_num();
+    float *w = r->bands + thread * 4 * size, *q = w + size;
+    double *sums = r->sums + tile * SUMS;
+    for (int64_t row = tile * TILE_ROWS; row < min64((tile + 1) * TILE_ROWS, r->job->rows);
+         row += BAND_ROWS) {
+        struct feedback_sums s;
+        const int64_t here = min64(BAND_ROWS, r->job->rows - row);
+        memset(w, 0, (size_t)size * sizeof *w);
+        for (int64_t i = 0; i < here; i++)
+            memcpy(w + i * padded, r->w + (row + i) * n, (size_t)n * sizeof *w);
+        feedback_band(&r->p->f, w, q, r->c->code, r->c->contexts[thread], q + size, &s);
+        for (int64_t i = 0; i < here; i++)
+            memcpy((float *)r->coded + (row + i) * n, q + i * padded, (size_t)n * sizeof *q);
+        sums[0] += s.loss;
+        sums[1] += s.weight;
+        sums[2] += s.loss_plain;
+        sums[3] += s.weight_plain;
+    }
+}
+
+static enum status run_open(struct run *r, struct err *e)
+{
+    const struct quant_job *job = r->job;
+    const int64_t tiles = tile_count(job->rows), n = job->cols, threads = omp_get_max_threads();
+    double squares = 0;
+    PASS(job_check(job, e));
+    PASS(mix_make(&r->in, job->options, stream_of(job->layer, -1), n, e));
+    PASS(mix_make(&r->out, job->options, stream_of(job->layer, job->linear), job->rows, e));
+    PASS(mem_alloc(&r->w, job->rows * n, sizeof *r->w, "mixed weights", e));
+    PASS(mem_zero(&r->coded, tiles * TILE_ROWS * n / 2, sizeof *r->coded, "coded weights", e));
+    PASS(mem_zero(&r->sums, tiles * SUMS, sizeof *r->sums, "sums of tiles", e));
+    PASS(mem_alloc(&r->scratch, threads * (SIDE + 1) * r->longest, sizeof *r->scratch, "rows", e));
+    PASS(mem_alloc(&r->bands, threads * 4 * BAND_ROWS * r->p->f.cols, sizeof *r->bands,
+                   "bands of weights", e));
+    for (int64_t i = 0; i < job->rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < n; j++)
+            sum += (double)job->w[i * n + j] * (double)job->w[i * n + j];
+        squares += sum;
+    }
+    r->scale = (double)(float)(sqrt(squares / (double)(job->rows * n)) / r->c->rms);
+    return OK;
+}
+
+static void run_close(struct run *r)
+{
+    mix_free(&r->in);
+    mix_free(&r->out);
+    free(r->w);
+    free(r->coded);
+    free(r->sums);
+    free(r->scratch);
+    free(r->bands);
+}
+
+static double share(double a, double b)
+{
+    return a <= 0 || b <= 0 ? 0 : a / b;
+}
+
+static enum status report_fill(const struct run *r, struct quant_report *report, struct err *e)
+{
+    const struct quant_job *job = r->job;
+    const double weights = (double)job->rows * (double)job->cols;
+    const double coded = (double)(whole(job->rows, BAND_ROWS) * r->p->f.cols);
+    double sum[SUMS] = {0};
+    PASS(job_report(job, r->c->bits * coded / weights + 32 / weights, report, e));
+    for (int64_t t = 0; t < tile_count(job->rows); t++)
+        for (int k = 0; k < SUMS; k++) sum[k] += r->sums[t * SUMS + k];
+    report->damping = r->p->damping;
+    if (isnan(r->p->damping)) return OK; /* without feedback the factor is not the Hessian's */
+    report->error = sum[0] * r->scale * r->scale;
+    report->relative_error = share(sum[0] - r->p->lambda * sum[2], sum[1] - r->p->lambda * sum[3]);
+    return OK;
+}
+
+enum status incoherent_run(const struct quant_job *job, const struct incoherent_code *c,
+                           struct quant_report *report, struct err *e)
+{
+    enum status st = OK;
+    struct run r = {.job = job, .p = job->prepared, .c = c, .longest = max64(job->rows, job->cols)};
+    const int64_t n = job->cols;
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    TRY(team_agree(job->team, run_open(&r, e), e));
+    if (r.scale >= (double)FLT_MIN) {
+        mix_rows(&r, r.w, job->w, 1 / r.scale, false);
+        mix_columns(&r, r.w, false);
+#pragma omp parallel for schedule(dynamic)
+        for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) tile_code(&r, t);
+    }
+    TRY(team_gather(job->team, r.coded, TILE_ROWS * n / 2, TILE_ROWS, job->rows, e));
+    TRY(team_gather(job->team, r.sums, SUMS, TILE_ROWS, job->rows, e));
+    memcpy(r.w, r.coded, (size_t)(job->rows * n) * sizeof *r.w);
+    mix_columns(&r, r.w, true);
+    mix_rows(&r, r.w, r.w, 1, true);
+    for (int64_t k = first * n; k < end * n; k++) job->q[k] = (float)((double)r.w[k] * r.scale);
+    TRY(report_fill(&r, report, e));
+done:
+    run_close(&r);
+    return st;
+}
+
+/* --- plans --- */
+
+void incoherent_memory(const struct quant_extent *x, int64_t block, struct quant_memory *out)
+{
+    const int64_t padded = whole(x->cols, block), longest = max64(x->rows, x->cols);
+    const int64_t d = sizeof(double), f = sizeof(float);
+    out->prepared += (feedback_floats(padded, block) + padded * block) * f;
+    out->preparing += (padded * padded + x->threads * padded) * d;
+    out->running += 2 * x->rows * x->cols * f + x->threads * (SIDE + 1) * longest * d +
+                    x->threads * 4 * BAND_ROWS * padded * f;
+}
+
+void incoherent_cost(int64_t rows, int64_t cols, struct quant_cost *out)
+{
+    const double m = (double)rows, n = (double)cols;
+    out->prepare += n * n * n / 3 + 2 * n * hadamard_flop(cols);
+    out->run += 2 * m * n * n + 2 * (m * hadamard_flop(cols) + n * hadamard_flop(rows));
+}

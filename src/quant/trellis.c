@@ -1,0 +1,145 @@
+/* Trellis codes as QTIP has them (Tseng et al. 2024, arXiv 2406.11235; its authors' code without
+ * fine-tuning): tiles of 16 x 16 weights are walks of a shift register (coding/bitshift.h), found
+ * exactly (coding/viterbi.h), of mixed weights with feedback (incoherent.h). */
+#include "coding/viterbi.h"
+#include "math/dtype.h"
+#include "quant/incoherent.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+enum { BLOCK = 16, TILE = BAND_ROWS * BLOCK };
+
+/* Numbers that are coded are a little closer to zero than the code's (the authors' scale_override).
+ */
+static const double NARROWER = 0.9;
+
+struct trellis_options {
+    int64_t window;
+    int kind; /* enum bitshift_kind */
+};
+
+static const char *const kinds[] = {"1mad", "3inst", "hyb", NULL};
+
+static const struct option own_options[] = {
+    OPTION_AT("trellis_window", trellis_options, window, INT,
+              "trellis: bits of a state, at least twice those of a step", .unit = "bits",
+              .fallback = "16", .low = BITSHIFT_WINDOW_MIN, .high = BITSHIFT_WINDOW_MAX),
+    OPTION_AT("trellis_code", trellis_options, kind, CHOICE,
+              "trellis: what a state stands for: a number from one multiplication (1mad), one from "
+              "three instructions (3inst), or two from a table (hyb)",
+              .fallback = "1mad", .choices = kinds),
+};
+
+static enum status trellis_check(int64_t bits, const struct quant_options *o, struct err *e)
+{
+    const struct trellis_options *own = quant_own(o, METHOD_trellis);
+    const int64_t least = 2 * bits * bitshift_values(own->kind);
+    NEED(own->window >= least, ERR_USAGE,
+         "trellis_window: %lld; at %lld bits %s needs at least %lld", (long long)own->window,
+         (long long)bits, kinds[own->kind], (long long)least);
+    return OK;
+}
+
+static enum status trellis_prepare(const struct quant_input *in, const struct quant_options *o,
+                                   void **out, struct err *e)
+{
+    return incoherent_prepare(in, o, BLOCK, out, e);
+}
+
+/* --- a tile --- */
+
+struct bench {
+    const struct bitshift *code;
+    struct viterbi viterbi;
+};
+
+static void tile_code(void *context, const float *x, int64_t at, float *q)
+{
+    struct bench *b = context;
+    const int64_t values = b->code->values;
+    float rounded[TILE];
+    int32_t state[TILE];
+    (void)at;
+    for (int k = 0; k < TILE; k++) rounded[k] = dtype_round_f16(x[k]);
+    viterbi_tail_biting(b->code, &b->viterbi, rounded, TILE / values, state);
+    for (int64_t k = 0; k < TILE; k++)
+        q[k] = b->code->value[state[k / values] * values + k % values];
+}
+
+static enum status trellis_run(const struct quant_job *job, struct quant_report *report,
+                               struct err *e)
+{
+    enum status st = OK;
+    const struct trellis_options *own = quant_own(job->options, METHOD_trellis);
+    const int threads = omp_get_max_threads();
+    struct bitshift code = {0};
+    struct bench *benches = NULL;
+    void **contexts = NULL;
+    enum status made = bitshift_make(own->kind, own->window, job->bits, NULL, &code, e);
+    if (made == OK) made = mem_zero(&benches, threads, sizeof *benches, "benches", e);
+    if (made == OK) made = mem_zero(&contexts, threads, sizeof *contexts, "benches", e);
+    for (int i = 0; i < threads && made == OK; i++) {
+        benches[i].code = &code;
+        contexts[i] = &benches[i];
+        made = viterbi_make(&code, TILE / code.values, &benches[i].viterbi, e);
+    }
+    TRY(team_agree(job->team, made, e));
+    const struct incoherent_code c = {.code = tile_code,
+                                      .contexts = contexts,
+                                      .rms = code.rms * NARROWER,
+                                      .bits = (double)job->bits};
+    TRY(incoherent_run(job, &c, report, e));
+done:
+    for (int i = 0; i < threads && benches; i++) viterbi_free(&benches[i].viterbi);
+    free(benches);
+    free(contexts);
+    bitshift_free(&code);
+    return st;
+}
+
+/* --- plans --- */
+
+static void trellis_memory(const struct quant_options *o, const struct quant_extent *x,
+                           struct quant_memory *out)
+{
+    const struct trellis_options *own = quant_own(o, METHOD_trellis);
+    const struct bitshift code = {.window = own->window,
+                                  .branch = 1,
+                                  .values = bitshift_values(own->kind),
+                                  .groups = (int64_t)1 << (own->window - 1)};
+    incoherent_memory(x, BLOCK, out);
+    out->running += (2 * code.values << code.window) * (int64_t)sizeof(float) +
+                    x->threads * viterbi_bytes(&code, TILE);
+}
+
+/* Two searches of all states, to match the measured time. */
+static void trellis_cost(const struct quant_options *o, int64_t rows, int64_t cols,
+                         struct quant_cost *out)
+{
+    enum { SEARCHES = 2, FLOP_STATE = 4 };
+    const struct trellis_options *own = quant_own(o, METHOD_trellis);
+    incoherent_cost(rows, cols, out);
+    out->run += (double)rows * (double)cols * SEARCHES * FLOP_STATE * ldexp(1, (int)own->window);
+}
+
+const struct quant_method quant_trellis = {
+    .name = "trellis",
+    .doc = "tiles of 16 x 16 mixed weights as walks of a trellis code, with feedback between tiles "
+           "(QTIP)",
+    .bits_min = QUANT_BITS_LEAST,
+    .bits_max = 4,
+    .options = INCOHERENT_OPTIONS,
+    .own = {OPTION_ROWS(own_options, trellis_options)},
+    .check = trellis_check,
+    .statistics = WANTS(STATISTIC_GRAM),
+    .prepare_options = INCOHERENT_OPTIONS,
+    .prepare = trellis_prepare,
+    .share = incoherent_share,
+    .release = incoherent_release,
+    .run = trellis_run,
+    .memory = trellis_memory,
+    .cost = trellis_cost,
+};

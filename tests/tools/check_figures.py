@@ -4,6 +4,7 @@ Fails if a text (title, label, tick label, legend entry) is outside the canvas o
 than a page, if a legend lacks a method or a branch, if an axis of steps or checkpoints has fractions, or if the markers of
 sharpnesses that have not converged, and no others, are not hollow. Writes the pictures to FOLDER/CUBE/."""
 
+import itertools
 import pathlib
 import sys
 
@@ -42,15 +43,27 @@ def surface_complaints(figure, cube):
     rows = open_group(cube, "surfaces")
     for surface in dict.fromkeys(rows.surface.values):
         points = int(((rows.surface.values == surface) & (rows.point.values != "")).sum())
-        panels = [axes for axes in figure.axes if axes.get_title().split(", ")[1:2] == [surface]]
+        panels = [axes for axes in figure.axes if surface in axes.get_title().replace("\n", " ").split(", ")]
         labels = sum(len(axes.texts) for axes in panels)
         if len(panels) != 1 or (points <= 10 and labels != points):
             yield f"{surface}: {labels} labels for {points} points in {len(panels)} panels"
 
 
+def legend_complaints(figure):
+    """Legends lie outside of all panels."""
+    renderer = figure.canvas.get_renderer()
+    for legend in figure.legends + [axes.get_legend() for axes in figure.axes if axes.get_legend()]:
+        box = legend.get_window_extent(renderer).padded(-1)
+        if any(box.overlaps(axes.get_window_extent(renderer)) for axes in figure.axes):
+            yield "the legend covers a panel"
+
+
 def complaints(figure, cube, name):
     yield from text_complaints(figure)  # which draws it
     yield from axis_complaints(figure)
+    yield from legend_complaints(figure)
+    if any(not axes.has_data() for axes in figure.axes):
+        yield "an empty panel"
     if name == "loss_surface":
         yield from surface_complaints(figure, cube)
     if name == "curvature" and hollow(figure) != unsure(cube):
@@ -71,6 +84,7 @@ def complaints(figure, cube, name):
 
 def main():
     matplotlib.rcParams.update(figures.style.LOOK)
+    widths = itertools.cycle((None, 3.3))  # every other figure as wide as a column
     out, bad, drawn = pathlib.Path(sys.argv[2]), 0, 0
     for path in map(pathlib.Path, sys.argv[3:]):
         cube = read(path)
@@ -79,7 +93,7 @@ def main():
         for draw in figures.FIGURES:
             name = draw.__name__
             try:
-                figure = draw(cube)
+                figure = draw(cube, width=next(widths))
             except figures.NoNumbers:
                 continue
             drawn += 1

@@ -4,7 +4,7 @@ the order of the report, FIT_FIGURES those of fits; compared() puts independent 
 >>> cube = qtraj.select(qtraj.open("one.h5"), bits=3)
 >>> figure = qtraj.figures.relative_error(cube, width=3.3)  # of matplotlib, 3.3 inches wide
 >>> figure.axes[0].get_ylabel()
-'Relative error CE(q)/CE − 1 (%)'
+'Relative error (%)'
 >>> figure.axes[0].lines[0].get_ydata().round(2)  # per cent
 array([0.82, 1.43, 5.46])
 """

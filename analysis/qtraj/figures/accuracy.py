@@ -6,7 +6,7 @@ from qtraj.cube.accuracy import with_errors
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import families
 from qtraj.figures import over_training, style
-from qtraj.figures.figure import OF_ITEMS, PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import OF_ITEMS, PAIRED, REPLICATED, enough, figure_of_cube, points_of
 from qtraj.figures.over_training import Quantity
 from qtraj.figures.relative_error import ERROR
 
@@ -25,7 +25,7 @@ def draw_accuracies(axes, lines, unit, cells):
     over_training.draw_methods(axes, lines, unit, cells, ACCURACY)
 
 
-def draw_row(row, cube, lines, unit, width):
+def draw_row(place, row, cube, lines, unit, width):
     """One run at one bit-width: a panel for each text, one of the degradation, one of accuracies."""
     cells = cube.sel(bits=width)
     texts = [str(name) for name in cube.dataset.values]
@@ -39,7 +39,7 @@ def draw_row(row, cube, lines, unit, width):
         if label != ACCURACY.label:
             axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         axes.set_ylabel(label)
-        style.title(axes, lines[0].model, f"{width} bits", what)
+        place.title(axes, lines[0].model, f"{width} bits", what)
 
 
 @figure_of_cube(
@@ -58,13 +58,16 @@ def accuracy(cube, bits, place):
     groups = families(cube, averages=True)
     everything = [line for lines in groups for line in lines]
     unit, label = style.progress_scale(cube, everything)
-    rows = [(lines, width) for lines in groups for width in bits]
+    rows = enough([(lines, width) for lines in groups for width in bits],
+                  lambda row: points_of(row[0], cube.accuracy_degradation_mean.sel(bits=row[1])))
+    if not rows:
+        return None
     columns = cube.sizes["dataset"] + 2
-    figure, panels = place.grid(len(rows), columns, width=3.1 if columns < 5 else max(2.2, 15 / columns))
+    figure, panels = place.grid(len(rows), columns)
     for (lines, width), row in zip(rows, panels):
-        draw_row(row, cube, lines, unit, width)
+        draw_row(place, row, cube, lines, unit, width)
         for axes in row:
-            style.draw_learning_rate(axes, lines, unit, cube, axes is row[-1])
+            style.draw_learning_rate(place, axes, lines, unit, cube)
             style.name_progress(axes, label)
     place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube)
                  + style.context_handles(everything, style.has_learning_rate(cube)))

@@ -7,7 +7,7 @@ from qtraj.cube.files import widths
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import scatter, style
 from qtraj.figures.accuracy import DEGRADATION, measured
-from qtraj.figures.figure import OF_ITEMS, PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import OF_ITEMS, PAIRED, REPLICATED, enough, figure_of_cube, points_of
 from qtraj.figures.relative_error import ERROR
 
 
@@ -24,7 +24,7 @@ def draw_method(axes, lines, cells, series):
 
 
 def draw_panel(axes, lines, part):
-    height = 1.0
+    height = 0.0
     for i, quantizer in enumerate(part.quantizer.values):
         cells = part.isel(quantizer=i)
         draw_method(axes, lines, cells, style.series_of(i))
@@ -63,12 +63,15 @@ def accuracy_loss(cube, bits, place):
         return None
     cube, bits = with_errors(cube), widths(cube, bits)
     groups = families(cube, averages=True)
-    wanted = [(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits]
-    figure, panels = place.panels(len(wanted), 4.2, 2.9)
+    wanted = enough([(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits],
+                    lambda one: points_of(one[0], cube.accuracy_degradation_mean.sel(bits=one[2])))
+    if not wanted:
+        return None
+    figure, panels = place.panels(len(wanted), 3.3, 2.0)
     parts = [(axes, lines, cube.sel(dataset=dataset, bits=width)) for axes, (lines, dataset, width) in zip(panels, wanted)]
     for axes, lines, part in parts:
         draw_panel(axes, lines, part)
-        style.title(axes, lines[0].model, f"{int(part.bits)} bits", str(part.dataset.values))
+        place.title(axes, lines[0].model, f"{int(part.bits)} bits", str(part.dataset.values))
         axes.set_xlabel(ERROR.label)
         axes.set_ylabel(DEGRADATION.label)
     place.finish(style.quantizer_handles(cube) + style.context_handles([line for lines in groups for line in lines]))

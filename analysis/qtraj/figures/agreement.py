@@ -4,7 +4,7 @@ from qtraj.figures import over_training
 from qtraj.figures.figure import NONE, figure_of_cube
 from qtraj.figures.over_training import Quantity
 
-QUANTITIES = [Quantity("KL divergence (nats a token)", "kl_divergence"),
+QUANTITIES = [Quantity("KL divergence (nats)", "kl_divergence"),
               Quantity("Top-1 agreement (%)", "top1_agreement", scale=100)]
 
 

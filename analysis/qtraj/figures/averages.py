@@ -24,7 +24,7 @@ def averages(cube, bits, place):
     found = [(line, *rest) for line in lines for rest in changes(cube, line, bits, *rows) if np.isfinite(rest[2][0])]
     if not found:
         return None
-    figure, panels = place.panels(len(found), 4.0, 3.0)
+    figure, panels = place.panels(len(found), 3.3, 2.0)
     across = 1 + np.arange(len(bits))
     for axes, (line, names, dataset, full, of) in zip(panels, found):
         axes.axhline(0, color=style.GREY, linestyle=":", linewidth=1, zorder=1)
@@ -36,7 +36,7 @@ def averages(cube, bits, place):
             everything += [value[:2] for value in values]
         style.signed_log(axes, *np.array(everything).T)
         axes.set_xticks([0, *across], ["full", *(f"{width}" for width in bits)])
-        axes.set(xlabel="Full precision, and bits of a code", ylabel="Change of the loss (nats a token)", xlim=(-0.5, len(bits) + 0.5))
-        style.title(axes, f"{names[0]} − {names[1]}", line.model, dataset)
+        axes.set(xlabel="Bits", ylabel="Change of the loss (nats)", xlim=(-0.5, len(bits) + 0.5))
+        place.title(axes, f"{names[0]} − {names[1]}", line.model, dataset)
     place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube))
     return figure

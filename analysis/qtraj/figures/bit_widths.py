@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import families
 from qtraj.figures import style
-from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube
 
 
 def ends_of(lines):
@@ -24,8 +24,12 @@ def bit_widths(cube, bits, place):
     `averages`: a panel a model and text."""
     bits = widths(cube, bits)
     groups = families(cube, averages=True)
-    panels_of = [(lines, str(dataset)) for lines in groups for dataset in cube.dataset.values]
-    figure, panels = place.panels(len(panels_of), 4.4, 3.2)
+    panels_of = enough([(lines, str(dataset)) for lines in groups for dataset in cube.dataset.values],
+                       lambda one: sum(int(np.isfinite(cube.loss_relative.sel(model=line.model, dataset=one[1], bits=bits).isel(checkpoint=last)).sum())
+                                       for line, last, _ in ends_of(one[0])))
+    if not panels_of:
+        return None
+    figure, panels = place.panels(len(panels_of), 3.3, 2.2)
     across = np.arange(len(bits))
     for axes, (lines, dataset) in zip(panels, panels_of):
         cells = cube.sel(dataset=dataset, bits=bits)
@@ -45,7 +49,7 @@ def bit_widths(cube, bits, place):
             drawn.append((y, error))
         style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None
         axes.set_xticks(across, [str(width) for width in bits])
-        axes.set(xlabel="Bits per weight's code", ylabel="Relative error CE(q)/CE − 1 (%)", xlim=(-0.5, len(bits) - 0.5))
-        style.title(axes, lines[0].model, dataset)
+        axes.set(xlabel="Bits", ylabel="Relative error (%)", xlim=(-0.5, len(bits) - 0.5))
+        place.title(axes, lines[0].model, dataset)
     place.finish(style.quantizer_handles(cube) + style.context_handles([line for lines in groups for line in lines]))
     return figure

@@ -19,6 +19,8 @@ def main():
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
     parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
+    parser.add_argument("--width", type=float, metavar="INCHES", help="of each figure: 3.3 for a column of a journal, 6.8 for a page; default: what its "
+                        "panels need of these two")
     parser.add_argument("--compare", metavar="COLUMN", help="draws only the relative error of all runs in one panel, coloured by their values "
                         "in this column, such as learning_rate (the peak)")
     options = parser.parse_args()
@@ -27,6 +29,8 @@ def main():
     if unknown:
         parser.error(f"there is no figure {unknown[0]}; there are {', '.join(BY_NAME)}")
     bits = bit_widths(parser, "--bits", options.bits)
+    if options.width is not None and not 2 <= options.width <= 40:
+        parser.error(f"--width {options.width:g}: expected inches, 2 to 40")
     named = ", ".join(map(str, options.results))
     try:
         cube = files.open(*options.results)
@@ -42,15 +46,17 @@ def main():
     make_folder("--out", options.out)
     if options.compare:
         try:
-            figures.style.save(figures.compared(cube, options.compare, bits), options.out, "compared")
+            figures.style.save(figures.compared(cube, options.compare, bits, width=options.width), options.out, "compared")
         except ValueError as error:
             sys.exit(f"--compare: {error}")
         return
     missing = []
     for name in names:
         try:
-            figures.style.save(BY_NAME[name](cube, bits), options.out, name)
-        except figures.NoNumbers:
-            missing.append(f"{named}: no figure {name}: the cube has no {BY_NAME[name].caption.needs}")
+            figures.style.save(BY_NAME[name](cube, bits, width=options.width), options.out, name)
+        except figures.NoNumbers as error:
+            missing.append(f"{named}: no figure {name}: {error}")
+    if missing:
+        print("\n".join(missing), file=sys.stderr)
     if options.only and missing:
-        sys.exit("\n".join(missing))
+        sys.exit(1)

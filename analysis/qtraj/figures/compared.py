@@ -13,6 +13,7 @@ from qtraj.cube.files import widths
 from qtraj.cube.trajectories import Trajectory, compact, trajectories
 from qtraj.figures import style
 from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
+from qtraj.figures.place import Place
 from qtraj.figures.relative_error import ERROR
 
 
@@ -55,14 +56,14 @@ def draw(cube, by, bits, place):
     if not wanted or not lines:
         return None
     unit, label = style.progress_scale(cube, lines)
-    figure, panels = place.panels(len(wanted), 3.4, 2.6)
+    figure, panels = place.panels(len(wanted), 3.3, 2.0)
     for axes, (dataset, width, quantizer) in zip(panels, wanted):
         cells = cube.sel(dataset=dataset, bits=width, quantizer=quantizer)
         for i, line in enumerate(lines):
             if np.isfinite(line.own(cells.loss_relative)).any():
                 series = colours[values[line.model]], style.series_of(i)[1]
                 style.draw_curve(axes, line, unit, *ERROR.of(cells), series, ERROR.spread_of(cells))
-        style.title(axes, quantizer, f"{width} bits", dataset)
+        place.title(axes, quantizer, f"{width} bits", dataset)
         axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         axes.set_ylabel(ERROR.label)
         style.name_progress(axes, label)
@@ -81,7 +82,7 @@ def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax:
     >>> len(figure.axes[0].lines) > 4, figure.axes[1].get_ylabel()
     (True, 'learning rate')
     """
-    return drawn(draw, style.Place(ax, width), "compared: the cube has no cells that are done", (cube, by, bits))
+    return drawn(draw, Place(ax, width), "the cube has no cells that are done", (cube, by, bits))
 
 
 compared.caption = Caption("Runs side by side", "CE(quantized)/CE(full precision) − 1. A panel is a method, bit-width and text, a marker a run, a "

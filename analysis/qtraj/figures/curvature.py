@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import scatter, style
-from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube, points_of
 
 QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue)"),
               ("trace", "trace_stderr", "Trace of the Hessian"))
@@ -22,7 +22,7 @@ def draw_panel(axes, cube, lines, part, quantity):
     converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
     unsure = sum(int((line.own(converged) == 0).sum()) for line in lines)
     all_of_them = sum(len(line.places) for line in lines)
-    height = 1.0
+    height = 0.0
     if unsure:
         height = scatter.write_beside(axes, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", height, style.GREY)
     for i, quantizer in enumerate(cube.quantizer.values):
@@ -69,15 +69,18 @@ def curvature(cube, bits, place):
     bits = widths(cube, bits)
     groups = families(cube, averages=True)
     there = [q for q in QUANTITIES if np.isfinite(cube[q[0]]).any()]
-    rows = [(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits]
-    figure, panels = place.grid(len(rows), len(there), width=4.2, height=2.9)
+    known = sum(np.isfinite(cube[q[0]]) for q in there) > 0
+    rows = enough([(lines, dataset, width) for lines in groups for dataset in cube.dataset.values for width in bits],
+                  lambda row: points_of(row[0], cube.loss_relative.sel(dataset=row[1], bits=row[2]).where(known)))
+    if not rows:
+        return None
+    figure, panels = place.grid(len(rows), len(there), width=3.3, height=2.0)
     for (lines, dataset, width), row in zip(rows, panels):
         part = cube.sel(dataset=dataset, bits=width)
         for axes, quantity in zip(row, there):
             draw_panel(axes, cube, lines, part, quantity)
-            style.title(axes, lines[0].model, f"{width} bits", dataset)
-            axes.set_xlabel(quantity[2])
-        row[0].set_ylabel("Relative error CE(q)/CE − 1 (%)")
+            place.title(axes, lines[0].model, f"{width} bits", dataset)
+            axes.set(xlabel=quantity[2], ylabel="Relative error (%)")
     everything = [line for lines in groups for line in lines]
     handles = style.quantizer_handles(cube) + style.context_handles(everything)
     if "sharpness" in (q[0] for q in there) and (cube.sharpness_converged == 0).any():

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import matplotlib
+import numpy as np
 import pandas
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from qtraj.figures import style
+from qtraj.figures.place import Place
 
 PAIRED = "one standard error over the text's sequences, paired: both models are scored on the same sequences"
 REPLICATED = ("; where the sweep has replicates, thin lines without caps add the standard deviation over calibration text, "
@@ -24,7 +26,7 @@ OF_CUBE = """
 
     cube: of qtraj.open, or a part of it (qtraj.select). bits: the bit-widths that are shown, None for all. ax: draws the figure's
     only panel there; ValueError if it has several. width: of the whole figure in inches, such as 3.3 for a column of a journal;
-    None: as its panels need. NoNumbers: the cube does not have {needs}.
+    None: a column, or a page (6.8) where the panels need one. NoNumbers: the cube does not have {needs}, or of one point only.
     """
 OF_FITS = """
 
@@ -34,7 +36,22 @@ OF_FITS = """
 
 
 class NoNumbers(ValueError):
-    """The cube, or the fits, do not have what the figure shows."""
+    """The cube, or the fits, do not have what the figure shows, or it would have a single point."""
+
+
+def enough(wanted: Sequence, count: Callable) -> list:
+    """The panels of `wanted` that have two points or more, as count(panel) says. NoNumbers: all that there is, is one."""
+    counts = [count(one) for one in wanted]
+    if max(counts, default=0) == 1:
+        raise NoNumbers("it would have a single point")
+    return [one for one, points in zip(wanted, counts) if points > 1]
+
+
+def points_of(lines: "Sequence", values: xr.DataArray) -> int:
+    """Checkpoints of the lines at which some of the values, by (model, checkpoint, ...), is known."""
+    known = np.isfinite(values)
+    known = known.any([axis for axis in known.dims if axis not in ("model", "checkpoint")])
+    return sum(int(line.own(known).sum()) for line in lines)
 
 
 @dataclass(frozen=True)
@@ -47,7 +64,7 @@ class Caption:
 
 
 def drawn(draw, place, message, data):
-    """The figure that draw(*data, place) makes."""
+    """The figure that draw(*data, place) makes. message: what is missing if it makes none."""
     with matplotlib.rc_context(style.LOOK):
         figure = draw(*data, place)
     if figure is None:
@@ -71,7 +88,7 @@ def figure_of_cube(title: str, shows: str, bars: str, scored: str, needs: str) -
             lost = [name for name in AXES if name not in cube.dims]
             if lost:
                 raise ValueError(f"the cube has no axis {lost[0]} any more; qtraj.select keeps the axes")
-            return drawn(draw, style.Place(ax, width), f"{draw.__name__}: the cube has no {needs}", (cube, bits))
+            return drawn(draw, Place(ax, width), f"the cube has no {needs}", (cube, bits))
 
         figure.caption = Caption(title, shows, bars, scored, needs)
         return named_like(draw, figure, OF_CUBE.format(needs=needs))
@@ -84,7 +101,7 @@ def figure_of_fits(title: str, shows: str, bars: str) -> Callable:
 
     def describe(draw):
         def figure(found: dict, points: pandas.DataFrame, ax: "Axes | None" = None, width: "float | None" = None) -> Figure:
-            return drawn(draw, style.Place(ax, width), f"{draw.__name__}: the points are too few for this fit", (found, points))
+            return drawn(draw, Place(ax, width), "the points are too few for this fit", (found, points))
 
         figure.caption = Caption(title, shows, bars)
         return named_like(draw, figure, OF_FITS)

@@ -18,7 +18,7 @@ def fit_full_precision(found, points, place):
     if isinstance(fit, str):
         return None
     part = full_precision.full_precision_points(points)
-    figure, panels = place.panels(1, 5.0, 3.4)
+    figure, panels = place.panels(1, 3.3, 2.4)
     axes, sizes = panels[0], sorted(set(part.parameters))
     for i, size in enumerate(sizes):
         rows, series = part.parameters == size, style.series_of(i)
@@ -28,7 +28,7 @@ def fit_full_precision(found, points, place):
         axes.plot(tokens, full_precision.full_precision_value(full_precision.PUBLISHED, size, tokens), color=series[0], linestyle=":", linewidth=1)
     fit_axes.logarithmic(axes, "x")
     axes.set_xlabel("Training tokens")
-    axes.set_ylabel("Full-precision loss (nats a token)")
+    axes.set_ylabel("Full-precision loss (nats)")
     place.finish([style.handle(style.series_of(i), f"{compact(float(f'{size:.3g}'))} parameters") for i, size in enumerate(sizes)] + [
         Line2D([], [], color=style.GREY, label="fit"),
         Line2D([], [], color=style.GREY, linestyle=":", linewidth=1, label="arXiv 2411.17691")])

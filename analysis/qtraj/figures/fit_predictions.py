@@ -17,7 +17,7 @@ def fit_predictions(found, points, place):
     part, unit = found["predictions"]["points"], found["predictions"]["left out at a time"]
     scores = {name: score for name, score in found["predictions"]["scores"].items() if score and score["n"]}
     widths = sorted(set(points.bits))
-    figure, panels = place.panels(len(scores), 3.1, 2.9)
+    figure, panels = place.panels(len(scores), 2.2, 2.2)
     actual = part.relative.to_numpy(float)
     everything = np.concatenate([score["predicted"] for score in scores.values()] + [actual])
     bounds = [0.7 * np.nanmin(everything), 1.4 * np.nanmax(everything)]
@@ -28,7 +28,7 @@ def fit_predictions(found, points, place):
         axes.plot(100 * np.array(bounds), 100 * np.array(bounds), color=style.GREY, linestyle=":", zorder=1)
         axes.set(xlim=100 * np.array(bounds), ylim=100 * np.array(bounds))
         fit_axes.logarithmic(axes, "x", "y")
-        style.title(axes, name, f"typical factor {np.exp(score['rms error of ln(relative error)']):.2f}")
+        place.title(axes, name, f"typical factor {np.exp(score['rms error of ln(relative error)']):.2f}")
         axes.set_xlabel("Predicted relative error (%)")
         axes.set_ylabel("Relative error (%)")
     place.finish(fit_axes.legend_of_widths(points) + [

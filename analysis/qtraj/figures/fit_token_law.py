@@ -42,14 +42,14 @@ def fit_token_law(found, points, place):
     if not fitted:
         return None
     widths = sorted(set(points.bits))
-    figure, panels = place.panels(len(fitted), 3.4, 3.0)
+    figure, panels = place.panels(len(fitted), 3.3, 2.2)
     for axes, (name, law) in zip(panels, fitted.items()):
         part = points[[", ".join(n for n in pair if n) in (name, "") for pair in zip(points.quantizer, points.dataset)]]
         part = added_loss.positive(added_loss.known_size(part, []), [])
         size = draw_law(axes, part, law["logarithms"], widths)
         several = "" if part.parameters.nunique() == 1 else f"moved to {compact(float(f'{size:.2g}'))} parameters"
-        style.title(axes, *name.split(", "), several)
-        axes.set_ylabel("Added loss (nats a token)")
+        place.title(axes, *name.split(", "), several)
+        axes.set_ylabel("Added loss (nats)")
     place.finish(fit_axes.legend_of_widths(points) + [
         Line2D([], [], color=style.GREY, label="fit"),
         Line2D([], [], color=style.GREY, linestyle=":", linewidth=1, label="arXiv 2411.17691 (GPTQ, Pythia)")])

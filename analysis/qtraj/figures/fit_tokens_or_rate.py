@@ -34,7 +34,7 @@ def fit_tokens_or_rate(found, points, place):
     weights = effects.weights_of(part, np.column_stack([effects.constants_of(cell), x]))
     x, y = (regression.within(v, cell, weights) for v in (x, np.log(part.relative.to_numpy(float))))
     runs = list(dict.fromkeys(part.family))
-    figure, panels = place.panels(2, 3.8, 3.2)
+    figure, panels = place.panels(2, 3.3, 2.2)
     labels = {"ln tokens": "ln(tokens), rate held fixed", "ln rate": "ln(learning rate), tokens held fixed"}
     for i, (axes, variable) in enumerate(zip(panels, use)):
         across, up = partial(x[:, i], np.delete(x, i, axis=1), y, weights)
@@ -45,9 +45,9 @@ def fit_tokens_or_rate(found, points, place):
         axes.plot(line, fit.coefficients[variable] * line, color=style.BLACK, zorder=5)
         low, high = next(iter(fit.intervals.values()))[variable]
         axes.fill_between(line, low * line, high * line, color=style.GREY, alpha=0.25, linewidth=0, zorder=1)
-        style.title(axes, f"effect {fit.coefficients[variable]:.2f}", f"95 % {low:.2f} to {high:.2f}")
+        place.title(axes, f"effect {fit.coefficients[variable]:.2f}", f"95 % {low:.2f} to {high:.2f}")
         axes.set_xlabel(labels[variable])
-        axes.set_ylabel("ln(relative error), the same held fixed" if i == 0 else "")
+        axes.set_ylabel("ln(relative error), the same held fixed")
     place.finish([style.handle(style.series_of(k), str(run)) for k, run in enumerate(runs)] + [
         Line2D([], [], color=style.BLACK, label="fit"),
         patches.Patch(color=style.GREY, alpha=0.25, linewidth=0, label="95 % of the slope")])

@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.files import open_group, widths
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import layer_map, style
-from qtraj.figures.figure import NONE, figure_of_cube
+from qtraj.figures.figure import NONE, enough, figure_of_cube
 
 ERROR = "relative_error"
 
@@ -47,18 +47,20 @@ def layer_errors(cube, bits, place):
             found = [errors_of(layers, line, cube, quantizer, width) for width in bits]
             if any(found):
                 rows.append((line, quantizer, found))
+    rows = enough(rows, lambda row: max(layer_map.columns_of(one[1]) for one in row[2] if one))
     if not rows:
         return None
-    figure, panels = place.grid(len(rows), len(bits), width=4.2, height=3.2)
+    there = [i for i in range(len(bits)) if any(row[2][i] for row in rows)]
+    bits, rows = [bits[i] for i in there], [(*row[:2], [row[2][i] for i in there]) for row in rows]
+    figure, panels = place.grid(len(rows), len(bits), width=3.3, height=2.3)
     for (line, quantizer, found), row in zip(rows, panels):
         for axes, width, one in zip(row, bits, found):
             if one is None:
-                axes.set_visible(False)
+                place.leave_out(axes)
                 continue
             positive = one[1][one[1] > 0]
-            layer_map.draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()),
-                       "Relative error tr(ΔHΔᵀ)/tr(WHWᵀ)")
-            style.title(axes, line.model, quantizer, f"{width} bits")
+            layer_map.draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()), "Relative error")
+            place.title(axes, line.model, quantizer, f"{width} bits")
             axes.set(xlabel="Training step", ylabel="Block (tensors in order)")
     place.finish([])
     return figure

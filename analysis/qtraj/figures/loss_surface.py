@@ -35,11 +35,11 @@ def axis_names(points, plane):
         return "Multiple of the first direction", "Multiple of the second direction"
     if plane == "trajectory":
         first, second = (100 * float(points[name].values[0]) for name in ("share_1", "share_2"))
-        return (f"First principal axis ({first:.0f} % of the variance), ‖Δw‖", f"Second axis ({second:.0f} %), ‖Δw‖")
+        return (f"First axis ({first:.0f} % of the variance), ‖Δw‖", f"Second axis ({second:.0f} %), ‖Δw‖")
     return "Towards the previous checkpoint, ‖Δw‖", "Across, to the quantized weights, ‖Δw‖"
 
 
-def draw_panel(figure, axes, points):
+def draw_panel(place, figure, axes, points):
     plane = str(points.plane.values[0])
     a, b, loss = grid(points)
     with np.errstate(all="ignore"):
@@ -52,14 +52,14 @@ def draw_panel(figure, axes, points):
     bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if known.max() > high else "neither")
     bar.locator = MaxNLocator(6)
     bar.update_ticks()
-    bar.set_label(f"Loss on {points.dataset.values[0]} (nats a token)")
+    bar.set_label(f"Loss on {points.dataset.values[0]} (nats)")
     exact = points.isel(row=points.point.values != "")
     axes.plot(exact.a.values, exact.b.values, linestyle="-" if plane == "trajectory" else "none", marker="o",
-              color="white", markeredgecolor=style.BLACK, linewidth=1.2, zorder=5)
+              color="white", markeredgecolor=style.BLACK, linewidth=0.8, zorder=5)
     names = axis_names(points, plane)
     axes.set(xlabel=names[0], ylabel=names[1])
     what = f"{int(points.bits.values[0])} bits {points.quantizer.values[0]}" if plane == "quantization" else ""
-    style.title(axes, points.model.values[0], points.surface.values[0], what)
+    place.title(axes, points.model.values[0], points.surface.values[0], what)
 
 
 def short_names(cube, model):
@@ -97,9 +97,9 @@ def loss_surface(cube, bits, place):
              and str(part.model.values[0]) in models]
     if not parts:
         return None
-    figure, panels = place.panels(len(parts), width=4.4, height=3.7)
+    figure, panels = place.panels(len(parts), width=3.3, height=2.5)
     for axes, part in zip(panels, parts):
-        draw_panel(figure, axes, part)
+        draw_panel(place, figure, axes, part)
     place.finish([])
     for axes, part in zip(panels, parts):
         label_panel(axes, cube, part)

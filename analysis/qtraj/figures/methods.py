@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import families
 from qtraj.figures import style
-from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube, points_of
 
 
 def share_axes(panels, drawn):
@@ -27,13 +27,13 @@ def methods(cube, bits, place):
     """Relative error CE(quantized)/CE - 1 over training, one panel per method: figure 5 of arXiv 2510.06213."""
     bits = widths(cube, bits)
     groups = families(cube)
-    there = [(lines, dataset, i) for lines in groups for dataset in cube.dataset.values for i in range(len(cube.quantizer))
-             if np.isfinite(cube.loss_relative.sel(bits=bits).isel(quantizer=i).sel(dataset=dataset, model=[line.model for line in lines])).any()]
+    there = enough([(lines, dataset, i) for lines in groups for dataset in cube.dataset.values for i in range(len(cube.quantizer))],
+                   lambda one: points_of(one[0], cube.loss_relative.sel(bits=bits, dataset=one[1]).isel(quantizer=one[2])))
     if not there:
         return None
     everything = [line for lines in groups for line in lines]
     unit, label = style.progress_scale(cube, everything)
-    figure, panels = place.panels(len(there), 3.4, 2.3)
+    figure, panels = place.panels(len(there))
     drawn = [[] for _ in there]
     for axes, of_panel, (lines, dataset, i) in zip(panels, drawn, there):
         part = cube.isel(quantizer=i).sel(dataset=dataset)
@@ -45,11 +45,10 @@ def methods(cube, bits, place):
                     style.draw_curve(axes, line, unit, 100 * cells.loss_relative, 100 * cells.loss_relative_stderr, style.series_of(k),
                                      None if spread is None else 100 * spread)
                     of_panel.append(width)
-        style.draw_learning_rate(axes, lines, unit, cube, False)
+        style.draw_learning_rate(place, axes, lines, unit, cube)
         style.name_progress(axes, label)
         axes.set_ylabel("Relative error (%)")
-        style.title(axes, str(cube.quantizer.values[i]), *([lines[0].model] if len(groups) > 1 else []),
-                    *([dataset] if len(cube.dataset) > 1 else []))
+        place.title(axes, str(cube.quantizer.values[i]), lines[0].model, dataset)
     share_axes(panels, [sorted(set(of_panel)) for of_panel in drawn])
     handles = [style.handle(style.series_of(k), f"{width} bits") for k, width in enumerate(bits)]
     place.finish(handles + style.context_handles(everything, style.has_learning_rate(cube)))

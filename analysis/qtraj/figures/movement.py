@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import families
 from qtraj.figures import style
-from qtraj.figures.figure import NONE, figure_of_cube
+from qtraj.figures.figure import NONE, enough, figure_of_cube, points_of
 
 WEIGHTS = (("movement_relative", "all weights", (style.BLACK, "*")),
            ("movement_quantized_relative", "weights that are quantized", (style.SKY, "P")))
@@ -48,10 +48,12 @@ def movement(cube, bits, place):
     if not measured(cube):
         return None
     bits = [width for width in widths(cube, bits) if np.isfinite(cube.movement_in_steps.sel(bits=width)).any()]
-    groups = [lines for lines in families(cube) if any(np.isfinite(line.own(cube.movement)).any() for line in lines)]
+    groups = enough(families(cube), lambda lines: points_of(lines, cube.movement))
+    if not groups:
+        return None
     everything = [line for lines in groups for line in lines]
     unit, label = style.progress_scale(cube, everything)
-    figure, panels = place.grid(len(groups), 2, width=4.2, height=2.9)
+    figure, panels = place.grid(len(groups), 2, width=3.3, height=2.0)
     for lines, row in zip(groups, panels):
         for line in lines:
             for name, _, series in WEIGHTS:
@@ -62,13 +64,13 @@ def movement(cube, bits, place):
         row[1].axhline(ROUNDING, color=style.GREY, linestyle="-.", linewidth=0.8, zorder=1)
         for axes, name in zip(row, ("Change of the weights ‖Δθ‖/‖θ‖", "Change of a weight (steps)")):
             scale_log(axes)
-            style.draw_learning_rate(axes, lines, unit, cube, axes is row[1])
-            style.title(axes, lines[0].model)
+            style.draw_learning_rate(place, axes, lines, unit, cube)
+            place.title(axes, lines[0].model)
             axes.set_ylabel(name)
             style.name_progress(axes, label)
     place.finish([style.handle(series, what) for _, what, series in WEIGHTS]
                  + [style.handle(style.series_of(i), f"{width} bits") for i, width in enumerate(bits)]
                  + [Line2D([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="one step"),
-                    Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding to nearest (1/√12 of a step)")]
+                    Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding (1/√12 step)")]
                  + style.context_handles(everything, style.has_learning_rate(cube)))
     return figure

@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.files import open_group, widths
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import layer_map, style
-from qtraj.figures.figure import NONE, figure_of_cube
+from qtraj.figures.figure import NONE, enough, figure_of_cube
 
 
 def table_of(grids, line, cube, width):
@@ -42,14 +42,15 @@ def movement_layers(cube, bits, place):
         there = [(width, one) for width in widths(cube, bits) if (one := table_of(grids, line, cube, width)) is not None]
         if there and (there[0][1][1] > 0).any():
             found.append((line, *there[0]))
+    found = enough(found, lambda one: layer_map.columns_of(one[2][1]))
     if not found:
         return None
-    figure, panels = place.panels(len(found), width=4.2, height=3.2)
+    figure, panels = place.panels(len(found), width=3.3, height=2.3)
     for axes, (line, width, (tensors, table)) in zip(panels, found):
         positive = table[table > 0]
         layer_map.draw_panel(figure, axes, tensors, table, checkpoint_labels(cube, line), (positive.min(), positive.max()),
-                   "Change of a weight (steps of the grid)")
-        style.title(axes, line.model, f"{width} bits")
+                   "Change of a weight (steps)")
+        place.title(axes, line.model, f"{width} bits")
         axes.set(xlabel="Training step", ylabel="Block (tensors in order)")
     place.finish([])
     return figure

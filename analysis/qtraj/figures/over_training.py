@@ -7,6 +7,7 @@ import numpy as np
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import families
 from qtraj.figures import style
+from qtraj.figures.figure import enough, points_of
 
 
 @dataclass
@@ -39,32 +40,38 @@ def draw_methods(axes, lines, unit, cells, quantity):
 
 def draw(cube, bits, place, quantities, full_precision=None):
     """full_precision: a quantity of the checkpoints, drawn in a column of its own at the left."""
-    bits = widths(cube, bits)
     groups = families(cube, averages=True)
-    rows = [(lines, dataset, quantity) for lines in groups for dataset in cube.dataset.values
-            for quantity in quantities if np.isfinite(cube[quantity.value].sel(dataset=dataset)).any()]
-    if not rows:
+
+    def points(row, width=None):
+        lines, dataset, quantity = row
+        return points_of(lines, cube[quantity.value].sel({"dataset": dataset} | ({} if width is None else {"bits": width})))
+
+    rows = enough([(lines, dataset, quantity) for lines in groups for dataset in cube.dataset.values for quantity in quantities], points)
+    bits = [width for width in widths(cube, bits) if any(points(row, width) > 1 for row in rows)]
+    if not bits:
         return None
     everything = [line for lines in groups for line in lines]
     unit, label = style.progress_scale(cube, everything)
     left = 1 if full_precision else 0
     columns = left + len(bits)
-    figure, panels = place.grid(len(rows), columns, width=3.1 if columns < 5 else max(2.2, 13 / columns))
+    figure, panels = place.grid(len(rows), columns)
     for (lines, dataset, quantity), row in zip(rows, panels):
         part = cube.sel(dataset=dataset)
         if full_precision:
             for line in lines:
                 style.draw_curve(row[0], line, unit, *full_precision.of(part), style.FULL_PRECISION)
-            style.draw_learning_rate(row[0], lines, unit, cube, False)
-            style.title(row[0], lines[0].model, dataset)
+            style.draw_learning_rate(place, row[0], lines, unit, cube)
+            place.title(row[0], lines[0].model, "full precision", dataset)
             row[0].set_ylabel(full_precision.label)
-        for column, width in enumerate(bits, start=left):
-            axes = row[column]
+            style.name_progress(row[0], label)
+        for axes, width in zip(row[left:], bits):
+            if points((lines, dataset, quantity), width) < 2:
+                place.leave_out(axes)
+                continue
             draw_methods(axes, lines, unit, part.sel(bits=width), quantity)
-            style.draw_learning_rate(axes, lines, unit, cube, column == left + len(bits) - 1)
-            style.title(axes, lines[0].model, f"{width} bits", dataset)
-        row[left].set_ylabel(quantity.label)
-        for axes in row:
+            style.draw_learning_rate(place, axes, lines, unit, cube)
+            place.title(axes, lines[0].model, f"{width} bits", dataset)
+            axes.set_ylabel(quantity.label)
             style.name_progress(axes, label)
     handles = [style.handle(style.FULL_PRECISION, "full precision")] if full_precision else []
     place.finish(handles + style.quantizer_handles(cube)

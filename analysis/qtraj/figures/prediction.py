@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import style
-from qtraj.figures.figure import NONE, figure_of_cube
+from qtraj.figures.figure import NONE, enough, figure_of_cube, points_of
 
 
 def predictions(cells):
@@ -29,7 +29,9 @@ def draw_panel(axes, cube, lines, width):
     if np.isfinite(ends).any():
         ends = [np.nanmin(ends), np.nanmax(ends)]
         axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:.4g}")
 
 
 def label_panel(axes, cube, lines, width):
@@ -64,15 +66,15 @@ def prediction(cube, bits, place):
         return None
     there = [int(width) for width in cube.bits.values if np.isfinite(cube.second_order.sel(bits=width)).any()]
     bits = widths(cube.sel(bits=there), bits)
-    groups = [lines for lines in families(cube)
-              if any(np.isfinite(cube.second_order.sel(model=line.model)).any() for line in lines)]
-    figure, panels = place.grid(len(groups), len(bits), width=3.4, height=3.3)
+    groups = enough(families(cube), lambda lines: points_of(lines, cube.second_order.sel(bits=bits)))
+    if not groups:
+        return None
+    figure, panels = place.grid(len(groups), len(bits), height=2.0)
     for lines, row in zip(groups, panels):
         for axes, width in zip(row, bits):
             draw_panel(axes, cube, lines, width)
-            style.title(axes, lines[0].model, f"{width} bits")
-            axes.set_xlabel("Predicted difference (nats a token)")
-        row[0].set_ylabel("True difference of loss (nats a token)")
+            place.title(axes, lines[0].model, f"{width} bits")
+            axes.set(xlabel="Predicted difference (nats)", ylabel="True difference (nats)")
     handles = style.quantizer_handles(cube)
     handles += [Line2D([], [], color=style.GREY, linestyle="none", marker="o", label=name,
                            **style.marker_style(style.GREY, hollow=hollow))

@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import checkpoint_labels, families
 from qtraj.figures import style
-from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
+from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube, points_of
 
 
 def draw_line(axes, line, base, cells, series):
@@ -46,8 +46,11 @@ def quantized_loss(cube, bits, place):
     and method in training order. The distance above the bisector is the added loss, and the bars are its."""
     bits = widths(cube, bits)
     groups = families(cube, averages=True)
-    rows = [(lines, cube.sel(dataset=dataset)) for lines in groups for dataset in cube.dataset.values]
-    figure, panels = place.grid(len(rows), len(bits), width=3.1 if len(bits) < 5 else max(2.2, 13 / len(bits)), height=3.0)
+    rows = enough([(lines, cube.sel(dataset=dataset)) for lines in groups for dataset in cube.dataset.values],
+                  lambda row: points_of(row[0], row[1].loss.sel(bits=bits)))
+    if not rows:
+        return None
+    figure, panels = place.grid(len(rows), len(bits), height=2.0)
     for (lines, part), row in zip(rows, panels):
         base = np.concatenate([line.own(part.baseline_loss) for line in lines])
         for axes, width in zip(row, bits):
@@ -59,9 +62,8 @@ def quantized_loss(cube, bits, place):
             if np.isfinite(base).any():
                 ends = [np.nanmin(base), np.nanmax(base)]
                 axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
-            style.title(axes, lines[0].model, f"{width} bits", str(part.dataset.values))
-            axes.set_xlabel("Full-precision loss (nats a token)")
-        row[0].set_ylabel("Quantized loss (nats a token)")
+            place.title(axes, lines[0].model, f"{width} bits", str(part.dataset.values))
+            axes.set(xlabel="Full-precision loss (nats)", ylabel="Quantized loss (nats)")
     place.finish(style.quantizer_handles(cube)
                  + [Line2D([], [], color=style.GREY, linestyle=":", label="equal (nothing lost)")]
                  + style.context_handles([line for lines in groups for line in lines]))

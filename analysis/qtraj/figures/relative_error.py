@@ -4,7 +4,7 @@ from qtraj.figures import over_training
 from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
 from qtraj.figures.over_training import Quantity
 
-ERROR = Quantity("Relative error CE(q)/CE − 1 (%)", "loss_relative", "loss_relative_stderr", 100)
+ERROR = Quantity("Relative error (%)", "loss_relative", "loss_relative_stderr", 100)
 
 
 @figure_of_cube(

@@ -33,9 +33,9 @@ def draw_points(axes, line, x, y, series, converged):
 
 
 def write_beside(axes, text, height, colour):
-    """Two lines at the panel's right edge from `height` (share of the panel's) down; returns the height below them."""
-    axes.text(1.03, height, text, transform=axes.transAxes, fontsize=7, va="top", color=colour)
-    return height - 0.155
+    """Text at the panel's right edge, `height` points below its top; returns the height below it."""
+    axes.annotate(text, (1, 1), xycoords="axes fraction", xytext=(4, -height), textcoords="offset points", fontsize=7, va="top", color=colour)
+    return height + 8.7 * len(text.split("\n")) + 2
 
 
 def stored(lines):

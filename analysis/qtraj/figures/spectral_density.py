@@ -47,7 +47,7 @@ def spectral_density(cube, bits, place):
             panels_of.append((line, mine, [(names[i], labels[i]) for i in chosen]))
     if not panels_of:
         return None
-    figure, panels = place.panels(len(panels_of), width=4.2, height=3.0)
+    figure, panels = place.panels(len(panels_of), width=3.3, height=2.0)
     for axes, (line, mine, chosen) in zip(panels, panels_of):
         low, high = float(mine.node.min()), float(mine.node.max())
         margin = 0.05 * max(high - low, 1e-12)
@@ -59,11 +59,11 @@ def spectral_density(cube, bits, place):
             dash = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1))][k % 6]
             curve = density(nodes, weights, at, WIDTH * (high - low + 2 * margin))
             highest = max(highest, curve.max())
-            axes.semilogy(at, np.maximum(curve, np.finfo(float).tiny), color=colour, linestyle=dash, linewidth=1.2,
+            axes.semilogy(at, np.maximum(curve, np.finfo(float).tiny), color=colour, linestyle=dash, linewidth=1,
                           label=f"step {label}" if label[0].isdigit() else label)
         axes.set_ylim(highest * DECADES, highest * 3)
         axes.set(xlabel="Eigenvalue of the Hessian", ylabel="Density (per unit of eigenvalue)")
-        axes.legend(fontsize=7, loc="upper right")
-        style.title(axes, line.model)
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1.05), borderaxespad=0, handlelength=1.5)
+        place.title(axes, line.model)
     place.finish([])
     return figure

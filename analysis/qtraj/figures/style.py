@@ -5,7 +5,6 @@ import pathlib
 
 import matplotlib
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -22,14 +21,24 @@ GREY = "#767676"
 FULL_PRECISION = (BLACK, "*")
 
 LOOK = {
-    "font.size": 9,
-    "axes.titlesize": 9.5,
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "axes.labelpad": 2,
+    "axes.titlepad": 4,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.linewidth": 0.8,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
     "legend.frameon": False,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 4.5,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.5,
     "svg.fonttype": "path",
     "svg.hashsalt": "qtraj",
     "pdf.fonttype": 42,
@@ -41,60 +50,6 @@ LOOK = {
 def series_of(i):
     """Colour and marker of the i-th series."""
     return SERIES[i % len(SERIES)]
-
-
-class Place:
-    """Where a figure is drawn: into the axes `ax` of the caller, which take one panel, or into a new figure, `width` inches wide
-    (None: as its panels need)."""
-
-    def __init__(self, ax=None, width=None):
-        self.ax, self.width = ax, width
-        self.figure = None if ax is None else ax.figure
-
-    def grid(self, rows, columns, width=3.1, height=2.6):
-        """The figure and rows × columns panels, each so many inches wide and high."""
-        if self.ax is not None:
-            if rows * columns > 1:
-                raise ValueError(f"the figure has {rows * columns} panels, ax takes one: select a run, a text, a bit-width (qtraj.select)")
-            return self.figure, np.array([[self.ax]])
-        across, up = 1.2 + width * columns, 0.4 + height * rows
-        self.figure = Figure(figsize=(self.width or across, up))
-        FigureCanvasAgg(self.figure)
-        return self.figure, self.figure.subplots(rows, columns, squeeze=False)
-
-    def panels(self, n, width, height):
-        """The figure and n panels, at most three in a row, each so many inches wide and high."""
-        columns = min(3, n)
-        if self.width is not None:
-            columns = max(1, min(columns, int(self.width / (0.7 * width))))
-        figure, panels = self.grid(-(-n // columns), columns, width, height)
-        for axes in panels.flat[n:]:
-            axes.set_visible(False)
-        return figure, panels.flat[:n]
-
-    def finish(self, handles):
-        """Lays the panels out, with the legend below them in as many columns as the figure is wide enough for. Returns the figure."""
-        figure, box = self.figure, None
-        if self.ax is not None:
-            if handles:
-                self.ax.legend(handles=handles, fontsize="x-small", frameon=True, framealpha=0.8)
-            return figure
-        sizes = [None] if self.width is None else ["small", 6, 5, 4]  # of one that cannot be wider
-        tries = [(columns, sizes[0]) for columns in range(len(handles), 0, -1)] + [(1, size) for size in sizes[1:] if handles]
-        for columns, size in tries:
-            box = figure.legend(handles=handles, loc="lower center", ncol=columns, fontsize=size)
-            extent = box.get_window_extent(figure.canvas.get_renderer())
-            if extent.width <= 0.98 * figure.bbox.width or (columns, size) == tries[-1]:
-                break
-            box.remove()
-        below = 0.0
-        if box is not None:
-            below = extent.height / figure.dpi + 0.1
-            if self.width is None:
-                figure.set_figwidth(max(figure.get_figwidth(), extent.width / figure.dpi + 0.1))
-            figure.set_figheight(figure.get_figheight() + below)
-        figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
-        return figure
 
 
 def progress_scale(cube, lines):
@@ -139,7 +94,7 @@ def draw_points(axes, x, y, errors, spread, series, look=None, **options):
     deviation over replicates too (files.with_replicates), thin and without caps. Either may be None or NaN: there is none. look:
     a marker_style other than the filled one."""
     colour, marker = series
-    options = {"linestyle": "none", "capsize": 2, "elinewidth": 1, "zorder": 4} | options
+    options = {"linestyle": "none", "capsize": 1.5, "elinewidth": 0.8, "zorder": 4} | options
     axes.errorbar(x, y, yerr=errors, color=colour, marker=marker, **options, **(look or marker_style(colour)))
     if spread is not None and np.isfinite(spread).any():
         axes.errorbar(x, y, yerr=spread, color=colour, linestyle="none", capsize=0, elinewidth=0.6, zorder=3)
@@ -178,8 +133,8 @@ def has_learning_rate(cube):
     return bool((cube.learning_rate.values > 0).any())
 
 
-def draw_learning_rate(axes, lines, unit, cube, named):
-    """Dotted on an axis of its own at the right, behind everything; named: this panel carries the axis' name."""
+def draw_learning_rate(place, axes, lines, unit, cube):
+    """Dotted on an axis of its own at the right, behind everything."""
     lines = [line for line in lines if not line.average]  # averages have the rates of their last members
     rates = np.concatenate([line.learning_rate for line in lines])
     if not (rates > 0).any():
@@ -189,13 +144,13 @@ def draw_learning_rate(axes, lines, unit, cube, named):
     right = axes.twinx()
     for line in lines:
         x, y = line.curve(cube.learning_rate)
-        right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1.3)
+        right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1)
     right.set_ylim(0, 1.3 * greatest / 10.0**power)
-    right.tick_params(colors=GREY, labelright=named, right=named)
-    right.spines["right"].set(color=GREY, visible=named)
+    right.tick_params(colors=GREY)
+    right.spines["right"].set(color=GREY, visible=True)
     right.spines["left"].set_visible(False)
-    if named:
-        right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
+    right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
+    place.rate(axes, right)
     axes.set_zorder(right.get_zorder() + 1)
     axes.patch.set_visible(False)
 

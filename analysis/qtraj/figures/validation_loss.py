@@ -4,8 +4,8 @@ from qtraj.figures import over_training
 from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
 from qtraj.figures.over_training import Quantity
 
-FULL = Quantity("Loss (nats a token)", "baseline_loss", "baseline_loss_stderr")
-DIFFERENCE = Quantity("Added loss (nats a token)", "loss_delta", "loss_delta_stderr")
+FULL = Quantity("Loss (nats)", "baseline_loss", "baseline_loss_stderr")
+DIFFERENCE = Quantity("Added loss (nats)", "loss_delta", "loss_delta_stderr")
 
 
 @figure_of_cube(

@@ -1,0 +1,131 @@
+"""Where a figure is drawn: the sizes of a journal's column and page, panels that fit them, titles, labels, and the legend below."""
+
+import textwrap
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from qtraj.figures import style
+
+COLUMN, PAGE = 3.3, 6.8  # inches
+LETTER = 0.062  # inches, of the legend's type
+
+
+class Place:
+    """The axes `ax` of the caller, which take one panel, or a new figure, `width` inches wide (None: a column where one panel beside
+    the other fits into it, else a page)."""
+
+    def __init__(self, ax=None, width=None):
+        self.ax, self.width = ax, width
+        self.figure = None if ax is None else ax.figure
+        self.all, self.rates, self.names = [], {}, {}
+
+    def grid(self, rows, columns, width=2.2, height=1.75):
+        """The figure and rows × columns panels, each at least so many inches wide, and so high. A row that is wider than the figure
+        goes on below."""
+        if self.ax is not None:
+            if rows * columns > 1:
+                raise ValueError(f"the figure has {rows * columns} panels, ax takes one: select a run, a text, a bit-width (qtraj.select)")
+            self.all = [self.ax]
+            return self.figure, np.array([[self.ax]])
+        whole = self.width or (COLUMN if columns * width <= COLUMN + 0.1 else PAGE)
+        lines = -(-columns // max(1, int((whole + 0.1) / width)))
+        across = -(-columns // lines)
+        self.figure = Figure(figsize=(whole, height * rows * lines))
+        FigureCanvasAgg(self.figure)
+        panels = self.figure.subplots(rows * lines, across, squeeze=False).reshape(rows, lines * across)
+        for axes in panels[:, columns:].flat:
+            axes.remove()
+        self.all = list(panels[:, :columns].flat)
+        return self.figure, panels[:, :columns]
+
+    def panels(self, n, width=2.2, height=1.75):
+        """The figure and n panels, each at least so many inches wide, and so high."""
+        figure, panels = self.grid(1, n, width, height)
+        return figure, list(panels.flat)
+
+    def leave_out(self, axes):
+        """Removes a panel without numbers."""
+        self.all.remove(axes)
+        axes.remove()
+
+    def title(self, axes, *parts):
+        """What the panel shows. Parts that all panels share are left to the caption."""
+        self.names[axes] = [str(part) for part in parts if part]
+
+    def rate(self, axes, right):
+        """The axis of the learning rate behind a panel: it keeps its numbers where no other panel stands at its right."""
+        self.rates[axes] = right
+
+    def neighbours(self, axes):
+        """Panels at the left, at the right and below."""
+        spec = {one: one.get_subplotspec().get_topmost_subplotspec() for one in self.all}
+        row, column = spec[axes].rowspan.start, spec[axes].colspan.start
+        same = [one for one in self.all if spec[one].rowspan.start == row]
+        return ([one for one in same if spec[one].colspan.start < column], [one for one in same if spec[one].colspan.start > column],
+                [one for one in self.all if spec[one].colspan.start == column and spec[one].rowspan.start > row])
+
+    def tidy(self):
+        """Labels stand once a row and once a column."""
+        axis = {axes: (axes.get_xlabel(), axes.get_ylabel()) for axes in self.all}
+        for axes in self.all:
+            left, right, below = self.neighbours(axes)
+            if any(axis[one][1] == axis[axes][1] for one in left):
+                axes.set_ylabel("")
+            if below and axis[below[0]][0] == axis[axes][0]:
+                axes.set_xlabel("")
+            if axes in self.rates and any(one in self.rates for one in right):
+                self.rates[axes].tick_params(labelright=False, right=False)
+                self.rates[axes].spines["right"].set_visible(False)
+                self.rates[axes].set_ylabel("")
+
+    def write_titles(self):
+        parts = list(self.names.values())
+        most = max(map(len, parts), default=0)
+        parts = [one + [""] * (most - len(one)) for one in parts]
+        differ = [i for i in range(most) if len({one[i] for one in parts}) > 1] or range(most)
+        for axes, one in zip(self.names, parts):
+            style.title(axes, *(one[i] for i in differ))
+
+    def wrap_labels(self):
+        """Labels that are longer than their axis take two lines or more."""
+        renderer = self.figure.canvas.get_renderer()
+        for axes in self.figure.axes:
+            box = axes.get_window_extent(renderer)
+            for label, room, size in ((axes.xaxis.label, box.width, "width"), (axes.yaxis.label, box.height, "height")):
+                text = label.get_text()
+                long = getattr(label.get_window_extent(renderer), size) if text else 0
+                if long > 1.08 * room and " " in text:
+                    label.set_text(textwrap.fill(text, max(8, int(1.05 * len(text) * room / long)), break_long_words=False, break_on_hyphens=False))
+                    label.set(multialignment="center")
+
+    def legend(self, handles):
+        """In as many columns as the figure is wide enough for; long names take several lines. Returns its height in inches."""
+        figure, renderer = self.figure, self.figure.canvas.get_renderer()
+        for handle in handles:
+            handle.set_label(textwrap.fill(handle.get_label(), max(12, int((figure.get_figwidth() - 0.6) / LETTER)), break_long_words=True))
+        for columns in range(len(handles), 0, -1):
+            box = figure.legend(handles=handles, loc="lower center", ncol=columns, columnspacing=1.2, handletextpad=0.5)
+            extent = box.get_window_extent(renderer)
+            if extent.width <= 0.99 * figure.bbox.width or columns == 1:
+                return extent.height / figure.dpi + 0.1
+            box.remove()
+        return 0.0
+
+    def finish(self, handles):
+        """Lays the panels out, with the legend below them. Returns the figure."""
+        figure = self.figure
+        if self.ax is not None:
+            self.write_titles()
+            if handles:
+                self.ax.legend(handles=handles, fontsize="x-small", frameon=True, framealpha=0.8)
+            return figure
+        self.tidy()
+        below = self.legend(handles)
+        figure.set_figheight(figure.get_figheight() + below)
+        rect = (0, below / figure.get_figheight(), 1, 1)
+        for step in (self.write_titles, self.wrap_labels, lambda: None):  # numbers of an axis change with its length
+            figure.tight_layout(rect=rect, pad=0.4, w_pad=0.8, h_pad=0.8)
+            step()
+        return figure

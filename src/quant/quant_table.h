@@ -28,7 +28,8 @@
     X(noise)                                                                                       \
     X(permuted)                                                                                    \
     X(flipped)                                                                                     \
-    X(trellis)
+    X(trellis)                                                                                     \
+    X(e8p)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

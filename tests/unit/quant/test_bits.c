@@ -47,6 +47,8 @@ static const struct format formats[] = {
     /* e8m0 for 32, e4m3 for 16 and one f32 */
     {"mxfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 32)},
     {"nvfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 16) + 32},
+    /* blocks of 16 rows and 8 columns and a scale */
+    {"e8p", 3, NULL, NULL, 3 * 80 * COLS + 32},
     /* tiles of 16 x 16 and a scale; the last rows are coded in a whole tile */
     {"trellis", 2, NULL, NULL, 2 * 80 * COLS + 32},
     {"trellis", 4, "--trellis-code", "3inst", 4 * 80 * COLS + 32},

@@ -198,10 +198,9 @@ enum status hvp_place(const struct hvp *h, int64_t i, float **at, struct err *e)
 {
     const struct hvp_entry *t = &h->entries[i];
     struct diff_weights w;
-    *at = h->m->outer[t->slot.index];
-    if (t->tensor.layer < 0) return OK;
-    PASS(diff_weights_borrow(h->m, &h->blocks[t->tensor.layer], &w, e));
-    *at = *diff_param(&w.params, &t->slot);
+    const int64_t l = t->tensor.layer;
+    if (l >= 0) PASS(diff_weights_borrow(h->m, &h->blocks[l], &w, e));
+    *at = l < 0 ? h->m->outer[t->slot.index] : *diff_param(&w.params, &t->slot);
     return OK;
 }
 

@@ -30,7 +30,7 @@ static enum result_state cell_state(const struct plan_states *p, const struct pl
 {
     plan_cell_key(p->plan, c, variant, key);
     if (!p->plan->variants[variant].applicable) return STATE_NOT_APPLICABLE;
-    return result_state_of(p->view ? results_view_find(p->view, key) : NULL);
+    return plan_texts_state(p->plan, c, p->view ? results_view_find(p->view, key) : NULL);
 }
 
 /* The row of a kind with one record per checkpoint, called in the order of the plan; NULL: the kind
@@ -323,7 +323,7 @@ static enum status run(struct call *c, struct err *e)
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
-    TRY(results_view_former(view, plan.former, e));
+    TRY(plan_former(&plan, view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, &faults, e));
     c->code = exit_code_of(&faults);

@@ -279,7 +279,7 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
 
 /* Everything that is wrong with the sweep and its jobs. nodes: what is wrong with theirs; "":
  * nothing. */
-static enum status find_faults(const struct arguments *a, const struct plan *p,
+static enum status find_faults(const struct arguments *a, struct plan *p,
                                const struct slurm_nodes *at, const char *nodes,
                                struct plan_faults *f, struct err *e)
 {
@@ -290,7 +290,7 @@ static enum status find_faults(const struct arguments *a, const struct plan *p,
     struct err why = {0};
     TRY(slurm_check_folders(p, a->report, f, e));
     if (!f->text.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
-    TRY(results_view_former(view, p->former, e));
+    TRY(plan_former(p, view, e));
     TRY(plan_warn(p, f, e));
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
                          &(struct plan_choice){0}, &report, e));

@@ -111,9 +111,13 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
     json_t *labels = json_object(), *value;
     TRY(row_identify(p->rows, row, labels, e));
     if (p->inner) {
-        char number[ROW_NUMBER];
-        const char *label = row_inner_label(p->rows, row, number);
-        json_object_set_new(labels, k->inner->name, json_string(label ? label : ""));
+        const int inner = axis_place_of(k->inner);
+        const char *label = NULL;
+        int64_t number = 0;
+        row_label(p->rows, row, inner, &label, &number);
+        json_object_set_new(labels, k->inner->name,
+                            label || row->at[inner] < 0 ? json_string(label ? label : "")
+                                                        : json_sprintf("%lld", (long long)number));
     }
     json_object_foreach(labels, key, value)
     {

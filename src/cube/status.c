@@ -135,10 +135,10 @@ static void print_line(const struct report *r, const struct rows *rows, int64_t 
 
 /* Of that state and with that message, NULL: with any. A record that is done has one when a part of
  * it could not be found. */
-static bool says(const json_t *record, enum result_state state, const char *message)
+static bool says(const struct entry *entry, enum result_state state, const char *message)
 {
-    const char *own = json_text(record, "message", "");
-    if (result_state_of(record) != state) return false;
+    const char *own;
+    if (row_state(entry->rows, entry->row, &own) != state) return false;
     return message ? strcmp(own, message) == 0 : state == STATE_FAILED || own[0];
 }
 
@@ -178,7 +178,7 @@ static void print_message(const struct report *r, int64_t from, int64_t to, enum
             row_checkpoint(first->rows, first->row)->name);
     for (int64_t i = from; i < to; i++) {
         const struct entry *entry = &r->entries[i];
-        if (entry->rows->kind->whole_grid || !says(entry->row->record, state, message)) continue;
+        if (entry->rows->kind->whole_grid || !says(entry, state, message)) continue;
         print_which(entry, before, r->out);
         before = ", ";
     }
@@ -195,12 +195,12 @@ static void print_messages(const struct report *r, enum result_state state, cons
                         r->entries[to].row->at[AXIS_CHECKPOINT] == at[AXIS_CHECKPOINT];)
             to++;
         for (int64_t i = from; i < to; i++) {
-            const json_t *record = r->entries[i].row->record;
+            const struct entry *entry = &r->entries[i];
+            const char *message;
             bool said = false;
-            if (!says(record, state, NULL)) continue;
-            const char *message = json_text(record, "message", "");
-            for (int64_t k = from; k < i && !said; k++)
-                said = says(r->entries[k].row->record, state, message);
+            if (!says(entry, state, NULL)) continue;
+            row_state(entry->rows, entry->row, &message);
+            for (int64_t k = from; k < i && !said; k++) said = says(&r->entries[k], state, message);
             if (said) continue;
             if (!any) fprintf(r->out, "%s:\n", head);
             any = true;
@@ -349,12 +349,13 @@ static enum status messages_json(const struct report *r, enum result_state state
     for (int64_t i = 0; i < r->n; i++) {
         const struct entry *entry = &r->entries[i];
         const struct measure *k = entry->rows->kind;
-        if (!says(entry->row->record, state, NULL)) continue;
+        const char *message;
+        if (!says(entry, state, NULL)) continue;
+        row_state(entry->rows, entry->row, &message);
         json_t *one = json_object();
         json_array_append_new(list, one);
         PASS(row_identify(entry->rows, entry->row, one, e));
-        json_object_set_new(one, "message",
-                            json_string(json_text(entry->row->record, "message", "")));
+        json_object_set_new(one, "message", json_string(message));
         if (!k->whole_grid && !k->axes[2]) json_object_set_new(one, k->name, json_true());
     }
     return OK;

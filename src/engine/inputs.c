@@ -420,11 +420,16 @@ enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
     enum status st = OK;
     char *tokenizer = NULL;
     const struct input *calibration, *evaluation, *draws;
+    struct visit by = *v; /* shallow */
+    if (v->n_drawn) {
+        by.evaluations = v->drawn;
+        by.n_evaluations = v->n_drawn;
+    }
     *n = 0;
     for (int64_t i = 0; i < v->n_variants; i++) *n = max64(*n, v->variants[i].replicate);
     *out = NULL;
     if (*n == 0) return OK;
-    TRY(get_both(cache, v, &tokenizer, &calibration, &evaluation, e));
+    TRY(get_both(cache, &by, &tokenizer, &calibration, &evaluation, e));
     ENSURE(calibration, ERR_USAGE, "calibration: replicates need it and none is given");
     const struct source from = {.visit = v,
                                 .tokenizer = tokenizer,
@@ -433,7 +438,7 @@ enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
                                 .n_draws = *n,
                                 .size = calibration->sequences.n,
                                 .beside = evaluation,
-                                .texts = evaluation->first[v->n_evaluations],
+                                .texts = evaluation->first[by.n_evaluations],
                                 .seed = (uint64_t)v->seed};
     TRY(get(cache, &from, &draws, e));
     *out = draws->draws;

@@ -27,6 +27,12 @@ struct visit {
     int64_t seed;                    /* of the replicates' calibration sequences */
     int64_t n_evaluations;
     struct data_options *evaluations;
+    char *texts; /* their digests, by which records name them, one a line; NULL: labels do */
+    /* Texts that the replicates' calibration avoids, and their digests as in texts; none: it avoids
+     * the evaluations. */
+    int64_t n_drawn;
+    struct data_options *drawn;
+    char *drawn_texts;
     struct requests_options requests; /* multiple-choice tasks; tasks NULL: none. A visit of a
                                          sweep scores those that records are asked of */
     bool log_likelihoods;             /* their records have those of all choices */

@@ -6,6 +6,7 @@
 #include "util/lru.h"
 #include "util/mem.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const struct option requests_fields[] = {
     OPTION(requests_options, tasks, TEXTS, ""),
@@ -34,6 +35,9 @@ static const struct option fields[] = {
     OPTION(visit, calibration, GROUP, "", .table = &data_table),
     OPTION(visit, seed, INT, "", .fallback = "0", OPTION_ANY_INT),
     OPTION(visit, evaluations, LIST, "", OPTION_ENTRIES(visit, n_evaluations, &data_table)),
+    OPTION(visit, texts, TEXTS, ""),
+    OPTION(visit, drawn, LIST, "", OPTION_ENTRIES(visit, n_drawn, &data_table)),
+    OPTION(visit, drawn_texts, TEXTS, ""),
     OPTION(visit, requests, GROUP, "", .table = &requests_table),
     OPTION(visit, log_likelihoods, BOOL, ""),
     OPTION(visit, records, TEXTS, ""),
@@ -123,6 +127,22 @@ void visit_stamp(const struct visit *v, int i, char out[HASH_HEX])
     if (v->tokenizer || tokenizer) stamp_file(out, v->tokenizer ? v->tokenizer : tokenizer);
     if (measures[i]->inputs) measures[i]->inputs(v, out);
     free(tokenizer);
+}
+
+bool visit_text_key(const struct visit *v, int64_t i, char out[HASH_HEX])
+{
+    if (!v->texts) return false;
+    memcpy(out, v->texts + i * HASH_HEX, HASH_HEX - 1);
+    out[HASH_HEX - 1] = '\0';
+    return true;
+}
+
+void visit_text_stamp(const struct visit *v, int64_t i, char out[HASH_HEX])
+{
+    struct visit one = *v; /* shallow */
+    one.n_evaluations = 1;
+    one.evaluations += i;
+    visit_stamp(&one, MEASURE_cell, out);
 }
 
 /* The tasks are in the object "tasks", by the names of their measures, as are "keys". */

@@ -35,6 +35,11 @@ void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
 /* out = the digest (stamp.h) of the input files of part i's records as they are now. */
 void visit_stamp(const struct visit *v, int i, char out[HASH_HEX]);
 
+/* out = the digest of evaluation i; false: its label stands for it. */
+bool visit_text_key(const struct visit *v, int64_t i, char out[HASH_HEX]);
+/* out = the digest of the input files of what is scored on evaluation i alone. */
+void visit_text_stamp(const struct visit *v, int64_t i, char out[HASH_HEX]);
+
 /* Frees what the cache holds; saved states of the last visit stay. */
 void visit_cache_free(struct visit_cache *c);
 /* Removes the saved states of finished visits: their records are in the journal. */

@@ -257,6 +257,10 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
 /* The same for the cell of variant i. */
 json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
                     const struct err *failure);
+/* A completion of the record of variant i (-1: of the checkpoint) with the texts among `wanted`
+ * (wanted.h), which were scored or, failure, why not. A new reference; NULL: out of memory. */
+json_t *record_texts(const struct part_context *c, const struct run *r, int64_t i,
+                     const char *wanted, const struct err *failure);
 /* The completion of the record of variant i (-1: of the checkpoint). failure: why parts were not
  * run; code OK for none. A new reference; NULL: out of memory. */
 json_t *record_completion(const struct part_context *c, const struct run *r, int64_t i,

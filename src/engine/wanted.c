@@ -39,6 +39,14 @@ void wanted_drop(char **lines, bool (*is_done)(const void *context, const char *
     *lines = NULL;
 }
 
+bool wanted_has(const char *lines, const char *key)
+{
+    struct wanted one;
+    bool has = false;
+    while (wanted_next(&lines, &one)) has = has || strcmp(one.key, key) == 0;
+    return has;
+}
+
 int64_t wanted_count(const char *lines, const char *measure, char key[HASH_HEX])
 {
     struct wanted one;

@@ -1,7 +1,8 @@
 /* wanted: the records that a visit is asked for besides those of its checkpoint and cells, of the
  * checkpoint or of a variant, as a text: a line "MEASURE LABEL KEY" for each, with line ends
  * between. The label is that on the measure's own axis, such as a task, or else the measure's name.
- */
+ * Lines of cells are texts that the record, which is there, is to be completed with: "cell text
+ * DIGEST". */
 #pragma once
 #include "util/hash.h"
 
@@ -17,5 +18,7 @@ MUST_USE enum status wanted_add(char **lines, const char *measure, const char *l
 /* Removes in place the lines of whose keys `is_done` is true; *lines becomes NULL without any. */
 void wanted_drop(char **lines, bool (*is_done)(const void *context, const char *key),
                  const void *context);
+/* Whether a line has the key. */
+bool wanted_has(const char *lines, const char *key);
 /* The number of lines of the measure; key (may be NULL) = that of the last of them. */
 int64_t wanted_count(const char *lines, const char *measure, char key[HASH_HEX]);

@@ -109,6 +109,8 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     json_t *all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
                             o->reproducible, scored, nodes, parts);
     if (visit->requests.tasks) json_array_append_new(all, requests_settings(v));
+    if (visit->texts && visit->n_evaluations) json_array_append_new(all, json_string(visit->texts));
+    if (visit->drawn_texts) json_array_append_new(all, json_string(visit->drawn_texts));
     *name = records ? json_dump_whole(records, JSON_COMPACT) : NULL;
     *settings = all ? json_dump_whole(all, JSON_COMPACT) : NULL;
     json_decref(records);

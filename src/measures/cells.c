@@ -119,6 +119,15 @@ static bool scores(const struct visit *v)
     return scores_checkpoint(v);
 }
 
+/* Whether it completes records with texts. */
+static bool scores_texts(const struct visit *v)
+{
+    bool any = wanted_count(v->records, measure_cell.name, NULL) > 0;
+    for (int64_t i = 0; i < v->n_variants; i++)
+        any = any || wanted_count(v->variants[i].records, measure_cell.name, NULL) > 0;
+    return any;
+}
+
 /* --- emitting them --- */
 
 static enum status record(const struct part_context *c, int64_t i, const struct err *failure,
@@ -136,7 +145,13 @@ static enum status record(const struct part_context *c, int64_t i, const struct 
     return OK;
 }
 
-/* Those of accuracies. */
+static bool is_accuracy(const struct wanted *w)
+{
+    const struct measure *k = measure_find(w->measure);
+    return k->scored && k != &measure_cell;
+}
+
+/* Those of accuracies, and the texts that complete what is there. */
 static enum status answer(const struct part_context *c, int64_t i, const struct err *failure,
                           struct err *e)
 {
@@ -146,8 +161,10 @@ static enum status answer(const struct part_context *c, int64_t i, const struct 
     struct wanted one;
     if (cell->answered) return OK;
     while (wanted_next(&at, &one))
-        if (measure_find(one.measure)->scored)
-            PASS(part_emit(c, record_accuracy(c, &s->run, i, &one, failure), e));
+        if (is_accuracy(&one)) PASS(part_emit(c, record_accuracy(c, &s->run, i, &one, failure), e));
+    const char *all = i < 0 ? c->visit->records : c->visit->variants[i].records;
+    if (wanted_count(all, measure_cell.name, NULL))
+        PASS(part_emit(c, record_texts(c, &s->run, i, all, failure), e));
     cell->answered = true;
     return OK;
 }
@@ -224,7 +241,7 @@ static enum status add_tasks(char **list, const char *records, struct err *e)
 {
     struct wanted one;
     while (wanted_next(&records, &one)) {
-        if (!measure_find(one.measure)->scored) continue;
+        if (!is_accuracy(&one)) continue;
         if (*list && words_have(*list, ",", one.label, strlen(one.label))) continue;
         PASS(mem_append(list, e, "%s%s", *list ? "," : "", one.label));
     }
@@ -237,7 +254,7 @@ static enum status choose_scored(struct cells *s, const struct visit *v, struct 
     PASS(add_tasks(&s->tasks, v->records, e));
     for (int64_t i = 0; i < v->n_variants; i++)
         PASS(add_tasks(&s->tasks, v->variants[i].records, e));
-    if (!scores(v)) s->visit.n_evaluations = 0;
+    if (!scores(v) && !scores_texts(v)) s->visit.n_evaluations = 0;
     if (!s->run.hooks->answers) s->visit.requests.tasks = s->tasks;
     return OK;
 }
@@ -265,7 +282,8 @@ static enum status open_cells(struct part_context *c, struct err *e)
 static enum status run(struct part_context *c, struct err *e)
 {
     struct run *r = &((struct cells *)c->state[MEASURE_cell])->run;
-    if (!scores(c->visit) && r->n == 0 && !r->visit->requests.tasks) return OK;
+    if (!scores(c->visit) && !scores_texts(c->visit) && r->n == 0 && !r->visit->requests.tasks)
+        return OK;
     PASS(streams_prepare(r, e));
     c->provenance.memory_planned = streams_planned(r);
     PASS(group_agree(c->group, parts_begin(c, e), e));
@@ -288,6 +306,7 @@ const struct measure measure_cell = {
     .fields = fields,
     .sequences = true,
     .list = &layers,
+    .scored = true,
     .add_rows = add_rows,
     .number = "cell",
     .number_long_name = "number of the cell, as in layers/",

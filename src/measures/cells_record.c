@@ -1,6 +1,7 @@
 /* Makes the records of a visit's checkpoint and cells. */
 #include "engine/stored.h"
 #include "engine/weights_greedy.h"
+#include "records/scores.h"
 #include "util/clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,11 +12,68 @@ json_t *record_datasets(const struct run *r, const struct scores *scores, enum m
     const int64_t *first = r->inputs.first;
     for (int64_t i = 0; i < r->visit->n_evaluations; i++) {
         const char *name = r->visit->evaluations[i].name;
+        char text[HASH_HEX];
+        if (visit_text_key(r->visit, i, text)) name = text;
         json_object_set_new(datasets, name ? name : "evaluation",
                             metrics_record(r->inputs.evaluation, first[i], first[i + 1],
                                            scores->sum, r->full.scores.sum, scope));
     }
     return datasets;
+}
+
+/* Numbers of the whole texts alone: those of sequences and layers would make a journal as large as
+ * all cells. */
+static json_t *shorten(json_t *datasets)
+{
+    const char *name;
+    json_t *one;
+    json_object_foreach(datasets, name, one) json_object_del(one, "sequence_loss");
+    return datasets;
+}
+
+/* Says of the texts that a record is done on, or of those among `wanted` (wanted.h) that a
+ * completion adds, or why not. */
+static void note_texts(json_t *to, const struct run *r, const char *wanted,
+                       const struct err *failure)
+{
+    const struct visit *v = r->visit;
+    for (int64_t i = 0; i < v->n_evaluations; i++) {
+        const bool failed = failure->code != OK;
+        char text[HASH_HEX], stamp[HASH_HEX] = "";
+        if (!visit_text_key(v, i, text) || (wanted && !wanted_has(wanted, text))) continue;
+        if (failed) visit_text_stamp(v, i, stamp);
+        scores_note(to, text, v->evaluations[i].name, wanted, failed ? failure->text : NULL,
+                    provenance_stamp(failure, stamp));
+    }
+}
+
+json_t *record_texts(const struct part_context *c, const struct run *r, int64_t i,
+                     const char *wanted, const struct err *failure)
+{
+    const struct stream *s = i < 0 ? &r->full : &r->streams[i];
+    const struct variant *v = s->variant;
+    if (failure->code == OK && s->st != OK) failure = &s->err;
+    json_t *record =
+        provenance_record(&c->provenance, "completion", v ? v->key : r->visit->key, NULL);
+    json_t *all = failure->code == OK
+                      ? record_datasets(r, &s->scores, v ? METRIC_CELL : METRIC_CHECKPOINT)
+                      : json_object();
+    json_t *completes = json_object(), *one;
+    const char *text;
+    void *next;
+    note_texts(completes, r, wanted, failure);
+    json_object_foreach_safe(all, next, text, one)
+    {
+        if (!wanted_has(wanted, text)) json_object_del(all, text);
+    }
+    if (v) {
+        record_integer(record, "bits", v->bits);
+        json_object_set_new(record, "quantizer", json_string(v->method.name));
+    }
+    json_object_del(record, "message");
+    json_object_set_new(record, "datasets", v && v->replicate ? shorten(all) : all);
+    json_object_set_new(record, "completes", completes);
+    return record;
 }
 
 /* Time and memory that the visit has taken so far. */
@@ -70,6 +128,7 @@ json_t *record_checkpoint(const struct part_context *c, const struct run *r,
                    model_shape(r->model)->parameters_non_embedding);
     record_number(values, "weight_norm", r->weight_norm);
     json_object_set_new(record, "datasets", record_datasets(r, &r->full.scores, METRIC_CHECKPOINT));
+    note_texts(json_object_get(record, "provenance"), r, NULL, failure);
     return record;
 }
 
@@ -98,16 +157,6 @@ static void set_cell_values(json_t *values, const struct stream *s)
     record_number(values, "peak_memory", provenance_peak_memory());
 }
 
-/* Numbers of the whole texts alone: those of sequences and layers would make a journal as large as
- * all cells. */
-static json_t *shorten(json_t *datasets)
-{
-    const char *name;
-    json_t *one;
-    json_object_foreach(datasets, name, one) json_object_del(one, "sequence_loss");
-    return datasets;
-}
-
 json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
                     const struct err *failure)
 {
@@ -130,6 +179,10 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
             json_array_append_new(layers, layer_new(&s->layers[l]));
         json_t *datasets = record_datasets(r, &s->scores, METRIC_CELL);
         json_object_set_new(record, "datasets", replicate ? shorten(datasets) : datasets);
+        json_t *provenance = json_object_get(record, "provenance");
+        note_texts(provenance, r, NULL, failure);
+        const char *drawn = r->visit->drawn_texts ? r->visit->drawn_texts : r->visit->texts;
+        if (replicate && drawn) json_object_set_new(provenance, "drawn", json_string(drawn));
     }
     json_decref(layers);
     return record;

@@ -366,35 +366,22 @@ static enum status add_tasks(const struct axes *a, const char *of, struct row *r
     return OK;
 }
 
-static enum status key_of(const struct axes *a, int64_t m, int64_t c, const char **out,
-                          struct err *e)
-{
-    *out = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
-    NEED(*out || a->labels[AXIS_TASK].n == 0, ERR_FORMAT,
-         "plan: \"models[].checkpoints[].task_key\" is not a text");
-    return OK;
-}
-
 static enum status add_baseline_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                                      struct err *e)
 {
     struct row row = {.at = {m, c}};
-    const char *key;
-    PASS(key_of(a, m, c, &key, e));
-    return add_tasks(a, key, &row, out, e);
+    return add_tasks(a, axes_scoreless_key(a, m, c), &row, out, e);
 }
 
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,
                             struct err *e)
 {
-    const char *key;
-    PASS(key_of(a, m, c, &key, e));
-    for (int64_t i = 0; key && i < a->n_variants; i++) {
+    for (int64_t i = 0; i < a->n_variants; i++) {
         const struct axis_variant *v = &a->variants[i];
         struct row row = {.at = {m, c, v->bits_at, v->quantizer_at}};
         char cell[HASH_HEX];
         if (!v->applicable) continue;
-        results_cell_key(key, axes_variant_key(a, m, i), cell);
+        results_cell_key(axes_scoreless_key(a, m, c), axes_variant_key(a, m, i), cell);
         PASS(add_tasks(a, cell, &row, out, e));
     }
     return OK;

@@ -20,6 +20,7 @@ void plan_free(struct plan *p)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         options_free(&weights_table, &p->checkpoints[i].weights);
         free(p->checkpoints[i].recipe);
+        json_decref(p->checkpoints[i].former);
     }
     free(p->checkpoints);
     free(p->variants);
@@ -84,41 +85,11 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
 enum status plan_data_identity(struct plan *p, int64_t model, const struct data_options *d,
                                json_t **out, struct err *e)
 {
-    enum status st = OK;
     char hash[HASH_HEX];
     const struct data_options settled = plan_data(p, model, d);
-    json_t *json = data_options_to_json(&settled);
-    TRY(text_hash(p, d, hash, e));
-    json_object_del(json, "name");
-    json_object_del(json, "preset"); /* its values are options of d */
-    if (!d->cut)
-        json_object_del(json, "cut"); /* as in earlier versions, which had no such option */
-    json_object_del(json, "text");
-    json_object_del(json, "ids");
-    if (d->ids) json_object_set_new(json, "ids", json_string(strrchr(d->ids, ':')));
-    json_object_set_new(json, "hash", json_string(hash));
-    *out = json;
-    json = NULL;
-done:
-    json_decref(json);
-    return st;
-}
-
-static enum status evaluations_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
-{
-    enum status st = OK;
-    json_t *list = json_array();
-    for (int64_t i = 0; i < p->sweep->n_evaluations; i++) {
-        json_t *one;
-        const struct data_options *d = &p->sweep->evaluations[i];
-        TRY(plan_data_identity(p, model, d, &one, e));
-        json_object_set_new(one, "name", json_string(d->name));
-        json_array_append_new(list, one);
-    }
-    *out = json_incref(list);
-done:
-    json_decref(list);
-    return st;
+    PASS(text_hash(p, d, hash, e));
+    *out = plan_identity(&settled, hash);
+    return OK;
 }
 
 enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
@@ -382,11 +353,8 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
     return OK;
 }
 
-/* key = digest of the checkpoint and what forward passes of it depend on, with the evaluation texts
- * (a new reference, taken over) or without (NULL). The key of a stored one contains only its name.
- */
-static enum status make_key(const struct plan *p, const struct plan_checkpoint *c,
-                            json_t *evaluations, char key[HASH_HEX], struct err *e)
+enum status plan_key(const struct plan *p, const struct plan_checkpoint *c, json_t *evaluations,
+                     char key[HASH_HEX], struct err *e)
 {
     return plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:o*, s:s*, s:s*, s:s*, s:s*}", "schema",
                                  KEY_SCHEMA, "model", p->sweep->models[c->model].name, "checkpoint",
@@ -399,12 +367,10 @@ static enum status make_key(const struct plan *p, const struct plan_checkpoint *
 
 static enum status make_keys(struct plan *p, struct err *e)
 {
+    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(plan_texts_make(p, i, e));
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         struct plan_checkpoint *c = &p->checkpoints[i];
-        json_t *evaluations;
-        PASS(evaluations_identity(p, c->model, &evaluations, e));
-        PASS(make_key(p, c, evaluations, c->key, e));
-        if (p->n_records) PASS(make_key(p, c, NULL, c->task_key, e));
+        PASS(plan_key(p, c, NULL, c->key, e));
         for (int k = 0; k < MEASURES_N; k++)
             if (measures[k]->key) PASS(make_record_key(p, c, k, e));
     }

@@ -2,13 +2,14 @@
  * ones. Nothing here is collective.
  *
  * A cell's key is a digest of its resolved settings and inputs, so that a larger sweep reuses the
- * results of a smaller one: the names of model and checkpoint, the tokenizer, the evaluation texts
- * and how they are cut; for a variant the method, its bits, the options that concern it and, if it
- * calibrates, the calibration text; for curvature its options, text and seed, without the
- * evaluation; for movement the checkpoint before and the options of the grid; for an accuracy the
- * task, its examples, limit and data, without the evaluation. Labels of quantizers are not
- * included. Weights are not included either, because they may not be on disk yet: a run compares
- * their digest with the recorded one and recomputes a changed checkpoint. */
+ * results of a smaller one: the names of model and checkpoint, the tokenizer; for a variant the
+ * method, its bits, the options that concern it and, if it calibrates, the calibration text; for
+ * curvature its options, text and seed; for movement the checkpoint before and the options of the
+ * grid; for an accuracy the task, its examples, limit and data. Evaluation texts and how they are
+ * cut are in no key: records name those that they were scored on by their digests
+ * (records/scores.h). Labels are not included. Weights are not included either, because they may
+ * not be on disk yet: a run compares their digest with the recorded one and recomputes a changed
+ * checkpoint. */
 #pragma once
 #include "config/sweep.h"
 #include "engine/visit.h"
@@ -32,6 +33,7 @@ struct plan_variant {
 struct plan_lengths {
     int64_t positions;              /* from one config.json as in struct plan_model; 0: unknown */
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
+    char (*texts)[HASH_HEX];        /* (evaluations) digests, by which records name the texts */
 };
 
 /* What the sweep asks of each cell or checkpoint besides the records of struct measure.key. */
@@ -49,8 +51,7 @@ struct plan_checkpoint {
     char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
                                         digest of the settings of what completes records; "": not
                                         requested */
-    char task_key[HASH_HEX];  /* of what records of cells depend on but evaluation texts and their
-                                  own settings; "": there are none */
+    json_t *former; /* {key of an earlier version: {label of a text: its digest}}; NULL: none */
     char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
     char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
                                  asked for */
@@ -102,8 +103,7 @@ struct plan {
     void *task[MEASURES_N];        /* tasks of the parts, of the first checkpoint that has them;
                                       NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
-    json_t *former;                /* of keys that earlier versions made otherwise, as
-                                      results_view_former takes them */
+    json_t *former;                /* {key: that of an earlier version} of measures' records */
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */
@@ -124,6 +124,12 @@ void plan_free(struct plan *p);
 /* A shallow copy of d with the length that it stands for with this model (-1: unknown positions).
  */
 struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d);
+/* Takes the view's records of earlier versions under the keys of the plan, which remembers them for
+ * its record. view NULL: nothing. ERR_NOMEM, ERR_FORMAT. */
+MUST_USE enum status plan_former(struct plan *p, struct results_view *view, struct err *e);
+/* The state of the record of a checkpoint or cell with all texts: pending if it lacks one. */
+enum result_state plan_texts_state(const struct plan *p, const struct plan_checkpoint *c,
+                                   const json_t *record);
 /* Key of the cell of a checkpoint and variant i of the plan. */
 void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_t i,
                    char key[HASH_HEX]);
@@ -185,6 +191,7 @@ struct plan_visits {
     int64_t
         to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
     int64_t n_completions;     /* cells that are scored and lack what completes them */
+    int64_t n_texts;           /* scores on a text that finished records lack */
     int64_t asked[MEASURES_N]; /* cells that a measure takes anew (struct measure.of_cell) */
     struct plan_visit *visits; // (n)
     /* Checkpoints that are computed again because their weights differ from the recorded ones:

@@ -1,19 +1,31 @@
 /* Costs of the visits of a plan. */
 #include "engine/inputs.h"
+#include "engine/wanted.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
+#include "records/scores.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
+static void model_free(struct plan_model *m)
+{
+    free(m->variants);
+    free(m->completions);
+    free(m->replicates);
+}
+
+static enum status model_make(const struct plan *p, struct plan_model *m, struct err *e)
+{
+    PASS(mem_zero(&m->variants, p->n_variants, sizeof *m->variants, "costs", e));
+    PASS(mem_zero(&m->completions, p->n_variants, sizeof *m->completions, "costs", e));
+    return mem_zero(&m->replicates, p->n_variants, sizeof *m->replicates, "costs", e);
+}
+
 void plan_costs_free(struct plan_costs *c)
 {
-    for (int64_t i = 0; i < c->n; i++) {
-        free(c->models[i].variants);
-        free(c->models[i].completions);
-        free(c->models[i].replicates);
-    }
+    for (int64_t i = 0; i < c->n; i++) model_free(&c->models[i]);
     free(c->models);
     free(c->texts);
     free(c->heldout);
@@ -197,12 +209,7 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct
     enum status st = OK;
     struct plan_costs c = {.rates = cost_rates_given(100)};
     TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
-    while (c.n < p->sweep->n_models) {
-        struct plan_model *m = &c.models[c.n++];
-        TRY(mem_zero(&m->variants, p->n_variants, sizeof *m->variants, "costs", e));
-        TRY(mem_zero(&m->completions, p->n_variants, sizeof *m->completions, "costs", e));
-        TRY(mem_zero(&m->replicates, p->n_variants, sizeof *m->replicates, "costs", e));
-    }
+    while (c.n < p->sweep->n_models) TRY(model_make(p, &c.models[c.n++], e));
     find_shapes(p, &c);
     TRY(count_tokens(p, &c, e));
     for (int64_t i = 0; i < c.n; i++) {
@@ -225,10 +232,9 @@ static bool shares_statistics(const struct plan_variant *v)
 }
 
 /* Work that every piece of such a visit repeats. */
-static struct cost shared_cost(const struct plan *p, int64_t model, const int64_t *variants,
-                               int64_t n)
+static struct cost shared_cost(const struct plan *p, const struct plan_model *m,
+                               const int64_t *variants, int64_t n)
 {
-    const struct plan_model *m = &p->costs.models[model];
     struct cost c = m->shared;
     for (int64_t i = 0; i < n; i++)
         if (shares_statistics(&p->variants[variants[i]])) {
@@ -265,13 +271,13 @@ static struct cost repeated_cost(const struct plan_model *m, bool read, bool sum
 
 /* What variant i of the visit adds. Of the streams of a replicate, the first that reads or sums
  * pays for it. */
-static struct cost piece_cost(const struct plan *p, const struct plan_visit *v,
-                              const int64_t *variants, int64_t i)
+static struct cost piece_cost(const struct plan *p, const struct plan_model *m,
+                              const struct plan_visit *v, const int64_t *variants, int64_t i)
 {
-    const struct plan_model *m = &p->costs.models[v->model];
     const struct variant *all = v->visit.variants;
     bool read = false, summed = false;
-    if (all[i].replicate == 0) return (all[i].scored ? m->completions : m->variants)[variants[i]];
+    const bool runs = !all[i].scored || wanted_count(all[i].records, measure_cell.name, NULL);
+    if (all[i].replicate == 0) return (runs ? m->variants : m->completions)[variants[i]];
     for (int64_t j = 0; j < i; j++) {
         if (all[j].replicate != all[i].replicate) continue;
         read = true;
@@ -292,12 +298,11 @@ enum status plan_visit_price_own(const struct plan *p, int k, const struct cost 
     return OK;
 }
 
-enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
-                             struct err *e)
+static enum status price(const struct plan *p, const struct plan_model *m, const int64_t *variants,
+                         struct plan_visit *v, struct err *e)
 {
-    const struct plan_model *m = &p->costs.models[v->model];
     const struct visit *visit = &v->visit;
-    struct cost shared = shared_cost(p, v->model, variants, visit->n_variants);
+    struct cost shared = shared_cost(p, m, variants, visit->n_variants);
     const struct cost choice = plan_choice_cost(p, visit);
     shared.bytes *= (double)weights_reads(&visit->weights);
     cost_add(&shared, &choice, 1);
@@ -311,7 +316,7 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
     row += 2 * MEASURES_N; /* the checkpoint's own piece costs nothing more */
     for (int64_t i = 0; i < visit->n_variants; i++, row += MEASURES_N) {
-        const struct cost c = piece_cost(p, v, variants, i);
+        const struct cost c = piece_cost(p, m, v, variants, i);
         split_seconds(p, &c, row);
     }
     for (int k = 0; k < MEASURES_N; k++) {
@@ -322,6 +327,24 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     for (int64_t i = 0; i < v->n_pieces; i++)
         for (int k = 0; k < MEASURES_N; k++) v->pieces[i] += v->seconds[(1 + i) * MEASURES_N + k];
     return OK;
+}
+
+enum status plan_visit_price(const struct plan *p, const int64_t *variants, struct plan_visit *v,
+                             struct err *e)
+{
+    const struct plan_model *all = &p->costs.models[v->model];
+    struct plan_model some = *all;
+    if (!all->known || v->visit.n_evaluations == p->sweep->n_evaluations)
+        return price(p, all, variants, v, e);
+    some.variants = some.completions = some.replicates = NULL;
+    enum status st = model_make(p, &some, e);
+    if (st == OK) {
+        const struct plan_costs costs = plan_texts_costs(p, v->model, &v->visit);
+        plan_cost_model(p, &costs, &some);
+        st = price(p, &some, variants, v, e);
+    }
+    model_free(&some);
+    return st;
 }
 
 /* Folders that a visit of the model reads, on average over its checkpoints. */
@@ -359,7 +382,7 @@ static void add_replicates(const struct plan *p, const struct plan_model *m,
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants, int64_t n)
 {
     const struct plan_model *m = &p->costs.models[model];
-    struct cost c = shared_cost(p, model, variants, n);
+    struct cost c = shared_cost(p, m, variants, n);
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
     add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < MEASURES_N; k++)
@@ -377,15 +400,21 @@ static bool finished(const json_t *record)
     return record && strcmp(json_text(record, "status", ""), "done") == 0;
 }
 
+static const char (*texts_of(const struct plan *p, const struct plan_checkpoint *c))[HASH_HEX]
+{
+    return (const char(*)[HASH_HEX])p->lengths[c->model].texts;
+}
+
 void plan_costs_learn(struct plan *p, const struct results_view *view)
 {
     struct cost_measured sums = {0};
     struct plan_costs *c = &p->costs;
+    const int64_t n = p->sweep->n_evaluations;
     for (int64_t i = 0; view && i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
         const struct plan_model *m = &c->models[at->model];
         const json_t *record = m->known ? results_view_find(view, at->key) : NULL;
-        if (finished(record)) {
+        if (finished(record) && scores_are(record, texts_of(p, at), n)) {
             /* The head's seconds in this record are those of all streams, which the cells share. */
             struct cost own = m->shared;
             own.flop[COST_HEAD] = 0;
@@ -406,7 +435,7 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             if (!p->variants[j].applicable) continue;
             plan_cell_key(p, at, j, key);
             record = results_view_find(view, key);
-            if (!finished(record)) continue;
+            if (!finished(record) || !scores_are(record, texts_of(p, at), n)) continue;
             cost_learn(&sums, &m->variants[j], &c->rates, record);
             c->learned++;
         }

@@ -54,6 +54,35 @@ bool plan_asks(const struct plan *p, int k);
  * of c and what its parts keep (m->kept). */
 void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m);
 
+/* --- plan.c --- */
+/* key = digest of the checkpoint and what forward passes of it depend on, in earlier versions with
+ * the evaluation texts (a new reference, taken over; NULL: without). The key of a stored one
+ * contains only its name. */
+MUST_USE enum status plan_key(const struct plan *p, const struct plan_checkpoint *c,
+                              json_t *evaluations, char key[HASH_HEX], struct err *e);
+
+/* --- plan_texts.c --- */
+/* What keys hash of a text with that digest and its settings; a new reference. */
+json_t *plan_identity(const struct data_options *settled, const char *hash);
+/* Sets the digests of the model's evaluation texts. Errors of plan_data_identity. */
+MUST_USE enum status plan_texts_make(struct plan *p, int64_t model, struct err *e);
+/* Adds to *lines (wanted.h) the texts that the record lacks, if it is done, with their digests as
+ * keys; one that could not be scored if its files have changed. v: a visit of the checkpoint with
+ * all texts. ERR_NOMEM. */
+MUST_USE enum status plan_texts_lacking(const struct plan *p, const struct plan_checkpoint *c,
+                                        const json_t *record, const struct plan_choice *choice,
+                                        const struct visit *v, char **lines, struct err *e);
+/* Makes the visit calibrate its replicates as that of the record, if it lacks a text; *again: it
+ * cannot, since a text that the calibration avoids is not in the plan, or for another one's sake.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_texts_drawn(const struct plan *p, const struct plan_checkpoint *c,
+                                      const json_t *record, struct visit *v, bool *again,
+                                      struct err *e);
+/* The plan's costs (shallow) with the tokens that the visit evaluates. */
+struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const struct visit *v);
+/* Leaves the visit only the texts that a record lacks, unless others are made on all of them. */
+void plan_texts_keep(struct visit *v);
+
 /* --- plan_lengths.c --- */
 /* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);

@@ -9,7 +9,10 @@
 
 void plan_lengths_free(struct plan *p)
 {
-    for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) free(p->lengths[i].variant_keys);
+    for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) {
+        free(p->lengths[i].variant_keys);
+        free(p->lengths[i].texts);
+    }
     free(p->lengths);
     p->lengths = NULL;
 }

@@ -14,13 +14,12 @@ static void checkpoint_record(const struct plan *p, const struct plan_checkpoint
     const struct model_entry *m = &p->sweep->models[c->model];
     const struct trajectory_row *row = &m->rows[c->row];
     const char *average = row->average ? m->averages[row->average - 1].name : NULL;
-    json_t *one = json_pack("{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:s*, s:o*}", "name",
-                            row->checkpoint, "step", (json_int_t)row->step, "tokens",
-                            json_number_new(row->tokens), "learning_rate",
-                            json_number_new(row->learning_rate), "phase", row->phase, "kind",
-                            row->average ? "average" : "stored", "recipe", c->recipe, "average",
-                            average, "key", c->key, "task_key", c->task_key[0] ? c->task_key : NULL,
-                            "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
+    json_t *one = json_pack(
+        "{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:O*, s:o*}", "name", row->checkpoint,
+        "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens), "learning_rate",
+        json_number_new(row->learning_rate), "phase", row->phase, "kind",
+        row->average ? "average" : "stored", "recipe", c->recipe, "average", average, "key", c->key,
+        "former", c->former, "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
     for (int k = 0; k < MEASURES_N; k++)
         if (c->keys[k][0] && measures[k]->plan_key)
             json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
@@ -37,6 +36,14 @@ static json_t *variant_keys_record(const struct plan *p, int64_t model)
     return keys;
 }
 
+static json_t *texts_record(const struct plan *p, int64_t model)
+{
+    json_t *texts = json_array();
+    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
+        json_array_append_new(texts, json_string(p->lengths[model].texts[i]));
+    return texts;
+}
+
 static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
                                  struct err *e)
 {
@@ -46,9 +53,10 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
         json_t *list = json_array(), *common = NULL;
         st = plan_common_record(p, i, &cache, &common, e);
         json_array_append_new(
-            models, json_pack("{s:s, s:s*, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
+            models, json_pack("{s:s, s:s*, s:o, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
                               "branch_of", p->sweep->models[i].branch_of, "checkpoints", list,
-                              "variant_keys", variant_keys_record(p, i), "common_tokens", common));
+                              "texts", texts_record(p, i), "variant_keys",
+                              variant_keys_record(p, i), "common_tokens", common));
         TRY(st);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)

@@ -147,6 +147,7 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     for (int64_t i = 0; i < s->n_evaluations; i++, v->n_evaluations++) {
         const struct data_options d = plan_data(p, c->model, &s->evaluations[i]);
         PASS(options_copy(&data_table, &d, &v->evaluations[i], e));
+        PASS(mem_append(&v->texts, e, "%s%s", i ? "\n" : "", p->lengths[c->model].texts[i]));
     }
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->describe) PASS(measures[k]->describe(p, v, e));
@@ -227,8 +228,8 @@ static enum need need_of_whole(const struct search *s, const char *key, bool of_
 static enum status find_records(const struct search *s, int64_t i, char **lines, struct err *e)
 {
     char of[HASH_HEX], key[HASH_HEX];
-    memcpy(of, s->c->task_key, sizeof of);
-    if (i >= 0) results_cell_key(s->c->task_key, plan_variant_key_of(s->p, s->c->model, i), of);
+    memcpy(of, s->c->key, sizeof of);
+    if (i >= 0) plan_cell_key(s->p, s->c, i, of);
     for (int64_t n = 0; n < s->p->n_records; n++) {
         const struct plan_record_of *r = &s->p->records[n];
         const int k = i < 0 ? r->of_checkpoint : r->of_cell;
@@ -255,8 +256,10 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     if (replicate > 0) results_replicate_key(cell, replicate, key);
     enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
+    bool again = false;
     if (variant->method->path) TRY(plan_stored_path(p, s->c, variant->method, &path, e));
-    if (path && plan_stored_changed(path, record)) need = NEED_ALL;
+    if (replicate > 0 && need != NEED_ALL) TRY(plan_texts_drawn(p, s->c, record, v, &again, e));
+    if (again || (path && plan_stored_changed(path, record))) need = NEED_ALL;
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->of_cell && replicate == 0 &&
             (need == NEED_ALL || result_state_of(record) == STATE_DONE))
@@ -264,6 +267,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
         any = any || asked[k];
     }
     if (replicate == 0) TRY(find_records(s, i, &records, e));
+    if (need != NEED_ALL) TRY(plan_texts_lacking(p, s->c, record, &s->choice, v, &records, e));
     if (need == NEED_NOTHING && !any && !records) goto done;
     for (int k = 0; k < MEASURES_N; k++) s->asked[k] += asked[k];
     struct variant *to = &v->variants[v->n_variants];
@@ -346,6 +350,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     /* What is chosen anew may be another soup than that of finished cells. */
     if (c->weights.kind == WEIGHTS_GREEDY && need == NEED_ALL) s.choice.redo = true;
     PASS(find_records(&s, -1, &v->records, e));
+    if (need != NEED_ALL) PASS(plan_texts_lacking(p, c, record, &s.choice, v, &v->records, e));
     PASS(add_variants(&s, which, e));
     /* Its cells make a checkpoint whose record failed worth another try. */
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
@@ -354,6 +359,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
         if (measures[k]->of_cells && v->task[k] && !has_cells(v)) visit_drop_task(v, k);
         if (measures[k]->make_task && !measures[k]->of_cells) PASS(find_record(&s, k, e));
     }
+    plan_texts_keep(v);
     /* Only the checkpoint's record says what was chosen. */
     if (v->cells_only || v->scored) weights_recall_choice(&v->weights, record);
     *wanted = !v->cells_only || v->n_variants > 0 || v->records;
@@ -370,6 +376,15 @@ static enum status note_changed(const struct visit *v, json_t *changed, struct e
     free(name);
     NEED(!failed, ERR_NOMEM, "out of memory for changed checkpoints");
     return OK;
+}
+
+/* records: wanted.h; those of texts are of what is there. */
+static void count_records(const char *records, struct plan_visits *out)
+{
+    out->n_texts += wanted_count(records, measure_cell.name, NULL);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k] != &measure_cell)
+            out->to_make[k] += wanted_count(records, measures[k]->name, NULL);
 }
 
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
@@ -396,15 +411,13 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         completes = completes || (measures[k]->of_cells && v->visit.task[k]);
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const struct variant *one = &v->visit.variants[i];
-        out->to_make[MEASURE_replicate] += one->replicate > 0;
+        out->to_make[MEASURE_replicate] += !one->scored && one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
         out->n_completions += one->scored && !one->complete && completes;
-        for (int k = 0; k < MEASURES_N; k++)
-            out->to_make[k] += wanted_count(one->records, measures[k]->name, NULL);
+        count_records(one->records, out);
     }
-    for (int k = 0; k < MEASURES_N; k++)
-        out->to_make[k] += (v->visit.record_key[k] != NULL) +
-                           wanted_count(v->visit.records, measures[k]->name, NULL);
+    for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;
+    count_records(v->visit.records, out);
     return plan_visit_price(p, which, v, e);
 }
 

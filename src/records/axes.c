@@ -69,6 +69,7 @@ static enum status take_model(const json_t *json, struct axis_model *out, struct
     PASS(mem_zero(&out->checkpoints, n, sizeof *out->checkpoints, "checkpoints", e));
     out->n = n;
     out->variant_keys = json_object_get(json, "variant_keys");
+    out->texts = json_object_get(json, "texts");
     for (int64_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, (size_t)i);
         struct axis_checkpoint *c = &out->checkpoints[i];
@@ -134,14 +135,18 @@ static enum status take_variants(const json_t *plan, struct axes *a, struct err 
     return OK;
 }
 
-/* Models' own keys of the variants, if they have any. */
-static enum status check_variant_keys(const struct axes *a, struct err *e)
+/* Models' own keys of the variants, and digests of the texts, if they have any. */
+static enum status check_keys(const struct axes *a, struct err *e)
 {
     const char *key;
-    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
         for (int64_t i = 0; a->models[m].variant_keys && i < a->n_variants; i++)
             PASS(take_text(json_array_get(a->models[m].variant_keys, (size_t)i),
                            "models[].variant_keys", &key, e));
+        for (int64_t i = 0; a->models[m].texts && i < a->labels[AXIS_DATASET].n; i++)
+            PASS(take_text(json_array_get(a->models[m].texts, (size_t)i), "models[].texts", &key,
+                           e));
+    }
     return OK;
 }
 
@@ -149,6 +154,17 @@ const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i)
 {
     const json_t *own = a->models[model].variant_keys;
     return own ? json_string_value(json_array_get(own, (size_t)i)) : a->variants[i].key;
+}
+
+const char *axes_scoreless_key(const struct axes *a, int64_t model, int64_t checkpoint)
+{
+    const struct axis_checkpoint *c = &a->models[model].checkpoints[checkpoint];
+    return json_text(c->plan, "task_key", c->key);
+}
+
+const char *axes_text_key(const struct axes *a, int64_t model, int64_t i)
+{
+    return json_string_value(json_array_get(a->models[model].texts, (size_t)i));
 }
 
 enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
@@ -159,7 +175,7 @@ enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
         if (results_axes[i]->plan) TRY(take_labels(plan, results_axes[i], &out->labels[i], e));
     TRY(take_models(plan, out, e));
     TRY(take_variants(plan, out, e));
-    TRY(check_variant_keys(out, e));
+    TRY(check_keys(out, e));
 done:
     if (st != OK) axes_free(out);
     return st;

@@ -46,6 +46,7 @@ struct axis_model {
     int64_t n;
     struct axis_checkpoint *checkpoints; // (n)
     const json_t *variant_keys; /* texts by variant, where they differ from the plan's; or NULL */
+    const json_t *texts; /* digests of the evaluation texts; NULL: records name them by labels */
 };
 
 struct axis_variant {
@@ -70,8 +71,12 @@ void axes_free(struct axes *a);
 /* Whether the axis is optional and the plan does not have it. */
 bool axis_is_absent(const struct axes *a, const struct axis *axis);
 
+/* The checkpoint's key without evaluation texts: in plans of earlier versions its "task_key". */
+const char *axes_scoreless_key(const struct axes *a, int64_t model, int64_t checkpoint);
 /* Key of variant i for a model. */
 const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i);
+/* Digest of evaluation text i for a model; NULL: its label stands for it in records. */
+const char *axes_text_key(const struct axes *a, int64_t model, int64_t i);
 
 /* The index of a label, a text or a number as the axis has them, on the axis; -1: not found. */
 int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number);

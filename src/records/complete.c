@@ -1,5 +1,6 @@
 #include "records/complete.h"
-#include "records/rows.h"
+#include "records/measures.h"
+#include "records/state.h"
 #include <string.h>
 
 static const char *weights_of(const json_t *record)
@@ -9,8 +10,10 @@ static const char *weights_of(const json_t *record)
 
 bool completion_fits(const json_t *record, const json_t *completion)
 {
+    /* Texts that could not be scored since the weights could not be opened. */
+    const bool unread = !weights_of(completion)[0] && !json_object_get(completion, "message");
     return result_state_of(record) == STATE_DONE &&
-           strcmp(weights_of(record), weights_of(completion)) == 0;
+           (unread || strcmp(weights_of(record), weights_of(completion)) == 0);
 }
 
 bool completion_adds(const json_t *record, const json_t *completion)
@@ -20,7 +23,9 @@ bool completion_adds(const json_t *record, const json_t *completion)
     json_t *digest;
     json_object_foreach(json_object_get(completion, "completes"), part, digest)
     {
-        if (!json_object_get(had, part)) return true;
+        const json_t *own = json_object_get(had, part);
+        if (!own || (json_object_get(own, "message") && !json_object_get(digest, "message")))
+            return true;
     }
     return false;
 }
@@ -77,9 +82,12 @@ enum status completion_join(const json_t *old, const json_t *completion, json_t 
     const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
     int failed = !record;
     failed |= complete_object(record, "values", json_object_get(completion, "values"));
+    if (json_object_get(record, "datasets"))
+        failed |= complete_object(record, "datasets", json_object_get(completion, "datasets"));
     failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
     failed |= complete_weights(record, completion);
-    failed |= json_object_set(record, "message", json_object_get(completion, "message"));
+    if (json_object_get(completion, "message"))
+        failed |= json_object_set(record, "message", json_object_get(completion, "message"));
     failed |= complete_fingerprint(record, completion);
     if (list) failed |= complete_list(record, kind->list, list);
     *out = record;

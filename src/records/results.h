@@ -23,7 +23,9 @@
  *    "status": "done" | "failed" | "not_applicable", "message": text,
  *    ["code": word of the status (util/err.h) that a failed one failed with; not in the cube,]
  *    "values": {NAME: number, ...},                       scalars
- *    "datasets": {DATASET: {NAME: number, ..., "sequence_loss": [number, ...]}, ...},
+ *    "datasets": {DIGEST of the text (scores.h): {NAME: number, ..., "sequence_loss": [number,
+ * ...]},
+ *                 ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
  *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          of curvature and movement
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
@@ -31,10 +33,11 @@
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
  * of model and checkpoint's datasets and layers; their numbers stand in "values".
  *
- * completion record: "key", "fingerprint", "message" (which replaces the record's), "values" (added
- * to the record's), "layers": {tensor: {NAME: number, ...}, ...} (to those of the same tensor),
- * "completes": {PART: digest of its settings} (added to the record's "provenance"), "provenance"
- * (of the completion itself; its "weights_hash" must be the record's). The view joins the two.
+ * completion record: "key", "fingerprint", ["message"] (which replaces the record's), "values" and
+ * "datasets" (added to the record's), "layers": {tensor: {NAME: number, ...}, ...} (to those of the
+ * same tensor), "completes": {PART: digest of its settings} (added to the record's "provenance"),
+ * "provenance" (of the completion itself; its "weights_hash" must be the record's). The view joins
+ * the two.
  *
  * Numbers that JSON lacks are the strings "nan", "inf", "-inf" (util/json.h). A missing number was
  * not measured.
@@ -45,7 +48,8 @@
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
  *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["movement_key"],
- *                ["task_key"]}]}],
+ *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
+ *                "texts": [digest of each text of "datasets", ..]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
@@ -57,9 +61,9 @@
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
  * (none: not asked for), likewise "movement_key"; that of a cell is results_cell_key(checkpoint
  * key, variant key), that of its replicate results_replicate_key(cell key, number), that of an
- * accuracy results_task_key(of, key of the task), where `of` is the checkpoint's "task_key" or
- * results_cell_key of that and the variant key, likewise that of a measure of cells with its digest
- * in place of the task's, that of a point results_point_key(surface key,
+ * accuracy results_task_key(of, key of the task), where `of` is the key of the checkpoint or cell
+ * (of an earlier version's plan with "task_key" in place of "key"), likewise that of a measure of
+ * cells with its digest in place of the task's, that of a point results_point_key(surface key,
  * place), so a plan is as small as its axes. A record belongs to the newest plan if the plan has
  * its key. */
 #pragma once
@@ -183,11 +187,12 @@ MUST_USE enum status results_is_hdf5(const char *path, bool *is, struct err *e);
 MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,
                                              struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
-/* {key: that under which earlier versions recorded the same}: a record that is not there under its
- * key is that one. Of the plans that the view has it knows them. NULL: nothing; view NULL: nothing.
- * ERR_NOMEM. */
-MUST_USE enum status results_view_former(struct results_view *v, const json_t *former,
-                                         struct err *e);
+/* Takes records of earlier versions under the keys of this plan record, as it says ("former_keys",
+ * "former"; scores.h); plans that the view has it knows. view NULL: nothing. ERR_NOMEM, ERR_FORMAT.
+ */
+MUST_USE enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e);
+/* [{"evaluation", "inputs"}] of the plans of earlier versions that it has seen (former_plan). */
+const json_t *results_view_old_plans(const struct results_view *v);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
 /* The inputs of the plan before the newest one (digests by path); NULL: none. */

@@ -1,25 +1,26 @@
 /* The rows of a kind: which records a plan requests, and their states. */
 #include "records/rows.h"
+#include "records/scores.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const result_state_words[STATE_N] = {
-    [STATE_PENDING] = "pending",
-    [STATE_DONE] = "done",
-    [STATE_FAILED] = "failed",
-    [STATE_NOT_APPLICABLE] = "not_applicable",
-};
-
-enum result_state result_state_of(const json_t *record)
+enum result_state row_state(const struct rows *r, const struct row *row, const char **message)
 {
-    const char *word = json_text(record, "status", "");
-    if (!record) return STATE_PENDING;
-    for (int i = 0; i < STATE_N; i++)
-        if (strcmp(word, result_state_words[i]) == 0) return (enum result_state)i;
-    return STATE_FAILED;
+    enum result_state state = result_state_of(row->record);
+    const char *why = json_text(row->record, "message", "");
+    const bool has_texts = r->kind->inner == &axis_dataset && row->record;
+    for (int64_t i = 0; has_texts && i < r->axes->labels[AXIS_DATASET].n; i++) {
+        const char *text = axes_text_key(r->axes, row->at[AXIS_MODEL], i);
+        const enum result_state own = text ? scores_state(row->record, text) : STATE_DONE;
+        if (state != STATE_DONE || own == STATE_DONE) continue;
+        state = own;
+        why = json_text(scores_find(row->record, text), "message", "");
+    }
+    if (message) *message = why;
+    return state;
 }
 
 /* --- making rows --- */
@@ -85,8 +86,7 @@ static enum status add_of_cells(struct rows *r, int64_t m, int64_t c, struct err
 {
     const struct axes *a = r->axes;
     const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
-    const char *base = json_text(a->models[m].checkpoints[c].plan, "task_key", NULL);
-    return own && base ? rows_add_cells(r, m, c, base, own, e) : OK;
+    return own ? rows_add_cells(r, m, c, axes_scoreless_key(a, m, c), own, e) : OK;
 }
 
 static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
@@ -180,6 +180,8 @@ const char *row_inner_label(const struct rows *r, const struct row *row, char nu
     const char *label = NULL;
     int64_t value = 0;
     if (row->at[axis] < 0) return NULL;
+    if (axis == AXIS_DATASET) label = axes_text_key(r->axes, row->at[AXIS_MODEL], row->at[axis]);
+    if (label) return label;
     row_label(r, row, axis, &label, &value);
     if (!label) snprintf(number, ROW_NUMBER, "%lld", (long long)value);
     return label ? label : number;
@@ -212,12 +214,12 @@ struct result_counts rows_count(const struct rows *r, int64_t part)
         if (part < 0 || part == i) out.by_state[STATE_NOT_APPLICABLE] += r->parts[i].not_applicable;
     for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
         const struct row *row = &r->rows[i];
-        enum result_state state = result_state_of(row->record);
+        const char *message;
+        const enum result_state state = row_state(r, row, &message);
         if (part >= 0 && row->part != part) continue;
         out.by_state[state]++;
         out.records += state != STATE_NOT_APPLICABLE;
-        if (state == STATE_FAILED && !out.message)
-            out.message = json_text(row->record, "message", "");
+        if (state == STATE_FAILED && !out.message) out.message = message;
     }
     return out;
 }
@@ -275,7 +277,7 @@ struct result_counts inventory_count(const struct inventory *all, int64_t first,
             const int64_t visit = visit_of(r->axes, &r->rows[i]);
             if (r->kind->report == REPORT_NONE || visit < first || visit >= end) continue;
             out.records++;
-            out.by_state[result_state_of(r->rows[i].record)]++;
+            out.by_state[row_state(r, &r->rows[i], NULL)]++;
         }
     }
     return out;

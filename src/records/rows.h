@@ -2,6 +2,7 @@
 #pragma once
 #include "records/measures.h"
 #include "records/results.h"
+#include "records/state.h"
 
 /* --- which records there are --- */
 
@@ -71,10 +72,9 @@ const json_t *row_value(const struct rows *r, const struct row *row, const struc
 
 /* --- states and counts --- */
 
-/* State of a record; NULL: pending. */
-enum result_state { STATE_PENDING, STATE_DONE, STATE_FAILED, STATE_NOT_APPLICABLE, STATE_N };
-extern const char *const result_state_words[STATE_N];
-enum result_state result_state_of(const json_t *record);
+/* The state of a row's record with all texts of the plan: pending if it lacks the scores of one;
+ * *message (may be NULL) = why it failed. */
+enum result_state row_state(const struct rows *r, const struct row *row, const char **message);
 
 struct result_counts {
     int64_t by_state[STATE_N];

@@ -1,7 +1,8 @@
-#include "records/view.h"
 #include "records/complete.h"
 #include "records/rows.h"
+#include "records/scores.h"
 #include "records/seal.h"
+#include "records/view_internal.h"
 #include "records/weights_read.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -10,23 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct results_view {
-    json_t *plan;    /* the newest plan; NULL: none yet */
-    json_t *before;  /* the inputs of the one before; NULL: none */
-    json_t *end;     /* the newest record if it is an end record */
-    json_t *records; /* key → record */
-    struct journal_mark mark;
-    struct journal_damage damage;
-    bool lean;       /* what the records are not asked for is left out */
-    json_t *weights; /* the newest of each checkpoint (weights_read.h) */
-    json_t *stale;   /* key → true of results of other weights, which are left out */
-    json_t *losses;  /* key of a visit → the newest of its loss records */
-    /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
-    struct journal *journal;
-    json_t *lines;
-    json_t *former; /* key → {those of earlier versions: true} (results_view_former) */
-};
 
 enum status view_new(struct results_view **out, struct err *e)
 {
@@ -37,8 +21,9 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->weights = json_object();
     (*out)->stale = json_object();
     (*out)->former = json_object();
+    (*out)->old_plans = json_array();
     NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
-             (*out)->former,
+             (*out)->former && (*out)->old_plans,
          ERR_NOMEM, "out of memory for a view");
     return OK;
 }
@@ -86,7 +71,7 @@ static void leave_out(struct results_view *v, const char *key)
 }
 
 /* What was made from other weights than the newest is left out. */
-static void leave_out_stale(struct results_view *v)
+void view_leave_out_stale(struct results_view *v)
 {
     const char *key;
     json_t *record;
@@ -105,17 +90,17 @@ static void warn_of_stale(const struct results_view *v)
                  quantity_plural(n));
 }
 
-/* at: its number in the view's journal. */
-static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
+static enum status add_known(struct results_view *v, json_t *record, int64_t at, struct err *e)
 {
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
     replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
     if (strcmp(type, "plan") == 0) {
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
-        PASS(results_view_former(v, json_object_get(record, "former_keys"), e));
+        PASS(former_plan(v->old_plans, record, e));
+        PASS(results_view_former(v, record, e));
     }
-    if (weights_read_learn(v->weights, record)) leave_out_stale(v);
+    if (weights_read_learn(v->weights, record)) view_leave_out_stale(v);
     if (v->lean) weights_read_share(v->weights, record);
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
     if (strcmp(type, "loss") == 0 && key)
@@ -126,6 +111,16 @@ static enum status add(struct results_view *v, json_t *record, int64_t at, struc
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     json_object_del(v->stale, key);
     return add_line(v, key, at, true, e);
+}
+
+/* at: its number in the view's journal. */
+static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
+{
+    json_t *now;
+    PASS(former_record(v->former, record, &now, e));
+    const enum status st = add_known(v, now, at, e);
+    json_decref(now);
+    return st;
 }
 
 enum status view_add(struct results_view *v, const json_t *record, struct err *e)
@@ -185,80 +180,6 @@ done:
     return st;
 }
 
-/* Adds a record that is not of the view's own journal: how that ended stays. */
-static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
-{
-    if (!weights_read_agree(v->weights, record)) return OK;
-    json_t *end = json_incref(v->end);
-    enum status st = view_add(v, record, e);
-    replace(&v->end, end);
-    json_decref(end);
-    return st;
-}
-
-/* Whether a record of another journal is taken. */
-static bool wants_elsewhere(const struct results_view *v, const json_t *record)
-{
-    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
-    if (!key) return false;
-    const json_t *own = json_object_get(v->records, key);
-    if (strcmp(type, "completion") == 0) return completion_adds(own, record);
-    if (!measure_find(type)) return false;
-    return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
-}
-
-/* Learns the newest weights of another journal. */
-static enum status learn_elsewhere(struct results_view *v, struct journal *j,
-                                   const char *const *without, struct err *e)
-{
-    enum status st = OK;
-    json_t *record = NULL, *weights = json_object();
-    ENSURE(weights, ERR_NOMEM, "out of memory for a view");
-    for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(journal_read(j, i, without, &record, e));
-        weights_read_learn(weights, record);
-        json_decref(record);
-        record = NULL;
-    }
-    if (weights_read_join(v->weights, weights)) leave_out_stale(v);
-done:
-    json_decref(record);
-    json_decref(weights);
-    return st;
-}
-
-enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
-                               json_t *late, struct err *e)
-{
-    enum status st = OK;
-    struct view_names without;
-    json_t *record = NULL;
-    TRY(view_leave_out(content, NULL, &without, e));
-    TRY(learn_elsewhere(v, j, without.name, e));
-    for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(journal_read(j, i, without.name, &record, e));
-        if (strcmp(json_text(record, "type", ""), "completion") == 0)
-            ENSURE(json_array_append(late, record) == 0, ERR_NOMEM, "out of memory for a view");
-        else if (wants_elsewhere(v, record))
-            TRY(add_beside(v, record, e));
-        json_decref(record);
-        record = NULL;
-    }
-done:
-    json_decref(record);
-    view_names_free(&without);
-    return st;
-}
-
-enum status view_add_late(struct results_view *v, const json_t *late, struct err *e)
-{
-    const json_t *record;
-    size_t i;
-    json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
-        PASS(add_beside(v, record, e));
-    return OK;
-}
-
 static enum status open_journal(const char *path, const struct view_names *without,
                                 struct results_view **out, struct err *e)
 {
@@ -313,6 +234,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->losses);
     json_decref(v->lines);
     json_decref(v->former);
+    json_decref(v->old_plans);
     free(v);
 }
 
@@ -369,68 +291,108 @@ int64_t results_view_losses(const struct results_view *v, const char *key)
     return json_integer_value(json_object_get(json_object_get(v->losses, key), "count"));
 }
 
-enum status results_view_former(struct results_view *v, const json_t *former, struct err *e)
+/* What the view has under former keys gets those of now; of two results of one key the later has
+ * the other's texts too. */
+static enum status rekey(struct results_view *v, const char *was, struct err *e)
 {
-    const char *key;
-    json_t *was;
+    enum status st = OK;
+    json_t *record = NULL, *more = NULL, *whole = NULL;
+    const json_t *old = json_object_get(v->records, was);
+    if (!old) return OK;
+    TRY(former_record(v->former, old, &record, e));
+    const char *key = json_text(record, "key", "");
+    const json_t *own = json_object_get(v->records, key);
+    json_t *lines = json_object_get(v->lines, was);
+    if (result_state_of(own) == STATE_DONE) {
+        TRY(scores_completion(record, own, &more, e));
+        if (more) TRY(completion_join(record, more, &whole, e));
+        if (lines && result_state_of(record) == STATE_DONE)
+            json_array_extend(lines, json_object_get(v->lines, key));
+    }
+    if (!own || result_state_of(record) == STATE_DONE) {
+        ENSURE(json_object_set(v->records, key, whole ? whole : record) == 0, ERR_NOMEM,
+               "out of memory for a view");
+        if (lines) json_object_set(v->lines, key, lines);
+    }
+    json_object_del(v->records, was);
+    json_object_del(v->lines, was);
+done:
+    json_decref(record);
+    json_decref(more);
+    json_decref(whole);
+    return st;
+}
+
+enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e)
+{
+    const char *was;
+    json_t *now, *losses;
     if (!v) return OK;
-    json_object_foreach((json_t *)(uintptr_t)former, key, was)
+    PASS(former_learn(v->former, plan, e));
+    json_object_foreach(v->former, was, now)
     {
-        json_t *all = json_object_get(v->former, key);
-        if (!all) json_object_set_new(v->former, key, all = json_object());
-        NEED(json_object_set_new(all, json_string_value(was), json_true()) == 0, ERR_NOMEM,
-             "out of memory for a view");
+        PASS(rekey(v, was, e));
+        losses = json_object_get(v->losses, was);
+        if (losses) json_object_set(v->losses, json_text(now, "key", ""), losses);
     }
     return OK;
 }
 
-/* The key under which the view has the record. */
-static const char *own_key(const struct results_view *v, const char *key)
+const json_t *results_view_old_plans(const struct results_view *v)
 {
-    const char *was;
-    json_t *yes;
-    if (!json_object_get(v->records, key))
-        json_object_foreach(json_object_get(v->former, key), was, yes)
-        {
-            if (json_object_get(v->records, was)) return was;
-        }
-    return key;
+    return v->old_plans;
 }
 
 const json_t *results_view_find(const struct results_view *v, const char *key)
 {
-    return json_object_get(v->records, own_key(v, key));
+    return json_object_get(v->records, key);
 }
 
-/* The record in the first of these lines, with its completions in the others. */
+/* Line `at` of the journal, as this version writes it. */
+static enum status read_line(const struct results_view *v, const json_t *at, json_t **out,
+                             struct err *e)
+{
+    json_t *raw;
+    PASS(journal_read(v->journal, json_integer_value(at), NULL, &raw, e));
+    const enum status st = former_record(v->former, raw, out, e);
+    json_decref(raw);
+    return st;
+}
+
+/* The record in the first of these lines, with what completes it in the others. */
 static enum status read_lines(const struct results_view *v, const json_t *lines, json_t **out,
                               struct err *e)
 {
     enum status st = OK;
-    json_t *record = NULL, *completion = NULL, *whole = NULL;
+    json_t *record = NULL, *more = NULL, *completion = NULL, *whole = NULL;
     for (size_t i = 0; i < json_array_size(lines); i++) {
-        const int64_t at = json_integer_value(json_array_get(lines, i));
-        TRY(journal_read(v->journal, at, NULL, i ? &completion : &record, e));
+        TRY(read_line(v, json_array_get(lines, i), i ? &more : &record, e));
         if (i == 0) continue;
-        TRY(completion_join(record, completion, &whole, e));
+        if (measure_find(json_text(more, "type", "")))
+            TRY(scores_completion(record, more, &completion, e));
+        else
+            completion = json_incref(more);
+        if (completion) {
+            TRY(completion_join(record, completion, &whole, e));
+            json_decref(record);
+            record = whole;
+        }
         json_decref(completion);
-        json_decref(record);
-        record = whole;
-        whole = completion = NULL;
+        json_decref(more);
+        more = completion = whole = NULL;
     }
     *out = record;
     record = NULL;
 done:
     json_decref(record);
+    json_decref(more);
     json_decref(completion);
-    json_decref(whole);
     return st;
 }
 
 enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
                               struct err *e)
 {
-    key = own_key(v, key);
     if (v->journal) return read_lines(v, json_object_get(v->lines, key), out, e);
     *out = json_incref(json_object_get(v->records, key));
     return OK;

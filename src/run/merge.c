@@ -1,5 +1,7 @@
 #include "run/merge.h"
+#include "records/complete.h"
 #include "records/rows.h"
+#include "records/scores.h"
 #include "records/weights_read.h"
 #include "run/merge_source.h"
 #include "util/fsx.h"
@@ -13,13 +15,16 @@ struct merge {
     int64_t n, capacity;
     struct merge_source *sources; // (n)
     json_t *weights;              /* the newest of each checkpoint (weights_read.h) */
+    json_t *former, *keys;        /* those of all sources, and what places with such are now */
 };
 
 enum status merge_new(struct merge **out, struct err *e)
 {
     PASS(mem_zero(out, 1, sizeof **out, "a merge", e));
     (*out)->weights = json_object();
-    NEED((*out)->weights, ERR_NOMEM, "out of memory for a merge");
+    (*out)->former = json_object();
+    (*out)->keys = json_object();
+    NEED((*out)->weights && (*out)->former && (*out)->keys, ERR_NOMEM, "out of memory for a merge");
     return OK;
 }
 
@@ -29,6 +34,8 @@ void merge_free(struct merge *m)
     for (int64_t i = 0; i < m->n; i++) merge_source_free(&m->sources[i]);
     free(m->sources);
     json_decref(m->weights);
+    json_decref(m->former);
+    json_decref(m->keys);
     free(m);
 }
 
@@ -75,6 +82,7 @@ enum status merge_add(struct merge *m, const char *path, struct err *e)
     struct merge_source *s = &m->sources[m->n++];
     *s = (struct merge_source){0};
     PASS(merge_source_open(s, path, m->weights, e));
+    json_object_update(m->former, s->former);
     return check_name(m, s, e);
 }
 
@@ -137,9 +145,9 @@ static bool precedes(const struct attempt *a, const struct attempt *b)
 
 /* --- writing --- */
 
-/* A key that a source has. */
+/* A place that a source has, and its key now: of a completion behind it what it adds. */
 struct item {
-    const char *key;
+    const char *key, *place;
     enum merge_class class;
     const struct merge_source *source;
 };
@@ -157,21 +165,39 @@ static int in_order(const void *a, const void *b)
     return by_key ? by_key : (int)x->class - (int)y->class;
 }
 
+/* *out (borrowed) = what a place is now. ERR_NOMEM. */
+static enum status key_of(const struct merge *m, const char *place, const char **out, struct err *e)
+{
+    char key[HASH_HEX];
+    *out = place;
+    snprintf(key, sizeof key, "%s", place);
+    const json_t *now = json_object_get(m->former, key);
+    if (!now) return OK;
+    json_t *name = json_sprintf("%s%s", json_text(now, "key", ""), place + strlen(key));
+    NEED(name && json_object_set_new(m->keys, place, name) == 0, ERR_NOMEM,
+         "out of memory for keys");
+    *out = json_string_value(name);
+    return OK;
+}
+
 /* *out (n, the caller frees) = the keys of all sources, sorted. */
 static enum status list_items(const struct merge *m, struct item **out, int64_t *n, struct err *e)
 {
     int64_t most = 0;
-    const char *key;
-    json_t *place;
+    const char *place;
+    json_t *at;
     *n = 0;
     for (int64_t i = 0; i < m->n; i++)
         for (int c = 0; c < CLASS_N; c++)
             most += (int64_t)json_object_size(m->sources[i].places[c]);
     PASS(mem_zero(out, most, sizeof **out, "keys", e));
     for (int64_t i = 0; i < m->n; i++)
-        for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], key, place)
+        for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], place, at)
             {
-                (*out)[(*n)++] = (struct item){key, (enum merge_class)c, &m->sources[i]};
+                struct item *item = &(*out)[(*n)++];
+                *item = (struct item){
+                    .place = place, .class = (enum merge_class)c, .source = &m->sources[i]};
+                PASS(key_of(m, place, &item->key, e));
             }
     if (*n) qsort(*out, (size_t)*n, sizeof **out, in_order);
     return OK;
@@ -236,8 +262,9 @@ static bool is_outdated(const struct item *item, const struct attempt *completio
                         const struct kept *kept)
 {
     const char *time = weights_read_time(completion->record);
-    return item->class == CLASS_COMPLETION && kept->key && strcmp(kept->key, item->key) == 0 &&
-           time[0] && strcmp(time, kept->time) < 0;
+    return item->class == CLASS_COMPLETION && kept->key &&
+           strncmp(kept->key, item->key, strlen(kept->key)) == 0 && time[0] &&
+           strcmp(time, kept->time) < 0;
 }
 
 static void keep(struct kept *kept, const struct item *item, const struct attempt *result)
@@ -264,6 +291,44 @@ done:
     return st;
 }
 
+/* The record of an item, as this version writes it. */
+static enum status read_item(const struct merge *m, const struct item *item, json_t **out,
+                             struct err *e)
+{
+    json_t *raw = NULL;
+    PASS(merge_source_read(item->source, item->class, item->place, &raw, e));
+    const enum status st = former_record(m->former, raw, out, e);
+    json_decref(raw);
+    return st;
+}
+
+/* Writes completions of `best`, of the texts that the results that are not kept have and it lacks.
+ */
+static enum status write_texts(const struct merge *m, const struct item *items, int64_t n,
+                               const json_t *best, struct journal *to, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL, *more = NULL, *next, *whole = json_incref((json_t *)(uintptr_t)best);
+    for (int64_t i = 0; items->class == CLASS_RESULT && n > 1 && i < n; i++) {
+        TRY(read_item(m, &items[i], &record, e));
+        if (weights_read_agree(m->weights, record)) TRY(scores_completion(whole, record, &more, e));
+        if (more) {
+            TRY(journal_append(to, more, e));
+            TRY(completion_join(whole, more, &next, e));
+            json_decref(whole);
+            whole = next;
+        }
+        json_decref(record);
+        json_decref(more);
+        record = more = NULL;
+    }
+done:
+    json_decref(record);
+    json_decref(more);
+    json_decref(whole);
+    return st;
+}
+
 /* Of n items of one key: writes the preferred record. */
 static enum status write_best(const struct merge *m, const struct item *items, int64_t n,
                               struct journal *to, struct kept *kept, struct merge_findings *out,
@@ -273,7 +338,7 @@ static enum status write_best(const struct merge *m, const struct item *items, i
     struct attempt best = {0}, other = {0};
     for (int64_t i = 0; i < n; i++) {
         json_t *record;
-        TRY(merge_source_read(items[i].source, items[i].class, items[i].key, &record, e));
+        TRY(read_item(m, &items[i], &record, e));
         if (!weights_read_agree(m->weights, record)) {
             st = leave_out(record, items[i].source->name, out, e);
             json_decref(record);
@@ -287,6 +352,7 @@ static enum status write_best(const struct merge *m, const struct item *items, i
     }
     if (!best.record || is_outdated(items, &best, kept)) goto done;
     TRY(journal_append(to, best.record, e));
+    TRY(write_texts(m, items, n, best.record, to, e));
     keep(kept, items, &best);
     out->records += items->class == CLASS_RESULT;
 done:

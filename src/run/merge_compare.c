@@ -1,5 +1,6 @@
 /* Whether two records of one key agree. */
-#include "records/rows.h"
+#include "records/measures.h"
+#include "records/scores.h"
 #include "run/merge.h"
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +14,12 @@ static const double rounding = 1e-5;
 
 /* --- bit for bit --- */
 
-static bool is_volatile(const struct measure *k, const char *name)
+/* In records of any measure: a completion, and a replicate, has numbers of another. */
+static bool is_volatile(const char *name)
 {
-    for (const struct field *f = k->fields; f->name; f++)
-        if (f->rerun == VOLATILE && strcmp(f->name, name) == 0) return true;
+    for (int i = 0; recorded_measures[i]; i++)
+        for (const struct field *f = recorded_measures[i]->fields; f->name; f++)
+            if (f->rerun == VOLATILE && strcmp(f->name, name) == 0) return true;
     return false;
 }
 
@@ -25,33 +28,32 @@ static bool same_number(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-static bool same(const struct measure *k, const json_t *a, const json_t *b, char *why, size_t size);
+static bool same(const json_t *a, const json_t *b, char *why, size_t size);
 
 /* Members that only one of them has are not compared: a cube has no NaN, and a prediction may not
  * have been made yet. */
-static bool same_members(const struct measure *k, const json_t *a, const json_t *b, char *why,
-                         size_t size)
+static bool same_members(const json_t *a, const json_t *b, char *why, size_t size)
 {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)a, name, value)
     {
         const json_t *other = json_object_get(b, name);
-        if (!other || is_volatile(k, name)) continue;
-        if (same(k, value, other, why, size)) continue;
+        if (!other || is_volatile(name)) continue;
+        if (same(value, other, why, size)) continue;
         if (why[0] == '\0') snprintf(why, size, "%s", name);
         return false;
     }
     return true;
 }
 
-static bool same(const struct measure *k, const json_t *a, const json_t *b, char *why, size_t size)
+static bool same(const json_t *a, const json_t *b, char *why, size_t size)
 {
-    if (json_is_object(a)) return same_members(k, a, b, why, size);
+    if (json_is_object(a)) return same_members(a, b, why, size);
     if (json_is_array(a)) {
         if (json_array_size(a) != json_array_size(b)) return false;
         for (size_t i = 0; i < json_array_size(a); i++)
-            if (!same(k, json_array_get(a, i), json_array_get(b, i), why, size)) return false;
+            if (!same(json_array_get(a, i), json_array_get(b, i), why, size)) return false;
         return true;
     }
     if (json_is_string(a) && json_is_string(b))
@@ -68,7 +70,7 @@ static bool same_numbers(const struct measure *k, const json_t *a, const json_t 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const json_t *x = members[i] ? json_object_get(a, members[i]) : NULL;
         const json_t *y = members[i] ? json_object_get(b, members[i]) : NULL;
-        if (x && y && !same(k, x, y, why, size)) return false;
+        if (x && y && !same(x, y, why, size)) return false;
     }
     return true;
 }
@@ -120,7 +122,7 @@ static bool losses_agree(const struct measure *k, const json_t *a, const json_t 
         const double allowed = allowed_between(own, other);
         if (!other || same_number(x, y) || fabs(x - y) <= allowed) continue;
         snprintf(why, size, "loss on %s: %.6g and %.6g, more than %g paired standard errors apart",
-                 label, x, y, errors_allowed);
+                 json_text(scores_find(a, label), "name", label), x, y, errors_allowed);
         return false;
     }
     return true;

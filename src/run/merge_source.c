@@ -1,5 +1,6 @@
 #include "run/merge_source.h"
 #include "records/rows.h"
+#include "records/scores.h"
 #include "records/view.h"
 #include "records/weights_read.h"
 #include "util/mem.h"
@@ -12,6 +13,7 @@ void merge_source_free(struct merge_source *s)
     journal_close(s->journal);
     results_view_close(s->view);
     json_decref(s->plan);
+    json_decref(s->former);
     for (int i = 0; i < CLASS_N; i++) json_decref(s->places[i]);
 }
 
@@ -34,6 +36,23 @@ static enum status add_result(struct merge_source *s, const char *key, int64_t a
     return put(s, CLASS_RESULT, key, at, e);
 }
 
+static enum status add_completion(struct merge_source *s, const char *key, int64_t at,
+                                  const json_t *head, struct err *e)
+{
+    char *name = NULL;
+    const char *part;
+    json_t *digest;
+    PASS(mem_string(&name, key, e));
+    enum status st = OK;
+    json_object_foreach(json_object_get(head, "completes"), part, digest)
+    {
+        if (st == OK) st = mem_append(&name, e, " %s", part);
+    }
+    if (st == OK) st = put(s, CLASS_COMPLETION, name, at, e);
+    free(name);
+    return st;
+}
+
 /* done: the keys of results that are done. */
 static enum status add_line(struct merge_source *s, int64_t at, const json_t *head, json_t *done,
                             struct err *e)
@@ -42,10 +61,11 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
     if (strcmp(type, "plan") == 0) {
         json_decref(s->plan);
         s->plan = NULL;
-        return journal_read(s->journal, at, NULL, &s->plan, e);
+        PASS(journal_read(s->journal, at, NULL, &s->plan, e));
+        return former_learn(s->former, s->plan, e);
     }
     if (!key) return OK;
-    if (strcmp(type, "completion") == 0) return put(s, CLASS_COMPLETION, key, at, e);
+    if (strcmp(type, "completion") == 0) return add_completion(s, key, at, head, e);
     if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
     return measure_find(type) ? add_result(s, key, at, head, done, e) : OK;
 }
@@ -96,7 +116,7 @@ enum status merge_source_open(struct merge_source *s, const char *path, json_t *
     enum status st = OK;
     bool cube = false;
     json_t *own = json_object();
-    ENSURE(own, ERR_NOMEM, "out of memory for digests");
+    ENSURE(own && (s->former = json_object()), ERR_NOMEM, "out of memory for digests");
     for (int i = 0; i < CLASS_N; i++)
         ENSURE(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
     TRY(mem_string(&s->name, path, e));

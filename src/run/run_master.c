@@ -56,6 +56,9 @@ void run_master_start(struct run_master *m)
     if (v->n_completions)
         log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
                  quantity_plural(v->n_completions));
+    if (v->n_texts)
+        log_info("%lld score%s of finished results on further texts to do", (long long)v->n_texts,
+                 quantity_plural(v->n_texts));
     if (accuracies)
         log_info("%lld %s on tasks to do", (long long)accuracies,
                  accuracies == 1 ? "accuracy" : "accuracies");

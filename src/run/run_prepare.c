@@ -187,7 +187,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(fsx_make_parent(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(run_master_view(m, &view, e));
-    TRY(results_view_former(view, m->plan.former, e));
+    TRY(plan_former(&m->plan, view, e));
     m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
+#include "records/scores.h"
 #include "records/view.h"
 #include <math.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ static void cell_key(const struct made *m, int64_t quantizer, int64_t bits, char
     fail_msg("no variant %lld of %lld bits", (long long)quantizer, (long long)bits);
 }
 
-enum { RTN, GPTQ };
+enum { RTN, GPTQ, TEXT };
 
 static bool same_key(const char *first, const char *second, int64_t quantizer)
 {
@@ -88,6 +89,25 @@ static bool same_key(const char *first, const char *second, int64_t quantizer)
     make(&other, first, second);
     cell_key(&plain, quantizer, 4, a);
     cell_key(&other, quantizer, 4, b);
+    drop(&plain);
+    drop(&other);
+    return strcmp(a, b) == 0;
+}
+
+/* The digest by which records name the first text. */
+static void text_key(const struct made *m, char key[HASH_HEX])
+{
+    memcpy(key, m->plan.lengths[0].texts[0], HASH_HEX);
+}
+
+static bool same_text(const char *first)
+{
+    struct made plain, other;
+    char a[HASH_HEX], b[HASH_HEX];
+    make(&plain, NULL, NULL);
+    make(&other, first, NULL);
+    text_key(&plain, a);
+    text_key(&other, b);
     drop(&plain);
     drop(&other);
     return strcmp(a, b) == 0;
@@ -148,7 +168,9 @@ static void keys_follow_what_a_number_depends_on(void **state)
     assert_false(same_key("run.rounding=bf16", NULL, RTN));
     assert_false(same_key("run.products=bf16x2", "run.products=bf16", RTN));
     assert_false(same_key("calibration.samples=3", NULL, GPTQ));
-    assert_false(same_key("evaluation[0].skip=5", NULL, RTN));
+    assert_true(same_key("evaluation[0].skip=5", NULL, RTN));
+    assert_false(same_text("evaluation[0].skip=5"));
+    assert_true(same_text("evaluation[0].name=other"));
     assert_false(same_key("seed=1", NULL, GPTQ));
     assert_false(same_key("models[0].name=another", NULL, RTN));
     struct made m;
@@ -254,12 +276,13 @@ static void keys_follow_the_text(void **state)
     struct made m;
     write_file("copy.txt", "A text that calibrates and is scored.\n");
     assert_true(same_key("evaluation[0].text=copy.txt", "calibration.text=copy.txt", GPTQ));
+    assert_true(same_text("evaluation[0].text=copy.txt"));
     make(&m, NULL, NULL);
-    cell_key(&m, RTN, 4, a);
+    text_key(&m, a);
     drop(&m);
     write_file("text.txt", "Another text that calibrates and is scored.\n");
     make(&m, NULL, NULL);
-    cell_key(&m, RTN, 4, b);
+    text_key(&m, b);
     drop(&m);
     write_file("text.txt", "A text that calibrates and is scored.\n");
     assert_string_not_equal(a, b);
@@ -359,8 +382,13 @@ static bool one_key(const char *const a[2], const char *const b[2], int64_t quan
     char key[2][HASH_HEX];
     make(&first, a[0], a[1]);
     make(&second, b[0], b[1]);
-    cell_key(&first, quantizer, 4, key[0]);
-    cell_key(&second, quantizer, 4, key[1]);
+    if (quantizer == TEXT) {
+        text_key(&first, key[0]);
+        text_key(&second, key[1]);
+    } else {
+        cell_key(&first, quantizer, 4, key[0]);
+        cell_key(&second, quantizer, 4, key[1]);
+    }
     drop(&first);
     drop(&second);
     return strcmp(key[0], key[1]) == 0;
@@ -372,7 +400,9 @@ static void keys_hash_the_length_that_auto_stands_for(void **state)
 {
     (void)state;
     static const char *const of[] = {"calibration.length", "evaluation[0].length"};
+    /* Of the calibration the key of a cell that calibrates, of the evaluation the text's digest. */
     for (int i = 0; i < 2; i++) {
+        const int64_t what = i == 0 ? GPTQ : TEXT;
         char open[64], fewer[64], usual[64];
         snprintf(open, sizeof open, "%s=auto", of[i]);
         snprintf(fewer, sizeof fewer, "%s=1024", of[i]);
@@ -380,12 +410,12 @@ static void keys_hash_the_length_that_auto_stands_for(void **state)
         static const char unknown[] = "models[0].path=/nowhere/{checkpoint}";
         const char *const here[][2] = {{open, NULL}, {fewer, NULL}, {usual, NULL}};
         const char *const there[][2] = {{open, unknown}, {fewer, unknown}, {usual, unknown}};
-        assert_true(one_key(here[0], here[1], GPTQ));
-        assert_false(one_key(here[0], here[2], GPTQ));
-        assert_true(one_key(there[0], there[2], GPTQ));
-        assert_false(one_key(there[0], there[1], GPTQ));
-        assert_true(one_key(here[1], there[1], GPTQ)); /* paths are no part of keys */
-        assert_int_equal(one_key(here[0], here[2], RTN), i == 0);
+        assert_true(one_key(here[0], here[1], what));
+        assert_false(one_key(here[0], here[2], what));
+        assert_true(one_key(there[0], there[2], what));
+        assert_false(one_key(there[0], there[1], what));
+        assert_true(one_key(here[1], there[1], what)); /* paths are no part of keys */
+        assert_true(one_key(here[0], here[2], RTN));
     }
 }
 
@@ -466,10 +496,11 @@ static void visits_survive_the_way(void **state)
 }
 
 /* A record of that key, which is done. */
-static void add_done(struct results_view *view, const char *type, const char *key)
+static void add_done(struct results_view *view, const char *type, const char *key, const char *text)
 {
     json_t *r = json_pack("{s:s, s:s, s:s, s:s, s:{}}", "type", type, "key", key, "status", "done",
                           "soup_members", "step000300", "provenance");
+    scores_note(json_object_get(r, "provenance"), text, "m", false, NULL, NULL);
     assert_int_equal(view_add(view, r, NULL), OK);
     json_decref(r);
 }
@@ -493,8 +524,8 @@ static void soups_are_of_one_choice(void **state)
         struct plan_choice choice = {0};
         struct results_view *view;
         assert_int_equal(view_new(&view, NULL), OK);
-        add_done(view, "cell", key);
-        if (finished) add_done(view, "checkpoint", soup->key);
+        add_done(view, "cell", key, m.plan.lengths[0].texts[0]);
+        if (finished) add_done(view, "checkpoint", soup->key, m.plan.lengths[0].texts[0]);
         assert_int_equal(plan_visits_make(&m.plan, view, &choice, &visits, NULL), OK);
         int64_t cells = 0;
         for (int64_t i = 0; i < visits.n; i++) {

@@ -1,0 +1,100 @@
+/* What a view takes from other journals. */
+#include "records/complete.h"
+#include "records/measures.h"
+#include "records/scores.h"
+#include "records/view_internal.h"
+#include "records/weights_read.h"
+#include <string.h>
+
+/* Adds a record that is not of the view's own journal: how that ended stays. */
+static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
+{
+    if (!weights_read_agree(v->weights, record)) return OK;
+    json_t *end = json_incref(v->end);
+    enum status st = view_add(v, record, e);
+    json_decref(v->end);
+    v->end = end;
+    return st;
+}
+
+/* Whether a record of another journal is taken. */
+static bool wants_elsewhere(const struct results_view *v, const json_t *record)
+{
+    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
+    if (!key) return false;
+    const json_t *own = json_object_get(v->records, key);
+    if (strcmp(type, "completion") == 0) return completion_adds(own, record);
+    if (!measure_find(type)) return false;
+    return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
+}
+
+/* What it has of texts that the view's record of its key lacks. */
+static enum status add_scores(struct results_view *v, const json_t *record, struct err *e)
+{
+    json_t *more = NULL;
+    const char *key = json_text(record, "key", NULL);
+    if (!key || !measure_find(json_text(record, "type", ""))) return OK;
+    PASS(scores_completion(json_object_get(v->records, key), record, &more, e));
+    const enum status st = more ? add_beside(v, more, e) : OK;
+    json_decref(more);
+    return st;
+}
+
+/* Learns the newest weights and the former keys of another journal. */
+static enum status learn_elsewhere(struct results_view *v, struct journal *j,
+                                   const char *const *without, struct err *e)
+{
+    enum status st = OK;
+    json_t *record = NULL, *weights = json_object();
+    ENSURE(weights, ERR_NOMEM, "out of memory for a view");
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(journal_read(j, i, without, &record, e));
+        weights_read_learn(weights, record);
+        if (strcmp(json_text(record, "type", ""), "plan") == 0)
+            TRY(former_plan(v->old_plans, record, e));
+        json_decref(record);
+        record = NULL;
+    }
+    if (weights_read_join(v->weights, weights)) view_leave_out_stale(v);
+done:
+    json_decref(record);
+    json_decref(weights);
+    return st;
+}
+
+enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
+                               json_t *late, struct err *e)
+{
+    enum status st = OK;
+    struct view_names without;
+    json_t *raw = NULL, *record = NULL;
+    TRY(view_leave_out(content, NULL, &without, e));
+    TRY(learn_elsewhere(v, j, without.name, e));
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(journal_read(j, i, without.name, &raw, e));
+        TRY(former_record(v->former, raw, &record, e));
+        if (strcmp(json_text(record, "type", ""), "completion") == 0)
+            ENSURE(json_array_append(late, record) == 0, ERR_NOMEM, "out of memory for a view");
+        else if (wants_elsewhere(v, record))
+            TRY(add_beside(v, record, e));
+        else
+            TRY(add_scores(v, record, e));
+        json_decref(raw);
+        json_decref(record);
+        raw = record = NULL;
+    }
+done:
+    json_decref(raw);
+    json_decref(record);
+    view_names_free(&without);
+    return st;
+}
+
+enum status view_add_late(struct results_view *v, const json_t *late, struct err *e)
+{
+    const json_t *record;
+    size_t i;
+    json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
+        PASS(add_beside(v, record, e));
+    return OK;
+}

@@ -1,0 +1,24 @@
+/* view_internal: what the files of the view share. */
+#pragma once
+#include "records/view.h"
+
+struct results_view {
+    json_t *plan;    /* the newest plan; NULL: none yet */
+    json_t *before;  /* the inputs of the one before; NULL: none */
+    json_t *end;     /* the newest record if it is an end record */
+    json_t *records; /* key → record */
+    struct journal_mark mark;
+    struct journal_damage damage;
+    bool lean;       /* what the records are not asked for is left out */
+    json_t *weights; /* the newest of each checkpoint (weights_read.h) */
+    json_t *stale;   /* key → true of results of other weights, which are left out */
+    json_t *losses;  /* key of a visit → the newest of its loss records */
+    /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
+    struct journal *journal;
+    json_t *lines;
+    json_t *former;    /* key of an earlier version → what it is now (scores.h) */
+    json_t *old_plans; /* what plans of earlier versions scored (former_plan) */
+};
+
+/* Leaves out results of other weights than the newest. */
+void view_leave_out_stale(struct results_view *v);

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# A finished sweep that changes: an added text scores what is there on that text alone, an added task likewise, and both give the
+# bits of a sweep that had them from the start; a removed text, a renamed label, a moved folder compute nothing. A journal of a
+# version whose keys hashed the texts is finished, and a text can be added to it. Parts and merging join scores on different texts.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+fixed_text "$work/text.txt"
+fold -s -w 72 "$quickstart/trajectory/tokenizer.json" | sed -n 100,1200p >"$work/more.txt"
+cp -r "$quickstart/trajectory" "$work/trajectory"
+sed -n '1p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+first='{name: first, text: text.txt, length: 64, skip: 4, samples: 5}'
+second='{name: second, text: more.txt, length: 64, samples: 4}'
+tasks="{names: [piqa], data: \"$SOURCE/tests/fixtures/tasks/inputs\", shots: 1, limit: 4}"
+
+# sweep TEXTS [LINES]: writes the sweep
+sweep() {
+    cat >"$work/sweep.yaml" <<YAML
+name: added
+results: cube.h5
+methods: [{method: rtn, bits: [4], group_size: 64}, {method: gptq, bits: [4], group_size: 64, replicates: 2}]
+calibration: {text: text.txt, length: 64, samples: 4}
+evaluation: [$1]
+curvature: {sharpness: none, trace: 1, second_order: total, sequences: 1, length: 64${data-, data: {text: text.txt, length: 64\}}}
+models:
+  - {name: quickstart, trajectory: trajectory.csv, path: "trajectory/{checkpoint}", tokenizer: trajectory/tokenizer.json}
+${2-}
+YAML
+}
+
+# go WHAT NAME [ARGUMENT ...]: runs the sweep into NAME.h5, says how long it took and what it recorded
+go() {
+    local before after start
+    before=$(kinds "$2")
+    start=$(date +%s%3N)
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null || fail "$1: exit code $?: $(cat "$work/err")"
+    after=$(kinds "$2")
+    echo "$1: $(($(date +%s%3N) - start)) ms; records, scores on texts: $before -> $after"
+}
+
+# kinds NAME: results in the journal, and on how many texts they were scored
+kinds() {
+    local journal=$work/$1.journal
+    [ -e "$journal" ] || journal=/dev/null
+    echo "$(grep -cE '"type":"(cell|checkpoint|replicate|curvature|task|baseline_task)"' "$journal"), $(grep -oE '"text [0-9a-f]{32}":' "$journal" | wc -l)"
+}
+
+# nothing WHAT: the last run had nothing to do
+nothing() { grep -q 'nothing to do' "$work/err" || fail "$1: $(cat "$work/err")"; }
+
+# all_done NAME: by status and plan
+all_done() {
+    "$QTRAJ" status "$work/$1.journal" --exit-code >"$work/out" || fail "$1: status ends with $?: $(cat "$work/out")"
+    "$QTRAJ" plan "$work/sweep.yaml" --set "results=$work/$1.h5" --rate 10 >"$work/out" 2>"$work/err"
+    grep -q 'left: 0 visits' "$work/out" || fail "$1: the plan: $(cat "$work/out")"
+}
+
+sweep "$first, $second"
+go "both from the start" both
+sweep "$first, $second" "tasks: $tasks"
+go "both and a task from the start" whole
+
+# --- added, removed ---
+
+sweep "$first"
+go "one text" cube
+cp "$work/cube.h5" "$work/one.h5"
+sweep "$first, $second"
+"$QTRAJ" plan "$work/sweep.yaml" --rate 10 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+grep -q '"done": 0' "$work/plan.json" || fail "cells that lack a text count as done: $(grep '"done"' "$work/plan.json")"
+go "an added text" cube
+grep -q '1 visit, 0 cells to do' "$work/err" && grep -q '4 scores of finished results on further texts' "$work/err" || fail "added: $(cat "$work/err")"
+[ "$(grep -c '"type":"cell"' "$work/cube.journal")" = 2 ] || fail "added: cells are scored again"
+grep -q '"added":true' "$work/cube.journal" || fail "added: no completion"
+compare both cube
+all_done cube
+sweep "$first, $second" "tasks: $tasks"
+go "an added task" cube
+grep -q '3 accuracies on tasks to do' "$work/err" && ! grep -q 'scores of' "$work/err" || fail "task: $(cat "$work/err")"
+compare whole cube
+sweep "$second"
+go "a removed text, and the task" cube
+nothing "removed"
+sweep "$first"
+go "the other text" cube
+nothing "the other"
+compare one cube
+sweep "$second, $first"
+go "in another order" cube
+nothing "order"
+
+# --- labels and places ---
+
+sweep "${first/first/renamed}, $second"
+sed -i 's/method: rtn,/method: rtn, name: another,/' "$work/sweep.yaml"
+go "renamed labels" cube
+nothing "renamed"
+"$QTRAJ" show "$work/cube.h5" --dataset renamed --quantizer another >"$work/out" 2>"$work/err" || fail "the new labels: $(cat "$work/err")"
+mkdir "$work/moved"
+mv "$work"/{sweep.yaml,text.txt,more.txt,trajectory,trajectory.csv} "$work/moved"
+ln -s moved/sweep.yaml "$work/sweep.yaml"
+sed -i 's/results: .*/results: ..\/cube.h5/' "$work/moved/sweep.yaml"
+"$QTRAJ" run "$work/moved/sweep.yaml" >"$work/out" 2>"$work/err" || fail "moved: $(cat "$work/err")"
+nothing "moved"
+rm "$work/sweep.yaml"
+mv "$work"/moved/* "$work"
+
+# --- replicates keep their calibration ---
+
+# The added text holds sequences that the replicate calibrates on; one that had it from the start calibrates on others.
+third='{name: third, text: text.txt, length: 64, skip: 9, samples: 90}'
+sweep "$first, $third"
+go "a text that replicates would avoid" cube
+go "the same from the start" avoid
+"$python" - "$work/cube.h5" "$work/avoid.h5" "$work/one.h5" <<'PY' || fail "replicates: their calibration"
+import sys, h5py
+cube, avoid, one = (h5py.File(name)["weight_distance_replicate"][()].ravel() for name in sys.argv[1:])
+both = lambda x: x[x == x]
+assert both(cube) == both(one) and both(cube) != both(avoid), (both(cube), both(one), both(avoid))
+PY
+grep -q '"drawn":"[0-9a-f]*"' "$work/cube.journal" || fail "replicates: what they avoid"
+sweep "$third"
+go "without the text that they avoid" cube
+grep -q '1 replicate of cells to do' "$work/err" && fail "replicates: made anew though nothing lacks"
+
+# --- a text that cannot be scored ---
+
+echo short >"$work/short.txt"
+sweep "$first, {name: short, text: short.txt, length: 64, samples: 4}"
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "a short text: exit code is not 1: $(cat "$work/err")"
+"$QTRAJ" status "$work/cube.journal" >"$work/out"
+grep -q 'short' "$work/out" || fail "a short text: status does not say why: $(cat "$work/out")"
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err"
+nothing "the short text again"
+sweep "$first"
+go "without it" cube
+nothing "without the short text"
+compare one cube
+
+# --- weights that are away ---
+
+sweep "$first, $second, {name: fourth, text: text.txt, length: 64, samples: 1}"
+mv "$work/trajectory/step001200" "$work/away"
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err"
+[ $? = 1 ] || fail "weights away: exit code is not 1: $(cat "$work/err")"
+mv "$work/away" "$work/trajectory/step001200"
+go "a text whose weights were away" cube
+all_done cube
+
+# --- mixed: a text and a method at once ---
+
+sweep "$first"
+sed -i 's/, {method: gptq.*/]/; /^calibration/d' "$work/sweep.yaml"
+go "rtn on one text" mixed
+sweep "$first, $second"
+go "gptq and a text at once" mixed
+compare both mixed
+
+# --- results on different texts, merged ---
+
+sweep "$second"
+go "the other text alone" other
+sweep "$first"
+go "one text alone" alone
+"$QTRAJ" merge "$work/merged.h5" "$work/other.journal" "$work/alone.journal" >"$work/out" 2>"$work/err" || fail "merge: $(cat "$work/err")"
+sweep "$first, $second"
+go "both, after merging" merged
+nothing "merged"
+all_done merged
+compare both merged
+
+# --- a journal of an earlier version ---
+
+data= # it has none
+sweep "$first, $second"
+gzip -dc "$SOURCE/tests/fixtures/results/added.journal.gz" >"$work/old.journal"
+go "a journal of an earlier version" old
+nothing "old"
+all_done old
+sweep "$first"
+go "a text removed from it" old
+nothing "old, removed"
+sweep "$first, $second, {name: third, text: more.txt, length: 64, skip: 4, samples: 2}"
+go "a text added to it" old
+grep -q '1 visit, 0 cells to do' "$work/err" || fail "old, added: $(cat "$work/err")"
+all_done old
+go "three texts" three
+compare three old --relative 1e-2 # another machine may have recorded it
+finish

@@ -215,8 +215,8 @@ struct result_counts rows_count(const struct rows *r, int64_t part)
     for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
         const struct row *row = &r->rows[i];
         const char *message;
-        const enum result_state state = row_state(r, row, &message);
         if (part >= 0 && row->part != part) continue;
+        const enum result_state state = row_state(r, row, &message);
         out.by_state[state]++;
         out.records += state != STATE_NOT_APPLICABLE;
         if (state == STATE_FAILED && !out.message) out.message = message;

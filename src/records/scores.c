@@ -96,6 +96,7 @@ enum status scores_completion(const json_t *record, const json_t *other, json_t 
 
 static int map_key(json_t *map, const char *former, const char *now, json_t *texts)
 {
+    if (strcmp(former, now) == 0) return 0;
     return json_object_set_new(map, former, json_pack("{s:s, s:O*}", "key", now, "texts", texts));
 }
 

@@ -66,14 +66,14 @@ static void step_plain(float *next, uint8_t *back, const struct step *s)
 
 #define AVX2 __attribute__((target("arch=x86-64-v3"), always_inline)) static inline
 
-/* Eight groups from g on, whose states have the costs `before` of 8 >> branch groups, or of one. */
+/* Eight groups from g on. Their states have the costs of 8 >> branch groups before, or of one. */
 AVX2 void eight_groups(float *next, uint8_t *back, const struct step *s, int64_t g, __m256i spread,
                        const int branch, const int values)
 {
     const int64_t groups = s->groups, states = groups << branch, high = groups >> branch;
     const __m256 x = _mm256_set1_ps(s->x[0]), y = _mm256_set1_ps(s->x[1]);
     const float *before = s->before + (g >> branch), *value = s->value + g;
-    __m256 least = _mm256_set1_ps(INFINITY);
+    __m256 least = _mm256_setzero_ps();
     __m256i from = _mm256_setzero_si256();
 #pragma GCC unroll 16
     for (int j = 0; j < 1 << branch; j++, before += high, value += groups) {
@@ -85,11 +85,15 @@ AVX2 void eight_groups(float *next, uint8_t *back, const struct step *s, int64_t
         if (branch >= 3)
             b = _mm256_broadcast_ss(before);
         else
-            b = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(before)), spread);
+            b = _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)before), spread);
         cost = _mm256_add_ps(cost, b);
-        const __m256 less = _mm256_cmp_ps(cost, least, _CMP_LT_OQ);
+        if (j == 0) {
+            least = cost;
+            continue;
+        }
+        const __m256i less = _mm256_castps_si256(_mm256_cmp_ps(cost, least, _CMP_LT_OQ));
         least = _mm256_min_ps(cost, least);
-        from = _mm256_blendv_epi8(from, _mm256_set1_epi32(j), _mm256_castps_si256(less));
+        from = _mm256_blendv_epi8(from, _mm256_set1_epi32(j), less);
     }
     _mm256_storeu_ps(next + g, least);
     const __m128i half =

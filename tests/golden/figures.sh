@@ -43,7 +43,8 @@ with h5py.File(sys.argv[1]) as file:
 tokens = int(cube.baseline_tokens.max())
 done = int((cube.status == 1).sum())
 for text in (f"commit {commit}", f"{tokens} tokens scored in 8 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
-             "<li>Spectra of the Hessian: the cube has no spectral densities"):
+             "<li>Spectra of the Hessian: the cube has no spectral densities",
+             "quickstart, end of stable", "since step 500", "quickstart-cooldown, end of decay", str(cube.weights_digest.values[0, place])):
     assert text in page, text
 PY
 "$python" "$SOURCE/tests/tools/check_page.py" "$work/figures/report.html" >"$work/faults"

@@ -29,7 +29,7 @@ page=$work/two/report.html
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
     '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
     '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded' \
-    '<th scope="row">social_iqa</th><td>400</td><td>7</td>'; do
+    '<th scope="row">social_iqa</th><td>400</td><td>7</td>' '<strong>Asked:</strong> How much do rtn, gptq at 2, 3 bits raise' '<td>since step 1,000</td>'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
 done
 grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"
@@ -43,9 +43,35 @@ import qtraj
 from qtraj.report import page
 cube, figure = qtraj.open(sys.argv[1]), qtraj.figures.relative_error
 assert [ending for _, ending, _ in page.parts_of(cube, figure, None)] == [""]
-page.INCHES = 4
+page.INCHES = 3
 parts = [(ending, list(part.model.values)) for _, ending, part in page.parts_of(cube, figure, None)]
 assert parts == [("-1", ["SmolLM3-3B", "cooldown of it", "SmolLM3-3B-soup-ingredient-2"]), ("-2", ["OLMo2-7B"])], parts
+PY
+
+# a change of the relative error is paired to first order (jackknife over sequences); what the options of methods are
+PYTHONPATH=$SOURCE/analysis "$python" - "$("$QTRAJ" methods)" <<'PY' || fail "paired changes, or options of methods"
+import re, sys
+import numpy as np
+from qtraj.cube.paired import relative_change
+from qtraj.cube.trajectories import compact
+from qtraj.report import options, summary
+rng = np.random.default_rng(0)
+full = 3 + rng.standard_normal(400)
+other = full + 0.3 * rng.standard_normal(400)
+pairs = (1.05 * full + 0.1 * rng.standard_normal(400), full), (1.02 * other + 0.1 * rng.standard_normal(400), other)
+change, error = relative_change(*pairs)
+without = [np.subtract(*(np.delete(q, i).mean() / np.delete(f, i).mean() for q, f in pairs)) for i in range(400)]
+jackknife = np.sqrt(399 / 400 * np.square(without - np.mean(without)).sum())
+assert abs(change - 0.03) < 3 * error and abs(error / jackknife - 1) < 0.01, (change, error, jackknife)
+listed, name = {}, ""
+for line in sys.argv[1].splitlines():
+    found = re.match(r"(\w+) +bits", line)
+    name, inside = (found.group(1), False) if found else (name, inside)
+    inside = (inside or "options:" in line) and "presets:" not in line
+    listed.setdefault(name, set()).update(line.replace("options:", "").split() if inside else [])
+assert listed == options.USED, {name: (listed.get(name), options.USED.get(name)) for name in {*listed, *options.USED} if listed.get(name) != options.USED.get(name)}
+assert options.of_method({"method": "rtn", "group_size": 64, "damping": 0.01, "replicates": 3, "rotation": "none", "symmetric": True}) == "group size 64, symmetric, replicates 3"
+assert summary.step_text(471500) == "471,500" and compact(471503, 6) == "471.503k"
 PY
 
 # bad input: one line that says what is wrong

@@ -38,6 +38,25 @@ def change(first: "np.ndarray | None", second: "np.ndarray | None") -> "tuple[fl
     return difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
 
 
+def relative_change(first: "tuple", second: "tuple") -> "tuple[float, float]":
+    """Mean and paired standard error of the change from the second to the first relative error, each of a pair of losses by sequence,
+    quantized and in full precision, of the same sequences; to first order, as of a difference of two ratios of means. NaN where losses
+    are missing.
+
+    >>> full, other = np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 5.0])
+    >>> change, error = qtraj.cube.paired.relative_change((1.2 * full, full), (1.1 * other, other))
+    >>> round(change, 4), round(error, 4)
+    (0.1, 0.0)
+    """
+    losses = [*first, *second]
+    if any(part is None for part in losses) or len({len(part) for part in losses}) > 1 or len(losses[0]) < 2:
+        return np.nan, np.nan
+    ratios = [quantized.mean() / full.mean() for quantized, full in (first, second)]
+    parts = [(quantized - ratio * full) / full.mean() for (quantized, full), ratio in zip((first, second), ratios)]
+    moved = parts[0] - parts[1]
+    return ratios[0] - ratios[1], moved.std(ddof=1) / np.sqrt(len(moved))
+
+
 def with_deviation(cells, places, error):
     """The error of the change of a cell's loss from the second to the first of two places along the checkpoint axis together
     with its deviation over replicates; NaN without replicates of both."""

@@ -121,21 +121,24 @@ def families(cube: xr.Dataset, averages: bool = False) -> "list[list[Trajectory]
 
 
 def checkpoint_labels(cube: xr.Dataset, line: Trajectory) -> "list[str]":
-    """A short label for each checkpoint of the trajectory: its step, else its name."""
+    """A short label for each checkpoint of the trajectory: its step, with digits enough to tell it from the others, else its name."""
     steps = line.own(cube.step)
     if np.isfinite(steps).all():
-        return [compact(step) for step in steps]
+        digits = next((n for n in range(4, 12) if len({compact(step, n) for step in steps}) == len(set(steps))), 12)
+        return [compact(step, digits) for step in steps]
     return [str(name) for name in line.own(cube.checkpoint_name)]
 
 
-def compact(number: float) -> str:
+def compact(number: float, digits: int = 4) -> str:
     """A number with the letter of its thousands.
 
     >>> from qtraj.cube.trajectories import compact
     >>> compact(12000), compact(8.1e8)
     ('12k', '810M')
+    >>> compact(471503), compact(471503, 6)
+    ('471.5k', '471.503k')
     """
     for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= unit:
-            return f"{number / unit:.4g}{name}"
-    return f"{number:.4g}"
+            return f"{number / unit:.{digits}g}{name}"
+    return f"{number:.{digits}g}"

@@ -1,5 +1,5 @@
-"""A report on results cubes that can be sent to a colleague: report.html, one page with everything in it: what was run, on which
-checkpoints and texts, the results, what failed, every figure, and the fits. Beside it each figure is stored as PNG and PDF. All
+"""A report on results cubes that can be sent to a colleague: report.html, one page with everything in it: the answer, what was run, on
+which checkpoints and texts, the results, what failed, every figure, the fits, and what to cite. Beside it each figure is stored as PNG and PDF. All
 numbers come from the cubes."""
 
 import base64
@@ -21,7 +21,7 @@ from qtraj.cube.trajectories import families
 from qtraj.figures import style
 from qtraj.laws import tables
 from qtraj.laws.all_fits import fit_all
-from qtraj.report import summary
+from qtraj.report import answer, sentences, summary
 
 INCHES = 40  # a taller figure of several runs is drawn run by run
 PIXELS = 96  # of the page, an inch
@@ -38,31 +38,30 @@ def picture(figure, identity, title, shows, data, bars):
     return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
 
 
-def drawn(figure, cube, bits):
-    """The figure; None if the cube has no numbers for it."""
-    try:
-        return figure(cube, bits)
-    except figures.NoNumbers:
-        return None
-
-
 def parts_of(cube, figure, bits):
-    """Drawn figures and what to add to their names: one, or one a run where that would be too tall."""
-    whole = drawn(figure, cube, bits)
+    """Drawn figures and what to add to their names: one, or one a run where that would be too tall. NoNumbers: there is none."""
+    whole = figure(cube, bits)
     groups = families(cube)
-    if whole is None or whole.get_figheight() <= INCHES or len(groups) == 1:
-        return [] if whole is None else [(whole, "", cube)]
-    parts = [files.choose_models(cube, [line.model for line in lines]) for lines in groups]
-    return [(one, f"-{i + 1}", part) for i, part in enumerate(parts) if (one := drawn(figure, part, bits)) is not None]
+    if whole.get_figheight() <= INCHES or len(groups) == 1:
+        return [(whole, "", cube)]
+    parts = []
+    for i, lines in enumerate(groups):
+        part = files.choose_models(cube, [line.model for line in lines])
+        with contextlib.suppress(figures.NoNumbers):
+            parts.append((figure(part, bits), f"-{i + 1}", part))
+    return parts
 
 
 def pictures_of(cube, said, bits, out, prefix):
     """Draws and stores every figure; returns them and the names of those that the cube has no data for."""
     pictures, missing = [], []
     for figure in figures.FIGURES:
-        caption, parts = figure.caption, parts_of(cube, figure, bits)
-        if not parts:
-            missing.append(f"{caption.title}: the cube has no {caption.needs}.")
+        caption = figure.caption
+        try:
+            parts = parts_of(cube, figure, bits)
+        except figures.NoNumbers as error:
+            missing.append(f"{caption.title}: {error}.")
+            continue
         for one, ending, part in parts:
             title = caption.title + (f": {part.model.values[0]}" if ending else "")
             data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
@@ -72,12 +71,27 @@ def pictures_of(cube, said, bits, out, prefix):
     return pictures, missing
 
 
+def answer_of(cube, said, bits, out, prefix):
+    """What was asked and what came out, with one figure; None without numbers."""
+    found = answer.of_cube(cube, said, bits)
+    if found is None:
+        return None
+    part = files.select(files.choose_models(cube, found["models"]), dataset=found["dataset"])
+    with contextlib.suppress(figures.NoNumbers):
+        figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
+        found["picture"] = picture(figure, f"{prefix}answer", caption.title, caption.shows, summary.models_text(part), caption.bars)
+        style.save(figure, out, f"{prefix}answer")
+    return {"picture": None} | found
+
+
 def part_of_page(path, cube, bits, out, number):
     """What the page says of one cube."""
     said = files.provenance(path)
     prefix = f"{number}-" if number else ""
+    first = answer_of(cube, said, bits, out, prefix)
     pictures, missing = pictures_of(cube, said, bits, out, prefix)
     return {"id": f"cube{number}", "file": path.name, "title": str(cube.attrs.get("title", "")) or path.stem,
+            "answer": first, "cite": summary.of_program(said), "inputs": summary.of_inputs(said), "weights": summary.of_weights(cube),
             "run": summary.of_run(cube, said), "methods": summary.of_methods(cube, said), "settings": summary.of_settings(said),
             "sweep": json.dumps(said["config"], indent=1) if said["config"] else "", "checkpoints": summary.of_checkpoints(cube, said),
             "texts": summary.of_texts(cube, said), "tasks": summary.of_tasks(cube, said), "results": summary.all_results(cube, files.widths(cube, bits)),
@@ -110,6 +124,11 @@ def fits_of(paths, models, bits, draws, out):
     blocks = tables.in_words(chosen, dropped)
     for block in tables.blocks(found):
         blocks.append(block)
+        words = sentences.of_block(block, found)
+        if words:
+            blocks.append(tables.Block("text", words))
+        if block.kind == "table" and block.rows[0][0].startswith("tokens until") and sentences.mark_outside(block.rows, chosen):
+            blocks.append(tables.Block("note", "†: outside the training tokens of the data, so an extrapolation"))
         if block.kind == "heading":
             blocks += [pictures[name] for name, begin in PRINTED.items() if block.text.startswith(begin) and name in pictures]
     return blocks, missing

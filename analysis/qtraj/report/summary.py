@@ -6,8 +6,9 @@ import numpy as np
 
 from qtraj.cube.accuracy import with_errors
 from qtraj.cube.files import open_group
-from qtraj.cube.trajectories import checkpoint_labels, compact, trajectories
+from qtraj.cube.trajectories import compact, trajectories
 from qtraj.figures.accuracy import DEGRADATION, FULL
+from qtraj.report import options
 
 MISSING = "not recorded"
 DASH = "–"
@@ -30,6 +31,20 @@ class Table:
 
 def number(value, form=".4g"):
     return DASH if value is None or not np.isfinite(value) else format(value, form)
+
+
+def step_text(step):
+    """All digits of a step."""
+    return f"{step:,.0f}" if step == round(step) else f"{step:,.10g}"
+
+
+def exact_names(cube, line):
+    """The step of each checkpoint with all digits, else its name; the name behind it where two have one step."""
+    steps, names = line.own(cube.step), [str(name) for name in line.own(cube.checkpoint_name)]
+    if not np.isfinite(steps).all():
+        return names
+    texts = [step_text(step) for step in steps]
+    return [f"{text} ({name})" if texts.count(text) > 1 else text for text, name in zip(texts, names)]
 
 
 def between(values, show=compact):
@@ -56,50 +71,44 @@ def with_error(value, error, most=4):
 # --- what was run ---
 
 
-def options_text(options, leave_out=()):
-    """Options as words: names and values, what is switched off left out."""
-    kept = {k: v for k, v in options.items() if k not in leave_out and v not in (None, False, "none", "", []) and not isinstance(v, dict)}
-    return ", ".join(k.replace("_", " ") if v is True else f"{k.replace('_', ' ')} {v}" for k, v in kept.items()) or DASH
-
-
 def of_run(cube, said):
     """Pairs of a word and what it was."""
     done, failed, pending = (int((cube.status.values == state).sum()) if "status" in cube else 0 for state in (1, 2, 0))
     if "status" not in cube:
         done = int(np.isfinite(cube.loss_relative.isel(dataset=0)).sum())
-    libraries = said["libraries"]
     return [("sweep", str(cube.attrs.get("title", "")) or MISSING),
-            ("program", f"qtraj {said['version']}, commit {said['git']}" if "git" in said else MISSING),
             ("command", f"qtraj {said['command']}" if said.get("command") else MISSING),
             ("time", f"{said.get('utc_start') or MISSING} to {said.get('utc_end') or 'now: it goes on, or was killed'}"
              if "utc_start" in said else MISSING),
             ("cells", f"{done} done, {failed} failed, {pending} pending"),
             ("bit-widths", ", ".join(str(bits) for bits in cube.bits.values)),
-            ("methods", ", ".join(map(str, cube.quantizer.values))),
-            ("libraries", ", ".join(f"{k} {v.split(',')[0]}" for k, v in libraries.items()) or MISSING)]
+            ("methods", ", ".join(map(str, cube.quantizer.values)))]
 
 
 def of_methods(cube, said):
     """Each method: its options and the mean bits per weight at each bit-width."""
-    options = {m.get("name", m.get("method")): m for m in said["config"].get("methods", [])}
+    entries = {m.get("name", m.get("method")): m for m in said["config"].get("methods", [])}
     rows = []
     for quantizer in map(str, cube.quantizer.values):
-        one = options.get(quantizer, {})
+        one = entries.get(quantizer, {})
         sizes = ""
         if "bits_per_weight" in cube:
             mean = cube.bits_per_weight.sel(quantizer=quantizer).mean(("model", "checkpoint")).values
             sizes = ", ".join(f"{number(size)}" for size in mean)
-        rows.append([quantizer, one.get("method", DASH), sizes or DASH, options_text(one, ("bits", "name", "method"))])
+        rows.append([quantizer, one.get("method", DASH), sizes or DASH, options.of_method(one) or DASH])
     widths = ", ".join(str(bits) for bits in cube.bits.values)
     return Table(["method", "algorithm", f"bits per weight at {widths} bits", "options"], rows, "Methods",
-                 note="Bits per weight count scales and zeros. Options that a method does not use are listed too.")
+                 note="Bits per weight count scales and zeros. Options are those that the method uses; what is switched off is left out.")
 
 
 def of_settings(said):
-    """The settings of curvature and of the run."""
+    """Settings that change numbers: of the sweep, its measurements, and of the run those that are not the usual ones."""
     config = said["config"]
-    rows = [[name, options_text(config[name])] for name in ("curvature", "run") if isinstance(config.get(name), dict)]
-    rows += [["surfaces", "; ".join(options_text(surface) for surface in config["surfaces"])]] if config.get("surfaces") else []
+    rows = [["curvature", options.words(config["curvature"], options.IDLE)]] if isinstance(config.get("curvature"), dict) else []
+    rows += [["surfaces", "; ".join(options.words(surface) for surface in config["surfaces"])]] if config.get("surfaces") else []
+    rows += [[name, str(config[name])] for name in ("movement", "preset", "seed") if config.get(name) not in options.NEUTRAL]
+    run = {name: value for name in ("activations", "products", "rounding") if (value := config.get("run", {}).get(name, "f32")) != "f32"}
+    rows += [["run", options.words(run)]] if options.words(run) else []
     return Table(["section", "settings"], rows, "Further settings") if rows else None
 
 
@@ -116,7 +125,7 @@ def of_checkpoints(cube, said):
         phases = list(dict.fromkeys(str(p) for p in line.own(cube.phase) if p)) if "phase" in cube.variables else []
         recipe = str(line.own(cube.recipe)[-1]) if line.average else paths.get(line.model, "")
         rows.append([name, line.parent.model if line.parent and not line.average else "", str(len(line.places)),
-                     between(line.own(cube.step)), between(line.own(cube.tokens)),
+                     between(line.own(cube.step), step_text), between(line.own(cube.tokens)),
                      between(line.learning_rate, lambda v: f"{v:.3g}"), ", ".join(phases) or DASH, between(sizes), recipe or DASH])
     return Table(["run", "branch of", "checkpoints", "steps", "training tokens", "learning rate", "phases", "parameters", "weights"], rows,
                  "Checkpoints", note="Of averages, the last column says what the last one is the mean of.")
@@ -145,17 +154,17 @@ def of_texts(cube, said):
     rows = []
     for name in map(str, cube.dataset.values):
         entry = entries.get(name, {})
-        rows.append([name, "evaluation", str(entry.get("text") or entry.get("ids") or MISSING), options_text(entry, ("name", "text", "ids")),
+        rows.append([name, "evaluation", str(entry.get("text") or entry.get("ids") or MISSING), options.words(entry, options.IDLE) or DASH,
                      str(sequences.get(name, DASH)), between(tokens_of(cube, name), lambda v: f"{v:.0f}"), digest(entry, said)])
     entry = config.get("calibration")
     if entry:
         rows.append([str(entry.get("name", "")) or "calibration", "calibration", str(entry.get("text") or entry.get("ids") or MISSING),
-                     options_text(entry, ("name", "text", "ids")), number(entry.get("samples") or np.nan, ".0f"), DASH, digest(entry, said)])
+                     options.words(entry, options.IDLE) or DASH, number(entry.get("samples") or np.nan, ".0f"), DASH, digest(entry, said)])
     if "curvature_tokens" in cube and np.isfinite(cube.curvature_tokens).any():
         curvature = config.get("curvature") or {}
         data = curvature.get("data") or next(iter(config.get("evaluation", [])), {})
         rows.append([str(data.get("name") or "curvature"), "Hessian of the loss", str(data.get("text") or data.get("ids") or MISSING),
-                     options_text(data, ("name", "text", "ids")), number(curvature.get("sequences", np.nan), ".0f"),
+                     options.words(data, options.IDLE) or DASH, number(curvature.get("sequences", np.nan), ".0f"),
                      between(cube.curvature_tokens, lambda v: f"{v:.0f}"), digest(data, said)])
     return Table(["text", "used for", "file", "options", "sequences", "tokens scored", "digest"], rows, "Texts")
 
@@ -181,13 +190,42 @@ def items_text(cube, task, variable="baseline_items"):
     return between(cube[variable].sel(task=task) if variable in cube else [], lambda v: f"{v:.0f}")
 
 
+# --- to cite ---
+
+
+def of_program(said):
+    """Pairs of a word and what a cell needs to be cited."""
+    config = said["config"]
+    presets = {str(entry.get("preset")) for entry in [config, *config.get("methods", []), *config.get("evaluation", []), config.get("calibration") or {}]}
+    return [("program", f"qtraj {said['version']}, commit {said['git']}" if "git" in said else MISSING),
+            ("presets", ", ".join(sorted(presets - {"none", "None", "[]"})) or "none"),
+            ("libraries", ", ".join(f"{k} {v.split(',')[0]}" for k, v in said["libraries"].items()) or MISSING)]
+
+
+def of_inputs(said):
+    """The digest of every file that was read beside the weights."""
+    rows = [[path, digest] for path, digest in said["inputs"].items()]
+    return Table(["file", "digest"], rows, "Texts, tokenizers and tasks") if rows else None
+
+
+def of_weights(cube):
+    """Every checkpoint by its name, exact step and the digest of its weights."""
+    rows = []
+    for line in trajectories(cube, averages=True):
+        columns = [line.own(cube.checkpoint_name), line.own(cube.step), line.own(cube.tokens), line.own(cube.weights_digest) if "weights_digest" in cube else
+                   [""] * len(line.places)]
+        rows += [[line.model, str(name), step_text(step) if np.isfinite(step) else DASH, step_text(tokens) if np.isfinite(tokens) else DASH,
+                  str(digest) or MISSING] for name, step, tokens, digest in zip(*columns)]
+    return Table(["run", "checkpoint", "step", "training tokens", "digest of its weights"], rows, "Checkpoints, each")
+
+
 # --- what came out ---
 
 
 def table_of(cube, line, bits, what, base, texts_of):
     """A row a checkpoint of one run, a column a bit-width and method. base: heading and texts of what stands before them;
     texts_of(width, quantizer): the texts of a column."""
-    tokens, names = line.own(cube.tokens), checkpoint_labels(cube, line)
+    tokens, names = line.own(cube.tokens), exact_names(cube, line)
     columns = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in tokens],
                [number(rate, ".3g") for rate in line.learning_rate], base[1]]
     columns += [texts_of(width, quantizer) for width in bits for quantizer in cube.quantizer.values]

@@ -1,0 +1,145 @@
+"""What was asked and what came out, in a few rows: the error at the end of each phase of training, and what changed between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qtraj.cube import paired
+from qtraj.cube.files import widths, with_replicates
+from qtraj.cube.trajectories import Trajectory, families, trajectories
+from qtraj.report.summary import DASH, Table, models_text, scored_text, step_text, with_error
+
+MOST_ENDS = 6
+MOST_COLUMNS = 8
+FIRST = (3, 4, 2)  # bit-widths that are shown where not all have space
+NORMAL = 1.96  # standard errors, half a 95 % interval
+
+
+@dataclass
+class End:
+    """The last checkpoint of a phase. before: what its change is counted from, None for the first."""
+
+    line: Trajectory
+    place: int  # along the cube's checkpoint axis
+    name: str
+    before: "End | None" = None
+
+
+def phases_of(cube, line, known):
+    """Pairs of a phase and its last place with numbers; of a run without phases, the first and the last checkpoint."""
+    there = [place for place in line.places if known[place]]
+    phase = cube.phase.sel(model=line.model).values if "phase" in cube.variables else [""] * cube.sizes["checkpoint"]
+    ends = [(str(phase[a]), a) for a, b in zip(there, there[1:] + [None]) if b is None or phase[a] != phase[b]]
+    ends = [end for end in ends if end[0] != "warmup"] or ends
+    return [("", there[0])] + ends if len(ends) == 1 and len(there) > 1 and line.fork < 0 else ends
+
+
+def ends_of(cube, part):
+    """The ends of all runs and branches; part: the cells of one text."""
+    found = []
+    for line in trajectories(cube):
+        known = np.isfinite(part.loss_relative.sel(model=line.model)).any(("bits", "quantizer")).values
+        before = None
+        if line.fork >= 0:
+            before = End(line.parent, line.parent.places[line.fork], line.parent.model)
+        for phase, place in phases_of(cube, line, known):
+            end = End(line, place, line.model, before)
+            end.name = f"{line.model}, {'end of ' + phase if phase else 'first checkpoint' if not before else 'last checkpoint'}"
+            found.append(end)
+            before = end
+    return found
+
+
+def columns_of(cube, bits):
+    """The bit-widths that have space beside each other."""
+    bits, most = widths(cube, bits), max(1, MOST_COLUMNS // cube.sizes["quantizer"])
+    order = [width for width in FIRST if width in bits] + [width for width in bits if width not in FIRST]
+    return sorted(order[:most])
+
+
+class Differences:
+    """Relative errors in percent, with standard errors, and their differences, paired over the text's sequences and replicates."""
+
+    def __init__(self, cube, dataset):
+        self.cube, self.dataset = cube, dataset
+        self.whole, self.cells = (paired.rows_of(cube, group) for group in ("checkpoints", "cells"))
+        self.part = cube.sel(dataset=dataset)
+        spread = with_replicates(self.part, "loss_relative", "loss_relative_stderr")
+        self.error = self.part.loss_relative_stderr if spread is None else spread.fillna(self.part.loss_relative_stderr)
+
+    def at(self, end, width, quantizer):
+        one = {"model": end.line.model, "bits": width, "quantizer": quantizer}
+        return [100 * float(values.sel(one).isel(checkpoint=end.place)) for values in (self.part.loss_relative, self.error)]
+
+    def losses(self, end, width, quantizer):
+        key = end.line.model, str(self.cube.checkpoint_name.sel(model=end.line.model).values[end.place]), self.dataset
+        return self.cells(*key, width, quantizer), self.whole(*key)
+
+    def replicates(self, end, width, quantizer):
+        if "loss_relative_replicate" not in self.part:
+            return np.array([])
+        one = {"model": end.line.model, "bits": width, "quantizer": quantizer}
+        return 100 * self.part.loss_relative_replicate.sel(one).isel(checkpoint=end.place).values
+
+    def since(self, end, width, quantizer):
+        """The change since the end before, and its standard error."""
+        (new, error), (old, other) = (self.at(one, width, quantizer) for one in (end, end.before))
+        _, both = paired.relative_change(self.losses(end, width, quantizer), self.losses(end.before, width, quantizer))
+        error = 100 * both if np.isfinite(both) else np.hypot(error, other)
+        draws = np.append(new, self.replicates(end, width, quantizer)) - np.append(old, self.replicates(end.before, width, quantizer))
+        draws = draws[np.isfinite(draws)]
+        return new - old, np.hypot(error, draws.std(ddof=1)) if len(draws) > 1 else error
+
+
+def interval(value, error, sign=False):
+    text = with_error(value, NORMAL * error)
+    return "+" + text if sign and value > 0 and text != DASH else text
+
+
+def step_of(cube, end):
+    step = float(cube.step.sel(model=end.line.model).values[end.place])
+    return f"step {step_text(step)}" if np.isfinite(step) else str(cube.checkpoint_name.sel(model=end.line.model).values[end.place])
+
+
+def sentence(cube, numbers, end, width, quantizer):
+    value, error = numbers.since(end, width, quantizer)
+    if not np.isfinite(value):
+        return ""
+    old, new = (numbers.at(one, width, quantizer)[0] for one in (end.before, end))
+    told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ", which is not told from no change"
+    return (f"{end.line.model}, {quantizer} at {width} bits: from {step_of(cube, end.before)} to {step_of(cube, end)}"
+            f"{' (' + end.name.split(', ')[-1] + ')' if 'end of' in end.name else ''} the error goes from {old:.3g} to {new:.3g} %, a change of "
+            f"{interval(value, error, True)} points{told}.")
+
+
+def of_cube(cube, said, bits):
+    """The question, sentences that answer it, the table, and the bit-widths of its figure; None without any relative error."""
+    dataset = str(cube.dataset.values[0])
+    numbers = Differences(cube, dataset)
+    ends = ends_of(cube, numbers.part)
+    if not ends:
+        return None
+    shown, chosen = ends[:MOST_ENDS], columns_of(cube, bits)
+    columns = [(width, str(quantizer)) for width in chosen for quantizer in cube.quantizer.values
+               if np.isfinite(numbers.part.loss_relative.sel(bits=width, quantizer=quantizer)).any()]
+    rows = []
+    for end in shown:
+        rows.append([end.name, step_of(cube, end)] + [interval(*numbers.at(end, *column)) for column in columns])
+        if end.before:
+            rows.append(["change", f"since {step_of(cube, end.before)}"] + [interval(*numbers.since(end, *column), True) for column in columns])
+    groups = [("", 2)] + [(f"{width} bits", sum(c[0] == width for c in columns)) for width in dict.fromkeys(c[0] for c in columns)]
+    others = [f"{len(ends) - MOST_ENDS} more ends of phases"] if len(ends) > MOST_ENDS else []
+    others += ["other bit-widths"] if len(chosen) < len(widths(cube, bits)) else []
+    others += ["other texts"] if cube.sizes["dataset"] > 1 else []
+    note = f"Behind ±: half a 95 % interval, over the sequences of {dataset}" + (" and over replicates" if "loss_relative_replicate" in cube else "")
+    note += "; of a change, paired: both are scored on the same sequences." + (f" Under Results: {', '.join(others)}." if others else "")
+    picked = next((width for width in FIRST if width in chosen), chosen[0])
+    mean = numbers.part.loss_relative.sel(bits=picked).mean(("model", "checkpoint"))
+    best = str(cube.quantizer.values[int(np.nan_to_num(mean.values, nan=np.inf).argmin())])
+    texts = [text for end in shown if end.before and (text := sentence(cube, numbers, end, picked, best))]
+    methods = ", ".join(map(str, cube.quantizer.values))
+    question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
+                f"Text: {scored_text(cube, said, 'evaluation')}.")
+    table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error CE(quantized)/CE − 1 (%)", groups, note)
+    return {"question": question, "sentences": texts[:3], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
+            "models": [line.model for lines in families(cube)[:2] for line in lines], "dataset": dataset}

@@ -1,0 +1,30 @@
+"""Options of a sweep that change its numbers."""
+
+NEUTRAL = (None, False, 0, "none", "", "auto", "own", [])
+CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
+USED = {algorithm: set(names.split()) for algorithm, names in {
+    "rtn": "group_size symmetric range_search scale_dtype rotation rotation_seed",
+    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian rotation rotation_seed",
+    "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
+    "awq": "group_size scale_dtype rotation rotation_seed scaled judged duo_scaling zero_point clip",
+    "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
+    "mxfp4": "", "nvfp4": "", "int8_weight": "", "int8": "outlier_threshold", "codebook": "hessian true_sequential scale_dtype",
+    "smoothquant": "migration smoothed"}.items()}  # as `qtraj methods` lists them
+IDLE = {"batch", "together", "memory", "name", "text", "ids", "log_likelihoods"}  # say how, not what, is computed
+
+
+def words(options, leave_out=()):
+    """Options as words: names and values; what is switched off is left out."""
+    kept = {k: v for k, v in options.items() if k not in leave_out and v not in NEUTRAL and not isinstance(v, dict)}
+    return ", ".join(k.replace("_", " ") if v is True else f"{k.replace('_', ' ')} {v}" for k, v in kept.items())
+
+
+def of_method(entry):
+    """Those that the method uses, its preset and its replicates."""
+    used = USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
+    options = {k: v for k, v in entry.items() if k in used}
+    if entry.get("symmetric") is False and "symmetric" in used:
+        options = {"asymmetric": True} | options
+    if entry.get("replicates", 1) > 1:
+        options["replicates"] = entry["replicates"]
+    return words(options)

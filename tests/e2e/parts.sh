@@ -156,6 +156,16 @@ for name in "$results" "${results%.h5}.journal"; do
     cmp "$work/folder.txt" "$work/named.txt" || fail "show of $name and of the folder of its parts differ"
     "$QTRAJ" status "$name" --exit-code >"$work/out" 2>"$work/err" || fail "status $name: $(cat "$work/out" "$work/err")"
 done
+if "$python" -c 'import xarray, h5netcdf, pandas' 2>/dev/null; then # the analyses find them as well
+    PYTHONPATH=$SOURCE/analysis PATH=$(dirname "$QTRAJ"):$PATH "$python" - "$results" "$parts" "$sweep" "$work/merged.h5" <<'PY' || fail "the package does not find parts"
+import sys
+import numpy as np
+import qtraj
+*names, whole = sys.argv[1:]
+for name in names:
+    np.testing.assert_array_equal(qtraj.open(name).loss.values, qtraj.open(whole).loss.values, name)
+PY
+fi
 "$QTRAJ" status "$work/nothing.h5" >"$work/out" 2>"$work/err"
 [ $? = 2 ] && grep -q 'nothing has been run yet' "$work/err" || fail "status of nothing: $(cat "$work/err")"
 "$QTRAJ" status "$work" >"$work/out" 2>"$work/err"

@@ -14,6 +14,8 @@ import numpy as np
 import pandas
 import xarray as xr
 
+from qtraj.cube import parts
+
 NOT_ASKED = 3  # in variables of states: not_applicable
 SEPARATE = ("name", "title", "models", "results", "run", "export", "surfaces")  # sections of a sweep that say nothing of how a cell was measured
 log = logging.getLogger("qtraj")
@@ -41,7 +43,8 @@ def open(*paths: "str | os.PathLike") -> xr.Dataset:
 
 
 def read(path: "str | os.PathLike") -> xr.Dataset:
-    """One cube with the coordinates `file` and `name_in_file` of its models."""
+    """One cube with the coordinates `file` and `name_in_file` of its models; of a sweep file, or of parts, see parts.located."""
+    path = parts.located(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as cube:
             cube = cube.load()
@@ -121,7 +124,7 @@ def join(cubes: "Sequence[xr.Dataset]") -> xr.Dataset:
 
 def provenance(file: "str | os.PathLike") -> dict:
     """The texts of a file's group provenance/ by name, JSON decoded; empty for a cube without it."""
-    with h5py.File(file) as opened:
+    with h5py.File(parts.located(file)) as opened:
         group = opened.get("provenance")
         texts = {name: group[name].asstr()[()] for name in group} if group is not None else {}
     for name in ("config", "libraries", "inputs", "end"):

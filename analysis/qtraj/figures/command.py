@@ -14,7 +14,7 @@ BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
 
 def main():
     parser = argparse.ArgumentParser(description="Draws the figures of results cubes, which become one, as PNG and PDF.")
-    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote")
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote, their sweep files, or folders of parts")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")

@@ -12,7 +12,7 @@ from qtraj.report import page
 
 def arguments():
     parser = argparse.ArgumentParser(description="Writes a report on results cubes: one HTML page, and its figures as PNG and PDF.")
-    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote")
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="cubes (HDF5) that qtraj run wrote, their sweep files, or folders of parts")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for report.html and the figures")
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--fit-bits", help="bit-widths of the fits, such as 2,3,4; default: those that are shown")

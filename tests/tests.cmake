@@ -61,7 +61,7 @@ foreach(script IN LISTS scripts)
 endforeach()
 # Made-up cubes for the tests of analysis/, made once.
 set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
-set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report PROPERTIES FIXTURES_REQUIRED cubes)
+set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report golden.runs PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
 # machine. tests/run.sh gives ctest two places for each core. Two places are taken by tests whose ranks compute on several
 # cores, and by those in which ranks count as lost after a few seconds of silence.

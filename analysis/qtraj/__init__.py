@@ -12,11 +12,11 @@ from qtraj.cube.files import differences, open, open_group, select
 from qtraj.cube.points import points
 from qtraj.cube.trajectories import families, progress, trajectories
 
-__all__ = ["open", "select", "open_group", "differences", "points", "progress", "trajectories", "families", "cube", "figures", "laws", "predict", "claims", "report"]
+__all__ = ["open", "select", "open_group", "differences", "points", "progress", "trajectories", "families", "cube", "figures", "laws", "predict", "claims", "report", "runs"]
 
 
 def __getattr__(name):
     """Folders are imported when they are first used: matplotlib takes a second."""
-    if name in ("figures", "laws", "predict", "claims", "report"):
+    if name in ("figures", "laws", "predict", "claims", "report", "runs"):
         return importlib.import_module(f"qtraj.{name}")
     raise AttributeError(f"module 'qtraj' has no attribute {name!r}")

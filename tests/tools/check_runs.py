@@ -1,0 +1,93 @@
+"""decide and matched on made-up cubes whose truth is known:  check_runs.py FOLDER
+
+Runs whose added loss at equal full-precision loss grows with a column are ordered so, equal ones are not; intervals of differences hold
+as often as they say; the best checkpoint is found and those equal to it are ties."""
+
+import pathlib
+import sys
+
+import numpy as np
+import xarray as xr
+
+import qtraj
+
+SEQUENCES = 60
+
+
+def cube_of(path, slopes, seed, noise=0.02):
+    """Runs of five checkpoints with losses 4 ... 3 plus the run's own shift; added loss 0.1 + slope at every full-precision loss."""
+    rng = np.random.default_rng(seed)
+    names = [f"run{i}" for i in range(len(slopes))]
+    text = 0.5 * rng.standard_normal(SEQUENCES)  # how hard each sequence is
+    full, delta = [], []
+    for i, slope in enumerate(slopes):
+        base = np.linspace(4 - 0.05 * i, 3 - 0.05 * i, 5)
+        f = base[:, None] + text - text.mean() + noise * rng.standard_normal((5, SEQUENCES))
+        full.append(f)
+        delta.append(0.1 + slope + noise * rng.standard_normal((5, SEQUENCES)))
+    full, delta = np.array(full), np.array(delta)
+    axes = ("model", "checkpoint")
+    cells = axes + ("bits", "quantizer", "dataset")
+
+    def wide(values):
+        return (cells, values[:, :, None, None, None])
+
+    step = np.tile(np.arange(1.0, 6), (len(slopes), 1))
+    steps = [f"step{k}" for k in range(1, 6)]
+    mean = full.mean(-1)
+    cube = xr.Dataset({"step": (axes, step), "tokens": (axes, 1e6 * step), "learning_rate": (axes, 0 * step + np.arange(1, len(slopes) + 1)[:, None]),
+                       "kind": (axes, np.full(step.shape, "stored", dtype=object)), "checkpoint_name": (axes, np.array([steps] * len(slopes), dtype=object)),
+                       "baseline_loss": (axes + ("dataset",), mean[..., None]), "loss": wide((full + delta).mean(-1)), "loss_delta": wide(delta.mean(-1))},
+                      coords={"model": names, "branch_of": ("model", np.array([""] * len(slopes), dtype=object)), "checkpoint": np.arange(5),
+                              "bits": [3], "quantizer": ["gptq"], "dataset": ["text"]})
+    keys = [(m, c) for m in range(len(slopes)) for c in range(5)]
+
+    def rows(first, **more):
+        columns = {"model": [names[m] for m, _ in keys], "checkpoint_name": [steps[c] for _, c in keys], "dataset": ["text"] * len(keys)} | more
+        table = {name: ("row", np.array(values, dtype=object if isinstance(values[0], str) else float)) for name, values in columns.items()}
+        start = first + SEQUENCES * np.arange(len(keys), dtype=float)
+        return xr.Dataset(table | {"sequence_start": ("row", start), "sequence_count": ("row", np.full(len(keys), float(SEQUENCES)))})
+
+    losses = np.concatenate([full.ravel(), (full + delta).ravel()])
+    path.unlink(missing_ok=True)
+    cube.to_netcdf(path, engine="h5netcdf")
+    groups = {"checkpoints": rows(0), "cells": rows(full.size, bits=[3.0] * len(keys), quantizer=["gptq"] * len(keys)),
+              "sequences": xr.Dataset({"loss": ("sequence", losses)})}
+    for name, group in groups.items():
+        group.to_netcdf(path, engine="h5netcdf", group=name, mode="a")
+    return qtraj.open(path)
+
+
+def main():
+    path = pathlib.Path(sys.argv[1]) / "runs.h5"
+    found = qtraj.runs.matched(cube_of(path, [0.01 * i for i in range(6)], 0), "learning_rate", 3, "gptq")
+    assert found.concordance == 1 and abs(found.p - 2 / 720) < 1e-12, found
+    held, false, most = 0, 0, 15
+    for seed in range(most):
+        cube = cube_of(path, [0.0, 0.02, 0.0, 0.0], seed)
+        found = qtraj.runs.matched(cube, "learning_rate", 3, "gptq")
+        change, error = found.differences["run0", "run1"]
+        held += abs(change - 0.02) < 1.96 * error
+        false += qtraj.runs.order([1, 2, 3, 4], list(found.added.values()))[1] < 0.05
+    assert held >= 12, f"an interval of 95 % held in {held} of {most}"  # of 95 % ones fewer hold once in 500 times
+    assert false == 0, false  # the least p of four runs is 2/24
+    rng = np.random.default_rng(1)
+    p = np.array([qtraj.runs.order(range(6), rng.standard_normal(6))[1] for _ in range(200)])
+    assert 0.01 <= (p < 0.05).mean() <= 0.1, (p < 0.05).mean()
+    assert abs(qtraj.runs.order(range(12), rng.standard_normal(12))[1] - 0.5) < 0.5 and qtraj.runs.order(range(12), range(12))[1] < 1e-3
+
+    best = qtraj.runs.decide(cube_of(path, [0.0, 0.3, 0.1], 3), 3)  # the ends of the first and the last are equal
+    assert set(best.run[:2]) == {"run0", "run2"} and (best.checkpoint[:2] == "step5").all() and best.tie[1], best.head()
+    assert not best.tie[2:].any() and best.costs.min() == 0 and best.run[best.costs == 0].item() == "run2", best
+    cube = cube_of(path, [0.0, 0.1], 4)
+    cube["baseline_tokens"] = cube.baseline_loss * 0 + xr.DataArray([100.0, 200.0], dims="model")
+    try:
+        qtraj.runs.decide(cube, 3)
+        raise AssertionError("losses of other tokens were compared")
+    except ValueError as error:
+        assert "scored on 100 and 200 tokens" in str(error), error
+    print(f"an interval of 95 % held in {held} of {most}; {100 * (p < 0.05).mean():.0f} % of no orders have p < 0.05")
+
+
+if __name__ == "__main__":
+    main()

@@ -78,6 +78,8 @@ MUST_USE enum status plan_texts_lacking(const struct plan *p, const struct plan_
 MUST_USE enum status plan_texts_drawn(const struct plan *p, const struct plan_checkpoint *c,
                                       const json_t *record, struct visit *v, bool *again,
                                       struct err *e);
+/* Counts what the lines (wanted.h) ask for; those of texts are of finished records. */
+void plan_count_records(const char *records, struct plan_visits *out);
 /* The plan's costs (shallow) with the tokens that the visit evaluates. */
 struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const struct visit *v);
 /* Leaves the visit only the texts that a record lacks, unless others are made on all of them. */

@@ -190,6 +190,14 @@ void plan_texts_keep(struct visit *v)
     v->texts[n * HASH_HEX - 1] = '\0';
 }
 
+void plan_count_records(const char *records, struct plan_visits *out)
+{
+    out->n_texts += wanted_count(records, measure_cell.name, NULL);
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k] != &measure_cell)
+            out->to_make[k] += wanted_count(records, measures[k]->name, NULL);
+}
+
 struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const struct visit *v)
 {
     struct plan_costs c = p->costs; /* shallow */

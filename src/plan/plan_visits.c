@@ -378,15 +378,6 @@ static enum status note_changed(const struct visit *v, json_t *changed, struct e
     return OK;
 }
 
-/* records: wanted.h; those of texts are of what is there. */
-static void count_records(const char *records, struct plan_visits *out)
-{
-    out->n_texts += wanted_count(records, measure_cell.name, NULL);
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k] != &measure_cell)
-            out->to_make[k] += wanted_count(records, measures[k]->name, NULL);
-}
-
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
 static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
                                   const struct results_view *view, const struct plan_choice *choice,
@@ -414,10 +405,10 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         out->to_make[MEASURE_replicate] += !one->scored && one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
         out->n_completions += one->scored && !one->complete && completes;
-        count_records(one->records, out);
+        plan_count_records(one->records, out);
     }
     for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;
-    count_records(v->visit.records, out);
+    plan_count_records(v->visit.records, out);
     return plan_visit_price(p, which, v, e);
 }
 

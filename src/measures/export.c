@@ -4,6 +4,7 @@
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
 #include "engine/weights_folder.h"
+#include "measures/export_note.h"
 #include "measures/model_card.h"
 #include "plan/plan.h"
 #include "util/fsx.h"
@@ -124,6 +125,27 @@ static enum status find_folder(const struct plan *p, const struct plan_checkpoin
     free(*folder);
     *folder = NULL;
     return OK;
+}
+
+/* What cannot be read is made anew. */
+static enum status stored(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
+                          char **path, struct err *e)
+{
+    enum status st = OK;
+    const struct plan_variant *v = &p->variants[variant];
+    const struct export_entry *x = entry_of(p, c, v);
+    char *folder = NULL, key[HASH_HEX], base[HASH_HEX];
+    if (!x || !weights_present(&c->weights)) return OK;
+    TRY(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                    v->bits, &folder, e));
+    plan_cell_key(p, c, variant, key);
+    if (weights_hash(&c->weights, base, NULL) != OK || !export_note_fits(folder, key, base))
+        goto done;
+    *path = folder;
+    folder = NULL;
+done:
+    free(folder);
+    return st;
 }
 
 static enum status check(struct plan *p, struct err *e)
@@ -343,6 +365,9 @@ static enum status commit(const struct part_context *c, int64_t i, struct err *e
                                     .inputs = c->visit->inputs};
     TRY(model_card_text(&card, &text, e));
     TRY(weights_folder_commit(s->folders[i], text, e));
+    /* Packed AWQ rounds once more than what was measured. */
+    if (strcmp(v->method.method, "awq") != 0 || strcmp(card.format, "dequantized") == 0)
+        TRY(export_note_write(s->paths[i], v->key, checkpoint_hash(c->checkpoint), e));
     log_info("%s: written, %s", s->paths[i], card.format);
 done:
     free(name);
@@ -384,6 +409,7 @@ const struct measure measure_export = {
     .section = {OPTION_ROWS(keys, export_section)},
     .plan = check,
     .of_cell = of_cell,
+    .stored = stored,
     .disk = disk,
     .ended = ended,
     .doing = "export",

@@ -191,6 +191,7 @@ struct plan_visits {
     int64_t
         to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
     int64_t n_completions;     /* cells that are scored and lack what completes them */
+    int64_t n_read;            /* finished cells whose quantized weights are read, not made */
     int64_t n_texts;           /* scores on a text that finished records lack */
     int64_t asked[MEASURES_N]; /* cells that a measure takes anew (struct measure.of_cell) */
     struct plan_visit *visits; // (n)

@@ -78,6 +78,13 @@ MUST_USE enum status plan_texts_lacking(const struct plan *p, const struct plan_
 MUST_USE enum status plan_texts_drawn(const struct plan *p, const struct plan_checkpoint *c,
                                       const json_t *record, struct visit *v, bool *again,
                                       struct err *e);
+/* *path (the caller frees) = where the quantized weights of a finished cell are, if scores are all
+ * that the lines (wanted.h) ask for; NULL: they are to be made. ERR_NOMEM. */
+MUST_USE enum status plan_texts_stored(const struct plan *p, const struct plan_checkpoint *c,
+                                       int64_t variant, const char *lines, char **path,
+                                       struct err *e);
+/* Makes the variant one that is read at the path (taken over; NULL: it stays). ERR_NOMEM. */
+MUST_USE enum status plan_texts_read(struct variant *to, char **path, struct err *e);
 /* Counts what the lines (wanted.h) ask for; those of texts are of finished records. */
 void plan_count_records(const char *records, struct plan_visits *out);
 /* The plan's costs (shallow) with the tokens that the visit evaluates. */

@@ -2,6 +2,7 @@
  * earlier versions, which hashed them. */
 #include "engine/wanted.h"
 #include "plan/plan_internal.h"
+#include "quant/quant.h"
 #include "records/scores.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -188,6 +189,28 @@ void plan_texts_keep(struct visit *v)
     }
     v->n_evaluations = n;
     v->texts[n * HASH_HEX - 1] = '\0';
+}
+
+enum status plan_texts_stored(const struct plan *p, const struct plan_checkpoint *c,
+                              int64_t variant, const char *lines, char **path, struct err *e)
+{
+    struct wanted one;
+    while (wanted_next(&lines, &one))
+        if (!measure_find(one.measure)->scored) return OK;
+    for (int k = 0; k < MEASURES_N && !*path; k++)
+        if (measures[k]->stored) PASS(measures[k]->stored(p, c, variant, path, e));
+    return OK;
+}
+
+enum status plan_texts_read(struct variant *to, char **path, struct err *e)
+{
+    free(to->method.path);
+    to->method.path = *path;
+    *path = NULL;
+    if (!to->method.path) return OK;
+    free(to->method.method);
+    to->method.method = NULL;
+    return mem_string(&to->method.method, quant_stored.name, e);
 }
 
 void plan_count_records(const char *records, struct plan_visits *out)

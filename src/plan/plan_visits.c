@@ -269,13 +269,13 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     if (replicate == 0) TRY(find_records(s, i, &records, e));
     if (need != NEED_ALL) TRY(plan_texts_lacking(p, s->c, record, &s->choice, v, &records, e));
     if (need == NEED_NOTHING && !any && !records) goto done;
+    if (need == NEED_NOTHING && replicate == 0 && !any && !path)
+        TRY(plan_texts_stored(p, s->c, i, records, &path, e));
     for (int k = 0; k < MEASURES_N; k++) s->asked[k] += asked[k];
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
     TRY(variant_copy(variant->method, variant->bits, key, to, e));
-    free(to->method.path);
-    to->method.path = path;
-    path = NULL;
+    TRY(plan_texts_read(to, &path, e));
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
     to->complete = need == NEED_NOTHING;
@@ -404,6 +404,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         const struct variant *one = &v->visit.variants[i];
         out->to_make[MEASURE_replicate] += !one->scored && one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
+        out->n_read += one->method.path && !p->variants[which[i]].method->path;
         out->n_completions += one->scored && !one->complete && completes;
         plan_count_records(one->records, out);
     }

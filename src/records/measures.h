@@ -216,6 +216,10 @@ struct measure {
      * task, if there is none. */
     enum status (*of_cell)(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
                            struct visit *v, bool *asks, struct err *e);
+    /* *path (the caller frees) = where the quantized weights of that finished cell are, by digests
+     * of what they are of; NULL: nowhere. */
+    enum status (*stored)(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
+                          char **path, struct err *e);
     /* Adds how many of all cells it is to take, and the bytes of disk that they need, of models
      * whose shape is known. */
     enum status (*disk)(const struct plan *p, int64_t *n, double *bytes, struct err *e);

@@ -59,6 +59,9 @@ void run_master_start(struct run_master *m)
     if (v->n_texts)
         log_info("%lld score%s of finished results on further texts to do", (long long)v->n_texts,
                  quantity_plural(v->n_texts));
+    if (v->n_read)
+        log_info("%lld cell%s of them %s read from where exports are", (long long)v->n_read,
+                 quantity_plural(v->n_read), v->n_read == 1 ? "is" : "are");
     if (accuracies)
         log_info("%lld %s on tasks to do", (long long)accuracies,
                  accuracies == 1 ? "accuracy" : "accuracies");

@@ -157,6 +157,31 @@ sweep "$first, $second"
 go "gptq and a text at once" mixed
 compare both mixed
 
+# --- weights that were exported are read ---
+
+exported() {
+    sweep "$1" 'export: [{out: exports, quantizer: gptq, format: compressed-tensors}, {out: exports, quantizer: rtn}]'
+    sed -i '/^curvature/d; s/, replicates: 2//' "$work/sweep.yaml"
+}
+exported "$first"
+go "exported" read
+exported "$first, $second"
+go "a text added to exported cells" read
+grep -q '2 cells of them are read' "$work/err" || fail "exports are not read: $(cat "$work/err")"
+go "the same from the start, without exports" quantized --set 'export=[]'
+"$python" - "$work/read.h5" "$work/quantized.h5" <<'PY' || fail "exported: other numbers than quantized"
+import sys, h5py
+a, b = (h5py.File(name) for name in sys.argv[1:])
+for name in ("loss", "loss_relative", "kl_divergence"):
+    assert a[name][()].tobytes() == b[name][()].tobytes(), name
+PY
+# Folders of other cells or weights are not read.
+sed -i 's/"weights": "./&x/' "$work/exports/quickstart/step001200/gptq-4bit/qtraj.json"
+echo '{}' >"$work/exports/quickstart/step001200/rtn-4bit/qtraj.json"
+exported "$first, $second, {name: third, text: more.txt, length: 64, samples: 1}"
+go "a text, and folders that others wrote" read
+grep -q '3 scores of' "$work/err" && ! grep -q 'read from' "$work/err" || fail "folders of other weights: $(cat "$work/err")"
+
 # --- results on different texts, merged ---
 
 sweep "$second"

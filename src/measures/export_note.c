@@ -1,0 +1,54 @@
+#include "measures/export_note.h"
+#include "checkpoint/checkpoint.h"
+#include "util/fsx.h"
+#include "util/json.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static enum status name_of(const char *folder, char **name, struct err *e)
+{
+    return mem_format(name, e, "%s/qtraj.json", folder);
+}
+
+enum status export_note_write(const char *folder, const char *cell, const char *weights,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct checkpoint *own = NULL;
+    char *name = NULL, *text = NULL;
+    json_t *note = NULL;
+    TRY(checkpoint_open(folder, &own, e));
+    note = json_pack("{s:s, s:s, s:s}", "cell", cell, "weights", weights, "folder",
+                     checkpoint_hash(own));
+    ENSURE(note && (text = json_write_text(note, JSON_INDENT(1))), ERR_NOMEM,
+           "out of memory for an export");
+    TRY(name_of(folder, &name, e));
+    TRY(fsx_write_atomic(name, text, strlen(text), e));
+done:
+    checkpoint_close(own);
+    json_decref(note);
+    free(name);
+    free(text);
+    return st;
+}
+
+static bool says(const json_t *note, const char *name, const char *digest)
+{
+    return strcmp(json_text(note, name, ""), digest) == 0;
+}
+
+bool export_note_fits(const char *folder, const char *cell, const char *weights)
+{
+    struct checkpoint *own = NULL;
+    json_t *note = NULL;
+    char *name = NULL;
+    const bool fits = name_of(folder, &name, NULL) == OK && fsx_is_file(name) &&
+                      json_read_file(name, 0, &note, NULL) == OK && says(note, "cell", cell) &&
+                      says(note, "weights", weights) && checkpoint_open(folder, &own, NULL) == OK &&
+                      says(note, "folder", checkpoint_hash(own));
+    checkpoint_close(own);
+    json_decref(note);
+    free(name);
+    return fits;
+}

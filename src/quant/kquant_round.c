@@ -187,8 +187,7 @@ ROUND(kquant_round_signed)
 
 /* --- 32 columns --- */
 
-/* Without importance codes are cut off after 0.5 was added, and the sum is rounded once, as by the
- * gguf package and by a fused multiply-add. */
+/* Without importance codes are cut off after 0.5 was added: weights in bf16 often are such ties. */
 ROUND(kquant_round_small_signed)
 {
     const float levels = f->levels;
@@ -207,7 +206,7 @@ ROUND(kquant_round_small_signed)
         {
             const float x = b->x[i + r],
                         fitted = kquant_code(s.inverse[r] * x, -levels, levels - 1);
-            const double up = (double)x * (double)s.inverse[r] + (double)levels + 0.5;
+            const float up = x * s.inverse[r] + (levels + 0.5f);
             const float cut = (float)(int)up - levels, code = importance ? fitted : cut;
             b->x[i + r] = s.scale[r] * (code < levels ? code : levels - 1);
         }

@@ -194,7 +194,8 @@ KERN_LANE void move_codes(float *codes, float *xl, float *ll, const float *x, co
             const float moved = kquant_code(v * rest / x_rest, low, high);
             const float x_sum = x_rest + c * v * moved, sum = rest + c * moved * moved;
             const bool defined = x_rest > 0 && sum > 0 && (rest > 0 || low < 0);
-            const bool take = defined && x_sum * x_sum * ll[r] > xl[r] * xl[r] * sum;
+            const bool moves = defined && moved != code[r];
+            const bool take = moves && x_sum * x_sum * ll[r] > xl[r] * xl[r] * sum;
             code[r] = take ? moved : code[r];
             xl[r] = take ? x_sum : xl[r];
             ll[r] = take ? sum : ll[r];

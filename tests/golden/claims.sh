@@ -19,6 +19,8 @@ assert found["weight-decay"]["verdict"] == "cannot tell" and found["weight-decay
 PY
 claims "$CUBES/two_models.h5" --quantizer gptq --only bits-lower || fail "one claim: $(cat "$work/err")"
 grep -q 'slope of ln(added loss) on ln(bits): -4\..*, 2 runs: no interval$' "$work/found" || fail "$(cat "$work/found")"
+claims "$CUBES/changes.h5" --only cause-noise --json || fail "imitations: $(cat "$work/err")"
+grep -q '"n": 1,' "$work/found" || fail "$(cat "$work/found")"
 echo "no cube" >"$work/no.h5"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/claims.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
 "no.h5: not a results cube" $work/no.h5

@@ -3,6 +3,7 @@
 one.h5             one model, three checkpoints; replicates of one method at one bit-width
 two_models.h5      two unrelated models of different length, one of them with two branches; movement of the weights
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
+changes.h5         gptq, rtn, and changes of their norm in other directions
 two_datasets.h5    two texts; accuracies on tasks
 many.h5            40 checkpoints of a model with a long name, a spectrum, movement and per-layer errors of 32 blocks
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
@@ -265,6 +266,7 @@ def main():
     two = cube_of(runs)
     write(folder, "two_models", two, movement_grids=movement_of(two, 16))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
+    write(folder, "changes", cube_of(runs[:2], ["gptq", "rtn", "noise", "permuted"]))
     write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))
     many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
     write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32))

@@ -1,5 +1,4 @@
-"""What the relative error depends on, training tokens or the learning rate: the test that arXiv 2510.06213 asks for. docs/fits.md has
-the formulas."""
+"""What the relative error depends on, training tokens or the learning rate. docs/fits.md has the formulas."""
 
 import numpy as np
 import pandas

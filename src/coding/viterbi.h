@@ -6,7 +6,7 @@
 struct viterbi {
     int64_t pitch;
     float *best;   // (2, pitch) costs of the best walks into each group, before and after a step
-    uint8_t *back; // (steps, groups) the high bits of the state before
+    uint8_t *back; /* for each step and group the high bits of the state before */
     float *rolled; // (steps values)
 };
 

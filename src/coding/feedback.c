@@ -119,26 +119,29 @@ void feedback_band(const struct feedback *f, const float *w, float *q, feedback_
     const int64_t n = f->cols, b = f->block;
     const float *l = f->factor;
     float *errors = scratch, *weights = scratch + BAND_ROWS * n; // (n, BAND_ROWS) reversed blocks
-    float x[BAND_ROWS * BLOCK_MOST], y[BAND_ROWS * BLOCK_MOST], r[BAND_ROWS * BLOCK_MOST];
+    float x[BAND_ROWS * BLOCK_MOST], y[BAND_ROWS * BLOCK_MOST], aim[BAND_ROWS * BLOCK_MOST];
+    float coded[BAND_ROWS * BLOCK_MOST];
     *sums = (struct feedback_sums){0};
     for (int64_t a = 0; a < n; l += a * b, a += b) {
         const int64_t at = n / b - 1 - a / b;
-        for (int64_t i = 0; i < BAND_ROWS * b; i++) x[i] = y[i] = w[i / b * n + at * b + i % b];
-        for (int64_t i = 0; i < BAND_ROWS * b; i++) weights[(a + i % b) * BAND_ROWS + i / b] = y[i];
-        memset(r, 0, sizeof r);
-        products_add(r, errors, l, a, b);
-        products_add(y, weights, l, a, b);
-        for (int64_t i = 0; i < BAND_ROWS * b; i++) x[i] += r[i];
-        code(context, x, at, r);
         for (int64_t i = 0; i < BAND_ROWS * b; i++) {
-            const float here = w[i / b * n + at * b + i % b], error = here - r[i];
-            q[i / b * n + at * b + i % b] = r[i];
+            x[i] = y[i] = w[i / b * n + at * b + i % b];
+            aim[i] = 0;
+            weights[(a + i % b) * BAND_ROWS + i / b] = x[i];
+        }
+        products_add(aim, errors, l, a, b);
+        products_add(y, weights, l, a, b);
+        for (int64_t i = 0; i < BAND_ROWS * b; i++) aim[i] += x[i];
+        code(context, f->open ? x : aim, at, coded);
+        for (int64_t i = 0; i < BAND_ROWS * b; i++) {
+            const float error = x[i] - coded[i];
+            q[i / b * n + at * b + i % b] = coded[i];
             errors[(a + i % b) * BAND_ROWS + i / b] = error;
             sums->loss_plain += (double)error * (double)error;
-            sums->weight_plain += (double)here * (double)here;
-            x[i] -= r[i];
+            sums->weight_plain += (double)x[i] * (double)x[i];
+            aim[i] -= coded[i];
         }
-        sums->loss += squares_of(x, f->corner + a * b, b);
+        sums->loss += squares_of(aim, f->corner + a * b, b);
         sums->weight += squares_of(y, f->corner + a * b, b);
     }
 }

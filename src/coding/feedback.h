@@ -7,6 +7,7 @@
  * tr(E H Eᵀ) = Σ_k |(x_k - q_k) C_k|², C_k C_kᵀ = D_k. */
 #pragma once
 #include "util/err.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { BAND_ROWS = 16 };
@@ -16,6 +17,7 @@ struct feedback {
     float *factor;       // of each block from the last on: (columns after it, block) of L, of later
                          // blocks first
     float *corner;       // (cols / block, block, block) C_k, in the same order
+    bool open;           /* nothing is compensated: x_k = w_k; sums are the same */
 };
 
 /* Floats of factor and of corner. */

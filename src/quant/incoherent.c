@@ -130,7 +130,7 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
     struct mix m = {0};
     const int64_t padded = p->f.cols;
     TRY(gram_mean(in, &mean, e));
-    if (mean <= 0 || !o->feedback) {
+    if (mean <= 0) {
         feedback_plain(&p->f);
         p->damping = NAN;
         goto done;
@@ -160,6 +160,7 @@ enum status incoherent_prepare(const struct quant_input *in, const struct quant_
     TRY(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
     p->cols = in->cols;
     TRY(feedback_room(&p->f, padded, block, e));
+    p->f.open = !o->feedback;
     if (!in->team || in->team->rank == in->owner) {
         TRY(mem_alloc(&h, padded * padded, sizeof *h, "the Hessian", e));
         TRY(mem_alloc(&scratch, omp_get_max_threads() * padded, sizeof *scratch, "rows", e));
@@ -325,7 +326,7 @@ static enum status report_fill(const struct run *r, struct quant_report *report,
     for (int64_t t = 0; t < tile_count(job->rows); t++)
         for (int k = 0; k < SUMS; k++) sum[k] += r->sums[t * SUMS + k];
     report->damping = r->p->damping;
-    if (isnan(r->p->damping)) return OK; /* without feedback the factor is not the Hessian's */
+    if (isnan(r->p->damping)) return OK; /* no inputs: the factor is not the Hessian's */
     report->error = sum[0] * r->scale * r->scale;
     report->relative_error = share(sum[0] - r->p->lambda * sum[2], sum[1] - r->p->lambda * sum[3]);
     return OK;

@@ -157,6 +157,15 @@ static void check_layer(const char *name, const json_t *entry)
         for (int64_t i = 0; i < n; i++) h[i * n + i] += 0.01 * mean;
         assert_true(fabs(loss / product(q, h, rows, n) - 1) < 1e-4);
         assert_true(fabs(weight / product(x, h, rows, n) - 1) < 1e-4);
+        struct feedback_sums s; /* without feedback: more error, by the same sums */
+        f.open = true;
+        feedback_band(&f, x, q, code_tile, &c, scratch, &s);
+        const double plain = s.loss;
+        for (int64_t i = 0; i < BAND_ROWS * n; i++) q[i] = x[i] - q[i];
+        assert_true(fabs(plain / product(q, h, BAND_ROWS, n) - 1) < 1e-4);
+        f.open = false;
+        feedback_band(&f, x, q, code_tile, &c, scratch, &s);
+        assert_true(s.loss < plain);
     }
     feedback_free(&f);
     viterbi_free(&c.viterbi);

@@ -367,6 +367,12 @@ static void options_of_other_methods_are_refused(void **state)
     assert_int_equal(quant_check("nf4", &o, widths, 2, &e), OK);
     assert_int_equal(quant_check("nf4", &o, widths, 1, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "from 4 to 4 bits"));
+    err_clear(&e);
+    option_set(&o, "--trellis-window", "12");
+    assert_int_equal(quant_check("trellis", &o, widths, 2, &e), OK);
+    option_set(&o, "--trellis-code", "hyb");
+    assert_int_equal(quant_check("trellis", &o, widths, 2, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "at 4 bits hyb needs at least 16"));
 }
 
 int main(int argc, char **argv)

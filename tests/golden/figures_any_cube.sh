@@ -92,6 +92,23 @@ try:
 except ValueError as error:
     assert "the figure has 2 panels" in str(error), error
 
+# checkpoints without tokens stand behind all others, in order, on a ground of their own; a star for a soup, phases where asked for
+late = qtraj.open(sys.argv[3])
+tokens, phase = late.tokens.values.copy(), np.where(late.kind.values == "stored", "stable", "").astype(object)
+tokens[0, 7:9], phase[0, 5:7], phase[0, 8] = np.nan, "decay", "soup"
+late = late.assign(tokens=(late.tokens.dims, tokens), phase=(late.tokens.dims, phase)).assign_attrs(phases=1)
+line = qtraj.trajectories(late)[0]
+assert line.late == 2 and len(line.at) == 9 and np.nanmax(tokens) < line.at[7] < line.at[8], line
+part = qtraj.select(late, bits=3, model=["SmolLM3-3B"])
+figure, line = qtraj.figures.relative_error(part), qtraj.trajectories(part)[0]
+assert not list(text_complaints(figure)), list(text_complaints(figure))
+entries = [text.get_text() for text in figure.legends[0].get_texts()]
+assert {"published soup", "stable", "decay"} <= set(entries) and any("in order: step008000, step009000" in e.replace("\n", " ") for e in entries), entries
+stars = [one for one in figure.axes[0].lines if one.get_marker() == "*" and len(one.get_xdata())]
+assert len(stars) == 2 and all(np.allclose(one.get_xdata() * 1e9, line.at[8]) for one in stars), stars
+figure = qtraj.figures.compared(qtraj.select(late, bits=3, quantizer="gptq"), "step", of="validation_loss")
+assert figure.axes[0].get_ylabel() == "Added loss (nats)", figure.axes[0].get_ylabel()
+
 # accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
 cube = accuracy.with_errors(qtraj.open(sys.argv[2]))
 bars = 100 * accuracy.degradation_stderr(cube).isel(task=0).sel(bits=2, quantizer="gptq").values.ravel()

@@ -22,6 +22,8 @@ class Trajectory:
     fork: int = -1
     number: int = 0  # among the branches and averages that share a panel, from 1; of a trajectory that is neither 0
     average: str = ""  # entry of the sweep's `averages`, whose averages these are; parent is the model's trajectory
+    phase: "np.ndarray | None" = None  # of each checkpoint; None: the cube has none
+    late: int = 0  # how many of the last checkpoints say nothing of their tokens (steps): stages after training
 
     def own(self, values):
         """values: one number per (model, checkpoint). Returns those of this trajectory."""
@@ -36,17 +38,34 @@ class Trajectory:
         return np.append(self.parent.at[self.fork], x), np.append(fork, y)
 
 
+LATE = 0.06  # of the axis of training, that a checkpoint without tokens takes
+
+
+def stated(cube):
+    """What all models state of some checkpoints: name and label; None: neither tokens nor steps."""
+    for name, label in (("tokens", "Training tokens"), ("step", "Training steps")):
+        if np.isfinite(cube[name]).any("checkpoint").all():
+            return name, label
+    return None
+
+
 def progress(cube: xr.Dataset) -> "tuple[xr.DataArray, str]":
     """Progress of training at each checkpoint, and its axis label: training tokens, steps, or the index in the
-    table, whichever is the first that all models have.
+    table, whichever is the first that all models have. Checkpoints without it, as stages after training have none, stand behind the
+    greatest, in the order of the table, at equal distances.
 
     >>> at, label = qtraj.progress(qtraj.open("one.h5"))
     >>> label, [f"{tokens:.3g}" for tokens in at.values[0]]
     ('Training tokens', ['1.33e+09', '2.67e+09', '4e+09'])
     """
-    for name, label in (("tokens", "Training tokens"), ("step", "Training steps")):
-        if np.isfinite(cube[name]).any("checkpoint").all():
-            return cube[name], label
+    there = stated(cube)
+    if there:
+        at = cube[there[0]].transpose("model", "checkpoint")
+        late = ~np.isfinite(at.values) & (cube.kind.transpose("model", "checkpoint").values == "stored")
+        if late.any():
+            greatest = float(at.max())
+            at = at.copy(data=np.where(late, greatest * (1 + LATE * np.cumsum(late, axis=1)), at.values))
+        return at, there[1]
     return (cube.checkpoint + 0 * cube.tokens.fillna(0)).transpose("model", "checkpoint"), "Checkpoint"
 
 
@@ -80,6 +99,7 @@ def trajectories(cube: xr.Dataset, averages: bool = False) -> "list[Trajectory]"
     """
     found, lines = {}, []
     everywhere, _ = progress(cube)
+    there = stated(cube)
     for model, parent in parents_first(cube):
         one = cube.sel(model=model)
         at = everywhere.sel(model=model).values.astype(float)
@@ -89,6 +109,8 @@ def trajectories(cube: xr.Dataset, averages: bool = False) -> "list[Trajectory]"
         if len(places) == 0:
             continue
         line = Trajectory(str(model), places, at[places], one.learning_rate.values[places])
+        line.phase = one.phase.values[places].astype(str) if "phase" in one.variables else None
+        line.late = int((~np.isfinite(one[there[0]].values[places])).sum()) if there else 0
         if parent in found:
             line.parent = found[parent]
             line.fork = int(np.searchsorted(line.parent.at, line.at[0])) - 1

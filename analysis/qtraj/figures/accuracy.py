@@ -68,7 +68,7 @@ def accuracy(cube, bits, place):
         draw_row(place, row, cube, lines, unit, width)
         for axes in row:
             style.draw_learning_rate(place, axes, lines, unit, cube)
-            style.name_progress(axes, label)
+            style.name_progress(axes, label, lines, unit, cube)
     place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube)
-                 + style.context_handles(everything, style.has_learning_rate(cube)))
+                 + style.context_handles(everything, cube))
     return figure

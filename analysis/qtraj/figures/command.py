@@ -21,8 +21,9 @@ def main():
     parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
     parser.add_argument("--width", type=float, metavar="INCHES", help="of each figure: 3.3 for a column of a journal, 6.8 for a page; default: what its "
                         "panels need of these two")
-    parser.add_argument("--compare", metavar="COLUMN", help="draws only the relative error of all runs in one panel, coloured by their values "
-                        "in this column, such as learning_rate (the peak)")
+    parser.add_argument("--compare", metavar="COLUMN", help="draws the relative error (or --only validation_loss, quantized_loss, agreement, accuracy) of all runs in "
+                        "one panel, coloured by their values in this column, such as learning_rate (the peak)")
+    parser.add_argument("--phase", action="store_true", help="shades the phases of training")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else list(BY_NAME)
     unknown = [name for name in names if name not in BY_NAME]
@@ -44,11 +45,14 @@ def main():
     if not families(cube):
         sys.exit(f"{named}: none of its checkpoints has a place in training")
     make_folder("--out", options.out)
+    cube = cube.assign_attrs(phases=1) if options.phase else cube
     if options.compare:
-        try:
-            figures.style.save(figures.compared(cube, options.compare, bits, width=options.width), options.out, "compared")
-        except ValueError as error:
-            sys.exit(f"--compare: {error}")
+        for name in names if options.only else ["relative_error"]:
+            try:
+                figure = figures.compared(cube, options.compare, bits, width=options.width, of=name)
+            except ValueError as error:
+                sys.exit(f"--compare: {error}")
+            figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}")
         return
     missing = []
     for name in names:

@@ -9,12 +9,21 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
+from qtraj.cube import accuracy
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import Trajectory, compact, trajectories
 from qtraj.figures import style
+from qtraj.figures.accuracy import DEGRADATION, measured
+from qtraj.figures.agreement import QUANTITIES as AGREEMENT
 from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
+from qtraj.figures.over_training import Quantity
 from qtraj.figures.place import Place
 from qtraj.figures.relative_error import ERROR
+from qtraj.figures.validation_loss import DIFFERENCE
+
+
+QUANTITIES = {"relative_error": ERROR, "validation_loss": DIFFERENCE, "quantized_loss": Quantity("Quantized loss (nats)", "loss"),
+              "agreement": AGREEMENT[0], "accuracy": DEGRADATION}
 
 
 def value_of(cube: xr.Dataset, line: Trajectory, column: str) -> "float | str":
@@ -45,14 +54,15 @@ def colours_of(values):
     return {name: style.series_of(i)[0] for i, name in enumerate(names)}, None
 
 
-def draw(cube, by, bits, place):
+def draw(cube, by, bits, of, place):
+    cube = cube.assign_attrs(phases=0)  # which differ between runs
     lines = trajectories(cube)
     values = {line.model: value_of(cube, line, by) for line in lines}
     lines.sort(key=lambda line: values[line.model])
     colours, bar = colours_of([values[line.model] for line in lines])
     wanted = [(str(dataset), width, str(quantizer)) for dataset in cube.dataset.values for width in widths(cube, bits)
               for quantizer in cube.quantizer.values
-              if np.isfinite(cube.loss_relative.sel(dataset=dataset, bits=width, quantizer=quantizer)).any()]
+              if np.isfinite(cube[of.value].sel(dataset=dataset, bits=width, quantizer=quantizer)).any()]
     if not wanted or not lines:
         return None
     unit, label = style.progress_scale(cube, lines)
@@ -60,29 +70,35 @@ def draw(cube, by, bits, place):
     for axes, (dataset, width, quantizer) in zip(panels, wanted):
         cells = cube.sel(dataset=dataset, bits=width, quantizer=quantizer)
         for i, line in enumerate(lines):
-            if np.isfinite(line.own(cells.loss_relative)).any():
+            if np.isfinite(line.own(cells[of.value])).any():
                 series = colours[values[line.model]], style.series_of(i)[1]
-                style.draw_curve(axes, line, unit, *ERROR.of(cells), series, ERROR.spread_of(cells))
+                style.draw_curve(axes, line, unit, *of.of(cells), series, of.spread_of(cells))
         place.title(axes, quantizer, f"{width} bits", dataset)
         axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
-        axes.set_ylabel(ERROR.label)
-        style.name_progress(axes, label)
+        axes.set_ylabel(of.label)
+        style.name_progress(axes, label, lines, unit, cube)
         if bar is not None:
             figure.colorbar(bar, ax=axes, format=lambda value, _: compact(value)).set_label(by.replace("_", " "))
     place.finish([style.handle((colours[values[line.model]], style.series_of(i)[1]), line.model if bar is not None or by == "model" else
-                               f"{line.model}: {values[line.model]}") for i, line in enumerate(lines)])
+                               f"{line.model}: {values[line.model]}") for i, line in enumerate(lines)] + [one for one in style.context_handles(lines, cube) if one.get_linestyle() != ":" and not one.get_label().startswith("branch")])
     return figure
 
 
-def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax: "Axes | None" = None, width: "float | None" = None) -> Figure:
-    """Relative error (%) over training of all runs of a cube in one panel for each method, bit-width and text, coloured by what they
-    have in the column `by` (value_of), in its order. The other arguments are those of the figures of a cube.
+def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax: "Axes | None" = None, width: "float | None" = None,
+             of: str = "relative_error") -> Figure:
+    """A quantity over training of all runs of a cube in one panel for each method, bit-width and text, coloured by what they
+    have in the column `by` (value_of), in its order. of: "relative_error" (%), "validation_loss" (added loss, nats a token), "quantized_loss",
+    "agreement" (KL divergence, nats a token) or "accuracy" (its degradation, %). The other arguments are those of the figures of a cube.
 
     >>> figure = qtraj.figures.compared(qtraj.select(qtraj.open("two_models.h5"), bits=3, quantizer="gptq"), by="learning_rate")
     >>> len(figure.axes[0].lines) > 4, figure.axes[1].get_ylabel()
     (True, 'learning rate')
     """
-    return drawn(draw, Place(ax, width), "the cube has no cells that are done", (cube, by, bits))
+    if of not in QUANTITIES:
+        raise ValueError(f"{of} of several runs is not drawn; there are {', '.join(QUANTITIES)}")
+    if of == "accuracy":
+        cube = accuracy.with_errors(cube) if measured(cube) else cube.assign(accuracy_degradation_mean=np.nan * cube.loss_relative.isel(dataset=0))
+    return drawn(draw, Place(ax, width), "the cube has no numbers for this", (cube, by, bits, QUANTITIES[of]))
 
 
 compared.caption = Caption("Runs side by side", "CE(quantized)/CE(full precision) − 1. A panel is a method, bit-width and text, a marker a run, a "

@@ -46,10 +46,10 @@ def methods(cube, bits, place):
                                      None if spread is None else 100 * spread)
                     of_panel.append(width)
         style.draw_learning_rate(place, axes, lines, unit, cube)
-        style.name_progress(axes, label)
+        style.name_progress(axes, label, lines, unit, cube)
         axes.set_ylabel("Relative error (%)")
         place.title(axes, str(cube.quantizer.values[i]), lines[0].model, dataset)
     share_axes(panels, [sorted(set(of_panel)) for of_panel in drawn])
     handles = [style.handle(style.series_of(k), f"{width} bits") for k, width in enumerate(bits)]
-    place.finish(handles + style.context_handles(everything, style.has_learning_rate(cube)))
+    place.finish(handles + style.context_handles(everything, cube))
     return figure

@@ -67,10 +67,10 @@ def movement(cube, bits, place):
             style.draw_learning_rate(place, axes, lines, unit, cube)
             place.title(axes, lines[0].model)
             axes.set_ylabel(name)
-            style.name_progress(axes, label)
+            style.name_progress(axes, label, lines, unit, cube)
     place.finish([style.handle(series, what) for _, what, series in WEIGHTS]
                  + [style.handle(style.series_of(i), f"{width} bits") for i, width in enumerate(bits)]
                  + [Line2D([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="one step"),
                     Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding (1/√12 step)")]
-                 + style.context_handles(everything, style.has_learning_rate(cube)))
+                 + style.context_handles(everything, cube))
     return figure

@@ -63,7 +63,7 @@ def draw(cube, bits, place, quantities, full_precision=None):
             style.draw_learning_rate(place, row[0], lines, unit, cube)
             place.title(row[0], lines[0].model, "full precision", dataset)
             row[0].set_ylabel(full_precision.label)
-            style.name_progress(row[0], label)
+            style.name_progress(row[0], label, lines, unit, cube)
         for axes, width in zip(row[left:], bits):
             if points((lines, dataset, quantity), width) < 2:
                 place.leave_out(axes)
@@ -72,8 +72,8 @@ def draw(cube, bits, place, quantities, full_precision=None):
             style.draw_learning_rate(place, axes, lines, unit, cube)
             place.title(axes, lines[0].model, f"{width} bits", dataset)
             axes.set_ylabel(quantity.label)
-            style.name_progress(axes, label)
+            style.name_progress(axes, label, lines, unit, cube)
     handles = [style.handle(style.FULL_PRECISION, "full precision")] if full_precision else []
     place.finish(handles + style.quantizer_handles(cube)
-                 + style.context_handles(everything, style.has_learning_rate(cube)))
+                 + style.context_handles(everything, cube))
     return figure

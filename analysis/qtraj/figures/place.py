@@ -38,6 +38,8 @@ class Place:
         for axes in panels[:, columns:].flat:
             axes.remove()
         self.all = list(panels[:, :columns].flat)
+        for axes in self.all:  # also ticks that are made later, by whoever shows the figure
+            axes.tick_params(labelsize=style.LOOK["xtick.labelsize"])
         return self.figure, panels[:, :columns]
 
     def panels(self, n, width=2.2, height=1.75):
@@ -128,4 +130,8 @@ class Place:
         for step in (self.write_titles, self.wrap_labels, lambda: None):  # numbers of an axis change with its length
             figure.tight_layout(rect=rect, pad=0.4, w_pad=0.8, h_pad=0.8)
             step()
+        renderer = figure.canvas.get_renderer()
+        least = min(axes.yaxis.get_tightbbox(renderer).x0 for axes in self.all)
+        if least < 0:
+            figure.subplots_adjust(left=figure.subplotpars.left + (2 - least) / figure.bbox.width)
         return figure

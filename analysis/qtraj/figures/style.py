@@ -8,10 +8,11 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from qtraj.cube.trajectories import progress
+from qtraj.cube.trajectories import LATE, progress
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
@@ -62,11 +63,40 @@ def progress_scale(cube, lines):
     return 1.0, label
 
 
-def name_progress(axes, label):
-    """The axis of training: its name, and whole numbers where it counts steps or checkpoints."""
+TINTS = (GREEN, ORANGE, SKY, PURPLE, YELLOW, BLUE, VERMILION)  # of phases
+
+
+def phases_of(lines):
+    return list(dict.fromkeys(phase for line in lines if line.phase is not None for phase in line.phase if phase))
+
+
+def late_from(lines):
+    """Where checkpoints without tokens begin on the axis of training; None: there are none."""
+    late = [line for line in lines if line.late]
+    return min(line.at[-line.late] for line in late) * (1 - LATE / 2 / (1 + LATE)) if late else None
+
+
+def shade_phases(axes, line, unit):
+    """Each phase of a run from halfway after the checkpoint before it."""
+    names, at = phases_of([line]), line.at[:len(line.at) - line.late]
+    between = np.concatenate([at[:1], (at[1:] + at[:-1]) / 2, at[-1:]]) / unit
+    for phase, low, high in zip(line.phase, between, between[1:]):
+        if phase:
+            axes.axvspan(low, high, color=TINTS[names.index(phase) % len(TINTS)], alpha=0.15, linewidth=0, zorder=0)
+
+
+def name_progress(axes, label, lines, unit, cube):
+    """The axis of training: its name, whole numbers where it counts steps or checkpoints, and a grey ground, without numbers, under
+    checkpoints without tokens. cube.attrs["phases"]: the phases of the first line are shaded."""
     axes.set_xlabel(label)
     if not label.startswith("Training tokens"):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    end = late_from(lines)
+    if end is not None:
+        axes.axvspan(end / unit, max(line.at[-1] for line in lines) * (1 + LATE / 2) / unit, color=GREY, alpha=0.15, linewidth=0, zorder=0)
+        axes.xaxis.set_major_formatter(lambda value, _: "" if value > end / unit else f"{value:g}")
+    if cube.attrs.get("phases") and lines[0].phase is not None:
+        shade_phases(axes, lines[0], unit)
 
 
 # Of branches 1, 2, ...: lines, and which half of their markers is filled.
@@ -110,6 +140,9 @@ def draw_curve(axes, line, unit, values, errors, series, spread=None):
     known[0] &= line.fork < 0
     bars = [None if part is None else line.curve(part)[1][known] for part in (errors, spread)]
     draw_points(axes, x[known] / unit, y[known], *bars, series, marker_style(colour, line.number))
+    soup = [i for i in range(len(line.at)) if line.phase is not None and line.phase[i] == "soup"]
+    if soup:
+        axes.plot(line.at[soup] / unit, line.own(values)[soup], "*", markersize=9, markeredgecolor=BLACK, markeredgewidth=0.5, color=colour, zorder=5)
 
 
 def signed_log(axes, values, errors):
@@ -146,7 +179,7 @@ def draw_learning_rate(place, axes, lines, unit, cube):
         x, y = line.curve(cube.learning_rate)
         right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1)
     right.set_ylim(0, 1.3 * greatest / 10.0**power)
-    right.tick_params(colors=GREY)
+    right.tick_params(colors=GREY, labelsize=LOOK["ytick.labelsize"])
     right.spines["right"].set(color=GREY, visible=True)
     right.spines["left"].set_visible(False)
     right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
@@ -173,15 +206,26 @@ def named(line):
     return f"average {line.average} of {line.model}" if line.average else f"branch {line.model}"
 
 
-def context_handles(lines, learning_rate=False):
-    """What each branch, each series of averages and the learning rate look like, where there are any."""
+def context_handles(lines, cube=None):
+    """What each branch and each series of averages look like, and of figures over training (of that cube) stars, grounds and the
+    learning rate, where there are any."""
     handles = []
     for number in sorted({line.number for line in lines if line.number}):
         alike = [line for line in lines if line.number == number]
         handles.append(Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
                                   label=plain(', '.join(named(line) for line in alike)),
                                   **marker_style(GREY, number)))
-    if learning_rate:
+    if cube is None:
+        return handles
+    if "soup" in phases_of(lines):
+        handles.append(Line2D([], [], color=GREY, linestyle="none", marker="*", markersize=9, markeredgecolor=BLACK, markeredgewidth=0.5, label="published soup"))
+    late = list(dict.fromkeys(name for line in lines if line.late for name in line.own(cube.checkpoint_name)[-line.late:]))
+    if late:
+        handles.append(Patch(color=GREY, alpha=0.15, linewidth=0, label=plain(f"without tokens, in order: {', '.join(late)}")))
+    if cube.attrs.get("phases"):
+        handles += [Patch(color=TINTS[i % len(TINTS)], alpha=0.15, linewidth=0, label=plain(phase)) for i, phase in enumerate(phases_of(lines[:1]))
+                    if phase in lines[0].phase[:len(lines[0].at) - lines[0].late]]
+    if has_learning_rate(cube):
         handles.append(Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
     return handles
 

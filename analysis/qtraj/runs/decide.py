@@ -29,7 +29,7 @@ def decide(cube: xr.Dataset, bits: int, dataset: str = "", quantizer: str = "") 
 
     >>> best = qtraj.runs.decide(qtraj.open("two_models.h5"), bits=3)
     >>> best[["run", "checkpoint", "quantizer", "behind"]].iloc[0].to_list()
-    ['OLMo2-7B', 'step011000', 'gptq', 0.0]
+    ['OLMo2-7B', 'step012000', 'gptq', 0.0]
     """
     dataset = dataset or str(cube.dataset.values[0])
     for axis, value in (("dataset", dataset), ("bits", bits), ("quantizer", quantizer)):

@@ -1,5 +1,6 @@
 #include "measures/model_card.h"
 #include "quant/quant.h"
+#include "records/scores.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/version.h"
@@ -84,7 +85,10 @@ static enum status add_losses(const json_t *cell, char **text, struct err *e)
                     "| text | quantized | full precision | relative error | KL divergence |\n"
                     "|---|---|---|---|---|\n",
                     heading, bits));
-    json_object_foreach(all, name, scores) PASS(add_loss(name, scores, text, e));
+    json_object_foreach(all, name, scores)
+    {
+        PASS(add_loss(json_text(scores_find(cell, name), "name", name), scores, text, e));
+    }
     return OK;
 }
 

@@ -52,11 +52,25 @@ static enum status limit_time(const char *until, struct err *e)
     return OK;
 }
 
-static void tell(const struct runs *r, const struct train_totals *t)
+static enum status train(struct call *c, const struct runs *r, const bool *wanted, struct err *e)
 {
-    log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained", r->recipes[0].output,
-             (long long)t->done, (long long)t->wanted, (long long)t->diverged,
-             (long long)(t->wanted - t->done - t->diverged));
+    struct train_totals t;
+    struct train_job job = {.runs = r,
+                            .wanted = wanted,
+                            .must_stop = must_stop,
+                            .memory = cli_memory() / 2,
+                            .world = c->world};
+    int rank;
+    MPI_Comm_rank(c->world, &rank);
+    sched_catch_signals();
+    mem_keep_freed();
+    PASS(train_all(&job, &t, e));
+    if (t.done < t.wanted) c->code = EXIT_CELLS_FAILED;
+    if (rank == 0)
+        log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained",
+                 r->recipes[0].output, (long long)t.done, (long long)t.wanted,
+                 (long long)t.diverged, (long long)(t.wanted - t.done - t.diverged));
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -67,7 +81,6 @@ static enum status run(struct call *c, struct err *e)
     struct arg_list set = {0}, only = {0};
     struct runs runs = {0};
     bool *wanted = NULL;
-    struct train_totals totals;
     int rank, size;
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
@@ -93,12 +106,7 @@ static enum status run(struct call *c, struct err *e)
         st = train_plan_print(&runs, wanted, size, rate ? atof(rate) : 0, e);
     TRY(err_agree(c->world, st, e));
     if (plan) goto done;
-    sched_catch_signals();
-    struct train_job job = {
-        .runs = &runs, .wanted = wanted, .must_stop = must_stop, .world = c->world};
-    TRY(train_all(&job, &totals, e));
-    if (rank == 0) tell(&runs, &totals);
-    if (totals.done < totals.wanted) c->code = EXIT_CELLS_FAILED;
+    TRY(train(c, &runs, wanted, e));
 done:
     arg_list_free(&set);
     arg_list_free(&only);

@@ -17,6 +17,7 @@ struct train_job {
     const struct runs *runs;
     const bool *wanted;      // (runs->n) with the runs that they branch from
     bool (*must_stop)(void); /* asked between steps, by the first rank of a group */
+    int64_t memory;          /* of a rank, for activations (trainer.h) */
     MPI_Comm world;
     /* Filled by train_all. */
     struct train_source *sources; // (n_recipes)

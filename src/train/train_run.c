@@ -95,6 +95,7 @@ static struct trainer_options options_of(const struct training *x)
         .decay_on = (enum decay_on)o->decay_on,
         .products = (enum products)x->run->recipe->run.products,
         .micro = x->run->recipe->batch.micro,
+        .memory = x->job->memory,
         .ranks = x->group,
     };
 }

@@ -24,6 +24,8 @@ struct trainer_options {
     enum decay_on decay_on;
     enum products products; /* not AUTO */
     int64_t micro;          /* sequences of a micro-batch */
+    int64_t memory; /* bytes in which activations may be kept for the backward pass; where they do
+                       not fit, blocks are computed again. The same bits */
     MPI_Comm ranks;
 };
 

@@ -1,8 +1,10 @@
 /* The step: gradients of micro-batches, their sum in order, clipping, the optimizer. */
+#include "model/sizes.h"
 #include "train/trainer_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +50,23 @@ static enum status micro_make(const struct train_tokens *x, int64_t a, int64_t b
     return OK;
 }
 
+/* Whether the activations of all blocks fit, so that none is computed twice. */
+static bool fits_kept(const struct trainer *t, const struct sequences *s, int64_t longest)
+{
+    struct model_sizes sizes;
+    struct hvp_bytes bytes;
+    model_sizes(t->model, &sizes);
+    const struct hvp_extent extent = {.tokens = s->offset[s->n],
+                                      .sequences = s->n,
+                                      .longest = longest,
+                                      .threads = omp_get_max_threads(),
+                                      .kept = true,
+                                      .subset = HVP_ALL,
+                                      .products = t->o.products};
+    hvp_bytes_of(&sizes.spec, &extent, &bytes);
+    return bytes.gradient <= t->o.memory;
+}
+
 /* loss, z: this micro-batch's parts of the means over the whole batch; g: NULL: the loss alone. */
 static enum status micro_run(const struct trainer *t, const struct train_tokens *x, int64_t i,
                              float *g, double loss_z[2], struct err *e)
@@ -62,6 +81,7 @@ static enum status micro_run(const struct trainer *t, const struct train_tokens 
     hvp_total(h, x->n * x->length);
     hvp_blocks(h, t->blocks);
     hvp_z_loss(h, g ? t->o.z_loss : 0);
+    hvp_keep(h, g && fits_kept(t, &m.s, x->length));
     st = g ? hvp_gradient(h, g, &loss_z[0], e) : hvp_loss(h, &loss_z[0], e);
     loss_z[1] = hvp_z_part(h);
     loss_z[0] -= loss_z[1];

@@ -18,6 +18,13 @@ void mem_setup(void)
     mallopt(M_MXFAST, 0);
 }
 
+void mem_keep_freed(void)
+{
+    enum { MAPPED = 32 << 20, KEPT = 1 << 30 }; /* the largest threshold that glibc takes */
+    if (!getenv("MALLOC_MMAP_THRESHOLD_")) mallopt(M_MMAP_THRESHOLD, MAPPED);
+    if (!getenv("MALLOC_TRIM_THRESHOLD_")) mallopt(M_TRIM_THRESHOLD, KEPT);
+}
+
 enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e)
 {
     size_t bytes;

@@ -5,7 +5,7 @@ Every kind of change in KINDS is tried in turn. The run waits at its n-th open o
 (tests/fault/fault.c), or is killed there, or has ended; then the input changes, and the run goes on. A second run follows. Then:
 
 - Every finished record of the journal holds the numbers that an undisturbed sweep of one of the two versions of the input has
-  for the same claim: its key, and the digests of weights and special tokens beside it. A claim has the same numbers in both.
+  for the same claim: its key, and the digests of weights, special tokens and text beside it. A claim has the same numbers in both.
 - The second run ends with exit code 0, and the cube holds what an undisturbed sweep of the changed input has. If it finds weights
   that finished results were not made from, it ends with exit code 3, and a third run makes these.
 - A failure of the first run says that an input was changed, and what to do.
@@ -300,6 +300,14 @@ def numbers(record):
     return kept
 
 
+def claims(record):
+    """What a record claims, with its numbers: those of each text by themselves, as texts come and go."""
+    all_numbers = numbers(record)
+    texts = all_numbers.pop("datasets", {})
+    by_text = {("text", *claim(record)[1:], text): found for text, found in texts.items()}
+    return by_text if record["type"] == "completion" and by_text else {claim(record): all_numbers, **by_text}
+
+
 def parts(a, b, place=""):
     """Where two values first differ; None: nowhere. Numbers may differ by RELATIVE."""
     if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
@@ -337,7 +345,7 @@ def truth():
         run = Run(f"{name}.h5").end()
         if run.code != 0:
             sys.exit(f"an undisturbed run ended with exit code {run.code}\n{run.err}")
-        truths[name] = {claim(record): numbers(record) for record in records(f"{name}.h5")}
+        truths[name] = {own: found for record in records(f"{name}.h5") for own, found in claims(record).items()}
     return truths[name], WORK / f"{name}.h5"
 
 
@@ -362,11 +370,11 @@ def check_numbers(before, after, run):
     for record in records("r.h5"):
         if record["type"] == "loss" or record.get("status", "done") != "done":
             continue
-        own, found = claim(record), numbers(record)
-        known = [side[own] for side in (before, after) if own in side]
-        check(known, f"a {own[0]} record claims what no undisturbed sweep does: {own}", run)
-        for other in known:
-            check(not parts(found, other), f"WRONG NUMBERS: {own}: {parts(found, other)} as in an undisturbed sweep", run)
+        for own, found in claims(record).items():
+            known = [side[own] for side in (before, after) if own in side]
+            check(known, f"a {own[0]} record claims what no undisturbed sweep does: {own}", run)
+            for other in known:
+                check(not parts(found, other), f"WRONG NUMBERS: {own}: {parts(found, other)} as in an undisturbed sweep", run)
 
 
 def check_failures(run):

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 #include "records/results.h"
 #include "records/rows.h"
+#include "records/scores.h"
 #include "util/fsx.h"
 #include <unistd.h>
 
@@ -68,9 +69,11 @@ static void write_record(struct writer *w, const struct rows *r, int64_t i, int6
     set_fields(w, k->fields, IN_VALUES, values);
     must(row_identify(r, &r->rows[i], record, &e), &e);
     for (int64_t j = i; j < next && k->inner; j++) {
-        const char *label = NULL;
-        row_label(r, &r->rows[j], axis_place_of(k->inner), &label, &(int64_t){0});
-        if (label) json_object_set_new(inner, label, make_inner(w, k));
+        char number[ROW_NUMBER];
+        const char *label = row_inner_label(r, &r->rows[j], number);
+        if (!label) continue;
+        json_object_set_new(inner, label, make_inner(w, k));
+        scores_note(json_object_get(record, "provenance"), label, label, false, NULL, NULL);
     }
     if (k->inner) json_object_set(record, k->inner->plan, inner);
     if (k->list) json_object_set_new(record, k->list->name, make_list(w, k->list));

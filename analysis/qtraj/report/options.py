@@ -1,15 +1,19 @@
 """Options of a sweep that change its numbers."""
 
-NEUTRAL = (None, False, 0, "none", "", "auto", "own", [])
+NEUTRAL = (None, False, 0, "none", "", "auto", "own", "integer", [])
 CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
+MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
-    "rtn": "group_size symmetric range_search scale_dtype rotation rotation_seed",
-    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian rotation rotation_seed",
+    "rtn": "group_size symmetric range_search scale_dtype rotation rotation_seed codes scale_rows",
+    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian rotation rotation_seed codes scale_rows",
     "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
     "awq": "group_size scale_dtype rotation rotation_seed scaled judged duo_scaling zero_point clip",
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
     "mxfp4": "", "nvfp4": "", "int8_weight": "", "int8": "outlier_threshold", "codebook": "hessian true_sequential scale_dtype",
-    "smoothquant": "migration smoothed"}.items()}  # as `qtraj methods` lists them
+    "smoothquant": "migration smoothed", "q8_0": "", "trellis": f"{MIXED} trellis_window trellis_code", "e8p": MIXED,
+    **dict.fromkeys(("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_0", "iq4_nl"), "importance"),
+    **dict.fromkeys(("noise", "permuted", "flipped"), f"group_size symmetric {CALIBRATED} true_sequential hessian change_of change_seed"),
+}.items()}  # as `qtraj methods` lists them
 IDLE = {"batch", "together", "memory", "name", "text", "ids", "log_likelihoods"}  # say how, not what, is computed
 
 
@@ -21,7 +25,9 @@ def words(options, leave_out=()):
 
 def of_method(entry):
     """Those that the method uses, its preset and its replicates."""
-    used = USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
+    used = {"path"} if entry.get("method") == "stored" else USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
+    if entry.get("codes", "integer") == "integer":
+        used = used - {"scale_rows"}
     options = {k: v for k, v in entry.items() if k in used}
     if entry.get("symmetric") is False and "symmetric" in used:
         options = {"asymmetric": True} | options

@@ -51,7 +51,7 @@ static enum status announce(struct measured *m, const char *dir, struct err *e)
     const struct cost_tokens tokens = cost_tokens_count(m->m.sequences);
     const struct curvature_options *o = &m->request.options;
     const int64_t products = curvature_products_max(o) + m->request.probe;
-    const struct curvature_task task = {.options = *o};
+    const struct curvature_setup setup = {.options = *o};
     struct model_sizes sizes;
     struct cost_rates rates;
     struct memory_fit fit = {0};
@@ -59,7 +59,7 @@ static enum status announce(struct measured *m, const char *dir, struct err *e)
     double seconds = 0;
     char time[QUANTITY];
     /* Activations are kept in nine tenths of what this process may have, as in a sweep. */
-    if (measurement_fit(&m->m, &measure_curvature, &task, 0, cli_memory(), &fit, &why) != OK)
+    if (measurement_fit(&m->m, &measure_curvature, &setup, 0, cli_memory(), &fit, &why) != OK)
         log_trace("memory", "%s", why.text);
     model_sizes(m->model, &sizes);
     const struct cost cost = cost_curvature(&sizes, &tokens, o->subset, products, fit.kept);

@@ -2,7 +2,7 @@
  * checkpoints. The folder that checkpoints are in is a run. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/init_facts.h"
+#include "cli/init_checkpoint.h"
 #include "config/sweep.h"
 #include "model/positions.h"
 #include "model/sizes.h"
@@ -20,7 +20,7 @@ struct run_folder {
     char *path; /* without links */
     char *name, *table;
     int64_t n, capacity;
-    struct init_facts *checkpoints; // (n)
+    struct init_checkpoint *checkpoints; // (n)
 };
 
 struct init {
@@ -36,7 +36,7 @@ struct init {
 static void init_free(struct init *o)
 {
     for (struct run_folder *r = o->runs; r < o->runs + o->n; r++) {
-        for (int64_t i = 0; i < r->n; i++) init_facts_free(&r->checkpoints[i]);
+        for (int64_t i = 0; i < r->n; i++) init_checkpoint_free(&r->checkpoints[i]);
         free(r->checkpoints);
         free(r->path);
         free(r->name);
@@ -105,9 +105,9 @@ static enum status add_checkpoint(struct init *o, const char *folder, const char
     for (int64_t i = 0; i < r->n; i++)
         if (strcmp(r->checkpoints[i].name, name) == 0) goto done;
     TRY(mem_grow(&r->checkpoints, r->n, &r->capacity, sizeof *r->checkpoints, e));
-    r->checkpoints[r->n] = (struct init_facts){0};
+    r->checkpoints[r->n] = (struct init_checkpoint){0};
     r->n++;
-    TRY(init_facts_find(r->path, name, &r->checkpoints[r->n - 1], e));
+    TRY(init_checkpoint_find(r->path, name, &r->checkpoints[r->n - 1], e));
 done:
     free(path);
     return st;
@@ -158,7 +158,7 @@ done:
 static void order(struct run_folder *r)
 {
     bool twice = false;
-    qsort(r->checkpoints, (size_t)r->n, sizeof *r->checkpoints, init_facts_order);
+    qsort(r->checkpoints, (size_t)r->n, sizeof *r->checkpoints, init_checkpoint_order);
     for (int64_t i = 1; i < r->n; i++)
         twice = twice || (r->checkpoints[i].step >= 0 &&
                           r->checkpoints[i].step == r->checkpoints[i - 1].step);
@@ -177,7 +177,7 @@ static enum status table_text(const struct run_folder *r, char **text, struct er
                     "scheduler.pt. phase: warmup, stable, decay, ... What is unknown stays empty.\n"
                     "checkpoint,step,tokens,learning_rate,phase\n",
                     r->name));
-    for (int64_t i = 0; i < r->n; i++) PASS(init_facts_row(&r->checkpoints[i], text, e));
+    for (int64_t i = 0; i < r->n; i++) PASS(init_checkpoint_row(&r->checkpoints[i], text, e));
     return OK;
 }
 

@@ -87,7 +87,7 @@ static json_t *attention_json(const struct inspection *o)
     json_t *ropes = json_array(), *windowed = layers_json(s, LAYER_WINDOW);
     const bool window = json_array_size(windowed) > 0;
     for (int i = 0; i < s->n_ropes; i++) {
-        const struct rope_facts *f = &s->rope[i].facts;
+        const struct rope_info *f = &s->rope[i].info;
         json_array_append_new(ropes, json_pack("{s:s, s:s, s:f, s:f, s:I}", "layers",
                                                s->n_ropes > 1 ? layers[i] : "all", "type", f->type,
                                                "theta", f->theta, "factor", f->factor, "dimensions",
@@ -168,7 +168,7 @@ static void print_attention(const struct inspection *o, const json_t *attention)
     printf("  %" JSON_INTEGER_FORMAT " positions",
            json_integer_value(json_object_get(attention, "positions")));
     for (int i = 0; i < s->n_ropes; i++) {
-        const struct rope_facts *f = &s->rope[i].facts;
+        const struct rope_info *f = &s->rope[i].info;
         printf("; %sRoPE %s, theta %g", i == ROPE_WINDOW ? "within windows " : "", f->type,
                f->theta);
         if (f->factor != 1) printf(", factor %g", f->factor);

@@ -55,20 +55,20 @@ static void send_progress(void *context, const char *what, double left, double o
     sched_report(w->port, what, left, once + w->waited, last);
 }
 
-/* planned = what the pieces of a visit take: rows of `seconds` (plan_visit), those of all pieces if
- * none are named. */
-static void add_up(const json_t *seconds, const struct sched_piece *piece, double *planned)
+/* planned = what the batches of a visit take: rows of `seconds` (plan_visit), those of all batches
+ * if none are named. */
+static void add_up(const json_t *seconds, const struct sched_batch *batch, double *planned)
 {
     const int64_t rows = (int64_t)json_array_size(seconds) / MEASURES_N;
     for (int64_t i = 0; i < rows; i++) {
-        bool wanted = i == 0 || piece->n_parts == 0;
-        for (int64_t k = 0; k < piece->n_parts; k++) wanted = wanted || piece->parts[k] == i - 1;
+        bool wanted = i == 0 || batch->n_parts == 0;
+        for (int64_t k = 0; k < batch->n_parts; k++) wanted = wanted || batch->parts[k] == i - 1;
         for (int k = 0; wanted && k < MEASURES_N; k++)
             planned[k] += json_number_get(json_array_get(seconds, (size_t)(i * MEASURES_N + k)));
     }
 }
 
-static enum status run_visit(void *context, MPI_Comm group, const struct sched_piece *piece,
+static enum status run_visit(void *context, MPI_Comm group, const struct sched_batch *batch,
                              struct sched_port *port, struct err *e)
 {
     enum status st = OK;
@@ -86,15 +86,15 @@ static enum status run_visit(void *context, MPI_Comm group, const struct sched_p
                                 .planned = w->planned};
     w->port = port;
     if (w->master)
-        json = plan_visit_json(&w->master->visits.visits[piece->task]);
+        json = plan_visit_json(&w->master->visits.visits[batch->job]);
     else
-        TRY(json_read_text("task", piece->text, strlen(piece->text), &json, e));
+        TRY(json_read_text("job", batch->text, strlen(batch->text), &json, e));
     ENSURE(json, ERR_NOMEM, "out of memory for a visit");
     TRY(visit_from_json(json, &visit, e));
     if (visit.run.threads > 0) omp_set_num_threads((int)visit.run.threads);
     memset(w->planned, 0, sizeof w->planned);
-    add_up(json_object_get(json, "seconds"), piece, w->planned);
-    if (piece->n_parts) visit_keep_pieces(&visit, piece->parts, piece->n_parts);
+    add_up(json_object_get(json, "seconds"), batch, w->planned);
+    if (batch->n_parts) visit_keep_batches(&visit, batch->parts, batch->n_parts);
     log_trace("sched", "visits %s %s with %lld variants", visit.model, visit.checkpoint,
               (long long)visit.n_variants);
     for (int i = 0; i < MEASURES_N; i++) left += w->planned[i];
@@ -235,7 +235,7 @@ static enum status come_together(struct run_master *m, struct call *c, int rank,
     return st;
 }
 
-static enum status run_tasks(struct run_master *m, struct call *c, int rank, struct err *e)
+static enum status run_jobs(struct run_master *m, struct call *c, int rank, struct err *e)
 {
     struct worker worker = {.master = m->single_process ? m : NULL};
     struct sched_outcome outcome = {0};
@@ -248,7 +248,7 @@ static enum status run_tasks(struct run_master *m, struct call *c, int rank, str
     const struct sched_rescue rescue = {
         .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};
     if (rank == 0) run_master_start(m);
-    enum status st = sched_run(c->world, m->tasks, m->visits.n, &work, &sink, &rescue, &outcome, e);
+    enum status st = sched_run(c->world, m->jobs, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
     c->later = st == OK && c->code == EXIT_STOPPED && !sched_must_stop();
     if (rank == 0) st = resumable(c, st, e);
@@ -321,7 +321,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(link_open(c->world, run_journal_break, &m.out, &m.link, e));
     st = prepare(&m, c, rank, e);
     if (st == OK)
-        st = run_tasks(&m, c, rank, e);
+        st = run_jobs(&m, c, rank, e);
     else
         link_bye(m.link);
 done:

@@ -54,7 +54,7 @@ static double remaining_seconds(const struct plan *p, const struct plan_visits *
     for (int64_t i = 0; i < v->n; i++) {
         if (!p->costs.models[v->visits[i].model].known) continue;
         sum += v->visits[i].cost;
-        for (int64_t j = 0; j < v->visits[i].n_pieces; j++) sum += v->visits[i].pieces[j];
+        for (int64_t j = 0; j < v->visits[i].n_batches; j++) sum += v->visits[i].batches[j];
     }
     return sum;
 }
@@ -71,7 +71,7 @@ json_t *plan_report_json(const struct plan_report *r)
                               json_pack("{s:I, s:I, s:f, s:f, s:I, s:f}", "nodes",
                                         (json_int_t)(s->n_groups * r->group), "group",
                                         (json_int_t)r->group, "seconds", s->makespan, "idle",
-                                        s->idle, "pieces", (json_int_t)s->pieces, "repeated",
+                                        s->idle, "batches", (json_int_t)s->batches, "repeated",
                                         s->least > 0 ? s->work / s->least - 1 : 0.0));
     }
     json_t *json = json_pack(
@@ -262,13 +262,13 @@ static void print_total(const struct plan_report *r, FILE *out)
 static void print_simulations(const struct plan_report *r, FILE *out)
 {
     if (r->n_simulations)
-        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "pieces", "repeated");
+        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "batches", "repeated");
     for (int64_t i = 0; i < r->n_simulations; i++) {
         const struct sched_simulation *s = &r->simulations[i];
         char time[QUANTITY];
         quantity_time(s->makespan, time);
         fprintf(out, "%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group),
-                time, 100 * s->idle, (long long)s->pieces,
+                time, 100 * s->idle, (long long)s->batches,
                 s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
     }
 }

@@ -142,7 +142,7 @@ struct source {
 };
 
 /* Values from the checkpoint's config.json for options that are left open. */
-struct facts {
+struct source_info {
     int64_t written, usable; /* positions (positions.h); 0: not needed */
     struct pad_hint pad;
 };
@@ -170,12 +170,12 @@ bool input_names_tokens(const struct data_options *d)
     return asks_for_pad(d) || (d->separator && strcmp(d->separator, "eos") == 0);
 }
 
-static enum status facts_read(const struct source *from, struct facts *f, struct err *e)
+static enum status source_info_read(const struct source *from, struct source_info *f, struct err *e)
 {
     const char *checkpoint = weights_folder(&from->visit->weights);
     const struct data_options *options = from->data;
     bool cuts = false, open = from->requests != NULL, fills = false;
-    *f = (struct facts){0, 0, {-1, -1, -1}};
+    *f = (struct source_info){0, 0, {-1, -1, -1}};
     for (int64_t i = 0; i < from->n; i++) {
         cuts = cuts || options[i].within_positions;
         open = open || options[i].length == LENGTH_AUTO;
@@ -190,8 +190,8 @@ static enum status facts_read(const struct source *from, struct facts *f, struct
 }
 
 /* Sets the options of d (a copy) that were left open. */
-static enum status settle(struct data_options *d, const struct facts *f, const struct tokenizer *t,
-                          struct err *e)
+static enum status resolve(struct data_options *d, const struct source_info *f,
+                           const struct tokenizer *t, struct err *e)
 {
     enum status st = OK;
     int32_t pad;
@@ -236,7 +236,7 @@ static enum status join(const struct source *from, const struct sequences *parts
     return OK;
 }
 
-static enum status load(const struct source *from, const struct facts *f, struct input *out,
+static enum status load(const struct source *from, const struct source_info *f, struct input *out,
                         struct err *e)
 {
     const int64_t n = from->n;
@@ -249,7 +249,7 @@ static enum status load(const struct source *from, const struct facts *f, struct
     for (int64_t i = 0; i < n; i++) {
         char hash[HASH_HEX];
         struct data_options d = from->data[i];
-        TRY(settle(&d, f, tokenizer, e));
+        TRY(resolve(&d, f, tokenizer, e));
         if (from->n_draws)
             TRY(draw(from, &d, tokenizer, out, hash, e));
         else
@@ -272,7 +272,7 @@ done:
 }
 
 /* *key (the caller frees) = what the sequences depend on. */
-static enum status input_key(const struct source *from, const struct facts *f, char **key,
+static enum status input_key(const struct source *from, const struct source_info *f, char **key,
                              struct err *e)
 {
     enum status st = OK;
@@ -307,8 +307,8 @@ static enum status get(struct visit_cache *cache, const struct source *from,
     enum status st = OK;
     struct input *input = NULL;
     char *key = NULL;
-    struct facts f;
-    TRY(facts_read(from, &f, e));
+    struct source_info f;
+    TRY(source_info_read(from, &f, e));
     TRY(input_key(from, &f, &key, e));
     *out = (const struct input *)lru_find(&cache->inputs, key);
     if (*out && expect_all(from->visit->inputs, (*out)->read, NULL) == OK) goto done;

@@ -6,7 +6,7 @@
  * common tokenizer, and two words. A file of another digest, or one that was not there, is
  * ERR_CHANGED: its numbers would stand under the key of another file. */
 #pragma once
-#include "engine/task.h"
+#include "engine/visit_types.h"
 
 /* No path has a control character (options.h). */
 #define INPUT_TOKENIZER "\ttokenizer"      /* the visit's */

@@ -8,7 +8,7 @@
 static const double weight_before = 0.002;
 
 /* The clock of the running part goes on from now. */
-static void settle(struct pace *p)
+static void advance(struct pace *p)
 {
     const double now = clock_seconds(), seconds = now - p->since;
     p->since = now;
@@ -62,7 +62,7 @@ double pace_left(const struct pace *p)
 
 static void tell(struct pace *p, bool last)
 {
-    settle(p);
+    advance(p);
     if (p->part >= 0)
         p->hooks->progress(p->hooks->context, measures[p->part]->doing, pace_left(p), p->once,
                            last);
@@ -93,7 +93,7 @@ void pace_close(struct pace *p)
 
 void pace_begin(struct pace *p, int part)
 {
-    settle(p);
+    advance(p);
     if (p->part >= 0) p->ahead[p->part] = 0;
     p->part = part;
     if (p->hooks->progress) tell(p, false);
@@ -127,6 +127,6 @@ void pace_ahead(struct pace *p, double share)
 void pace_prepare(struct pace *p, bool begins)
 {
     if (!p) return;
-    settle(p);
+    advance(p);
     p->preparing = begins;
 }

@@ -4,7 +4,7 @@
  * not been measured takes as much of the others' ratio as util/ratio.h says. Local to a rank.
  */
 #pragma once
-#include "engine/task.h"
+#include "engine/visit_types.h"
 
 struct pace {
     const struct visit_hooks *hooks;

@@ -4,7 +4,7 @@
 #include "engine/group.h"
 #include "engine/pace.h"
 #include "engine/provenance.h"
-#include "engine/task.h"
+#include "engine/visit_types.h"
 #include "memory/cost.h"
 #include "memory/memory_after.h"
 #include "quant/quant.h"

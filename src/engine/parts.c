@@ -14,7 +14,7 @@ static bool wanted_of_cells(const struct visit *v, const char *name)
 bool visit_wants(const struct visit *v, int i)
 {
     if (measures[i]->cell_key) return wanted_of_cells(v, measures[i]->name);
-    return measures[i]->wanted ? measures[i]->wanted(v) : v->task[i] != NULL;
+    return measures[i]->wanted ? measures[i]->wanted(v) : v->setup[i] != NULL;
 }
 
 /* Whether the part wants the weights of a variant. */

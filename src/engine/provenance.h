@@ -1,7 +1,7 @@
 /* provenance: the fields that all records of a visit share. */
 #pragma once
 #include "engine/reads.h"
-#include "engine/task.h"
+#include "engine/visit_types.h"
 
 struct provenance {
     const struct visit *visit;

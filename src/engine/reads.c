@@ -138,8 +138,8 @@ done:
 }
 
 /* *read: whether any rank has read anything of it; then f->whole. */
-static enum status settle(struct read_folder *f, const struct visit_group *g, bool *read,
-                          struct err *e)
+static enum status finish_read(struct read_folder *f, const struct visit_group *g, bool *read,
+                               struct err *e)
 {
     const int64_t n = digests_n(checkpoint_digests(f->checkpoint));
     int64_t known = n;
@@ -163,7 +163,7 @@ enum status reads_finish(struct reads *r, const struct visit_group *g, struct er
     enum status st = OK;
     for (int64_t i = 0; st == OK && i < r->n; i++) {
         bool read;
-        st = settle(&r->all[i], g, &read, e);
+        st = finish_read(&r->all[i], g, &read, e);
         if (st != OK || !read) continue;
         checkpoint_whole(r->all[i].checkpoint, hash);
         json_object_set_new(digests, r->all[i].name, json_string(hash));

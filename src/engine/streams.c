@@ -279,7 +279,7 @@ static int64_t count_waves(struct run *r)
     return max64(n, 1);
 }
 
-/* Which shares of the walk's work the streams, their statistics and the head are. */
+/* Which shares of the wave's work the streams, their statistics and the head are. */
 static void share_work(struct run *r)
 {
     struct model_sizes sizes;

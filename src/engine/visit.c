@@ -46,23 +46,23 @@ static const struct option fields[] = {
 };
 static const struct option_table visit_table = {OPTION_ROWS(fields, visit)};
 
-void visit_task_free(int i, void *task)
+void visit_setup_free(int i, void *setup)
 {
-    if (task) options_free(measures[i]->task, task);
-    free(task);
+    if (setup) options_free(measures[i]->setup, setup);
+    free(setup);
 }
 
-void visit_drop_task(struct visit *v, int i)
+void visit_drop_setup(struct visit *v, int i)
 {
-    visit_task_free(i, v->task[i]);
+    visit_setup_free(i, v->setup[i]);
     free(v->record_key[i]);
-    v->task[i] = NULL;
+    v->setup[i] = NULL;
     v->record_key[i] = NULL;
 }
 
 void visit_free(struct visit *v)
 {
-    for (int i = 0; i < MEASURES_N; i++) visit_drop_task(v, i);
+    for (int i = 0; i < MEASURES_N; i++) visit_drop_setup(v, i);
     json_decref(v->inputs);
     options_free(&visit_table, v);
 }
@@ -79,41 +79,41 @@ void visit_states_remove(struct visit_cache *c)
     saved_forget(&c->ended, true);
 }
 
-bool visit_has_piece(const struct visit *v, int i)
+bool visit_has_batch(const struct visit *v, int i)
 {
     return v->record_key[i] != NULL;
 }
 
-int64_t visit_pieces(const struct visit *v)
+int64_t visit_batches(const struct visit *v)
 {
     int64_t n = 1 + v->n_variants;
-    for (int i = 0; i < MEASURES_N; i++) n += visit_has_piece(v, i);
+    for (int i = 0; i < MEASURES_N; i++) n += visit_has_batch(v, i);
     return n;
 }
 
-static bool among(const int64_t *pieces, int64_t n, int64_t piece)
+static bool among(const int64_t *batches, int64_t n, int64_t batch)
 {
-    while (n > 0 && pieces[n - 1] != piece) n--;
+    while (n > 0 && batches[n - 1] != batch) n--;
     return n > 0;
 }
 
-void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n)
+void visit_keep_batches(struct visit *v, const int64_t *batches, int64_t n)
 {
-    int64_t n_variants = 0, piece = 1;
-    if (!among(pieces, n, 0)) {
+    int64_t n_variants = 0, batch = 1;
+    if (!among(batches, n, 0)) {
         v->cells_only = true;
         free(v->records);
         v->records = NULL;
     }
     for (int64_t i = 0; i < v->n_variants; i++) {
-        if (among(pieces, n, piece++))
+        if (among(batches, n, batch++))
             v->variants[n_variants++] = v->variants[i];
         else
             options_free(&variant_table, &v->variants[i]);
     }
     v->n_variants = n_variants;
     for (int i = 0; i < MEASURES_N; i++) {
-        if (visit_has_piece(v, i) && !among(pieces, n, piece++)) visit_drop_task(v, i);
+        if (visit_has_batch(v, i) && !among(batches, n, batch++)) visit_drop_setup(v, i);
     }
 }
 
@@ -145,19 +145,19 @@ void visit_text_stamp(const struct visit *v, int64_t i, char out[HASH_HEX])
     visit_stamp(&one, MEASURE_cell, out);
 }
 
-/* The tasks are in the object "tasks", by the names of their measures, as are "keys". */
+/* The setups are in the object "setups", by the names of their measures, as are "keys". */
 json_t *visit_to_json(const struct visit *v)
 {
-    json_t *tasks = json_object(), *keys = json_object(), *json;
+    json_t *setups = json_object(), *keys = json_object(), *json;
     for (int i = 0; i < MEASURES_N; i++)
-        if (v->task[i])
-            json_object_set_new(tasks, measures[i]->name,
-                                options_to_json(measures[i]->task, v->task[i]));
+        if (v->setup[i])
+            json_object_set_new(setups, measures[i]->name,
+                                options_to_json(measures[i]->setup, v->setup[i]));
     for (int i = 0; i < MEASURES_N; i++)
         if (v->record_key[i])
             json_object_set_new(keys, measures[i]->name, json_string(v->record_key[i]));
-    json = json_pack("{s:o, s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "tasks",
-                     tasks, "keys", keys, "inputs", v->inputs);
+    json = json_pack("{s:o, s:o, s:o, s:O*}", "visit", options_to_json(&visit_table, v), "setups",
+                     setups, "keys", keys, "inputs", v->inputs);
     return json;
 }
 
@@ -165,16 +165,16 @@ enum status visit_from_json(const json_t *json, struct visit *out, struct err *e
 {
     enum status st = OK;
     struct visit v = {0};
-    const json_t *tasks = json_object_get(json, "tasks"), *keys = json_object_get(json, "keys");
+    const json_t *setups = json_object_get(json, "setups"), *keys = json_object_get(json, "keys");
     TRY(options_from_json(&visit_table, json_object_get(json, "visit"), &v, e));
     for (int i = 0; i < MEASURES_N; i++) {
-        const struct option_table *t = measures[i]->task;
-        const json_t *task = json_object_get(tasks, measures[i]->name);
+        const struct option_table *t = measures[i]->setup;
+        const json_t *setup = json_object_get(setups, measures[i]->name);
         const char *key = json_text(keys, measures[i]->name, NULL);
         if (key) TRY(mem_string(&v.record_key[i], key, e));
-        if (!task) continue;
-        TRY(mem_zero(&v.task[i], 1, t->size, "a task", e));
-        TRY(options_from_json(t, task, v.task[i], e));
+        if (!setup) continue;
+        TRY(mem_zero(&v.setup[i], 1, t->size, "a setup", e));
+        TRY(options_from_json(t, setup, v.setup[i], e));
     }
     v.inputs = json_incref(json_object_get(json, "inputs"));
     *out = v;

@@ -11,26 +11,26 @@
 
 /* Frees what the visit owns. */
 void visit_free(struct visit *v);
-/* Frees the task of part i; NULL: does nothing. */
-void visit_task_free(int i, void *task);
+/* Frees the setup of part i; NULL: does nothing. */
+void visit_setup_free(int i, void *setup);
 /* The visit no longer requests part i. */
-void visit_drop_task(struct visit *v, int i);
+void visit_drop_setup(struct visit *v, int i);
 /* Serializes a visit (a new reference, NULL: out of memory) and parses it again (ERR_FORMAT,
  * ERR_NOMEM). */
 json_t *visit_to_json(const struct visit *v);
 MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, struct err *e);
 
 /* Whether the visit requests part i; whether the part can run without the cells, as a separate
- * piece. */
+ * batch. */
 bool visit_wants(const struct visit *v, int i);
-bool visit_has_piece(const struct visit *v, int i);
+bool visit_has_batch(const struct visit *v, int i);
 
-/* A visit can be split into pieces: piece 0 is the checkpoint's record, piece i + 1 its variant i,
- * followed by the parts that are separate pieces, in order. A surface point is one piece.
- * visit_pieces: their number; visit_keep_pieces: removes from v all but the n given ones
+/* A visit can be split into batches: batch 0 is the checkpoint's record, batch i + 1 its variant i,
+ * followed by the parts that are separate batches, in order. A surface point is one batch.
+ * visit_batches: their number; visit_keep_batches: removes from v all but the n given ones
  * (ascending). */
-int64_t visit_pieces(const struct visit *v);
-void visit_keep_pieces(struct visit *v, const int64_t *pieces, int64_t n);
+int64_t visit_batches(const struct visit *v);
+void visit_keep_batches(struct visit *v, const int64_t *batches, int64_t n);
 
 /* out = the digest (stamp.h) of the input files of part i's records as they are now. */
 void visit_stamp(const struct visit *v, int i, char out[HASH_HEX]);

@@ -36,7 +36,7 @@ void ranges_free(struct ranges *r);
 /* Announces range i of the states, if there is one (states_expect). */
 void ranges_expect(const struct ranges *r, int64_t i, const struct states *s);
 
-/* --- walk.c: streams: hidden states of one variant (or full precision) between blocks --- */
+/* --- streams.c: streams: hidden states of one variant (or full precision) between blocks --- */
 struct layer_report {
     char *name;
     struct quant_report report;
@@ -55,7 +55,7 @@ struct stream {
     struct layer_report *layers;
     double squared_distance, bits, weights; /* sums over the linears so far */
     struct stored *stored; /* what the variant's path names (stored.h); NULL: it is quantized */
-    double share;          /* of the walk's work: of all blocks of its own */
+    double share;          /* of the wave's work: of all blocks of its own */
     struct {
         double forward, hessian, factor, sweep;
         double read, head; /* even parts of its wave's */
@@ -175,7 +175,7 @@ void quantize_end(struct workspace *w);
 MUST_USE enum status trial_prepare(struct workspace *w, struct stream *s, const struct block *b,
                                    struct err *e);
 
-/* --- walk.c: a model and its variants through the blocks and the head --- */
+/* --- wave.c: a model and its variants through the blocks and the head --- */
 
 /* The calibration sequences of a replicate. */
 struct draw {
@@ -323,7 +323,7 @@ struct wave {
     struct saved *saved;   /* NULL: nothing is saved */
     struct saved_level level;
 };
-/* Of the walk's work, what the wave does with the full-precision stream. */
+/* Of the wave's work, what the wave does with the full-precision stream. */
 double wave_share_of_full(const struct wave *v);
 /* After the streams have been started: continues from the saved state of an earlier run, if there
  * is one, and makes v->saved. The caller ends it with saved_leave and part_saved_end, also after an

@@ -6,7 +6,7 @@
  * scales of AWQ, which are written in f32. Local. */
 #pragma once
 #include "checkpoint/packed_write.h"
-#include "engine/task.h"
+#include "engine/visit_types.h"
 #include "quant/quant.h"
 
 /* "dequantized" and packed_formats, NULL after the last. */

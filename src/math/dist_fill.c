@@ -14,7 +14,7 @@ struct place {
     int32_t row_proc, col_proc, row, col;
 };
 
-struct walk {
+struct transfer {
     const struct dist *d;
     int64_t begin, end;  /* columns of the strip */
     int64_t *at;         // (n) index i of the layout is filled from index at[i] of the sums
@@ -29,8 +29,8 @@ static struct place place_of(const struct dist *d, int64_t i)
                           (int32_t)cyclic_local(&d->rows, i), (int32_t)cyclic_local(&d->cols, i)};
 }
 
-static enum status walk_make(struct walk *w, const struct dist *d, const int64_t *order,
-                             struct err *e)
+static enum status transfer_make(struct transfer *w, const struct dist *d, const int64_t *order,
+                                 struct err *e)
 {
     int64_t n = d->n;
     w->d = d;
@@ -47,7 +47,7 @@ static enum status walk_make(struct walk *w, const struct dist *d, const int64_t
     return OK;
 }
 
-static void streams_free(struct walk *w)
+static void streams_free(struct transfer *w)
 {
     free(w->at);
     free(w->to);
@@ -56,13 +56,13 @@ static void streams_free(struct walk *w)
 }
 
 /* End of the strip's columns that lie below the diagonal in row i. */
-static int64_t row_end(const struct walk *w, int64_t i)
+static int64_t row_end(const struct transfer *w, int64_t i)
 {
     return min64(i, w->end);
 }
 
 /* The sums for row i that this rank holds: counts them by receiving rank, or packs them. */
-static void row_send(struct walk *w, int64_t i, struct exchange *x, bool pack)
+static void row_send(struct transfer *w, int64_t i, struct exchange *x, bool pack)
 {
     const struct dist *d = w->d;
     int32_t row = (int32_t)d->row, col = (int32_t)d->col, cols = (int32_t)d->cols.procs;
@@ -83,8 +83,9 @@ static void row_send(struct walk *w, int64_t i, struct exchange *x, bool pack)
     }
 }
 
-/* The same walk on the receiving side, for a row i that this rank holds. */
-static void row_receive(struct walk *w, int64_t i, double scale, struct exchange *x, bool unpack)
+/* The same on the receiving side, for a row i that this rank holds. */
+static void row_receive(struct transfer *w, int64_t i, double scale, struct exchange *x,
+                        bool unpack)
 {
     const struct dist *d = w->d;
     int32_t col = (int32_t)d->col, cols = (int32_t)d->cols.procs;
@@ -104,7 +105,7 @@ static void row_receive(struct walk *w, int64_t i, double scale, struct exchange
     }
 }
 
-static enum status strip_pack(struct walk *w, struct exchange *x, struct err *e)
+static enum status strip_pack(struct transfer *w, struct exchange *x, struct err *e)
 {
     const struct dist *d = w->d;
     for (int r = 0; r < d->ranks; r++) x->send_n[r] = x->recv_n[r] = w->packed[r] = w->taken[r] = 0;
@@ -122,9 +123,9 @@ enum status dist_fill(struct dist *d, const int64_t *order, double scale, const 
 {
     enum status st = OK;
     struct exchange x = {0};
-    struct walk w = {0};
+    struct transfer w = {0};
     st = exchange_init(&x, d->ranks, e);
-    if (st == OK) st = walk_make(&w, d, order, e);
+    if (st == OK) st = transfer_make(&w, d, order, e);
     TRY(err_agree(d->comm, st, e));
     for (w.begin = 0; w.begin < d->n; w.begin = w.end) {
         w.end = min64(w.begin + STRIP, d->n);

@@ -14,15 +14,16 @@ static const struct option step_fields[] = {
 };
 static const struct option_table step_table = {OPTION_ROWS(step_fields, curvature_step)};
 
-static const struct option task_fields[] = {
-    OPTION(curvature_task, options, GROUP, "", .table = &curvature_table),
-    OPTION(curvature_task, data, GROUP, "", .table = &data_table),
-    OPTION(curvature_task, seed, INT, "", OPTION_ANY_INT),
-    OPTION(curvature_task, vectors, TEXT, ""),
-    OPTION(curvature_task, before, LIST, "", OPTION_ENTRIES(curvature_task, n_before, &step_table)),
-    OPTION(curvature_task, followed, BOOL, ""),
+static const struct option setup_fields[] = {
+    OPTION(curvature_setup, options, GROUP, "", .table = &curvature_table),
+    OPTION(curvature_setup, data, GROUP, "", .table = &data_table),
+    OPTION(curvature_setup, seed, INT, "", OPTION_ANY_INT),
+    OPTION(curvature_setup, vectors, TEXT, ""),
+    OPTION(curvature_setup, before, LIST, "",
+           OPTION_ENTRIES(curvature_setup, n_before, &step_table)),
+    OPTION(curvature_setup, followed, BOOL, ""),
 };
-static const struct option_table task_table = {OPTION_ROWS(task_fields, curvature_task)};
+static const struct option_table setup_table = {OPTION_ROWS(setup_fields, curvature_setup)};
 
 /* --- its records --- */
 
@@ -221,9 +222,9 @@ static const char *const sharpness_names[] = {
 
 static json_t *record_curvature(const struct part_context *context, const struct err *failure)
 {
-    const struct curvature_task *task = context->visit->task[MEASURE_curvature];
+    const struct curvature_setup *setup = context->visit->setup[MEASURE_curvature];
     const struct state *p = context->state[MEASURE_curvature];
-    const struct curvature_options *options = &task->options;
+    const struct curvature_options *options = &setup->options;
     struct provenance from = context->provenance;
     from.fingerprint = p->fingerprint;
     from.stamp = context->stamp[MEASURE_curvature];
@@ -238,7 +239,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     json_object_set_new(provenance, "sharpness", json_string(sharpness_names[options->sharpness]));
     if (p->warm.chain)
         json_object_set_new(provenance, "weights_chain",
-                            json_string(p->warm.chain[p->warm.task->n_before]));
+                            json_string(p->warm.chain[p->warm.setup->n_before]));
     record_number(values, "seconds", clock_seconds() - p->began);
     if (failure->code != OK) return record;
     record_number(values, "peak_memory", provenance_peak_memory());
@@ -256,7 +257,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
 
 static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    const struct curvature_task *t = v->task[MEASURE_curvature];
+    const struct curvature_setup *t = v->setup[MEASURE_curvature];
     stamp_data(stamp, &t->data);
     for (int64_t i = 0; i < t->n_before; i++) stamp_weights(stamp, &t->before[i].weights);
 }
@@ -268,19 +269,19 @@ static enum status open_state(struct part_context *c, struct err *e)
     return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, &p->fingerprint, e);
 }
 
-static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+static void cost(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,
                  bool kept, struct cost *once, struct cost *cell)
 {
-    const struct curvature_task *c = task;
+    const struct curvature_setup *c = setup;
     (void)cell;
     if (curvature_asked_for(&c->options))
         *once = cost_curvature(m, t, c->options.subset, curvature_products_max(&c->options), kept);
 }
 
-static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+static enum status memory(const void *setup, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e)
 {
-    const struct curvature_task *t = task;
+    const struct curvature_setup *t = setup;
     return memory_fit_curvature(a, &t->options, t->vectors != NULL, may_keep, out, e);
 }
 
@@ -303,11 +304,11 @@ static void share_work(const struct part_context *c, struct measurement *m,
 static enum status open_saved(struct part_context *c, struct err *e)
 {
     enum status st = OK;
-    const struct curvature_task *t = c->visit->task[MEASURE_curvature];
+    const struct curvature_setup *t = c->visit->setup[MEASURE_curvature];
     struct state *p = c->state[MEASURE_curvature];
     char *name = NULL, *settings = NULL;
-    json_t *task = options_to_json(&task_table, t);
-    char *text = task ? json_dump_whole(task, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_t *setup = options_to_json(&setup_table, t);
+    char *text = setup ? json_dump_whole(setup, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     st = text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
               : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
@@ -315,7 +316,7 @@ static enum status open_saved(struct part_context *c, struct err *e)
     TRY(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
     measurement_save_to(&p->m, c->saved[MEASURE_curvature]);
 done:
-    json_decref(task);
+    json_decref(setup);
     free(text);
     free(name);
     free(settings);
@@ -334,7 +335,7 @@ static enum status start_warm(struct part_context *c, struct err *e)
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    const struct curvature_task *t = c->visit->task[MEASURE_curvature];
+    const struct curvature_setup *t = c->visit->setup[MEASURE_curvature];
     struct state *p = c->state[MEASURE_curvature];
     struct measurement *m = &p->m;
     struct curvature_request request = {.options = t->options,
@@ -399,14 +400,14 @@ const struct measure measure_curvature = {
     .noun = "checkpoints",
     .json = "curvature",
     .key = curvature_key,
-    .make_task = curvature_make_task,
+    .make_setup = curvature_make_setup,
     .stale = curvature_stale,
     .text = curvature_text,
     .text_name = "curvature",
     .doing = "curvature",
     .of_model = true,
     .inputs = inputs,
-    .task = &task_table,
+    .setup = &setup_table,
     .cost = cost,
     .memory = memory,
     .phase = COST_CURVATURE,

@@ -31,8 +31,8 @@ MUST_USE enum status curvature_check(const struct sweep *s, const struct option_
                                      struct err *e);
 MUST_USE enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_t **own,
                                    struct err *e);
-MUST_USE enum status curvature_make_task(const struct plan *p, const struct plan_checkpoint *c,
-                                         void *task, struct err *e);
+MUST_USE enum status curvature_make_setup(const struct plan *p, const struct plan_checkpoint *c,
+                                          void *setup, struct err *e);
 bool curvature_stale(const struct plan *p, const struct plan_checkpoint *c, const json_t *record);
 
 /* The text that curvature and second order are measured on (struct measure). */

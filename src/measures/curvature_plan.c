@@ -1,4 +1,4 @@
-/* The keys of curvature in the sweep file, and what a plan asks of it: keys of its records, tasks,
+/* The keys of curvature in the sweep file, and what a plan asks of it: keys of its records, setups,
  * and the chain of a warm start. */
 #include "curvature/hvp_predict.h"
 #include "measures/curvature.h"
@@ -141,7 +141,7 @@ bool curvature_stale(const struct plan *p, const struct plan_checkpoint *c, cons
 
 /* The chain: the earlier rows of the trajectory, or averages of the entry. */
 static enum status add_chain(const struct plan *p, const struct plan_checkpoint *c,
-                             struct curvature_task *t, struct err *e)
+                             struct curvature_setup *t, struct err *e)
 {
     const struct model_entry *m = &p->sweep->models[c->model];
     const int64_t n = chain_length(p, c);
@@ -156,12 +156,12 @@ static enum status add_chain(const struct plan *p, const struct plan_checkpoint 
     return OK;
 }
 
-enum status curvature_make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
-                                struct err *e)
+enum status curvature_make_setup(const struct plan *p, const struct plan_checkpoint *c, void *setup,
+                                 struct err *e)
 {
     const struct curvature_section *from = curvature_section(p->sweep);
     const struct data_options data = curvature_text(p, c->model);
-    struct curvature_task *t = task;
+    struct curvature_setup *t = setup;
     t->options = from->options;
     t->seed = from->seed;
     PASS(options_copy(&data_table, &data, &t->data, e));

@@ -209,8 +209,8 @@ static enum status disk(const struct plan *p, int64_t *n, double *bytes, struct 
     return OK;
 }
 
-/* Its task is a copy of the section. */
-static const struct option_table task_table = {OPTION_ROWS(keys, export_section)};
+/* Its setup is a copy of the section. */
+static const struct option_table setup_table = {OPTION_ROWS(keys, export_section)};
 
 static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
                            struct visit *v, bool *asks, struct err *e)
@@ -219,10 +219,10 @@ static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c
     PASS(find_folder(p, c, &p->variants[variant], &folder, e));
     *asks = folder != NULL;
     free(folder);
-    if (!*asks || v->task[MEASURE_export]) return OK;
-    json_t *copy = options_to_json(&task_table, section_of(p->sweep));
-    enum status st = mem_zero(&v->task[MEASURE_export], 1, task_table.size, "a task", e);
-    if (st == OK) st = options_from_json(&task_table, copy, v->task[MEASURE_export], e);
+    if (!*asks || v->setup[MEASURE_export]) return OK;
+    json_t *copy = options_to_json(&setup_table, section_of(p->sweep));
+    enum status st = mem_zero(&v->setup[MEASURE_export], 1, setup_table.size, "a setup", e);
+    if (st == OK) st = options_from_json(&setup_table, copy, v->setup[MEASURE_export], e);
     json_decref(copy);
     return st;
 }
@@ -273,7 +273,7 @@ struct export
 /* NULL: the variant is not exported. */
 static const struct export_entry *entry_in(const struct visit *visit, const struct variant *v)
 {
-    const struct export_section *t = visit->task[MEASURE_export];
+    const struct export_section *t = visit->setup[MEASURE_export];
     for (int64_t i = 0; t && v->replicate == 0 && i < t->n; i++)
         if (selects(&t->entries[i], visit->model, visit->checkpoint, v->method.name, v->bits))
             return &t->entries[i];
@@ -414,7 +414,7 @@ const struct measure measure_export = {
     .ended = ended,
     .doing = "export",
     .of_model = true,
-    .task = &task_table,
+    .setup = &setup_table,
     .grids = true,
     .wanted = wanted,
     .state = sizeof(struct export),

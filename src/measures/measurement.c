@@ -216,7 +216,7 @@ void measurement_close(struct measurement *m)
     free(m->buffer);
 }
 
-enum status measurement_fit(struct measurement *m, const struct measure *part, const void *task,
+enum status measurement_fit(struct measurement *m, const struct measure *part, const void *setup,
                             int64_t variants, int64_t bound, struct memory_fit *out, struct err *e)
 {
     const int64_t threads = omp_get_max_threads();
@@ -233,10 +233,10 @@ enum status measurement_fit(struct measurement *m, const struct measure *part, c
                                        .bound = bound,
                                        .spare = memory_usable_now(bound, &sizes, threads)};
     struct err why = {0};
-    enum status st = part->memory(task, &after, true, out, &why);
+    enum status st = part->memory(setup, &after, true, out, &why);
     int all = out->kept;
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_LAND, m->group->comm);
-    if (out->kept && !all) st = part->memory(task, &after, false, out, &why);
+    if (out->kept && !all) st = part->memory(setup, &after, false, out, &why);
     hvp_keep(m->h, all);
     if (st != OK) st = err_set(e, st, __FILE__, __LINE__, "%s", why.text);
     return err_agree(m->group->comm, st, e);

@@ -39,11 +39,11 @@ struct measurement {
  */
 MUST_USE enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e);
 void measurement_close(struct measurement *m);
-/* Chooses how the part does its task within `bound` bytes per rank (0: no limit; struct measure's
+/* Chooses how the part does its work within `bound` bytes per rank (0: no limit; struct measure's
  * memory); later products retain activations if that fits on every rank. variants: number that it
  * predicts. Collective. ERR_NOMEM, ERR_USAGE: a limit is too small. */
 MUST_USE enum status measurement_fit(struct measurement *m, const struct measure *part,
-                                     const void *task, int64_t variants, int64_t bound,
+                                     const void *setup, int64_t variants, int64_t bound,
                                      struct memory_fit *out, struct err *e);
 /* Ends a series of calls with h or the subject. st: this rank's status. Returns OK if all ranks
  * passed OK, else the same failure on all ranks, as err_agree. Collective. */

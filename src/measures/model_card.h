@@ -1,7 +1,7 @@
 /* model_card: the README.md of a folder with a quantized model: what it was made from and how,
  * its loss, and how to load it. The same bytes for the same model and scores. */
 #pragma once
-#include "engine/task.h"
+#include "engine/visit_types.h"
 
 struct model_card {
     const char *name;   /* of the checkpoint */

@@ -59,20 +59,20 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
     return OK;
 }
 
-/* --- its task --- */
+/* --- its setup --- */
 
-struct movement_task {
+struct movement_setup {
     char *from;               /* name of the checkpoint before */
     struct weights before;    /* its weights */
     struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
 };
 
-static const struct option task_fields[] = {
-    OPTION(movement_task, from, TEXT, ""),
-    OPTION(movement_task, before, GROUP, "", .table = &weights_table),
-    OPTION(movement_task, grid, GROUP, "", .table = &method_table),
+static const struct option setup_fields[] = {
+    OPTION(movement_setup, from, TEXT, ""),
+    OPTION(movement_setup, before, GROUP, "", .table = &weights_table),
+    OPTION(movement_setup, grid, GROUP, "", .table = &method_table),
 };
-static const struct option_table task_table = {OPTION_ROWS(task_fields, movement_task)};
+static const struct option_table setup_table = {OPTION_ROWS(setup_fields, movement_setup)};
 
 static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t **own, struct err *e)
 {
@@ -101,10 +101,10 @@ static bool former(const struct sweep *s, json_t *own)
     return strcmp(grid->name, grid->method) != 0;
 }
 
-static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
-                             struct err *e)
+static enum status make_setup(const struct plan *p, const struct plan_checkpoint *c, void *setup,
+                              struct err *e)
 {
-    struct movement_task *t = task;
+    struct movement_setup *t = setup;
     const struct plan_checkpoint *before = plan_before(p, c);
     PASS(options_copy(&method_table, grid_of(p->sweep), &t->grid, e));
     PASS(mem_string(&t->from, plan_name_of(p, before), e));
@@ -277,7 +277,7 @@ static void set_numbers(json_t *record, const struct distance *d)
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
-    const struct movement_task *t = c->visit->task[MEASURE_movement];
+    const struct movement_setup *t = c->visit->setup[MEASURE_movement];
     const struct state *s = c->state[MEASURE_movement];
     struct provenance from = c->provenance;
     from.stamp = c->stamp[MEASURE_movement];
@@ -300,17 +300,17 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 
 static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    stamp_weights(stamp, &((const struct movement_task *)v->task[MEASURE_movement])->before);
+    stamp_weights(stamp, &((const struct movement_setup *)v->setup[MEASURE_movement])->before);
 }
 
 /* Bytes of a weight on disk in most checkpoints. */
 enum { BYTES_PER_WEIGHT = 2 };
 
 /* Both checkpoints are read; the grids are fitted. */
-static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+static void cost(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,
                  bool kept, struct cost *once, struct cost *cell)
 {
-    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    const struct method_entry *grid = &((const struct movement_setup *)setup)->grid;
     double flop = 0;
     (void)t;
     (void)kept;
@@ -322,10 +322,10 @@ static void cost(const void *task, const struct model_sizes *m, const struct cos
 }
 
 /* Less than the blocks take, which are read before; so there is no limit to keep. */
-static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+static enum status memory(const void *setup, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e)
 {
-    const struct method_entry *grid = &((const struct movement_task *)task)->grid;
+    const struct method_entry *grid = &((const struct movement_setup *)setup)->grid;
     int64_t cols = 0;
     (void)may_keep;
     (void)e;
@@ -343,7 +343,7 @@ static enum status open_state(struct part_context *c, struct err *e)
 
 static enum status run(struct part_context *c, struct err *e)
 {
-    const struct movement_task *t = c->visit->task[MEASURE_movement];
+    const struct movement_setup *t = c->visit->setup[MEASURE_movement];
     struct state *s = c->state[MEASURE_movement];
     s->began = clock_seconds();
     PASS(weights_open(&t->before, c, &s->before, e));
@@ -378,12 +378,12 @@ const struct measure measure_movement = {
     .json = "movement",
     .key = key,
     .former = former,
-    .make_task = make_task,
+    .make_setup = make_setup,
     .stale = stale,
     .doing = "movement",
     .of_model = true,
     .inputs = inputs,
-    .task = &task_table,
+    .setup = &setup_table,
     .cost = cost,
     .memory = memory,
     .state = sizeof(struct state),

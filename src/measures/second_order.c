@@ -29,15 +29,15 @@ static const struct option keys[] = {
 const struct option_table second_order_table = {OPTION_ROWS(keys, second_order_options)};
 
 static const struct option fields[] = {
-    OPTION(second_order_task, depth, CHOICE, "", .required = true, .choices = depths),
-    OPTION(second_order_task, critical, BOOL, ""),
-    OPTION(second_order_task, previous, GROUP, "", .table = &weights_table),
-    OPTION(second_order_task, data, GROUP, "", .table = &data_table),
-    OPTION(second_order_task, identity, TEXT, "", .required = true),
-    OPTION(second_order_task, together, INT, "", OPTION_ANY_INT),
-    OPTION(second_order_task, memory, REAL, "", OPTION_ANY_REAL),
+    OPTION(second_order_setup, depth, CHOICE, "", .required = true, .choices = depths),
+    OPTION(second_order_setup, critical, BOOL, ""),
+    OPTION(second_order_setup, previous, GROUP, "", .table = &weights_table),
+    OPTION(second_order_setup, data, GROUP, "", .table = &data_table),
+    OPTION(second_order_setup, identity, TEXT, "", .required = true),
+    OPTION(second_order_setup, together, INT, "", OPTION_ANY_INT),
+    OPTION(second_order_setup, memory, REAL, "", OPTION_ANY_REAL),
 };
-static const struct option_table task_table = {OPTION_ROWS(fields, second_order_task)};
+static const struct option_table setup_table = {OPTION_ROWS(fields, second_order_setup)};
 
 /* What a finished prediction depends on besides its cell. */
 static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t **own, struct err *e)
@@ -55,12 +55,12 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     return OK;
 }
 
-static enum status make_task(const struct plan *p, const struct plan_checkpoint *c, void *task,
-                             struct err *e)
+static enum status make_setup(const struct plan *p, const struct plan_checkpoint *c, void *setup,
+                              struct err *e)
 {
     const struct curvature_section *from = curvature_section(p->sweep);
     const struct data_options data = curvature_text(p, c->model);
-    struct second_order_task *t = task;
+    struct second_order_setup *t = setup;
     t->depth = from->predicted.depth;
     t->critical = from->predicted.critical;
     t->together = from->options.together;
@@ -71,9 +71,9 @@ static enum status make_task(const struct plan *p, const struct plan_checkpoint 
     return mem_string(&t->identity, c->keys[MEASURE_second_order], e);
 }
 
-static bool of_checkpoint(const void *task)
+static bool of_checkpoint(const void *setup)
 {
-    return ((const struct second_order_task *)task)->critical;
+    return ((const struct second_order_setup *)setup)->critical;
 }
 
 void second_order_result_free(struct second_order_result *r)
@@ -151,23 +151,23 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
 
 static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    const struct second_order_task *t = v->task[MEASURE_second_order];
+    const struct second_order_setup *t = v->setup[MEASURE_second_order];
     stamp_data(stamp, &t->data);
     stamp_weights(stamp, &t->previous);
 }
 
-static void cost(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+static void cost(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,
                  bool kept, struct cost *once, struct cost *cell)
 {
-    const struct second_order_task *s = task;
+    const struct second_order_setup *s = setup;
     *once = cost_second_order(m, t, s->depth, s->critical, kept);
     *cell = cost_second_order_cell(m, t, s->depth, s->critical, kept);
 }
 
-static enum status memory(const void *task, const struct memory_after *a, bool may_keep,
+static enum status memory(const void *setup, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e)
 {
-    const struct second_order_task *t = task;
+    const struct second_order_setup *t = setup;
     return memory_fit_second_order(a, t->depth, t->critical, t->together, t->memory, may_keep, out,
                                    e);
 }
@@ -178,7 +178,7 @@ static enum status open_state(struct part_context *c, struct err *e)
     int64_t n = c->visit->n_variants;
     bool all = !c->visit->run.reproducible || c->group->size == 1;
     s->context = s->writable = c;
-    s->task = c->visit->task[MEASURE_second_order];
+    s->setup = c->visit->setup[MEASURE_second_order];
     s->group = all ? c->group : c->group->rank == 0 ? c->self : NULL;
     PASS(mem_zero(&s->results, n, sizeof *s->results, "predictions", e));
     return mem_zero(&s->spills, n, sizeof *s->spills, "quantized weights", e);
@@ -216,8 +216,8 @@ static enum status run(struct part_context *c, struct err *e)
 {
     enum status st = OK;
     struct second_order *s = c->state[MEASURE_second_order];
-    const struct weights *of = &s->task->previous;
-    const bool critical = s->task->critical && !c->visit->cells_only && !weights_table.absent(of);
+    const struct weights *of = &s->setup->previous;
+    const bool critical = s->setup->critical && !c->visit->cells_only && !weights_table.absent(of);
     struct checkpoint *previous = NULL;
     struct err failure = {0};
     if (critical && weights_open(of, c, &previous, &failure) == OK) err_clear(&failure);
@@ -262,11 +262,11 @@ static void annotate(const struct part_context *c, const struct variant *v,
     const struct second_order *s = c->state[MEASURE_second_order];
     const struct second_order_result *r =
         v ? &s->results[v - c->visit->variants] : &s->of_checkpoint;
-    if (!v && !s->task->critical) return;
+    if (!v && !s->setup->critical) return;
     const bool failed = failure->code != OK || r->failure;
     const struct err why = {.code = failure->code != OK ? failure->code : r->code};
     json_t *completes = json_object_get(record, "completes");
-    json_object_set_new(completes, "second_order", json_string(s->task->identity));
+    json_object_set_new(completes, "second_order", json_string(s->setup->identity));
     json_object_set_new(
         completes, "second_order_inputs",
         json_string(failed ? provenance_stamp(&why, c->stamp[MEASURE_second_order]) : ""));
@@ -301,10 +301,10 @@ const struct measure measure_second_order = {
     .of_cells = true,
     .of_checkpoint = of_checkpoint,
     .key = key,
-    .make_task = make_task,
+    .make_setup = make_setup,
     .text = curvature_text,
     .inputs = inputs,
-    .task = &task_table,
+    .setup = &setup_table,
     .cost = cost,
     .memory = memory,
     .phase = COST_SECOND_ORDER,

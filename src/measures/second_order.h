@@ -6,7 +6,7 @@
 #pragma once
 #include "engine/part.h"
 
-struct second_order_task {
+struct second_order_setup {
     int depth;               /* enum second_order_depth */
     bool critical;           /* also the critical sharpness of each variant and of the checkpoint */
     struct weights previous; /* of the previous checkpoint; all zero: none */

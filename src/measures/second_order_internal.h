@@ -32,7 +32,7 @@ struct weights_spill {
 struct second_order {
     const struct part_context *context;
     struct part_context *writable; /* the same, which has the saved state of the running pass */
-    const struct second_order_task *task;
+    const struct second_order_setup *setup;
     /* Ranks that measure: the visit's group or, with run.reproducible, only its rank 0; NULL on
      * ranks that do not take part. */
     const struct visit_group *group;

@@ -124,7 +124,7 @@ static enum status vectors_open(struct measuring *m, struct err *e)
 /* Which shares of the part's work its passes are, for so many variants. */
 static void share_work(struct measuring *m, int64_t n, bool kept)
 {
-    const struct second_order_task *t = m->s->task;
+    const struct second_order_setup *t = m->s->setup;
     const struct cost_tokens any = {.tokens = 1};
     struct model_sizes sizes;
     model_sizes(m->base.model, &sizes);
@@ -150,7 +150,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     PASS(measurement_open(&m->base, HVP_QUANTIZED, e));
     m->n = hvp_space(m->base.h)->n;
     /* Results do not depend on how many variants share a pass. */
-    PASS(measurement_fit(&m->base, &measure_second_order, m->s->task, wanted,
+    PASS(measurement_fit(&m->base, &measure_second_order, m->s->setup, wanted,
                          part_bound(m->s->context), &fit, e));
     m->s->planned = fit.bytes + fit.shared;
     share_work(m, wanted, fit.kept);
@@ -160,7 +160,7 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     hvp_multiply(m->base.h, m->losses.products);
     pace_step(m->s->context->pace, m->share_pass);
     PASS(check_loss(m->loss, "model", e));
-    if (m->s->task->depth == SECOND_ORDER_NONE) return OK;
+    if (m->s->setup->depth == SECOND_ORDER_NONE) return OK;
     PASS(group_agree(g, vectors_open(m, e), e));
     m->base.share = m->base.share_gradient;
     PASS(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
@@ -180,7 +180,7 @@ static enum status measure_quantized(struct measuring *m, struct weights_spill *
     TRY(check_loss(loss, "quantized model", e));
     r->true_difference = loss - m->loss;
     pace_step(m->s->context->pace, m->share_pass);
-    if (!m->s->task->critical) goto done;
+    if (!m->s->setup->critical) goto done;
     TRY(critical_between(m->s->context->checkpoint, spill->quantized, 1, &along, m->loss,
                          &r->critical, e));
     pace_step(m->s->context->pace, (double)r->critical.passes * m->share_pass);
@@ -222,7 +222,7 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     if (!name) st = err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     st = group_agree(c->group, st, e);
     if (st == OK)
-        st = part_saved_open(c, MEASURE_second_order, name, m->s->task->identity, saved, e);
+        st = part_saved_open(c, MEASURE_second_order, name, m->s->setup->identity, saved, e);
     if (st == OK) measurement_save_to(&m->base, *saved);
     free(name);
     return st;
@@ -307,7 +307,7 @@ static enum status measure(struct second_order *s, struct err *e)
     const struct part_context *c = s->context;
     struct measuring w = {.s = s,
                           .losses = {.group = s->group, .products = c->products},
-                          .diagonal = s->task->depth == SECOND_ORDER_LAYERS};
+                          .diagonal = s->setup->depth == SECOND_ORDER_LAYERS};
     int64_t *which = NULL, n = 0;
     TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
@@ -315,8 +315,8 @@ static enum status measure(struct second_order *s, struct err *e)
             -group_max(s->group, -s->spills[i].linears) == s->n_linears)
             which[n++] = i;
     if (n == 0) goto done;
-    st = visit_sequences_get(c->cache, c->visit, &s->task->data, &w.losses.tokens, e);
-    if (st == OK) st = visit_check_ids(c->model, &s->task->data, w.losses.tokens, e);
+    st = visit_sequences_get(c->cache, c->visit, &s->setup->data, &w.losses.tokens, e);
+    if (st == OK) st = visit_check_ids(c->model, &s->setup->data, w.losses.tokens, e);
     TRY(group_agree(s->group, st, e));
     TRY(measuring_open(&w, c->model, n, e));
     for (int64_t i = 0; i < n; i += w.k) {
@@ -349,7 +349,7 @@ static enum status critical_of_checkpoint(const struct second_order *s,
     const struct critical_loss along = {loss_of, &losses};
     double loss;
     PASS(group_agree(
-        s->group, visit_sequences_get(c->cache, c->visit, &s->task->data, &losses.tokens, e), e));
+        s->group, visit_sequences_get(c->cache, c->visit, &s->setup->data, &losses.tokens, e), e));
     PASS(loss_of_model(&losses, c->model, NULL, NULL, &loss, e));
     PASS(check_loss(loss, "model", e));
     return critical_between(c->checkpoint, previous, -1, &along, loss, out, e);

@@ -121,28 +121,28 @@ static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct r
 
 static const char *const identity[] = {"surface", "point", NULL};
 
-/* --- its task --- */
+/* --- its setup --- */
 
-static enum status task_finish(void *task, const struct option_scope *scope, struct err *e)
+static enum status setup_finish(void *setup, const struct option_scope *scope, struct err *e)
 {
-    return ((struct surface_task *)task)->n > 0
+    return ((struct surface_setup *)setup)->n > 0
                ? OK
                : options_fail(scope, "parts", e, "the surface has no parts");
 }
 
-static const struct option task_fields[] = {
-    OPTION(surface_task, surface, TEXT, "", .required = true),
-    OPTION(surface_task, plane, CHOICE, "", .required = true, .choices = surface_planes),
-    OPTION(surface_task, parts, LIST, "", OPTION_ENTRIES(surface_task, n, &weights_table)),
-    OPTION(surface_task, margin, REAL, "", OPTION_ANY_REAL),
-    OPTION(surface_task, radius, REAL, "", OPTION_ANY_REAL),
-    OPTION(surface_task, point, TEXT, ""),
-    OPTION(surface_task, exact, INT, "", OPTION_ANY_INT),
-    OPTION(surface_task, x, REAL, "", OPTION_ANY_REAL),
-    OPTION(surface_task, y, REAL, "", OPTION_ANY_REAL),
+static const struct option setup_fields[] = {
+    OPTION(surface_setup, surface, TEXT, "", .required = true),
+    OPTION(surface_setup, plane, CHOICE, "", .required = true, .choices = surface_planes),
+    OPTION(surface_setup, parts, LIST, "", OPTION_ENTRIES(surface_setup, n, &weights_table)),
+    OPTION(surface_setup, margin, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_setup, radius, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_setup, point, TEXT, ""),
+    OPTION(surface_setup, exact, INT, "", OPTION_ANY_INT),
+    OPTION(surface_setup, x, REAL, "", OPTION_ANY_REAL),
+    OPTION(surface_setup, y, REAL, "", OPTION_ANY_REAL),
 };
-static const struct option_table task_table = {OPTION_ROWS(task_fields, surface_task),
-                                               .finish = task_finish};
+static const struct option_table setup_table = {OPTION_ROWS(setup_fields, surface_setup),
+                                                .finish = setup_finish};
 
 /* --- cached surfaces --- */
 
@@ -189,7 +189,7 @@ static enum status make_plane(const struct part_context *context, struct surface
     struct part_context own = *context;
     const struct part_context *c = &own;
     own.provenance.reads = &s->reads;
-    const struct surface_task *t = c->visit->task[MEASURE_point];
+    const struct surface_setup *t = c->visit->setup[MEASURE_point];
     log_trace("visit", "surface %s: its plane is made", t->surface);
     PASS(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
     for (; s->n < t->n; s->n++) PASS(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
@@ -205,7 +205,7 @@ static enum status make_plane(const struct part_context *context, struct surface
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
     enum status st = OK;
-    json_t *json = options_to_json(&task_table, v->task[MEASURE_point]);
+    json_t *json = options_to_json(&setup_table, v->setup[MEASURE_point]);
     static const char *const of_point[] = {"point", "exact", "x", "y"};
     for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
         json_object_del(json, of_point[i]);
@@ -272,7 +272,7 @@ done:
 
 static void inputs(const struct visit *v, char stamp[HASH_HEX])
 {
-    const struct surface_task *t = v->task[MEASURE_point];
+    const struct surface_setup *t = v->setup[MEASURE_point];
     for (int64_t i = 0; i < t->n; i++) stamp_weights(stamp, &t->parts[i]);
     stamp_data(stamp, &v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++) stamp_data(stamp, &v->evaluations[i]);
@@ -286,7 +286,7 @@ struct point {
 };
 
 /* Ends of the grid along axis k. */
-static void bounds(const struct surface *s, const struct surface_task *t, int k, double *low,
+static void bounds(const struct surface *s, const struct surface_setup *t, int k, double *low,
                    double *high)
 {
     if (t->plane == SURFACE_RANDOM) {
@@ -304,8 +304,8 @@ static void bounds(const struct surface *s, const struct surface_task *t, int k,
     *high += margin;
 }
 
-/* c (n) = the coefficients of the task's point. An exact point is one part with coefficient 1. */
-static void locate(const struct surface *s, const struct surface_task *t, double *c,
+/* c (n) = the coefficients of the setup's point. An exact point is one part with coefficient 1. */
+static void locate(const struct surface *s, const struct surface_setup *t, double *c,
                    struct point *place)
 {
     *place = (struct point){.alpha = NAN, .beta = NAN};
@@ -332,7 +332,7 @@ static enum status open_point(const struct part_context *c, const struct surface
                               struct point *place, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
-    const struct surface_task *t = c->visit->task[MEASURE_point];
+    const struct surface_setup *t = c->visit->setup[MEASURE_point];
     struct weights *terms = NULL; /* shallow copies of the parts, with the point's coefficients */
     double *x = NULL;
     ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
@@ -365,7 +365,7 @@ static enum status run(struct part_context *c, struct err *e)
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
     const struct point *p = c->state[MEASURE_point];
-    const struct surface_task *t = c->visit->task[MEASURE_point];
+    const struct surface_setup *t = c->visit->setup[MEASURE_point];
     struct provenance from = c->provenance;
     from.stamp = c->stamp[MEASURE_point];
     json_t *record = provenance_record(&from, "point", c->visit->key, failure);
@@ -417,7 +417,7 @@ const struct measure measure_point = {
     .plan_free = surfaces_free,
     .doing = "a point",
     .inputs = inputs,
-    .task = &task_table,
+    .setup = &setup_table,
     .state = sizeof(struct point),
     .run = run,
     .emit = emit,

@@ -39,7 +39,7 @@ extern const struct option_table surface_table;
 bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
 extern const char *const surface_planes[]; /* in the order of their enum; NULL after the last */
 
-struct surface_task {
+struct surface_setup {
     char *surface; /* label */
     int plane;     /* enum surface_plane */
     int64_t n;

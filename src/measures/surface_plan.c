@@ -181,9 +181,9 @@ enum status surfaces_plan(struct plan *p, struct err *e)
 
 /* --- visits --- */
 
-/* Fills the task's parts: the checkpoints, then the quantized one or the two random directions. */
+/* Fills the setup's parts: the checkpoints, then the quantized one or the two random directions. */
 static enum status fill_parts(const struct plan *p, const struct planned_surface *s,
-                              struct surface_task *t, struct err *e)
+                              struct surface_setup *t, struct err *e)
 {
     enum { DIRECTIONS = 2 };
     const struct weights *origin = &origin_of(p, s)->weights;
@@ -203,9 +203,9 @@ static enum status fill_parts(const struct plan *p, const struct planned_surface
     return OK;
 }
 
-static enum status fill_task(const struct plan *p, const struct planned_surface *s,
-                             const struct results_point *point, int64_t k, struct surface_task *t,
-                             struct err *e)
+static enum status fill_setup(const struct plan *p, const struct planned_surface *s,
+                              const struct results_point *point, int64_t k, struct surface_setup *t,
+                              struct err *e)
 {
     const struct surface_entry *entry = s->entry;
     PASS(mem_string(&t->surface, entry->name, e));
@@ -234,10 +234,10 @@ static enum status fill_visit(const struct plan *p, const struct planned_surface
     v->cells_only = true; /* none */
     int64_t samples = s->entry->samples, *own = &v->evaluations->samples;
     if (samples && (*own == 0 || *own > samples)) *own = samples;
-    struct surface_task *t;
+    struct surface_setup *t;
     PASS(mem_zero(&t, 1, sizeof *t, "a point", e));
-    v->task[MEASURE_point] = t;
-    return fill_task(p, s, &point, k, t, e);
+    v->setup[MEASURE_point] = t;
+    return fill_setup(p, s, &point, k, t, e);
 }
 
 /* Whether a point is to be made again since one of its input files has changed; v: its visit. */
@@ -251,7 +251,7 @@ static bool retries(const struct results_view *view, const char *key, const stru
 /* A point reads what its plane is made of, and evaluates its own text. */
 static struct cost cost_of(const struct plan *p, const struct plan_visit *v)
 {
-    const struct surface_task *t = v->visit.task[MEASURE_point];
+    const struct surface_setup *t = v->visit.setup[MEASURE_point];
     const struct plan_model *m = &p->costs.models[v->model];
     const struct data_options *text = v->visit.evaluations;
     struct cost_tokens tokens = {0};

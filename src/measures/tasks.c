@@ -5,7 +5,7 @@
 #include "engine/visit_internal.h"
 #include "plan/plan.h"
 #include "records/rows.h"
-#include "task/survey.h"
+#include "task/task_summary.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>
@@ -86,15 +86,16 @@ struct planned_task {
 };
 
 /* Surveys the data; without them a plan that looks ahead goes on. */
-static enum status survey(struct plan *p, const char *name, struct survey *out, struct err *e)
+static enum status summarize(struct plan *p, const char *name, struct task_summary *out,
+                             struct err *e)
 {
     const struct tasks_section *t = section_of(p->sweep);
     const struct prompts_choice choice = {t->data, t->shots, t->limit};
     struct err own = {0};
-    const enum status st = survey_task(name, &choice, p->inputs, out, &own);
+    const enum status st = task_summarize(name, &choice, p->inputs, out, &own);
     if (st == OK) return OK;
     if (!p->look_ahead || st != ERR_IO) RAISE(st, "tasks: %s", own.text);
-    *out = (struct survey){0};
+    *out = (struct task_summary){0};
     return plan_without(p, own.text, e);
 }
 
@@ -102,8 +103,8 @@ static enum status add_task(struct plan *p, const char *name, struct planned_tas
                             struct err *e)
 {
     const struct tasks_section *t = section_of(p->sweep);
-    struct survey found;
-    PASS(survey(p, name, &found, e));
+    struct task_summary found;
+    PASS(summarize(p, name, &found, e));
     *to = (struct planned_task){found.items, found.bytes};
     PASS(
         plan_add_record(p, MEASURE_task, MEASURE_baseline_task, name,

@@ -22,20 +22,20 @@ enum status warm_chain(const struct weights *const *of, int64_t n, char out[HASH
     return OK;
 }
 
-enum status warm_open(struct warm *w, const struct curvature_task *task, const struct visit *visit,
-                      const char *fingerprint, struct err *e)
+enum status warm_open(struct warm *w, const struct curvature_setup *setup,
+                      const struct visit *visit, const char *fingerprint, struct err *e)
 {
     enum status st = OK;
-    int64_t n = task->n_before;
+    int64_t n = setup->n_before;
     const struct weights *weights = &visit->weights;
-    *w = (struct warm){.task = task,
+    *w = (struct warm){.setup = setup,
                        .weights = weights,
                        .key = visit->record_key[MEASURE_curvature],
                        .fingerprint = fingerprint};
     PASS(mem_zero(&w->chain, n + 1, sizeof *w->chain, "digests of checkpoints", e));
     for (int64_t i = 0; i <= n; i++) {
         if (i > 0) memcpy(w->chain[i], w->chain[i - 1], HASH_HEX);
-        st = chain_on(i < n ? &task->before[i].weights : weights, w->chain[i], e);
+        st = chain_on(i < n ? &setup->before[i].weights : weights, w->chain[i], e);
         if (st != OK) err_prefix(e, "warm start");
         PASS(st);
     }
@@ -53,7 +53,7 @@ static enum status file_of(const struct warm *w, int64_t i, char **path, struct 
 {
     enum status st = OK;
     char *identity = NULL, name[HASH_HEX];
-    const struct curvature_task *t = w->task;
+    const struct curvature_setup *t = w->setup;
     TRY(mem_format(&identity, e, "%s %s %s", i < t->n_before ? t->before[i].key : w->key,
                    w->chain[i], w->fingerprint));
     hash_text(identity, name);
@@ -71,11 +71,11 @@ enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m, co
     st = file_of(w, i, &path, e);
     if (st == OK && i > 0) st = file_of(w, i - 1, &before, e);
     TRY(group_agree(m->group, st, e));
-    if (i < w->task->n_before || w->task->followed)
+    if (i < w->setup->n_before || w->setup->followed)
         TRY(measurement_vector_write(m, path, vector, e));
     if (m->rank != 0) goto done;
     if (before) (void)unlink(before);
-    if (i == w->task->n_before && !w->task->followed) (void)rmdir(w->task->vectors);
+    if (i == w->setup->n_before && !w->setup->followed) (void)rmdir(w->setup->vectors);
 done:
     free(path);
     free(before);
@@ -93,7 +93,7 @@ static enum status find(const struct warm *w, struct measurement *m, int64_t *pl
     int64_t i;
     st = mem_alloc(&mine, hvp_space(m->h)->n, sizeof *mine, "the vector of a warm start", e);
     TRY(group_agree(m->group, st, e));
-    for (i = w->task->n_before - 1; i >= 0; i--) {
+    for (i = w->setup->n_before - 1; i >= 0; i--) {
         TRY(group_agree(m->group, file_of(w, i, &path, e), e));
         found = measurement_vector_read(m, path, mine);
         free(path);
@@ -121,24 +121,24 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
     struct measurement m = {
         .sequences = like->sequences, .group = like->group, .hooks = like->hooks};
     struct curvature c = {0};
-    struct curvature_request request = {.options = w->task->options,
-                                        .seed = (uint64_t)w->task->seed,
+    struct curvature_request request = {.options = w->setup->options,
+                                        .seed = (uint64_t)w->setup->seed,
                                         .start = start,
                                         .keep_vector = true};
     request.options.trace = request.options.density = 0;
-    st = weights_open(&w->task->before[i].weights, NULL, &checkpoint, e);
+    st = weights_open(&w->setup->before[i].weights, NULL, &checkpoint, e);
     if (st == OK) st = model_open(checkpoint, &model, e);
     TRY(group_agree(like->group, st, e));
     model_set_products(model, model_products(like->model));
     m.model = model;
     TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
     ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
-           weights_folder(&w->task->before[i].weights), (long long)hvp_n(m.h),
+           weights_folder(&w->setup->before[i].weights), (long long)hvp_n(m.h),
            weights_folder(w->weights), (long long)hvp_n(like->h));
     st = measurement_run(&m, &request, &c, e);
     if (st == OK) st = group_agree(like->group, checkpoint_verify(checkpoint, e), e);
     if (st != OK) {
-        err_prefix(e, "warm start: %s", weights_folder(&w->task->before[i].weights));
+        err_prefix(e, "warm start: %s", weights_folder(&w->setup->before[i].weights));
         goto done;
     }
     TRY(warm_keep(w, i, &m, c.vector, e));
@@ -159,7 +159,7 @@ enum status warm_start(const struct warm *w, struct measurement *m, float **star
     int64_t place;
     *start = NULL;
     TRY(find(w, m, &place, &vector, e));
-    for (int64_t i = place + 1; i < w->task->n_before; i++) {
+    for (int64_t i = place + 1; i < w->setup->n_before; i++) {
         TRY(compute(w, i, m, vector, &next, e));
         free(vector);
         vector = next;

@@ -1,4 +1,4 @@
-/* warm: the task of measuring curvature, and its warm start from the eigenvector of the previous
+/* warm: the setup of measuring curvature, and its warm start from the eigenvector of the previous
  * checkpoint (docs/decisions/0011-warm-start.md). Vectors are files next to the results, named by a
  * digest of all that they depend on: the keys and weights of the checkpoint and of all earlier
  * ones, and the fingerprint. A missing vector is computed again, so that results do not depend on
@@ -12,7 +12,7 @@ struct curvature_step {
     char *key; /* of its record */
 };
 
-struct curvature_task {
+struct curvature_setup {
     struct curvature_options options;
     struct data_options data;
     int64_t seed;
@@ -30,7 +30,7 @@ MUST_USE enum status warm_chain(const struct weights *const *of, int64_t n, char
                                 struct err *e);
 
 struct warm {
-    const struct curvature_task *task;
+    const struct curvature_setup *setup;
     const struct weights *weights; /* of the checkpoint itself */
     const char *key;               /* of its record */
     const char *fingerprint;
@@ -38,7 +38,7 @@ struct warm {
 };
 /* Computes the digests, for the checkpoint of the visit; borrows all arguments. Local. Call
  * warm_close even after a failure. ERR_IO, ERR_FORMAT as warm_chain. */
-MUST_USE enum status warm_open(struct warm *w, const struct curvature_task *task,
+MUST_USE enum status warm_open(struct warm *w, const struct curvature_setup *setup,
                                const struct visit *visit, const char *fingerprint, struct err *e);
 void warm_close(struct warm *w);
 

@@ -161,7 +161,7 @@ static enum status apply_type(const char *name, struct rope *r, struct scaling *
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, name) == 0) {
-            r->facts.type = types[i].name;
+            r->info.type = types[i].name;
             return types[i].apply ? types[i].apply(r, s, e) : OK;
         }
     RAISE(ERR_USAGE,
@@ -241,7 +241,7 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_laye
          (long long)s.dim, 2 * ROPE_HALF_MAX);
     out->half = s.dim / 2;
     out->scale = 1;
-    out->facts.type = "default";
+    out->info.type = "default";
     for (int64_t j = 0; j < out->half; j++)
         out->inv[j] = 1 / real_pow((real)s.theta, (real)(2 * j) / (real)s.dim);
     if (scales) {
@@ -250,11 +250,11 @@ enum status rope_read(const struct hfconfig *c, int64_t head_dim, enum rope_laye
         PASS(apply_type(type, out, &s, e));
     } else if (d->llama3 && !hf_has(c, "rope_scaling") && !hf_has(c, "rope_parameters")) {
         s.factor = 8;
-        out->facts.type = "llama3";
+        out->info.type = "llama3";
         blend_llama3(out, s.factor, 1, 4, 8192);
     }
-    out->facts.theta = s.theta;
-    out->facts.factor = s.factor;
+    out->info.theta = s.theta;
+    out->info.factor = s.factor;
     return OK;
 }
 

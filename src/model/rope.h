@@ -10,20 +10,20 @@ enum rope_layers { ROPE_FULL, ROPE_WINDOW, ROPES_MAX };
 
 /* How the angles were made, for people; theta and factor (1: not scaled) as config.json has them.
  */
-struct rope_facts {
+struct rope_info {
     const char *type; /* "default", "linear", "llama3", "yarn" or "longrope"; static string */
     double theta, factor;
 };
 
 struct rope {
-    struct rope_facts facts;
+    struct rope_info info;
     int64_t half;             /* rotated pairs per head */
     float inv[ROPE_HALF_MAX]; // (half) radians per position, after scaling
     float scale;              /* factor on cos and sin (yarn); else 1 */
 };
 /* The same in f64, for the f64 build of the derivatives: rope.c is compiled for both. */
 struct rope_f64 {
-    struct rope_facts facts;
+    struct rope_info info;
     int64_t half;
     double inv[ROPE_HALF_MAX];
     double scale;

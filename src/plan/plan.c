@@ -27,7 +27,7 @@ void plan_free(struct plan *p)
     for (int64_t i = 0; i < p->n_records; i++) free(p->records[i].label);
     free(p->records);
     for (int i = 0; i < MEASURES_N; i++) {
-        visit_task_free(i, p->task[i]);
+        visit_setup_free(i, p->setup[i]);
         if (p->own[i]) measures[i]->plan_free(p->own[i]);
     }
     json_decref(p->lists);
@@ -86,9 +86,9 @@ enum status plan_data_identity(struct plan *p, int64_t model, const struct data_
                                json_t **out, struct err *e)
 {
     char hash[HASH_HEX];
-    const struct data_options settled = plan_data(p, model, d);
+    const struct data_options resolved = plan_data(p, model, d);
     PASS(text_hash(p, d, hash, e));
-    *out = plan_identity(&settled, hash);
+    *out = plan_identity(&resolved, hash);
     return OK;
 }
 
@@ -377,12 +377,12 @@ static enum status make_keys(struct plan *p, struct err *e)
     return OK;
 }
 
-static enum status make_tasks(struct plan *p, struct err *e)
+static enum status make_setups(struct plan *p, struct err *e)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         for (int k = 0; k < MEASURES_N; k++)
-            if (measures[k]->make_task && !p->task[k] && p->checkpoints[i].keys[k][0])
-                PASS(plan_task_make(p, &p->checkpoints[i], k, &p->task[k], e));
+            if (measures[k]->make_setup && !p->setup[k] && p->checkpoints[i].keys[k][0])
+                PASS(plan_setup_make(p, &p->checkpoints[i], k, &p->setup[k], e));
     return OK;
 }
 
@@ -411,7 +411,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
         if (measures[k]->cell_key) TRY(add_of_cells(&p, k, e));
     }
     TRY(make_keys(&p, e));
-    TRY(make_tasks(&p, e));
+    TRY(make_setups(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
     *out = p;
     p = (struct plan){0};

@@ -65,7 +65,7 @@ struct plan_model {
     struct model_sizes sizes;
     double bytes_per_weight;
     int64_t ranks;                /* of a visit; 0: not known (plan_costs_fit) */
-    struct cost shared;           /* work that every piece of a visit repeats */
+    struct cost shared;           /* work that every batch of a visit repeats */
     struct cost statistics;       /* additional, if a variant uses shared statistics */
     bool kept[MEASURES_N];        /* products of the part retain activations (plan_costs_fit) */
     struct cost once[MEASURES_N]; /* additional work of each part, once per visit */
@@ -100,8 +100,8 @@ struct plan {
     void *own[MEASURES_N];         /* what measures have planned themselves, */
     int64_t more[MEASURES_N];      /* their visits besides those of the checkpoints, */
     json_t *lists;                 /* and their entries of the plan record */
-    void *task[MEASURES_N];        /* tasks of the parts, of the first checkpoint that has them;
-                                      NULL: not requested */
+    void *setup[MEASURES_N];       /* setups of the parts, of the first checkpoint that has them;
+                                     NULL: not requested */
     struct plan_lengths *lengths;  // (models of the sweep)
     json_t *former;                /* {key: that of an earlier version} of measures' records */
     json_t *inputs;                /* {path: digest} but for tokenizers */
@@ -172,10 +172,10 @@ struct plan_visit {
     struct visit visit;
     char *name;         /* for people: "MODEL CHECKPOINT" */
     int64_t model, row; /* of its checkpoint; the number of rows: it is none of a checkpoint */
-    double cost;        /* seconds of the work that every piece repeats */
-    int64_t n_pieces;   /* 0: it is never split */
-    double *pieces;     // (n_pieces) seconds that each piece (visit.h) adds
-    double *seconds;    // (1 + n_pieces, MEASURES_N) the same, split by part of the visit
+    double cost;        /* seconds of the work that every batch repeats */
+    int64_t n_batches;  /* 0: it is never split */
+    double *batches;    // (n_batches) seconds that each batch (visit.h) adds
+    double *seconds;    // (1 + n_batches, MEASURES_N) the same, split by part of the visit
     int64_t kind;  /* visits of one kind (such as a model) share the correction of their costs */
     int64_t files; /* number of the set of files that it reads, from 1 */
     int64_t turn;  /* place in the order in which visits are handed out, from 1; 0: none is set */
@@ -282,7 +282,7 @@ MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
 /* Corrects the rates from the seconds per phase of the plan's finished records. */
 void plan_costs_learn(struct plan *p, const struct results_view *view);
 
-/* Sets the costs of a visit and its pieces. variants: indices of its variants in the plan.
+/* Sets the costs of a visit and its batches. variants: indices of its variants in the plan.
  * ERR_NOMEM. */
 MUST_USE enum status plan_visit_price(const struct plan *p, const int64_t *variants,
                                       struct plan_visit *v, struct err *e);

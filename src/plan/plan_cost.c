@@ -108,7 +108,7 @@ static bool find_reader(const struct plan *p, struct visit *out, char **kept)
 static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cache *cache,
                                          const struct data_options *options)
 {
-    const struct data_options settled = plan_data(p, 0, options), *d = &settled;
+    const struct data_options resolved = plan_data(p, 0, options), *d = &resolved;
     struct cost_tokens t = cost_tokens_of(d);
     const struct sequences *found;
     struct err none = {0};
@@ -160,7 +160,7 @@ done:
 
 bool plan_asks(const struct plan *p, int k)
 {
-    bool any = p->task[k];
+    bool any = p->setup[k];
     for (int64_t i = 0; i < p->n_records; i++) any = any || p->records[i].of_cell == k;
     return any;
 }
@@ -187,7 +187,7 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
         struct cost cell = {0};
         if (!plan_asks(p, k) || !measures[k]->cost) continue;
         m->once[k] = cell;
-        measures[k]->cost(p->task[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &cell);
+        measures[k]->cost(p->setup[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &cell);
         for (int64_t i = 0; i < p->n_variants; i++) {
             cost_add(&m->variants[i], &cell, 1);
             cost_add(&m->completions[i], &cell, 1);
@@ -231,7 +231,7 @@ static bool shares_statistics(const struct plan_variant *v)
     return q && quant_needs_of(q, &v->method->options).shared;
 }
 
-/* Work that every piece of such a visit repeats. */
+/* Work that every batch of such a visit repeats. */
 static struct cost shared_cost(const struct plan *p, const struct plan_model *m,
                                const int64_t *variants, int64_t n)
 {
@@ -271,7 +271,7 @@ static struct cost repeated_cost(const struct plan_model *m, bool read, bool sum
 
 /* What variant i of the visit adds. Of the streams of a replicate, the first that reads or sums
  * pays for it. */
-static struct cost piece_cost(const struct plan *p, const struct plan_model *m,
+static struct cost batch_cost(const struct plan *p, const struct plan_model *m,
                               const struct plan_visit *v, const int64_t *variants, int64_t i)
 {
     const struct variant *all = v->visit.variants;
@@ -306,26 +306,26 @@ static enum status price(const struct plan *p, const struct plan_model *m, const
     const struct cost choice = plan_choice_cost(p, visit);
     shared.bytes *= (double)weights_reads(&visit->weights);
     cost_add(&shared, &choice, 1);
-    v->n_pieces = visit_pieces(visit);
-    PASS(mem_zero(&v->pieces, v->n_pieces, sizeof *v->pieces, "visits", e));
-    PASS(mem_zero(&v->seconds, (1 + v->n_pieces) * MEASURES_N, sizeof *v->seconds, "visits", e));
+    v->n_batches = visit_batches(visit);
+    PASS(mem_zero(&v->batches, v->n_batches, sizeof *v->batches, "visits", e));
+    PASS(mem_zero(&v->seconds, (1 + v->n_batches) * MEASURES_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
-    /* What is asked for without cells walks the blocks itself. */
+    /* What is asked for without cells runs the blocks itself. */
     if (visit->n_variants > 0 || !visit->cells_only || visit->records)
         split_seconds(p, &shared, row);
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
-    row += 2 * MEASURES_N; /* the checkpoint's own piece costs nothing more */
+    row += 2 * MEASURES_N; /* the checkpoint's own batch costs nothing more */
     for (int64_t i = 0; i < visit->n_variants; i++, row += MEASURES_N) {
-        const struct cost c = piece_cost(p, m, v, variants, i);
+        const struct cost c = batch_cost(p, m, v, variants, i);
         split_seconds(p, &c, row);
     }
     for (int k = 0; k < MEASURES_N; k++) {
-        if (!visit_has_piece(visit, k)) continue;
+        if (!visit_has_batch(visit, k)) continue;
         row[k] = cost_seconds(&m->once[k], &p->costs.rates, NULL);
         row += MEASURES_N;
     }
-    for (int64_t i = 0; i < v->n_pieces; i++)
-        for (int k = 0; k < MEASURES_N; k++) v->pieces[i] += v->seconds[(1 + i) * MEASURES_N + k];
+    for (int64_t i = 0; i < v->n_batches; i++)
+        for (int k = 0; k < MEASURES_N; k++) v->batches[i] += v->seconds[(1 + i) * MEASURES_N + k];
     return OK;
 }
 

@@ -63,7 +63,7 @@ MUST_USE enum status plan_key(const struct plan *p, const struct plan_checkpoint
 
 /* --- plan_texts.c --- */
 /* What keys hash of a text with that digest and its settings; a new reference. */
-json_t *plan_identity(const struct data_options *settled, const char *hash);
+json_t *plan_identity(const struct data_options *resolved, const char *hash);
 /* Sets the digests of the model's evaluation texts. Errors of plan_data_identity. */
 MUST_USE enum status plan_texts_make(struct plan *p, int64_t model, struct err *e);
 /* Adds to *lines (wanted.h) the texts that the record lacks, if it is done, with their digests as
@@ -93,7 +93,7 @@ struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const st
 void plan_texts_keep(struct visit *v);
 
 /* --- plan_lengths.c --- */
-/* p->lengths: first the positions, which settle all lengths; then, with variants there, keys. */
+/* p->lengths: first the positions, which give all lengths; then, with variants there, keys. */
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
@@ -120,9 +120,9 @@ bool plan_variant_chosen(const struct plan_variant *v, const struct plan_choice 
 /* --- plan_visits.c --- */
 /* Number of all variants and replicates. */
 int64_t plan_runs(const struct plan *p);
-/* Makes the task of measure k for checkpoint c, which has its key. The caller frees it. */
-MUST_USE enum status plan_task_make(const struct plan *p, const struct plan_checkpoint *c, int k,
-                                    void **task, struct err *e);
+/* Makes the setup of measure k for checkpoint c, which has its key. The caller frees it. */
+MUST_USE enum status plan_setup_make(const struct plan *p, const struct plan_checkpoint *c, int k,
+                                     void **setup, struct err *e);
 
 /* --- plan_cost.c --- */
 /* Computes the costs; reads one config.json per model, and short texts. ERR_NOMEM. */

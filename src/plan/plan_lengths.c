@@ -66,9 +66,9 @@ enum status plan_lengths_make(struct plan *p, struct err *e)
 
 struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d)
 {
-    struct data_options settled = *d;
-    settled.length = data_options_length(d, model < 0 ? 0 : p->lengths[model].positions);
-    return settled;
+    struct data_options resolved = *d;
+    resolved.length = data_options_length(d, model < 0 ? 0 : p->lengths[model].positions);
+    return resolved;
 }
 
 /* --- keys --- */

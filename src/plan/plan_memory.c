@@ -93,7 +93,7 @@ static enum status fit_part(const struct plan *p, int i, int64_t model, int64_t 
     *fit = (struct memory_fit){0};
     if (!plan_asks(p, i) || !part->memory || (part->of_cells && n == 0)) return OK;
     after.tokens = own_share_of(&p->costs.own[i], after.ranks);
-    return part->memory(p->task[i], &after, true, fit, e);
+    return part->memory(p->setup[i], &after, true, fit, e);
 }
 
 void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)

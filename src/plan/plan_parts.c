@@ -119,7 +119,7 @@ done:
 static double cost_of(const struct plan_visit *v)
 {
     double sum = v->cost;
-    for (int64_t i = 0; i < v->n_pieces; i++) sum += v->pieces[i];
+    for (int64_t i = 0; i < v->n_batches; i++) sum += v->batches[i];
     return sum;
 }
 

@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *plan_identity(const struct data_options *settled, const char *hash)
+json_t *plan_identity(const struct data_options *resolved, const char *hash)
 {
-    json_t *json = data_options_to_json(settled);
+    json_t *json = data_options_to_json(resolved);
     json_object_del(json, "name");
     json_object_del(json, "preset"); /* its values are options of d */
-    if (!settled->cut)
+    if (!resolved->cut)
         json_object_del(json, "cut"); /* as in earlier versions, which had no such option */
     json_object_del(json, "text");
     json_object_del(json, "ids");
-    if (settled->ids) json_object_set_new(json, "ids", json_string(strrchr(settled->ids, ':')));
+    if (resolved->ids) json_object_set_new(json, "ids", json_string(strrchr(resolved->ids, ':')));
     json_object_set_new(json, "hash", json_string(hash));
     return json;
 }
@@ -50,12 +50,12 @@ static enum status former_texts(const struct plan *p, int64_t model, const json_
     {
         char digest[HASH_HEX];
         TRY(options_from_json(&data_table, entry, &d, e));
-        const struct data_options settled = plan_data(p, model, &d);
-        json_t *one = plan_identity(&settled, json_text(json_object_get(plan, "inputs"),
-                                                        d.text  ? d.text
-                                                        : d.ids ? d.ids
-                                                                : "",
-                                                        ""));
+        const struct data_options resolved = plan_data(p, model, &d);
+        json_t *one = plan_identity(&resolved, json_text(json_object_get(plan, "inputs"),
+                                                         d.text  ? d.text
+                                                         : d.ids ? d.ids
+                                                                 : "",
+                                                         ""));
         st = plan_digest(json_incref(one), digest, e);
         json_object_set_new(*texts, d.name, json_string(digest));
         json_object_set_new(one, "name", json_string(d.name));

@@ -14,7 +14,7 @@ void plan_visits_free(struct plan_visits *v)
     for (int64_t i = 0; i < v->n; i++) {
         visit_free(&v->visits[i].visit);
         free(v->visits[i].name);
-        free(v->visits[i].pieces);
+        free(v->visits[i].batches);
         free(v->visits[i].seconds);
         json_decref(v->visits[i].stage);
     }
@@ -28,7 +28,7 @@ json_t *plan_visit_json(const struct plan_visit *v)
     json_t *json = visit_to_json(&v->visit);
     if (json)
         json_object_set_new(json, "seconds",
-                            json_numbers_new(v->seconds, (1 + v->n_pieces) * MEASURES_N));
+                            json_numbers_new(v->seconds, (1 + v->n_batches) * MEASURES_N));
     if (json && v->stage) json_object_set(json, "stage", v->stage);
     return json;
 }
@@ -154,11 +154,11 @@ static enum status fill_visit(const struct plan *p, const struct plan_checkpoint
     return mem_zero(&v->variants, plan_runs(p), sizeof *v->variants, "variants", e);
 }
 
-enum status plan_task_make(const struct plan *p, const struct plan_checkpoint *c, int k,
-                           void **task, struct err *e)
+enum status plan_setup_make(const struct plan *p, const struct plan_checkpoint *c, int k,
+                            void **setup, struct err *e)
 {
-    PASS(mem_zero(task, 1, measures[k]->task->size, "a task", e));
-    return measures[k]->make_task(p, c, *task, e);
+    PASS(mem_zero(setup, 1, measures[k]->setup->size, "a setup", e));
+    return measures[k]->make_setup(p, c, *setup, e);
 }
 
 /* What a checkpoint's visit is made for: v is filled, but for its variants and curvature. */
@@ -190,11 +190,11 @@ static enum need completion_of(const struct search *s, const json_t *record, boo
 {
     enum need need = NEED_NOTHING;
     for (int k = 0; k < MEASURES_N; k++) {
-        const void *task = s->v->task[k];
+        const void *setup = s->v->setup[k];
         const struct measure *m = measures[k];
         char inputs[64];
-        if (!m->of_cells || !task) continue;
-        if (of_checkpoint && !(m->of_checkpoint && m->of_checkpoint(task))) continue;
+        if (!m->of_cells || !setup) continue;
+        if (of_checkpoint && !(m->of_checkpoint && m->of_checkpoint(setup))) continue;
         const char *had = json_text(json_object_get(record, "provenance"), m->name, "");
         snprintf(inputs, sizeof inputs, "%s_inputs", m->name);
         if (had[0] && strcmp(had, s->c->keys[k]) != 0) return NEED_ALL;
@@ -324,9 +324,9 @@ static enum status find_record(const struct search *s, int k, struct err *e)
     const bool missing = plan_missing(s->view, key, &s->choice) || weights_changed(s->c, record) ||
                          (m->stale && m->stale(s->p, s->c, record));
     if (!missing && result_state_of(record) != STATE_FAILED) return OK;
-    PASS(plan_task_make(s->p, s->c, k, &s->v->task[k], e));
+    PASS(plan_setup_make(s->p, s->c, k, &s->v->setup[k], e));
     PASS(mem_string(&s->v->record_key[k], key, e));
-    if (!missing && !inputs_changed(s, record, "inputs", k)) visit_drop_task(s->v, k);
+    if (!missing && !inputs_changed(s, record, "inputs", k)) visit_drop_setup(s->v, k);
     return OK;
 }
 
@@ -343,7 +343,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     if (*changed) s.choice.redo = true;
     PASS(fill_visit(p, c, v, e));
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->of_cells && c->keys[k][0]) PASS(plan_task_make(p, c, k, &v->task[k], e));
+        if (measures[k]->of_cells && c->keys[k][0]) PASS(plan_setup_make(p, c, k, &v->setup[k], e));
     const enum need need = need_of_whole(&s, c->key, true);
     v->scored = need == NEED_COMPLETION;
     v->cells_only = need == NEED_NOTHING;
@@ -356,8 +356,8 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     for (int64_t i = 0; i < v->n_variants && result_state_of(record) != STATE_DONE; i++)
         if (!v->variants[i].scored) v->cells_only = false;
     for (int k = 0; k < MEASURES_N; k++) {
-        if (measures[k]->of_cells && v->task[k] && !has_cells(v)) visit_drop_task(v, k);
-        if (measures[k]->make_task && !measures[k]->of_cells) PASS(find_record(&s, k, e));
+        if (measures[k]->of_cells && v->setup[k] && !has_cells(v)) visit_drop_setup(v, k);
+        if (measures[k]->make_setup && !measures[k]->of_cells) PASS(find_record(&s, k, e));
     }
     plan_texts_keep(v);
     /* Only the checkpoint's record says what was chosen. */
@@ -399,7 +399,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     PASS(mem_format(&v->name, e, "%s %s", v->visit.model, v->visit.checkpoint));
     if (changed) PASS(note_changed(&v->visit, out->changed, e));
     for (int k = 0; k < MEASURES_N; k++)
-        completes = completes || (measures[k]->of_cells && v->visit.task[k]);
+        completes = completes || (measures[k]->of_cells && v->visit.setup[k]);
     for (int64_t i = 0; i < v->visit.n_variants; i++) {
         const struct variant *one = &v->visit.variants[i];
         out->to_make[MEASURE_replicate] += !one->scored && one->replicate > 0;

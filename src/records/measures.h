@@ -129,12 +129,12 @@ struct saved_move;   /* records/saved.h */
 struct sweep;        /* config/sweep.h */
 struct journal;      /* records/results.h */
 struct variant;      /* engine/weights.h */
-struct visit;        /* engine/task.h */
-struct visit_cache;  /* engine/task.h */
+struct visit;        /* engine/visit_types.h */
+struct visit_cache;  /* engine/visit_types.h */
 
 /* Members may be 0. */
 struct measure {
-    const char *name; /* "type" of its records, and key of its task in a visit's JSON */
+    const char *name; /* "type" of its records, and key of its setup in a visit's JSON */
 
     /* --- its keys of the sweep file --- */
 
@@ -190,9 +190,9 @@ struct measure {
     /* Makes of that what earlier versions hashed, and says whether it is something else; NULL: they
      * hashed the same. */
     bool (*former)(const struct sweep *s, json_t *own);
-    /* Fills its task, a zeroed struct. */
-    enum status (*make_task)(const struct plan *p, const struct plan_checkpoint *c, void *task,
-                             struct err *e);
+    /* Fills its setup, a zeroed struct. */
+    enum status (*make_setup)(const struct plan *p, const struct plan_checkpoint *c, void *setup,
+                              struct err *e);
     /* Whether weights other than the checkpoint's own differ from those that the record was made
      * with. */
     bool (*stale)(const struct plan *p, const struct plan_checkpoint *c, const json_t *record);
@@ -207,13 +207,13 @@ struct measure {
                                  struct visit_cache *cache);
     /* Whether it reads tokens that the files beside a tokenizer name; NULL: no. */
     bool (*names_tokens)(const struct sweep *s);
-    /* Sets what a visit of a checkpoint has to know besides tasks; NULL: nothing. */
+    /* Sets what a visit of a checkpoint has to know besides setups; NULL: nothing. */
     enum status (*describe)(const struct plan *p, struct visit *v, struct err *e);
 
     /* --- how a plan asks it to take cells anew, without records of its own --- */
 
     /* *asks = whether it takes the cell of that variant, finished or not; then it makes the visit's
-     * task, if there is none. */
+     * setup, if there is none. */
     enum status (*of_cell)(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
                            struct visit *v, bool *asks, struct err *e);
     /* *path (the caller frees) = where the quantized weights of that finished cell are, by digests
@@ -242,7 +242,7 @@ struct measure {
     /* --- how a plan asks for one of each cell --- */
 
     /* *own (a new reference) = what the keys of the records hash besides their cells; NULL: the
-     * sweep asks for none. Its visits need no task (NULL where a hook gets one): `linear` receives
+     * sweep asks for none. Its visits need no setup (NULL where a hook gets one): `linear` receives
      * the weights of the variants that lack a record, and `fill` makes the records. */
     enum status (*cell_key)(const struct sweep *s, json_t **own, struct err *e);
     bool scored; /* its records are made by the cells' run, from scores */
@@ -256,27 +256,27 @@ struct measure {
     /* Measures that a visit requests run one after the other in the order of the table, each on all
      * ranks of the group. Functions that take a context are collective on it unless noted. */
 
-    const char *doing;                       /* what progress and messages call the work */
-    bool of_model;                           /* needs the visit's checkpoint open */
-    bool of_cells;                           /* its results complete the cells' records, */
-    bool (*of_checkpoint)(const void *task); /* and whether the checkpoint's too; NULL: never */
+    const char *doing;                        /* what progress and messages call the work */
+    bool of_model;                            /* needs the visit's checkpoint open */
+    bool of_cells;                            /* its results complete the cells' records, */
+    bool (*of_checkpoint)(const void *setup); /* and whether the checkpoint's too; NULL: never */
 
     /* Adds to a digest (engine/stamp.h) the input files of its records other than the visit's
      * weights and tokenizer. */
     void (*inputs)(const struct visit *v, char stamp[HASH_HEX]);
 
-    /* Whether the visit requests this work; NULL: it does if it has a task for it. */
+    /* Whether the visit requests this work; NULL: it does if it has a setup for it. */
     bool (*wanted)(const struct visit *v);
-    const struct option_table *task; /* fields of its task; NULL: it has no task */
+    const struct option_table *setup; /* fields of its setup; NULL: it has no setup */
 
     /* Work that it adds to a visit on a text t: once, and for each cell. kept: activations are
      * retained, as `memory` decides. */
-    void (*cost)(const void *task, const struct model_sizes *m, const struct cost_tokens *t,
+    void (*cost)(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,
                  bool kept, struct cost *once, struct cost *cell);
     /* Memory that it takes after the blocks (memory_after.h), for plans and for running visits.
      * may_keep: activations may be retained. ERR_NOMEM, ERR_USAGE: a limit is too small; *out is
      * set anyway. */
-    enum status (*memory)(const void *task, const struct memory_after *a, bool may_keep,
+    enum status (*memory)(const void *setup, const struct memory_after *a, bool may_keep,
                           struct memory_fit *out, struct err *e);
     int phase;           /* enum cost_phase that has all its work; 0: its work has several */
     bool in_fixed_order; /* with run.reproducible one rank does it, so that no bit depends on the

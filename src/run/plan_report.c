@@ -201,25 +201,25 @@ double plan_report_efficiency(int64_t ranks)
 static void scale_parts(const struct plan_visits *v, double by)
 {
     for (int64_t i = 0; i < v->n; i++)
-        for (int64_t j = 0; j < v->visits[i].n_pieces; j++) v->visits[i].pieces[j] *= by;
+        for (int64_t j = 0; j < v->visits[i].n_batches; j++) v->visits[i].batches[j] *= by;
 }
 
 enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
                                  struct err *e)
 {
     enum status st = OK;
-    struct sched_task *tasks = NULL;
+    struct sched_job *jobs = NULL;
     const struct plan_visits *v = &r->remaining;
     int64_t capacity = 0;
     double speed = (double)group * plan_report_efficiency(group);
     r->group = group;
-    TRY(mem_zero(&tasks, v->n, sizeof *tasks, "tasks", e));
+    TRY(mem_zero(&jobs, v->n, sizeof *jobs, "jobs", e));
     for (int64_t i = 0; i < v->n; i++)
-        tasks[i] = (struct sched_task){.cost = v->visits[i].cost / speed,
-                                       .n_parts = v->visits[i].n_pieces,
-                                       .parts = v->visits[i].pieces,
-                                       .kind = v->visits[i].kind,
-                                       .files = 1 + i};
+        jobs[i] = (struct sched_job){.cost = v->visits[i].cost / speed,
+                                     .n_parts = v->visits[i].n_batches,
+                                     .parts = v->visits[i].batches,
+                                     .kind = v->visits[i].kind,
+                                     .files = 1 + i};
     scale_parts(v, 1 / speed);
     for (const char *p = nodes; *p;) {
         char *end;
@@ -229,12 +229,12 @@ enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64
                "16,64,256",
                nodes, (long long)group);
         TRY(mem_grow(&r->simulations, r->n_simulations, &capacity, sizeof *r->simulations, e));
-        TRY(sched_simulate(tasks, r->remaining.n, n / group, &r->simulations[r->n_simulations], e));
+        TRY(sched_simulate(jobs, r->remaining.n, n / group, &r->simulations[r->n_simulations], e));
         r->n_simulations++;
         p = *end == ',' ? end + 1 : end;
     }
 done:
-    if (tasks) scale_parts(v, speed);
-    free(tasks);
+    if (jobs) scale_parts(v, speed);
+    free(jobs);
     return st;
 }

@@ -186,7 +186,7 @@ static void put_counts(struct line *l, const struct progress *p)
     put_seconds(l, clock_seconds() - p->start, ", ", " spent");
 }
 
-/* The pieces that have run for longest. */
+/* The batches that have run for longest. */
 static void put_running(struct line *l, const struct sched_progress *now)
 {
     enum { NAMED = 3 };

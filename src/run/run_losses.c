@@ -46,9 +46,9 @@ static bool completes(const struct visit *v, bool of_checkpoint)
 {
     bool any = false;
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->of_cells && v->task[k])
+        if (measures[k]->of_cells && v->setup[k])
             any = any || !of_checkpoint ||
-                  (measures[k]->of_checkpoint && measures[k]->of_checkpoint(v->task[k]));
+                  (measures[k]->of_checkpoint && measures[k]->of_checkpoint(v->setup[k]));
     return any;
 }
 
@@ -68,30 +68,30 @@ static bool answered(const void *delivered, const char *key)
     return any;
 }
 
-static bool part_done(const struct run_delivered *d, struct visit *v, int64_t piece)
+static bool part_done(const struct run_delivered *d, struct visit *v, int64_t batch)
 {
-    if (piece == 0) {
+    if (batch == 0) {
         wanted_drop(&v->records, answered, d);
         const bool done =
             v->cells_only || is_done(d, "checkpoint", v->key, completes(v, true), &v->scored);
         return done && !v->records;
     }
-    if (piece <= v->n_variants) {
-        struct variant *one = &v->variants[piece - 1];
+    if (batch <= v->n_variants) {
+        struct variant *one = &v->variants[batch - 1];
         if (one->replicate > 0) return has(d, "replicate", one->key);
         wanted_drop(&one->records, answered, d);
         const bool done =
             one->complete || is_done(d, "cell", one->key, completes(v, false), &one->scored);
         return done && !one->records;
     }
-    piece -= 1 + v->n_variants;
+    batch -= 1 + v->n_variants;
     for (int i = 0; i < MEASURES_N; i++)
-        if (visit_has_piece(v, i) && piece-- == 0)
+        if (visit_has_batch(v, i) && batch-- == 0)
             return has(d, measures[i]->name, v->record_key[i]);
     return false;
 }
 
-void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)
+void run_losses_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)
 {
     int64_t n = 0;
     if (loss->n_parts == 0) {
@@ -137,7 +137,7 @@ run_losses_refuse(const struct visit *v, const struct sched_loss *loss, const ch
     json_t *json = visit_to_json(v);
     ENSURE(json, ERR_NOMEM, "out of memory for a visit");
     TRY(visit_from_json(json, &rest, e));
-    if (loss->n_parts) visit_keep_pieces(&rest, loss->parts, loss->n_parts);
+    if (loss->n_parts) visit_keep_batches(&rest, loss->parts, loss->n_parts);
     TRY(visit_run(&rest, MPI_COMM_SELF, &cache, &hooks, e));
 done:
     visit_cache_free(&cache);

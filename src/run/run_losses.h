@@ -17,7 +17,7 @@ MUST_USE enum status run_delivered_add(struct run_delivered *d, const json_t *re
 
 /* Removes from the loss the parts of the visit whose records were delivered, and marks in v those
  * cells that lack their prediction only. */
-void run_losses_settle(const struct run_delivered *d, struct visit *v, struct sched_loss *loss);
+void run_losses_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss);
 
 /* So many losses of one visit end it. */
 enum { RUN_LOSSES_MOST = 3 };

@@ -4,8 +4,8 @@
 #include "records/part_files.h"
 #include "records/results.h"
 #include "records/saved.h"
+#include "run/run_job.h"
 #include "run/run_stage.h"
-#include "run/run_task.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
 #include "util/fsx.h"
@@ -17,12 +17,12 @@
 
 void run_master_free(struct run_master *m, int exit_code)
 {
-    for (int64_t i = 0; m->tasks && i < m->visits.n; i++) {
-        free(m->tasks[i].text);
-        free(m->tasks[i].name);
+    for (int64_t i = 0; m->jobs && i < m->visits.n; i++) {
+        free(m->jobs[i].text);
+        free(m->jobs[i].name);
     }
     run_stage_end();
-    free(m->tasks);
+    free(m->jobs);
     free(m->losses);
     free(m->shares);
     free(m->argv);
@@ -116,7 +116,7 @@ static enum status give_up(struct run_master *m, struct sched_loss *loss, struct
 {
     enum status st = OK;
     char *reason = NULL;
-    const struct visit *v = &m->visits.visits[loss->task].visit;
+    const struct visit *v = &m->visits.visits[loss->job].visit;
     TRY(mem_format(&reason, e,
                    "its ranks were lost %d times in a row in this visit; the last time, %s",
                    RUN_LOSSES_MOST, loss->why));
@@ -131,13 +131,13 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
 {
     enum status st = OK;
     struct run_master *m = context;
-    struct plan_visit *v = &m->visits.visits[loss->task];
-    struct sched_task *t = &m->tasks[loss->task];
+    struct plan_visit *v = &m->visits.visits[loss->job];
+    struct sched_job *t = &m->jobs[loss->job];
     json_t *record = NULL;
     const int64_t parts = loss->n_parts;
-    run_losses_settle(&m->delivered, &v->visit, loss);
+    run_losses_keep(&m->delivered, &v->visit, loss);
     const bool advanced = loss->kept || loss->n_parts < parts;
-    const int64_t count = m->losses[loss->task] = advanced ? 1 : m->losses[loss->task] + 1;
+    const int64_t count = m->losses[loss->job] = advanced ? 1 : m->losses[loss->job] + 1;
     const bool poisoned = loss->again && count >= RUN_LOSSES_MOST;
     if (poisoned) TRY(give_up(m, loss, e));
     TRY(run_losses_record(v->visit.key, count, loss->why, &record, e));
@@ -146,7 +146,7 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     TRY(sync_journal(m, e));
     free(t->text);
     t->text = NULL;
-    TRY(run_task_write(v, &t->text, e));
+    TRY(run_job_write(v, &t->text, e));
 done:
     loss->text = t->text;
     log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,

@@ -1,4 +1,4 @@
-/* run_master: the work of rank 0 in `qtraj run`: plans, makes tasks, writes results to the journal
+/* run_master: the work of rank 0 in `qtraj run`: plans, makes jobs, writes results to the journal
  * and rewrites the cube. */
 #pragma once
 #include "plan/plan.h"
@@ -30,8 +30,8 @@ struct run_master {
     char *results; /* of the sweep, or of its part */
     struct run_journal out;
     struct plan_visits visits;
-    struct sched_task *tasks; // (visits.n)
-    int64_t *losses;          // (visits.n) ranks lost in each, since something of it was done
+    struct sched_job *jobs; // (visits.n)
+    int64_t *losses;        // (visits.n) ranks lost in each, since something of it was done
     struct run_delivered delivered;
     json_t *stale; /* {key: true} of results of other weights that no visit has made again */
     bool unsynced, cube_stale;                 /* records not yet durable; not yet in the cube */
@@ -45,8 +45,8 @@ struct run_master {
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);
 
-/* Before the tasks run (run_prepare.c): reads the sweep, takes the lock, opens the journal and
- * makes the tasks for missing cells. Needs what is asked for, m->worker and m->rates; argv is for
+/* Before the jobs run (run_prepare.c): reads the sweep, takes the lock, opens the journal and
+ * makes the jobs for missing cells. Needs what is asked for, m->worker and m->rates; argv is for
  * the provenance. ERR_USAGE, ERR_IO, ERR_LOCKED and others: the sweep, its inputs, the results'
  * folder.
  */
@@ -60,7 +60,7 @@ MUST_USE enum status run_master_view(const struct run_master *m, struct results_
 /* Starts the clocks and prints what there is to do. */
 void run_master_start(struct run_master *m);
 
-/* While tasks run: appends a record to the journal. */
+/* While jobs run: appends a record to the journal. */
 MUST_USE enum status run_master_take(struct run_master *m, const json_t *record, struct err *e);
 /* Hooks of struct sched_sink with context m. Errors of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);

@@ -1,11 +1,11 @@
-/* What a run does before its first visit: it plans, opens the journal, and makes the tasks. */
+/* What a run does before its first visit: it plans, opens the journal, and makes the jobs. */
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
 #include "records/saved.h"
 #include "run/owner.h"
+#include "run/run_job.h"
 #include "run/run_master.h"
 #include "run/run_stage.h"
-#include "run/run_task.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -66,7 +66,7 @@ done:
 /* How the visits of a model will run. */
 struct manner {
     int64_t ranks;      /* that a visit takes */
-    double saved_after; /* as in struct sched_task */
+    double saved_after; /* as in struct sched_job */
 };
 
 /* Seconds after which a visit of the model by such ranks saves its state; 0: never. */
@@ -115,27 +115,27 @@ done:
     return st;
 }
 
-static enum status make_tasks(struct run_master *m, const struct results_view *view,
-                              const struct manner *manners, struct err *e)
+static enum status make_jobs(struct run_master *m, const struct results_view *view,
+                             const struct manner *manners, struct err *e)
 {
-    PASS(mem_zero(&m->tasks, m->visits.n, sizeof *m->tasks, "tasks", e));
-    PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "tasks", e));
+    PASS(mem_zero(&m->jobs, m->visits.n, sizeof *m->jobs, "jobs", e));
+    PASS(mem_zero(&m->losses, m->visits.n, sizeof *m->losses, "jobs", e));
     for (int64_t i = 0; i < m->visits.n; i++) {
         const struct plan_visit *v = &m->visits.visits[i];
-        m->tasks[i] =
-            (struct sched_task){.id = i,
-                                .cost = v->cost,
-                                .n_parts = v->n_pieces,
-                                .parts = v->pieces,
-                                .kind = v->kind,
-                                .files = v->files,
-                                .turn = v->turn,
-                                .ranks = manners[v->model].ranks,
-                                .saved_after = v->n_pieces ? manners[v->model].saved_after : 0,
-                                .saved = v->saved};
+        m->jobs[i] =
+            (struct sched_job){.id = i,
+                               .cost = v->cost,
+                               .n_parts = v->n_batches,
+                               .parts = v->batches,
+                               .kind = v->kind,
+                               .files = v->files,
+                               .turn = v->turn,
+                               .ranks = manners[v->model].ranks,
+                               .saved_after = v->n_batches ? manners[v->model].saved_after : 0,
+                               .saved = v->saved};
         m->losses[i] = run_losses_before(view, v->visit.key);
-        PASS(mem_string(&m->tasks[i].name, v->name, e));
-        if (!m->single_process) PASS(run_task_write(v, &m->tasks[i].text, e));
+        PASS(mem_string(&m->jobs[i].name, v->name, e));
+        if (!m->single_process) PASS(run_job_write(v, &m->jobs[i].text, e));
     }
     return OK;
 }
@@ -200,7 +200,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     plan_faults_log(&faults);
     TRY(plan_visits_begun(&m->plan, &m->visits, e));
     TRY(run_stage_begin(&m->plan, &m->visits, part, e));
-    TRY(make_tasks(m, view, manners, e));
+    TRY(make_jobs(m, view, manners, e));
 done:
     plan_faults_free(&faults);
     free(manners);

@@ -22,6 +22,6 @@ void run_stage_end(void);
 /* Waits until the checkpoints of a visit are there, and leased by it. stage: of its JSON (NULL:
  * nothing is staged). left: seconds that the visit then takes, for progress. *waited = seconds;
  * refusal = why its cells must fail, "" if they are there. Collective on group. ERR_STOPPED: the
- * task is to be dropped. */
+ * job is to be dropped. */
 MUST_USE enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_port *port,
                                      double left, double *waited, char refusal[512], struct err *e);

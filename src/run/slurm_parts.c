@@ -52,7 +52,7 @@ static enum status list_costs(const struct plan_visits *all, double **out, struc
     for (int64_t i = 0; i < all->n; i++) {
         const struct plan_visit *v = &all->visits[i];
         (*out)[i] = v->cost;
-        for (int64_t k = 0; k < v->n_pieces; k++) (*out)[i] += v->pieces[k];
+        for (int64_t k = 0; k < v->n_batches; k++) (*out)[i] += v->batches[k];
     }
     return OK;
 }

@@ -46,19 +46,19 @@ static bool is_lost(const struct master *m, int rank, struct reason *r)
     return true;
 }
 
-/* The piece of a lost group: what the sink wants done again goes back to the queue. */
-static enum status return_piece(struct master *m, int leader, const struct reason *r, struct err *e)
+/* The batch of a lost group: what the sink wants done again goes back to the queue. */
+static enum status return_batch(struct master *m, int leader, const struct reason *r, struct err *e)
 {
     enum status st = OK;
     struct leader *l = master_leader(m, leader);
-    struct sched_task *t = &m->tasks[l->in->first + l->task];
+    struct sched_job *t = &m->jobs[l->in->first + l->job];
     int64_t n, *parts = NULL;
     char *why = NULL;
     const int64_t *of = queue_parts(l->in->queue, l->group, &n);
     TRY(mem_alloc(&parts, n, sizeof *parts, "parts", e));
     if (n > 0) memcpy(parts, of, (size_t)n * sizeof *parts);
     TRY(mem_format(&why, e, "%s %s", r->who, r->why));
-    struct sched_loss loss = {.task = t->id,
+    struct sched_loss loss = {.job = t->id,
                               .why = why,
                               .seconds = clock_seconds() - l->start,
                               .kept = l->kept,
@@ -70,7 +70,7 @@ static enum status return_piece(struct master *m, int leader, const struct reaso
     t->text = loss.text;
     if (l->kept) t->saved = loss.seconds;
     queue_return(l->in->queue, l->group, parts, loss.n_parts, loss.again);
-    master_report_finished(m, l->in, l->task);
+    master_report_finished(m, l->in, l->job);
 done:
     free(parts);
     free(why);
@@ -121,7 +121,7 @@ static enum status lose_group(struct master *m, int leader, const struct reason 
     m->stillborn += l->fresh;
     if (l->in) {
         m->busy--;
-        PASS(return_piece(m, leader, r, e));
+        PASS(return_batch(m, leader, r, e));
     }
     *l = (struct leader){.ended = true};
     if (!recovers) {

@@ -1,4 +1,4 @@
-/* Rank 0 of a run: it hands out pieces of tasks and takes results. */
+/* Rank 0 of a run: it hands out batches of jobs and takes results. */
 #include "sched/master.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -20,35 +20,35 @@ static double now_of(const struct master *m)
     return m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
 }
 
-static void trace_piece(const struct master *m, const struct sched_class *c,
-                        const struct queue_piece *piece, int leader)
+static void trace_batch(const struct master *m, const struct sched_class *c,
+                        const struct queue_batch *batch, int leader)
 {
     if (!log_traces("sched")) return;
-    const struct sched_task *t = &m->tasks[c->first + piece->task];
-    log_trace("sched", "task %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
-              (long long)(c->first + piece->task) + 1, (long long)m->n, (long long)piece->n_parts,
-              (long long)t->n_parts, leader, piece->expected);
+    const struct sched_job *t = &m->jobs[c->first + batch->job];
+    log_trace("sched", "job %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
+              (long long)(c->first + batch->job) + 1, (long long)m->n, (long long)batch->n_parts,
+              (long long)t->n_parts, leader, batch->expected);
 }
 
-static enum status send_piece(struct master *m, struct sched_class *c, int64_t group, int leader,
-                              const struct queue_piece *piece, struct err *e)
+static enum status send_batch(struct master *m, struct sched_class *c, int64_t group, int leader,
+                              const struct queue_batch *batch, struct err *e)
 {
     enum status st = OK;
     char *message = NULL;
-    const char *text = m->tasks[c->first + piece->task].text;
+    const char *text = m->jobs[c->first + batch->job].text;
     struct leader *l = master_leader(m, leader);
-    trace_piece(m, c, piece, leader);
+    trace_batch(m, c, batch, leader);
     *l = (struct leader){.in = c,
                          .group = group,
-                         .task = piece->task,
-                         .expected = piece->expected,
+                         .job = batch->job,
+                         .expected = batch->expected,
                          .start = clock_seconds(),
                          .heard = now_of(m),
                          .size = l->size,
                          .class = l->class};
     m->busy++;
-    TRY(sched_piece_write(text, piece->parts, piece->n_parts, &message, e));
-    TRY(ranks_send(&m->ranks, leader, TAG_TASK, message, e));
+    TRY(sched_batch_write(text, batch->parts, batch->n_parts, &message, e));
+    TRY(ranks_send(&m->ranks, leader, TAG_JOB, message, e));
 done:
     free(message);
     return st;
@@ -63,7 +63,7 @@ static bool rest_is_of_use(const struct master *m, const struct sched_class *c, 
     return false;
 }
 
-/* Splits the group for tasks that ask for fewer ranks. */
+/* Splits the group for jobs that ask for fewer ranks. */
 static enum status split_group(struct master *m, const struct sched_class *c, int64_t size,
                                int leader, struct err *e)
 {
@@ -71,14 +71,14 @@ static enum status split_group(struct master *m, const struct sched_class *c, in
     const struct sched_split split = {c->ranks, rest_is_of_use(m, c, size)};
     m->alive += sched_split_count(&split, size) - 1;
     snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
-    log_trace("sched", "rank %d: its group of %lld splits for tasks of %lld ranks", leader,
+    log_trace("sched", "rank %d: its group of %lld splits for jobs of %lld ranks", leader,
               (long long)size, (long long)c->ranks);
     ranks_split(&m->ranks, leader, split.class, split.rest);
     for (int i = leader; i < leader + size; i++) master_leader(m, i)->heard = now_of(m);
     return ranks_send(&m->ranks, leader, TAG_SPLIT, message, e);
 }
 
-/* Nothing is left for the group, unless a piece in flight is lost with another one. */
+/* Nothing is left for the group, unless a batch in flight is lost with another one. */
 static enum status dismiss(struct master *m, int leader, struct err *e)
 {
     struct leader *l = master_leader(m, leader);
@@ -93,12 +93,12 @@ static enum status dismiss(struct master *m, int leader, struct err *e)
     return ranks_send(&m->ranks, leader, TAG_END, "", e);
 }
 
-/* A group gets a piece of its class while there is one; then it splits for the next class that is
+/* A group gets a batch of its class while there is one; then it splits for the next class that is
  * not empty. */
 static enum status answer(struct master *m, int leader, struct err *e)
 {
     const int64_t size = master_leader(m, leader)->size, class = master_leader(m, leader)->class;
-    struct queue_piece piece;
+    struct queue_batch batch;
     for (int64_t i = 0; i < m->n_classes && !m->stopping; i++) {
         struct sched_class *c = &m->classes[i];
         int64_t group = (leader - 1) / c->ranks;
@@ -109,8 +109,8 @@ static enum status answer(struct master *m, int leader, struct err *e)
             return split_group(m, c, size, leader, e);
         }
         c->node[group] = m->node[leader];
-        if (queue_take(c->queue, group, clock_seconds(), &piece))
-            return send_piece(m, c, group, leader, &piece, e);
+        if (queue_take(c->queue, group, clock_seconds(), &batch))
+            return send_batch(m, c, group, leader, &batch, e);
     }
     return dismiss(m, leader, e);
 }
@@ -145,23 +145,23 @@ static struct sched_outcome sum_up(const struct master *m)
     return o;
 }
 
-void master_report_finished(const struct master *m, const struct sched_class *c, int64_t task)
+void master_report_finished(const struct master *m, const struct sched_class *c, int64_t job)
 {
-    if (m->sink->finished && queue_task_finished(c->queue, task))
-        m->sink->finished(m->sink->context, m->tasks[c->first + task].id);
+    if (m->sink->finished && queue_job_finished(c->queue, job))
+        m->sink->finished(m->sink->context, m->jobs[c->first + job].id);
 }
 
-/* The leader's piece has ended, finished or dropped. */
-static void end_piece(struct master *m, int leader, bool dropped)
+/* The leader's batch has ended, finished or dropped. */
+static void end_batch(struct master *m, int leader, bool dropped)
 {
     struct leader *l = master_leader(m, leader);
     queue_finish(l->in->queue, l->group, clock_seconds(), dropped);
-    master_report_finished(m, l->in, l->task);
+    master_report_finished(m, l->in, l->job);
     l->in = NULL;
     m->busy--;
     m->dropped = m->dropped || dropped;
-    log_trace("sched", "rank %d %s; %lld of %lld tasks finished", leader,
-              dropped ? "dropped its piece" : "is done", (long long)sum_up(m).finished,
+    log_trace("sched", "rank %d %s; %lld of %lld jobs finished", leader,
+              dropped ? "dropped its batch" : "is done", (long long)sum_up(m).finished,
               (long long)m->n);
 }
 
@@ -179,7 +179,7 @@ static enum status note_progress(struct master *m, int leader, const char *text,
     return OK;
 }
 
-/* The status of a piece that failed for a reason that ends the run. */
+/* The status of a batch that failed for a reason that ends the run. */
 static enum status broken(int leader, const char *message, struct err *e)
 {
     int code = ERR_PEER, text = 0;
@@ -211,11 +211,11 @@ static enum status handle(struct master *m, const struct ranks_message *message,
         TRY(note_progress(m, leader, text, e));
         break;
     case TAG_DONE:
-        end_piece(m, leader, strcmp(text, "done") != 0);
+        end_batch(m, leader, strcmp(text, "done") != 0);
         TRY(master_answer_waiting(m, e));
         break;
     case TAG_BROKEN:
-        end_piece(m, leader, true);
+        end_batch(m, leader, true);
         master_note(m, broken(leader, text, e));
         TRY(master_answer_waiting(m, e));
         break;
@@ -226,7 +226,8 @@ done:
     return st;
 }
 
-/* On a signal or a failure: hands out nothing more, or has the pieces in flight dropped as well. */
+/* On a signal or a failure: hands out nothing more, or has the batches in flight dropped as well.
+ */
 static enum status steer(struct master *m, struct err *e)
 {
     enum signal_state signal = sched_signal();
@@ -244,21 +245,21 @@ static enum status steer(struct master *m, struct err *e)
 
 static int more_ranks(const void *a, const void *b)
 {
-    const struct sched_task *x = a, *y = b;
+    const struct sched_job *x = a, *y = b;
     return (x->ranks < y->ranks) - (x->ranks > y->ranks);
 }
 
-/* The tasks by decreasing ranks, none with more ranks than there are. */
-static enum status tasks_make(struct master *m, const struct sched_task *tasks, struct err *e)
+/* The jobs by decreasing ranks, none with more ranks than there are. */
+static enum status jobs_make(struct master *m, const struct sched_job *jobs, struct err *e)
 {
-    PASS(mem_zero(&m->tasks, m->n, sizeof *m->tasks, "tasks", e));
+    PASS(mem_zero(&m->jobs, m->n, sizeof *m->jobs, "jobs", e));
     for (int64_t i = 0; i < m->n; i++) {
-        m->tasks[i] = tasks[i];
-        if (tasks[i].ranks < 1) m->tasks[i].ranks = 1;
-        if (tasks[i].ranks > m->workers) m->tasks[i].ranks = m->workers;
+        m->jobs[i] = jobs[i];
+        if (jobs[i].ranks < 1) m->jobs[i].ranks = 1;
+        if (jobs[i].ranks > m->workers) m->jobs[i].ranks = m->workers;
     }
-    /* Need not be stable: the queue orders tasks of as many ranks by their cost. */
-    qsort(m->tasks, (size_t)m->n, sizeof *m->tasks, more_ranks);
+    /* Need not be stable: the queue orders jobs of as many ranks by their cost. */
+    qsort(m->jobs, (size_t)m->n, sizeof *m->jobs, more_ranks);
     return OK;
 }
 
@@ -267,7 +268,7 @@ static enum status class_open(struct master *m, struct sched_class *c, struct er
     int64_t groups = (m->workers - 1) / c->ranks + 1;
     PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
     for (int64_t i = 0; i < groups; i++) c->node[i] = m->node[1 + i * c->ranks];
-    PASS(queue_open(m->tasks + c->first, c->n, groups, c->node, &c->queue, e));
+    PASS(queue_open(m->jobs + c->first, c->n, groups, c->node, &c->queue, e));
     queue_limit(c->queue, sched_ends());
     return OK;
 }
@@ -276,9 +277,9 @@ static enum status classes_make(struct master *m, struct err *e)
 {
     int64_t capacity = 0;
     for (int64_t i = 0; i < m->n; i++) {
-        if (i > 0 && m->tasks[i].ranks == m->tasks[i - 1].ranks) continue;
+        if (i > 0 && m->jobs[i].ranks == m->jobs[i - 1].ranks) continue;
         PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
-        m->classes[m->n_classes++] = (struct sched_class){.ranks = m->tasks[i].ranks, .first = i};
+        m->classes[m->n_classes++] = (struct sched_class){.ranks = m->jobs[i].ranks, .first = i};
     }
     for (int64_t i = 0; i < m->n_classes; i++) {
         struct sched_class *c = &m->classes[i];
@@ -288,7 +289,7 @@ static enum status classes_make(struct master *m, struct err *e)
     return OK;
 }
 
-static enum status master_init(struct master *m, const struct sched_task *tasks, struct err *e)
+static enum status master_init(struct master *m, const struct sched_job *jobs, struct err *e)
 {
     int size;
     MPI_Comm_size(m->world, &size);
@@ -296,7 +297,7 @@ static enum status master_init(struct master *m, const struct sched_task *tasks,
     m->alive = 1; /* at first all workers are one group */
     PASS(ranks_open(&m->ranks, m->world, m->rescue ? m->rescue->link : NULL, e));
     PASS(run_forecast_open(&m->forecast, m->sink, m->workers, e));
-    PASS(tasks_make(m, tasks, e));
+    PASS(jobs_make(m, jobs, e));
     return classes_make(m, e);
 }
 
@@ -308,7 +309,7 @@ static void master_free(struct master *m)
     }
     run_forecast_close(&m->forecast);
     free(m->classes);
-    free(m->tasks);
+    free(m->jobs);
     ranks_close(&m->ranks);
 }
 
@@ -320,7 +321,7 @@ static enum status report_progress(struct master *m, struct err *e)
     for (int i = 1; i < m->ranks.n; i++) {
         const struct leader *l = master_leader(m, i);
         if (!l->in) continue;
-        const char *name = m->tasks[l->in->first + l->task].name;
+        const char *name = m->jobs[l->in->first + l->job].name;
         m->forecast.running[n++] = (struct sched_running){name, l->what, i, now - l->start};
     }
     return run_forecast_send(&m->forecast, m->classes, m->n_classes, n, now, e);
@@ -348,7 +349,7 @@ done:
     return st;
 }
 
-enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks, int64_t n,
+enum status master_run(MPI_Comm world, const int *node, const struct sched_job *jobs, int64_t n,
                        const struct sched_sink *sink, const struct sched_rescue *rescue,
                        struct sched_outcome *outcome, struct err *e)
 {
@@ -356,7 +357,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_task 
     long pause = 0;
     struct master m = {
         .world = world, .node = node, .sink = sink, .rescue = rescue, .n = n, .st = OK};
-    TRY(master_init(&m, tasks, e));
+    TRY(master_init(&m, jobs, e));
     if (rescue && rescue->link) link_work(rescue->link);
     master_leader(&m, 1)->heard = now_of(&m);
     while (m.alive > 0 && !m.abandoned) TRY(poll(&m, &pause, e));

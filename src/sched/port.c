@@ -1,4 +1,4 @@
-/* Messages between master and leaders, and the port through which a task reports. */
+/* Messages between master and leaders, and the port through which a job reports. */
 #include "sched/link.h"
 #include "sched/run_forecast.h"
 #include "sched/sched_internal.h"
@@ -48,11 +48,11 @@ enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct 
     return OK;
 }
 
-/* --- pieces --- */
+/* --- batches --- */
 
 enum { DIGITS = 21 };
 
-enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n, char **out,
+enum status sched_batch_write(const char *text, const int64_t *parts, int64_t n, char **out,
                               struct err *e)
 {
     char *message = NULL;
@@ -68,21 +68,21 @@ enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
     return OK;
 }
 
-enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
+enum status sched_batch_read(const char *message, int64_t **parts, struct sched_batch *out,
                              struct err *e)
 {
     const char *end = strchr(message, '\n'), *p = message;
     int64_t n = 0, capacity = 0;
-    NEED(end, ERR_MPI, "a task without a line of parts");
+    NEED(end, ERR_MPI, "a job without a line of parts");
     while (*message != '-' && p < end) {
         char *next;
         PASS(mem_grow(parts, n, &capacity, sizeof **parts, e));
         (*parts)[n++] = strtoll(p, &next, 10);
-        NEED(next != p && (*next == ',' || next == end), ERR_MPI, "a task's parts: %.*s",
+        NEED(next != p && (*next == ',' || next == end), ERR_MPI, "a job's parts: %.*s",
              (int)(end - message), message);
         p = next + 1;
     }
-    *out = (struct sched_piece){.text = end + 1, .task = -1, .n_parts = n, .parts = *parts};
+    *out = (struct sched_batch){.text = end + 1, .job = -1, .n_parts = n, .parts = *parts};
     return OK;
 }
 
@@ -120,7 +120,7 @@ void port_await_progress(const struct sched_port *port)
     const double limit = patience_idle_limit(port->expected);
     if (!port->link) return;
     snprintf(why, sizeof why, "%s has made no progress for %.0f s",
-             port->name ? port->name : "a task", limit);
+             port->name ? port->name : "a job", limit);
     link_alarm(port->link, limit, why);
 }
 
@@ -156,7 +156,7 @@ void sched_keep(struct sched_port *port)
     if (sched_post(port->world, 0, TAG_KEPT, "", &none) != OK) err_clear(&none);
 }
 
-/* STOP may arrive at any time during a task. */
+/* STOP may arrive at any time during a job. */
 static void poll_master(struct sched_port *port)
 {
     MPI_Status probed;

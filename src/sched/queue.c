@@ -6,30 +6,30 @@
 #include <string.h>
 
 enum { LOOK_AROUND = 32 };
-/* Tasks at least this long, relative to the longest, may be handed out instead of it. */
+/* Jobs at least this long, relative to the longest, may be handed out instead of it. */
 static const double about_as_long = 0.95;
-/* A task is cut only if it is longer than an even share of the remaining work by this much: shares
- * are never exactly even, and every piece repeats the shared part. */
+/* A job is cut only if it is longer than an even share of the remaining work by this much: shares
+ * are never exactly even, and every batch repeats the shared part. */
 static const double slack = 0.2;
-/* Cutting a task must save at least this share of its time. */
+/* Cutting a job must save at least this share of its time. */
 static const double worth_cutting = 0.1;
-/* If the time is limited: a task may take so much longer than expected; and one that is too long is
+/* If the time is limited: a job may take so much longer than expected; and one that is too long is
  * begun only if so many times the work is done after which its state is saved. */
 static const double doubt = 0.1, saves = 2;
 
 /* --- costs --- */
 
-static double corrected(const struct queue *q, int64_t task, double cost)
+static double corrected(const struct queue *q, int64_t job, double cost)
 {
-    return cost * q->ratio[q->tasks[task].kind];
+    return cost * q->ratio[q->jobs[job].kind];
 }
 
-static double length_left(const struct queue *q, int64_t task)
+static double length_left(const struct queue *q, int64_t job)
 {
-    return corrected(q, task, q->remaining[task].cost);
+    return corrected(q, job, q->remaining[job].cost);
 }
 
-/* Time taken / time planned of finished tasks of the kind; while it has none, what those of other
+/* Time taken / time planned of finished jobs of the kind; while it has none, what those of other
  * kinds say of it. */
 static double measured_ratio(const struct queue *q, int64_t kind)
 {
@@ -38,18 +38,18 @@ static double measured_ratio(const struct queue *q, int64_t kind)
     return ratio_carried(q->all.planned, q->all.taken, q->work[kind]);
 }
 
-/* --- the list of tasks --- */
+/* --- the list of jobs --- */
 
-static bool begun(const struct queue *q, int64_t task)
+static bool begun(const struct queue *q, int64_t job)
 {
-    return q->tasks[task].saved > 0;
+    return q->jobs[job].saved > 0;
 }
 
-/* By turn, then those that have a saved state, then by length; ties go to the earlier task, so that
+/* By turn, then those that have a saved state, then by length; ties go to the earlier job, so that
  * the order is the same on every run. */
 static bool goes_first(const struct queue *q, int64_t a, int64_t b)
 {
-    if (q->tasks[a].turn != q->tasks[b].turn) return q->tasks[a].turn < q->tasks[b].turn;
+    if (q->jobs[a].turn != q->jobs[b].turn) return q->jobs[a].turn < q->jobs[b].turn;
     if (begun(q, a) != begun(q, b)) return begun(q, a);
     double x = length_left(q, a), y = length_left(q, b);
     return x != y ? x > y : a < b;
@@ -68,12 +68,12 @@ void queue_order(struct queue *q)
     qsort_r(q->list, (size_t)q->n_list, sizeof *q->list, by_turn, q);
 }
 
-/* The task at i, which has become shorter, finds its place. */
+/* The job at i, which has become shorter, finds its place. */
 static void move_back(struct queue *q, int64_t i)
 {
-    const int64_t task = q->list[i];
-    for (; i > 0 && goes_first(q, q->list[i - 1], task); i--) q->list[i] = q->list[i - 1];
-    q->list[i] = task;
+    const int64_t job = q->list[i];
+    for (; i > 0 && goes_first(q, q->list[i - 1], job); i--) q->list[i] = q->list[i - 1];
+    q->list[i] = job;
 }
 
 static void list_remove(struct queue *q, int64_t i)
@@ -82,7 +82,7 @@ static void list_remove(struct queue *q, int64_t i)
     memmove(q->list + i, q->list + i + 1, (size_t)(q->n_list - i) * sizeof *q->list);
 }
 
-/* Reorders the list by new ratios once one has changed by a tenth and twice as many pieces have
+/* Reorders the list by new ratios once one has changed by a tenth and twice as many batches have
  * ended as at the last time: a few times per run. */
 static void learn(struct queue *q)
 {
@@ -104,48 +104,48 @@ static int64_t node_of(const struct queue *q, int64_t group)
 }
 
 /* 2: the node has read the files, 1: no node has, 0: another node has. */
-static int nearness(const struct queue *q, int64_t task, int64_t node)
+static int nearness(const struct queue *q, int64_t job, int64_t node)
 {
-    int64_t files = q->tasks[task].files;
+    int64_t files = q->jobs[job].files;
     int64_t reader = files > 0 ? q->reader[files - 1] : NOWHERE;
     return reader == node ? 2 : reader == NOWHERE;
 }
 
-/* Expected seconds that a piece may take which begins now. */
+/* Expected seconds that a batch may take which begins now. */
 static double room(const struct queue *q, double now)
 {
     return (q->end - now) / (1 + doubt);
 }
 
-/* Whether all that is left of the task ends in time, or another run can continue it where it is
+/* Whether all that is left of the job ends in time, or another run can continue it where it is
  * broken off. */
-static bool fits(const struct queue *q, int64_t task, double now)
+static bool fits(const struct queue *q, int64_t job, double now)
 {
-    const double after = q->tasks[task].saved_after;
-    return length_left(q, task) <= room(q, now) || (after > 0 && saves * after <= q->end - now);
+    const double after = q->jobs[job].saved_after;
+    return length_left(q, job) <= room(q, now) || (after > 0 && saves * after <= q->end - now);
 }
 
-/* The cost of the task's cheapest piece: its last part is the cheapest. */
-static double shortest_piece(const struct queue *q, int64_t task)
+/* The cost of the job's cheapest batch: its last part is the cheapest. */
+static double shortest_batch(const struct queue *q, int64_t job)
 {
-    const struct sched_task *t = &q->tasks[task];
-    const struct remaining *r = &q->remaining[task];
+    const struct sched_job *t = &q->jobs[job];
+    const struct remaining *r = &q->remaining[job];
     return t->n_parts ? t->cost + t->parts[r->parts[r->n - 1]] : r->cost;
 }
 
-/* Whether a part of the task ends in time. */
-static bool fits_in_part(const struct queue *q, int64_t task, double now)
+/* Whether a part of the job ends in time. */
+static bool fits_in_part(const struct queue *q, int64_t job, double now)
 {
-    return q->remaining[task].n > 1 && q->tasks[task].n_parts &&
-           corrected(q, task, shortest_piece(q, task)) <= room(q, now);
+    return q->remaining[job].n > 1 && q->jobs[job].n_parts &&
+           corrected(q, job, shortest_batch(q, job)) <= room(q, now);
 }
 
-static bool may_begin(const struct queue *q, int64_t task, double now)
+static bool may_begin(const struct queue *q, int64_t job, double now)
 {
-    return fits(q, task, now) || fits_in_part(q, task, now);
+    return fits(q, job, now) || fits_in_part(q, job, now);
 }
 
-/* Index in the list of the task to take: the first that may begin, or one of its turn and of
+/* Index in the list of the job to take: the first that may begin, or one of its turn and of
  * similar length, with a state as that has, whose files the node has read; NOWHERE: none may begin.
  */
 static int64_t choose(const struct queue *q, int64_t node, double now)
@@ -158,18 +158,18 @@ static int64_t choose(const struct queue *q, int64_t node, double now)
     const double enough = about_as_long * length_left(q, begins);
     int near = nearness(q, begins, node);
     for (int64_t i = first - 1; i >= 0 && i > first - LOOK_AROUND && near < 2; i--) {
-        const int64_t task = q->list[i];
-        const int other = nearness(q, task, node);
-        if (q->tasks[task].turn != q->tasks[begins].turn) continue;
-        if (begun(q, task) != begun(q, begins) || other <= near) continue;
-        if (length_left(q, task) < enough || !may_begin(q, task, now)) continue;
+        const int64_t job = q->list[i];
+        const int other = nearness(q, job, node);
+        if (q->jobs[job].turn != q->jobs[begins].turn) continue;
+        if (begun(q, job) != begun(q, begins) || other <= near) continue;
+        if (length_left(q, job) < enough || !may_begin(q, job, now)) continue;
         best = i;
         near = other;
     }
     return best;
 }
 
-/* Remaining work per group, the pieces in flight included. */
+/* Remaining work per group, the batches in flight included. */
 static double even_share(const struct queue *q, double now)
 {
     double sum = q->total;
@@ -180,18 +180,18 @@ static double even_share(const struct queue *q, double now)
     return sum / (double)q->n_groups;
 }
 
-/* Selects remaining parts, the most expensive first, for a piece that takes at most `share`;
- * `some`: the first one even if it takes longer. Returns their number; *cost: of the piece; q->skip
+/* Selects remaining parts, the most expensive first, for a batch that takes at most `share`;
+ * `some`: the first one even if it takes longer. Returns their number; *cost: of the batch; q->skip
  * marks the others. */
-static int64_t fit_parts(struct queue *q, int64_t task, double share, bool some, double *cost)
+static int64_t fit_parts(struct queue *q, int64_t job, double share, bool some, double *cost)
 {
-    const struct sched_task *t = &q->tasks[task];
-    const struct remaining *r = &q->remaining[task];
+    const struct sched_job *t = &q->jobs[job];
+    const struct remaining *r = &q->remaining[job];
     int64_t n = 0;
     *cost = t->cost;
     for (int64_t i = 0; i < r->n; i++) {
         double more = *cost + t->parts[r->parts[i]];
-        q->skip[i] = (n > 0 || !some) && corrected(q, task, more) > share;
+        q->skip[i] = (n > 0 || !some) && corrected(q, job, more) > share;
         if (q->skip[i]) continue;
         *cost = more;
         n++;
@@ -205,7 +205,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Moves the parts that are not skipped from the task to the group's piece. */
+/* Moves the parts that are not skipped from the job to the group's batch. */
 static void move_parts(struct queue *q, struct remaining *r, struct in_flight *f)
 {
     int64_t kept = 0, moved = 0;
@@ -218,33 +218,33 @@ static void move_parts(struct queue *q, struct remaining *r, struct in_flight *f
     qsort(f->parts, (size_t)moved, sizeof *f->parts, ascending);
 }
 
-/* Seconds that a piece of the task should take at most; *late: all that is left of it cannot end in
+/* Seconds that a batch of the job should take at most; *late: all that is left of it cannot end in
  * time. */
-static double length_wanted(struct queue *q, int64_t task, double now, bool *late)
+static double length_wanted(struct queue *q, int64_t job, double now, bool *late)
 {
-    const double whole = length_left(q, task);
+    const double whole = length_left(q, job);
     double share = (1 + slack) * q->total / (double)q->n_groups;
     if (whole > share) share = (1 + slack) * even_share(q, now);
-    *late = !fits(q, task, now);
+    *late = !fits(q, job, now);
     return *late && room(q, now) < share ? room(q, now) : share;
 }
 
-/* Moves parts of the task to the group's piece, with their cost, and returns their number: all of
- * them, unless the task is longer than an even share and a piece saves enough of its time, or it
+/* Moves parts of the job to the group's batch, with their cost, and returns their number: all of
+ * them, unless the job is longer than an even share and a batch saves enough of its time, or it
  * cannot end in time.
  */
-static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double now)
+static int64_t cut(struct queue *q, int64_t job, struct in_flight *f, double now)
 {
-    const struct sched_task *t = &q->tasks[task];
-    struct remaining *r = &q->remaining[task];
-    const double whole = length_left(q, task);
+    const struct sched_job *t = &q->jobs[job];
+    struct remaining *r = &q->remaining[job];
+    const double whole = length_left(q, job);
     bool late;
-    const double share = length_wanted(q, task, now, &late);
+    const double share = length_wanted(q, job, now, &late);
     int64_t n = r->n;
     if (whole > share && n > 1) {
-        n = fit_parts(q, task, share, !late, &f->cost);
-        if (late && n == 0) n = fit_parts(q, task, room(q, now), false, &f->cost);
-        if (!late && corrected(q, task, f->cost) > (1 - worth_cutting) * (whole - t->saved))
+        n = fit_parts(q, job, share, !late, &f->cost);
+        if (late && n == 0) n = fit_parts(q, job, room(q, now), false, &f->cost);
+        if (!late && corrected(q, job, f->cost) > (1 - worth_cutting) * (whole - t->saved))
             n = r->n;
     }
     if (n == r->n) {
@@ -256,59 +256,59 @@ static int64_t cut(struct queue *q, int64_t task, struct in_flight *f, double no
     return n;
 }
 
-bool queue_take(struct queue *q, int64_t group, double now, struct queue_piece *out)
+bool queue_take(struct queue *q, int64_t group, double now, struct queue_batch *out)
 {
     struct in_flight *f = &q->in_flight[group];
     const int64_t place = choose(q, node_of(q, group), now);
     if (place < 0) return false;
-    const int64_t task = q->list[place], files = q->tasks[task].files;
-    struct remaining *r = &q->remaining[task];
-    const double before = length_left(q, task);
+    const int64_t job = q->list[place], files = q->jobs[job].files;
+    struct remaining *r = &q->remaining[job];
+    const double before = length_left(q, job);
     *f = (struct in_flight){
-        .busy = true, .task = task, .cost = r->cost, .start = now, .parts = f->parts};
-    if (q->tasks[task].n_parts)
-        f->n = cut(q, task, f, now);
+        .busy = true, .job = job, .cost = r->cost, .start = now, .parts = f->parts};
+    if (q->jobs[job].n_parts)
+        f->n = cut(q, job, f, now);
     else
         r->n = 0;
     q->total -= before;
-    f->expected = corrected(q, task, f->cost);
+    f->expected = corrected(q, job, f->cost);
     r->out++;
-    q->pieces++;
+    q->batches++;
     if (files > 0) q->reader[files - 1] = node_of(q, group);
     if (r->n == 0) {
         list_remove(q, place);
     } else {
-        q->total += length_left(q, task);
+        q->total += length_left(q, job);
         move_back(q, place);
     }
-    *out = (struct queue_piece){
-        .task = task, .parts = f->parts, .n_parts = f->n, .expected = f->expected};
+    *out = (struct queue_batch){
+        .job = job, .parts = f->parts, .n_parts = f->n, .expected = f->expected};
     return true;
 }
 
-/* Takes in how long a piece took that ends then. */
+/* Takes in how long a batch took that ends then. */
 static void measure(struct queue *q, const struct in_flight *f, double end)
 {
-    struct measured *of[] = {&q->kinds[q->tasks[f->task].kind], &q->all};
+    struct measured *of[] = {&q->kinds[q->jobs[f->job].kind], &q->all};
     for (int i = 0; i < 2; i++) {
         of[i]->planned += f->cost;
         of[i]->taken += end - f->start - f->once;
     }
 }
 
-static void end_piece(struct queue *q, struct in_flight *f)
+static void end_batch(struct queue *q, struct in_flight *f)
 {
     f->busy = false;
-    q->remaining[f->task].out--;
-    q->finished += queue_task_finished(q, f->task);
+    q->remaining[f->job].out--;
+    q->finished += queue_job_finished(q, f->job);
 }
 
 void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
 {
     struct in_flight *f = &q->in_flight[group];
     if (!f->busy) return;
-    q->remaining[f->task].dropped |= dropped;
-    end_piece(q, f);
+    q->remaining[f->job].dropped |= dropped;
+    end_batch(q, f);
     if (dropped) return;
     measure(q, f, now);
     q->ends++;
@@ -336,13 +336,13 @@ void queue_return(struct queue *q, int64_t group, const int64_t *parts, int64_t 
 {
     struct in_flight *f = &q->in_flight[group];
     if (!f->busy) return;
-    const struct sched_task *t = &q->tasks[f->task];
-    struct remaining *r = &q->remaining[f->task];
+    const struct sched_job *t = &q->jobs[f->job];
+    struct remaining *r = &q->remaining[f->job];
     const bool listed = r->n > 0;
     for (int64_t i = 0; again && i < n; i++) put_back(r, t->parts, parts[i]);
     if (again && t->n_parts == 0) r->n = 1;
-    if (!listed && r->n > 0) q->list[q->n_list++] = f->task;
-    end_piece(q, f);
+    if (!listed && r->n > 0) q->list[q->n_list++] = f->job;
+    end_batch(q, f);
     queue_order(q);
 }
 
@@ -360,11 +360,11 @@ void queue_report(struct queue *q, int64_t group, double now, double left, doubl
 double queue_left(const struct queue *q, int64_t group, double now)
 {
     const struct in_flight *f = &q->in_flight[group];
-    double ends = f->reported ? f->ends : f->start + corrected(q, f->task, f->cost);
+    double ends = f->reported ? f->ends : f->start + corrected(q, f->job, f->cost);
     return f->busy && ends > now ? ends - now : 0;
 }
 
-/* As if the pieces that have reported had ended as they expect to. */
+/* As if the batches that have reported had ended as they expect to. */
 static void learn_early(struct queue *q)
 {
     for (int64_t g = 0; g < q->n_groups; g++) {
@@ -378,7 +378,7 @@ static void learn_early(struct queue *q)
 enum status queue_clone(const struct queue *q, struct queue **out, struct err *e)
 {
     struct queue *c;
-    PASS(queue_open(q->tasks, q->n, q->n_groups, q->node, &c, e));
+    PASS(queue_open(q->jobs, q->n, q->n_groups, q->node, &c, e));
     const struct queue own = *c;
     *c = *q;
     c->remaining = memcpy(own.remaining, q->remaining, (size_t)q->n * sizeof *q->remaining);
@@ -408,9 +408,9 @@ void queue_limit(struct queue *q, double end)
 void queue_outcome(const struct queue *q, struct sched_outcome *o)
 {
     o->finished += q->finished;
-    o->pieces += q->pieces;
+    o->batches += q->batches;
     for (int64_t i = 0; i < q->n_list && isfinite(q->end); i++) {
-        const double cost = corrected(q, q->list[i], shortest_piece(q, q->list[i]));
+        const double cost = corrected(q, q->list[i], shortest_batch(q, q->list[i]));
         if (o->shortest <= 0 || cost < o->shortest) o->shortest = cost;
     }
 }
@@ -420,8 +420,8 @@ bool queue_empty(const struct queue *q)
     return q->n_list == 0;
 }
 
-bool queue_task_finished(const struct queue *q, int64_t task)
+bool queue_job_finished(const struct queue *q, int64_t job)
 {
-    const struct remaining *r = &q->remaining[task];
+    const struct remaining *r = &q->remaining[job];
     return r->n == 0 && r->out == 0 && !r->dropped;
 }

@@ -31,7 +31,7 @@ static int expensive_first(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static enum status sort_parts(const struct sched_task *t, struct remaining *r, struct err *e)
+static enum status sort_parts(const struct sched_job *t, struct remaining *r, struct err *e)
 {
     enum status st = OK;
     struct part *parts = NULL;
@@ -53,9 +53,9 @@ static enum status take_in(struct queue *q, struct err *e)
 {
     int64_t *next = q->store;
     for (int64_t i = 0; i < q->n; i++) {
-        const struct sched_task *t = &q->tasks[i];
+        const struct sched_job *t = &q->jobs[i];
         struct remaining *r = &q->remaining[i];
-        NEED(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a task costs %g", t->cost);
+        NEED(isfinite(t->cost) && t->cost >= 0, ERR_USAGE, "a job costs %g", t->cost);
         *r = (struct remaining){.n = t->n_parts ? t->n_parts : 1, .parts = next, .cost = t->cost};
         if (t->n_parts) PASS(sort_parts(t, r, e));
         next += t->n_parts;
@@ -65,7 +65,7 @@ static enum status take_in(struct queue *q, struct err *e)
     return OK;
 }
 
-enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_groups,
+enum status queue_open(const struct sched_job *jobs, int64_t n, int64_t n_groups,
                        const int64_t *node, struct queue **out, struct err *e)
 {
     enum status st = OK;
@@ -73,12 +73,12 @@ enum status queue_open(const struct sched_task *tasks, int64_t n, int64_t n_grou
     int64_t parts = 0, most = 0;
     TRY(mem_zero(&q, 1, sizeof *q, "queue", e));
     *q = (struct queue){
-        .tasks = tasks, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1, .end = INFINITY};
+        .jobs = jobs, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1, .end = INFINITY};
     for (int64_t i = 0; i < n; i++) {
-        parts += tasks[i].n_parts;
-        if (tasks[i].n_parts > most) most = tasks[i].n_parts;
-        if (tasks[i].kind >= q->n_kinds) q->n_kinds = tasks[i].kind + 1;
-        if (tasks[i].files > q->n_files) q->n_files = tasks[i].files;
+        parts += jobs[i].n_parts;
+        if (jobs[i].n_parts > most) most = jobs[i].n_parts;
+        if (jobs[i].kind >= q->n_kinds) q->n_kinds = jobs[i].kind + 1;
+        if (jobs[i].files > q->n_files) q->n_files = jobs[i].files;
     }
     TRY(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
     q->n_store = parts + n_groups * most;

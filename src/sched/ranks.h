@@ -14,17 +14,17 @@
 
 /* What the master knows of a group, by its leader. */
 struct leader {
-    struct sched_class *in; /* class of its piece, NULL: it has none */
+    struct sched_class *in; /* class of its batch, NULL: it has none */
     int64_t group;          /* number of its group in that class */
-    int64_t task;           /* of that class */
-    double expected;        /* seconds that the piece should take */
+    int64_t job;            /* of that class */
+    double expected;        /* seconds that the batch should take */
     double start;           /* clock_seconds when it was sent */
     double heard;           /* link_clock of the last sign of progress */
     char what[32];          /* what it does, as it says */
-    bool acknowledged;      /* it has said that the piece has come */
+    bool acknowledged;      /* it has said that the batch has come */
     bool kept;              /* and that some of its work is kept */
     bool ended;             /* it has got END */
-    bool waiting;           /* for a piece that may come back */
+    bool waiting;           /* for a batch that may come back */
     bool vacant;            /* its group is lost, and to be replaced */
     bool fresh;             /* a replacement that has not been ready yet */
     int64_t size, class;    /* as it said when it was ready */

@@ -2,10 +2,10 @@
 #pragma once
 #include "sched/queue.h"
 
-/* Tasks that ask for the same number of ranks. */
+/* Jobs that ask for the same number of ranks. */
 struct sched_class {
     int64_t ranks;
-    int64_t first, n; /* in the master's tasks */
+    int64_t first, n; /* in the master's jobs */
     int64_t *node;    // (groups of this class at most) the node of each leader
     struct queue *queue;
 };

@@ -52,7 +52,7 @@ static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct e
     return OK;
 }
 
-enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
+enum status sched_run(MPI_Comm world, struct sched_job *jobs, int64_t n,
                       const struct sched_work *work, const struct sched_sink *sink,
                       const struct sched_rescue *rescue, struct sched_outcome *outcome,
                       struct err *e)
@@ -63,10 +63,10 @@ enum status sched_run(MPI_Comm world, struct sched_task *tasks, int64_t n,
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    if (size == 1) return single_process_run(world, tasks, n, work, sink, rescue, outcome, e);
+    if (size == 1) return single_process_run(world, jobs, n, work, sink, rescue, outcome, e);
     TRY(gather(world, &nodes, &port.group, e));
     if (rank == 0)
-        st = master_run(world, nodes, tasks, n, sink, rescue, outcome, e);
+        st = master_run(world, nodes, jobs, n, sink, rescue, outcome, e);
     else
         st = worker_run(&port, work, e);
 done:

@@ -3,8 +3,8 @@
 #include "sched/sched.h"
 #include "util/patience.h"
 
-/* Messages. READY (with the group's size and class), BEGUN (a piece has come), RESULT, PROGRESS,
- * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; TASK, SPLIT (with a struct
+/* Messages. READY (with the group's size and class), BEGUN (a batch has come), RESULT, PROGRESS,
+ * KEPT (sched_keep), DONE and BROKEN go from a leader to the master; JOB, SPLIT (with a struct
  * sched_split), STOP and END from the master to a leader; TERMS to each rank of a group that
  * replaces a lost one (ranks.h). */
 enum tag {
@@ -15,7 +15,7 @@ enum tag {
     TAG_KEPT,
     TAG_DONE,
     TAG_BROKEN,
-    TAG_TASK,
+    TAG_JOB,
     TAG_SPLIT,
     TAG_STOP,
     TAG_END,
@@ -25,13 +25,13 @@ enum tag {
 struct sched_port {
     MPI_Comm world;                /* master is its rank 0, or that of its remote group */
     MPI_Comm group;                /* leader is its rank 0 */
-    int64_t class;                 /* ranks that its tasks ask for; 0: it has had no task yet */
+    int64_t class;                 /* ranks that its jobs ask for; 0: it has had no job yet */
     double reported;               /* clock_seconds of the last report */
     const struct sched_sink *sink; /* a single rank: where results go; else NULL */
-    struct queue *queue;           /* likewise: where its pieces come from, */
+    struct queue *queue;           /* likewise: where its batches come from, */
     struct run_forecast *forecast; /* and when it will be done */
     struct link *link;             /* which ends the run if it makes no progress; or NULL */
-    const char *name;              /* of the running task */
+    const char *name;              /* of the running job */
     char what[32];                 /* what it does */
     double start, expected;        /* clock_seconds when it began; seconds that it should take */
     enum status sink_status;       /* the first failure of the sink; */
@@ -68,19 +68,19 @@ MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text
 
 /* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
 MUST_USE enum status port_report_progress(struct sched_port *port, struct err *e);
-/* Likewise: its task has made progress. If it makes none for patience_idle_limit, the run ends. */
+/* Likewise: its job has made progress. If it makes none for patience_idle_limit, the run ends. */
 void port_await_progress(const struct sched_port *port);
 
-/* A piece as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
+/* A batch as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
  * frees *out. ERR_NOMEM. */
-MUST_USE enum status sched_piece_write(const char *text, const int64_t *parts, int64_t n,
+MUST_USE enum status sched_batch_write(const char *text, const int64_t *parts, int64_t n,
                                        char **out, struct err *e);
 /* Parses such a message. The caller frees *parts; *out borrows it and the message. ERR_MPI,
  * ERR_NOMEM. */
-MUST_USE enum status sched_piece_read(const char *message, int64_t **parts, struct sched_piece *out,
+MUST_USE enum status sched_batch_read(const char *message, int64_t **parts, struct sched_batch *out,
                                       struct err *e);
 
-/* How a group splits for tasks that ask for `class` ranks. */
+/* How a group splits for jobs that ask for `class` ranks. */
 struct sched_split {
     int64_t class;
     bool rest; /* the ranks left over become a group; else they make the other groups larger */
@@ -91,13 +91,13 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
 
 /* sched_run for rank 0, for the other ranks, and for a single rank. node (ranks of world): the node
  * of each rank. */
-MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_task *tasks,
+MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_job *jobs,
                                 int64_t n, const struct sched_sink *sink,
                                 const struct sched_rescue *rescue, struct sched_outcome *outcome,
                                 struct err *e);
 MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
-MUST_USE enum status single_process_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
+MUST_USE enum status single_process_run(MPI_Comm world, const struct sched_job *jobs, int64_t n,
                                         const struct sched_work *work,
                                         const struct sched_sink *sink,
                                         const struct sched_rescue *rescue,

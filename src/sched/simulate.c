@@ -12,40 +12,40 @@ static int64_t next_free(const double *until, int64_t n)
 }
 
 /* Lets the queue run out; until (n_groups): when each group is free, and at last when it is done.
- * Returns the seconds of the pieces that it handed out. */
+ * Returns the seconds of the batches that it handed out. */
 static double go_on(struct queue *q, int64_t n_groups, double *until)
 {
     double work = 0;
     for (;;) {
         int64_t group = next_free(until, n_groups);
-        struct queue_piece piece;
+        struct queue_batch batch;
         queue_finish(q, group, until[group], false);
-        if (!queue_take(q, group, until[group], &piece)) return work;
-        until[group] += piece.expected;
-        work += piece.expected;
+        if (!queue_take(q, group, until[group], &batch)) return work;
+        until[group] += batch.expected;
+        work += batch.expected;
     }
 }
 
-enum status sched_simulate(const struct sched_task *tasks, int64_t n, int64_t n_groups,
+enum status sched_simulate(const struct sched_job *jobs, int64_t n, int64_t n_groups,
                            struct sched_simulation *out, struct err *e)
 {
     enum status st = OK;
     struct queue *q = NULL;
-    double *until = NULL; // (n_groups) when the piece in flight ends
+    double *until = NULL; // (n_groups) when the batch in flight ends
     struct sched_simulation s = {.n_groups = n_groups};
     struct sched_outcome outcome = {0};
     ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
     TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));
-    TRY(queue_open(tasks, n, n_groups, NULL, &q, e));
+    TRY(queue_open(jobs, n, n_groups, NULL, &q, e));
     s.work = go_on(q, n_groups, until);
     for (int64_t i = 0; i < n_groups; i++)
         if (until[i] > s.makespan) s.makespan = until[i];
     for (int64_t i = 0; i < n; i++) {
-        s.least += tasks[i].cost;
-        for (int64_t j = 0; j < tasks[i].n_parts; j++) s.least += tasks[i].parts[j];
+        s.least += jobs[i].cost;
+        for (int64_t j = 0; j < jobs[i].n_parts; j++) s.least += jobs[i].parts[j];
     }
     queue_outcome(q, &outcome);
-    s.pieces = outcome.pieces;
+    s.batches = outcome.batches;
     s.idle = s.makespan > 0 ? 1 - s.work / (s.makespan * (double)n_groups) : 0;
     *out = s;
 done:

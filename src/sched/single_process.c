@@ -6,9 +6,9 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-/* Runs one piece after the other. */
+/* Runs one batch after the other. */
 static enum status work_alone(MPI_Comm world, struct queue *q, struct run_forecast *forecast,
-                              struct link *link, const struct sched_task *tasks,
+                              struct link *link, const struct sched_job *jobs,
                               const struct sched_work *work, const struct sched_sink *sink,
                               struct sched_outcome *outcome, struct err *e)
 {
@@ -18,7 +18,7 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct run_foreca
                               .forecast = forecast,
                               .queue = q,
                               .link = link};
-    struct queue_piece taken;
+    struct queue_batch taken;
     for (;;) {
         if (sched_signal() != SIGNAL_NONE) {
             outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
@@ -29,22 +29,22 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct run_foreca
             break;
         }
         struct err own = {0};
-        const struct sched_piece piece = {.text = tasks[taken.task].text,
-                                          .task = taken.task,
+        const struct sched_batch batch = {.text = jobs[taken.job].text,
+                                          .job = taken.job,
                                           .n_parts = taken.n_parts,
                                           .parts = taken.parts};
-        log_trace("sched", "task %lld: %.3g s expected", (long long)taken.task + 1, taken.expected);
-        port.name = tasks[taken.task].name;
+        log_trace("sched", "job %lld: %.3g s expected", (long long)taken.job + 1, taken.expected);
+        port.name = jobs[taken.job].name;
         port.what[0] = '\0';
         port.start = clock_seconds();
         port.expected = taken.expected;
         PASS(port_report_progress(&port, e));
         port_await_progress(&port);
-        enum status result = work->run(work->context, world, &piece, &port, &own);
+        enum status result = work->run(work->context, world, &batch, &port, &own);
         if (link) link_alarm(link, 0, NULL);
         queue_finish(q, 0, clock_seconds(), result != OK);
-        if (sink->finished && queue_task_finished(q, taken.task))
-            sink->finished(sink->context, tasks[taken.task].id);
+        if (sink->finished && queue_job_finished(q, taken.job))
+            sink->finished(sink->context, jobs[taken.job].id);
         if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
         if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
         PASS(sink->tick(sink->context, e));
@@ -57,7 +57,7 @@ static enum status work_alone(MPI_Comm world, struct queue *q, struct run_foreca
     return OK;
 }
 
-enum status single_process_run(MPI_Comm world, const struct sched_task *tasks, int64_t n,
+enum status single_process_run(MPI_Comm world, const struct sched_job *jobs, int64_t n,
                                const struct sched_work *work, const struct sched_sink *sink,
                                const struct sched_rescue *rescue, struct sched_outcome *outcome,
                                struct err *e)
@@ -68,10 +68,10 @@ enum status single_process_run(MPI_Comm world, const struct sched_task *tasks, i
     struct link *link = rescue ? rescue->link : NULL;
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     TRY(run_forecast_open(&forecast, sink, 1, e));
-    TRY(queue_open(tasks, n, 1, NULL, &q, e));
+    TRY(queue_open(jobs, n, 1, NULL, &q, e));
     queue_limit(q, sched_ends());
     if (link) link_work(link);
-    TRY(work_alone(world, q, &forecast, link, tasks, work, sink, outcome, e));
+    TRY(work_alone(world, q, &forecast, link, jobs, work, sink, outcome, e));
     queue_outcome(q, outcome);
 done:
     queue_close(q);

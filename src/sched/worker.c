@@ -1,18 +1,18 @@
-/* The ranks that work: they take pieces from the master, and split when it says so. */
+/* The ranks that work: they take batches from the master, and split when it says so. */
 #include "sched/sched_internal.h"
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The leader waits for TASK, SPLIT or END. */
-static enum status next_task(struct sched_port *port, int *tag, char **task, struct err *e)
+/* The leader waits for JOB, SPLIT or END. */
+static enum status next_job(struct sched_port *port, int *tag, char **job, struct err *e)
 {
     MPI_Status probed;
     long pause = 0;
     char ready[48];
     int size;
-    *task = NULL;
+    *job = NULL;
     MPI_Comm_size(port->group, &size);
     snprintf(ready, sizeof ready, "%d %lld", size, (long long)port->class);
     PASS(sched_post(port->world, 0, TAG_READY, ready, e));
@@ -23,42 +23,42 @@ static enum status next_task(struct sched_port *port, int *tag, char **task, str
             patience_pause(&pause);
             continue;
         }
-        PASS(sched_receive(port->world, &probed, task, e));
+        PASS(sched_receive(port->world, &probed, job, e));
         *tag = probed.MPI_TAG;
-        if (*tag == TAG_TASK || *tag == TAG_SPLIT || *tag == TAG_END) return OK;
-        free(*task);
-        *task = NULL;
-        pause = 0; /* a STOP that was sent before the last task had ended */
+        if (*tag == TAG_JOB || *tag == TAG_SPLIT || *tag == TAG_END) return OK;
+        free(*job);
+        *job = NULL;
+        pause = 0; /* a STOP that was sent before the last job had ended */
     }
     return OK;
 }
 
 /* Gives the leader's message to all ranks of the group, which wait for it without using a core. */
-static enum status share_task(struct sched_port *port, int *tag, char **task, struct err *e)
+static enum status share_job(struct sched_port *port, int *tag, char **job, struct err *e)
 {
     int rank, size;
     MPI_Comm_rank(port->group, &rank);
     MPI_Comm_size(port->group, &size);
     if (size == 1) return OK;
-    int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*task) : 0};
+    int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*job) : 0};
     MPI_Request request;
     MPI_Ibcast(head, 2, MPI_INT64_T, 0, port->group, &request);
-    NEED(patience_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a task failed");
+    NEED(patience_wait(&request) == MPI_SUCCESS, ERR_MPI, "MPI_Ibcast of a job failed");
     *tag = (int)head[0];
     int64_t n = head[1];
-    if (rank != 0) PASS(mem_zero(task, n + 1, 1, "task", e));
-    MPI_Bcast(*task, (int)n, MPI_CHAR, 0, port->group);
+    if (rank != 0) PASS(mem_zero(job, n + 1, 1, "job", e));
+    MPI_Bcast(*job, (int)n, MPI_CHAR, 0, port->group);
     return OK;
 }
 
-static enum status run_piece(struct sched_port *port, const struct sched_work *work,
-                             const char *task, struct err *e)
+static enum status run_batch(struct sched_port *port, const struct sched_work *work,
+                             const char *job, struct err *e)
 {
     enum status st = OK;
-    struct sched_piece piece;
+    struct sched_batch batch;
     int64_t *parts = NULL;
-    TRY(sched_piece_read(task, &parts, &piece, e));
-    st = work->run(work->context, port->group, &piece, port, e);
+    TRY(sched_batch_read(job, &parts, &batch, e));
+    st = work->run(work->context, port->group, &batch, port, e);
 done:
     free(parts);
     return st;
@@ -102,25 +102,25 @@ done:
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
     enum status st = OK;
-    char *task = NULL;
+    char *job = NULL;
     for (;;) {
         int rank, tag = TAG_END;
         MPI_Comm_rank(port->group, &rank);
-        if (rank == 0) TRY(next_task(port, &tag, &task, e));
-        TRY(share_task(port, &tag, &task, e));
+        if (rank == 0) TRY(next_job(port, &tag, &job, e));
+        TRY(share_job(port, &tag, &job, e));
         if (tag == TAG_END) break;
         if (tag == TAG_SPLIT) {
-            TRY(split_group(port, task, e));
-            free(task);
-            task = NULL;
+            TRY(split_group(port, job, e));
+            free(job);
+            job = NULL;
             continue;
         }
         struct err own = {0};
         port->stop = false;
         if (rank == 0) TRY(sched_post(port->world, 0, TAG_BEGUN, "", e));
-        enum status result = run_piece(port, work, task, &own);
-        free(task);
-        task = NULL;
+        enum status result = run_batch(port, work, job, &own);
+        free(job);
+        job = NULL;
         if (rank != 0) continue;
         if (result == OK || result == ERR_STOPPED)
             TRY(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));
@@ -128,6 +128,6 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
             TRY(post_broken(port, result, own.text, e));
     }
 done:
-    free(task);
+    free(job);
     return st;
 }

@@ -176,7 +176,7 @@ static enum status bury(const struct stager *s, json_t *state, struct err *e)
 }
 
 /* What was fetched gets its name, if it still has its space; what was not is given up. */
-static enum status settle(struct stager *s, json_t *state, struct err *e)
+static enum status end_command(struct stager *s, json_t *state, struct err *e)
 {
     const char *path = s->path;
     s->path = NULL;
@@ -227,7 +227,7 @@ static enum status look(void *context, json_t *state, struct err *e)
 {
     struct stager *s = context;
     PASS(bury(s, state, e));
-    if (s->path && s->outcome != RUNS) PASS(settle(s, state, e));
+    if (s->path && s->outcome != RUNS) PASS(end_command(s, state, e));
     PASS(look_at_disk(s, state, e));
     register_visits(s, state);
     if (s->path) {

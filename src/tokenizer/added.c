@@ -165,21 +165,22 @@ static size_t strip_right(const char *s, size_t n, size_t to)
     return to;
 }
 
-/* The next token at or after walk->at, with the spaces that it strips. */
+/* The next token at or after cursor->at, with the spaces that it strips. */
 static bool find_token(const struct added *a, const struct added_trie *trie,
-                       struct added_walk *walk, const char *s, size_t n, struct added_part *found)
+                       struct added_cursor *cursor, const char *s, size_t n,
+                       struct added_part *found)
 {
-    while (walk->at < n) {
-        size_t from = walk->at, to = from;
+    while (cursor->at < n) {
+        size_t from = cursor->at, to = from;
         int32_t i = longest_at(trie, s, n, from, &to);
         if (i < 0) {
-            walk->at++;
+            cursor->at++;
             continue;
         }
-        walk->at = to;
+        cursor->at = to;
         const struct added_token *t = &a->token[i];
         if (t->single_word && !stands_alone(s, n, from, to)) continue;
-        if (t->lstrip) from = strip_left(s, from, walk->from < from ? walk->from : from);
+        if (t->lstrip) from = strip_left(s, from, cursor->from < from ? cursor->from : from);
         if (t->rstrip) to = strip_right(s, n, to);
         *found = (struct added_part){.from = from, .to = to, .id = t->id};
         return true;
@@ -187,16 +188,16 @@ static bool find_token(const struct added *a, const struct added_trie *trie,
     return false;
 }
 
-bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
+bool added_next(const struct added *a, const struct added_trie *trie, struct added_cursor *cursor,
                 const char *s, size_t n, struct added_part *part)
 {
     struct added_part token;
-    if (walk->ended) return false;
-    *part = (struct added_part){.from = walk->from, .to = n, .id = -1};
-    walk->ended = trie->n == 0 || !find_token(a, trie, walk, s, n, &token);
-    if (walk->ended) return true;
-    part->to = token.from > walk->from ? token.from : walk->from;
+    if (cursor->ended) return false;
+    *part = (struct added_part){.from = cursor->from, .to = n, .id = -1};
+    cursor->ended = trie->n == 0 || !find_token(a, trie, cursor, s, n, &token);
+    if (cursor->ended) return true;
+    part->to = token.from > cursor->from ? token.from : cursor->from;
     part->id = token.id;
-    walk->from = token.to;
+    cursor->from = token.to;
     return true;
 }

@@ -41,11 +41,11 @@ struct added_part {
     int32_t id;
 };
 
-struct added_walk {
+struct added_cursor {
     size_t from; /* end of the last token */
     size_t at;   /* where the search continues */
     bool ended;
 };
-/* *part = the next part of s (n bytes); false after the last. Start with a zeroed walk. */
-bool added_next(const struct added *a, const struct added_trie *trie, struct added_walk *walk,
+/* *part = the next part of s (n bytes); false after the last. Start with a zeroed cursor. */
+bool added_next(const struct added *a, const struct added_trie *trie, struct added_cursor *cursor,
                 const char *s, size_t n, struct added_part *part);

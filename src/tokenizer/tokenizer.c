@@ -198,7 +198,7 @@ static enum status encode_segment(struct encoding *c, const char *s, size_t n, b
                                   struct err *e)
 {
     const struct added *added = &c->t->added;
-    struct added_walk walk = {0};
+    struct added_cursor cursor = {0};
     struct added_part part;
     if (c->t->normalizer.n > 0) {
         PASS(normalizer_apply(&c->t->normalizer, s, n, &c->normalized, &c->spare, e));
@@ -207,7 +207,7 @@ static enum status encode_segment(struct encoding *c, const char *s, size_t n, b
         NEED(n < INT32_MAX / 2, ERR_USAGE,
              "a text of %zu bytes when normalised is too long to encode: split it", n);
     }
-    while (added_next(added, &added->normalized, &walk, s, n, &part)) {
+    while (added_next(added, &added->normalized, &cursor, s, n, &part)) {
         PASS(pretok_cut(&c->t->pretok, &c->cut, s + part.from, part.to - part.from,
                         at_start && part.from == 0, e));
         if (part.id >= 0) PASS(ids_add(&c->out, &part.id, 1, e));
@@ -218,14 +218,14 @@ static enum status encode_segment(struct encoding *c, const char *s, size_t n, b
 static enum status encode_text(struct encoding *c, const char *s, size_t n, struct err *e)
 {
     const struct added *added = &c->t->added;
-    struct added_walk walk = {0};
+    struct added_cursor cursor = {0};
     struct added_part part;
     if (utf8_valid_prefix(s, n) < n) {
         PASS(utf8_add_replaced(&c->valid, s, n, e));
         s = c->valid.data;
         n = c->valid.n;
     }
-    while (added_next(added, &added->raw, &walk, s, n, &part)) {
+    while (added_next(added, &added->raw, &cursor, s, n, &part)) {
         PASS(encode_segment(c, s + part.from, part.to - part.from, part.from == 0, e));
         if (part.id >= 0) PASS(ids_add(&c->out, &part.id, 1, e));
     }

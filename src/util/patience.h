@@ -12,6 +12,6 @@ int patience_wait(MPI_Request *request);
 
 /* Seconds for which another rank may be silent: a minute, or QTRAJ_PATIENCE. */
 double patience_limit(void);
-/* Seconds without progress after which a task that should take `expected` seconds is given up: it
+/* Seconds without progress after which a job that should take `expected` seconds is given up: it
  * reports after each block. */
 double patience_idle_limit(double expected);

@@ -107,7 +107,7 @@ static enum status tick(void *context, struct err *e)
 }
 
 /* A cell's record without layers. */
-static enum status work(void *context, MPI_Comm group, const struct sched_piece *piece,
+static enum status work(void *context, MPI_Comm group, const struct sched_batch *batch,
                         struct sched_port *port, struct err *e)
 {
     enum status st = OK;
@@ -120,7 +120,7 @@ static enum status work(void *context, MPI_Comm group, const struct sched_piece 
                    "\"quantizer\":\"rtn\",\"values\":{\"weight_distance\":1.25,"
                    "\"bits_per_weight\":4.25,\"seconds\":0.5},\"datasets\":{\"e\":{\"loss\":3.5,"
                    "\"loss_delta\":0.25,\"perplexity\":33.1,\"kl_divergence\":0.125}}}",
-                   piece->text));
+                   batch->text));
     TRY(sched_send(port, text, e));
 done:
     free(text);
@@ -132,7 +132,7 @@ static void bench_run(int rank, int64_t cells, const char *folder)
     struct err e = {0};
     struct sink s = {0};
     struct sched_outcome outcome;
-    struct sched_task *tasks = NULL;
+    struct sched_job *jobs = NULL;
     char path[1024];
     int size;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -140,20 +140,19 @@ static void bench_run(int rank, int64_t cells, const char *folder)
     if (rank == 0) {
         unlink(path);
         must(journal_open(path, &s.journal, &e), &e);
-        tasks = room(cells, sizeof *tasks);
+        jobs = room(cells, sizeof *jobs);
         for (int64_t i = 0; i < cells; i++) {
             char text[64];
             snprintf(text, sizeof text, "%032lld", (long long)i);
-            tasks[i].cost = 1e-6;
-            must(mem_string(&tasks[i].text, text, &e), &e);
+            jobs[i].cost = 1e-6;
+            must(mem_string(&jobs[i].text, text, &e), &e);
         }
     }
     const struct sched_work w = {.run = work};
     const struct sched_sink sink = {.accept = accept, .tick = tick, .context = &s};
     MPI_Barrier(MPI_COMM_WORLD);
     double start = clock_seconds();
-    must(sched_run(MPI_COMM_WORLD, tasks, rank == 0 ? cells : 0, &w, &sink, NULL, &outcome, &e),
-         &e);
+    must(sched_run(MPI_COMM_WORLD, jobs, rank == 0 ? cells : 0, &w, &sink, NULL, &outcome, &e), &e);
     double seconds = clock_seconds() - start;
     if (rank != 0) return;
     printf("run of %lld cells on %d ranks: %.1f us a cell (parse %.1f, append %.1f, sync %.1f; "
@@ -163,8 +162,8 @@ static void bench_run(int rank, int64_t cells, const char *folder)
            1e6 * s.seconds_sync / (double)cells, (long long)s.syncs);
     journal_close(s.journal);
     unlink(path);
-    for (int64_t i = 0; i < cells; i++) free(tasks[i].text);
-    free(tasks);
+    for (int64_t i = 0; i < cells; i++) free(jobs[i].text);
+    free(jobs);
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,7 @@ run alone 1 1
 run alone-threads 1 3
 QTRAJ_TRACE=sched,gptq,io run three 3 1
 # the trace shows the work layer by layer: every worker logs its own, and only requested topics appear
-for line in "sched \[0\]: task 1 of 3, " "sched \[[12]\]: visits quickstart step[0-9]* with" "io \[1\]: block 0: waited" "io \[2\]: tokens of" \
+for line in "sched \[0\]: job 1 of 3, " "sched \[[12]\]: visits quickstart step[0-9]* with" "io \[1\]: block 0: waited" "io \[2\]: tokens of" \
     "gptq \[1\]: gptq 2 bits, model.layers.0.self_attn.q_proj.weight: relative error 0\.[0-9]*, damping 0.01" "gptq \[2\]: gptq-act 3 bits, "; do
     grep -q "^trace $line" "$work/err" || fail "no trace of $line: $(grep '^trace' "$work/err" | cut -c1-80 | head -40)"
 done

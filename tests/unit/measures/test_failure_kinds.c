@@ -99,7 +99,7 @@ static void a_surface_is_tried_again(void **state)
          .parts = &origin,
          .variant = {.method = {.name = rtn, .method = rtn}, .bits = 4, .key = name}},
     };
-    struct surface_task task = {
+    struct surface_setup setup = {
         .surface = name,
         .plane = SURFACE_QUANTIZATION,
         .n = 3,
@@ -110,7 +110,7 @@ static void a_surface_is_tried_again(void **state)
     (void)state;
     options_default(&quant_table, &parts[2].variant.method.options);
     struct visit v = visit_of(path, &evaluation);
-    v.task[MEASURE_point] = &task;
+    v.setup[MEASURE_point] = &setup;
     v.run.memory = TOO_LITTLE;
     assert_int_equal(run(&v, &cache, &e), ERR_NOMEM);
     v.run.memory = 0;

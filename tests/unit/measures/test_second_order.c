@@ -57,7 +57,7 @@ struct bench {
     const struct sequences *tokens;
     struct visit visit;
     struct variant variants[VARIANTS];
-    struct second_order_task task;
+    struct second_order_setup setup;
 };
 
 static float *floats(int64_t n)
@@ -110,18 +110,18 @@ static void bench_open(struct bench *b)
     *b = (struct bench){.dir = "/tmp/qtraj-test-XXXXXX"};
     assert_non_null(mkdtemp(b->dir));
     open_base(b);
-    b->task = (struct second_order_task){.depth = SECOND_ORDER_LAYERS,
-                                         .data = {.name = name, .ids = ids},
-                                         .together = 2,
-                                         .memory = 1};
+    b->setup = (struct second_order_setup){.depth = SECOND_ORDER_LAYERS,
+                                           .data = {.name = name, .ids = ids},
+                                           .together = 2,
+                                           .memory = 1};
     b->visit = (struct visit){.model = name,
                               .checkpoint = name,
                               .weights = {.path = path},
                               .key = name,
                               .run = {.scratch = b->dir},
                               .variants = b->variants,
-                              .task = {[MEASURE_second_order] = &b->task}};
-    OK_OR_FAIL(visit_sequences_get(&b->cache, &b->visit, &b->task.data, &b->tokens, e));
+                              .setup = {[MEASURE_second_order] = &b->setup}};
+    OK_OR_FAIL(visit_sequences_get(&b->cache, &b->visit, &b->setup.data, &b->tokens, e));
 }
 
 /* Nothing is left on scratch. */
@@ -277,8 +277,8 @@ static void infinite_along(void **state)
     struct second_order_result r;
     const double turn = (double)3.4028235e38F / (double)huge;
     bench_open(&b);
-    b.task.depth = SECOND_ORDER_NONE;
-    b.task.critical = true;
+    b.setup.depth = SECOND_ORDER_NONE;
+    b.setup.critical = true;
     measure(&b, 1, (make *const[]){downhill}, &r);
     if (!r.done) fail_msg("%s", r.failure);
     assert_true(r.true_difference < 0);

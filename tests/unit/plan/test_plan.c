@@ -317,24 +317,24 @@ static void visits_hold_the_applicable_cells(void **state)
     drop(&m);
 }
 
-/* Prices a visit of model 0 in *out; returns what its pieces share. */
+/* Prices a visit of model 0 in *out; returns what its batches share. */
 static double price(const struct plan *p, const int64_t *which, const struct visit *v,
                     struct plan_visit *out)
 {
     *out = (struct plan_visit){.visit = *v};
     assert_int_equal(plan_visit_price(p, which, out, NULL), OK);
     double sum = 0, shared = 0;
-    for (int64_t i = 0; i < (1 + out->n_pieces) * MEASURES_N; i++) sum += out->seconds[i];
+    for (int64_t i = 0; i < (1 + out->n_batches) * MEASURES_N; i++) sum += out->seconds[i];
     for (int k = 0; k < MEASURES_N; k++) shared += out->seconds[k];
-    for (int64_t i = 0; i < out->n_pieces; i++) sum -= out->pieces[i];
-    assert_float_equal(sum / out->cost, 1, 1e-9); /* by parts and by pieces it is the same */
+    for (int64_t i = 0; i < out->n_batches; i++) sum -= out->batches[i];
+    assert_float_equal(sum / out->cost, 1, 1e-9); /* by parts and by batches it is the same */
     assert_float_equal(shared / out->cost, 1, 1e-9);
     return out->cost;
 }
 
 static void price_free(struct plan_visit *v)
 {
-    free(v->pieces);
+    free(v->batches);
     free(v->seconds);
 }
 
@@ -358,7 +358,7 @@ static void visits_cost_their_second_order(void **state)
     /* Computing overlaps with reading, so the sum may be less. */
     assert_true(once > 0 && with > without && with <= (without + once) * (1 + 1e-9));
     for (int i = 1; i < 3; i++) {
-        double more = visits[1].pieces[i] - visits[0].pieces[i];
+        double more = visits[1].batches[i] - visits[0].batches[i];
         assert_true(i == 1 || fabs(more - cell) <= 1e-9 * more);
         cell = more;
         assert_true(more > 2 * once); /* a loss and a product more */

@@ -42,7 +42,7 @@ static void begin(struct rank *r, const struct link_door *d)
 }
 
 /* Tends the door until the rank has its answer; returns how many it let in. */
-static int tend(struct link_door *d, struct rank *r, struct link_greeting *g)
+static int serve(struct link_door *d, struct rank *r, struct link_greeting *g)
 {
     int n = 0;
     while (!r->done) {
@@ -76,7 +76,7 @@ static void has_the_secret(void **state)
     assert_non_null(d);
     assert_non_null(strstr(link_door_address(d), " 127.0.0.1:"));
     begin(&r, d);
-    assert_int_equal(tend(d, &r, &g), 1);
+    assert_int_equal(serve(d, &r, &g), 1);
     assert_true(r.fd >= 0);
     assert_int_equal(g.id, 3);
     assert_int_equal(g.pid, getpid());
@@ -99,7 +99,7 @@ static void among_strangers(void **state)
         if (i % 3 == 2) assert_int_equal(send(strangers[i], &g, sizeof g, 0), sizeof g);
     }
     begin(&r, d);
-    assert_int_equal(tend(d, &r, &g), 1);
+    assert_int_equal(serve(d, &r, &g), 1);
     assert_true(r.fd >= 0);
     for (int i = 0; i < N; i++) close(strangers[i]);
     close(r.fd);
@@ -131,7 +131,7 @@ static void without_descriptors(void **state)
     assert_int_equal(fd, -1);
     assert_false(is_readable(link_door_fd(d)));
     begin(&r, d);
-    assert_int_equal(tend(d, &r, &g), 1);
+    assert_int_equal(serve(d, &r, &g), 1);
     assert_true(r.fd >= 0);
     close(r.fd);
     close(waiting);

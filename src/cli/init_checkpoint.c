@@ -1,4 +1,4 @@
-#include "cli/init_facts.h"
+#include "cli/init_checkpoint.h"
 #include "engine/inputs.h"
 #include "util/fsx.h"
 #include "util/json.h"
@@ -12,7 +12,7 @@
 /* A checkpoint's trainer_state.json grows with the run, scheduler.pt does not. */
 enum { STATE_BYTES = 256 << 20, SCHEDULER_BYTES = 1 << 20 };
 
-void init_facts_free(struct init_facts *f)
+void init_checkpoint_free(struct init_checkpoint *f)
 {
     free(f->name);
     free(f->tokenizer);
@@ -59,7 +59,7 @@ static double tokens_of(const char *name)
 
 /* --- files of trainers --- */
 
-static void read_trainer_state(const char *path, struct init_facts *f)
+static void read_trainer_state(const char *path, struct init_checkpoint *f)
 {
     json_t *state = NULL, *one;
     size_t i;
@@ -84,7 +84,7 @@ static void read_trainer_state(const char *path, struct init_facts *f)
  * the name, an empty list (the opcode ]), perhaps a mark (, and a double, G and 8 bytes with the
  * highest first; each of the first two may be noted (q and a byte, r and 4, or 0x94). Source:
  * Python's pickletools. Anything else is not known. */
-static void read_scheduler(const char *path, struct init_facts *f)
+static void read_scheduler(const char *path, struct init_checkpoint *f)
 {
     static const char name[] = "_last_lr";
     char *data = NULL;
@@ -108,13 +108,13 @@ static void read_scheduler(const char *path, struct init_facts *f)
     free(data);
 }
 
-enum status init_facts_find(const char *folder, const char *name, struct init_facts *out,
-                            struct err *e)
+enum status init_checkpoint_find(const char *folder, const char *name, struct init_checkpoint *out,
+                                 struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *state = NULL, *scheduler = NULL;
-    *out =
-        (struct init_facts){.step = step_of(name), .tokens = tokens_of(name), .learning_rate = NAN};
+    *out = (struct init_checkpoint){
+        .step = step_of(name), .tokens = tokens_of(name), .learning_rate = NAN};
     TRY(mem_string(&out->name, name, e));
     TRY(mem_format(&path, e, "%s/%s", folder, name));
     TRY(mem_format(&state, e, "%s/trainer_state.json", path));
@@ -129,9 +129,9 @@ done:
     return st;
 }
 
-int init_facts_order(const void *a, const void *b)
+int init_checkpoint_order(const void *a, const void *b)
 {
-    const struct init_facts *x = a, *y = b;
+    const struct init_checkpoint *x = a, *y = b;
     const uint64_t i = (uint64_t)x->step, k = (uint64_t)y->step; /* -1 is the largest */
     return i != k ? (i > k) - (i < k) : strcmp(x->name, y->name);
 }
@@ -151,7 +151,7 @@ static enum status add_number(double value, char **text, struct err *e)
     return st;
 }
 
-enum status init_facts_row(const struct init_facts *f, char **text, struct err *e)
+enum status init_checkpoint_row(const struct init_checkpoint *f, char **text, struct err *e)
 {
     const bool quote = f->name[strcspn(f->name, ",\" #\t")];
     if (quote) PASS(mem_append(text, e, "\""));

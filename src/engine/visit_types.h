@@ -1,4 +1,4 @@
-/* task: the description of one visit, and the hooks through which it talks to its caller. */
+/* visit_types: the description of one visit, and the hooks through which it talks to its caller. */
 #pragma once
 #include "config/sweep.h"
 #include "engine/weights.h"
@@ -37,9 +37,9 @@ struct visit {
                                          sweep scores those that records are asked of */
     bool log_likelihoods;             /* their records have those of all choices */
     char *records;                    /* further records of the checkpoint (wanted.h); NULL: none */
-    bool cells_only;        /* no checkpoint record: it exists or another piece emits it */
-    bool scored;            /* the checkpoint's record exists; only its completion is emitted */
-    void *task[MEASURES_N]; /* tasks of the measures; NULL: not requested */
+    bool cells_only;         /* no checkpoint record: it exists or another batch emits it */
+    bool scored;             /* the checkpoint's record exists; only its completion is emitted */
+    void *setup[MEASURES_N]; /* setups of the measures; NULL: not requested */
     char *record_key[MEASURES_N]; /* keys of the records that they make of the checkpoint; NULL:
                                      none */
 };

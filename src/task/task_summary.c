@@ -1,4 +1,4 @@
-#include "task/survey.h"
+#include "task/task_summary.h"
 #include "task/task_table.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
             sum += own;
             continue;
         }
-#pragma omp critical(survey_error)
+#pragma omp critical(task_summary_error)
         if (i < first_bad) {
             first_bad = i;
             bad = mine;
@@ -44,7 +44,7 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
 }
 
 static enum status add_name(const char *name, const struct prompts_choice *choice, json_t *files,
-                            struct survey *out, char **text, struct err *e)
+                            struct task_summary *out, char **text, struct err *e)
 {
     enum status st = OK;
     struct prompts p = {0};
@@ -62,13 +62,13 @@ done:
     return st;
 }
 
-enum status survey_task(const char *name, const struct prompts_choice *choice, json_t *files,
-                        struct survey *out, struct err *e)
+enum status task_summarize(const char *name, const struct prompts_choice *choice, json_t *files,
+                           struct task_summary *out, struct err *e)
 {
     enum status st = OK;
     struct texts names = {0};
     char *text = NULL;
-    *out = (struct survey){0};
+    *out = (struct task_summary){0};
     TRY(mem_string(&text, name, e));
     TRY(task_names(name, choice->folder, &names, e));
     for (int64_t i = 0; i < names.n; i++)

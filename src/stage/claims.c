@@ -226,8 +226,14 @@ const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t 
     json_t *first, *set = find_asked(state, &first), *entry;
     const char *asked = find_away(state, items, set, now),
                *path = asked ? asked : find_away(state, items, wanted, now);
+    /* Who asked before the first of a model was there expected nothing of its size. */
+    const json_t *models = json_object_get(state, "models"),
+                 *item = path ? json_object_get(items, path) : NULL;
     const int64_t bytes =
-                      path ? size_of(state, path, json_object_get(asked ? set : wanted, path)) : 0,
+                      path
+                          ? max64(size_of(state, path, json_object_get(asked ? set : wanted, path)),
+                                  claims_number(models, json_text(item, "model", "")))
+                          : 0,
                   more = bytes - claims_number(claims_entry(state, path), "bytes");
     /* What is fetched ahead leaves space to what is asked for. */
     const int64_t sum =

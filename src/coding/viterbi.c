@@ -130,7 +130,9 @@ AVX2 void many_ways(float *next, uint8_t *back, const struct step *s, int64_t g,
 {
     __m256 least = costs_of(s, g, 0, spread, branch, values);
     __m256i from = _mm256_setzero_si256();
+#ifndef __SANITIZE_ADDRESS__ /* whose passes leave nothing to unroll, and say so */
 #pragma GCC unroll 16
+#endif
     for (int j = 1; j < 1 << branch; j++) {
         const __m256 cost = costs_of(s, g, j, spread, branch, values);
         const __m256i less = _mm256_castps_si256(LESS(cost, least));

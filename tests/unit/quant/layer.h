@@ -83,6 +83,7 @@ static inline struct quant_options options_make(int64_t group_size)
     struct quant_options o;
     options_default(&quant_table, &o);
     o.group_size = group_size;
+    option_set(&o, "--trellis-window", "8"); /* 65,536 states take long */
     return o;
 }
 
@@ -115,8 +116,6 @@ static inline bool subject_next(struct subject *s)
 static inline struct quant_options subject_options(const struct subject *s, int64_t group_size)
 {
     struct quant_options o = options_make(group_size);
-    if (quant_concerns(s->method, "trellis_window"))
-        option_set(&o, "--trellis-window", "8"); /* 65,536 states take long */
     if (!s->rotated) return o;
     option_set(&o, "--rotation", "hadamard");
     if (quant_concerns(s->method, "scaled")) option_set(&o, "--scaled", "free");

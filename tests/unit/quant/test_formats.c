@@ -12,9 +12,16 @@ static struct layer layer;
 
 enum { STEP = 7 /* the fixture has each seventh row */ };
 
+static struct quant_options plain_options(int64_t group_size)
+{
+    struct quant_options o = options_make(group_size);
+    option_set(&o, "--trellis-window", "16"); /* its default */
+    return o;
+}
+
 static struct quant_options options_of(const json_t *entry)
 {
-    struct quant_options o = options_make(json_integer_value(json_object_get(entry, "group")));
+    struct quant_options o = plain_options(json_integer_value(json_object_get(entry, "group")));
     option_set(&o, "--codes", json_string_value(json_object_get(entry, "codes")));
     o.scale_rows = json_integer_value(json_object_get(entry, "rows"));
     o.block_size = 16; /* groups see the updates of all columns before them */
@@ -67,7 +74,7 @@ static void formats_are_those_of_the_methods(void **state)
     (void)state;
     static const char *const names[] = {"mxfp4", "nvfp4"};
     for (int i = 0; i < 2; i++) {
-        struct quant_options o = options_make(i == 0 ? 32 : 16), plain = options_make(128);
+        struct quant_options o = plain_options(i == 0 ? 32 : 16), plain = plain_options(128);
         struct quant_report a, b;
         struct err e = {0};
         float *p, *q;
@@ -86,7 +93,7 @@ static void formats_are_those_of_the_methods(void **state)
 /* Options that do not go together. */
 static void refused(const char *message, const char *codes, const char *flag, const char *value)
 {
-    struct quant_options o = options_make(128);
+    struct quant_options o = plain_options(128);
     struct err e = {0};
     const int64_t bits[] = {1, 2, 4, 6, 8};
     option_set(&o, "--codes", codes);
@@ -104,7 +111,7 @@ static void options_that_do_not_go_together_are_refused(void **state)
     refused("scales of their own", "integer", "--scale-rows", "64");
     refused("leave out symmetric: false", "sign", "--asymmetric", NULL);
     refused("leave out symmetric: false", "fp8_e4m3", "--range-search", "2.4");
-    struct quant_options o = options_make(128);
+    struct quant_options o = plain_options(128);
     struct quant_grid_form form;
     struct err e = {0};
     option_set(&o, "--codes", "ternary");

@@ -130,12 +130,10 @@ static enum status write_json(const struct folder_out *o, const json_t *value, c
                               struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = json_write_text(value, JSON_INDENT(2));
-    ENSURE(text, ERR_NOMEM, "%s: out of memory for %s", o->path, name);
+    char *path = NULL;
     TRY(fsx_join(o->temporary, name, &path, e));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
+    TRY(json_write_file(path, value, JSON_INDENT(2), e));
 done:
-    free(text);
     free(path);
     return st;
 }

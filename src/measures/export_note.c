@@ -16,20 +16,17 @@ enum status export_note_write(const char *folder, const char *cell, const char *
 {
     enum status st = OK;
     struct checkpoint *own = NULL;
-    char *name = NULL, *text = NULL;
+    char *name = NULL;
     json_t *note = NULL;
     TRY(checkpoint_open(folder, &own, e));
     note = json_pack("{s:s, s:s, s:s}", "cell", cell, "weights", weights, "folder",
                      checkpoint_hash(own));
-    ENSURE(note && (text = json_write_text(note, JSON_INDENT(1))), ERR_NOMEM,
-           "out of memory for an export");
     TRY(name_of(folder, &name, e));
-    TRY(fsx_write_atomic(name, text, strlen(text), e));
+    TRY(json_write_file(name, note, JSON_INDENT(1), e));
 done:
     checkpoint_close(own);
     json_decref(note);
     free(name);
-    free(text);
     return st;
 }
 

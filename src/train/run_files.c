@@ -36,13 +36,11 @@ static enum status write_json(const struct run *r, const char *name, const json_
                               struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = json ? json_write_text(json, JSON_INDENT(2)) : NULL;
-    ENSURE(text, ERR_NOMEM, "out of memory for %s", name);
+    char *path = NULL;
     TRY(run_path(r, &path, e, "%s", name));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
+    TRY(json_write_file(path, json, JSON_INDENT(2), e));
 done:
     free(path);
-    free(text);
     return st;
 }
 

@@ -47,6 +47,9 @@ char *json_dump_whole(const json_t *value, size_t flags);
 /* The text of a value as json_dump_whole makes it, but with the fewest digits that read back as the
  * same number: 0.1 instead of 0.10000000000000001. The caller frees; NULL: no memory. */
 char *json_write_text(const json_t *value, size_t flags);
+/* Writes that text as a file, whole or not at all. NULL: ERR_NOMEM. ERR_FULL, ERR_IO, ERR_NOMEM. */
+MUST_USE enum status json_write_file(const char *path, const json_t *value, size_t flags,
+                                     struct err *e);
 
 /* Strings with a default: never NULL unless the default is. */
 const char *json_text(const json_t *object, const char *key, const char *otherwise);

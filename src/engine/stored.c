@@ -1,4 +1,5 @@
 #include "engine/stored.h"
+#include "quant/report.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -48,14 +49,8 @@ enum status stored_open(const struct run *r, struct stream *s, struct err *e)
 static double squared_distance(const struct linear *a, const struct linear *b)
 {
     double sum = 0;
-    for (int64_t i = 0; i < a->rows; i++) {
-        double row = 0;
-        for (int64_t k = i * a->cols; k < (i + 1) * a->cols; k++) {
-            const double d = (double)a->w[k] - (double)b->w[k];
-            row += d * d;
-        }
-        sum += row;
-    }
+    for (int64_t i = 0; i < a->rows; i++)
+        sum += row_distance(a->w + i * a->cols, b->w + i * a->cols, a->cols);
     return sum;
 }
 

@@ -33,7 +33,7 @@ enum status job_check(const struct quant_job *job, struct err *e)
     return OK;
 }
 
-static double row_distance(const float *w, const float *q, int64_t n)
+double row_distance(const float *w, const float *q, int64_t n)
 {
     double sum = 0;
     for (int64_t j = 0; j < n; j++) {

@@ -6,6 +6,9 @@
  */
 MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
 
+/* ‖w − q‖² of n numbers, summed in their order. */
+double row_distance(const float *w, const float *q, int64_t n);
+
 /* Fills squared_distance and bits_per_weight and sets the rest to NaN. ERR_NUMERIC when q is not
  * finite. Parallel; collective on the team. */
 MUST_USE enum status job_report(const struct quant_job *job, double bits_per_weight,

@@ -118,12 +118,11 @@ static double squared_steps(const struct grid *g, const float *t, int64_t n, int
 static void add_steps(const struct method_entry *m, const float *x, int64_t rows, int64_t cols,
                       float *t, double *sums)
 {
-    const struct tile_columns all = {0};
     const int64_t group = grid_group(&m->options, cols);
     struct grid g;
     for (int64_t a = 0; a < cols; a += group) {
         const int64_t n = min64(group, cols - a);
-        tile_load(t, TILE_ROWS, x, rows, cols, 0, a, n, &all);
+        tile_load(t, TILE_ROWS, x, rows, cols, 0, a, n, NULL);
         for (int64_t k = 0; k < m->n_bits; k++) {
             grid_fit(&g, t, n, grid_kind_of(m->bits[k], &m->options));
             sums[k] += squared_steps(&g, t, n, rows);

@@ -1,7 +1,7 @@
 #include "quant/absmax.h"
+#include "coding/tile.h"
 #include "quant/blocks.h"
 #include "quant/report.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -203,11 +203,10 @@ static void scale_columns(const struct awq_run *a, float *t, int64_t row, bool b
 static void tile_quantize(const struct awq_run *a, int64_t row)
 {
     const struct quant_job *job = a->job;
-    const struct tile_columns all = {0};
     int thread = omp_get_thread_num();
     float *t = a->scratch + thread * numbers_per_thread(job->cols, a->group, a->samples);
     struct grid g;
-    tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, &all);
+    tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, NULL);
     rotation_tile(a->rotation, t, false);
     scale_columns(a, t, row, false);
     for (int64_t j = 0; j < job->cols; j += a->group) {

@@ -43,8 +43,7 @@ static int64_t rows_of(const struct search *s, bool largest)
 /* t (cols, TILE_ROWS) = rows of W, rotated. */
 static void tile_get(const struct search *s, const struct quant_linear *l, int64_t row, float *t)
 {
-    const struct tile_columns all = {0};
-    tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, &all);
+    tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, NULL);
     rotation_tile(s->rotation, t, false);
 }
 

@@ -3,8 +3,8 @@
  * follows that method's, it comes from how curved the loss is; if not, from the directions.
  *
  * All random numbers follow from change_seed, the replicate, the block and the linear. */
+#include "coding/tile.h"
 #include "quant/report.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>

@@ -6,9 +6,9 @@
  * is added block by block. Small matrices have bands of one tile and panels of one block. All
  * shapes depend on the matrix and its block size alone (docs/decisions/0003). */
 #pragma once
+#include "coding/tile.h"
 #include "quant/gptq_panel.h"
 #include "quant/grid.h"
-#include "quant/tile.h"
 
 /* Errors and weights of a column are side by side, so that one product with a panel of the factor
  * gives both the updates of the sweep and |W R|². */

@@ -1,8 +1,8 @@
 /* grid_kind: the grid of a group in a tile of rows, and what chooses it. grid.h fits grids of
  * integers, formats.h those of other codes. */
 #pragma once
+#include "coding/tile.h"
 #include "quant/quant.h"
-#include "quant/tile.h"
 
 /* One group's scale and zero for each row of a tile. */
 struct grid {

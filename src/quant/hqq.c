@@ -2,9 +2,9 @@
  * each group is moved so that an l_p norm of the error falls; no calibration. Groups are runs of
  * consecutive weights of the flattened matrix (the package's axis 1), so that they cross rows where
  * the group size does not divide the row. */
+#include "coding/tile.h"
 #include "quant/quant.h"
 #include "quant/report.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

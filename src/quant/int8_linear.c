@@ -1,7 +1,7 @@
 #include "quant/int8_linear.h"
+#include "coding/tile.h"
 #include "math/dtype.h"
 #include "math/linalg.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -1,99 +1,12 @@
-/* The formats of kquant.h as methods. A row that is no multiple of 256 gets the type of 32 that
- * llama.cpp takes instead, one that is no multiple of 32 is stored in f16 (llama-quant.cpp). */
-#include "quant/kquant.h"
+/* The formats of llama.cpp (coding/kquant_round.h) as methods. A row that is no multiple of 256
+ * gets the type of 32 that llama.cpp takes instead, one that is no multiple of 32 is stored in f16
+ * (llama-quant.cpp). */
+#include "coding/kquant_round.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
 #include <stdlib.h>
-
-enum { SMALL = KQUANT_SMALL, LARGE = KQUANT_LARGE };
-
-/* --- formats: bytes of a block are those of ggml-common.h --- */
-
-#define BITS(bytes, columns) (8.0 * (bytes) / (columns))
-#define SEARCH(levels, first, step, steps)                                                         \
-    {                                                                                              \
-        levels, first, step, steps, false                                                          \
-    }
-#define SEARCH_WEIGHTED(levels) SEARCH(levels, -0.9f, 0.05f, 36)
-
-static const struct kquant_format f16 = {.columns = 1, .bits = 16, .round = kquant_round_f16};
-#define FORMAT_SMALL(id, bytes, function, top)                                                     \
-    static const struct kquant_format id = {                                                       \
-        .columns = SMALL,                                                                          \
-        .bits = BITS(bytes, SMALL),                                                                \
-        .round = function,                                                                         \
-        .levels = top,                                                                             \
-        .weighted = SEARCH_WEIGHTED(top),                                                          \
-        .instead = &f16,                                                                           \
-    };
-FORMAT_SMALL(q4_0, 18, kquant_round_small_signed, 8)
-FORMAT_SMALL(q5_0, 22, kquant_round_small_signed, 16)
-FORMAT_SMALL(q5_1, 24, kquant_round_small_offset, 31)
-FORMAT_SMALL(q8_0, 34, kquant_round_q8_0, 127)
-FORMAT_SMALL(iq4_nl, 18, kquant_round_iq4_nl, 0)
-
-static const struct kquant_format q2_k = {
-    .columns = LARGE,
-    .small = 16,
-    .bits = BITS(84, LARGE),
-    .round = kquant_round_offset,
-    .levels = 3,
-    .scale_levels = 15,
-    .plain = {3, -0.5f, 0.1f, 15, true},
-    .weighted = SEARCH_WEIGHTED(3),
-    .instead = &iq4_nl,
-};
-static const struct kquant_format q3_k = {
-    .columns = LARGE,
-    .small = 16,
-    .bits = BITS(110, LARGE),
-    .round = kquant_round_signed,
-    .levels = 4,
-    .scale_levels = 32,
-    .instead = &iq4_nl,
-};
-static const struct kquant_format q4_k = {
-    .columns = LARGE,
-    .small = SMALL,
-    .bits = BITS(144, LARGE),
-    .round = kquant_round_offset,
-    .levels = 15,
-    .scale_levels = 63,
-    .plain = SEARCH(15, -1, 0.1f, 20),
-    .weighted = SEARCH_WEIGHTED(15),
-    .instead = &q5_0,
-};
-static const struct kquant_format q5_k = {
-    .columns = LARGE,
-    .small = SMALL,
-    .bits = BITS(176, LARGE),
-    .round = kquant_round_offset,
-    .levels = 31,
-    .scale_levels = 63,
-    .plain = SEARCH(31, -0.5f, 0.1f, 15),
-    .weighted = SEARCH_WEIGHTED(31),
-    .instead = &q5_1,
-};
-static const struct kquant_format q6_k = {
-    .columns = LARGE,
-    .small = 16,
-    .bits = BITS(210, LARGE),
-    .round = kquant_round_signed,
-    .levels = 32,
-    .scale_levels = 128,
-    .instead = &q8_0,
-};
-
-/* --- a linear --- */
-
-static void load(struct kquant_bench *b, const struct quant_job *job, int64_t row, int64_t first,
-                 int64_t n)
-{
-    const struct tile_columns all = {0};
-    tile_load(b->x, TILE_ROWS, job->w, job->rows, job->cols, row, first, n, &all);
-}
 
 static void tile_round(const struct quant_job *job, const struct kquant_format *f, int64_t row,
                        struct kquant_bench *b)
@@ -101,13 +14,13 @@ static void tile_round(const struct quant_job *job, const struct kquant_format *
     const int64_t n = f->columns;
     const double *squares = job->input ? job->input->statistic[STATISTIC_SQUARES] : NULL;
     EACH_ROW b->square[r] = 0;
-    for (int64_t a = 0; a < job->cols && squares && n == SMALL; a += n) {
-        load(b, job, row, a, n);
+    for (int64_t a = 0; a < job->cols && squares && n == KQUANT_SMALL; a += n) {
+        tile_load(b->x, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
         kquant_add_squares(b->square, b->x, n);
     }
     EACH_ROW b->square[r] /= (float)job->cols;
     for (int64_t a = 0; a < job->cols; a += n) {
-        load(b, job, row, a, n);
+        tile_load(b->x, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
         for (int64_t j = 0; j < n && squares; j++)
             b->importance[j] = (float)(squares[a + j] / (double)max64(job->input->tokens, 1));
         f->round(b, f, squares != NULL);
@@ -148,7 +61,7 @@ static void kquant_memory(const struct quant_options *o, const struct quant_exte
     static enum status run_##id(const struct quant_job *job, struct quant_report *report,          \
                                 struct err *e)                                                     \
     {                                                                                              \
-        return run_format(job, &id, report, e);                                                    \
+        return run_format(job, &kquant_##id, report, e);                                           \
     }                                                                                              \
     const struct quant_method quant_##id = {.name = #id,                                           \
                                             .doc = "llama.cpp's " text,                            \

@@ -2,10 +2,10 @@
  * scale for the matrix, with which the largest block scale is the largest E4M3 number. Arithmetic
  * and order of operations of torchao 0.18 (nvfp4_tensor.py: per_tensor_amax_to_scale,
  * nvfp4_quantize). */
+#include "coding/tile.h"
 #include "quant/blocks.h"
 #include "quant/codes.h"
 #include "quant/report.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -11,11 +11,10 @@
 /* Quantizes the rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
 static void tile_quantize(const struct quant_job *job, int64_t row, int64_t group, float *t)
 {
-    const struct tile_columns all = {0};
     struct grid g;
     for (int64_t a = 0; a < job->cols; a += group) {
         int64_t n = min64(group, job->cols - a);
-        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &all);
+        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
         struct grid_kind kind = grid_kind_of(job->bits, job->options);
         kind.shared = formats_shared_at(job, row, a / group);
         grid_fit(&g, t, n, kind);

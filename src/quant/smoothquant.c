@@ -2,10 +2,10 @@
  * (mit-han-lab/smoothquant, smooth.py and fake_quant.py): weights and activations in 8 bits, with a
  * scale for each row and each token. Before that, channels with large inputs are divided by a
  * factor that the weights are multiplied with. */
+#include "coding/tile.h"
 #include "quant/blocks.h"
 #include "quant/int8_linear.h"
 #include "quant/report.h"
-#include "quant/tile.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "quant/team.h"
-#include "quant/tile.h"
+#include "coding/tile.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/mem.h"

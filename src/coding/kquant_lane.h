@@ -1,6 +1,7 @@
-/* kquant_lane: one weight of the formats of kquant.h, for vector kernels. Only kquant_fit.c and
+/* kquant_lane: weights of the formats of kquant_round.h, for vector kernels. Only kquant_fit.c and
  * kquant_round.c include it. */
 #pragma once
+#include "coding/tile.h"
 #include "math/kernel.h"
 #include <math.h>
 
@@ -20,4 +21,16 @@ KERN_LANE float kquant_iq4(float x)
     float value = v[0];
     for (int k = 1; k < 16; k++) value = x - v[k - 1] < v[k] - x ? value : v[k];
     return value;
+}
+
+/* The first weight of the largest magnitude of each row of x (n, TILE_ROWS), and the magnitude. */
+KERN_LANE void kquant_peak(float *peak, float *most, const float *x, int64_t n)
+{
+    EACH_ROW peak[r] = most[r] = 0;
+    for (int64_t i = 0; i < n; i++, x += TILE_ROWS) EACH_ROW
+        {
+            const float size = fabsf(x[r]);
+            peak[r] = size > most[r] ? x[r] : peak[r];
+            most[r] = size > most[r] ? size : most[r];
+        }
 }

@@ -1,13 +1,11 @@
-/* kquant_fit: scales of blocks in the formats of llama.cpp (kquant.c). Source of the searches:
- * ggml's ggml-quants.c, where make_qx_quants, make_q3_quants, make_qkx2_quants, make_qkx3_quants
- * and make_qp_quants do the same, in this order of f32 operations.
+/* kquant_fit: scales of blocks in the formats of llama.cpp (kquant_round.h). Source of the
+ * searches: ggml's ggml-quants.c, where make_qx_quants, make_q3_quants, make_qkx2_quants,
+ * make_qkx3_quants and make_qp_quants do the same, in this order of f32 operations.
  *
  * Arrays of n columns are (n, TILE_ROWS): each row of a tile is a block of its own. x: weights, w:
  * what each counts in the squared error. An integer "inverse" step maps weights to codes. Local. */
 #pragma once
-#include "quant/tile.h"
-
-#define EACH_ROW for (int r = 0; r < TILE_ROWS; r++)
+#include "coding/tile.h"
 
 /* The error that a search for scale and offset minimises, and the ranges that it tries: the inverse
  * scale is (levels + first + i step) / (largest - smallest), for i up to steps. The smallest weight
@@ -45,5 +43,3 @@ void kquant_fit_positive(float *scale, float *codes, const float *x, const float
 /* IQ4_NL: of 16 inverse scales, 127 / the weight of the largest magnitude and -134 to -120 over it,
  * the one whose least-squares scale gives the least error. */
 void kquant_fit_iq4(float *scale, const float *x, const float *w, int64_t n);
-/* The first weight of the largest magnitude of each row, and the magnitude. */
-void kquant_peak(float *peak, float *most, const float *x, int64_t n);

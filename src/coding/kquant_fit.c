@@ -1,5 +1,5 @@
-#include "quant/kquant_fit.h"
-#include "quant/kquant_lane.h"
+#include "coding/kquant_fit.h"
+#include "coding/kquant_lane.h"
 #include <math.h>
 #include <string.h>
 
@@ -72,10 +72,10 @@ KERN_LANE void range_solve(struct kquant_scale *trial, bool *none, const struct 
     }
 }
 
-KERNEL_STATIC(void, fit_offset,
-              (struct kquant_scale * best, const float *x, const float *w, int64_t n,
-               const struct kquant_search *s),
-              (best, x, w, n, s))
+KERNEL(void, kquant_fit_offset,
+       (struct kquant_scale * best, const float *x, const float *w, int64_t n,
+        const struct kquant_search *s),
+       (best, x, w, n, s))
 {
     struct range g;
     struct kquant_scale trial;
@@ -108,29 +108,7 @@ KERNEL_STATIC(void, fit_offset,
     }
 }
 
-void kquant_fit_offset(struct kquant_scale *out, const float *x, const float *w, int64_t n,
-                       const struct kquant_search *s)
-{
-    fit_offset(out, x, w, n, s);
-}
-
 /* --- without --- */
-
-KERN_LANE void peak_find(float *peak, float *most, const float *x, int64_t n)
-{
-    EACH_ROW peak[r] = most[r] = 0;
-    for (int64_t i = 0; i < n; i++, x += TILE_ROWS) EACH_ROW
-        {
-            const float size = fabsf(x[r]);
-            peak[r] = size > most[r] ? x[r] : peak[r];
-            most[r] = size > most[r] ? size : most[r];
-        }
-}
-
-void kquant_peak(float *peak, float *most, const float *x, int64_t n)
-{
-    peak_find(peak, most, x, n);
-}
 
 /* xl = sum w x code, ll = sum w code^2 over the block; the codes, unless NULL. */
 KERN_LANE void code_sums(float *xl, float *ll, float *codes, const float *x, const float *w,
@@ -146,14 +124,14 @@ KERN_LANE void code_sums(float *xl, float *ll, float *codes, const float *x, con
         }
 }
 
-KERNEL_STATIC(void, fit_signed,
-              (struct kquant_scale * best, const float *x, const float *w, int64_t n, float levels),
-              (best, x, w, n, levels))
+KERNEL(void, kquant_fit_signed,
+       (struct kquant_scale * best, const float *x, const float *w, int64_t n, float levels),
+       (best, x, w, n, levels))
 {
     enum { TRIES = 9 };
     float peak[TILE_ROWS], most[TILE_ROWS], xl[TILE_ROWS], ll[TILE_ROWS], inverse[TILE_ROWS];
     float gain[TILE_ROWS] = {0}; /* xl^2 / ll: by how much the error is below sum w x^2 */
-    peak_find(peak, most, x, n);
+    kquant_peak(peak, most, x, n);
     memset(best, 0, sizeof *best);
     for (int k = 0; k <= 2 * TRIES; k++) { /* 0, then -9 to 9 */
         const int step = k == 0 ? 0 : k <= TRIES ? k - TRIES - 1 : k - TRIES;
@@ -171,12 +149,6 @@ KERNEL_STATIC(void, fit_signed,
     }
     EACH_ROW best->scale[r] = most[r] < LEAST ? 0 : best->scale[r];
     EACH_ROW best->inverse[r] = most[r] < LEAST ? 0 : best->inverse[r];
-}
-
-void kquant_fit_signed(struct kquant_scale *out, const float *x, const float *w, int64_t n,
-                       float levels)
-{
-    fit_signed(out, x, w, n, levels);
 }
 
 /* Moves codes one by one, each to the nearest for the scale that the others give, where that
@@ -203,13 +175,13 @@ KERN_LANE void move_codes(float *codes, float *xl, float *ll, const float *x, co
     }
 }
 
-KERNEL_STATIC(void, fit_moves,
-              (struct kquant_scale * out, const float *x, const float *w, int64_t n, float levels),
-              (out, x, w, n, levels))
+KERNEL(void, kquant_fit_moves,
+       (struct kquant_scale * out, const float *x, const float *w, int64_t n, float levels),
+       (out, x, w, n, levels))
 {
     float codes[CODES];
     float peak[TILE_ROWS], most[TILE_ROWS], xl[TILE_ROWS], ll[TILE_ROWS];
-    peak_find(peak, most, x, n);
+    kquant_peak(peak, most, x, n);
     memset(out, 0, sizeof *out);
     EACH_ROW out->inverse[r] = -levels / peak[r];
     code_sums(xl, ll, codes, x, w, n, out->inverse, -levels, levels - 1);
@@ -217,15 +189,9 @@ KERNEL_STATIC(void, fit_moves,
     EACH_ROW out->scale[r] = ll[r] > 0 && !(most[r] < LEAST) ? xl[r] / ll[r] : 0;
 }
 
-void kquant_fit_moves(struct kquant_scale *out, const float *x, const float *w, int64_t n,
-                      float levels)
-{
-    fit_moves(out, x, w, n, levels);
-}
-
-KERNEL_STATIC(void, fit_positive,
-              (float *scale, float *codes, const float *x, const float *w, int64_t n, float levels),
-              (scale, codes, x, w, n, levels))
+KERNEL(void, kquant_fit_positive,
+       (float *scale, float *codes, const float *x, const float *w, int64_t n, float levels),
+       (scale, codes, x, w, n, levels))
 {
     enum { TRIES = 4 };
     float most[TILE_ROWS] = {0}, inverse[TILE_ROWS] = {0}, least[TILE_ROWS] = {0};
@@ -257,19 +223,13 @@ KERNEL_STATIC(void, fit_positive,
     EACH_ROW scale[r] = ll[r] > 0 && !(most[r] < LEAST) ? xl[r] / ll[r] : 0;
 }
 
-void kquant_fit_positive(float *scale, float *codes, const float *x, const float *w, int64_t n,
-                         float levels)
-{
-    fit_positive(scale, codes, x, w, n, levels);
-}
-
-KERNEL_STATIC(void, fit_iq4, (float *scale, const float *x, const float *w, int64_t n),
-              (scale, x, w, n))
+KERNEL(void, kquant_fit_iq4, (float *scale, const float *x, const float *w, int64_t n),
+       (scale, x, w, n))
 {
     enum { TRIES = 7 };
     const float first = kquant_iq4_values[0];
     float peak[TILE_ROWS], most[TILE_ROWS], gain[TILE_ROWS] = {0}, inverse[TILE_ROWS];
-    peak_find(peak, most, x, n);
+    kquant_peak(peak, most, x, n);
     EACH_ROW scale[r] = 0;
     for (int k = -TRIES - 1; k <= TRIES; k++) {
         const bool start = k < -TRIES;
@@ -289,9 +249,4 @@ KERNEL_STATIC(void, fit_iq4, (float *scale, const float *x, const float *w, int6
         }
     }
     EACH_ROW scale[r] = most[r] < LEAST ? 0 : scale[r];
-}
-
-void kquant_fit_iq4(float *scale, const float *x, const float *w, int64_t n)
-{
-    fit_iq4(scale, x, w, n);
 }

@@ -1,15 +1,15 @@
-/* What a tile of weights becomes in each format of kquant.h. */
+#include "coding/kquant_round.h"
+#include "coding/kquant_lane.h"
 #include "math/dtype.h"
-#include "quant/kquant.h"
-#include "quant/kquant_lane.h"
 #include <math.h>
 
 enum { SMALL = KQUANT_SMALL, LARGE = KQUANT_LARGE, BLOCKS = KQUANT_BLOCKS };
 static const float LEAST = 1e-15f; /* a scale or magnitude below it is 0 */
 
 #define ROUND(name)                                                                                \
-    KERNEL(void, name, (struct kquant_bench * b, const struct kquant_format *f, bool importance),  \
-           (b, f, importance))
+    KERNEL_STATIC(void, name,                                                                      \
+                  (struct kquant_bench * b, const struct kquant_format *f, bool importance),       \
+                  (b, f, importance))
 
 KERN_LANE void add_squares(float *sum, const float *x, int64_t n)
 {
@@ -55,7 +55,7 @@ KERN_LANE void row_most(float *most, const float *x, int64_t n)
         EACH_ROW most[r] = x[r] > most[r] ? x[r] : most[r];
 }
 
-KERN_LANE void round_f16(float *x)
+KERN_LANE void scale_f16(float *x)
 {
     EACH_ROW x[r] = dtype_round_f16(x[r]);
 }
@@ -79,7 +79,7 @@ KERN_LANE void scales_round(float *x, const float *count, int64_t n, float level
             }
         EACH_ROW unit[r] = most[r] / levels;
     }
-    round_f16(unit);
+    scale_f16(unit);
     for (int64_t i = 0; i < n; i++)
         EACH_ROW x[i * TILE_ROWS + r] = unit[r] * codes[i * TILE_ROWS + r];
 }
@@ -95,7 +95,7 @@ KERN_LANE void count_sizes(struct kquant_bench *b, int64_t a, int64_t n)
         EACH_ROW b->w[i + r] = own[r] + fabsf(x[i + r]);
 }
 
-ROUND(kquant_round_offset)
+ROUND(round_offset)
 {
     const int64_t n = f->small, blocks = LARGE / n;
     const struct kquant_search *search = importance ? &f->weighted : &f->plain;
@@ -138,7 +138,7 @@ KERN_LANE void signed_scales_round(struct kquant_bench *b, float levels, bool fi
         EACH_ROW s.inverse[r] = -levels / s.from[r];
         EACH_ROW s.scale[r] = most[r] < LEAST ? 0 : 1 / s.inverse[r];
     }
-    round_f16(s.scale);
+    scale_f16(s.scale);
     for (int64_t k = 0; k < BLOCKS * TILE_ROWS; k += TILE_ROWS) EACH_ROW
         {
             const float code = kquant_code(s.inverse[r] * b->scale[k + r], -levels, levels - 1);
@@ -157,7 +157,7 @@ KERN_LANE void count_squares(struct kquant_bench *b, int64_t a, int64_t n, bool 
 }
 
 /* Q6_K counts weights by their importance alone, and rounds its scales by the largest. */
-ROUND(kquant_round_signed)
+ROUND(round_signed)
 {
     enum { N = LARGE / BLOCKS };
     const bool six = f->levels == 32;
@@ -188,7 +188,7 @@ ROUND(kquant_round_signed)
 /* --- 32 columns --- */
 
 /* Without importance codes are cut off after 0.5 was added: weights in bf16 often are such ties. */
-ROUND(kquant_round_small_signed)
+ROUND(round_small_signed)
 {
     const float levels = f->levels;
     struct kquant_scale s;
@@ -201,7 +201,7 @@ ROUND(kquant_round_small_signed)
         EACH_ROW s.scale[r] = s.from[r] / -levels;
         EACH_ROW s.inverse[r] = s.scale[r] != 0 ? 1 / s.scale[r] : 0;
     }
-    round_f16(s.scale);
+    scale_f16(s.scale);
     for (int64_t i = 0; i < SMALL * TILE_ROWS; i += TILE_ROWS) EACH_ROW
         {
             const float x = b->x[i + r],
@@ -212,7 +212,7 @@ ROUND(kquant_round_small_signed)
         }
 }
 
-ROUND(kquant_round_small_offset)
+ROUND(round_small_offset)
 {
     const float levels = f->levels;
     struct kquant_scale s;
@@ -231,8 +231,8 @@ ROUND(kquant_round_small_offset)
         EACH_ROW s.inverse[r] = s.scale[r] != 0 ? 1 / s.scale[r] : 0;
         EACH_ROW s.offset[r] = s.from[r];
     }
-    round_f16(s.scale);
-    round_f16(s.offset);
+    scale_f16(s.scale);
+    scale_f16(s.offset);
     for (int64_t i = 0; i < SMALL * TILE_ROWS; i += TILE_ROWS) EACH_ROW
         {
             const float at = s.inverse[r] * (b->x[i + r] - s.from[r]);
@@ -245,19 +245,19 @@ ROUND(kquant_round_small_offset)
 }
 
 /* Halves away from zero. */
-ROUND(kquant_round_q8_0)
+ROUND(round_q8_0)
 {
     float peak[TILE_ROWS], scale[TILE_ROWS], inverse[TILE_ROWS];
     (void)importance;
     kquant_peak(peak, scale, b->x, SMALL);
     EACH_ROW scale[r] /= f->levels;
     EACH_ROW inverse[r] = scale[r] != 0 ? 1 / scale[r] : 0;
-    round_f16(scale);
+    scale_f16(scale);
     for (int64_t i = 0; i < SMALL * TILE_ROWS; i += TILE_ROWS)
         EACH_ROW b->x[i + r] = scale[r] * roundf(b->x[i + r] * inverse[r]);
 }
 
-ROUND(kquant_round_iq4_nl)
+ROUND(round_iq4_nl)
 {
     float square[TILE_ROWS] = {0}, scale[TILE_ROWS], inverse[TILE_ROWS];
     (void)f;
@@ -269,13 +269,90 @@ ROUND(kquant_round_iq4_nl)
         count_squares(b, 0, SMALL, false);
     kquant_fit_iq4(scale, b->x, b->w, SMALL);
     EACH_ROW inverse[r] = scale[r] != 0 ? 1 / scale[r] : 0;
-    round_f16(scale);
+    scale_f16(scale);
     for (int64_t i = 0; i < SMALL * TILE_ROWS; i += TILE_ROWS)
         EACH_ROW b->x[i + r] = scale[r] * kquant_iq4(inverse[r] * b->x[i + r]);
 }
 
-void kquant_round_f16(struct kquant_bench *b, const struct kquant_format *f, bool importance)
+static void round_f16(struct kquant_bench *b, const struct kquant_format *f, bool importance)
 {
     (void)importance;
     for (int64_t i = 0; i < f->columns * TILE_ROWS; i++) b->x[i] = dtype_round_f16(b->x[i]);
 }
+
+/* --- formats: bytes of a block are those of ggml-common.h --- */
+
+#define BITS(bytes, columns) (8.0 * (bytes) / (columns))
+#define SEARCH(levels, first, step, steps)                                                         \
+    {                                                                                              \
+        levels, first, step, steps, false                                                          \
+    }
+#define SEARCH_WEIGHTED(levels) SEARCH(levels, -0.9f, 0.05f, 36)
+
+static const struct kquant_format f16 = {.columns = 1, .bits = 16, .round = round_f16};
+#define FORMAT_SMALL(id, bytes, function, top)                                                     \
+    const struct kquant_format kquant_##id = {                                                     \
+        .columns = SMALL,                                                                          \
+        .bits = BITS(bytes, SMALL),                                                                \
+        .round = function,                                                                         \
+        .levels = top,                                                                             \
+        .weighted = SEARCH_WEIGHTED(top),                                                          \
+        .instead = &f16,                                                                           \
+    };
+FORMAT_SMALL(q4_0, 18, round_small_signed, 8)
+FORMAT_SMALL(q5_0, 22, round_small_signed, 16)
+FORMAT_SMALL(q5_1, 24, round_small_offset, 31)
+FORMAT_SMALL(q8_0, 34, round_q8_0, 127)
+FORMAT_SMALL(iq4_nl, 18, round_iq4_nl, 0)
+
+const struct kquant_format kquant_q2_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(84, LARGE),
+    .round = round_offset,
+    .levels = 3,
+    .scale_levels = 15,
+    .plain = {3, -0.5f, 0.1f, 15, true},
+    .weighted = SEARCH_WEIGHTED(3),
+    .instead = &kquant_iq4_nl,
+};
+const struct kquant_format kquant_q3_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(110, LARGE),
+    .round = round_signed,
+    .levels = 4,
+    .scale_levels = 32,
+    .instead = &kquant_iq4_nl,
+};
+const struct kquant_format kquant_q4_k = {
+    .columns = LARGE,
+    .small = SMALL,
+    .bits = BITS(144, LARGE),
+    .round = round_offset,
+    .levels = 15,
+    .scale_levels = 63,
+    .plain = SEARCH(15, -1, 0.1f, 20),
+    .weighted = SEARCH_WEIGHTED(15),
+    .instead = &kquant_q5_0,
+};
+const struct kquant_format kquant_q5_k = {
+    .columns = LARGE,
+    .small = SMALL,
+    .bits = BITS(176, LARGE),
+    .round = round_offset,
+    .levels = 31,
+    .scale_levels = 63,
+    .plain = SEARCH(31, -0.5f, 0.1f, 15),
+    .weighted = SEARCH_WEIGHTED(31),
+    .instead = &kquant_q5_1,
+};
+const struct kquant_format kquant_q6_k = {
+    .columns = LARGE,
+    .small = 16,
+    .bits = BITS(210, LARGE),
+    .round = round_signed,
+    .levels = 32,
+    .scale_levels = 128,
+    .instead = &kquant_q8_0,
+};

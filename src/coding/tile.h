@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { TILE_ROWS = 64 };
+#define EACH_ROW for (int r = 0; r < TILE_ROWS; r++)
 
 /* Which columns of the matrix a tile has. */
 struct tile_columns {
@@ -17,7 +18,7 @@ struct tile_columns {
 };
 
 /* t (n, TILE_ROWS) with row pitch ldt <- rows [row, row + TILE_ROWS) and columns [first, first +
- * n), counted in the order of c, of w (rows, cols). */
+ * n), counted in the order of c (NULL: all as they are), of w (rows, cols). */
 void tile_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols, int64_t row,
                int64_t first, int64_t n, const struct tile_columns *c);
 

@@ -1,4 +1,4 @@
-#include "quant/tile.h"
+#include "coding/tile.h"
 #include "util/num.h"
 #include <string.h>
 
@@ -22,8 +22,8 @@ void tile_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols
     for (int64_t j = 0; j < n; j += STRIP) {
         int64_t strip = min64(n - j, STRIP);
         for (int64_t k = 0; k < strip; k++) {
-            int64_t at = c->order ? c->order[first + j + k] : first + j + k;
-            column[k] = c->dead && c->dead[at] ? -1 : at;
+            int64_t at = c && c->order ? c->order[first + j + k] : first + j + k;
+            column[k] = c && c->dead && c->dead[at] ? -1 : at;
         }
         strip_load(t + j * ldt, ldt, w + row * cols, min64(rows - row, TILE_ROWS), cols, column,
                    strip);

@@ -1,10 +1,10 @@
-/* kquant: the quantized types of llama.cpp: blocks of 32 weights of a row with one scale of 16
- * bits, and blocks of 256 whose smaller blocks have scales of few bits times one of 16
+/* kquant_round: the quantized types of llama.cpp: blocks of 32 weights of a row with one scale of
+ * 16 bits, and blocks of 256 whose smaller blocks have scales of few bits times one of 16
  * ("K-quants"). Source: ggml's ggml-quants.c: quantize_q4_K and its relatives, without importance
  * by the functions *_ref, with it by *_impl. Weights are what its dequantize_row_* make of the
  * stored blocks, bit for bit. */
 #pragma once
-#include "quant/kquant_fit.h"
+#include "coding/kquant_fit.h"
 
 enum { KQUANT_SMALL = 32, KQUANT_LARGE = 256, KQUANT_BLOCKS = 16 };
 
@@ -34,11 +34,9 @@ struct kquant_format {
     const struct kquant_format *instead; /* if the row is no multiple of columns */
 };
 
-kquant_round kquant_round_offset;       /* Q2_K, Q4_K, Q5_K: small blocks with scale and offset */
-kquant_round kquant_round_signed;       /* Q3_K, Q6_K: small blocks of 16 with a signed scale */
-kquant_round kquant_round_small_signed; /* Q4_0, Q5_0 */
-kquant_round kquant_round_small_offset; /* Q5_1 */
-kquant_round kquant_round_q8_0, kquant_round_iq4_nl, kquant_round_f16;
+/* llama.cpp's formats of these names. */
+extern const struct kquant_format kquant_q2_k, kquant_q3_k, kquant_q4_k, kquant_q5_k, kquant_q6_k,
+    kquant_q4_0, kquant_q5_0, kquant_q5_1, kquant_q8_0, kquant_iq4_nl;
 
 /* sum[r] += the squares of row r of x (n, TILE_ROWS), column by column. */
 void kquant_add_squares(float *sum, const float *x, int64_t n);

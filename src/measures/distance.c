@@ -1,5 +1,5 @@
 #include "measures/distance.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -4,7 +4,7 @@
 #include "engine/stamp.h"
 #include "measures/distance.h"
 #include "plan/plan.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -1,4 +1,16 @@
-#include "quant/absmax.h"
+/* nf4 and fp4: the 4-bit formats of bitsandbytes (Dettmers et al. 2023; csrc/kernels.cu,
+ * functional.py).
+ *
+ * Blocks are runs of consecutive weights of the flattened matrix, so that they cross rows where the
+ * block size does not divide the row, as in the package; every 64 rows a block begins anew. Each
+ * has its largest magnitude in f32, and codes of a table for weights divided by it. With double
+ * quantization the largest magnitudes are stored in 8 bits: minus their mean, in blocks of 256, as
+ * codes of the package's "dynamic" map. The package's CPU code takes the code of the nearest of
+ * 65,536 evenly spaced numbers, so that one magnitude in 500 (133 of 65,536 for normal weights)
+ * gets the code beside the nearest, and so does this; its CUDA kernel takes the nearest. The mean
+ * is summed in f64; torch's f32 sum differs in the last place for two matrices of five, which moved
+ * 2 of 104,000 codes. */
+#include "coding/codes.h"
 #include "coding/tile.h"
 #include "quant/blocks.h"
 #include "quant/report.h"
@@ -7,7 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NESTED_BLOCK = 256, DECADES = 7 };
+enum { NESTED_BLOCK = 256 };
 
 /* State of quantizing one matrix. */
 struct absmax {
@@ -56,51 +68,12 @@ static void tile_round(const struct absmax *a, int64_t tile)
 
 /* --- double quantization --- */
 
-/* Boundary k of n equal parts of 0.1 to 1, as torch.linspace computes it: from the nearer end. */
-static float boundary(int k, int n)
-{
-    const float step = (1 - 0.1f) / (float)n;
-    return 2 * k < n ? fmaf(step, (float)k, 0.1f) : fmaf(-step, (float)(n - k), 1);
-}
-
-void absmax_dynamic(float map[DYNAMIC_N])
-{
-    /* A decade 10^(i-6) has 2^i values: the middles of equal parts of 0.1 to 1. */
-    const int zero = DYNAMIC_N / 2 - 1;
-    map[zero] = 0;
-    map[DYNAMIC_N - 1] = 1;
-    for (int i = 0, k = 1; i < DECADES; i++)
-        for (int j = 0; j < 1 << i; j++, k++) {
-            const float middle = (boundary(j, 1 << i) + boundary(j + 1, 1 << i)) / 2;
-            map[zero + k] = (float)pow(10, i - (DECADES - 1)) * middle;
-            map[zero - k] = -map[zero + k];
-        }
-}
-
-/* What the code of x, -1 to 1, means. As in the package's CPU code, x is moved to the nearest of
- * 65,536 evenly spaced numbers before (csrc/cpu_ops.cpp: build_quantize_lut, norm_to_lut_index). */
-static float dynamic_value(const float map[DYNAMIC_N], float x)
-{
-    enum { STEPS = 65535 };
-    const int step = (int)((x + 1) * 0.5f * STEPS + 0.5f);
-    const float at = -1 + 2.0f * (float)step / STEPS;
-    int low = 0, high = DYNAMIC_N - 1;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if ((map[middle] + map[middle + 1]) / 2 < at)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return map[low];
-}
-
 /* The n largest magnitudes become what their 8-bit codes mean. */
 static void nest(double *largest, int64_t n)
 {
-    float map[DYNAMIC_N];
+    float map[CODES_DYNAMIC];
     double sum = 0;
-    absmax_dynamic(map);
+    codes_dynamic(map);
     for (int64_t i = 0; i < n; i++) sum += largest[i];
     const float mean = (float)(sum / (double)n);
     for (int64_t a = 0; a < n; a += NESTED_BLOCK) {
@@ -110,7 +83,7 @@ static void nest(double *largest, int64_t n)
         const float inverse = 1 / most;
         for (int64_t i = a; i < end; i++) {
             const float x = most > 0 ? ((float)largest[i] - mean) * inverse : 0;
-            largest[i] = (double)(dynamic_value(map, fminf(fmaxf(x, -1), 1)) * most + mean);
+            largest[i] = (double)(codes_dynamic_value(map, fminf(fmaxf(x, -1), 1)) * most + mean);
         }
     }
 }
@@ -136,7 +109,7 @@ static enum status absmax_open(struct absmax *a, struct err *e)
     return mem_zero(&a->largest, a->n * a->per, sizeof *a->largest, "largest weights of blocks", e);
 }
 
-enum status absmax_run(const struct codes *table, const struct quant_job *job,
+static enum status run(const struct codes *table, const struct quant_job *job,
                        struct quant_report *report, struct err *e)
 {
     enum status st = OK;
@@ -163,9 +136,30 @@ done:
     return st;
 }
 
-void absmax_memory(const struct quant_options *o, const struct quant_extent *x,
+static void memory(const struct quant_options *o, const struct quant_extent *x,
                    struct quant_memory *out)
 {
     const int64_t per = TILE_ROWS * x->cols / block_of(o, x->cols) + 1;
     out->running = tile_count(x->rows) * per * (int64_t)sizeof(double);
 }
+
+#define METHOD(id, text)                                                                           \
+    static enum status run_##id(const struct quant_job *job, struct quant_report *report,          \
+                                struct err *e)                                                     \
+    {                                                                                              \
+        return run(&codes_##id, job, report, e);                                                   \
+    }                                                                                              \
+    const struct quant_method quant_##id = {                                                       \
+        .name = #id,                                                                               \
+        .doc = text ", scaled by the largest weight of a block; no calibration",                   \
+        .bits_min = 4,                                                                             \
+        .bits_max = 4,                                                                             \
+        .results = QUANT_ZERO_IS_ZERO,                                                             \
+        .options = "absmax_block double_quant",                                                    \
+        .run = run_##id,                                                                           \
+        .memory = memory,                                                                          \
+        .flop = 75,                                                                                \
+    };
+
+METHOD(nf4, "4-bit codes for normally distributed weights (QLoRA)")
+METHOD(fp4, "4-bit floats of bitsandbytes")

@@ -1,7 +1,7 @@
 /* awq: internal structs and functions of AWQ. awq.c is the method, awq_search.c finds the scales.
  */
 #pragma once
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "quant/rotation.h"
 
 /* Which linears are scaled: none, those whose scales the linear or the norm before absorbs, also

@@ -3,7 +3,7 @@
  * adds w_i P_ij to the later columns j, P = alpha (D Uᵀ, above the diagonal) U. */
 #include "math/linalg.h"
 #include "quant/gptq.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
-#include "quant/formats.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "quant/report.h"
 #include "quant/rotation.h"
 #include "util/mem.h"
@@ -237,7 +236,7 @@ static enum status sweep(const struct quant_job *all, struct gptq_sums *sums, st
     enum status st = OK;
     struct quant_job job = *all;
     double *shared = NULL;
-    TRY(formats_share(&job, &shared, e));
+    TRY(grid_share(&job, &shared, e));
     TRY(gptq_sweep(&job, sums, e));
 done:
     free(shared);
@@ -274,7 +273,7 @@ static enum status gptq_check(int64_t bits, const struct quant_options *o, struc
     (void)bits;
     NEED(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,
          "order: group needs a group_size; with whole rows say activation");
-    return formats_check(o, e);
+    return grid_check(o, e);
 }
 
 /* The factor in f32 and the inverses of its diagonal blocks; during prepare also H in f64. */
@@ -330,7 +329,7 @@ const struct quant_method quant_gptq = {
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
                "rotation rotation_seed codes scale_rows",
     .check = gptq_check,
-    .only_bits = formats_only_bits,
+    .only_bits = grid_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
     .distributed = true,
     .unrounded = true,

@@ -4,7 +4,6 @@
 #include "math/kernel.h"
 #include "math/linalg.h"
 #include "math/strip.h"
-#include "quant/formats.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -152,7 +151,7 @@ static struct grid_kind kind_of(const struct quant_job *job, int64_t row, int64_
     const struct gptq_prepared *p = job->prepared;
     struct grid_kind kind = grid_kind_of(job->bits, job->options);
     kind.form = p->form;
-    kind.shared = formats_shared_at(job, row, group);
+    kind.shared = grid_shared_at(job, row, group);
     return kind;
 }
 

@@ -8,7 +8,7 @@
 #pragma once
 #include "coding/tile.h"
 #include "quant/gptq_panel.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 
 /* Errors and weights of a column are side by side, so that one product with a panel of the factor
  * gives both the updates of the sweep and |W R|². */

@@ -1,6 +1,8 @@
-/* Integer grids of quantized linears (struct quant_grids), and the codes of weights on them. */
-#include "quant/grid.h"
+#include "quant/grids.h"
+#include "coding/floats.h"
+#include "quant/blocks.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -50,4 +52,180 @@ enum status quant_grids_codes(const struct quant_grids *g, int64_t i, const floa
         code[j] = (uint8_t)near;
     }
     return OK;
+}
+
+enum status grid_describe(const struct quant_options *o, struct quant_grid_form *out, struct err *e)
+{
+    (void)e;
+    *out = (struct quant_grid_form){.group_size = o->group_size,
+                                    .symmetric = o->symmetric,
+                                    .ordered = o->order == ORDER_ACTIVATION && o->group_size > 0 &&
+                                               !o->static_groups,
+                                    .f16 = o->scale_dtype != SCALE_F32};
+    return OK;
+}
+
+void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g)
+{
+    const int64_t rows = min64(job->rows - row, TILE_ROWS);
+    for (int64_t r = 0; job->grids && r < rows; r++) {
+        double *to = job->grids->grid + ((row + r) * job->grids->groups + group) * 2;
+        to[0] = (double)g->stored[r];
+        to[1] = (double)g->zero[r];
+    }
+}
+
+/* --- plans --- */
+
+static double float_bits(const struct quant_job *job, int64_t groups)
+{
+    const struct quant_options *o = job->options;
+    const struct float_format *f = float_format_of(o->codes);
+    const double rows = (double)job->rows, cols = (double)(job->cols > 0 ? job->cols : 1);
+    const double code = o->codes == CODES_TERNARY ? 8 * ceil(cols / 5) / cols : (double)f->bits;
+    const bool eight = f->scale == FLOAT_POWER || f->scale == FLOAT_TWO_LEVELS;
+    const double scale = eight ? 8 : o->scale_dtype == SCALE_F32 ? 32 : 16;
+    const double high = o->scale_rows == 1    ? rows
+                        : o->scale_rows == -1 ? 1
+                                              : ceil(rows / (double)o->scale_rows);
+    const double whole = f->scale == FLOAT_TWO_LEVELS ? 32 : 0;
+    const bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
+    return code + (scale * (double)groups * high + whole) / (rows * cols) +
+           (scattered ? 32 / rows : 0);
+}
+
+double grid_bits(const struct quant_job *job)
+{
+    int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
+    int64_t groups = (n + group - 1) / group;
+    if (job->options->codes != CODES_INTEGER) return float_bits(job, groups);
+    /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
+    const struct quant_options *o = job->options;
+    bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
+    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n +
+           (scattered ? 32 / (double)job->rows : 0);
+}
+
+/* FLOPs of rounding a weight (scale, division, clamp, code), and of a range that is tried. */
+enum { FLOP_ROUND = 40, FLOP_RANGE = 8 };
+
+double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o)
+{
+    double weight = FLOP_ROUND;
+    if (o->range_search > 0) weight += GRID_RANGES * FLOP_RANGE;
+    return weight * (double)rows * (double)cols;
+}
+
+/* --- options --- */
+
+int64_t grid_only_bits(const struct quant_options *o)
+{
+    return float_format_of(o->codes)->bits; /* 0 for integers */
+}
+
+enum status grid_check(const struct quant_options *o, struct err *e)
+{
+    const bool alone = o->scale_rows == 1;
+    if (o->codes == CODES_INTEGER) {
+        NEED(alone, ERR_USAGE, "scale_rows: rows of integer codes have scales of their own");
+        return OK;
+    }
+    const struct float_format *f = float_format_of(o->codes);
+    NEED(o->symmetric && o->range_search == 0, ERR_USAGE,
+         "codes: %s are symmetric, and the search for a smaller range is one of integer codes; "
+         "leave out symmetric: false and range_search",
+         f->name);
+    NEED(f->group == 0 || o->group_size == f->group, ERR_USAGE,
+         "codes: %s has groups of %lld columns; say group_size: %lld", f->name, (long long)f->group,
+         (long long)f->group);
+    NEED(alone || f->group == 0, ERR_USAGE, "scale_rows: each row of %s has scales of its own",
+         f->name);
+    NEED(alone || o->scale_rows == -1 || o->scale_rows % TILE_ROWS == 0, ERR_USAGE,
+         "scale_rows: %lld; expected 1, -1 (all rows) or a multiple of %d",
+         (long long)o->scale_rows, TILE_ROWS);
+    NEED(alone || o->group_size < 0 || o->static_groups || o->order != ORDER_ACTIVATION, ERR_USAGE,
+         "scale_rows: with order: activation the scales must be known before; say static_groups: "
+         "true");
+    return OK;
+}
+
+/* --- numbers that rows share --- */
+
+struct shares {
+    const struct quant_job *job;
+    int64_t group, groups;
+    bool mean;
+    double *tiles; // (tiles, groups) sums or largest magnitudes
+};
+
+static void tile_share(const struct shares *s, int64_t tile)
+{
+    const struct quant_job *job = s->job;
+    const int64_t row = tile * TILE_ROWS, end = min64(row + TILE_ROWS, job->rows);
+    for (int64_t k = 0; k < s->groups; k++) {
+        const int64_t a = k * s->group, n = min64(s->group, job->cols - a);
+        double size = 0;
+        for (int64_t i = row; i < end; i++) {
+            const float *w = job->w + i * job->cols + a;
+            if (!s->mean) size = fmax(size, (double)blocks_largest(w, n));
+            for (int64_t j = 0; j < n && s->mean; j++) size += fabs((double)w[j]);
+        }
+        s->tiles[tile * s->groups + k] = size;
+    }
+}
+
+/* Joins the numbers of tiles that share a scale, in their place. */
+static void tiles_join(const struct shares *s)
+{
+    const struct quant_job *job = s->job;
+    const int64_t n = tile_count(job->rows), rows = job->options->scale_rows;
+    const int64_t together = rows > 1 ? rows / TILE_ROWS : n;
+    for (int64_t first = 0; first < n; first += together)
+        for (int64_t k = 0; k < s->groups; k++) {
+            const int64_t end = min64(first + together, n);
+            const int64_t high = min64(end * TILE_ROWS, job->rows) - first * TILE_ROWS;
+            const int64_t wide = min64(s->group, job->cols - k * s->group);
+            double size = 0;
+            for (int64_t t = first; t < end; t++) {
+                const double more = s->tiles[t * s->groups + k];
+                size = s->mean ? size + more : fmax(size, more);
+            }
+            if (s->mean) size /= (double)(high * wide);
+            for (int64_t t = first; t < end; t++) s->tiles[t * s->groups + k] = size;
+        }
+}
+
+enum status grid_share(struct quant_job *job, double **shared, struct err *e)
+{
+    const struct quant_options *o = job->options;
+    const struct float_format *f = float_format_of(o->codes);
+    const bool whole = o->codes != CODES_INTEGER && f->scale == FLOAT_TWO_LEVELS;
+    int64_t first, end;
+    *shared = NULL;
+    if (!whole && o->scale_rows == 1) return OK;
+    struct shares s = {.job = job,
+                       .group = whole ? job->cols : grid_group(o, job->cols),
+                       .mean = f->scale == FLOAT_MEAN};
+    s.groups = job->cols > 0 ? (job->cols + s.group - 1) / s.group : 1;
+    PASS(team_agree(job->team,
+                    mem_zero(shared, tile_count(job->rows) * s.groups, sizeof **shared,
+                             "scales that rows share", e),
+                    e));
+    s.tiles = *shared;
+    team_own_rows(job->team, job->rows, &first, &end);
+#pragma omp parallel for
+    for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) tile_share(&s, t);
+    PASS(team_gather(job->team, s.tiles, s.groups, TILE_ROWS, job->rows, e));
+    tiles_join(&s);
+    job->shared = s.tiles;
+    return OK;
+}
+
+const double *grid_shared_at(const struct quant_job *job, int64_t row, int64_t group)
+{
+    const struct quant_options *o = job->options;
+    if (!job->shared) return NULL;
+    if (float_format_of(o->codes)->scale == FLOAT_TWO_LEVELS) return job->shared;
+    const int64_t size = grid_group(o, job->cols), groups = (job->cols + size - 1) / size;
+    return job->shared + row / TILE_ROWS * groups + group;
 }

@@ -2,9 +2,9 @@
  * scale for the matrix, with which the largest block scale is the largest E4M3 number. Arithmetic
  * and order of operations of torchao 0.18 (nvfp4_tensor.py: per_tensor_amax_to_scale,
  * nvfp4_quantize). */
+#include "coding/floats.h"
 #include "coding/tile.h"
 #include "quant/blocks.h"
-#include "quant/codes.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -14,23 +14,13 @@
 enum { BLOCK = 16, SCALE_BITS = 8 };
 static const float E2M1_MAX = 6, E4M3_MAX = 448, E4M3_MIN = 0x1p-6f; /* the smallest normal one */
 
-/* The nearest E4M3 number, ties to even, of x from E4M3_MIN to E4M3_MAX. */
-static float e4m3(float x)
-{
-    const float step = ldexpf(1, ilogbf(x) - 3);
-    return nearbyintf(x / step) * step;
-}
-
 /* whole: the scale of the matrix, above 0 */
 static void block_round(const float *w, float *q, int64_t n, float whole)
 {
     const float wanted = blocks_largest(w, n) / E2M1_MAX / whole;
-    const float scale = e4m3(fminf(fmaxf(wanted, E4M3_MIN), E4M3_MAX));
+    const float scale = float_nearest(fmaxf(wanted, E4M3_MIN), 3, E4M3_MIN, E4M3_MAX);
     const float inverse = 1 / whole / scale, back = whole * scale;
-    for (int64_t j = 0; j < n; j++) {
-        const float x = fminf(fmaxf(w[j] * inverse, -E2M1_MAX), E2M1_MAX);
-        q[j] = codes_value(&codes_e2m1, x) * back;
-    }
+    for (int64_t j = 0; j < n; j++) q[j] = float_nearest(w[j] * inverse, 1, 1, E2M1_MAX) * back;
 }
 
 /* The largest magnitude of the whole matrix. Collective. */

@@ -66,7 +66,7 @@ struct quant_job {
                                         requested       (only for methods with describe_grids) */
     const struct quant_input *input; /* NULL if the method needs no statistics */
     const double
-        *shared; /* numbers that grids of more than one row share (formats.h); NULL: none */
+        *shared; /* numbers that grids of more than one row share (grid_share); NULL: none */
     const void *prepared; /* result of prepare for its stage; NULL if the method has neither prepare
                              nor prepare_block */
 };

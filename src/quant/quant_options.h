@@ -5,6 +5,7 @@
  * (quant_method.own) and are stored in own[METHOD_...]. Names are unique over all methods, so that
  * the sweep file, the command line and the JSON form are flat. */
 #pragma once
+#include "coding/grid_kind.h"
 #include "options/options.h"
 #include "quant/quant_table.h"
 
@@ -18,10 +19,6 @@ enum { QUANT_METHODS(METHOD_NUMBER) METHOD_N };
 /* The order in which columns are quantized. */
 enum quant_order { ORDER_NONE, ORDER_ACTIVATION, ORDER_GROUP };
 
-/* Type of the stored scales. Later layers are calibrated on the stored weights; packed: on weights
- * whose scales are still f32, because scales are rounded after the last layer. */
-enum scale_dtype { SCALE_F32, SCALE_F16, SCALE_F16_PACKED };
-
 /* Fallback if a Hessian cannot be factored with any damping. */
 enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
 
@@ -32,24 +29,6 @@ enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
 /* Random orthogonal change of a linear's inputs before its weights are quantized (rotation.h). */
 enum quant_rotation { ROTATION_NONE, ROTATION_HADAMARD };
 
-/* The numbers that stand for weights (formats.h). */
-enum quant_codes {
-    CODES_INTEGER,
-    CODES_FP8_E5M2,
-    CODES_FP8_E4M3,
-    CODES_FP6_E3M2,
-    CODES_FP6_E2M3,
-    CODES_FP4_E2M1,
-    CODES_MXFP8_E5M2,
-    CODES_MXFP8_E4M3,
-    CODES_MXFP6_E3M2,
-    CODES_MXFP6_E2M3,
-    CODES_MXFP4,
-    CODES_NVFP4,
-    CODES_NVFP4_46,
-    CODES_TERNARY,
-    CODES_SIGN
-};
 /* The method whose change of the weights gives the norm of another change (changes.c). */
 enum quant_change { CHANGE_GPTQ, CHANGE_RTN };
 

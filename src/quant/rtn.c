@@ -1,6 +1,5 @@
 /* Round to nearest: every weight independently, with one grid per group of columns. */
-#include "quant/formats.h"
-#include "quant/grid.h"
+#include "quant/grids.h"
 #include "quant/report.h"
 #include "quant/rotation.h"
 #include "util/mem.h"
@@ -16,7 +15,7 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
         int64_t n = min64(group, job->cols - a);
         tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
         struct grid_kind kind = grid_kind_of(job->bits, job->options);
-        kind.shared = formats_shared_at(job, row, a / group);
+        kind.shared = grid_shared_at(job, row, a / group);
         grid_fit(&g, t, n, kind);
         grid_note(job, row, a / group, &g);
         for (int64_t j = 0; j < n; j++)
@@ -40,7 +39,7 @@ static enum status rtn_plain(const struct quant_job *all, struct quant_report *r
         st = mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
                        "tiles of weights", e);
     TRY(team_agree(job->team, st, e));
-    TRY(formats_share(job, &shared, e));
+    TRY(grid_share(job, &shared, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += TILE_ROWS)
         tile_quantize(job, row, group, scratch + omp_get_thread_num() * group * TILE_ROWS);
@@ -59,7 +58,7 @@ static enum status rtn_run(const struct quant_job *job, struct quant_report *rep
 static enum status rtn_check(int64_t bits, const struct quant_options *o, struct err *e)
 {
     (void)bits;
-    return formats_check(o, e);
+    return grid_check(o, e);
 }
 
 static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
@@ -86,7 +85,7 @@ const struct quant_method quant_rtn = {
     .options =
         "group_size symmetric range_search scale_dtype rotation rotation_seed codes scale_rows",
     .check = rtn_check,
-    .only_bits = formats_only_bits,
+    .only_bits = grid_only_bits,
     .run = rtn_run,
     .memory = rtn_memory,
     .cost = rtn_cost,

@@ -1,8 +1,8 @@
 /* nf4, fp4, int8 and int8_weight against bitsandbytes, mxfp4 and nvfp4 against torchao
  * (tests/fixtures/float4). */
+#include "coding/codes.h"
 #include "fixture.h"
 #include "layer.h"
-#include "quant/absmax.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ static bool near(float a, float b, float tolerance)
 }
 
 /* Equal to the package but for the last bit. Two of the 336 magnitudes that double quantization
- * stores have the code beside the nearest (absmax.h). */
+ * stores have the code beside the nearest (absmax.c). */
 static void check_dequantized(const struct fixture *f, const char *method, bool nested, double bits)
 {
     char name[64];
@@ -154,11 +154,11 @@ static void the_dynamic_map_is_that_of_the_package(void **state)
 {
     (void)state;
     struct fixture f = {0};
-    float map[DYNAMIC_N];
+    float map[CODES_DYNAMIC];
     assert_true(fixture_open(&f, FIXTURES "/float4", "float4"));
     const float *expected = fixture_get(&f, "table.dynamic8").f;
-    absmax_dynamic(map);
-    for (int i = 0; i < DYNAMIC_N; i++) assert_true(map[i] == expected[i]);
+    codes_dynamic(map);
+    for (int i = 0; i < CODES_DYNAMIC; i++) assert_true(map[i] == expected[i]);
     fixture_close(&f);
 }
 

@@ -1,32 +1,8 @@
-#include "quant/grid.h"
+#include "coding/grid.h"
+#include "coding/floats.h"
 #include "math/dtype.h"
 #include "math/kernel.h"
-#include "quant/formats.h"
-#include "util/num.h"
 #include <math.h>
-
-double grid_bits(const struct quant_job *job)
-{
-    int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
-    int64_t groups = (n + group - 1) / group;
-    if (job->options->codes != CODES_INTEGER) return formats_stored(job, groups);
-    /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
-    const struct quant_options *o = job->options;
-    bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
-    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n +
-           (scattered ? 32 / (double)job->rows : 0);
-}
-
-/* FLOPs of rounding a weight (scale, division, clamp, code), and of each range that a search tries.
- */
-enum { FLOP_ROUND = 40, RANGES_TRIED = 80, FLOP_RANGE = 8 };
-
-double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o)
-{
-    double weight = FLOP_ROUND;
-    if (o->range_search > 0) weight += RANGES_TRIED * FLOP_RANGE;
-    return weight * (double)rows * (double)cols;
-}
 
 static float code_max(int64_t bits)
 {
@@ -122,7 +98,7 @@ static void range_search(struct grid *g, const float *low, const float *high, co
     double least[TILE_ROWS];
     struct grid trial = {.codes = CODES_INTEGER};
     for (int r = 0; r < TILE_ROWS; r++) least[r] = INFINITY;
-    for (int step = 0; step < RANGES_TRIED; step++) {
+    for (int step = 0; step < GRID_RANGES; step++) {
         float factor = (float)(1 - step / 100.0);
         range_grid(&trial, low, high, factor, kind);
         trial_judge(g, least, &trial, t, n, kind);
@@ -137,7 +113,7 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
     float low[TILE_ROWS], high[TILE_ROWS];
     g->codes = kind.codes;
     if (kind.codes != CODES_INTEGER) {
-        formats_fit(g, t, n, &kind);
+        floats_fit(g, t, n, &kind);
         return;
     }
     range_find(low, high, t, n, kind.symmetric);
@@ -148,27 +124,6 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
     if (kind.search > 0) range_search(g, low, high, t, n, &kind);
     for (int r = 0; r < TILE_ROWS; r++)
         g->stored[r] = kind.dtype != SCALE_F32 ? dtype_round_f16(g->scale[r]) : g->scale[r];
-}
-
-enum status grid_describe(const struct quant_options *o, struct quant_grid_form *out, struct err *e)
-{
-    (void)e;
-    *out = (struct quant_grid_form){.group_size = o->group_size,
-                                    .symmetric = o->symmetric,
-                                    .ordered = o->order == ORDER_ACTIVATION && o->group_size > 0 &&
-                                               !o->static_groups,
-                                    .f16 = o->scale_dtype != SCALE_F32};
-    return OK;
-}
-
-void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g)
-{
-    const int64_t rows = min64(job->rows - row, TILE_ROWS);
-    for (int64_t r = 0; job->grids && r < rows; r++) {
-        double *to = job->grids->grid + ((row + r) * job->grids->groups + group) * 2;
-        to[0] = (double)g->stored[r];
-        to[1] = (double)g->zero[r];
-    }
 }
 
 KERNEL_STATIC(void, round_times,
@@ -187,7 +142,7 @@ KERNEL_STATIC(void, round_times,
 void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)
 {
     if (g->codes != CODES_INTEGER)
-        formats_round(q, x, g, g->scale);
+        floats_round(q, x, g, g->scale);
     else
         round_times(q, x, g, g->scale, bits);
 }
@@ -195,7 +150,7 @@ void grid_round(float *q, const float *x, const struct grid *g, int64_t bits)
 void grid_round_stored(float *q, const float *x, const struct grid *g, int64_t bits)
 {
     if (g->codes != CODES_INTEGER)
-        formats_round(q, x, g, g->stored);
+        floats_round(q, x, g, g->stored);
     else
         round_times(q, x, g, g->stored, bits);
 }

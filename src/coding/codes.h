@@ -14,9 +14,10 @@ struct codes {
     float threshold[CODES_MAX - 1]; // (n - 1) rising
 };
 
-/* E2M1, the 4-bit float of the OCP Microscaling Formats v1.0 (section 5.3.3): ±{0, 0.5, 1, 1.5, 2,
- * 3, 4, 6}, ties to the even mantissa, larger numbers to 6. */
-extern const struct codes codes_e2m1;
+/* NF4, the normal-float format of QLoRA (Dettmers et al. 2023, appendix E), and FP4 (magnitudes 0,
+ * 0.0625, 2, 3, 4, 6, 8 and 12, divided by 12), as bitsandbytes 0.50 has them (values:
+ * functional.get_4bit_type; thresholds: csrc/kernels.cu, dQuantizeNF4 and dQuantizeFP4). */
+extern const struct codes codes_nf4, codes_fp4;
 
 /* The nearest value to x, by the table's thresholds. */
 static inline float codes_value(const struct codes *c, float x)
@@ -26,3 +27,10 @@ static inline float codes_value(const struct codes *c, float x)
     for (int k = 0; k < CODES_MAX - 1; k++) i += k < c->n - 1 && size > c->threshold[k];
     return c->sign && x < 0 ? -c->value[i] : c->value[i];
 }
+
+enum { CODES_DYNAMIC = 256 };
+/* The values of bitsandbytes' signed 8-bit dynamic map, rising (functional.create_dynamic_map). */
+void codes_dynamic(float map[CODES_DYNAMIC]);
+/* What the code of x, -1 to 1, means. As in the package's CPU code, x is moved to the nearest of
+ * 65,536 evenly spaced numbers before (csrc/cpu_ops.cpp: build_quantize_lut, norm_to_lut_index). */
+float codes_dynamic_value(const float map[CODES_DYNAMIC], float x);

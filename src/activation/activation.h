@@ -1,0 +1,66 @@
+/* activation: numbers that a model computes, in few bits: inputs of linears, keys and values.
+ *
+ * Quantized and dequantized in place ("fake quantization"), each token with a grid of its own range
+ * (QuaRot, arXiv 2404.00456: fake_quant/quant_utils.py, ActQuantizer). With b bits, and the range
+ * [low, high] of a group, both ends times `clip`:
+ *   symmetric   s = max(|low|, |high|) / (2^(b-1) - 1), s clamp(round(x / s), -2^(b-1), 2^(b-1) -
+ * 1) asymmetric  s = (high - low) / (2^b - 1), z = round(-low / s), s (clamp(round(x / s) + z, 0,
+ * 2^b - 1) - z) Division is IEEE's, rounding half to even, all in f32. The range of a whole row is
+ * extended to hold 0; that of a group of fewer columns is not, so that z may lie outside the codes.
+ */
+#pragma once
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Widths; NONE: not quantized. */
+enum { ACTIVATION_BITS_MIN = 2, ACTIVATION_BITS_MAX = 8, ACTIVATION_BITS_NONE = 16 };
+
+/* What shares a range: a token, or all tokens of a sequence. */
+enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR };
+/* Keys: none, or a Hadamard matrix on the heads of keys and queries behind the rotary embedding. */
+enum key_rotation { KEY_ROTATION_NONE, KEY_ROTATION_HADAMARD };
+
+struct activation_grid {
+    int64_t bits;
+    bool symmetric;
+    double clip; /* in (0, 1] */
+    int64_t
+        group_size;   /* columns that share a range; -1: whole rows, or of keys and values heads */
+    int granularity;  /* enum granularity; inputs only */
+    bool before_rope; /* keys: quantized before the rotary embedding */
+    int rotation;     /* enum key_rotation; keys only */
+};
+
+/* The grids of a variant. */
+struct activation_grids {
+    struct activation_grid inputs, keys, values;
+};
+
+/* Whether it is not NONE. */
+static inline bool activation_quantizes(const struct activation_grid *g)
+{
+    return g->bits != ACTIVATION_BITS_NONE;
+}
+/* Whether one of them quantizes. */
+bool activation_any(const struct activation_grids *g);
+
+/* A range; begins empty, as ACTIVATION_EMPTY. */
+struct activation_range {
+    float low, high;
+};
+#define ACTIVATION_EMPTY ((struct activation_range){INFINITY, -INFINITY})
+/* *r = also holds x (n). Local. */
+void activation_extend(struct activation_range *r, const float *x, int64_t n);
+
+/* A scale of 0 (all numbers of an asymmetric group are equal) leaves numbers as they are. */
+struct activation_scale {
+    float scale, zero, least, most; /* codes are in [least, most] */
+};
+/* whole: the range is extended to hold 0. */
+struct activation_scale activation_scale(const struct activation_grid *g, struct activation_range r,
+                                         bool whole);
+/* x (n) <- its quantized values. Local. NaN and infinities give NaN. */
+void activation_round(const struct activation_scale *s, float *x, int64_t n);
+/* The same for a row x (n) with a range for each `group` columns; -1: for all, which holds 0. */
+void activation_row(const struct activation_grid *g, int64_t group, float *x, int64_t n);

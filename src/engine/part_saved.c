@@ -16,6 +16,12 @@ static void move(void *context, struct saved_move *m)
     reads_move(c->provenance.reads, m);
 }
 
+static bool stops(void *context)
+{
+    const struct visit_hooks *hooks = ((const struct part_context *)context)->hooks;
+    return hooks->should_stop && hooks->should_stop(hooks->context);
+}
+
 static enum status describe(const struct part_context *c, int part, const char *settings,
                             char **label, struct saved_place *place, struct err *e)
 {
@@ -45,6 +51,7 @@ enum status part_saved_open(const struct part_context *c, int part, const char *
                                 .name = hash,
                                 .move = move,
                                 .continues = continues,
+                                .stops = stops,
                                 .context = (struct part_context *)(uintptr_t)c,
                                 .ended = &c->cache->ended};
     *out = NULL;

@@ -166,9 +166,9 @@ static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *
     TRY(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
     for (; v->layer < v->layers; v->layer++) {
         const struct block *b;
+        if (v->layer > 0) TRY(saved_point(v->saved, e));
         if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
             FAIL(ERR_STOPPED, "stopped before block %lld", (long long)v->layer);
-        if (v->layer > 0) TRY(saved_point(v->saved, e));
         TRY(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
         TRY(block_reader_prepare(reader, e));
         TRY(pass_block(v, w, b, e));

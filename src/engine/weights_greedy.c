@@ -294,6 +294,8 @@ enum status weights_open_greedy(const struct weights *w, const struct part_conte
     pace_prepare(context->pace, true);
     st = begin(&g, own, e);
     if (st == OK) st = choose(&g, e);
+    struct err none = {0}; /* within an evaluation, of which nothing is kept */
+    if (st == ERR_STOPPED && saved_point(g.saved, &none) != OK) err_clear(&none);
     saved_leave(g.saved, &g.level);
     pace_prepare(context->pace, false);
     if (own) context->choice->saved = g.saved;

@@ -38,10 +38,13 @@ struct saved {
     bool fresh;                     /* nothing was done since the state was loaded */
     bool off;                       /* saving has failed; the same on all ranks */
     double began;                   /* clock_seconds */
+    double last;                    /* clock_seconds of the last state, or as `began` */
     double before;                  /* seconds of work in the state that was loaded */
     struct saved_times times;
     enum status (*agree)(void *context, enum status st, struct err *e);
     void *context;
+    bool (*stops)(void *context); /* of the place, like this: */
+    void *work;
     struct saved **ended, *next; /* works before this one; in such a list */
 };
 
@@ -187,7 +190,9 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
         s->levels = &s->base;
     }
     s->ended = place->ended;
-    s->began = clock_seconds();
+    s->stops = place->stops;
+    s->work = place->context;
+    s->began = s->last = clock_seconds();
     s->always = saves_always();
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
@@ -361,10 +366,14 @@ double saved_first_after(int64_t bytes)
     return saves_always() ? 1e-3 : reserve * first_takes(bytes) / share_of_time;
 }
 
+static double expected(const struct saved_times *t, int64_t bytes)
+{
+    return fmax(t->longest, first_takes(bytes));
+}
+
 bool saved_is_due(const struct saved_times *t, int64_t bytes, double elapsed)
 {
-    const double expected = fmax(t->longest, first_takes(bytes));
-    return t->spent + reserve * expected <= share_of_time * elapsed;
+    return t->spent + reserve * expected(t, bytes) <= share_of_time * elapsed;
 }
 
 void saved_took(struct saved_times *t, double seconds)
@@ -375,10 +384,13 @@ void saved_took(struct saved_times *t, double seconds)
 }
 
 /* On rank 0. */
-static bool is_due(const struct saved *s)
+static bool is_due(const struct saved *s, bool stops)
 {
-    return s->always || saved_is_due(&s->times, saved_file_bytes(s->levels) * s->size,
-                                     clock_seconds() - s->began);
+    const int64_t bytes = saved_file_bytes(s->levels) * s->size;
+    const double now = clock_seconds();
+    if (s->always) return true;
+    return stops ? expected(&s->times, bytes) < now - s->last
+                 : saved_is_due(&s->times, bytes, now - s->began);
 }
 
 /* Writes this rank's file; the folder is made by all, because nodes may not share it. */
@@ -423,6 +435,7 @@ static void save(struct saved *s)
     count++;
     const double took = clock_seconds() - start;
     saved_took(&s->times, took);
+    s->last = clock_seconds();
     if (s->ended) saved_forget(s->ended, true);
     log_trace("saved", "%s: state %lld, %.1f MB in %.3f s", s->label,
               (long long)s->trailer.generation, (double)s->trailer.bytes / 1e6, took);
@@ -436,7 +449,8 @@ enum status saved_point(struct saved *s, struct err *e)
         st = err_set(e, ERR_FORMAT, __FILE__, __LINE__, "%s: the saved state has other levels",
                      s->label);
     PASS(s->agree ? s->agree(s->context, st, e) : err_agree(s->comm, st, e));
-    int due = s->rank == 0 && !s->fresh && is_due(s);
+    const bool stops = s->stops && s->stops(s->work);
+    int due = s->rank == 0 && !s->fresh && is_due(s, stops);
     if (s->size > 1) MPI_Bcast(&due, 1, MPI_INT, 0, s->comm);
     s->fresh = false;
     if (due) save(s);

@@ -34,6 +34,9 @@ struct saved_place {
     void (*move)(void *context, struct saved_move *m);
     bool (*continues)(void *context);
     void *context;
+    /* Whether the work will be stopped at its next step; collective, the same on all ranks. NULL:
+     * never. */
+    bool (*stops)(void *context);
     struct saved **ended; /* borrowed; NULL: none. Works of saved_end before this one, whose files
                              go as soon as this one has a state of its own */
 };
@@ -84,8 +87,9 @@ MUST_USE enum status saved_enter(struct saved *s, struct saved_level *level, boo
 /* Removes the innermost level; does nothing if that is another one. Local. */
 void saved_leave(struct saved *s, struct saved_level *level);
 
-/* Between two steps: saves all levels if it is time. If that fails, a warning says so and nothing
- * is saved any more; the work goes on. Collective. ERR_PEER and others: of the agreement;
+/* Between two steps: saves all levels if it is time, or if the work stops here and has gone on for
+ * longer since its last state than a save is expected to take. If that fails, a warning says so and
+ * nothing is saved any more; the work goes on. Collective. ERR_PEER and others: of the agreement;
  * ERR_FORMAT as saved_enter. */
 MUST_USE enum status saved_point(struct saved *s, struct err *e);
 

@@ -141,9 +141,9 @@ void run_journal_break(void *context, const char *why)
 
 enum status run_journal_watch(struct run_journal *j, struct err *e)
 {
-    const double seconds = 0.25;
+    const double seconds = 0.25, grace = 8; /* less than launch's patience with mpirun */
     pthread_mutex_init(&j->guard, NULL);
-    return deadline_open(seconds, end_in_time, j, &j->deadline, e);
+    return deadline_open(seconds, grace, end_in_time, j, &j->deadline, e);
 }
 
 /* --- opening and closing --- */
@@ -172,11 +172,13 @@ static enum status is_stale(const char *cube, const char *journal, bool *stale, 
     return OK;
 }
 
-/* The process is in a visit, perhaps for hours; what it finds would not be recorded. */
+/* The process is in a visit, perhaps for hours; what it finds would not be recorded. At
+ * once: its states would be in the way of the new owner's. */
 static void leave(void *context)
 {
     (void)context;
     kill(getpid(), SIGTERM);
+    kill(getpid(), SIGUSR2); /* the second signal, which does not merge with the first */
 }
 
 /* Another thread may look for them from now on. */

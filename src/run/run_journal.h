@@ -1,5 +1,5 @@
-/* run_journal: the journal of `qtraj run`, its lock, and how it ends: by the run itself, or, a
- * quarter of a second after SIGTERM or SIGINT, on a thread of its own. */
+/* run_journal: the journal of `qtraj run`, its lock, and how it ends: by the run itself, or, some
+ * seconds after SIGTERM or SIGINT, on a thread of its own. */
 #pragma once
 #include "records/results.h"
 #include <pthread.h>
@@ -18,8 +18,9 @@ struct run_journal {
 };
 
 /* First of all, after sched_catch_signals. From now on a signal ends the process with code 3 within
- * a quarter of a second, if it does not end by itself: the journal gets its end record, the lock
- * is released, and an unfinished cube is removed; work that is not finished is lost. ERR_NOMEM. */
+ * 8 seconds, a second one at once (deadline_open), if it does not end by itself: the journal gets
+ * its end record, the lock is released, and an unfinished cube is removed; work that is neither
+ * finished nor saved is lost. ERR_NOMEM. */
 MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
 
 /* Ends the process at once as if a signal had come, on any thread, for the reason that it prints.

@@ -175,10 +175,12 @@ bool sched_must_end(void);
  * limited, whatever the process is busy with: a product of matrices may take minutes, and mpirun
  * kills its ranks after a second. */
 struct deadline;
-/* From now on late(context) is called `seconds` after the first of these signals or after that
- * moment (sched_end), on a thread of its own, unless the deadline is closed before. After
+/* From now on late(context) is called `seconds` after the second of these signals, after that
+ * moment (sched_end), or after the first that makes mpirun kill its ranks; `grace` seconds after
+ * another first one, or as long as the deadline has been open. This happens on a thread of its own,
+ * unless the deadline is closed before. After
  * sched_catch_signals; one at a time in a process. The caller closes *out. ERR_NOMEM: no thread. */
-MUST_USE enum status deadline_open(double seconds, void (*late)(void *), void *context,
-                                   struct deadline **out, struct err *e);
+MUST_USE enum status deadline_open(double seconds, double grace, void (*late)(void *),
+                                   void *context, struct deadline **out, struct err *e);
 /* `late` is not called any more; where it is running, this waits for it. NULL: nothing. */
 void deadline_close(struct deadline *d);

@@ -2,6 +2,7 @@
  * main thread does not. */
 #include "sched/sched_internal.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
 #include <poll.h>
@@ -11,13 +12,14 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-static volatile sig_atomic_t state = SIGNAL_NONE;
+static volatile sig_atomic_t state = SIGNAL_NONE, first, stops; /* the first and all to stop */
 static int stopping = -1; /* eventfd: written to by each signal to stop, and to wake its waiter */
 static double ends = INFINITY, last = INFINITY;
 
 static void on_signal(int number)
 {
     if (number != SIGUSR1) {
+        if (stops++ == 0) first = number;
         state = SIGNAL_STOP;
         eventfd_write(stopping, 1);
     } else if (state == SIGNAL_NONE) {
@@ -65,7 +67,7 @@ enum signal_state sched_signal(void)
 /* --- the deadline --- */
 
 struct deadline {
-    double seconds;
+    double seconds, grace, opened;
     void (*late)(void *context);
     void *context;
     atomic_bool closed;
@@ -81,23 +83,41 @@ static void wait_a_while(void)
     if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
 }
 
+/* mpirun passes SIGUSR2 on and waits, but kills its ranks after the others. */
+static double grace_of(const struct deadline *d)
+{
+    const double done = clock_seconds() - d->opened, most = done < d->grace ? done : d->grace;
+    const bool killed = first != SIGUSR2 && getenv("OMPI_COMM_WORLD_SIZE");
+    return state == SIGNAL_STOP && !killed && most > d->seconds ? most : d->seconds;
+}
+
 static void *wait_for_signal(void *deadline)
 {
     struct deadline *d = deadline;
     while (state != SIGNAL_STOP && clock_seconds() < last && !d->closed) wait_a_while();
-    for (double end = clock_seconds() + d->seconds; !d->closed && clock_seconds() < end;)
+    const double grace = grace_of(d);
+    if (grace > d->seconds && !d->closed)
+        log_info("stopping, in %.0f s at most, to save the state of long work; a second signal "
+                 "ends at once",
+                 grace);
+    double end = clock_seconds() + grace;
+    while (!d->closed && clock_seconds() < end) {
         clock_sleep(0.002);
+        if (stops > 1 && end > clock_seconds() + d->seconds) end = clock_seconds() + d->seconds;
+    }
     if (!d->closed) d->late(d->context);
     return NULL;
 }
 
-enum status deadline_open(double seconds, void (*late)(void *), void *context,
+enum status deadline_open(double seconds, double grace, void (*late)(void *), void *context,
                           struct deadline **out, struct err *e)
 {
     enum status st = OK;
     struct deadline *d = NULL;
     TRY(mem_zero(&d, 1, sizeof *d, "a deadline", e));
     d->seconds = seconds;
+    d->grace = grace;
+    d->opened = clock_seconds();
     d->late = late;
     d->context = context;
     ENSURE(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,

@@ -1,6 +1,6 @@
 # An interruption in the middle of a visit, by kill -9 and by a signal, alone and under mpirun: cells that were scored are in the
-# journal, the end is recorded and the lock gone within half a second of the signal, a restart makes only what is missing, and its
-# cube is that of an undisturbed run.
+# journal, the end is recorded and the lock gone after the signal, a long visit saves its state, a restart makes only what is missing,
+# and its cube is that of an undisturbed run.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 export OMPI_MCA_btl_vader_backing_directory=$work # files of killed jobs go with the scratch folder
@@ -102,4 +102,40 @@ check_end three
 [ "$(stat -c %Y "$work/three.h5" 2>/dev/null || echo 0)" -lt "$(date +%s)" ] || sleep 1
 launch 120 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three, again: exit code $?: $(cat "$work/err")"
 compare whole three
+
+# One signal within a visit: its state is saved after the block, and the next run computes only the last block. launch passes
+# signals on. A second one ends at once (the grace would be as long as the run has been: five seconds).
+sed -i 's/^methods:.*/methods: [{method: trellis, trellis_window: 12}]/; s/^bits:.*/bits: [2]/; /^curvature:/d' "$work/sweep.yaml"
+# start NAME COMMAND ARGUMENT ...
+start() {
+    "$QTRAJ" $2 "$work/sweep.yaml" --set "results=$work/$1.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null &
+    run=$!
+}
+export QTRAJ_TRACE=visit,saved
+for command in run 'launch -n 3'; do
+    name=block${command%% *}
+    start "$name" "$command"
+    wait_for 120 grep -q 'trace visit.*block 1 ' "$work/err"
+    kill -INT $run
+    wait $run
+    code=$?
+    [ $code = 3 ] || fail "$name: exit code $code: $(cat "$work/err")"
+    check_end "$name"
+    grep -q 'trace saved.*: state 1' "$work/err" || fail "$name: nothing is saved: $(cat "$work/err")"
+    start "$name" "$command"
+    wait $run || fail "$name, again: exit code $?: $(cat "$work/err")"
+    grep -q '3 of 4 blocks are done' "$work/err" || fail "$name, again: $(cat "$work/err")"
+    [ "$(grep -c 'trace visit.*: block' "$work/err")" = 1 ] || fail "$name, again: it computes more than a block: $(cat "$work/err")"
+done
+compare blockrun blocklaunch
+start twice run --set methods[0].trellis_window=16
+wait_for 60 grep -q 'to do' "$work/err"
+sleep 5
+begun=$(now)
+kill -TERM $run && sleep 0.1 && kill -TERM $run
+wait $run
+code=$?
+echo "two signals: exit code $code after $(($(now) - begun)) ms"
+[ $code = 3 ] && [ $(($(now) - begun)) -lt 4000 ] || fail "two signals: exit code $code after $(($(now) - begun)) ms"
+check_end twice
 finish

@@ -1,10 +1,10 @@
 #include "quant/incoherent.h"
+#include "coding/mix.h"
 #include "coding/tile.h"
 #include "math/hadamard.h"
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/rng.h"
 #include <float.h>
 #include <math.h>
 #include <omp.h>
@@ -23,75 +23,17 @@ static int64_t whole(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* --- mixing --- */
-
-/* x (n) <- x diag(±1) H / √part in parts of equal size; no part: unchanged. */
-struct mix {
-    int64_t n, part, factor;
-    int8_t *hadamard;
-    float *sign;
-};
-
-static enum status mix_make(struct mix *m, const struct quant_options *o, uint64_t stream,
-                            int64_t n, struct err *e)
+/* Mixes a block's inputs (linear -1) or a linear's outputs. */
+static enum status mix_open(struct mix *m, const struct quant_options *o, int64_t layer,
+                            int64_t linear, int64_t n, struct err *e)
 {
-    const char *what = "a random Hadamard matrix";
-    *m = (struct mix){.n = n, .part = n, .factor = hadamard_factor(n)};
-    if (!o->incoherence || n < 2) {
-        m->part = 0;
-        return OK;
-    }
-    if (m->factor == 0) {
-        m->factor = 1;
-        for (m->part = 1; n % (2 * m->part) == 0;) m->part *= 2;
-    }
-    PASS(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
-    PASS(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
-    hadamard_make(m->hadamard, m->factor);
-    rng_signs(rng_stream((uint64_t)o->incoherence_seed, stream), 0, n, m->sign);
-    return OK;
-}
-
-static void mix_free(struct mix *m)
-{
-    free(m->hadamard);
-    free(m->sign);
-}
-
-static void mix_row(const struct mix *m, double *x, bool back, double *scratch)
-{
-    const double size = m->part > 0 ? 1 / sqrt((double)m->part) : 1;
-    if (m->part == 0) return;
-    for (int64_t j = 0; !back && j < m->n; j++) x[j] *= (double)m->sign[j] * size;
-    for (int64_t a = 0; a < m->n; a += m->part)
-        hadamard_row(x + a, m->part, m->hadamard, m->factor, back, scratch);
-    for (int64_t j = 0; back && j < m->n; j++) x[j] *= (double)m->sign[j] * size;
-}
-
-/* Streams of signs: of a block's inputs, and of a linear's outputs. */
-static uint64_t stream_of(int64_t layer, int64_t linear)
-{
-    return (uint64_t)(layer * 100 + linear + 1);
+    *m = (struct mix){.n = n};
+    if (!o->incoherence || n < 2) return OK;
+    return mix_make(m, n, MIX_BEFORE, (uint64_t)o->incoherence_seed,
+                    (uint64_t)(layer * 100 + linear + 1), e);
 }
 
 /* --- prepare --- */
-
-/* h (padded, padded), n of whose columns are real, <- their turned Gram matrix. */
-static void gram_mix(const struct mix *m, double *h, int64_t padded, double *scratch)
-{
-    const int64_t n = m->n;
-    for (int turn = 0; turn < 2; turn++) {
-#pragma omp parallel for schedule(static)
-        for (int64_t i = 0; i < n; i++)
-            mix_row(m, h + i * padded, false, scratch + omp_get_thread_num() * n);
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = i + 1; j < n; j++) {
-                const double other = h[j * padded + i];
-                h[j * padded + i] = h[i * padded + j];
-                h[i * padded + j] = other;
-            }
-    }
-}
 
 /* *mean = the mean of the diagonal of the sums. ERR_NUMERIC: one is not finite. */
 static enum status gram_mean(const struct quant_input *in, double *mean, struct err *e)
@@ -118,7 +60,7 @@ static void gram_fill(const struct quant_input *in, double *h, int64_t padded, d
         for (int64_t j = i; j < n; j++)
             h[i * padded + j] = h[j * padded + i] = in->statistic[STATISTIC_GRAM][i * n + j];
     for (int64_t i = n; i < padded; i++) h[i * padded + i] = mean;
-    gram_mix(m, h, padded, scratch);
+    if (m->part > 0) mix_gram(m, h, padded, scratch);
 }
 
 /* Damps and factors; at most three times ten times more. */
@@ -135,7 +77,7 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
         p->damping = NAN;
         goto done;
     }
-    TRY(mix_make(&m, o, stream_of(in->layer, -1), in->cols, e));
+    TRY(mix_open(&m, o, in->layer, -1, in->cols, e));
     p->damping = o->damping;
     for (int tries = 0; tries < 4; tries++, p->damping *= 10) {
         gram_fill(in, h, padded, mean, &m, scratch);
@@ -282,8 +224,8 @@ static enum status run_open(struct run *r, struct err *e)
     const int64_t tiles = tile_count(job->rows), n = job->cols, threads = omp_get_max_threads();
     double squares = 0;
     PASS(job_check(job, e));
-    PASS(mix_make(&r->in, job->options, stream_of(job->layer, -1), n, e));
-    PASS(mix_make(&r->out, job->options, stream_of(job->layer, job->linear), job->rows, e));
+    PASS(mix_open(&r->in, job->options, job->layer, -1, n, e));
+    PASS(mix_open(&r->out, job->options, job->layer, job->linear, job->rows, e));
     PASS(mem_alloc(&r->w, job->rows * n, sizeof *r->w, "mixed weights", e));
     PASS(mem_zero(&r->coded, tiles * TILE_ROWS * n / 2, sizeof *r->coded, "coded weights", e));
     PASS(mem_zero(&r->sums, tiles * SUMS, sizeof *r->sums, "sums of tiles", e));

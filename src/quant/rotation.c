@@ -4,7 +4,6 @@
 #include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/rng.h"
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -25,34 +24,24 @@ enum status rotation_make(struct rotation **out, const struct quant_options *o, 
 {
     enum status st = OK;
     struct rotation *r = NULL;
-    float *sign = NULL;
     const char *what = "a rotation";
     *out = NULL;
     if (o->rotation == ROTATION_NONE) return OK;
     TRY(rotation_check(o, cols, e));
     TRY(mem_zero(&r, 1, sizeof *r, what, e));
-    r->cols = cols;
-    r->factor = hadamard_factor(cols);
-    TRY(mem_alloc(&r->hadamard, r->factor * r->factor, sizeof *r->hadamard, what, e));
-    TRY(mem_alloc(&r->sign, cols, sizeof *r->sign, what, e));
-    TRY(mem_alloc(&sign, cols, sizeof *sign, what, e));
+    TRY(mix_make(&r->mix, cols, MIX_AFTER, (uint64_t)o->rotation_seed, (uint64_t)layer, e));
     TRY(mem_alloc(&r->scratch, omp_get_max_threads() * 2 * cols, sizeof *r->scratch, what, e));
-    hadamard_make(r->hadamard, r->factor);
-    rng_signs(rng_stream((uint64_t)o->rotation_seed, (uint64_t)layer), 0, cols, sign);
-    for (int64_t j = 0; j < cols; j++) r->sign[j] = (double)sign[j] / sqrt((double)cols);
     *out = r;
     r = NULL;
 done:
     rotation_free(r);
-    free(sign);
     return st;
 }
 
 void rotation_free(struct rotation *r)
 {
     if (!r) return;
-    free(r->hadamard);
-    free(r->sign);
+    mix_free(&r->mix);
     free(r->scratch);
     free(r);
 }
@@ -60,15 +49,7 @@ void rotation_free(struct rotation *r)
 /* Two rows of this thread. */
 static double *rows_of_thread(const struct rotation *r)
 {
-    return r->scratch + omp_get_thread_num() * 2 * r->cols;
-}
-
-/* x (cols) <- x R or x Rᵀ; scratch (cols). */
-static void row_turn(const struct rotation *r, double *x, bool back, double *scratch)
-{
-    for (int64_t j = 0; back && j < r->cols; j++) x[j] *= r->sign[j];
-    hadamard_row(x, r->cols, r->hadamard, r->factor, back, scratch);
-    for (int64_t j = 0; !back && j < r->cols; j++) x[j] *= r->sign[j];
+    return r->scratch + omp_get_thread_num() * 2 * r->mix.n;
 }
 
 static bool row_round(float *to, const double *from, int64_t n)
@@ -89,9 +70,9 @@ enum status rotation_rows(const struct rotation *r, float *to, const float *from
 #pragma omp parallel for schedule(static) reduction(min : bad)
     for (int64_t i = first; i < first + n; i++) {
         double *x = rows_of_thread(r);
-        for (int64_t j = 0; j < r->cols; j++) x[j] = (double)from[i * r->cols + j];
-        row_turn(r, x, back, x + r->cols);
-        if (!row_round(to + i * r->cols, x, r->cols)) bad = min64(bad, i);
+        for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)from[i * r->mix.n + j];
+        mix_row(&r->mix, x, back, x + r->mix.n);
+        if (!row_round(to + i * r->mix.n, x, r->mix.n)) bad = min64(bad, i);
     }
     NEED(bad == INT64_MAX, ERR_NUMERIC,
          "rotating row %lld gave a number that is not finite: its weights are too large for "
@@ -104,35 +85,19 @@ void rotation_tile(const struct rotation *r, float *t, bool back)
 {
     for (int i = 0; r && i < TILE_ROWS; i++) {
         double *x = rows_of_thread(r);
-        for (int64_t j = 0; j < r->cols; j++) x[j] = (double)t[j * TILE_ROWS + i];
-        row_turn(r, x, back, x + r->cols);
-        for (int64_t j = 0; j < r->cols; j++) t[j * TILE_ROWS + i] = (float)x[j];
+        for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)t[j * TILE_ROWS + i];
+        mix_row(&r->mix, x, back, x + r->mix.n);
+        for (int64_t j = 0; j < r->mix.n; j++) t[j * TILE_ROWS + i] = (float)x[j];
     }
-}
-
-/* gram <- gram R, row by row, then transposed in place. */
-static void gram_turn(const struct rotation *r, double *gram)
-{
-    int64_t n = r->cols;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) row_turn(r, gram + i * n, false, rows_of_thread(r));
-#pragma omp parallel for schedule(dynamic, 16)
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = i + 1; j < n; j++) {
-            double other = gram[j * n + i];
-            gram[j * n + i] = gram[i * n + j];
-            gram[i * n + j] = other;
-        }
 }
 
 void rotation_gram(const struct rotation *r, double *gram)
 {
     if (!r) return;
-    int64_t n = r->cols;
+    const int64_t n = r->mix.n;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) gram[j * n + i] = gram[i * n + j];
-    gram_turn(r, gram);
-    gram_turn(r, gram);
+    mix_gram(&r->mix, gram, n, r->scratch);
     /* A sum of squares that rounding has made negative. */
     for (int64_t i = 0; i < n; i++)
         if (gram[i * n + i] < 0) gram[i * n + i] = 0;

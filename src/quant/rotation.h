@@ -1,19 +1,18 @@
 /* rotation: random orthogonal changes of a linear's inputs, the option `rotation`.
  *
  * W x = (W R)(Rᵀ x): a method quantizes W R for the inputs Rᵀ x, and the weights are Q(W R) Rᵀ.
- * R = H diag(±1) / √cols with a Hadamard matrix H (hadamard.h) spreads large weights and inputs
+ * R = H diag(±1) / √cols with a Hadamard matrix H (coding/mix.h) spreads large weights and inputs
  * over all columns (QuIP, QuaRot: arXiv 2404.00456). The signs come from the option rotation_seed
  * and the number of the block, so that nothing is stored for R.
  *
  * Products are computed in f64, row by row, and rounded to f32. */
 #pragma once
+#include "coding/mix.h"
 #include "quant/quant.h"
 
 struct rotation {
-    int64_t cols, factor; /* the order and its k (hadamard.h) */
-    int8_t *hadamard;     // (factor, factor)
-    double *sign;         // (cols) ±1 / √cols
-    double *scratch;      // (threads, 2, cols) rows of each thread
+    struct mix mix;
+    double *scratch; // (threads, 2, columns) rows of each thread
 };
 
 /* ERR_USAGE if the options want a rotation of so many columns and none is known. */

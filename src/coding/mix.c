@@ -1,0 +1,63 @@
+#include "coding/mix.h"
+#include "math/hadamard.h"
+#include "util/mem.h"
+#include "util/rng.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed, uint64_t stream,
+                     struct err *e)
+{
+    enum status st = OK;
+    const char *what = "a random Hadamard matrix";
+    float *sign = NULL;
+    *m = (struct mix){.n = n, .part = n, .factor = hadamard_factor(n), .signs = signs};
+    if (m->factor == 0) {
+        m->factor = 1;
+        for (m->part = 1; n % (2 * m->part) == 0;) m->part *= 2;
+    }
+    TRY(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
+    TRY(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
+    TRY(mem_alloc(&sign, n, sizeof *sign, what, e));
+    hadamard_make(m->hadamard, m->factor);
+    rng_signs(rng_stream(seed, stream), 0, n, sign);
+    for (int64_t j = 0; j < n; j++) m->sign[j] = (double)sign[j] / sqrt((double)m->part);
+done:
+    free(sign);
+    return st;
+}
+
+void mix_free(struct mix *m)
+{
+    free(m->hadamard);
+    free(m->sign);
+    *m = (struct mix){0};
+}
+
+void mix_row(const struct mix *m, double *x, bool back, double *scratch)
+{
+    if (m->part == 0) return;
+    const bool first = back == (m->signs == MIX_AFTER);
+    for (int64_t j = 0; first && j < m->n; j++) x[j] *= m->sign[j];
+    for (int64_t a = 0; a < m->n; a += m->part)
+        hadamard_row(x + a, m->part, m->hadamard, m->factor, back, scratch);
+    for (int64_t j = 0; !first && j < m->n; j++) x[j] *= m->sign[j];
+}
+
+void mix_gram(const struct mix *m, double *h, int64_t pitch, double *scratch)
+{
+    const int64_t n = m->n;
+    for (int turn = 0; turn < 2; turn++) {
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            mix_row(m, h + i * pitch, false, scratch + omp_get_thread_num() * n);
+#pragma omp parallel for schedule(dynamic, 16)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = i + 1; j < n; j++) {
+                const double other = h[j * pitch + i];
+                h[j * pitch + i] = h[i * pitch + j];
+                h[i * pitch + j] = other;
+            }
+    }
+}

@@ -1,0 +1,29 @@
+/* mix: random orthogonal matrices M that spread large numbers over all columns: a Hadamard matrix
+ * (math/hadamard.h) over its root, and random signs before or after it. */
+#pragma once
+#include "util/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* On which side of the Hadamard matrix the signs are. */
+enum mix_signs { MIX_BEFORE, MIX_AFTER };
+
+struct mix {
+    int64_t n, part;  /* order of M; and of the equal Hadamard matrices on its diagonal; 0: M = I */
+    int64_t factor;   /* of part (math/hadamard.h) */
+    int signs;        /* enum mix_signs */
+    int8_t *hadamard; // (factor, factor)
+    double *sign;     // (n) ±1 / √part
+};
+
+/* M of order n from the random numbers of (seed, stream). Where no Hadamard matrix of this order is
+ * known, equal parts of a power of two are mixed. Free with mix_free, also after a failure.
+ * ERR_NOMEM. */
+MUST_USE enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed, uint64_t stream,
+                              struct err *e);
+void mix_free(struct mix *m);
+/* x (n) <- x M or, back, x Mᵀ; scratch (n). In one thread. */
+void mix_row(const struct mix *m, double *x, bool back, double *scratch);
+/* h <- Mᵀ h M for its first n rows and columns, with the given row pitch; scratch: n numbers for
+ * each thread. Parallel. */
+void mix_gram(const struct mix *m, double *h, int64_t pitch, double *scratch);

@@ -1,5 +1,5 @@
 #include "engine/stored.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>

@@ -12,8 +12,7 @@
  * 2 of 104,000 codes. */
 #include "coding/codes.h"
 #include "coding/tile.h"
-#include "quant/blocks.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -44,7 +43,7 @@ static void tile_largest(const struct absmax *a, int64_t tile)
     int64_t at, n = tile_weights(a, tile, &at);
     for (int64_t i = 0; i * a->block < n; i++) {
         const int64_t count = min64(a->block, n - i * a->block);
-        const float most = blocks_largest(a->job->w + at + i * a->block, count);
+        const float most = row_largest(a->job->w + at + i * a->block, count);
         a->largest[tile * a->per + i] = (double)most;
     }
 }
@@ -56,7 +55,7 @@ static void tile_round(const struct absmax *a, int64_t tile)
         const float *w = a->job->w + at + i * a->block;
         float *q = a->job->q + at + i * a->block;
         const int64_t count = min64(a->block, n - i * a->block);
-        const float most = blocks_largest(w, count);
+        const float most = row_largest(w, count);
         /* Codes are chosen with the magnitude as it is, and the largest weight is exactly 1. */
         const float inverse = 1 / most, stored = (float)a->largest[tile * a->per + i];
         for (int64_t j = 0; j < count; j++) {

@@ -4,11 +4,10 @@
 #include "quant/awq.h"
 #include "math/hadamard.h"
 #include "math/linalg.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,8 +125,7 @@ struct awq_run {
     const struct rotation *rotation;
     struct grid_kind kind;
     int64_t group, samples;
-    float *inputs;  // (samples, cols) divided by the scales; NULL: no clip search
-    float *scratch; // (threads, numbers_per_thread)
+    float *inputs; // (samples, cols) divided by the scales; NULL: no clip search
 };
 
 static int64_t numbers_per_thread(int64_t cols, int64_t group, int64_t samples)
@@ -200,11 +198,10 @@ static void scale_columns(const struct awq_run *a, float *t, int64_t row, bool b
     }
 }
 
-static void tile_quantize(const struct awq_run *a, int64_t row)
+static void tile_quantize(const struct quant_job *job, const void *run, int64_t row, void *scratch)
 {
-    const struct quant_job *job = a->job;
-    int thread = omp_get_thread_num();
-    float *t = a->scratch + thread * numbers_per_thread(job->cols, a->group, a->samples);
+    const struct awq_run *a = run;
+    float *t = scratch;
     struct grid g;
     tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, NULL);
     rotation_tile(a->rotation, t, false);
@@ -226,7 +223,9 @@ static void tile_quantize(const struct awq_run *a, int64_t row)
 static enum status inputs_make(struct awq_run *a, struct err *e)
 {
     const double *x = a->job->input->statistic[STATISTIC_SAMPLE];
-    int64_t cols = a->job->cols;
+    const int64_t cols = a->job->cols;
+    if (!a->a->clips) return OK;
+    PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
     for (int64_t i = 0; i < a->samples * cols; i++) a->inputs[i] = (float)x[i];
     PASS(rotation_rows(a->rotation, a->inputs, a->inputs, 0, a->samples, false, e));
     if (!a->a->columns) return OK;
@@ -234,18 +233,6 @@ static enum status inputs_make(struct awq_run *a, struct err *e)
     for (int64_t k = 0; k < a->samples; k++)
         for (int64_t j = 0; j < cols; j++) a->inputs[k * cols + j] /= a->a->columns[j];
     return OK;
-}
-
-static enum status room_make(struct awq_run *a, struct err *e)
-{
-    int64_t cols = a->job->cols;
-    PASS(job_check(a->job, e));
-    if (a->a->clips)
-        PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
-    if (a->inputs) PASS(inputs_make(a, e));
-    return mem_alloc(&a->scratch,
-                     omp_get_max_threads() * numbers_per_thread(cols, a->group, a->samples),
-                     sizeof *a->scratch, "tiles of weights", e);
 }
 
 static enum status awq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
@@ -258,21 +245,18 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
                         .kind = awq_grid(job->bits, job->options),
                         .group = grid_group(job->options, job->cols),
                         .samples = sample_count(job->input->tokens)};
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
-    TRY(team_agree(job->team, room_make(&a, e), e));
+    const int64_t numbers = numbers_per_thread(job->cols, a.group, a.samples);
+    TRY(team_agree(job->team, inputs_make(&a, e), e));
     if (job->grids) {
         job->grids->columns = a.a->columns;
         job->grids->rows = a.a->rows;
     }
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t row = first; row < end; row += TILE_ROWS) tile_quantize(&a, row);
+    TRY(job_rows(job, TILE_ROWS, tile_quantize, &a, numbers * (int64_t)sizeof(float), e));
     /* Scales of channels that nothing absorbs are stored in 16 bits each. */
     TRY(job_report(job, grid_bits(job) + (a.a->stored ? 16 / (double)job->rows : 0), report, e));
     report->error = a.a->loss[a.a->ratio];
 done:
     free(a.inputs);
-    free(a.scratch);
     return st;
 }
 

@@ -4,7 +4,7 @@
  *
  * All random numbers follow from change_seed, the replicate, the block and the linear. */
 #include "coding/tile.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>
@@ -23,13 +23,16 @@ static uint64_t stream_of(const struct quant_job *job)
                       ((uint64_t)job->replicate + 1) << REPLICATE_BIT | place);
 }
 
-/* q (n) <- w + (q - w) in another order: Fisher and Yates' shuffle; d (n) is scratch. */
-static void row_permute(float *q, const float *w, int64_t n, uint64_t stream, int64_t first,
-                        double *d)
+/* A row of q <- w + (q - w) in another order: Fisher and Yates' shuffle. */
+static void row_permute(const struct quant_job *job, const void *stream, int64_t row, void *scratch)
 {
+    const int64_t n = job->cols, first = row * n;
+    const float *w = job->w + first;
+    float *q = job->q + first;
+    double *d = scratch;
     for (int64_t j = 0; j < n; j++) d[j] = (double)q[j] - (double)w[j];
     for (int64_t j = n - 1; j > 0; j--) {
-        const uint64_t random = rng_bits(stream, (uint64_t)(first + j)) >> 32;
+        const uint64_t random = rng_bits(*(const uint64_t *)stream, (uint64_t)(first + j)) >> 32;
         const int64_t k = (int64_t)(random * (uint64_t)(j + 1) >> 32);
         const double t = d[j];
         d[j] = d[k];
@@ -38,11 +41,13 @@ static void row_permute(float *q, const float *w, int64_t n, uint64_t stream, in
     for (int64_t j = 0; j < n; j++) q[j] = (float)((double)w[j] + d[j]);
 }
 
-/* q (n) <- w ± (q - w); sign (n) is scratch. */
-static void row_flip(float *q, const float *w, int64_t n, uint64_t stream, int64_t first,
-                     float *sign)
+/* A row of q <- w ± (q - w). */
+static void row_flip(const struct quant_job *job, const void *stream, int64_t row, void *scratch)
 {
-    rng_signs(stream, first, n, sign);
+    const int64_t n = job->cols, first = row * n;
+    const float *w = job->w + first;
+    float *q = job->q + first, *sign = scratch;
+    rng_signs(*(const uint64_t *)stream, first, n, sign);
     for (int64_t j = 0; j < n; j++)
         q[j] = (float)((double)w[j] + (double)sign[j] * ((double)q[j] - (double)w[j]));
 }
@@ -83,32 +88,6 @@ done:
     return st;
 }
 
-/* Changes this rank's rows of job->q by permuting or flipping. */
-static enum status change_rows(const struct quant_job *job, bool flips, uint64_t stream,
-                               struct err *e)
-{
-    enum status st = OK;
-    double *scratch = NULL;
-    const int64_t n = job->cols;
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
-    st = mem_alloc(&scratch, omp_get_max_threads() * n, sizeof *scratch, "changes of rows", e);
-    TRY(team_agree(job->team, st, e));
-#pragma omp parallel for
-    for (int64_t i = first; i < end; i++) {
-        double *own = scratch + omp_get_thread_num() * n;
-        float *q = job->q + i * n;
-        const float *w = job->w + i * n;
-        if (flips)
-            row_flip(q, w, n, stream, i * n, (float *)own);
-        else
-            row_permute(q, w, n, stream, i * n, own);
-    }
-done:
-    free(scratch);
-    return st;
-}
-
 enum kind { NOISE, PERMUTED, FLIPPED };
 
 static enum status change_run(const struct quant_job *job, enum kind kind,
@@ -117,8 +96,10 @@ static enum status change_run(const struct quant_job *job, enum kind kind,
     const bool gptq = job->options->change_of == CHANGE_GPTQ;
     const uint64_t stream = stream_of(job);
     PASS((gptq ? quant_gptq.run : quant_rtn.run)(job, report, e));
+    const int64_t bytes = job->cols * (int64_t)sizeof(double);
     if (kind == NOISE) PASS(add_noise(job, report->squared_distance, stream, e));
-    if (kind != NOISE) PASS(change_rows(job, kind == FLIPPED, stream, e));
+    if (kind == PERMUTED) PASS(job_rows(job, 1, row_permute, &stream, bytes, e));
+    if (kind == FLIPPED) PASS(job_rows(job, 1, row_flip, &stream, bytes, e));
     return job_report(job, BITS_STORED, report, e);
 }
 

@@ -5,7 +5,7 @@
  * Hessian). The clusters are optimal (kmeans.h), where the authors start Lloyd's algorithm. */
 #include "coding/kmeans.h"
 #include "math/dtype.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* GPTQ (Frantar et al. 2022) on the factor H = R Rᵀ alone. */
 #include "quant/gptq.h"
 #include "quant/grids.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "quant/rotation.h"
 #include "util/mem.h"
 #include "util/num.h"

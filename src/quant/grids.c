@@ -1,6 +1,6 @@
 #include "quant/grids.h"
 #include "coding/floats.h"
-#include "quant/blocks.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -167,7 +167,7 @@ static void tile_share(const struct shares *s, int64_t tile)
         double size = 0;
         for (int64_t i = row; i < end; i++) {
             const float *w = job->w + i * job->cols + a;
-            if (!s->mean) size = fmax(size, (double)blocks_largest(w, n));
+            if (!s->mean) size = fmax(size, (double)row_largest(w, n));
             for (int64_t j = 0; j < n && s->mean; j++) size += fabs((double)w[j]);
         }
         s->tiles[tile * s->groups + k] = size;

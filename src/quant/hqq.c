@@ -3,8 +3,8 @@
  * consecutive weights of the flattened matrix (the package's axis 1), so that they cross rows where
  * the group size does not divide the row. */
 #include "coding/tile.h"
+#include "quant/job.h"
 #include "quant/quant.h"
-#include "quant/report.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "coding/mix.h"
 #include "coding/tile.h"
 #include "math/hadamard.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <float.h>

@@ -3,9 +3,8 @@
  * 8 bits with a scale for each row and each token, but channels with a large input in full
  * precision. int8_weight: its weights alone. */
 #include "math/dtype.h"
-#include "quant/blocks.h"
 #include "quant/int8_linear.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include <math.h>
 
 struct int8_options {
@@ -19,23 +18,24 @@ struct int8_options {
 static float round_codes(const float *x, float *codes, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) codes[j] = dtype_round_f16(x[j]);
-    const float most = blocks_largest(codes, n);
+    const float most = row_largest(codes, n);
     const float inverse = 1 / most * INT8_MOST; /* how torch divides a number by a tensor */
     for (int64_t j = 0; j < n; j++) codes[j] = most > 0 ? nearbyintf(codes[j] * inverse) : 0;
     return most;
 }
 
-static void row_round(const float *w, float *q, int64_t n, float unused)
+static void row_round(const struct quant_job *job, const void *none, int64_t row, void *scratch)
 {
-    (void)unused;
-    const float most = round_codes(w, q, n);
+    const int64_t n = job->cols;
+    float *q = job->q + row * n;
+    const float most = round_codes(job->w + row * n, q, n);
+    (void)none, (void)scratch;
     for (int64_t j = 0; j < n; j++) q[j] = q[j] * most / INT8_MOST;
 }
 
 static enum status run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    PASS(team_agree(job->team, job_check(job, e), e));
-    blocks_round(job, job->cols, row_round, 0);
+    PASS(job_rows(job, 1, row_round, NULL, 1, e));
     return job_report(job, 8 + 32 / (double)job->cols, report, e);
 }
 

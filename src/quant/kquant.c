@@ -2,15 +2,13 @@
  * gets the type of 32 that llama.cpp takes instead, one that is no multiple of 32 is stored in f16
  * (llama-quant.cpp). */
 #include "coding/kquant_round.h"
-#include "quant/report.h"
-#include "util/mem.h"
+#include "quant/job.h"
 #include "util/num.h"
-#include <omp.h>
-#include <stdlib.h>
 
-static void tile_round(const struct quant_job *job, const struct kquant_format *f, int64_t row,
-                       struct kquant_bench *b)
+static void tile_round(const struct quant_job *job, const void *format, int64_t row, void *scratch)
 {
+    const struct kquant_format *f = format;
+    struct kquant_bench *b = scratch;
     const int64_t n = f->columns;
     const double *squares = job->input ? job->input->statistic[STATISTIC_SQUARES] : NULL;
     EACH_ROW b->square[r] = 0;
@@ -31,21 +29,9 @@ static void tile_round(const struct quant_job *job, const struct kquant_format *
 static enum status run_format(const struct quant_job *job, const struct kquant_format *f,
                               struct quant_report *report, struct err *e)
 {
-    enum status st = job_check(job, e);
-    struct kquant_bench *benches = NULL;
-    int64_t first, end;
     while (job->cols % f->columns != 0) f = f->instead;
-    team_own_rows(job->team, job->rows, &first, &end);
-    if (st == OK)
-        st = mem_alloc(&benches, omp_get_max_threads(), sizeof *benches, "tiles of weights", e);
-    TRY(team_agree(job->team, st, e));
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t row = first; row < end; row += TILE_ROWS)
-        tile_round(job, f, row, &benches[omp_get_thread_num()]);
-    TRY(job_report(job, f->bits, report, e));
-done:
-    free(benches);
-    return st;
+    PASS(job_rows(job, TILE_ROWS, tile_round, f, sizeof(struct kquant_bench), e));
+    return job_report(job, f->bits, report, e);
 }
 
 static void kquant_memory(const struct quant_options *o, const struct quant_extent *x,

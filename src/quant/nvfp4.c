@@ -3,10 +3,8 @@
  * and order of operations of torchao 0.18 (nvfp4_tensor.py: per_tensor_amax_to_scale,
  * nvfp4_quantize). */
 #include "coding/floats.h"
-#include "coding/tile.h"
-#include "quant/blocks.h"
-#include "quant/report.h"
-#include "util/mem.h"
+#include "quant/grids.h"
+#include "quant/job.h"
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,50 +13,35 @@ enum { BLOCK = 16, SCALE_BITS = 8 };
 static const float E2M1_MAX = 6, E4M3_MAX = 448, E4M3_MIN = 0x1p-6f; /* the smallest normal one */
 
 /* whole: the scale of the matrix, above 0 */
-static void block_round(const float *w, float *q, int64_t n, float whole)
+static void row_round(const struct quant_job *job, const void *whole, int64_t row, void *scratch)
 {
-    const float wanted = blocks_largest(w, n) / E2M1_MAX / whole;
-    const float scale = float_nearest(fmaxf(wanted, E4M3_MIN), 3, E4M3_MIN, E4M3_MAX);
-    const float inverse = 1 / whole / scale, back = whole * scale;
-    for (int64_t j = 0; j < n; j++) q[j] = float_nearest(w[j] * inverse, 1, 1, E2M1_MAX) * back;
-}
-
-/* The largest magnitude of the whole matrix. Collective. */
-static enum status matrix_largest(const struct quant_job *job, double *tiles, float *out,
-                                  struct err *e)
-{
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
-#pragma omp parallel for
-    for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) {
-        const int64_t row = t * TILE_ROWS, rows = min64(TILE_ROWS, job->rows - row);
-        tiles[t] = (double)blocks_largest(job->w + row * job->cols, rows * job->cols);
+    const float of_matrix = *(const float *)whole;
+    (void)scratch;
+    for (int64_t a = 0; a < job->cols; a += BLOCK) {
+        const int64_t n = min64(BLOCK, job->cols - a), at = row * job->cols + a;
+        const float wanted = row_largest(job->w + at, n) / E2M1_MAX / of_matrix;
+        const float scale = float_nearest(fmaxf(wanted, E4M3_MIN), 3, E4M3_MIN, E4M3_MAX);
+        const float inverse = 1 / of_matrix / scale, back = of_matrix * scale;
+        for (int64_t j = at; j < at + n; j++)
+            job->q[j] = float_nearest(job->w[j] * inverse, 1, 1, E2M1_MAX) * back;
     }
-    PASS(team_gather(job->team, tiles, 1, TILE_ROWS, job->rows, e));
-    *out = 0;
-    for (int64_t t = 0; t < tile_count(job->rows); t++) *out = fmaxf(*out, (float)tiles[t]);
-    return OK;
 }
 
-static enum status open(const struct quant_job *job, double **tiles, struct err *e)
-{
-    PASS(job_check(job, e));
-    return mem_zero(tiles, tile_count(job->rows), sizeof **tiles, "largest weights of tiles", e);
-}
-
-static enum status run(const struct quant_job *job, struct quant_report *report, struct err *e)
+static enum status run(const struct quant_job *all, struct quant_report *report, struct err *e)
 {
     enum status st = OK;
-    double *tiles = NULL;
-    float most;
-    TRY(team_agree(job->team, open(job, &tiles, e), e));
-    TRY(matrix_largest(job, tiles, &most, e));
-    const float whole = fmaxf(most / (E4M3_MAX * E2M1_MAX), 0x1p-100f);
-    blocks_round(job, BLOCK, block_round, whole);
-    const double blocks = (double)((job->cols + BLOCK - 1) / BLOCK), row = (double)job->cols;
-    TRY(job_report(job, 4 + (SCALE_BITS * blocks + 32 / (double)job->rows) / row, report, e));
+    struct quant_options options = *all->options;
+    struct quant_job job = *all;
+    double *largest = NULL;
+    job.options = &options;
+    options.codes = CODES_NVFP4;
+    TRY(grid_share(&job, &largest, e));
+    const float whole = fmaxf((float)*largest / (E4M3_MAX * E2M1_MAX), 0x1p-100f);
+    TRY(job_rows(&job, 1, row_round, &whole, 1, e));
+    const double blocks = (double)((job.cols + BLOCK - 1) / BLOCK), row = (double)job.cols;
+    TRY(job_report(&job, 4 + (SCALE_BITS * blocks + 32 / (double)job.rows) / row, report, e));
 done:
-    free(tiles);
+    free(largest);
     return st;
 }
 

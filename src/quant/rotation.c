@@ -1,7 +1,7 @@
 #include "quant/rotation.h"
 #include "coding/tile.h"
 #include "math/hadamard.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>

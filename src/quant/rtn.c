@@ -1,21 +1,22 @@
 /* Round to nearest: every weight independently, with one grid per group of columns. */
 #include "quant/grids.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "quant/rotation.h"
-#include "util/mem.h"
 #include "util/num.h"
-#include <omp.h>
 #include <stdlib.h>
 
-/* Quantizes the rows of one tile, group by group; t (group, TILE_ROWS) is scratch. */
-static void tile_quantize(const struct quant_job *job, int64_t row, int64_t group, float *t)
+/* A tile, group by group; t (group, TILE_ROWS). */
+static void tile_quantize(const struct quant_job *job, const void *none, int64_t row, void *scratch)
 {
+    const int64_t group = grid_group(job->options, job->cols);
+    float *t = scratch;
     struct grid g;
+    (void)none;
     for (int64_t a = 0; a < job->cols; a += group) {
-        int64_t n = min64(group, job->cols - a);
-        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
+        const int64_t n = min64(group, job->cols - a);
         struct grid_kind kind = grid_kind_of(job->bits, job->options);
         kind.shared = grid_shared_at(job, row, a / group);
+        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
         grid_fit(&g, t, n, kind);
         grid_note(job, row, a / group, &g);
         for (int64_t j = 0; j < n; j++)
@@ -24,28 +25,21 @@ static void tile_quantize(const struct quant_job *job, int64_t row, int64_t grou
     }
 }
 
+static int64_t tile_bytes(const struct quant_options *o, int64_t cols)
+{
+    return grid_group(o, cols) * TILE_ROWS * (int64_t)sizeof(float);
+}
+
 static enum status rtn_plain(const struct quant_job *all, struct quant_report *report,
                              struct err *e)
 {
     enum status st = OK;
-    struct quant_job own = *all, *job = &own;
+    struct quant_job job = *all;
     double *shared = NULL;
-    float *scratch = NULL;
-    int64_t group = grid_group(job->options, job->cols);
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
-    st = job_check(job, e);
-    if (st == OK)
-        st = mem_alloc(&scratch, omp_get_max_threads() * group * TILE_ROWS, sizeof *scratch,
-                       "tiles of weights", e);
-    TRY(team_agree(job->team, st, e));
-    TRY(grid_share(job, &shared, e));
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t row = first; row < end; row += TILE_ROWS)
-        tile_quantize(job, row, group, scratch + omp_get_thread_num() * group * TILE_ROWS);
-    TRY(job_report(job, grid_bits(job), report, e));
+    TRY(grid_share(&job, &shared, e));
+    TRY(job_rows(&job, TILE_ROWS, tile_quantize, NULL, tile_bytes(job.options, job.cols), e));
+    TRY(job_report(&job, grid_bits(&job), report, e));
 done:
-    free(scratch);
     free(shared);
     return st;
 }
@@ -64,7 +58,7 @@ static enum status rtn_check(int64_t bits, const struct quant_options *o, struct
 static void rtn_memory(const struct quant_options *o, const struct quant_extent *x,
                        struct quant_memory *out)
 {
-    out->running = x->threads * grid_group(o, x->cols) * TILE_ROWS * (int64_t)sizeof(float);
+    out->running = x->threads * tile_bytes(o, x->cols);
     rotation_memory(o, x, false, out);
 }
 

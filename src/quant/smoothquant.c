@@ -3,9 +3,8 @@
  * scale for each row and each token. Before that, channels with large inputs are divided by a
  * factor that the weights are multiplied with. */
 #include "coding/tile.h"
-#include "quant/blocks.h"
 #include "quant/int8_linear.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -90,17 +89,18 @@ static enum status smoothquant_prepare(const struct quant_block *b, void **prepa
 /* int8_format.round. */
 static float round_codes(const float *x, float *codes, int64_t n)
 {
-    const float scale = fmaxf(blocks_largest(x, n), LEAST) / INT8_MOST;
+    const float scale = fmaxf(row_largest(x, n), LEAST) / INT8_MOST;
     for (int64_t j = 0; j < n; j++) codes[j] = nearbyintf(x[j] / scale);
     return scale;
 }
 
 /* The weights that a row's codes amount to, for inputs that are not divided. */
-static void round_row(const struct quant_job *job, int64_t row)
+static void round_row(const struct quant_job *job, const void *none, int64_t row, void *scratch)
 {
     const struct factors *f = job->prepared;
     const float *factor = f->factor, *w = job->w + row * job->cols;
     float *q = job->q + row * job->cols;
+    (void)none, (void)scratch;
     for (int64_t j = 0; j < job->cols; j++) q[j] = w[j] * factor[j];
     const float scale = round_codes(q, q, job->cols);
     for (int64_t j = 0; j < job->cols; j++) q[j] = q[j] * scale / factor[j];
@@ -110,11 +110,7 @@ static enum status smoothquant_run(const struct quant_job *job, struct quant_rep
                                    struct err *e)
 {
     const struct factors *f = job->prepared;
-    int64_t first, end;
-    PASS(team_agree(job->team, job_check(job, e), e));
-    team_own_rows(job->team, job->rows, &first, &end);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = first; i < end; i++) round_row(job, i);
+    PASS(job_rows(job, 1, round_row, NULL, 1, e));
     return job_report(job, 8 + 32 / (double)job->cols + f->bits, report, e);
 }
 

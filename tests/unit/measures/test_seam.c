@@ -3,7 +3,7 @@
 #include "engine/group.h"
 #include "engine/visit.h"
 #include "math/linalg.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
-#include "quant/report.h"
+#include "quant/job.h"
 #include "math/kernel.h"
 #include "util/mem.h"
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,30 @@ enum status job_check(const struct quant_job *job, struct err *e)
               (long long)i, (long long)j, (double)w[j]);
     }
     return OK;
+}
+
+enum status job_rows(const struct quant_job *job, int64_t step_rows, job_step *step,
+                     const void *context, int64_t scratch, struct err *e)
+{
+    enum status st = job_check(job, e);
+    char *memory = NULL;
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    if (st == OK) st = mem_alloc(&memory, omp_get_max_threads(), (size_t)scratch, "scratch", e);
+    TRY(team_agree(job->team, st, e));
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t row = first; row < end; row += step_rows)
+        step(job, context, row, memory + omp_get_thread_num() * scratch);
+done:
+    free(memory);
+    return st;
+}
+
+float row_largest(const float *w, int64_t n)
+{
+    float most = 0;
+    for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
+    return most;
 }
 
 double row_distance(const float *w, const float *q, int64_t n)

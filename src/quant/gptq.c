@@ -21,21 +21,6 @@ static void gptq_release(void *prepared)
     free(p);
 }
 
-static enum status gram_check(const struct quant_input *in, struct err *e)
-{
-    for (int64_t i = 0; i < in->cols; i++) {
-        const double *g = in->statistic[STATISTIC_GRAM] + i * in->cols;
-        for (int64_t j = i; j < in->cols; j++)
-            NEED(isfinite(g[j]), ERR_NUMERIC,
-                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
-                 "layer are not finite",
-                 (long long)i, (long long)j, g[j]);
-        NEED(g[i] >= 0, ERR_NUMERIC, "the Hessian's diagonal is %g at input channel %lld", g[i],
-             (long long)i);
-    }
-    return OK;
-}
-
 /* diagonal (cols) = the diagonal of H from that of the sums; 1 for channels whose input is always
  * zero, which p->dead marks. */
 static enum status diagonal_make(struct gptq_prepared *p, const struct quant_input *in,
@@ -114,7 +99,7 @@ static enum status diagonal_sums(const struct quant_input *in, double *sums, str
         PASS(dist_diagonal(in->dist, sums, e));
         return OK;
     }
-    PASS(gram_check(in, e));
+    PASS(job_gram_check(in, e));
     const double *gram = in->statistic[STATISTIC_GRAM];
     for (int64_t i = 0; i < in->cols; i++) sums[i] = gram[i * in->cols + i];
     return OK;
@@ -225,12 +210,6 @@ static enum status gptq_share(const struct quant_input *in, void *prepared, enum
     return OK;
 }
 
-/* a / b for sums of squares without their damping part, which rounding may make negative. */
-static double share(double a, double b)
-{
-    return a <= 0 || b <= 0 ? 0 : a / b;
-}
-
 static enum status sweep(const struct quant_job *all, struct gptq_sums *sums, struct err *e)
 {
     enum status st = OK;
@@ -258,8 +237,8 @@ static enum status gptq_plain(const struct quant_job *job, struct quant_report *
     report->damping = p->damping;
     if (isnan(p->damping)) return OK; /* R = I is not the Hessian's factor */
     report->error = sums.loss / 2;
-    report->relative_error =
-        share(sums.loss - p->lambda * sums.loss_plain, sums.weight - p->lambda * sums.weight_plain);
+    report->relative_error = error_share(sums.loss - p->lambda * sums.loss_plain,
+                                         sums.weight - p->lambda * sums.weight_plain);
     return OK;
 }
 

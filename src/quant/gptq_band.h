@@ -7,7 +7,7 @@
  * shapes depend on the matrix and its block size alone (docs/decisions/0003). */
 #pragma once
 #include "coding/tile.h"
-#include "quant/gptq_panel.h"
+#include "quant/gptq.h"
 #include "quant/grids.h"
 
 /* Errors and weights of a column are side by side, so that one product with a panel of the factor

@@ -1,5 +1,5 @@
 /* The layout of GPTQ's factor: panel after panel, each what is before it and its own. */
-#include "quant/gptq_panel.h"
+#include "quant/gptq.h"
 #include "util/num.h"
 #include <string.h>
 

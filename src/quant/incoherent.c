@@ -35,22 +35,6 @@ static enum status mix_open(struct mix *m, const struct quant_options *o, int64_
 
 /* --- prepare --- */
 
-/* *mean = the mean of the diagonal of the sums. ERR_NUMERIC: one is not finite. */
-static enum status gram_mean(const struct quant_input *in, double *mean, struct err *e)
-{
-    const double *gram = in->statistic[STATISTIC_GRAM];
-    *mean = 0;
-    for (int64_t i = 0; i < in->cols; i++) {
-        for (int64_t j = i; j < in->cols; j++)
-            NEED(isfinite(gram[i * in->cols + j]), ERR_NUMERIC,
-                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
-                 "layer are not finite",
-                 (long long)i, (long long)j, gram[i * in->cols + j]);
-        *mean += gram[i * in->cols + i] / (double)in->cols;
-    }
-    return OK;
-}
-
 static void gram_fill(const struct quant_input *in, double *h, int64_t padded, double mean,
                       const struct mix *m, double *scratch)
 {
@@ -68,10 +52,12 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
                           const struct quant_options *o, double *h, double *scratch, struct err *e)
 {
     enum status st = OK;
-    double mean;
+    double mean = 0;
     struct mix m = {0};
     const int64_t padded = p->f.cols;
-    TRY(gram_mean(in, &mean, e));
+    const double *gram = in->statistic[STATISTIC_GRAM];
+    TRY(job_gram_check(in, e));
+    for (int64_t i = 0; i < in->cols; i++) mean += gram[i * in->cols + i] / (double)in->cols;
     if (mean <= 0) {
         feedback_plain(&p->f);
         p->damping = NAN;
@@ -253,11 +239,6 @@ static void run_close(struct run *r)
     free(r->bands);
 }
 
-static double share(double a, double b)
-{
-    return a <= 0 || b <= 0 ? 0 : a / b;
-}
-
 static enum status report_fill(const struct run *r, struct quant_report *report, struct err *e)
 {
     const struct quant_job *job = r->job;
@@ -270,7 +251,8 @@ static enum status report_fill(const struct run *r, struct quant_report *report,
     report->damping = r->p->damping;
     if (isnan(r->p->damping)) return OK; /* no inputs: the factor is not the Hessian's */
     report->error = sum[0] * r->scale * r->scale;
-    report->relative_error = share(sum[0] - r->p->lambda * sum[2], sum[1] - r->p->lambda * sum[3]);
+    report->relative_error =
+        error_share(sum[0] - r->p->lambda * sum[2], sum[1] - r->p->lambda * sum[3]);
     return OK;
 }
 

@@ -51,11 +51,31 @@ done:
     return st;
 }
 
+enum status job_gram_check(const struct quant_input *in, struct err *e)
+{
+    for (int64_t i = 0; i < in->cols; i++) {
+        const double *g = in->statistic[STATISTIC_GRAM] + i * in->cols;
+        for (int64_t j = i; j < in->cols; j++)
+            NEED(isfinite(g[j]), ERR_NUMERIC,
+                 "the Hessian of input channels %lld and %lld is %g: the activations before this "
+                 "layer are not finite",
+                 (long long)i, (long long)j, g[j]);
+        NEED(g[i] >= 0, ERR_NUMERIC, "the Hessian's diagonal is %g at input channel %lld", g[i],
+             (long long)i);
+    }
+    return OK;
+}
+
 float row_largest(const float *w, int64_t n)
 {
     float most = 0;
     for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
     return most;
+}
+
+double error_share(double a, double b)
+{
+    return a <= 0 || b <= 0 ? 0 : a / b;
 }
 
 double row_distance(const float *w, const float *q, int64_t n)

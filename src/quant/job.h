@@ -7,6 +7,9 @@
  */
 MUST_USE enum status job_check(const struct quant_job *job, struct err *e);
 
+/* ERR_NUMERIC: a number of the Gram matrix of inputs is not finite, or its diagonal is negative. */
+MUST_USE enum status job_gram_check(const struct quant_input *in, struct err *e);
+
 /* Quantizes a tile of rows or a row of job->w, from `row` on; scratch: of the thread. */
 typedef void job_step(const struct quant_job *job, const void *context, int64_t row, void *scratch);
 /* job_check, and then the step for each tile of this rank's rows, or each row where step_rows is 1,
@@ -24,3 +27,5 @@ double row_distance(const float *w, const float *q, int64_t n);
  * finite. Parallel; collective on the team. */
 MUST_USE enum status job_report(const struct quant_job *job, double bits_per_weight,
                                 struct quant_report *report, struct err *e);
+/* a / b for sums of squares without their damping part, which rounding may make negative. */
+double error_share(double a, double b);

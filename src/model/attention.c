@@ -24,18 +24,26 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
     *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
 }
 
-/* q/k norm and RoPE of `heads` heads, the first at column `column`, `stride` columns apart. */
-static void prepare_heads(const struct model *m, const struct block *b, const struct tile *t,
-                          struct acts *a, int64_t column, int64_t stride, int64_t heads,
-                          const float *norm)
+/* q/k norm of `heads` heads, the first at column `column`, `stride` columns apart. */
+static void norm_heads(const struct model *m, const struct tile *t, const struct acts *a,
+                       int64_t column, int64_t stride, int64_t heads, const float *norm)
 {
     const struct spec *s = &m->spec;
-    int64_t width = qkv_width(s), D = s->shape.head_dim, half = s->rope[0].half;
-    int64_t angles = (spec_rope(s, b->layer) * a->tokens + t->pos) * half;
+    int64_t width = qkv_width(s), D = s->shape.head_dim;
     float *x = a->inner + t->row * width + column;
     if (s->qk_norm == QK_PROJECTION) norm_rows(m, true, norm, NULL, heads * D, x, width, t->n, x);
     for (int64_t h = 0; s->qk_norm == QK_HEAD && h < heads; h++)
         norm_rows(m, true, norm, NULL, D, x + h * stride, width, t->n, x + h * stride);
+}
+
+/* RoPE of these heads. */
+static void turn_heads(const struct model *m, const struct block *b, const struct tile *t,
+                       const struct acts *a, int64_t column, int64_t stride, int64_t heads)
+{
+    const struct spec *s = &m->spec;
+    int64_t width = qkv_width(s), half = s->rope[0].half;
+    int64_t angles = (spec_rope(s, b->layer) * a->tokens + t->pos) * half;
+    float *x = a->inner + t->row * width + column;
     if (s->flags[b->layer] & LAYER_NO_ROPE) return;
     const float *cosine = a->cosine + angles, *sine = a->sine + angles;
     if (m->rounded)
@@ -56,8 +64,13 @@ void attention_prepare(const struct model *m, const struct block *b, const struc
         if (m->rounded) kern_bf16_bias(x, width, NULL, t->n, width);
     }
     qkv_columns(s, 0, &q, &k, &v);
-    prepare_heads(m, b, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
-    prepare_heads(m, b, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
+    norm_heads(m, t, a, q, stride, s->shape.heads, b->extra->p[EXTRA_Q_NORM]);
+    norm_heads(m, t, a, k, stride, s->shape.kv_heads, b->extra->p[EXTRA_K_NORM]);
+    if (b->grids) grids_keys(m, b, t, false, a);
+    turn_heads(m, b, t, a, q, stride, s->shape.heads);
+    turn_heads(m, b, t, a, k, stride, s->shape.kv_heads);
+    if (b->grids) grids_keys(m, b, t, true, a);
+    if (b->grids) grids_values(m, b, t, a);
 }
 
 /* Keys at consecutive positions, stored in consecutive rows. */

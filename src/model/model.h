@@ -6,6 +6,7 @@
  * Letters: T tokens, C hidden size, V vocabulary, L layers, NH heads, NKV key/value heads, HD head
  * size, I intermediate size. Weights are row-major (out, in); y = W x + b. */
 #pragma once
+#include "activation/activation.h"
 #include "checkpoint/checkpoint.h"
 #include "math/products.h"
 #include "model/sequences.h"
@@ -35,6 +36,8 @@ struct block {
     int64_t layer;
     int n_linears;
     struct linear linear[LINEARS_MAX]; /* ordered by stage */
+    /* Of what forward passes compute, borrowed (model_check_grids); NULL: it stays as it is. */
+    const struct activation_grids *grids;
     struct block_extra *extra; /* norms and scalars (model_internal.h); owned by the loaded block */
     float *storage;            /* all weights; NULL in a shallow copy */
     bool borrowed;             /* the storage is the caller's: model_block_free keeps it */
@@ -96,6 +99,12 @@ MUST_USE enum status model_block_read(const struct model *m, int64_t layer, stru
                                       float *storage, struct block *out, struct err *e);
 void model_block_complete(struct block *b);
 
+/* ERR_USAGE: a group of the grids does not divide what it is of, no Hadamard matrix is known. A
+ * group of inputs that does not divide the width of down_proj, but the hidden size, cuts it into as
+ * many groups as the hidden size (QuaRot). */
+MUST_USE enum status model_check_grids(const struct model_shape *shape,
+                                       const struct activation_grids *g, struct err *e);
+
 /* Activations of the stages, for up to `tokens` tokens in whole sequences. */
 struct acts {
     int64_t tokens;
@@ -140,8 +149,8 @@ void model_block_forward(const struct model *m, const struct block *b, const str
                          float *x, struct acts *a);
 /* The same for a last block of whose output only some rows are read: those with wanted (offset[n]);
  * the others are unspecified afterwards. They go through its keys and values alone, unless a linear
- * is computed at run time, from whole sequences. some: n and offset (n + 1), the wanted rows before
- * each sequence; nothing else of it is read. */
+ * is computed at run time, from whole sequences, or a grid is a sequence's. some: n and offset (n +
+ * 1), the wanted rows before each sequence; nothing else of it is read. */
 void model_block_forward_rows(const struct model *m, const struct block *b,
                               const struct sequences *s, const bool *wanted,
                               const struct sequences *some, float *x, struct acts *a);

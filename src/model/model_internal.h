@@ -57,6 +57,16 @@ void attention_prepare(const struct model *m, const struct block *b, const struc
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
+/* Quantizes a->in, the input of linears with so many columns, by b->grids; s as in make_input. */
+void grids_inputs(const struct model *m, const struct block *b, int64_t cols,
+                  const struct sequences *s, int64_t s0, int64_t s1, struct acts *a);
+/* Quantizes keys or values of a tile in a->inner, unless the rotary embedding (done: it has been
+ * applied) comes between; rotates queries with the keys. */
+void grids_keys(const struct model *m, const struct block *b, const struct tile *t, bool done,
+                struct acts *a);
+void grids_values(const struct model *m, const struct block *b, const struct tile *t,
+                  struct acts *a);
+
 /* Rows of a linear of so many rows that one product computes: it is prepared in such pieces. */
 int64_t linear_piece(int64_t rows);
 /* Floats per token in acts' in and inner. */

@@ -74,10 +74,20 @@ static void enter_rows(const struct model *m, const struct block *b, int stage, 
     if (stage == STAGE_DOWN) activate(m, b, a->inner + row * up, n, in);
 }
 
+/* Splits an input whose terms are not there yet. */
+static void split_input(int64_t cols, const struct sequences *s, int64_t s0, int64_t s1,
+                        struct acts *a)
+{
+    acts_cut(a, s, s0, s1, TOKEN_TILE, false);
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < a->n_tiles; i++)
+        acts_split(a, a->tiles[i].row * cols, a->tiles[i].n * cols);
+}
+
 /* x: residual stream of the sequences [s0, s1). split: into bf16 terms too. */
-static void make_input(const struct model *m, const struct block *b, int stage,
-                       const struct sequences *s, int64_t s0, int64_t s1, const float *x,
-                       struct acts *a, bool split)
+static void plain_input(const struct model *m, const struct block *b, int stage,
+                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
+                        struct acts *a, bool split)
 {
     const int64_t cols = stage_cols(b, stage);
     if (stage == STAGE_O) {
@@ -95,6 +105,18 @@ static void make_input(const struct model *m, const struct block *b, int stage,
             if (split) acts_split(a, row * cols, n * cols);
         }
     }
+}
+
+/* The same, quantized by the block's grids. */
+static void make_input(const struct model *m, const struct block *b, int stage,
+                       const struct sequences *s, int64_t s0, int64_t s1, const float *x,
+                       struct acts *a, bool split)
+{
+    const bool quantizes = b->grids && activation_quantizes(&b->grids->inputs);
+    plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes);
+    if (!quantizes) return;
+    grids_inputs(m, b, stage_cols(b, stage), s, s0, s1, a);
+    if (split) split_input(stage_cols(b, stage), s, s0, s1, a);
 }
 
 void model_stage_input(const struct model *m, const struct block *b, int stage,
@@ -203,16 +225,6 @@ static void leave(const struct model *m, const struct block *b, int stage, const
     add(m, x, y, n * C);
 }
 
-/* Splits an input that did not come from make_input. */
-static void split_input(int64_t cols, const struct sequences *s, int64_t s0, int64_t s1,
-                        struct acts *a)
-{
-    acts_cut(a, s, s0, s1, TOKEN_TILE, false);
-#pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < a->n_tiles; i++)
-        acts_split(a, a->tiles[i].row * cols, a->tiles[i].n * cols);
-}
-
 /* The stage's output from a->in, whose terms are there already; x as in make_input. */
 static void make_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x, struct acts *a)
@@ -287,9 +299,10 @@ static void rows_scatter(float *x, int64_t width, const bool *wanted, int64_t n,
         if (wanted[t] && --k < t) memcpy(x + t * width, x + k * width, (size_t)width * sizeof *x);
 }
 
-static bool any_applied(const struct block *b)
+/* Whether the input of a linear counts as a sequence's. */
+static bool needs_whole(const struct block *b)
 {
-    bool any = false;
+    bool any = b->grids && b->grids->inputs.granularity == GRANULARITY_TENSOR;
     for (int i = 0; i < b->n_linears; i++) any = any || b->linear[i].apply;
     return any;
 }
@@ -300,7 +313,7 @@ void model_block_forward_rows(const struct model *m, const struct block *b,
 {
     const int64_t C = m->spec.shape.hidden;
     const bool split = a->products != PRODUCTS_F32;
-    if (any_applied(b)) {
+    if (needs_whole(b)) {
         model_block_forward(m, b, s, x, a);
         return;
     }

@@ -1,0 +1,136 @@
+/* What a forward pass computes, in few bits (struct block, grids). */
+#include "math/hadamard.h"
+#include "model/model_internal.h"
+#include <math.h>
+
+/* Columns that share a range of an input of so many columns; -1: all; 0: there are none. */
+static int64_t input_group(const struct activation_grid *g, int64_t hidden, int64_t cols)
+{
+    const int64_t size = g->group_size;
+    if (size < 0 || cols % size == 0) return size;
+    return hidden % size == 0 && cols % (hidden / size) == 0 ? cols / (hidden / size) : 0;
+}
+
+static enum status check_heads(const struct activation_grid *g, const char *what, int64_t D,
+                               struct err *e)
+{
+    NEED(!activation_quantizes(g) || g->group_size < 0 || D % g->group_size == 0, ERR_USAGE,
+         "%s.group: %lld does not divide a head of %lld channels", what, (long long)g->group_size,
+         (long long)D);
+    return OK;
+}
+
+/* Channels of a head that a Hadamard matrix mixes. */
+enum { HEAD_MAX = 1024 };
+
+enum status model_check_grids(const struct model_shape *shape, const struct activation_grids *g,
+                              struct err *e)
+{
+    const int64_t cols[] = {shape->hidden, shape->heads * shape->head_dim, shape->intermediate};
+    for (int i = 0; i < 3 && activation_quantizes(&g->inputs); i++)
+        NEED(input_group(&g->inputs, shape->hidden, cols[i]), ERR_USAGE,
+             "activations.group_size: %lld divides neither %lld columns nor the hidden size, %lld",
+             (long long)g->inputs.group_size, (long long)cols[i], (long long)shape->hidden);
+    PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
+    PASS(check_heads(&g->values, "values", shape->head_dim, e));
+    NEED(g->keys.rotation == KEY_ROTATION_NONE ||
+             (hadamard_factor(shape->head_dim) == 1 && shape->head_dim <= HEAD_MAX),
+         ERR_USAGE, "keys.rotation: heads of %lld channels; expected a power of two up to %d",
+         (long long)shape->head_dim, HEAD_MAX);
+    return OK;
+}
+
+/* The tokens [row, row + n) share one range. */
+static void quantize_tensor(const struct activation_grid *g, float *x, int64_t cols, int64_t n,
+                            int threads)
+{
+    float low = INFINITY, high = -INFINITY;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(min                       \
+                                                                         : low) reduction(max      \
+                                                                                          : high)
+    for (int64_t i = 0; i < n; i++) {
+        struct activation_range r = ACTIVATION_EMPTY;
+        activation_extend(&r, x + i * cols, cols);
+        low = fminf(low, r.low);
+        high = fmaxf(high, r.high);
+    }
+    const struct activation_scale s =
+        activation_scale(g, (struct activation_range){low, high}, true);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < n; i++) activation_round(&s, x + i * cols, cols);
+}
+
+void grids_inputs(const struct model *m, const struct block *b, int64_t cols,
+                  const struct sequences *s, int64_t s0, int64_t s1, struct acts *a)
+{
+    const struct activation_grid *g = &b->grids->inputs;
+    const int64_t group = input_group(g, m->spec.shape.hidden, cols), first = s->offset[s0];
+    for (int64_t i = s0; i < s1 && g->granularity == GRANULARITY_TENSOR; i++)
+        quantize_tensor(g, a->in + (s->offset[i] - first) * cols, cols,
+                        s->offset[i + 1] - s->offset[i], a->threads);
+    if (g->granularity == GRANULARITY_TENSOR) return;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < s->offset[s1] - first; i++)
+        activation_row(g, group, a->in + i * cols, cols);
+}
+
+/* Every head's row of a tile: x (D) at columns `column` + h `stride`. */
+struct rows {
+    float *x;
+    int64_t width, stride, heads, n, D;
+};
+
+static struct rows rows_of(const struct model *m, const struct tile *t, const struct acts *a,
+                           int64_t column, int64_t heads)
+{
+    const struct spec *s = &m->spec;
+    const int64_t D = s->shape.head_dim, width = qkv_width(s);
+    return (struct rows){
+        a->inner + t->row * width + column, width, s->fused ? 3 * D : D, heads, t->n, D};
+}
+
+static void quantize_heads(const struct rows *r, const struct activation_grid *g, int64_t group)
+{
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t h = 0; h < r->heads; h++)
+            activation_row(g, group, r->x + i * r->width + h * r->stride, r->D);
+}
+
+/* x <- x H / sqrt(D) for every head, in f64. */
+static void rotate_heads(const struct rows *r)
+{
+    const int8_t one = 1;
+    double x[HEAD_MAX];
+    for (int64_t i = 0; i < r->n; i++)
+        for (int64_t h = 0; h < r->heads; h++) {
+            float *row = r->x + i * r->width + h * r->stride;
+            for (int64_t k = 0; k < r->D; k++) x[k] = row[k];
+            hadamard_row(x, r->D, &one, 1, false, x);
+            for (int64_t k = 0; k < r->D; k++) row[k] = (float)(x[k] / sqrt((double)r->D));
+        }
+}
+
+void grids_keys(const struct model *m, const struct block *b, const struct tile *t, bool done,
+                struct acts *a)
+{
+    const struct activation_grid *g = &b->grids->keys;
+    int64_t q, k, v;
+    if (!activation_quantizes(g) || done == g->before_rope) return;
+    qkv_columns(&m->spec, 0, &q, &k, &v);
+    const struct rows keys = rows_of(m, t, a, k, m->spec.shape.kv_heads);
+    const struct rows queries = rows_of(m, t, a, q, m->spec.shape.heads);
+    if (g->rotation == KEY_ROTATION_HADAMARD) rotate_heads(&keys);
+    if (g->rotation == KEY_ROTATION_HADAMARD) rotate_heads(&queries);
+    quantize_heads(&keys, g, g->group_size);
+}
+
+void grids_values(const struct model *m, const struct block *b, const struct tile *t,
+                  struct acts *a)
+{
+    const struct activation_grid *g = &b->grids->values;
+    int64_t q, k, v;
+    if (!activation_quantizes(g)) return;
+    qkv_columns(&m->spec, 0, &q, &k, &v);
+    const struct rows values = rows_of(m, t, a, v, m->spec.shape.kv_heads);
+    quantize_heads(&values, g, g->group_size < 0 ? values.D : g->group_size);
+}

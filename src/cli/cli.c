@@ -10,6 +10,7 @@
 #include "util/patience.h"
 #include <errno.h>
 #include <omp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,14 @@ static enum status flush_output(struct err *e)
     return OK;
 }
 
+/* The output is a pipe whose reader has ended, as of `qtraj show | head`: nobody needs a message.
+ */
+static bool output_unread(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 /* Returns the exit code; prints the one line of an error. */
 static int run(struct call *c, enum status (*what)(struct call *c, struct err *e))
 {
@@ -167,7 +176,8 @@ static int run(struct call *c, enum status (*what)(struct call *c, struct err *e
     if (st == OK) return c->code;
     if (json_failures() > 0) st = ERR_NOMEM; /* whatever else followed from that */
     if (st == ERR_NOMEM && !strstr(e.text, status_text(st))) err_prefix(&e, "%s", status_text(st));
-    if (rank == 0 && e.code != OK) log_error("%s", e.text);
+    const bool unread = st == ERR_FULL && output_unread();
+    if (rank == 0 && e.code != OK && !unread) log_error("%s", e.text);
     log_trace("err", "%s%s", e.text, e.trail);
     return cli_exit_code(st);
 }

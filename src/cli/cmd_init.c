@@ -3,7 +3,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/init_checkpoint.h"
-#include "config/sweep.h"
+#include "config/trajectory.h"
 #include "model/positions.h"
 #include "model/sizes.h"
 #include "util/fsx.h"
@@ -19,6 +19,8 @@
 struct run_folder {
     char *path; /* without links */
     char *name, *table;
+    char *parent; /* the run that its own table says it branches from, or NULL */
+    bool own;     /* the table is the folder's own trajectory.csv, as of qtraj train */
     int64_t n, capacity;
     struct init_checkpoint *checkpoints; // (n)
 };
@@ -41,6 +43,7 @@ static void init_free(struct init *o)
         free(r->path);
         free(r->name);
         free(r->table);
+        free(r->parent);
     }
     free(o->runs);
     free(o->folder);
@@ -76,6 +79,23 @@ static enum status named(const struct init *o, const char *path, const char *res
 
 /* --- the folders --- */
 
+/* The table that the run's folder has itself, as of qtraj train, and whose branch the run is. */
+static enum status find_table(struct run_folder *r, struct err *e)
+{
+    enum status st = OK;
+    struct model_entry m = {0};
+    TRY(mem_format(&r->table, e, "%s/trajectory.csv", r->path));
+    r->own = fsx_is_file(r->table);
+    if (!r->own) goto done;
+    TRY(trajectory_read(r->table, &m, e));
+    for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
+        if (strcmp(m.columns[i].name, "parent") == 0 && m.columns[i].n)
+            TRY(mem_string(&r->parent, m.columns[i].values[0], e));
+done:
+    trajectory_free(&m);
+    return st;
+}
+
 static enum status find_run(struct init *o, const char *path, struct run_folder **out,
                             struct err *e)
 {
@@ -89,6 +109,7 @@ static enum status find_run(struct init *o, const char *path, struct run_folder 
     **out = (struct run_folder){0};
     o->n++;
     PASS(mem_string(&(*out)->path, path, e));
+    PASS(find_table(*out, e));
     if (same == 0) return mem_string(&(*out)->name, *name ? name : "run", e);
     return mem_format(&(*out)->name, e, "%s-%lld", name, (long long)same + 1);
 }
@@ -113,35 +134,48 @@ done:
     return st;
 }
 
-static enum status has_config(const char *folder, const char *name, bool *has, struct err *e)
+static enum status has_file(const char *folder, const char *name, const char *file, bool *has,
+                            struct err *e)
 {
     char *path = NULL;
-    PASS(mem_format(&path, e, "%s/%s/config.json", folder, name));
+    PASS(mem_format(&path, e, "%s/%s/%s", folder, name, file));
     *has = fsx_is_file(path);
     free(path);
     return OK;
 }
 
-/* The checkpoints in the folder, else the folder as one. */
+/* The checkpoints in the folder, else those in its folders of runs, which have tables; else the
+ * folder as one. */
 static enum status add_folder(struct init *o, const char *given, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *slash;
+    char *path = NULL, *slash, *run = NULL;
     bool any = false, has;
-    DIR *all = NULL;
-    const struct dirent *one;
+    struct dirent **all = NULL;
+    int n = -1;
     TRY(mem_string(&path, given, e));
     while ((slash = strrchr(path, '/')) && slash > path && !slash[1]) *slash = '\0';
-    ENSURE((all = opendir(path)), ERR_IO, "%s: %s", given, strerror(errno));
-    while ((one = readdir(all))) {
-        if (one->d_name[0] == '.') continue;
-        TRY(has_config(path, one->d_name, &has, e));
+    ENSURE((n = scandir(path, &all, NULL, alphasort)) >= 0, ERR_IO, "%s: %s", given,
+           strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (all[i]->d_name[0] == '.') continue;
+        TRY(has_file(path, all[i]->d_name, "config.json", &has, e));
         any = any || has;
-        if (has) TRY(add_checkpoint(o, path, one->d_name, e));
+        if (has) TRY(add_checkpoint(o, path, all[i]->d_name, e));
     }
-    if (any) goto done;
-    TRY(has_config(path, ".", &has, e));
-    ENSURE(has, ERR_USAGE, "%s: no checkpoint; neither it nor a folder in it has config.json",
+    for (int i = 0; i < n && !any; i++) {
+        TRY(has_file(path, all[i]->d_name, "trajectory.csv", &has, e));
+        if (all[i]->d_name[0] == '.' || !has) continue;
+        free(run);
+        run = NULL;
+        TRY(mem_format(&run, e, "%s/%s", path, all[i]->d_name));
+        TRY(add_folder(o, run, e));
+    }
+    if (any || run) goto done;
+    TRY(has_file(path, ".", "config.json", &has, e));
+    ENSURE(has, ERR_USAGE,
+           "%s: no checkpoint; expected config.json in it or in a folder in it, or folders with "
+           "trajectory.csv, as of qtraj train",
            given);
     slash = strrchr(path, '/');
     ENSURE((slash ? slash + 1 : path)[0] != '.', ERR_USAGE,
@@ -149,7 +183,9 @@ static enum status add_folder(struct init *o, const char *given, struct err *e)
     if (slash) *slash = '\0';
     TRY(add_checkpoint(o, !slash ? "." : slash == path ? "/" : path, slash ? slash + 1 : path, e));
 done:
-    if (all) closedir(all);
+    for (int i = 0; i < n; i++) free(all[i]);
+    free(all);
+    free(run);
     free(path);
     return st;
 }
@@ -220,26 +256,36 @@ static enum status tokenizer_text(const struct init *o, const struct run_folder 
     return named(o, any, "", out, e);
 }
 
+static const struct run_folder *parent_of(const struct init *o, const struct run_folder *r)
+{
+    for (const struct run_folder *p = o->runs; r->parent && p < o->runs + o->n; p++)
+        if (strcmp(p->name, r->parent) == 0) return p;
+    return NULL;
+}
+
 static enum status run_text(const struct init *o, const struct run_folder *r, char **text,
                             struct err *e)
 {
     enum status st = OK;
-    char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL;
+    char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL, *parent = NULL;
     TRY(model_text(r, text, e));
     TRY(named(o, r->name, "", &name, e));
     TRY(named(o, r->path, "/{checkpoint}", &path, e));
-    TRY(named(o, strrchr(r->table, '/') + 1, "", &table, e));
+    TRY(named(o, r->own ? r->table : strrchr(r->table, '/') + 1, "", &table, e));
     TRY(tokenizer_text(o, r, &tokenizer, e));
-    TRY(mem_append(text, e,
-                   "  - name: %s\n    trajectory: %s # add what is known there\n"
-                   "    path: %s\n",
-                   name, table, path));
+    TRY(mem_append(text, e, "  - name: %s\n    trajectory: %s%s\n    path: %s\n", name, table,
+                   r->own ? "" : " # add what is known there", path));
+    if (parent_of(o, r)) {
+        TRY(named(o, r->parent, "", &parent, e));
+        TRY(mem_append(text, e, "    branch_of: %s\n", parent));
+    }
     if (tokenizer) TRY(mem_append(text, e, "    tokenizer: %s\n", tokenizer));
 done:
     free(name);
     free(path);
     free(table);
     free(tokenizer);
+    free(parent);
     return st;
 }
 
@@ -289,8 +335,10 @@ static enum status write_all(const struct init *o, struct err *e)
     char *text = NULL;
     struct sweep sweep = {0};
     TRY(check_place(o, o->out, e));
-    for (int64_t i = 0; i < o->n; i++) TRY(check_place(o, o->runs[i].table, e));
+    for (int64_t i = 0; i < o->n; i++)
+        if (!o->runs[i].own) TRY(check_place(o, o->runs[i].table, e));
     for (int64_t i = 0; i < o->n; i++) {
+        if (o->runs[i].own) continue;
         free(text);
         text = NULL;
         TRY(table_text(&o->runs[i], &text, e));
@@ -345,6 +393,9 @@ static enum status run(struct call *c, struct err *e)
     for (int64_t i = 0; i < folders.n; i++) TRY(add_folder(&o, folders.items[i], e));
     for (struct run_folder *r = o.runs; r < o.runs + o.n; r++) {
         order(r);
+        if (r->own) continue;
+        free(r->table);
+        r->table = NULL;
         TRY(mem_format(&r->table, e, "%s/%s%s%s.csv", o.folder, o.stem, o.n > 1 ? "-" : "",
                        o.n > 1 ? r->name : ""));
     }

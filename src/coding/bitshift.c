@@ -134,7 +134,7 @@ void bitshift_free(struct bitshift *c)
 
 /* --- packed --- */
 
-/* Bit i of the walk: those of the first state, then the new ones. */
+/* Bit i of the path: those of the first state, then the new ones. */
 static bool bit_of(const struct bitshift *c, const int32_t *state, int64_t i)
 {
     if (i < c->window) return state[0] >> (c->window - 1 - i) & 1;

@@ -1,6 +1,6 @@
 /* bitshift: trellis codes of QTIP (Tseng et al. 2024, arXiv 2406.11235, section 3): a sequence of
- * numbers is a walk over the 2^window states of a shift register. Each step shifts in `branch` new
- * bits, and the state's number stands for `values` consecutive numbers. A walk is tail-biting: its
+ * numbers is a path over the 2^window states of a shift register. Each step shifts in `branch` new
+ * bits, and the state's number stands for `values` consecutive numbers. A path is tail-biting: its
  * first bits are its last ones, so that a sequence takes `branch` bits a step and no more. */
 #pragma once
 #include "util/err.h"

@@ -65,7 +65,7 @@ struct form {
 
 const char show_default_metric[] = "loss_relative";
 
-/* 1: numbers as they are; loss_relative is told in percent. */
+/* 1: numbers as they are; loss_relative is shown in percent. */
 static double scale_of(const struct cube_variable *x)
 {
     return strcmp(x->name, "loss_relative") == 0 ? 100 : 1;

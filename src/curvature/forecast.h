@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct forecast {
-    /* Told after each product how many more are expected; NULL: nobody is. */
+    /* Called after each product with how many more are expected. May be NULL. */
     void (*tell)(void *context, int64_t products);
     void *context;
     double first; /* measure of the iteration where the fit begins */

@@ -134,7 +134,7 @@ void hvp_keep(struct hvp *h, bool keep);
 
 /* moved is called after every block of every pass with the share that it was of a gradient, or of
  * the products with all vectors of the call: they add up to 1 for a gradient and for each product,
- * to (L - l) / L for each product of layer l. NULL: nobody is told. */
+ * to (L - l) / L for each product of layer l. May be NULL. */
 void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), void *context);
 
 /* n of a subset, from shapes alone. */

@@ -11,8 +11,8 @@ struct curvature_request {
     bool probe; /* also v'Hv, v being the random signs of stream `salt` (util/rng.h) */
     uint64_t salt;
     const float *start; /* (space.n) warm start of the sharpness, or NULL */
-    /* Told during the sharpness and before each estimate how many products are expected to come;
-     * NULL: nobody is. */
+    /* Called during the sharpness and before each estimate with the number of products that are
+     * expected. May be NULL. */
     void (*ahead)(void *context, int64_t products);
     void *ahead_context;
     bool keep_vector; /* also return the eigenvector of the sharpness, for a warm start */

@@ -63,11 +63,11 @@ struct part_engine {
                             struct err *e);
     /* *datasets (a new reference) = the metrics of checkpoint c in full precision: {DATASET:
      * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. text: what it is
-     * evaluated on; NULL: the visit's texts, and the visit's pace is told. */
+     * evaluated on; NULL: the visit's texts, with progress reported. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
                             const struct data_options *text, json_t **datasets, int64_t *planned,
                             struct err *e);
-    /* Emits the completion of the cell of a variant of the visit, whose parts are through with it,
+    /* Emits the completion of the cell of a variant of the visit, which the parts have finished,
      * unless the cell has failed or it is there. Not collective; only the group's rank 0 emits. */
     enum status (*complete)(const struct part_context *context, const struct variant *variant,
                             struct err *e);

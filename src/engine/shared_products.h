@@ -13,7 +13,7 @@ struct shared_products {
 };
 
 /* p->w = weights (rows, cols), in memory that all ranks of the node see, prepared for the products
- * of m; NULL if not model_prepares. All ranks are through with what was there before. Ranks whose
+ * of m; NULL if not model_prepares. No rank uses what was there before. Ranks whose
  * libraries lay weights out in different ways have a copy each. Parallel. ERR_NOMEM. */
 MUST_USE enum status shared_products_make(const struct visit_group *g, const struct model *m,
                                           const float *weights, int64_t rows, int64_t cols,

@@ -1,4 +1,4 @@
-/* stamp: which files a visit found, told by their sizes and times, so that what has failed is tried
+/* stamp: which files a visit found, identified by sizes and times, so that what has failed is tried
  * again when one of them has changed. A digest grows by one input after the other. */
 #pragma once
 #include "engine/weights.h"

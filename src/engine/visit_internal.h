@@ -210,11 +210,11 @@ struct run {
     int64_t waves;         /* of all replicates */
     struct memory_plan plan;
     char *scratch;                       /* folder, NULL: none */
-    struct pace *pace;                   /* NULL: nobody is told how far it is */
+    struct pace *pace;                   /* NULL: progress is not reported */
     double share_statistics, share_head; /* of the work: shared statistics; a stream's head */
     double seconds_read, seconds_head, weight_norm;
-    /* Told of the streams of each wave when they are scored or have failed; first: and of the
-     * full-precision one. Collective. NULL: nobody. */
+    /* Called with the streams of each wave when they are scored or have failed; first: also for the
+     * full-precision one. Collective. May be NULL. */
     enum status (*scored)(const struct part_context *c, struct stream *const *streams, int64_t n,
                           bool first, struct err *e);
 };

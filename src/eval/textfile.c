@@ -16,7 +16,7 @@ struct textfile {
     int fd;
     int64_t at;                  /* bytes of it that have been read */
     struct XXH3_state_s *digest; /* of these */
-    unsigned char start[4];      /* by which the format was told */
+    unsigned char start[4];      /* by which the format was recognised */
     ssize_t n_start;
     bool gzip;
     z_stream gz;

@@ -1,6 +1,6 @@
 /* Fills the lower triangle from the upper one: element (i, j) is the sum of the two channels that
- * the requested order puts at i and j, wherever that sum is stored. Sender and receiver walk
- * through a strip of columns in the same order, row by row, so that no indices are sent. */
+ * the requested order puts at i and j, wherever that sum is stored. Sender and receiver read
+ * a panel of columns in the same order, row by row, so that no indices are sent. */
 #include "math/dist_internal.h"
 #include "util/agree.h"
 #include "util/mem.h"

@@ -1,6 +1,6 @@
 /* The part of a visit that writes quantized models as folders (`export`). Rank 0 of the group
  * writes the linears of a variant as they are quantized; a folder gets its name when the variant
- * has been through all blocks. A folder that exists is left alone. */
+ * has been through all blocks. A folder that exists is left as it is. */
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
 #include "engine/weights_folder.h"

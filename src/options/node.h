@@ -1,7 +1,7 @@
 /* node: a value of a sweep file, --set or JSON as text, with its location in the source.
  *
  * Parsers make a tree of nodes without knowing keys; options tables read it without knowing YAML.
- * Trees are at most NODE_DEPTH deep, so that walks over them may recurse. */
+ * Trees are at most NODE_DEPTH deep, so that functions on them may recurse. */
 #pragma once
 #include "util/err.h"
 #include "util/json.h"

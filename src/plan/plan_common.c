@@ -1,5 +1,5 @@
-/* Tokens of the evaluation texts by the sweep's common tokenizer. They are facts of a text, a
- * model's tokenizer and how sequences are cut, so they stand in the plan and in no key. */
+/* Tokens of the evaluation texts by the sweep's common tokenizer. They depend only on a text, a
+ * model's tokenizer and how sequences are cut, so they are in the plan and in no key. */
 #include "engine/inputs.h"
 #include "plan/plan_internal.h"
 #include "util/hash.h"

@@ -1,6 +1,7 @@
 /* Trellis codes as QTIP has them (Tseng et al. 2024, arXiv 2406.11235; its authors' code without
- * fine-tuning): tiles of 16 x 16 weights are walks of a shift register (coding/bitshift.h), found
- * exactly (coding/viterbi.h), of mixed weights with feedback (incoherent.h). */
+ * fine-tuning): tiles of 16 x 16 mixed weights are paths of a shift register
+ * (coding/bitshift.h), found by Viterbi's algorithm (coding/viterbi.h), with feedback
+ * (incoherent.h). */
 #include "coding/viterbi.h"
 #include "math/dtype.h"
 #include "quant/incoherent.h"
@@ -127,7 +128,7 @@ static void trellis_cost(const struct quant_options *o, int64_t rows, int64_t co
 
 const struct quant_method quant_trellis = {
     .name = "trellis",
-    .doc = "tiles of 16 x 16 mixed weights as walks of a trellis code, with feedback between tiles "
+    .doc = "tiles of 16 x 16 mixed weights as paths of a trellis code, with feedback between tiles "
            "(QTIP)",
     .bits_min = QUANT_BITS_LEAST,
     .bits_max = 4,

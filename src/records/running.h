@@ -1,7 +1,7 @@
 /* running: the visits that a run is computing, in the file JOURNAL.running, while it runs:
  *   {"host", "pid": of the run, "visits": [{"name": "MODEL CHECKPOINT", "rank", "since": UTC,
  *                                           "what": what it does}, ...]}  the oldest first
- * It is for people: whether a visit is finished is told by the journal. */
+ * It is for people: the journal says whether a visit is finished. */
 #pragma once
 #include "records/lock.h"
 #include "util/json.h"

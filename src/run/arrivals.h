@@ -13,7 +13,7 @@ void arrivals_close(struct arrivals *a);
 
 struct arrivals_view {
     bool met;      /* rank 0 has met all others */
-    int verdict;   /* the code that rank 0 has told; -1: none */
+    int verdict;   /* the code that rank 0 has sent; -1: none */
     bool gone;     /* rank 0 has ended */
     int64_t ended; /* a rank that has ended before all had met; -1: none */
     double run;    /* seconds for which this process has run since arrivals_open */

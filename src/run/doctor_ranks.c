@@ -126,8 +126,7 @@ void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "seconds_to_meet_most", json_real(r->limit));
     if (r->met > r->limit / 2)
         doctor_warn(d, "qtraj launch --meet SECONDS, or QTRAJ_MEET=SECONDS",
-                    "the ranks took %.0f s to come together; a run ends after %.0f s", r->met,
-                    r->limit);
+                    "the ranks took %.0f s to connect; a run ends after %.0f s", r->met, r->limit);
     if (r->load > 1.001)
         doctor_warn(
             d, "leave OMP_NUM_THREADS unset, or start fewer ranks a node",

@@ -74,7 +74,7 @@ static void end_apart(struct run *c, struct launched *out, const char *why)
     c->asked = clock_seconds();
 }
 
-/* Whether rank 0 runs, and the ranks come together in time. */
+/* Whether rank 0 runs, and the ranks connect in time. */
 static void look_for_ranks(struct run *c, const struct arrivals_view *v, struct launched *out)
 {
     char who[300], why[500];
@@ -96,7 +96,7 @@ static void look_for_ranks(struct run *c, const struct arrivals_view *v, struct 
         c->met = access(c->file, F_OK) == 0;
         arrivals_describe(c->arrivals, who, sizeof who);
         snprintf(why, sizeof why,
-                 "the ranks have not come together within %.0f s: %s; --meet SECONDS gives them "
+                 "the ranks have not connected within %.0f s: %s; --meet SECONDS gives them "
                  "longer",
                  c->command->limit, who);
         if (!c->met) end_apart(c, out, why);

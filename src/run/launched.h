@@ -5,10 +5,10 @@
 
 struct launched {
     int code;     /* mpirun's exit code, or 128 + the signal that killed it */
-    int verdict;  /* that rank 0 has told; -1: none */
+    int verdict;  /* that rank 0 has sent; -1: none */
     bool later;   /* EXIT_STOPPED for lack of time, or by SIGUSR1 */
     bool stopped; /* a signal asked the run to stop */
-    bool unmet;   /* the ranks did not come together, or rank 0 is silent, as was said */
+    bool unmet;   /* the ranks did not connect, or rank 0 is silent, as was said */
 };
 
 struct launched_command {

@@ -10,7 +10,7 @@ struct running_visits {
     double epoch;   /* seconds since 1970 when clock_seconds was 0; 0: not yet known */
 };
 /* Writes them if they have changed. That the file cannot be written is no error: nothing but status
- * needs it. Returns the seconds until it wants to be told again. */
+ * needs it. Returns the seconds until it wants to be called again. */
 double running_visits_note(struct running_visits *h, const char *journal,
                            const struct sched_progress *p);
 void running_visits_free(struct running_visits *h);

@@ -83,7 +83,7 @@ static bool replaces(void)
 /* With recovery, mpirun would wait for a stopped rank. */
 static void give_up(double seconds)
 {
-    log_error("the ranks have not come together within %.0f s: one has died or is stopped, or MPI "
+    log_error("the ranks have not connected within %.0f s: one has died or is stopped, or MPI "
               "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
               "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
               seconds);
@@ -147,7 +147,7 @@ void startup_begin(bool meets, int code)
     if (!meets || startup_rank() < 0) return;
     if (address && !replaces()) launch = link_socket_connect(address, 1 + startup_rank(), patience);
     if (!thread_start(launch < 0 ? wait_for_ranks : beat, NULL, NULL))
-        log_trace("sched", "nobody watches whether the ranks come together");
+        log_trace("sched", "no thread checks whether the ranks connect");
 }
 
 void startup_end(void)

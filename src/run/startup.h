@@ -1,4 +1,4 @@
-/* startup: the ranks come together. Until all have met, a rank that has died or is stopped, or whom
+/* startup: the ranks connect. Until all have met, a rank that has died or is stopped, or whom
  * MPI does not connect, lets the others wait for ever. Under `qtraj launch` every rank connects to
  * it (arrivals.h), which then looks; elsewhere each rank has a clock. */
 #pragma once

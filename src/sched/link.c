@@ -25,7 +25,7 @@ struct peer {
     int fd; /* -1: not connected, or not any more */
     int64_t id;
     double heard;         /* running time */
-    bool left, dismissed; /* it said that it ends; it was told to */
+    bool left, dismissed; /* it said that it ends; it was ordered to */
     struct link_view is;  /* what link_look says, but for what is asked of the moment */
 };
 

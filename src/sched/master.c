@@ -1,4 +1,4 @@
-/* Rank 0 of a run: it hands out batches of jobs and takes results. */
+/* Rank 0 of a run: it assigns batches of jobs and receives results. */
 #include "sched/master.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -226,7 +226,7 @@ done:
     return st;
 }
 
-/* On a signal or a failure: hands out nothing more, or has the batches in flight dropped as well.
+/* On a signal or a failure: assigns nothing more, or has the batches in flight dropped as well.
  */
 static enum status steer(struct master *m, struct err *e)
 {

@@ -2,13 +2,13 @@
  * master and a simulation (simulate.h) make the same decisions.
  *
  * Jobs with a saved state go first, so that states do not pile up; then the longest. Since each
- * batch of a job repeats its shared part, a job is handed out whole unless it alone would take
+ * batch of a job repeats its shared part, a job is assigned whole unless it by itself takes
  * longer than an even share of the remaining work; then it is cut, and the rest of it stays one
  * job; one with a saved state, which batches cannot use, only if that is quicker than to continue.
  * Costs are corrected by how long finished jobs of the same kind took. Among jobs of similar
  * length a group takes one whose files its node has read.
  *
- * If the time is limited, a job is handed out only if it is expected to end within it, or saves
+ * If the time is limited, a job is assigned only if it is expected to end within it, or saves
  * its state; of a job that is too long, as many parts as fit.
  */
 #pragma once

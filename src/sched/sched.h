@@ -1,5 +1,5 @@
-/* sched: hands jobs to groups of ranks and their results to one master. It knows no science: a
- * job and a result are texts, what runs a job is a function pointer.
+/* sched: assigns jobs to groups of ranks and sends their results to one master. It knows no
+ * science: a job and a result are texts, what runs a job is a function pointer.
  *
  * Rank 0 of the communicator is the master; the other ranks form groups, each with a
  * sub-communicator whose rank 0, the leader, talks to the master. A job says how many ranks work
@@ -9,7 +9,7 @@
  * worker at once. A waiting rank sleeps and uses no core.
  *
  * Signals (sched_catch_signals): SIGUSR1 drains: jobs in flight are finished, no further one is
- * handed out. SIGTERM, SIGINT and SIGUSR2 drop the jobs in flight. Either way sched_run returns
+ * assigned. SIGTERM, SIGINT and SIGUSR2 drop the jobs in flight. Either way sched_run returns
  * normally and the outcome says so. If the time is limited (sched_end), no job is begun that
  * cannot end in it, and those in flight at the end are dropped.
  *
@@ -80,7 +80,7 @@ struct sched_running {
     const char *name; /* of the job, borrowed; NULL: it has none */
     const char *what; /* as it reported last, borrowed; "" before it did */
     int rank;         /* the first of its group */
-    double seconds;   /* since it was handed out */
+    double seconds;   /* since it was assigned */
 };
 
 /* How far the run is. */
@@ -91,16 +91,16 @@ struct sched_progress {
 };
 
 struct sched_sink {
-    /* Takes one result, on the master. An error stops the run: nothing more is handed out, jobs in
+    /* Takes one result, on the master. An error stops the run: nothing more is assigned, jobs in
      * flight are dropped. */
     enum status (*accept)(void *context, const char *result, struct err *e);
     /* Called on the master when no message is waiting, at least every few milliseconds while others
      * work and after each job of its own: for durability and progress. Errors: as of accept. */
     enum status (*tick)(void *context, struct err *e);
-    /* Told when nothing is left to do of a job: its id. NULL: not told. */
+    /* Called when nothing is left to do of a job, with its id. May be NULL. */
     void (*finished)(void *context, int64_t id);
-    /* Told before the first job and then as often as it wants how far the run is; returns after
-     * how many seconds it wants to be told again. NULL: never. */
+    /* Called before the first job, and again after as many seconds as it returns, with how far the
+     * run is. NULL: never. */
     double (*progress)(void *context, const struct sched_progress *p);
     void *context;
 };
@@ -109,7 +109,7 @@ struct sched_sink {
 struct sched_loss {
     int64_t job;     /* its id */
     const char *why; /* "rank 3 (HOST, process 123) has died" */
-    double seconds;  /* since it was handed out */
+    double seconds;  /* since it was assigned */
     bool kept;       /* some of its work was (sched_keep) */
     /* What is to be done again: at first all of the batch. The callee may remove parts, or set
      * again to false: nothing. */
@@ -122,7 +122,7 @@ struct link;
 /* What happens when ranks are lost; on rank 0, the others and a rank that works alone need only
  * link. */
 struct sched_rescue {
-    struct link *link; /* NULL: nobody watches, and nothing happens */
+    struct link *link; /* NULL: lost ranks go unnoticed */
     char **argv;       /* the command of a replacement, NULL-terminated; NULL: there is none */
     /* What the replacement of a rank must know (sched_replace), borrowed. */
     const char *(*terms)(void *context, int64_t rank);
@@ -164,7 +164,8 @@ MUST_USE enum status sched_replace(MPI_Comm world, MPI_Comm master, const struct
 /* Installs the signal handlers. May be called again. */
 void sched_catch_signals(void);
 /* Limits the time of this process's sched_run, on rank 0: at `end` (clock_seconds) jobs in flight
- * are told to stop, at `last` it is as if SIGTERM came. Before deadline_open. INFINITY: no limit.
+ * get a message to stop, at `last` it is as if SIGTERM came. Before deadline_open. INFINITY: no
+ * limit.
  */
 void sched_end(double end, double last);
 /* Whether SIGTERM, SIGINT or SIGUSR2 has arrived; one of them or SIGUSR1. */

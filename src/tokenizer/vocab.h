@@ -24,7 +24,7 @@ void strmap_free(struct strmap *m);
 /* The id of a string of n bytes; -1 when it is not in the table. */
 int32_t strmap_find(const struct strmap *m, const char *s, size_t n);
 
-/* Adds a string that is not in the table; at most as many as strmap_init was told. ERR_FORMAT: more
+/* Adds a string that is not in the table; at most as many as strmap_init got. ERR_FORMAT: more
  * than 4 GB of text; ERR_NOMEM. */
 MUST_USE enum status strmap_add(struct strmap *m, const char *s, size_t n, int32_t id,
                                 struct err *e);

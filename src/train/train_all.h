@@ -27,7 +27,7 @@ struct train_totals {
     int64_t wanted, done, diverged;
 };
 
-/* Trains all that is wanted and not done. A run that cannot be trained is told of and left out, a
+/* Trains all that is wanted and not done. A run that cannot be trained is reported and left out, a
  * diverged one ends; the rest goes on. Collective on world. ERR_STOPPED: as must_stop said, all
  * states are saved; ERR_FULL, ERR_IO, ERR_NOMEM: a restart goes on; errors of corpus_prepare. */
 MUST_USE enum status train_all(struct train_job *job, struct train_totals *out, struct err *e);

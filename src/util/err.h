@@ -64,7 +64,7 @@ void err_trail(struct err *e, const char *file, int line);
 void err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts the name `to` where the text has `from`: a file is written under a temporary name, and the
- * user is told of the one that they gave. */
+ * user knows the one that they gave. */
 void err_rename(struct err *e, const char *from, const char *to);
 
 /* Empties the record. */

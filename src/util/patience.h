@@ -1,4 +1,4 @@
-/* patient: waits for other ranks without keeping a core busy, as blocking calls of most MPI
+/* patience: waits for other ranks without keeping a core busy, as blocking calls of most MPI
  * libraries do. */
 #pragma once
 #include <mpi.h>

@@ -33,7 +33,7 @@ for try in "300000 1" "350000 1" "300000 2" "350000 2" "400000 3"; do
     )
     status=$?
     [ $status != 124 ] || fail "$ranks ranks in $limit KiB: a hang"
-    grep -qF "the ranks have not come together" "$work/err" || [ $status != 4 ] || ends 4 "$ranks ranks in $limit KiB" "out of memory: "
+    grep -qF "the ranks have not connected" "$work/err" || [ $status != 4 ] || ends 4 "$ranks ranks in $limit KiB" "out of memory: "
     ! grep -qF "out of memory: BLAS needs a buffer" "$work/err" || said=$((said + 1))
 done
 [ $said -gt 0 ] || fail "no limit met the buffers of BLAS"

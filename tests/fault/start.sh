@@ -47,7 +47,7 @@ done
 # without launch the others end; each start of a rank 2 is stopped, and launch gives up
 touch "$FAULTS/init.1.19"
 QTRAJ_MEET=3 LD_PRELOAD=$FAULT start plain mpirun -n 3 "$QTRAJ" run
-says 'have not come together within 3 s: one has died or is stopped'
+says 'have not connected within 3 s: one has died or is stopped'
 same 4
 touch "$FAULTS"/load.2.9{,.again,.more}
 LD_PRELOAD=$FAULT start never "$QTRAJ" launch -n 3 --meet 3
@@ -70,7 +70,7 @@ touch "$FAULTS/hold"
 replace &
 QTRAJ_MEET=10 LD_PRELOAD=$FAULT start replaced "$QTRAJ" launch -n 2 --meet 90
 wait
-grep -q 'come together' "$work/err" && fail "$name: a replacement is not counted as met: $(tail -n 5 "$work/err")"
+grep -q 'have not connected' "$work/err" && fail "$name: a replacement is not counted as met: $(tail -n 5 "$work/err")"
 same 0
 
 # The ranks do not reach launch, and planning, which waits for a checkpoint, takes longer than they have to meet.

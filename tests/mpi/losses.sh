@@ -7,7 +7,7 @@
 need_python h5py numpy
 take_faults
 visits=${QTRAJ_VISITS:-12} losses=${QTRAJ_LOSSES:-0} masters=${QTRAJ_MASTERS:-1}
-export QTRAJ_MEET=200 # ranks of a busy machine may need longer to come together than by default
+export QTRAJ_MEET=200 # ranks of a busy machine may need longer to connect than by default
 repeated_sweep "$visits" <<YAML
 name: losses
 results: whole.h5
@@ -188,7 +188,7 @@ tail -n 1 "$work/alone.journal" | grep -q '"status":"stopped"' || fail "alone: n
 touch "$FAULTS/hang.start"
 QTRAJ_MEET=2 start apart mpirun -n 3 "$QTRAJ" run
 ended 4
-grep -q 'the ranks have not come together within 2 s' "$work/err" || fail "apart: $(cat "$work/err")"
+grep -q 'the ranks have not connected within 2 s' "$work/err" || fail "apart: $(cat "$work/err")"
 [ "$(grep -c 'qtraj: error' "$work/err")" = 1 ] || fail "apart: more than one message: $(cat "$work/err")"
 unset QTRAJ_PATIENCE
 

@@ -64,7 +64,7 @@ def start(case, folder):
         "MESSAGES": folder,
         "MESSAGES_RANKS": str(ranks),
         "QTRAJ_PATIENCE": os.environ.get("QTRAJ_PATIENCE", "6"),
-        "QTRAJ_MEET": os.environ.get("QTRAJ_MEET", "20"),  # on a busy machine ranks need longer to come together
+        "QTRAJ_MEET": os.environ.get("QTRAJ_MEET", "20"),  # on a busy machine ranks need longer to connect
     }
     with open(f"{folder}/err", "ab") as err:
         run = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=err, stderr=err)

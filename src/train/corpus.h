@@ -21,8 +21,10 @@ extern const struct option_table corpus_options_table;
 
 /* *path (the caller frees) = the file of tokens in `folder`, named after the digests of texts,
  * tokenizer and settings; made by tokenizing if it is not there, under a temporary name first. hash
- * = that digest. Local. ERR_IO; ERR_FORMAT with file and line; ERR_CHANGED: a text was changed as
- * it was read; ERR_FULL; errors of collector_frame; ERR_NOMEM. */
+ * = that digest. Digests of texts are kept beside it (texts.json) with their files' sizes, times
+ * and inodes, by which they are known again. Local. ERR_IO; ERR_FORMAT with file and line;
+ * ERR_CHANGED: a text was changed as it was read; ERR_FULL; errors of collector_frame; ERR_NOMEM.
+ */
 MUST_USE enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer,
                                     const char *folder, char **path, char hash[HASH_HEX],
                                     struct err *e);

@@ -3,6 +3,7 @@
 #include "eval/documents.h"
 #include "train/corpus.h"
 #include "util/fsx.h"
+#include "util/json.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
@@ -12,6 +13,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct option keys[] = {
@@ -44,6 +47,60 @@ static void see(void *context, const char *path)
 {
     struct listing *l = context;
     if (l->st == OK) l->st = texts_add(&l->paths, path, l->e);
+}
+
+/* --- digests of the texts, kept from one start to the next --- */
+
+/* A file that changed so few seconds ago may change again without another time. */
+enum { SETTLED = 3 };
+
+/* What a file has as long as nobody writes it: nobody can put the time of its inode back. NULL:
+ * it is not there, or has just changed. */
+static json_t *mark_of(const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0 || time(NULL) - s.st_ctim.tv_sec < SETTLED) return NULL;
+    return json_pack("[I, I, I, I, I, I]", (json_int_t)s.st_size, (json_int_t)s.st_ino,
+                     (json_int_t)s.st_mtim.tv_sec, (json_int_t)s.st_mtim.tv_nsec,
+                     (json_int_t)s.st_ctim.tv_sec, (json_int_t)s.st_ctim.tv_nsec);
+}
+
+/* hash = the digest of a file, from `known` ({path: [mark, digest]}) if its mark is the same. */
+static enum status text_digest(json_t *known, const char *path, char hash[HASH_HEX], bool *added,
+                               struct err *e)
+{
+    json_t *mark = mark_of(path), *row = json_object_get(known, path);
+    const char *digest = json_string_value(json_array_get(row, 1));
+    enum status st = OK;
+    if (mark && digest && json_equal(json_array_get(row, 0), mark)) {
+        snprintf(hash, HASH_HEX, "%s", digest);
+        goto done;
+    }
+    TRY(hash_file(path, hash, e));
+    *added |= mark != NULL;
+    if (mark) json_object_set_new(known, path, json_pack("[O, s]", mark, hash));
+done:
+    json_decref(mark);
+    return st;
+}
+
+/* hashes (paths->n) by the file of digests, which is written again where it lacked one: without it,
+ * all texts are read, so that failing to write it is none. */
+static enum status text_digests(const struct texts *paths, const char *file,
+                                char (*hashes)[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    struct err none = {0};
+    json_t *known = NULL;
+    bool added = false;
+    if (!fsx_is_file(file) || json_read_file(file, 0, &known, &none) != OK) known = json_object();
+    for (int64_t i = 0; i < paths->n; i++)
+        TRY(text_digest(known, paths->text[i], hashes[i], &added, e));
+    if (added && fsx_make_parent(file, &none) == OK)
+        (void)!json_write_file(file, known, JSON_INDENT(1), &none);
+done:
+    json_decref(known);
+    return st;
 }
 
 /* What the tokens depend on. hashes (paths): digests of the texts. */
@@ -121,17 +178,21 @@ enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer
     struct tokenizer *t = NULL;
     struct listing l = {.e = e};
     const struct data_options texts = {.text = o->text};
-    char(*hashes)[HASH_HEX] = NULL;
+    char(*hashes)[HASH_HEX] = NULL, *file = NULL;
+    const char *const cache = o->cache ? o->cache : folder;
     TRY(dataset_files(&texts, see, &l, e));
     TRY(l.st);
     TRY(tokenizer_open(tokenizer, &t, e));
     TRY(mem_alloc(&hashes, l.paths.n, sizeof *hashes, "digests", e));
-    for (int64_t i = 0; i < l.paths.n; i++) TRY(hash_file(l.paths.text[i], hashes[i], e));
+    TRY(mem_format(&file, e, "%s/texts.json", cache));
+    TRY(text_digests(&l.paths, file, hashes, e));
     TRY(digest(o, t, &l.paths, hashes, hash, e));
-    TRY(mem_format(path, e, "%s/tokens-%.16s.i32", o->cache ? o->cache : folder, hash));
+    TRY(mem_format(path, e, "%s/tokens-%.16s.i32", cache, hash));
     if (!fsx_is_file(*path)) TRY(make(o, t, &l.paths, hashes, *path, e));
 done:
+    if (st == ERR_CHANGED && file) unlink(file); /* the next start reads all */
     free(hashes);
+    free(file);
     texts_free(&l.paths);
     tokenizer_close(t);
     return st;

@@ -4,6 +4,7 @@
 #include "tokenizer/tokenizer.h"
 #include "train/corpus.h"
 #include "util/fsx.h"
+#include "util/json.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -178,16 +180,47 @@ static void test_refusals(void **state)
     free(path);
 }
 
+/* The digest of a file is taken from texts.json as long as the file is the one that it was. */
+static void test_digests(void **state)
+{
+    struct corpus_options o = options();
+    struct err why = {0};
+    char *path = NULL, hash[3][HASH_HEX], file[300], other[HASH_HEX];
+    json_t *known = NULL;
+    (void)state;
+    hash_text("of other bytes", other);
+    snprintf(file, sizeof file, "%s/texts.json", folder);
+    unlink(file);
+    o.field = NULL;
+    o.text = tokenizer; /* a text that nobody has written just now */
+    OK_OR_FAIL(corpus_prepare(&o, tokenizer, folder, &path, hash[0], e));
+    free(path);
+    for (int time_differs = 1; time_differs >= 0; time_differs--) {
+        OK_OR_FAIL(json_read_file(file, 0, &known, e));
+        json_t *row = json_object_get(known, tokenizer);
+        json_array_set_new(row, 1, json_string(other));
+        if (time_differs) json_array_set_new(json_array_get(row, 0), 5, json_integer(-1));
+        OK_OR_FAIL(json_write_file(file, known, 0, e));
+        json_decref(known);
+        const enum status st = corpus_prepare(&o, tokenizer, folder, &path, hash[1], &why);
+        assert_int_equal(st, time_differs ? OK : ERR_CHANGED); /* by the tokenizing */
+        free(path);
+        if (time_differs) assert_string_equal(hash[0], hash[1]);
+    }
+    OK_OR_FAIL(corpus_prepare(&o, tokenizer, folder, &path, hash[2], e));
+    assert_string_equal(hash[0], hash[2]);
+    free(path);
+}
+
 int main(void)
 {
     snprintf(folder, sizeof folder, "%s", scratch_dir());
     snprintf(text, sizeof text, "%s/text.jsonl", folder);
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizers/gpt2/tokenizer.json", FIXTURES);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tokens),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_digests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,9 @@ static enum status look(const struct run *r, const json_t *config, struct line *
     hvp_bytes_of(&l->sizes.spec, &extent, &bytes);
     l->memory = trainer_bytes(n, moments, 1) + bytes.gradient;
     l->checkpoints = run_checkpoints(r);
-    l->disk = l->checkpoints * n * each + (r->parent < 0 ? 4 * n : 0) + 4 * n * (1 + moments);
+    const int64_t states = 1 + (recipe->checkpoints.states ? l->checkpoints : 0);
+    l->disk =
+        l->checkpoints * n * each + (r->parent < 0 ? 4 * n : 0) + 4 * n * (1 + moments) * states;
     l->steps = (double)(r->last - r->first);
     l->tokens = l->steps * (double)run_step_tokens(r);
     l->flop = l->steps * flop_of(&l->sizes, r);

@@ -86,6 +86,9 @@ static const struct option checkpoint_keys[] = {
      .high = INT64_MAX},
     OPTION(checkpoint_options, dtype, CHOICE, "type of their weights", .fallback = "float32",
            .choices = dtypes),
+    OPTION(checkpoint_options, states, BOOL,
+           "the optimizer's state is kept beside each, for branches that are added later",
+           .fallback = "false"),
 };
 static const struct option_table checkpoint_table = {
     OPTION_ROWS(checkpoint_keys, checkpoint_options)};

@@ -19,11 +19,17 @@ enum status run_ending_read(const struct run *r, struct run_ending *out, struct 
     enum status st = OK;
     char *path = NULL;
     json_t *json = NULL;
+    struct err why = {0};
     *out = (struct run_ending){.end = RUN_OPEN};
     TRY(run_path(r, &path, e, "end.json"));
     if (!fsx_is_file(path)) goto done;
-    TRY(json_read_file(path, 1 << 16, &json, e));
-    out->end = strcmp(json_text(json, "status", ""), "done") == 0 ? RUN_DONE : RUN_DIVERGED;
+    st = json_read_file(path, 1 << 16, &json, &why);
+    const bool done = strcmp(json_text(json, "status", ""), "done") == 0;
+    ENSURE(st == OK || st == ERR_FORMAT, st, "%s", why.text);
+    ENSURE(done || strcmp(json_text(json, "status", ""), "diverged") == 0, ERR_FORMAT,
+           "%s: expected how the run has ended; remove it to train the run again%s%s", path,
+           st == OK ? "" : ": ", st == OK ? "" : why.text);
+    out->end = done ? RUN_DONE : RUN_DIVERGED;
     out->step = json_integer_value(json_object_get(json, "step"));
     snprintf(out->message, sizeof out->message, "%s", json_text(json, "message", ""));
 done:
@@ -208,7 +214,6 @@ enum status run_state_latest(const struct run *r, int64_t *step, struct err *e)
     return each_state(r, see_latest, step, e);
 }
 
-/* Whether a branch that has not saved a state of its own begins at that step. */
 struct needs {
     const struct runs *all;
     int64_t run, latest;
@@ -217,17 +222,22 @@ struct needs {
     struct err *e;
 };
 
+/* Whether the run goes on from the state, keeps it for branches to come, or has a branch that
+ * begins there and has no state of its own; one with a damaged end may have to begin again. */
 static bool is_needed(struct needs *n, int64_t step)
 {
     struct run_ending end;
+    struct err none = {0};
     int64_t own;
+    const struct run *r = &n->all->runs[n->run];
     if (!n->ended && step == n->latest) return true;
+    if (r->recipe->checkpoints.states && run_has_checkpoint(r, step)) return true;
     for (int64_t i = n->run + 1; n->st == OK && i < n->all->n; i++) {
         const struct run *b = &n->all->runs[i];
         if (b->parent != n->run || b->first != step) continue;
-        n->st = run_ending_read(b, &end, n->e);
-        if (n->st == OK) n->st = run_state_latest(b, &own, n->e);
-        if (n->st == OK && end.end == RUN_OPEN && own < 0) return true;
+        n->st = run_state_latest(b, &own, n->e);
+        const bool readable = run_ending_read(b, &end, &none) == OK;
+        if (n->st == OK && (!readable || end.end == RUN_OPEN) && own < 0) return true;
     }
     return n->st != OK;
 }

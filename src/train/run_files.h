@@ -11,7 +11,7 @@ struct run_ending {
     int64_t step;      /* the last one */
     char message[520]; /* of RUN_DIVERGED */
 };
-/* Reads end.json; RUN_OPEN where there is none. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
+/* Reads end.json; RUN_OPEN where there is none. ERR_FORMAT: it is damaged; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status run_ending_read(const struct run *r, struct run_ending *out, struct err *e);
 
 /* *out (the caller frees) = the path of the state after a step; *step = the latest one that the run
@@ -52,7 +52,7 @@ MUST_USE enum status run_files_checkpoint(struct run_files *f, const struct trai
 /* Before a state is saved: rows are on disk, the lock is held. ERR_IO, ERR_FULL. */
 MUST_USE enum status run_files_sync(struct run_files *f, struct err *e);
 /* Removes states of a run that nothing needs: all but the latest (of one that has ended: that one
- * too) and those that branches still begin from. */
+ * too), those that branches still begin from, and with checkpoints.states those of checkpoints. */
 MUST_USE enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e);
 /* Writes end.json. ERR_FULL, ERR_IO. */
 MUST_USE enum status run_files_end(struct run_files *f, const struct run_ending *end,

@@ -21,6 +21,7 @@ struct checkpoint_options {
     int64_t every, n_at; /* every 0: only `at` and the last */
     int64_t at[RUNS_FROM_MAX];
     int dtype; /* 0: float32, 1: bfloat16 */
+    bool states;
 };
 struct branch_options {
     char *name, *of; /* with {from}; NULL: of the run itself */

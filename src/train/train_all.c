@@ -71,29 +71,63 @@ static enum status prepare_all(struct train_job *job, int rank, struct err *e)
 
 enum readiness { READY, WAITS, ENDED, NEVER };
 
+/* Why a branch cannot begin: its run has ended before that step, or passed it without keeping the
+ * state. */
+static void tell_never(const struct runs *all, int64_t i, bool passed)
+{
+    const struct run *r = &all->runs[i];
+    const long long first = r->first;
+    if (!passed)
+        log_error("%s: step %lld of %s, from which it branches, is not there", r->name, first,
+                  r->left);
+    else
+        log_error(
+            "%s: %s has passed step %lld, from which it branches, and no state of it was kept: "
+            "move the folder of %s away to train it again to the same weights, and the branch "
+            "with it; checkpoints.states keeps states for branches to come",
+            r->name, r->left, first, r->left);
+}
+
+/* Whether a run can begin from a state of its parent. */
+static enum status look_parent(const struct runs *all, int64_t i, enum readiness *out,
+                               struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    struct err none = {0};
+    const struct run *r = &all->runs[i], *p = &all->runs[r->parent];
+    struct run_ending parent;
+    int64_t latest;
+    /* before the state that it begins from, which comes first */
+    const bool open = run_ending_read(p, &parent, &none) == OK && parent.end == RUN_OPEN;
+    TRY(run_state_latest(p, &latest, e));
+    TRY(run_state_path(p, r->first, &path, e));
+    if (fsx_is_file(path)) goto done;
+    const bool passed = latest > r->first || (!open && parent.step >= r->first);
+    *out = open && !passed ? WAITS : NEVER;
+    if (*out == NEVER) tell_never(all, i, passed);
+done:
+    free(path);
+    return st;
+}
+
 /* Whether it can begin: it has not ended, and its state or that which it begins from is there. */
 static enum status look(const struct runs *all, int64_t i, enum readiness *out, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *steps = NULL;
+    char *steps = NULL;
     const struct run *r = &all->runs[i];
-    struct run_ending own, parent;
+    struct run_ending own;
     int64_t latest;
     *out = READY;
     TRY(run_ending_read(r, &own, e));
     if (own.end != RUN_OPEN) *out = ENDED;
     if (own.end != RUN_OPEN) goto done;
     TRY(run_state_latest(r, &latest, e));
-    if (r->parent >= 0 && latest < 0) {
-        const struct run *p = &all->runs[r->parent];
-        TRY(run_ending_read(p, &parent, e)); /* before the state, which comes first */
-        TRY(run_state_path(p, r->first, &path, e));
-        if (!fsx_is_file(path)) *out = parent.end == RUN_OPEN ? WAITS : NEVER;
-    }
+    if (r->parent >= 0 && latest < 0) TRY(look_parent(all, i, out, e));
     TRY(run_path(r, &steps, e, "steps.csv"));
     if (*out == READY && lock_look(steps).held) *out = WAITS;
 done:
-    free(path);
     free(steps);
     return st;
 }
@@ -136,15 +170,16 @@ static enum status choose(struct choice *c, struct err *e)
     bool taken = false;
     c->run = -2;
     for (int64_t i = 0; !taken && i < all->n; i++) {
-        enum readiness state;
+        enum readiness state = NEVER;
+        struct err why = {0};
         if (!c->job->wanted[i] || c->failed[i]) continue;
-        PASS(look(all, i, &state, e));
+        const enum status st = look(all, i, &state, &why);
+        if (st != OK && st != ERR_FORMAT) RAISE(st, "%s", why.text);
+        if (st == ERR_FORMAT) log_error("%s: %s", all->runs[i].name, why.text);
         const int64_t parent = all->runs[i].parent;
-        if (state == NEVER || (state == WAITS && parent >= 0 && c->failed[parent])) {
-            c->failed[i] = true;
-            log_error("%s: step %lld of %s, from which it branches, is not there",
-                      all->runs[i].name, (long long)all->runs[i].first, all->runs[i].left);
-        }
+        const bool lost = state == WAITS && parent >= 0 && c->failed[parent];
+        if (lost) tell_never(all, i, false);
+        if (state == NEVER || lost) c->failed[i] = true;
         if (state == WAITS && !c->failed[i]) c->run = -1;
         if (state != READY) continue;
         PASS(take(c, i, &taken, e));
@@ -211,7 +246,9 @@ static enum status count(const struct train_job *job, struct train_totals *out, 
     for (int64_t i = 0; i < job->runs->n; i++) {
         struct run_ending end;
         if (!job->wanted[i]) continue;
-        PASS(run_ending_read(&job->runs->runs[i], &end, e));
+        const enum status st = run_ending_read(&job->runs->runs[i], &end, e);
+        if (st != OK && st != ERR_FORMAT) return st;
+        if (st != OK) err_clear(e); /* choose has told */
         out->wanted++;
         out->done += end.end == RUN_DONE;
         out->diverged += end.end == RUN_DIVERGED;

@@ -49,6 +49,33 @@ fi
 launch 120 2 train long.yaml || fail "resumed: $(cat "$work/err")"
 same_training whole long
 
+# a branch that is added later: from a state that was kept, or a message that says what to do; states of which none is needed go
+runs_file kept.yaml
+sed -i 's/output: out/output: kept/; s/every: 6/every: 6, states: true/' kept.yaml
+train 0 kept.yaml
+[ "$(ls kept/tiny/state)" = "$(printf 'step%06d.safetensors\n' 6 12 18 24)" ] || fail "kept: $(ls kept/tiny/state)"
+for output in kept out; do
+    runs_file later.yaml
+    sed -i "s/output: out/output: $output/; s/from: .9./from: [9, 12]/" later.yaml
+    [ $output = kept ] && train 0 later.yaml || train 1 later.yaml
+done
+says "tiny has passed step 12, from which it branches, and no state of it was kept: move the folder of tiny away"
+train 0 later.yaml --set output=both
+same_training both/tiny-cool-12 kept/tiny-cool-12
+train 0 later.yaml --set output=kept --set checkpoints.states=false
+[ ! -e kept/tiny-cool-12/state/step000017.safetensors ] || fail "the state of a run that was done stays"
+
+# a damaged end.json: only that run is told of, and it is trained again when it is removed
+cp -r both damaged
+echo '{"status": "d' >damaged/tiny/end.json
+rm -rf damaged/tiny-cool-9
+train 1 later.yaml --set output=damaged
+says "damaged/tiny/end.json: expected how the run has ended; remove it to train the run again"
+says "1 of 3 runs done, 0 diverged, 2 not trained"
+rm damaged/tiny/end.json
+train 0 later.yaml --set output=damaged
+same_training both damaged
+
 # what is done is not done again; other settings and other data are refused by name
 train 0 runs.yaml
 grep -q "steps 1 to" err.txt && fail "trained again"

@@ -6,8 +6,8 @@
 #include "config/preset.h"
 #include "cube/text_table.h"
 #include "engine/inputs.h"
-#include "engine/weights_file.h"
-#include "engine/weights_folder.h"
+#include "engine/weights.h"
+#include "measures/export_folder.h"
 #include "measures/model_card.h"
 #include "quant/quant.h"
 #include "util/log.h"
@@ -22,7 +22,7 @@ struct quantize {
     const char *weights; /* file for the quantized linears alone */
     const char *folder;  /* folder for the whole model */
     const char *format;  /* of its linears */
-    struct weights_form form;
+    struct export_form form;
     int64_t bits;
     struct method_entry entry;
     struct data_options calibration, evaluation;
@@ -31,7 +31,7 @@ struct quantize {
     int preset;
     bool json; /* print JSON */
     struct safetensors_out *file_out;
-    struct weights_folder *folder_out;
+    struct export_folder *folder_out;
 };
 
 /* --- quantized weights on disk --- */
@@ -42,7 +42,7 @@ static enum status write_linear(void *context, const struct variant *v, const st
     struct quantize *o = context;
     (void)v;
     if (o->weights) PASS(safetensors_append(o->file_out, q, l->rows * l->cols, e));
-    if (o->folder) PASS(weights_folder_linear(o->folder_out, l, q, grids, e));
+    if (o->folder) PASS(export_folder_linear(o->folder_out, l, q, grids, e));
     return OK;
 }
 
@@ -56,8 +56,8 @@ static enum status open_outputs(struct quantize *o, struct err *e)
     if (o->weights) TRY(weights_file_create(c, o->weights, NULL, &o->file_out, e));
     if (o->folder && !o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
     if (o->folder)
-        TRY(weights_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
-                                  &o->folder_out, e));
+        TRY(export_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
+                                 &o->folder_out, e));
     o->single.hooks.weights = write_linear;
     o->single.hooks.grids = o->form.layout.format != PACKED_NONE;
 done:
@@ -123,8 +123,8 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (o->folder) PASS(quant_check_weights(method, "--out", e));
-    if (!o->format) o->format = *weights_formats();
-    PASS(weights_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e));
+    if (!o->format) o->format = *export_formats();
+    PASS(export_form_choose(o->format, method, &o->entry.options, o->bits, &o->form, e));
     if (is_given(&o->calibration)) {
         PASS(data_options_finish(&o->calibration, "calibration-", e));
         v->calibration = o->calibration;
@@ -151,7 +151,7 @@ static enum status commit_folder(struct quantize *o, struct err *e)
         .calibration = &v->calibration,
         .cell = o->single.cell};
     TRY(model_card_text(&card, &text, e));
-    TRY(weights_folder_commit(o->folder_out, text, e));
+    TRY(export_folder_commit(o->folder_out, text, e));
 done:
     free(text);
     return st;
@@ -320,7 +320,7 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct quantize o = {0};
-    struct arg_choice method = {.words = quant_names()}, format = {.words = weights_formats()},
+    struct arg_choice method = {.words = quant_names()}, format = {.words = export_formats()},
                       preset = {.words = preset_names}, products = {.words = products_words},
                       rounding = {.words = rounding_words};
     const struct arg table[] = {
@@ -359,7 +359,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(o.json ? print_json(&o, e) : print_text(&o, e));
 done:
     safetensors_out_close(o.file_out);
-    weights_folder_close(o.folder_out);
+    export_folder_close(o.folder_out);
     options_free(&data_table, &o.calibration);
     options_free(&data_table, &o.evaluation);
     single_free(&o.single);

@@ -1,5 +1,4 @@
 #include "engine/inputs.h"
-#include "engine/join.h"
 #include "eval/common_tokens.h"
 #include "eval/dataset.h"
 #include "model/positions.h"

@@ -15,7 +15,7 @@
 #include "quant/quant.h"
 #include "records/saved.h"
 
-/* --- ranges.c: cuts sequences into ranges, which bounds the working memory --- */
+/* --- workspace.c: sequences are cut into ranges, which bounds the working memory --- */
 
 struct range {
     int64_t row;           /* first token */

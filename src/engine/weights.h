@@ -86,3 +86,18 @@ MUST_USE enum status weights_open_from(const struct weights *w, const struct par
                                        struct err *e);
 /* Opens the source to get its checkpoint_hash. Local. Errors as weights_open. */
 MUST_USE enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e);
+
+/* A file of the quantized linears of a checkpoint, in the order in which a visit quantizes them.
+ * Local. */
+
+/* Creates the file with a header for every linear of the checkpoint, in f32; *n_linears (may be
+ * NULL) = their number. Append their values in the visit's order, then commit (safetensors.h).
+ * ERR_IO, ERR_FULL, errors of model_parameters. */
+MUST_USE enum status weights_file_create(const struct checkpoint *c, const char *path,
+                                         int64_t *n_linears, struct safetensors_out **out,
+                                         struct err *e);
+
+/* *path (the caller ends it with temporary_end) = a temporary name (util/temporary.h) in the
+ * scratch folder (option run.scratch), which may be shared with other hosts. ERR_USAGE: there is no
+ * scratch folder; ERR_IO, ERR_NOMEM. */
+MUST_USE enum status weights_file_scratch(const char *scratch, char **path, struct err *e);

@@ -1,8 +1,9 @@
-/* The table of the kinds of weights, and how each is opened. */
+/* The table of the kinds of weights, how each is opened, and files of quantized weights. */
 #include "checkpoint/derived.h"
 #include "engine/part.h"
-#include "engine/weights_file.h"
 #include "engine/weights_greedy.h"
+#include "memory/states.h"
+#include "model/describe.h"
 #include "util/mem.h"
 #include "util/temporary.h"
 #include <stdlib.h>
@@ -21,40 +22,61 @@ static enum status open_stored(const struct weights *w, const struct part_contex
                       w->path, out, e);
 }
 
-/* *terms (the caller frees) = the open parts with their coefficients. */
-static enum status take_terms(const struct weights *w, struct checkpoint *const *parts,
-                              struct checkpoint_part **terms, struct err *e)
-{
-    PASS(mem_alloc(terms, w->n, sizeof **terms, "a weighted sum", e));
-    for (int64_t i = 0; i < w->n; i++)
-        (*terms)[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
-    return OK;
-}
-
-static enum status open_sum(const struct weights *w, const struct part_context *context,
-                            struct checkpoint *const *parts, struct checkpoint **out, struct err *e)
+/* A sum or an average. */
+static enum status open_terms(const struct weights *w, const struct part_context *context,
+                              struct checkpoint *const *parts, struct checkpoint **out,
+                              struct err *e)
 {
     enum status st = OK;
     struct checkpoint_part *terms = NULL;
     (void)context;
-    TRY(take_terms(w, parts, &terms, e));
-    TRY(checkpoint_combine(terms, w->n, out, e));
+    TRY(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
+    for (int64_t i = 0; i < w->n; i++)
+        terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
+    TRY(w->kind == WEIGHTS_SUM ? checkpoint_combine(terms, w->n, out, e)
+                               : checkpoint_average(terms, w->n, w->f32, out, e));
 done:
     free(terms);
     return st;
 }
 
-static enum status open_average(const struct weights *w, const struct part_context *context,
-                                struct checkpoint *const *parts, struct checkpoint **out,
-                                struct err *e)
+/* --- files of quantized weights --- */
+
+enum status weights_file_scratch(const char *scratch, char **path, struct err *e)
 {
     enum status st = OK;
-    struct checkpoint_part *terms = NULL;
-    (void)context;
-    TRY(take_terms(w, parts, &terms, e));
-    TRY(checkpoint_average(terms, w->n, w->f32, out, e));
+    char *folder = NULL, *name = NULL;
+    int64_t bytes;
+    TRY(scratch_find(scratch, 1, &folder, &bytes, e));
+    ENSURE(folder, ERR_USAGE,
+           "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
+           "folder with run.scratch");
+    TRY(mem_format(&name, e, "%s/qtraj-weights", folder));
+    TRY(temporary_begin(name, path, e));
 done:
-    free(terms);
+    free(name);
+    free(folder);
+    return st;
+}
+
+enum status weights_file_create(const struct checkpoint *c, const char *path, int64_t *n_linears,
+                                struct safetensors_out **out, struct err *e)
+{
+    enum status st = OK;
+    struct tensor_description *tensors = NULL;
+    struct tensor_shape *shapes = NULL;
+    int64_t n = 0, linears = 0;
+    TRY(model_parameters(c, &tensors, &n, e));
+    TRY(mem_alloc(&shapes, n, sizeof *shapes, path, e));
+    for (int64_t i = 0; i < n; i++)
+        if (tensors[i].linear)
+            shapes[linears++] = (struct tensor_shape){
+                tensors[i].name, DTYPE_F32, 2, {tensors[i].shape[0], tensors[i].shape[1]}};
+    TRY(safetensors_create(path, shapes, linears, out, e));
+    if (n_linears) *n_linears = linears;
+done:
+    free(tensors);
+    free(shapes);
     return st;
 }
 
@@ -109,8 +131,8 @@ const char *const weights_kinds[] = {[WEIGHTS_STORED] = "stored",
 
 /* parts: the open parts, in the order of w->parts. */
 static opener *const kind_open[] = {
-    [WEIGHTS_STORED] = open_stored,       [WEIGHTS_SUM] = open_sum,
-    [WEIGHTS_AVERAGE] = open_average,     [WEIGHTS_GREEDY] = weights_open_greedy,
+    [WEIGHTS_STORED] = open_stored,       [WEIGHTS_SUM] = open_terms,
+    [WEIGHTS_AVERAGE] = open_terms,       [WEIGHTS_GREEDY] = weights_open_greedy,
     [WEIGHTS_QUANTIZED] = open_quantized, [WEIGHTS_RANDOM] = open_random};
 
 enum status weights_open_from(const struct weights *w, const struct part_context *context,

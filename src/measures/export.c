@@ -3,7 +3,7 @@
  * has been through all blocks. A folder that exists is left as it is. */
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
-#include "engine/weights_folder.h"
+#include "measures/export_folder.h"
 #include "measures/export_note.h"
 #include "measures/model_card.h"
 #include "plan/plan.h"
@@ -20,7 +20,7 @@
 /* Cells whose quantized models are written as folders. */
 struct export_entry {
     char *out;                            /* folder of the folders */
-    char *format;                         /* as weights_form_choose (engine/weights_folder.h) */
+    char *format;                         /* as export_form_choose (measures/export_folder.h) */
     char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
     int64_t bits;                         /* 0: all */
 };
@@ -156,7 +156,7 @@ static enum status check(struct plan *p, struct err *e)
         for (int64_t j = 0; j < p->n_variants; j++) {
             const struct plan_variant *v = &p->variants[j];
             const struct quant_method *method = quant_find(v->method->method);
-            struct weights_form form;
+            struct export_form form;
             int64_t of_variant = 0;
             for (int64_t i = 0; i < p->n_checkpoints; i++)
                 of_variant += selects_cell(x, p, &p->checkpoints[i], v);
@@ -164,7 +164,7 @@ static enum status check(struct plan *p, struct err *e)
             if (of_variant == 0) continue;
             PASS(quant_check_weights(method, "export", e));
             const enum status st =
-                weights_form_choose(x->format, method, &v->method->options, v->bits, &form, e);
+                export_form_choose(x->format, method, &v->method->options, v->bits, &form, e);
             if (st != OK) err_prefix(e, "export[%lld], %s", (long long)k, v->method->name);
             PASS(st);
         }
@@ -178,11 +178,11 @@ static enum status check(struct plan *p, struct err *e)
 static double bytes_of(const struct plan_model *m, const struct plan_variant *v,
                        const struct export_entry *x)
 {
-    struct weights_form form;
+    struct export_form form;
     const double linears = (double)m->sizes.linears * (double)m->sizes.shape.layers;
     const double rest = (double)m->sizes.shape.parameters - linears;
-    if (weights_form_choose(x->format, quant_find(v->method->method), &v->method->options, v->bits,
-                            &form, NULL) != OK)
+    if (export_form_choose(x->format, quant_find(v->method->method), &v->method->options, v->bits,
+                           &form, NULL) != OK)
         return 0;
     double bits = 32;
     if (form.layout.format != PACKED_NONE) {
@@ -266,8 +266,8 @@ done:
 
 struct export
 {
-    struct weights_folder **folders; // (variants) NULL: not written by this rank
-    char **paths;                    // (variants) of them
+    struct export_folder **folders; // (variants) NULL: not written by this rank
+    char **paths;                   // (variants) of them
 };
 
 /* NULL: the variant is not exported. */
@@ -290,21 +290,20 @@ static bool wanted(const struct visit *v)
 static enum status open_state(struct part_context *c, struct err *e)
 {
     struct export *s = c->state[MEASURE_export];
-    PASS(
-        mem_zero(&s->folders, c->visit->n_variants, sizeof(struct weights_folder *), "folders", e));
+    PASS(mem_zero(&s->folders, c->visit->n_variants, sizeof(struct export_folder *), "folders", e));
     return mem_zero(&s->paths, c->visit->n_variants, sizeof *s->paths, "folders", e);
 }
 
 static enum status open_folder(const struct part_context *c, const struct variant *v,
                                const struct export_entry *x, const char *path,
-                               struct weights_folder **out, struct err *e)
+                               struct export_folder **out, struct err *e)
 {
     enum status st = OK;
-    struct weights_form form;
+    struct export_form form;
     char *tokenizer = NULL;
     if (fsx_is_dir(path)) return OK;
-    TRY(weights_form_choose(x->format, quant_find(v->method.method), &v->method.options, v->bits,
-                            &form, e));
+    TRY(export_form_choose(x->format, quant_find(v->method.method), &v->method.options, v->bits,
+                           &form, e));
     if (c->visit->tokenizer)
         TRY(mem_string(&tokenizer, c->visit->tokenizer, e));
     else
@@ -312,7 +311,7 @@ static enum status open_folder(const struct part_context *c, const struct varian
     TRY(inputs_check_tokenizer(c->visit, tokenizer, e));
     TRY(fsx_make_parent(path, e));
     temporary_remove_left(path, TEMPORARY_ALL);
-    TRY(weights_folder_create(c->checkpoint, tokenizer, path, &form, out, e));
+    TRY(export_folder_create(c->checkpoint, tokenizer, path, &form, out, e));
 done:
     free(tokenizer);
     return st;
@@ -334,7 +333,7 @@ static enum status begin(struct part_context *c, struct err *e)
         NEED(st == OK || st == ERR_USAGE, st, "%s", own.text);
         if (st == ERR_USAGE) {
             log_warn("%s is not exported: %s", s->paths[i], own.text);
-            weights_folder_close(s->folders[i]);
+            export_folder_close(s->folders[i]);
             s->folders[i] = NULL;
         }
     }
@@ -345,8 +344,8 @@ static enum status linear(struct part_context *c, const struct variant *v, const
                           const float *q, const struct quant_grids *grids, struct err *e)
 {
     const struct export *s = c->state[MEASURE_export];
-    struct weights_folder *f = s->folders[v - c->visit->variants];
-    return f ? weights_folder_linear(f, l, q, grids, e) : OK;
+    struct export_folder *f = s->folders[v - c->visit->variants];
+    return f ? export_folder_linear(f, l, q, grids, e) : OK;
 }
 
 /* Gives the folder of variant i its card and its name. */
@@ -364,7 +363,7 @@ static enum status commit(const struct part_context *c, int64_t i, struct err *e
                                     .calibration = &c->visit->calibration,
                                     .inputs = c->visit->inputs};
     TRY(model_card_text(&card, &text, e));
-    TRY(weights_folder_commit(s->folders[i], text, e));
+    TRY(export_folder_commit(s->folders[i], text, e));
     /* Packed AWQ rounds once more than what was measured. */
     if (strcmp(v->method.method, "awq") != 0 || strcmp(card.format, "dequantized") == 0)
         TRY(export_note_write(s->paths[i], v->key, checkpoint_hash(c->checkpoint), e));
@@ -379,7 +378,7 @@ static enum status run(struct part_context *c, struct err *e)
 {
     const struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; i < c->visit->n_variants; i++) {
-        if (!s->folders[i] || !weights_folder_whole(s->folders[i])) continue; /* it has failed */
+        if (!s->folders[i] || !export_folder_whole(s->folders[i])) continue; /* it has failed */
         PASS(commit(c, i, e));
     }
     return OK;
@@ -398,7 +397,7 @@ static void close_state(struct part_context *c)
 {
     struct export *s = c->state[MEASURE_export];
     for (int64_t i = 0; s->folders && i < c->visit->n_variants; i++)
-        weights_folder_close(s->folders[i]);
+        export_folder_close(s->folders[i]);
     for (int64_t i = 0; s->paths && i < c->visit->n_variants; i++) free(s->paths[i]);
     free(s->folders);
     free(s->paths);

@@ -7,7 +7,7 @@ struct model_card {
     const char *name;   /* of the checkpoint */
     const char *digest; /* of the checkpoint (checkpoint_hash) */
     const struct variant *variant;
-    const char *format;                     /* as weights_form_choose */
+    const char *format;                     /* as export_form_choose */
     const struct data_options *calibration; /* NULL: none */
     const json_t *inputs;                   /* digests of texts, as of a visit; NULL: not known */
     const json_t *cell; /* the record of the cell, with its losses; NULL: not known yet */

@@ -1,7 +1,7 @@
 #include "measures/second_order.h"
 #include "checkpoint/derived.h"
 #include "engine/stamp.h"
-#include "engine/weights_file.h"
+#include "engine/weights.h"
 #include "measures/curvature.h"
 #include "measures/second_order_internal.h"
 #include "plan/plan.h"

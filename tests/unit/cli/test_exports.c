@@ -5,7 +5,7 @@
  * of them; tests/README.md). */
 #include "checkpoint/folder_write.h"
 #include "cli/single.h"
-#include "engine/weights_folder.h"
+#include "measures/export_folder.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "util/fsx.h"
@@ -41,8 +41,8 @@ static struct {
 struct export
 {
     struct single single; /* first member: its address is the hooks' context */
-    struct weights_folder *out;
-    struct weights_form form;
+    struct export_folder *out;
+    struct export_form form;
 };
 
 /* --- models --- */
@@ -94,7 +94,7 @@ static enum status write_linear(void *context, const struct variant *v, const st
 {
     struct export *x = context;
     (void)v;
-    return weights_folder_linear(x->out, l, q, grids, e);
+    return export_folder_linear(x->out, l, q, grids, e);
 }
 
 /* One of the two sequences. */
@@ -150,22 +150,22 @@ static void export(const char *dir, const char *ids, const struct quant_method *
     struct checkpoint *c = NULL;
     struct err e = {0};
     const char *out = scratch_path("out");
-    enum status st = weights_form_choose(format, method, options, bits, &x.form, &e);
+    enum status st = export_form_choose(format, method, options, bits, &x.form, &e);
     if (refused(st, &e, what, &count.form)) return;
     assert_int_equal(checkpoint_open(dir, &c, &e), OK);
-    st = weights_folder_create(c, NULL, out, &x.form, &x.out, &e);
+    st = export_folder_create(c, NULL, out, &x.form, &x.out, &e);
     checkpoint_close(c);
     if (refused(st, &e, what, &count.size)) {
-        weights_folder_close(x.out);
+        export_folder_close(x.out);
         return;
     }
     x.single.hooks.weights = write_linear;
     x.single.hooks.grids = x.form.layout.format != PACKED_NONE;
     describe_variant(&x.single.visit, method->name, bits, options, ids);
     const double reported = loss_of(&x.single, dir, ids, what);
-    if (!weights_folder_whole(x.out)) fail_msg("%s: not all linears came", what);
-    if (weights_folder_commit(x.out, NULL, &e) != OK) fail_msg("%s: %s", what, e.text);
-    weights_folder_close(x.out);
+    if (!export_folder_whole(x.out)) fail_msg("%s: not all linears came", what);
+    if (export_folder_commit(x.out, NULL, &e) != OK) fail_msg("%s: %s", what, e.text);
+    export_folder_close(x.out);
     struct single back = {0};
     const double read = loss_of(&back, out, ids, what);
     /* AWQ's factors are absorbed by norms, rows and biases, which rounds once more. */
@@ -213,7 +213,7 @@ static void export_all(const char *dir, const char *ids, const struct quant_meth
     int64_t combinations = 1;
     for (int a = 0; a < AXES; a++) combinations *= values_of(m, a);
     for (int64_t k = 0; k < combinations; k++)
-        for (const char *const *f = weights_formats(); *f; f++) {
+        for (const char *const *f = export_formats(); *f; f++) {
             struct quant_options options;
             char text[256], what[512];
             if (count.seen++ % count.stride != 0) continue;

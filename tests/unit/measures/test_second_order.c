@@ -3,7 +3,7 @@
  * NP: 1 3 */
 #include "checkpoint/derived.h"
 #include "engine/inputs.h"
-#include "engine/weights_file.h"
+#include "engine/weights.h"
 #include "math/linalg.h"
 #include "measures/measurement.h"
 #include "measures/second_order_internal.h"

@@ -1,4 +1,4 @@
-/* weights_folder: a checkpoint whose linears are quantized, as a folder that loads and gives the
+/* export_folder: a checkpoint whose linears are quantized, as a folder that loads and gives the
  * loss that was measured. Dequantized: the linears are written in f32, the numbers that the visit
  * computed with (rounding them to the checkpoint's 16-bit type would change the loss), and
  * config.json asks for f32. Packed: the linears are written as codes, scales and zeros
@@ -10,37 +10,36 @@
 #include "quant/quant.h"
 
 /* "dequantized" and packed_formats, NULL after the last. */
-const char *const *weights_formats(void);
+const char *const *export_formats(void);
 
 /* How the linears are written. */
-struct weights_form {
+struct export_form {
     struct packed_layout layout; /* format PACKED_NONE: dequantized */
     bool folds;                  /* norms and biases absorb scales */
 };
 /* *out = the form of a format's name for a variant. ERR_USAGE: there is no such format; the weights
  * of the method with these options cannot be written in it; the text says what it can hold. */
-MUST_USE enum status weights_form_choose(const char *format, const struct quant_method *method,
-                                         const struct quant_options *options, int64_t bits,
-                                         struct weights_form *out, struct err *e);
+MUST_USE enum status export_form_choose(const char *format, const struct quant_method *method,
+                                        const struct quant_options *options, int64_t bits,
+                                        struct export_form *out, struct err *e);
 
-struct weights_folder;
+struct export_folder;
 
 /* Begins the folder `path` and copies into it what is not quantized. c: a stored checkpoint,
  * retained; tokenizer: file, or NULL (folder_write.h). Close *out whatever follows. ERR_USAGE: the
  * form cannot hold a linear of that size. Errors of model_parameters and folder_create, of reading
  * c. */
-MUST_USE enum status weights_folder_create(const struct checkpoint *c, const char *tokenizer,
-                                           const char *path, const struct weights_form *form,
-                                           struct weights_folder **out, struct err *e);
+MUST_USE enum status export_folder_create(const struct checkpoint *c, const char *tokenizer,
+                                          const char *path, const struct export_form *form,
+                                          struct export_folder **out, struct err *e);
 /* A quantized linear (visit_hooks.weights), in the visit's order; packed forms need its grids. As
  * folder_append; ERR_NUMERIC: a weight is not on its grid. */
-MUST_USE enum status weights_folder_linear(struct weights_folder *f, const struct linear *l,
-                                           const float *q, const struct quant_grids *grids,
-                                           struct err *e);
+MUST_USE enum status export_folder_linear(struct export_folder *f, const struct linear *l,
+                                          const float *q, const struct quant_grids *grids,
+                                          struct err *e);
 /* Whether all linears have come. */
-bool weights_folder_whole(const struct weights_folder *f);
+bool export_folder_whole(const struct export_folder *f);
 /* As folder_commit; card: its README.md (NULL: none). */
-MUST_USE enum status weights_folder_commit(struct weights_folder *f, const char *card,
-                                           struct err *e);
+MUST_USE enum status export_folder_commit(struct export_folder *f, const char *card, struct err *e);
 /* Without a commit: removes it. NULL: nothing. */
-void weights_folder_close(struct weights_folder *f);
+void export_folder_close(struct export_folder *f);

@@ -1,4 +1,4 @@
-#include "engine/weights_folder.h"
+#include "measures/export_folder.h"
 #include "checkpoint/folder_write.h"
 #include "model/describe.h"
 #include "util/mem.h"
@@ -9,9 +9,9 @@
 /* The tensors of the folder: first those that are copied, then linear by linear, in the visit's
  * order, what is made of it: the norm before its stage if that absorbs scales, the linear, its
  * bias if that does. */
-struct weights_folder {
+struct export_folder {
     const struct checkpoint *checkpoint;
-    struct weights_form form;
+    struct export_form form;
     json_t *config;
     struct tensor_description *list; // (n_list) the model's
     int64_t n_list, linear;          /* linear: place of the next one in the list */
@@ -26,23 +26,23 @@ struct weights_folder {
 
 static const char dequantized[] = "dequantized";
 
-const char *const *weights_formats(void)
+const char *const *export_formats(void)
 {
     static const char *words[8] = {dequantized};
     for (int i = 0; packed_formats[i]; i++) words[1 + i] = packed_formats[i];
     return words;
 }
 
-enum status weights_form_choose(const char *format, const struct quant_method *method,
-                                const struct quant_options *options, int64_t bits,
-                                struct weights_form *out, struct err *e)
+enum status export_form_choose(const char *format, const struct quant_method *method,
+                               const struct quant_options *options, int64_t bits,
+                               struct export_form *out, struct err *e)
 {
     struct quant_grid_form grids;
     int i = 0;
-    while (weights_formats()[i] && strcmp(weights_formats()[i], format) != 0) i++;
-    NEED(weights_formats()[i], ERR_USAGE,
+    while (export_formats()[i] && strcmp(export_formats()[i], format) != 0) i++;
+    NEED(export_formats()[i], ERR_USAGE,
          "format %s: expected dequantized, gptq, awq or compressed-tensors", format);
-    *out = (struct weights_form){.layout = {.format = PACKED_NONE}};
+    *out = (struct export_form){.layout = {.format = PACKED_NONE}};
     if (strcmp(format, dequantized) == 0) return OK;
     enum status st = quant_grid_form_of(method, options, &grids, e);
     if (st != OK) err_prefix(e, "format %s cannot hold it", format);
@@ -56,7 +56,7 @@ enum status weights_form_choose(const char *format, const struct quant_method *m
     return packed_layout_choose(&out->layout, format, e);
 }
 
-static bool is_packed(const struct weights_folder *f)
+static bool is_packed(const struct export_folder *f)
 {
     return f->form.layout.format != PACKED_NONE;
 }
@@ -64,20 +64,19 @@ static bool is_packed(const struct weights_folder *f)
 /* --- the plan --- */
 
 /* Whether a tensor is written with the linears. */
-static bool is_made(const struct weights_folder *f, const struct tensor_description *t)
+static bool is_made(const struct export_folder *f, const struct tensor_description *t)
 {
     return t->linear || (f->form.folds && (t->bias || t->norm_of >= 0));
 }
 
-static bool is_copied(const struct weights_folder *f, const char *name)
+static bool is_copied(const struct export_folder *f, const char *name)
 {
     for (int64_t i = 0; i < f->n_list; i++)
         if (is_made(f, &f->list[i]) && strcmp(f->list[i].name, name) == 0) return false;
     return true;
 }
 
-static enum status plan_tensor(struct weights_folder *f, const struct tensor_shape *t,
-                               struct err *e)
+static enum status plan_tensor(struct export_folder *f, const struct tensor_shape *t, struct err *e)
 {
     PASS(mem_grow(&f->tensors, f->n, &f->capacity, sizeof *f->tensors, e));
     f->tensors[f->n++] = *t;
@@ -85,7 +84,7 @@ static enum status plan_tensor(struct weights_folder *f, const struct tensor_sha
 }
 
 /* A tensor of the checkpoint that is written in f32. */
-static enum status plan_f32(struct weights_folder *f, const char *name, struct err *e)
+static enum status plan_f32(struct export_folder *f, const char *name, struct err *e)
 {
     const struct tensor_entry *t = checkpoint_find(f->checkpoint, name);
     NEED(t, ERR_FORMAT, "%s: no tensor %s", checkpoint_dir(f->checkpoint), name);
@@ -94,7 +93,7 @@ static enum status plan_f32(struct weights_folder *f, const char *name, struct e
     return plan_tensor(f, &shape, e);
 }
 
-static enum status plan_packed(struct weights_folder *f, const struct tensor_description *l,
+static enum status plan_packed(struct export_folder *f, const struct tensor_description *l,
                                struct err *e)
 {
     struct packed_part parts[PACKED_PARTS];
@@ -114,7 +113,7 @@ static enum status plan_packed(struct weights_folder *f, const struct tensor_des
 }
 
 /* Whether linear k of the list is the first of its stage. */
-static bool begins_stage(const struct weights_folder *f, int64_t k)
+static bool begins_stage(const struct export_folder *f, int64_t k)
 {
     int64_t before = k - 1;
     while (before >= 0 && !f->list[before].linear) before--;
@@ -122,7 +121,7 @@ static bool begins_stage(const struct weights_folder *f, int64_t k)
 }
 
 /* The next tensor after i of the norm before the stage of linear k; n_list: none. */
-static int64_t norm_after(const struct weights_folder *f, int64_t k, int64_t i)
+static int64_t norm_after(const struct export_folder *f, int64_t k, int64_t i)
 {
     const struct tensor_description *l = &f->list[k];
     for (i++; i < f->n_list && f->list[i].layer == l->layer; i++)
@@ -130,12 +129,12 @@ static int64_t norm_after(const struct weights_folder *f, int64_t k, int64_t i)
     return f->n_list;
 }
 
-static bool has_bias(const struct weights_folder *f, int64_t k)
+static bool has_bias(const struct export_folder *f, int64_t k)
 {
     return k + 1 < f->n_list && f->list[k + 1].bias;
 }
 
-static enum status plan_linear(struct weights_folder *f, int64_t k, struct err *e)
+static enum status plan_linear(struct export_folder *f, int64_t k, struct err *e)
 {
     if (!is_packed(f)) return plan_f32(f, f->list[k].name, e);
     if (f->form.folds && begins_stage(f, k))
@@ -146,7 +145,7 @@ static enum status plan_linear(struct weights_folder *f, int64_t k, struct err *
     return OK;
 }
 
-static enum status plan_tensors(struct weights_folder *f, struct err *e)
+static enum status plan_tensors(struct export_folder *f, struct err *e)
 {
     const struct checkpoint *c = f->checkpoint;
     PASS(model_parameters(c, &f->list, &f->n_list, e));
@@ -164,7 +163,7 @@ static enum status plan_tensors(struct weights_folder *f, struct err *e)
 /* --- config.json --- */
 
 /* *out = the linear layers outside the blocks: those of matrices, tied or not. */
-static enum status list_ignored(const struct weights_folder *f, json_t **out, struct err *e)
+static enum status list_ignored(const struct export_folder *f, json_t **out, struct err *e)
 {
     *out = json_pack("[s]", "lm_head");
     for (int64_t i = 0; i < f->n_list; i++) {
@@ -177,7 +176,7 @@ static enum status list_ignored(const struct weights_folder *f, json_t **out, st
     return OK;
 }
 
-static enum status set_config(struct weights_folder *f, struct err *e)
+static enum status set_config(struct export_folder *f, struct err *e)
 {
     enum status st = OK;
     json_t *ignored = NULL, *quantization = NULL;
@@ -194,7 +193,7 @@ done:
     return st;
 }
 
-static enum status begin(struct weights_folder *f, const char *tokenizer, const char *path,
+static enum status begin(struct export_folder *f, const char *tokenizer, const char *path,
                          struct err *e)
 {
     const enum packed_format format = f->form.layout.format;
@@ -215,9 +214,9 @@ static enum status begin(struct weights_folder *f, const char *tokenizer, const 
     return OK;
 }
 
-enum status weights_folder_create(const struct checkpoint *c, const char *tokenizer,
-                                  const char *path, const struct weights_form *form,
-                                  struct weights_folder **out, struct err *e)
+enum status export_folder_create(const struct checkpoint *c, const char *tokenizer,
+                                 const char *path, const struct export_form *form,
+                                 struct export_folder **out, struct err *e)
 {
     *out = NULL;
     PASS(mem_zero(out, 1, sizeof **out, path, e));
@@ -230,7 +229,7 @@ enum status weights_folder_create(const struct checkpoint *c, const char *tokeni
 /* --- linears --- */
 
 /* Writes a norm or bias divided by `by` (NULL: as it is). */
-static enum status write_divided(struct weights_folder *f, const char *name, const float *by,
+static enum status write_divided(struct export_folder *f, const char *name, const float *by,
                                  struct err *e)
 {
     enum status st = OK;
@@ -258,7 +257,7 @@ static void packing_free(struct packing *p)
     free(p->scales);
 }
 
-static enum status packing_make(const struct weights_folder *f, const struct linear *l,
+static enum status packing_make(const struct export_folder *f, const struct linear *l,
                                 const float *q, const struct quant_grids *g, struct packing *p,
                                 struct err *e)
 {
@@ -276,7 +275,7 @@ static enum status packing_make(const struct weights_folder *f, const struct lin
     return OK;
 }
 
-static enum status write_packed(struct weights_folder *f, const struct linear *l, const float *q,
+static enum status write_packed(struct export_folder *f, const struct linear *l, const float *q,
                                 const struct quant_grids *g, struct err *e)
 {
     enum status st = OK;
@@ -304,15 +303,15 @@ done:
 }
 
 /* The place of the next linear in the list; n_list: none. */
-static int64_t next_linear(const struct weights_folder *f)
+static int64_t next_linear(const struct export_folder *f)
 {
     int64_t k = f->linear;
     while (k < f->n_list && !f->list[k].linear) k++;
     return k;
 }
 
-enum status weights_folder_linear(struct weights_folder *f, const struct linear *l, const float *q,
-                                  const struct quant_grids *grids, struct err *e)
+enum status export_folder_linear(struct export_folder *f, const struct linear *l, const float *q,
+                                 const struct quant_grids *grids, struct err *e)
 {
     const int64_t k = next_linear(f);
     NEED(k < f->n_list && strcmp(f->list[k].name, l->name) == 0, ERR_SHAPE, "%s comes out of order",
@@ -331,17 +330,17 @@ enum status weights_folder_linear(struct weights_folder *f, const struct linear 
 
 /* --- the end --- */
 
-bool weights_folder_whole(const struct weights_folder *f)
+bool export_folder_whole(const struct export_folder *f)
 {
     return next_linear(f) == f->n_list;
 }
 
-enum status weights_folder_commit(struct weights_folder *f, const char *card, struct err *e)
+enum status export_folder_commit(struct export_folder *f, const char *card, struct err *e)
 {
     return folder_commit(f->out, card, e);
 }
 
-void weights_folder_close(struct weights_folder *f)
+void export_folder_close(struct export_folder *f)
 {
     if (!f) return;
     folder_close(f->out);

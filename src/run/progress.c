@@ -221,7 +221,7 @@ double progress_print(struct progress *p, const struct sched_progress *now)
     enum { FIRST = 1, TERMINAL = 1, LOG = 10, LOG_MOST = 60 };
     const double spent = clock_seconds() - p->start;
     struct line l = {.most = room(p)};
-    if (!anything(p)) return LOG_MOST;
+    if (!anything(p) && now->n == 0) return LOG_MOST;
     if (spent < FIRST) return FIRST - spent;
     print_failures(p, 0);
     put_counts(&l, p);

@@ -23,8 +23,7 @@ struct progress {
 };
 void progress_free(struct progress *p);
 
-/* Starts the clock. total (MEASURES_N): how many of each there are to do; where there are none
- * at all nothing is printed. */
+/* Starts the clock. total (MEASURES_N): how many of each there are to do. */
 void progress_start(struct progress *p, const int64_t *total);
 /* Counts what was finished. */
 void progress_add(struct progress *p, int measure, int64_t done, int64_t failed);

@@ -39,45 +39,17 @@ void run_master_free(struct run_master *m, int exit_code)
 
 /* --- during: results into the journal, the cube from time to time --- */
 
+static void say(void *context, const char *line)
+{
+    (void)context;
+    log_info("%s", line);
+}
+
 void run_master_start(struct run_master *m)
 {
-    const struct plan_visits *v = &m->visits;
-    const int64_t cells = v->to_make[MEASURE_cell], points = v->to_make[MEASURE_point],
-                  replicates = v->to_make[MEASURE_replicate],
-                  accuracies = v->to_make[MEASURE_baseline_task] + v->to_make[MEASURE_task];
-    progress_start(&m->progress, v->to_make);
+    progress_start(&m->progress, m->visits.to_make);
     m->cube_written = clock_seconds();
-    if (cells || v->n > points)
-        log_info("%lld visit%s, %lld cell%s to do", (long long)(v->n - points),
-                 quantity_plural(v->n - points), (long long)cells, quantity_plural(cells));
-    if (replicates)
-        log_info("%lld replicate%s of cells to do", (long long)replicates,
-                 quantity_plural(replicates));
-    if (v->n_completions)
-        log_info("predictions of %lld scored cell%s to do", (long long)v->n_completions,
-                 quantity_plural(v->n_completions));
-    if (v->n_texts)
-        log_info("%lld score%s of finished results on further texts to do", (long long)v->n_texts,
-                 quantity_plural(v->n_texts));
-    if (v->n_read)
-        log_info("%lld cell%s of them %s read from where exports are", (long long)v->n_read,
-                 quantity_plural(v->n_read), v->n_read == 1 ? "is" : "are");
-    if (accuracies)
-        log_info("%lld %s on tasks to do", (long long)accuracies,
-                 accuracies == 1 ? "accuracy" : "accuracies");
-    for (int k = 0; k < MEASURES_N; k++)
-        if (v->asked[k])
-            log_info("%s of %lld cell%s to do", measures[k]->doing, (long long)v->asked[k],
-                     quantity_plural(v->asked[k]));
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->prefix && measures[k]->prefix[0] && v->to_make[k])
-            log_info("%s%lld checkpoint%s to do", measures[k]->prefix, (long long)v->to_make[k],
-                     quantity_plural(v->to_make[k]));
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->cell_key && v->to_make[k])
-            log_info("%lld %s to do", (long long)v->to_make[k], measures[k]->noun);
-    if (points)
-        log_info("%lld point%s of surfaces to do", (long long)points, quantity_plural(points));
+    plan_visits_say(&m->visits, say, NULL);
 }
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)

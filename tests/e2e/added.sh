@@ -68,6 +68,7 @@ cp "$work/cube.h5" "$work/one.h5"
 sweep "$first, $second"
 "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
 grep -q '"done": 0' "$work/plan.json" || fail "cells that lack a text count as done: $(grep '"done"' "$work/plan.json")"
+"$QTRAJ" plan "$work/sweep.yaml" --rate 10 2>&1 | grep -q '4 scores of finished results on further texts' || fail "the plan of an added text says no scores"
 go "an added text" cube
 grep -q '1 visit, 0 cells to do' "$work/err" && grep -q '4 scores of finished results on further texts' "$work/err" || fail "added: $(cat "$work/err")"
 [ "$(grep -c '"type":"cell"' "$work/cube.journal")" = 2 ] || fail "added: cells are scored again"

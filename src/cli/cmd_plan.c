@@ -5,6 +5,7 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
+#include "run/slurm_checks.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/num.h"
@@ -277,7 +278,7 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
     PASS(plan_warn(plan, f, e));
     if (part->n) PASS(parts_path(sweep->results, part->k, part->n, results, e));
     if (part->n) plan->results = *results;
-    return OK;
+    return run_check_results(plan, f, e);
 }
 
 /* Says what would fail. */

@@ -1,5 +1,6 @@
 #include "run/slurm_checks.h"
 #include "memory/states.h"
+#include "run/owner.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -30,16 +31,20 @@ done:
     return st;
 }
 
-static enum status check_results(const struct plan *p, struct plan_faults *f, struct err *e)
+enum status run_check_results(const struct plan *p, struct plan_faults *f, struct err *e)
 {
     char *folder;
-    const char *results = p->sweep->results;
+    struct err why = {0};
+    const char *results = p->results;
     if (fsx_is_dir(results))
         return plan_faults_add(f, p, -1, e, "results: %s is a folder; expected a file's name",
                                results);
     PASS(fsx_parent(results, &folder, e));
-    const enum status st = check_folder(p, "results", folder, f, e);
+    enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
+    if (st == OK && owner_check(p->sweep, results, &why) != OK)
+        st = plan_faults_add(f, p, -1, e, "%s", why.text);
+    err_clear(&why);
     return st;
 }
 
@@ -89,7 +94,7 @@ enum status slurm_check_folders(const struct plan *p, const char *report, struct
 {
     const struct sweep *s = p->sweep;
     const char *states = s->run.checkpoints;
-    PASS(check_results(p, f, e));
+    PASS(run_check_results(p, f, e));
     if (report) PASS(check_folder(p, "--report", report, f, e));
     if (states && strcmp(states, "off") != 0)
         PASS(check_folder(p, "run.checkpoints", states, f, e));

@@ -27,6 +27,8 @@ refused() {
 expect 0 run
 refused --set name=second
 refused --set 'models[0].name=other'
+expect 1 plan --rate 10 --set name=second
+grep -q "is another sweep's" "$work/err" || fail "plan: $(cat "$work/err")"
 expect 2 launch -n 2 --set name=second
 grep -q "is another sweep's" "$work/err" || fail "launch: $(cat "$work/err")"
 # Its own: other bits, one more model, another text, more checkpoints.

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "records/part_files.h"
 #include "records/slurm.h"
-#include "run/owner.h"
 #include "run/plan_report.h"
 #include "run/slurm_checks.h"
 #include "run/slurm_parts.h"
@@ -278,16 +277,15 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
 }
 
 /* Everything that is wrong with the sweep and its jobs. nodes: what is wrong with theirs; "":
- * nothing. */
+ * nothing. *left: visits that are to be done. */
 static enum status find_faults(const struct arguments *a, struct plan *p,
                                const struct slurm_nodes *at, const char *nodes,
-                               struct plan_faults *f, struct err *e)
+                               struct plan_faults *f, int64_t *left, struct err *e)
 {
     enum status st = OK;
     const int64_t memory = p->sweep->run.memory;
     struct results_view *view = NULL;
     struct plan_report report = {0};
-    struct err why = {0};
     TRY(slurm_check_folders(p, a->report, f, e));
     if (!f->text.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
     TRY(plan_former(p, view, e));
@@ -295,13 +293,11 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
                          &(struct plan_choice){0}, &report, e));
     TRY(plan_report_faults(&report, true, f, e));
-    if (owner_check(p->sweep, p->sweep->results, &why) != OK)
-        TRY(plan_faults_add(f, p, -1, e, "%s", why.text));
+    *left = report.remaining.n;
     if (nodes[0]) TRY(plan_faults_add(f, p, -1, e, "%s", nodes));
 done:
     results_view_close(view);
     plan_report_free(&report);
-    err_clear(&why);
     return st;
 }
 
@@ -353,16 +349,23 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
     struct err nodes = {0};
     struct paths paths = {0};
     char *rate = NULL;
+    int64_t left = 0;
     TRY(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(a, &sweep, &paths, e));
     const bool known = find_nodes(a, &at, &nodes) == OK;
-    TRY(find_faults(a, &plan, &at, nodes.text, &faults, e));
+    TRY(find_faults(a, &plan, &at, nodes.text, &faults, &left, e));
     if (a->submit && known) TRY(ask_slurm(a, &plan, &at, &paths, &faults, e));
     plan_faults_log(&faults);
     ENSURE((a->anyway && known) || !faults.text.n, ERR_USAGE,
-           "nothing is submitted: %lld fault%s, see above; --anyway submits nevertheless",
-           (long long)faults.text.n, quantity_plural(faults.text.n));
+           "%s: %lld fault%s, see above; --anyway %s nevertheless",
+           a->submit ? "nothing is submitted" : "there is nothing to submit",
+           (long long)faults.text.n, quantity_plural(faults.text.n),
+           a->submit ? "submits" : "prints how to submit");
+    if (left == 0 && !faults.text.n && fsx_is_file(sweep.results)) {
+        log_info("nothing to do: %s has all results", sweep.results);
+        goto done;
+    }
     TRY(fsx_make_parent(sweep.results, e));
     TRY(slurm_rate_known(paths.results, a->partition, &paths.rate_file, &rate, e));
     TRY(put_sweep(c, a, &plan, &at, &paths, a->rate ? a->rate : rate, e));

@@ -69,8 +69,10 @@ wait_for 600 over "$merge"
 [ "$(state "$merge")" = COMPLETED ] || fail "merge: $(cat qtraj-*.out)"
 cp new/folder/good.h5 .
 compare single good
+"$QTRAJ" slurm sweep.yaml --partition main --submit >out 2>err || fail "finished: $(cat err)"
+grep -q "nothing to do" err && [ ! -s out ] || fail "finished: $(cat out err)"
 # The rate is known now.
-"$QTRAJ" slurm sweep.yaml --partition main --time 1:00:00 >out 2>err || fail "again: $(cat err)"
+"$QTRAJ" slurm sweep.yaml --set bits=[5,6] --partition main --time 1:00:00 >out 2>err || fail "again: $(cat err)"
 grep -q "not known" err && fail "the rate was measured: $(cat err)"
 grep -q "^submit --array=" out || fail "again: $(cat out)"
 finish

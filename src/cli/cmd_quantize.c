@@ -336,7 +336,7 @@ static enum status run(struct call *c, struct err *e)
         {"--format", ARG_CHOICE, &format, "F",
          "of its weights: dequantized (in f32), gptq, awq, compressed-tensors (docs/export.md)"},
         {"--weights", ARG_TEXT, &o.weights, "FILE",
-         "write the quantized matrices alone to a safetensors file (for tests; no model)"},
+         "write only the quantized matrices to a safetensors file (for tests; no model)"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},
         {"--rounding", ARG_CHOICE, &rounding, "TYPE", "to which they round each result (f32)"},
         {"--json", ARG_SWITCH, &o.json, NULL, "print JSON"},

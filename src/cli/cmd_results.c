@@ -281,6 +281,6 @@ done:
 const struct command cmd_rebuild = {
     .name = "rebuild",
     .arguments = "OUT.h5 JOURNAL",
-    .doc = "write the cube anew from the journal alone",
+    .doc = "write the cube anew from the journal",
     .run = run_rebuild,
 };

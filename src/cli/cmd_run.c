@@ -350,7 +350,7 @@ done:
 const struct command cmd_run = {
     .name = "run",
     .arguments = "SWEEP.yaml [--set KEY=VALUE] [--only KEY=PATTERN] ...",
-    .doc = "compute the cells of a sweep (alone or under mpirun)",
+    .doc = "compute the cells of a sweep, with or without mpirun",
     .all_ranks = true,
     .rank_0_waits = true,
     .early = refuse,

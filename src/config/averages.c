@@ -29,8 +29,8 @@ static const struct option keys[] = {
     OPTION(average_entry, phase, TEXT, "average only checkpoints of this phase of the table",
            .otherwise = "all"),
     OPTION(average_entry, stride, INT,
-           "checkpoints from one average to the next, counted back from the last; 0: the last "
-           "average alone",
+           "checkpoints from one average to the next, counted back from the last; 0: only the "
+           "last average",
            .unit = "checkpoints", .fallback = "1", .low = 0, .high = INT64_MAX),
     OPTION(average_entry, dtype, CHOICE,
            "members: rounded to the type of the members' weights; f32: not rounded to 16 bits",

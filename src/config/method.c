@@ -30,7 +30,7 @@ static const struct option keys[] = {
            "defaults of this method's options by a published protocol (listed below)",
            .fallback = "none", .otherwise = "the sweep's", .choices = preset_names,
            .file_only = true),
-    OPTION(method_entry, bits, INTS, "widths of this method alone", .unit = "bits",
+    OPTION(method_entry, bits, INTS, "widths of this method only", .unit = "bits",
            .count = offsetof(struct method_entry, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "the sweep's", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX),
     OPTION(

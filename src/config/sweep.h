@@ -123,7 +123,7 @@ struct average_entry {
     int64_t n_weights;
     double weights[AVERAGE_WEIGHTS_MAX]; // (n_weights) of the names
     char *phase;                         /* only checkpoints of this phase; NULL: all */
-    int64_t stride; /* checkpoints from one average to the next; 0: the last average alone */
+    int64_t stride; /* checkpoints from one average to the next; 0: only the last average */
     int dtype;      /* enum average_dtype */
     struct data_options greedy; /* soup: keeps only members that do not make the loss on this text
                                    larger; neither text nor ids: keeps all */

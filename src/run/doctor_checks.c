@@ -55,7 +55,7 @@ void doctor_check_versions(struct doctor *d)
     doctor_warn(d, "cmake --preset release", "this binary was compiled without optimisation");
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-    doctor_warn(d, "cmake --preset release", "this binary carries sanitizers: for tests alone");
+    doctor_warn(d, "cmake --preset release", "this binary has sanitizers: only for tests");
 #endif
     enum isa widest = ISA_PLAIN;
     for (int i = 0; i < ISA_N; i++)

@@ -27,7 +27,7 @@ static const struct option keys[] = {
            "token after each document, as tokenizer.json writes it, or eos", .otherwise = "none"),
     OPTION(corpus_options, before, BOOL, "the separator stands before each document as well",
            .fallback = "false", .with = "separator"),
-    OPTION(corpus_options, document_mask, BOOL, "tokens attend to their own document alone",
+    OPTION(corpus_options, document_mask, BOOL, "tokens attend only to their own document",
            .fallback = "false", .with = "separator"),
     OPTION(corpus_options, validation, INT, "held out for the validation loss", .unit = "tokens",
            .fallback = "0", .low = 0, .high = INT64_MAX / 2),

@@ -50,7 +50,7 @@ def plain(thing):
 def arguments():
     parser = argparse.ArgumentParser(description="Fits laws of the loss that quantization adds.")
     parser.add_argument("points", nargs="+", help="cubes (.h5) or tables of points (.csv)")
-    parser.add_argument("--quantizer", metavar="LABEL", help="points of this method alone; default: every method")
+    parser.add_argument("--quantizer", metavar="LABEL", help="points of this method only; default: every method")
     parser.add_argument("--dataset", metavar="NAME", help="points of this text alone")
     parser.add_argument("--bits", metavar="B,B", help="points of these bit-widths alone, such as 2,3,4")
     parser.add_argument("--warmup", action="store_true", help="keep checkpoints whose phase is warmup; default: left out")

@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--level", type=float, default=0.2, metavar="NATS", help="added loss of a fully trained model (default 0.2)")
     parser.add_argument("--rows", metavar="CSV", help="predicts each row of a table with these columns")
     parser.add_argument("--score", nargs="+", metavar="POINTS", help="predicts the points of cubes or tables, and says how well")
-    parser.add_argument("--quantizer", metavar="LABEL", help="of --score: points of this method alone")
+    parser.add_argument("--quantizer", metavar="LABEL", help="of --score: points of this method only")
     parser.add_argument("--dataset", metavar="NAME", help="of --score: points of this text alone")
     parser.add_argument("--table", action="store_true", help="tokens until 0.2 to 0.5 nats for 1B to 405B parameters (Table 1 of the paper)")
     parser.add_argument("--projection", action="store_true", help="loss over tokens up to 1e14 (figure 1 of the paper)")

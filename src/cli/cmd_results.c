@@ -14,6 +14,8 @@
 #include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 /* What users name a cube, a journal, a folder of parts, or the sweep file that names the results.
  */
@@ -105,6 +107,19 @@ static void warn_of_cube(const struct place *p, const struct report_about *about
                  p->cube, p->journal);
 }
 
+/* Says that a sweep file was written after the newest plan of its results, which are shown. */
+static void warn_of_sweep(const char *name, const struct results_view *v)
+{
+    struct stat file;
+    struct tm planned = {0};
+    const char *utc = json_text(results_view_plan(v), "utc", "");
+    if (stat(name, &file) != 0 || !strptime(utc, "%Y-%m-%dT%H:%M:%SZ", &planned)) return;
+    if (file.st_mtime > timegm(&planned))
+        log_warn("%s: changed after its results were planned, %s; qtraj plan says what is left of "
+                 "it now",
+                 name, utc);
+}
+
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
  * yet; a cube that was named is read where it need not be the newest. */
 static enum status open_place(const char *name, struct place *p, bool newest,
@@ -113,15 +128,19 @@ static enum status open_place(const char *name, struct place *p, bool newest,
 {
     if (p->parts.n) {
         PASS(mem_zero(&p->looks, p->parts.n, sizeof *p->looks, "parts", e));
-        return parts_join(&p->parts, p->journal, content, p->looks, out, e);
+        PASS(parts_join(&p->parts, p->journal, content, p->looks, out, e));
+        if (p->from_sweep) warn_of_sweep(name, *out);
+        return OK;
     }
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
     NEED(there || journal, ERR_IO,
          "%s: nothing has been run yet: there is no %s and no %s; start it with qtraj run", name,
          file, p->journal);
-    return results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
-                             content, metrics, out, e);
+    PASS(results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
+                           content, metrics, out, e));
+    if (p->from_sweep) warn_of_sweep(name, *out);
+    return OK;
 }
 
 /* The keys of --only that have a flag of their own: --model PATTERN is --only model=PATTERN. */

@@ -101,4 +101,7 @@ launch 60 1 run "$work/whole.yaml" || fail "exit code $?: $(cat "$work/err")"
 grep -q 'cells, 0 failed, .*s spent$' "$work/err" || fail "a single process: $(cat "$work/err")"
 status --exit-code "$work/whole.yaml" >"$work/out" || fail "all done: exit code $?"
 [ "$(tail -n 1 "$work/out")" = "done" ] || fail "all done: $(tail -n 2 "$work/out")"
+status "$work/whole.yaml" 2>&1 | grep -q "changed after" && fail "an unchanged sweep file is called changed"
+touch -d '+5 seconds' "$work/whole.yaml"
+status "$work/whole.yaml" 2>&1 | grep -q "whole.yaml: changed after its results were planned" || fail "a newer sweep file is not told of"
 finish

@@ -80,16 +80,15 @@ static bool differ(const json_t *a, const json_t *b, char *key, size_t size)
     return true; /* b has more */
 }
 
-static enum status check_settings(const struct run *r, const json_t *settings, struct err *e)
+enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
+                               struct err *e)
 {
     enum status st = OK;
     char *path = NULL, key[200] = "";
     json_t *before = NULL;
     TRY(run_path(r, &path, e, "run.json"));
-    if (!fsx_is_file(path)) {
-        TRY(write_json(r, "run.json", settings, e));
-        goto done;
-    }
+    *there = fsx_is_file(path);
+    if (!*there) goto done;
     TRY(json_read_file(path, 1 << 20, &before, e));
     ENSURE(!differ(settings, before, key, sizeof key), ERR_USAGE,
            "%s: the run was begun with another %s; remove its folder to begin it anew, or give "
@@ -131,13 +130,15 @@ enum status run_files_open(const struct run *r, const json_t *settings, struct r
     enum status st = OK;
     struct run_files *f = NULL;
     char *state = NULL;
+    bool there;
     TRY(mem_zero(&f, 1, sizeof *f, "a run", e));
     *f = (struct run_files){.run = r, .fd = -1};
     TRY(run_path(r, &f->steps, e, STEPS));
     TRY(run_state_path(r, 0, &state, e));
     TRY(fsx_make_parent(state, e));
     TRY(lock_take(f->steps, &(struct lock_options){.create = true}, &f->lock, e));
-    TRY(check_settings(r, settings, e));
+    TRY(run_settings_check(r, settings, &there, e));
+    if (!there) TRY(write_json(r, "run.json", settings, e));
     TRY(remove_unfinished(r, "", e));
     TRY(remove_unfinished(r, "state", e));
     f->fd = fsx_open_as(f->steps, O_RDWR | O_APPEND | O_CREAT);

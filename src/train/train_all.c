@@ -191,6 +191,28 @@ static enum status choose(struct choice *c, struct err *e)
     return OK;
 }
 
+/* Runs that have begun, or ended, with other settings than they have now fail before any is
+ * trained. */
+static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
+{
+    for (int64_t i = 0; i < job->runs->n; i++) {
+        json_t *config = NULL, *settings = NULL;
+        struct err why = {0};
+        bool there;
+        if (!job->wanted[i]) continue;
+        enum status st = train_settings(job, &job->runs->runs[i], &config, &settings, &why);
+        if (st == OK) st = run_settings_check(&job->runs->runs[i], settings, &there, &why);
+        json_decref(config);
+        json_decref(settings);
+        if (st == OK) continue;
+        if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
+        failed[i] = true;
+        log_error("%s: %s", job->runs->runs[i].name, why.text);
+        err_clear(&why);
+    }
+    return OK;
+}
+
 /* --- a group --- */
 
 /* The group's ranks wait without a core while its first one looks for a run. Collective. */
@@ -240,7 +262,8 @@ static int64_t group_size(const struct train_job *job, int64_t ranks)
     return given ? min64(given, ranks) : max64(ranks / max64(roots, 1), 1);
 }
 
-static enum status count(const struct train_job *job, struct train_totals *out, struct err *e)
+static enum status count(const struct train_job *job, const bool *failed, struct train_totals *out,
+                         struct err *e)
 {
     *out = (struct train_totals){0};
     for (int64_t i = 0; i < job->runs->n; i++) {
@@ -250,7 +273,7 @@ static enum status count(const struct train_job *job, struct train_totals *out, 
         if (st != OK && st != ERR_FORMAT) return st;
         if (st != OK) err_clear(e); /* choose has told */
         out->wanted++;
-        out->done += end.end == RUN_DONE;
+        out->done += end.end == RUN_DONE && !failed[i];
         out->diverged += end.end == RUN_DIVERGED;
     }
     return OK;
@@ -266,12 +289,14 @@ enum status train_all(struct train_job *job, struct train_totals *out, struct er
     MPI_Comm_size(job->world, &size);
     TRY(prepare_all(job, rank, e));
     st = mem_zero(&failed, job->runs->n, sizeof *failed, "runs", e);
+    if (st == OK && rank == 0) st = check_all(job, failed, e);
     TRY(err_agree(job->world, st, e));
+    TRY(bulk_bcast(job->world, 0, failed, job->runs->n * (int64_t)sizeof *failed, e));
     const int64_t groups = max64(size / group_size(job, size), 1);
     MPI_Comm_split(job->world, (int)((int64_t)rank * groups / size), rank, &group);
     st = work(job, group, failed, e);
     TRY(err_agree(job->world, st, e));
-    st = count(job, out, e);
+    st = count(job, failed, out, e);
     TRY(err_agree(job->world, st, e));
 done:
     if (group != MPI_COMM_NULL) MPI_Comm_free(&group);

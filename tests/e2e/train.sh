@@ -79,7 +79,6 @@ same_training both damaged
 # what is done is not done again; other settings and other data are refused by name
 train 0 runs.yaml
 grep -q "steps 1 to" err.txt && fail "trained again"
-rm out/tiny/end.json
 train 1 runs.yaml --set schedule.peak=1e-3
 says "begun with another schedule.peak"
 echo '{"text": "one more"}' >>"$work/text.jsonl"

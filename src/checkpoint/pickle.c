@@ -23,7 +23,8 @@ enum status vm_add_item(struct vm *v, int64_t container, int64_t item, struct er
     return OK;
 }
 
-enum status vm_push(struct vm *v, int64_t index, struct err *e)
+/* Pushes a value on the stack. ERR_NOMEM. */
+static enum status vm_push(struct vm *v, int64_t index, struct err *e)
 {
     PASS(mem_grow(&v->stack, v->n_stack, &v->stack_capacity, sizeof *v->stack, e));
     v->stack[v->n_stack++] = index;

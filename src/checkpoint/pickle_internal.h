@@ -45,8 +45,6 @@ MUST_USE enum status vm_new(struct vm *v, enum kind kind, int64_t integer, int64
                             struct err *e);
 /* Appends value `item` to the items of value `container`. ERR_NOMEM. */
 MUST_USE enum status vm_add_item(struct vm *v, int64_t container, int64_t item, struct err *e);
-/* Pushes a value on the stack. ERR_NOMEM. */
-MUST_USE enum status vm_push(struct vm *v, int64_t index, struct err *e);
 
 /* Item i of a value with items (borrowed until the next vm_new); NULL when it has fewer. */
 const struct value *vm_item(const struct vm *v, const struct value *container, int64_t i);

@@ -14,6 +14,7 @@
 #include "util/span.h"
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,6 +125,20 @@ static void put_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
+/* Text and words for the shell in turn, NULL after the last. */
+static void put(FILE *out, ...)
+{
+    va_list all;
+    const char *text;
+    va_start(all, out);
+    for (bool word = false; (text = va_arg(all, const char *)) != NULL; word = !word)
+        if (word)
+            put_word(out, text);
+        else
+            fputs(text, out);
+    va_end(all);
+}
+
 static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at)
 {
     char time[QUANTITY], longest[QUANTITY];
@@ -145,27 +160,14 @@ static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm
 /* The variables of the jobs and the function that submits one; n: parts. */
 static void put_head(FILE *out, int64_t n, const struct arguments *given, const struct paths *p)
 {
-    fputs("set -u\ncd ", out); /* what paths are relative to */
-    put_word(out, p->here);
-    fputs(" || exit\nexport SWEEP=", out);
-    put_word(out, p->sweep);
-    fputs(" QTRAJ=", out);
-    put_word(out, p->self);
-    fputs(" RESULTS=", out);
-    put_word(out, p->results);
-    fputs(" RATE_FILE=", out);
-    put_word(out, p->rate_file);
+    put(out, "set -u\ncd ", p->here /* what paths are relative to */,
+        " || exit\nexport SWEEP=", p->sweep, " QTRAJ=", p->self, " RESULTS=", p->results,
+        " RATE_FILE=", p->rate_file, NULL);
     fprintf(out, " PARTS=%lld", (long long)n);
-    if (given->report) {
-        fputs(" REPORT=", out);
-        put_word(out, given->report);
-        fputs(" REPORT_PY=", out);
-        put_word(out, p->report);
-        /* one for all jobs, whatever is first on their PATH */
-        fputs("\nexport PYTHON; PYTHON=$(", out);
-        put_word(out, p->scripts);
-        fputs("/python.sh) || exit", out);
-    }
+    if (given->report)
+        put(out, " REPORT=", given->report, " REPORT_PY=", p->report,
+            /* one for all jobs, whatever is first on their PATH */
+            "\nexport PYTHON; PYTHON=$(", p->scripts, "/python.sh) || exit", NULL);
     putc('\n', out);
     fputs("jobs=\nsubmit() { local id; id=$(${SBATCH:-sbatch} --parsable --export=ALL \"$@\") || "
           "exit; "
@@ -191,10 +193,8 @@ static void put_elements(FILE *out, const struct slurm_parts *s, int64_t nodes)
 
 static void put_site(FILE *out, const struct arguments *a)
 {
-    if (a->partition) fputs(" --partition=", out);
-    if (a->partition) put_word(out, a->partition);
-    if (a->account) fputs(" --account=", out);
-    if (a->account) put_word(out, a->account);
+    if (a->partition) put(out, " --partition=", a->partition, NULL);
+    if (a->account) put(out, " --account=", a->account, NULL);
 }
 
 static void put_script(FILE *out, const struct paths *p, const char *name)
@@ -220,10 +220,7 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     fputs("--output=qtraj-%A_%a.out ", out);
     put_script(out, p, a->nodes > 1 ? "large" : "trajectory");
     if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
-    for (int64_t i = 0; i < given->set.n; i++) {
-        fputs(" --set ", out);
-        put_word(out, given->set.items[i]);
-    }
+    for (int64_t i = 0; i < given->set.n; i++) put(out, " --set ", given->set.items[i], NULL);
     putc('\n', out);
 }
 
@@ -249,8 +246,7 @@ static void put_measurement(FILE *out, const struct call *c, const struct argume
     put_script(out, p, "measure");
     for (int i = 1; i < c->argc; i++) {
         if (strcmp(c->argv[i], "--submit") == 0) continue;
-        putc(' ', out);
-        put_word(out, c->argv[i]);
+        put(out, " ", c->argv[i], NULL);
     }
 }
 

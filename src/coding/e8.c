@@ -131,7 +131,7 @@ static float signs_set(const struct e8 *t, int32_t k, const float *x, int32_t od
     return distance;
 }
 
-void e8p_nearest(const struct e8 *t, const float *x, float *q)
+static void e8p_nearest(const struct e8 *t, const float *x, float *q)
 {
     float distance[E8_ROWS];
     for (int side = 0; side < 2; side++) {
@@ -154,7 +154,7 @@ void e8p_nearest(const struct e8 *t, const float *x, float *q)
     }
 }
 
-void e8b_nearest(const struct e8 *t, const float *x, float *q)
+static void e8b_nearest(const struct e8 *t, const float *x, float *q)
 {
     for (int r = 0; r < E8_ROWS; r++) {
         float most = -INFINITY;

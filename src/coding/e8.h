@@ -19,12 +19,8 @@ struct e8 {
 /* Fills the tables. */
 void e8_fill(struct e8 *t);
 
-/* q (E8_ROWS, E8_DIM) = the nearest vectors of E8P to x. */
-void e8p_nearest(const struct e8 *t, const float *x, float *q);
-/* The same of E8B. */
-void e8b_nearest(const struct e8 *t, const float *x, float *q);
-
-/* bits 2: E8P; 3, 4: and E8B, E8P of what is left, times 2.04 or 3.45. */
+/* q (E8_ROWS, E8_DIM) = the nearest vectors to x. bits 2: of E8P; 3, 4: and of E8B, E8P of what is
+ * left, times 2.04 or 3.45. */
 void e8_nearest(const struct e8 *t, int64_t bits, const float *x, float *q);
 /* The root mean square of normally distributed numbers that this suits. */
 double e8_rms(int64_t bits);

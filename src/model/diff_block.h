@@ -154,11 +154,6 @@ MUST_USE enum status diff_weights_borrow(const struct model *m, const struct blo
                                          struct diff_weights *out, struct err *e);
 void diff_weights_free(struct diff_weights *w);
 
-/* cosine, sine (RoPEs, n, half) = those of the RoPE angles of the positions below n. ERR_FORMAT:
- * config.json. */
-MUST_USE enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine,
-                                 struct err *e);
-
 /* The arguments of diff.h's norm kernels for the family's norm of n values, or for the q/k norm if
  * `rms`. weight_bias and tangent (or NULL) have the weight and the bias; NULL entries: 1 and 0. */
 struct diff_norm diff_norm_of(const struct spec *s, const struct diff_work *w, int64_t n, bool rms,

@@ -95,6 +95,20 @@ int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences,
            mat_work_bytes(kind, factors(s, tokens), threads);
 }
 
+/* cosine, sine (RoPEs, n, half) = those of the RoPE angles of the positions below n. */
+static enum status angles_make(const struct model *m, int64_t n, real *cosine, real *sine,
+                               struct err *e)
+{
+    struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
+    struct REAL_NAME(rope) r;
+    for (int k = 0; k < m->spec.n_ropes; k++) {
+        PASS(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, k, &m->spec.arch->rope, &r, e));
+        for (int64_t p = k * n; p < (k + 1) * n; p++)
+            REAL_NAME(rope_angles)(&r, p - k * n, cosine + p * r.half, sine + p * r.half);
+    }
+    return OK;
+}
+
 enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t tokens,
                            int64_t sequences, int64_t longest, enum products kind, struct err *e)
 {
@@ -119,7 +133,7 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
                   "attention scores", e));
     TRY(mat_work_open(&w->products, kind, factors(&m->spec, tokens), w->threads, e));
     for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
-    TRY(diff_angles(m, longest, w->cosine, w->sine, e));
+    TRY(angles_make(m, longest, w->cosine, w->sine, e));
 done:
     if (st != OK) diff_work_free(w);
     return st;
@@ -152,18 +166,6 @@ void diff_work_cut(struct diff_work *w, const int64_t *first, int64_t n)
                               .first = first[i],
                               .pos = row - first[i],
                               .n = first[i + 1] - row < ROW_TILE ? first[i + 1] - row : ROW_TILE};
-}
-
-enum status diff_angles(const struct model *m, int64_t n, real *cosine, real *sine, struct err *e)
-{
-    struct hfconfig c = {.json = checkpoint_config(m->checkpoint), .name = m->file, .prefix = ""};
-    struct REAL_NAME(rope) r;
-    for (int k = 0; k < m->spec.n_ropes; k++) {
-        PASS(REAL_NAME(rope_read)(&c, m->spec.shape.head_dim, k, &m->spec.arch->rope, &r, e));
-        for (int64_t p = k * n; p < (k + 1) * n; p++)
-            REAL_NAME(rope_angles)(&r, p - k * n, cosine + p * r.half, sine + p * r.half);
-    }
-    return OK;
 }
 
 real **diff_param(struct diff_params *p, const struct slot *t)

@@ -97,8 +97,6 @@ void plan_texts_keep(struct visit *v);
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
-/* The key of variant i for a model. */
-const char *plan_variant_key_of(const struct plan *p, int64_t model, int64_t i);
 
 /* --- plan_columns.c --- */
 /* ERR_USAGE: a column has the name of a variable of the cube. */

@@ -97,14 +97,9 @@ enum status plan_lengths_keys(struct plan *p, struct err *e)
     return OK;
 }
 
-const char *plan_variant_key_of(const struct plan *p, int64_t model, int64_t i)
-{
-    const struct plan_lengths *l = &p->lengths[model];
-    return l->variant_keys ? l->variant_keys[i] : p->variants[i].key;
-}
-
 void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_t i,
                    char key[HASH_HEX])
 {
-    results_cell_key(c->key, plan_variant_key_of(p, c->model, i), key);
+    const struct plan_lengths *l = &p->lengths[c->model];
+    results_cell_key(c->key, l->variant_keys ? l->variant_keys[i] : p->variants[i].key, key);
 }

@@ -11,7 +11,8 @@ int axis_place_of(const struct axis *axis)
     return i;
 }
 
-int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number)
+/* The index of a label, a text or a number as the axis has them, on the axis; -1: not found. */
+static int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number)
 {
     const struct axis_labels *l = &a->labels[axis];
     for (int64_t i = 0; i < l->n; i++)

@@ -77,6 +77,3 @@ const char *axes_scoreless_key(const struct axes *a, int64_t model, int64_t chec
 const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i);
 /* Digest of evaluation text i for a model; NULL: its label stands for it in records. */
 const char *axes_text_key(const struct axes *a, int64_t model, int64_t i);
-
-/* The index of a label, a text or a number as the axis has them, on the axis; -1: not found. */
-int64_t axis_find(const struct axes *a, int axis, const char *text, int64_t number);

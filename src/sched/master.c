@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void master_note(struct master *m, enum status st)
+/* Keeps the first failure, after which nothing more is handed out. */
+static void keep_failure(struct master *m, enum status st)
 {
     if (st == OK) return;
     if (m->st == OK) m->st = st;
@@ -205,7 +206,7 @@ static enum status handle(struct master *m, const struct ranks_message *message,
         master_leader(m, leader)->kept = true;
         break;
     case TAG_RESULT:
-        if (m->st == OK) master_note(m, m->sink->accept(m->sink->context, text, e));
+        if (m->st == OK) keep_failure(m, m->sink->accept(m->sink->context, text, e));
         break;
     case TAG_PROGRESS:
         TRY(note_progress(m, leader, text, e));
@@ -216,7 +217,7 @@ static enum status handle(struct master *m, const struct ranks_message *message,
         break;
     case TAG_BROKEN:
         end_batch(m, leader, true);
-        master_note(m, broken(leader, text, e));
+        keep_failure(m, broken(leader, text, e));
         TRY(master_answer_waiting(m, e));
         break;
     default:
@@ -341,7 +342,7 @@ static enum status poll(struct master *m, long *pause, struct err *e)
     }
     TRY(steer(m, e));
     TRY(losses_look(m, e));
-    master_note(m, m->sink->tick(m->sink->context, e));
+    keep_failure(m, m->sink->tick(m->sink->context, e));
     TRY(report_progress(m, e));
     patience_pause(pause);
 done:
@@ -361,7 +362,7 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_job *
     if (rescue && rescue->link) link_work(rescue->link);
     master_leader(&m, 1)->heard = now_of(&m);
     while (m.alive > 0 && !m.abandoned) TRY(poll(&m, &pause, e));
-    if (m.st == OK) master_note(&m, sink->tick(sink->context, e));
+    if (m.st == OK) keep_failure(&m, sink->tick(sink->context, e));
     *outcome = sum_up(&m);
     outcome->end = outcome->finished == n                       ? SCHED_DONE
                    : m.dropped || sched_signal() == SIGNAL_STOP ? SCHED_STOPPED

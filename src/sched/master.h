@@ -36,8 +36,6 @@ static inline struct leader *master_leader(const struct master *m, int rank)
     return &m->ranks.rank[rank].lead;
 }
 
-/* Keeps the first failure, after which nothing more is handed out. */
-void master_note(struct master *m, enum status st);
 /* After a batch of the job of class c has ended or was given up: tells the sink if nothing of it
  * is left. */
 void master_report_finished(const struct master *m, const struct sched_class *c, int64_t job);

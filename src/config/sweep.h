@@ -196,6 +196,7 @@ struct sweep {
                            tokens are counted too; NULL: none */
     void *sections[MEASURES_N]; /* the keys of measures */
     struct run_options run;
+    json_t *paths; /* where the file names them: option_source; NULL: not read from a file */
 };
 
 /* Reads and checks a sweep file, its trajectories included. overrides: n strings "key=value" or
@@ -204,6 +205,10 @@ struct sweep {
 MUST_USE enum status sweep_read(const char *path, const char *const *overrides, int64_t n,
                                 struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
+
+/* "FILE:LINE:COLUMN: KEY" of the path, or the beginning of a path, which the message names; NULL:
+ * of none. Borrowed from s. */
+const char *sweep_place(const struct sweep *s, const char *message);
 
 /* The resolved sweep without rows of trajectories, as stored in the cube (a new reference or NULL).
  */

@@ -372,16 +372,47 @@ enum status sweep_read(const char *path, const char *const *overrides, int64_t n
     for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
     TRY(spread_stage(root, e));
     TRY(fsx_parent(path, &folder, e));
-    struct option_source source = {.code = ERR_USAGE, .folder = folder};
-    TRY(options_read(&sweep_table, root, &source, out, e));
+    struct option_source source = {.code = ERR_USAGE, .folder = folder, .paths = json_object()};
+    st = options_read(&sweep_table, root, &source, out, e);
+    if (st == OK)
+        out->paths = source.paths;
+    else
+        json_decref(source.paths);
 done:
     node_free(root);
     free(folder);
     return st;
 }
 
+/* Bytes of the path (up to a place-holder, or a file's key) that the message names; 0: none. */
+static size_t named(const char *message, const char *path)
+{
+    const char *colon = strrchr(path, ':');
+    size_t n = strcspn(path, "{*");
+    if (colon && !strchr(colon, '/') && path[n] == '\0') n = (size_t)(colon - path);
+    for (const char *at = message; n && (at = memmem(at, strlen(at), path, n)); at++)
+        if ((at == message || at[-1] == ' ') && (path[n] == '{' || strchr(":/ ", at[n]))) return n;
+    return 0;
+}
+
+const char *sweep_place(const struct sweep *s, const char *message)
+{
+    const char *path, *found = NULL;
+    json_t *place;
+    size_t longest = 0;
+    json_object_foreach(s->paths, path, place)
+    {
+        const size_t n = named(message, path);
+        if (n <= longest) continue;
+        longest = n;
+        found = json_string_value(place);
+    }
+    return found;
+}
+
 void sweep_free(struct sweep *s)
 {
+    json_decref(s->paths);
     options_free(&sweep_table, s);
 }
 

@@ -57,6 +57,16 @@ static enum status fail(const struct option_scope *s, const struct node_place *p
                    name[0] ? ": " : "", what);
 }
 
+void option_note_path(const struct option_scope *s, const char *path)
+{
+    char place[NODE_PLACE + OPTION_NAME] = "";
+    if (!s->source->paths) return;
+    node_place_text(&s->node->place, place);
+    const size_t n = strlen(place);
+    full_name(s, place + n, sizeof place - n);
+    json_object_set_new(s->source->paths, path, json_string(place));
+}
+
 enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
                          const char *fmt, ...)
 {

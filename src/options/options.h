@@ -102,6 +102,8 @@ struct option_source {
     const char *folder; /* paths are relative to it, and ${VAR} is expanded; NULL: paths are already
                            resolved */
     bool whole;         /* keys are there whether they have an effect or not */
+    json_t *paths;      /* gets the place of each path that is read, {PATH: "FILE:LINE:COLUMN: KEY",
+                           ...}; NULL: nobody asks */
 };
 
 /* The scope of a key of a mapping, and of entry i of a list; both borrow the scope above. */

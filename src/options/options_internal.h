@@ -9,6 +9,8 @@ MUST_USE enum status option_read(const struct option *o, const struct option_sco
                                  struct err *e);
 /* Sets the option's fallback, which it has, at its place. */
 void option_default(const struct option *o, void *at);
+/* Notes where the path is written, if the source asks. */
+void option_note_path(const struct option_scope *s, const char *path);
 /* "expected ..., found ...". */
 MUST_USE enum status option_fail_expected(const struct option *o, const struct option_scope *s,
                                           struct err *e);

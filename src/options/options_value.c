@@ -171,6 +171,7 @@ static enum status read_text(const struct option *o, const struct option_scope *
         ENSURE(st != ERR_NOMEM, st, "%s", why.text);
         if (st != OK) TRY(options_fail(s, NULL, e, "%s", why.text));
         TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
+        option_note_path(s, text);
     } else {
         TRY(mem_string(&text, s->node->text, e));
     }

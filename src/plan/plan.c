@@ -60,6 +60,17 @@ enum status plan_without(struct plan *p, const char *why, struct err *e)
     return texts_add(&p->missing, why, e);
 }
 
+/* Says which key of the sweep file names what cannot be read. */
+static void tell_place(const struct plan *p, enum status st, struct err *e)
+{
+    const char *place = st == ERR_IO && e ? sweep_place(p->sweep, e->text) : NULL;
+    char what[sizeof e->text];
+    if (!place) return;
+    snprintf(what, sizeof what, "%s", e->text);
+    snprintf(e->text, sizeof e->text, "%.*s (%s); correct the key, or put the file there",
+             (int)(sizeof what / 2), what, place);
+}
+
 /* hash = digest of the text; "" if it is missing and p is a draft. */
 static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
                              struct err *e)
@@ -416,6 +427,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     *out = p;
     p = (struct plan){0};
 done:
+    if (st != OK) tell_place(&p, st, e);
     json_decref(calibration);
     plan_free(&p);
     return st;

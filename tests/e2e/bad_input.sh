@@ -58,6 +58,19 @@ sweep_alone() {
 line_of() { grep -n -m 1 -- "$1" "$work/sweep.yaml" | cut -d : -f 1; }
 
 # --- the sweep file: nothing starts, exit code 2 ---
+
+# Absent files of all kinds: what, where it is named, what to do.
+absent() { # KEY PATH IN-THE-MESSAGE EXPRESSION
+    write_sweep methods='[{method: gptq, group_size: 64}]' extra="$5"
+    sed -i "$4" "$work/sweep.yaml"
+    sweep_alone
+    expect "absent $1" 2 "$work/$2: $3 ($work/sweep.yaml:$(line_of none):" ": $1); correct the key, or put the file there"
+}
+absent models[0].tokenizer none.json 'No such file or directory' 's|tokenizer: .*|tokenizer: none.json|' ''
+absent calibration.text none.txt 'No such file or directory' '/^calibration/s|text.txt|none.txt|' ''
+absent evaluation[0].text none.txt 'No such file or directory' '/name: own/s|text.txt|none.txt|' ''
+absent count_tokens none.json 'no such file' '' 'count_tokens: none.json'
+absent tasks.data none/sciq.jsonl 'there is no such file, nor one with .gz or .zst behind it' '' 'tasks: {names: [sciq], data: none}'
 cp -r "$trajectory/step000500" "$work/good"
 
 write_sweep extra='bitz: [3]'

@@ -27,6 +27,8 @@ import h5py
 HERE = os.path.dirname(os.path.abspath(__file__))
 EIGHT = [{"bits": [b], "group_size": g, "name": f"{b}-{g}"} for b in (2, 3, 4, 8) for g in (64, 128)]
 
+PLAIN = {"rtn", "hqq", "nf4", "int8", "q4_k", "q6_k", "iq4_nl"}  # quantize without calibration
+
 
 class Bench:
     def __init__(self, a, work):
@@ -56,6 +58,8 @@ class Bench:
                  "methods": methods, "calibration": {"ids": f"{self.work}/ids.safetensors:calibration"},
                  "evaluation": [{"name": "text", "ids": f"{self.work}/ids.safetensors:evaluation"}],
                  "run": {"threads": self.a.threads, **run}}
+        if all(m["method"] in PLAIN and "importance" not in m for m in methods):
+            del sweep["calibration"]  # which has no effect
         with open(f"{self.work}/sweep.yaml", "w") as f:
             json.dump(sweep, f)
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
@@ -135,7 +139,9 @@ TWELVE = [{"method": "rtn", "bits": [3]}, {"method": "rtn", "bits": [4]}, {"meth
           {"method": "gptaq", "bits": [3]}, {"method": "gptaq", "bits": [4]}, {"method": "awq", "bits": [3]}, {"method": "awq", "bits": [4]},
           {"method": "hqq", "bits": [4]}, {"method": "nf4", "bits": [4]}, {"method": "codebook", "bits": [4]}, {"method": "int8", "bits": [8]}]
 MORE = [{"method": "awq", "bits": [4], "scaled": "free"}, {"method": "rtn", "bits": [4], "rotation": "hadamard"},
-        {"method": "gptq", "bits": [4], "rotation": "hadamard"}, {"method": "smoothquant", "bits": [8]}]
+        {"method": "gptq", "bits": [4], "rotation": "hadamard"}, {"method": "smoothquant", "bits": [8]},
+        {"method": "q4_k", "bits": [4]}, {"method": "q4_k", "bits": [4], "importance": True}, {"method": "q6_k", "bits": [6]},
+        {"method": "iq4_nl", "bits": [4]}]
 
 
 def named(variant):

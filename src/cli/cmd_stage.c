@@ -2,91 +2,56 @@
  */
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
-#include "run/run_stage.h"
+#include "sched/sched.h"
 #include "stage/stager.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/quantity.h"
 
-struct stage {
-    struct run_arguments arguments;
-    bool no_wait;
-    struct sweep sweep;
-    struct plan plan;
-    struct plan_visits visits;
-};
-
-/* Fetches until nothing is left; *code as the command's. */
-static enum status fetch_all(const struct stage *t, json_t *job, int *code, struct err *e)
+static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
+    struct run_arguments a = {0};
+    struct plan_choice *choice = &a.choice;
+    struct sweep sweep = {0};
+    struct plan plan = {0};
+    struct plan_visits visits = {0};
+    struct results_view *view = NULL;
     struct stager *s = NULL;
     struct stager_counts n;
-    bool told = false;
+    json_t *job = NULL;
+    bool no_wait = false;
+    const struct arg more = {
+        "--no-wait", ARG_SWITCH, &no_wait, NULL,
+        "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"};
+    TRY(run_arguments(&a, c, &more, 1, e));
+    if (c->help) goto done;
+    TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
+    ENSURE(plan_stages(&sweep), ERR_USAGE, "%s: no `stage`, so there is nothing to fetch", a.path);
+    sched_catch_signals();
+    TRY(plan_make(&sweep, false, &plan, e));
+    TRY(plan_choice_match(&plan, choice, e));
+    TRY(plan_part_find(&plan, true, &choice->part, e));
+    TRY(run_arguments_view(&sweep, &choice->part, &view, e));
+    TRY(plan_visits_make(&plan, view, choice, &visits, e));
+    TRY(plan_stage_job(&plan, &visits, &choice->part, false, &job, e));
     TRY(stager_open(job, &s, e));
     do {
-        TRY(stager_step(s, e));
-        n = stager_count(s);
-        if (n.full && !told)
-            log_info("run.stage_space is used up after %lld of %lld checkpoints; waiting for runs "
-                     "to remove those that they need no longer",
-                     (long long)n.there, (long long)n.items);
-        told = told || n.full;
-        clock_sleep(0.05);
-    } while (n.left > 0 && !(n.full && t->no_wait) && !sched_must_end());
-    *code = sched_must_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    log_info("%s: %lld of %lld checkpoint%s staged, %lld failed%s", t->sweep.results,
-             (long long)n.there, (long long)n.items, quantity_plural(n.items), (long long)n.failed,
+        TRY(stager_step(s, &n, e));
+        clock_sleep(0.2);
+    } while (n.left > 0 && !(n.full && no_wait) && !sched_must_end());
+    c->code = sched_must_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
+    log_info("%lld of %lld checkpoints staged, %lld failed%s", (long long)n.there,
+             (long long)n.items, (long long)n.failed,
              sched_must_end() ? "; stopped"
              : n.full         ? "; no space for more"
                               : "");
 done:
     stager_close(s);
-    return st;
-}
-
-/* The visits that are still to be run, as far as the sweep's journals tell. */
-static enum status find_visits(struct stage *t, struct err *e)
-{
-    enum status st = OK;
-    struct plan_choice *choice = &t->arguments.choice;
-    struct results_view *view = NULL;
-    TRY(plan_make(&t->sweep, false, &t->plan, e));
-    TRY(plan_choice_match(&t->plan, choice, e));
-    TRY(plan_part_find(&t->plan, true, &choice->part, e));
-    TRY(run_arguments_view(&t->sweep, &choice->part, &view, e));
-    TRY(plan_visits_make(&t->plan, view, choice, &t->visits, e));
-done:
     results_view_close(view);
-    return st;
-}
-
-static enum status run(struct call *c, struct err *e)
-{
-    enum status st = OK;
-    struct stage t = {0};
-    const struct plan_part *part = &t.arguments.choice.part;
-    json_t *job = NULL;
-    const struct arg more[] = {
-        {"--no-wait", ARG_SWITCH, &t.no_wait, NULL,
-         "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"},
-    };
-    TRY(run_arguments(&t.arguments, c, more, 1, e));
-    if (c->help) goto done;
-    TRY(sweep_read(t.arguments.path, (const char *const *)t.arguments.set.items, t.arguments.set.n,
-                   &t.sweep, e));
-    ENSURE(plan_stages(&t.sweep), ERR_USAGE,
-           "%s: no model has a `stage`, there is nothing to fetch", t.arguments.path);
-    sched_catch_signals();
-    TRY(run_stage_first(&t.sweep, part, false, e));
-    TRY(find_visits(&t, e));
-    TRY(plan_stage_job(&t.plan, &t.visits, part, false, &job, e));
-    TRY(fetch_all(&t, job, &c->code, e));
-done:
-    plan_visits_free(&t.visits);
-    plan_free(&t.plan);
-    sweep_free(&t.sweep);
-    run_arguments_free(&t.arguments);
+    plan_visits_free(&visits);
+    plan_free(&plan);
+    sweep_free(&sweep);
+    run_arguments_free(&a);
     return st;
 }
 

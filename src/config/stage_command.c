@@ -43,14 +43,12 @@ enum status stage_resolve(struct model_entry *m, const struct option_scope *scop
     }
     if (!strstr(m->stage, "{path}"))
         return options_fail(scope, "stage", e,
-                            "expected {path} among the arguments, the folder that the command "
-                            "fills");
+                            "expected {path} among the arguments, the folder to fill");
     if (strstr(m->stage, "{hub}") && !m->hub)
         return options_fail(scope, "hub", e, "missing: stage names {hub}");
     if (!m->tokenizer)
         return options_fail(scope, "tokenizer", e,
-                            "missing: cells are planned before stage fetches a checkpoint, so the "
-                            "tokenizer must be on disk");
+                            "missing: cells are planned before stage fetches a checkpoint");
     return place_program(m, scope->source->folder, e);
 }
 

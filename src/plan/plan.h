@@ -59,7 +59,7 @@ struct plan_checkpoint {
 
 /* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read
  * from one config.json in the checkpoints' folders or, if none exists yet, in their parent folder;
- * or the one that staging has kept; without it all costs are equal. */
+ * or the one beside the tokenizer of what is staged; without it all costs are equal. */
 struct plan_model {
     bool known; /* a config.json could be read */
     struct model_sizes sizes;
@@ -258,24 +258,14 @@ MUST_USE enum status plan_inventory(const struct plan *p, const struct results_v
 
 /* Whether a model of the sweep has a `stage`. */
 bool plan_stages(const struct sweep *s);
-/* *out (the caller frees) = the folder in which staging keeps a config.json of the model, NULL: it
- * is not staged. ERR_NOMEM. */
+/* *out (the caller frees) = the folder with the config.json of the model's checkpoints, that of its
+ * tokenizer; NULL: it is not staged. ERR_NOMEM. */
 MUST_USE enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out,
                                       struct err *e);
-/* Whether staging knows shape and size of the model's checkpoints, or does not stage it. A process
- * keeps the shape before it stores the size. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
-MUST_USE enum status plan_stage_known(const struct sweep *s, int64_t model, bool *known,
-                                      struct err *e);
-/* *job (a new reference) = the job (stager.h) of one visit, which reads one row of a model alone.
- * part, uses: as plan_stage_job. Errors of ledger_path. */
-MUST_USE enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
-                                    const struct plan_part *part, bool uses, json_t **job,
-                                    struct err *e);
 /* Sets turn and stage of the visits and sorts them by their turns: models whose visits take the
  * most ranks go first, as the master runs them, then the order is that of the sweep and of
  * training, so that few checkpoints are needed at a time. part: as which it enters the ledger;
- * uses: it runs them. *out (a new reference) = the job for these visits.
- * ERR_USAGE: run.stage_space is smaller than what one visit reads; errors of ledger_path. */
+ * uses: it runs them. *out (a new reference) = the job for these visits. Errors of ledger_path. */
 MUST_USE enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                                     const struct plan_part *part, bool uses, json_t **out,
                                     struct err *e);

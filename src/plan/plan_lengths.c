@@ -52,6 +52,9 @@ static enum status find_positions(struct plan *p, int64_t model, struct err *e)
         options_free(&weights_table, &w);
         PASS(st);
     }
+    NEED(!m->stage || p->lengths[model].positions > 0, ERR_USAGE,
+         "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",
+         m->name, m->tokenizer);
     return OK;
 }
 

@@ -2,12 +2,8 @@
  */
 #include "plan/plan_internal.h"
 #include "records/holder.h"
-#include "stage/claims.h"
 #include "stage/ledger.h"
 #include "util/fsx.h"
-#include "util/mem.h"
-#include "util/num.h"
-#include "util/quantity.h"
 #include <stdlib.h>
 
 bool plan_stages(const struct sweep *s)
@@ -19,44 +15,16 @@ bool plan_stages(const struct sweep *s)
 
 enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *ledger = NULL;
     *out = NULL;
-    if (!s->models[model].stage) return OK;
-    TRY(mem_format(&ledger, e, "%s.stage", s->results));
-    TRY(ledger_file(ledger, s->models[model].name, "shape", out, e));
-done:
-    free(ledger);
-    return st;
-}
-
-static int64_t largest_of(const json_t *ledger, const struct model_entry *m)
-{
-    return claims_number(json_object_get(ledger, "models"), m->name);
-}
-
-enum status plan_stage_known(const struct sweep *s, int64_t model, bool *known, struct err *e)
-{
-    enum status st = OK;
-    char *shape = NULL, *folder = NULL;
-    json_t *ledger = NULL;
-    TRY(plan_stage_shape(s, model, &shape, e));
-    TRY(mem_format(&folder, e, "%s.stage", s->results));
-    if (shape) TRY(ledger_read(folder, &ledger, e));
-    *known = !shape || (fsx_is_dir(shape) && largest_of(ledger, &s->models[model]) > 0);
-done:
-    free(shape);
-    free(folder);
-    json_decref(ledger);
-    return st;
+    return s->models[model].stage ? fsx_parent(s->models[model].tokenizer, out, e) : OK;
 }
 
 /* --- jobs --- */
 
 /* Adds the item (stager.h) of a stored row, with its "path", to those known by the paths that
- * visits name. ledger: its state. */
+ * visits name. */
 static enum status add_item(const struct sweep *s, int64_t model, int64_t row, const char *folder,
-                            const json_t *ledger, json_t *known, struct err *e)
+                            json_t *known, struct err *e)
 {
     enum status st = OK;
     const struct model_entry *m = &s->models[model];
@@ -68,13 +36,10 @@ static enum status add_item(const struct sweep *s, int64_t model, int64_t row, c
     TRY(ledger_partial(path, &partial, e));
     TRY(ledger_file(folder, path, "log", &log, e));
     TRY(stage_command(m, row, partial, &command, e));
-    const bool own = claims_is(claims_entry(ledger, path), "own");
     json_object_set_new(known, w.path,
-                        json_pack("{s:s, s:s++, s:s, s:I, s:b, s:O, s:s, s:s}", "path", path,
-                                  "name", m->name, " ", m->rows[row].checkpoint, "model", m->name,
-                                  "bytes", (json_int_t)(own ? 0 : max64(1, largest_of(ledger, m))),
-                                  "keep", m->keep, "command", command, "partial", partial, "log",
-                                  log));
+                        json_pack("{s:s, s:s++, s:s, s:b, s:O, s:s, s:s}", "path", path, "name",
+                                  m->name, " ", m->rows[row].checkpoint, "model", m->name, "keep",
+                                  m->keep, "command", command, "partial", partial, "log", log));
 done:
     options_free(&weights_table, &w);
     free(path);
@@ -93,68 +58,10 @@ static void add_reads(const json_t *known, json_t *value, json_t *items, json_t 
     if (item) {
         path = json_text(item, "path", "");
         json_object_set(items, path, item);
-        json_object_set(reads, path, json_object_get(item, "bytes"));
+        json_object_set(reads, path, json_object_get(item, "model"));
     }
     json_array_foreach(value, i, one) add_reads(known, one, items, reads);
     json_object_foreach(value, key, one) add_reads(known, one, items, reads);
-}
-
-/* *out = the job (stager.h) of a list of visits, as JSON, which is taken. */
-static enum status make_job(const struct sweep *s, const struct plan_part *part, bool uses,
-                            json_t *list, json_t **out, struct err *e)
-{
-    enum status st = OK;
-    const struct run_options *o = &s->run;
-    const double patience = 6 * 3600.0; /* a mass store may look for a tape */
-    json_t *self = holder_self(), *known = json_object(), *items = json_object(),
-           *visits = json_array(), *ledger = NULL, *one;
-    const char *folder;
-    size_t i;
-    *out =
-        json_pack("{s:s+, s:o, s:O, s:I}", "folder", s->results, ".stage", "user",
-                  json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
-                  "life", json_object_get(self, "token"), "space",
-                  (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4));
-    folder = json_text(*out, "folder", "");
-    TRY(ledger_read(folder, &ledger, e));
-    for (int64_t m = 0; m < s->n_models; m++)
-        for (int64_t row = 0; s->models[m].stage && row < s->models[m].n_stored; row++)
-            TRY(add_item(s, m, row, folder, ledger, known, e));
-    json_array_foreach(list, i, one)
-    {
-        json_t *visit = json_copy(*out), *reads = json_object();
-        add_reads(known, one, items, reads);
-        json_object_set_new(visit, "visit",
-                            json_sprintf("%s: %d", json_text(visit, "user", ""), (int)i));
-        json_object_set_new(visit, "reads", reads);
-        json_array_append_new(visits, visit);
-    }
-    json_object_update_new(*out,
-                           json_pack("{s:I, s:f, s:f, s:b, s:b, s:O, s:O}", "tries",
-                                     (json_int_t)o->stage_tries, "pause", o->stage_pause,
-                                     "patience", patience, "commands", !uses || o->stage_commands,
-                                     "uses", uses, "items", items, "visits", visits));
-    TRY(json_whole(e));
-done:
-    json_decref(list);
-    json_decref(self);
-    json_decref(known);
-    json_decref(items);
-    json_decref(visits);
-    json_decref(ledger);
-    return st;
-}
-
-enum status plan_stage_row(const struct sweep *s, int64_t model, int64_t row,
-                           const struct plan_part *part, bool uses, json_t **job, struct err *e)
-{
-    enum status st = OK;
-    struct weights w = {0};
-    TRY(plan_find_weights(s, model, row, &w, e));
-    TRY(make_job(s, part, uses, json_pack("[s]", w.path), job, e));
-done:
-    options_free(&weights_table, &w);
-    return st;
 }
 
 /* --- order --- */
@@ -183,47 +90,58 @@ static int by_turn(const void *a, const void *b, void *plan)
     return (keys[i] > 0) - (keys[i] < 0);
 }
 
-/* What any visit reads must fit; the error says how much would do. */
-static enum status check_space(const struct sweep *s, const struct plan_visits *v, struct err *e)
+/* Adds the visits to the job, with what each reads of the known, and gives them their turns. */
+static void add_visits(json_t *job, const json_t *known, struct plan_visits *v)
 {
-    char asked[QUANTITY];
-    int64_t most = s->run.stage_bytes ? s->run.stage_bytes : INT64_MAX;
-    const struct plan_visit *at = NULL;
-    json_t *expected;
-    const char *path;
+    static const char *const shared[] = {"folder", "user", "life", "space"};
     for (int64_t i = 0; i < v->n; i++) {
-        int64_t sum = 0;
-        json_object_foreach(json_object_get(v->visits[i].stage, "reads"), path, expected) sum +=
-            json_integer_value(expected);
-        if (sum > most) at = &v->visits[i];
-        most = max64(most, sum);
+        struct plan_visit *at = &v->visits[i];
+        json_t *stage = json_object(), *reads = json_object(), *json = visit_to_json(&at->visit);
+        add_reads(known, json, json_object_get(job, "items"), reads);
+        json_decref(json);
+        for (int k = 0; k < 4; k++)
+            json_object_set(stage, shared[k], json_object_get(job, shared[k]));
+        json_object_set_new(stage, "visit",
+                            json_sprintf("%s: %d %s %s", json_text(job, "user", ""), (int)i,
+                                         at->visit.model, at->visit.checkpoint));
+        json_object_set_new(stage, "reads", reads);
+        at->turn = 1 + i;
+        if (json_object_size(reads)) at->stage = json_incref(stage);
+        json_array_append_new(json_object_get(job, "visits"), stage);
     }
-    if (!at) return OK;
-    quantity_prefix((double)most, asked);
-    RAISE(ERR_USAGE,
-          "run.stage_space: %s, but the visit of %s %s reads %zu checkpoints at once, which take "
-          "%sB (%lld bytes); so much would do for all visits",
-          s->run.stage_space, at->visit.model, at->visit.checkpoint,
-          json_object_size(json_object_get(at->stage, "reads")), asked, (long long)most);
 }
 
 enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
     enum status st = OK;
-    json_t *list = json_array();
-    qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
-    for (int64_t i = 0; i < v->n; i++)
-        json_array_append_new(list, visit_to_json(&v->visits[i].visit));
-    TRY(make_job(p->sweep, part, uses, list, out, e));
-    for (int64_t i = 0; i < v->n; i++) {
-        json_t *stage = json_array_get(json_object_get(*out, "visits"), (size_t)i);
-        v->visits[i].turn = 1 + i;
-        if (json_object_size(json_object_get(stage, "reads")))
-            v->visits[i].stage = json_incref(stage);
+    const struct sweep *s = p->sweep;
+    const struct run_options *o = &s->run;
+    const double patience = 6 * 3600.0; /* a mass store may look for a tape */
+    json_t *self = holder_self(), *known = json_object();
+    *out = json_pack(
+        "{s:s+, s:o, s:O, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:[]}", "folder", s->results,
+        ".stage", "user",
+        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
+        json_object_get(self, "token"), "space",
+        (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
+        (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
+        !uses || o->stage_commands, "uses", uses, "models", "items", "visits");
+    for (int64_t m = 0; m < s->n_models; m++) {
+        const struct plan_model *c = &p->costs.models[m];
+        /* by config.json, with some for a tokenizer and the like */
+        const double bytes = c->bytes_per_weight * (double)c->sizes.spec.shape.parameters * 33 / 32;
+        json_object_set_new(json_object_get(*out, "models"), s->models[m].name,
+                            json_integer((json_int_t)bytes));
+        for (int64_t row = 0; s->models[m].stage && row < s->models[m].n_stored; row++)
+            TRY(add_item(s, m, row, json_text(*out, "folder", ""), known, e));
     }
-    TRY(check_space(p->sweep, v, e));
+    qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
+    add_visits(*out, known, v);
+    TRY(json_whole(e));
 done:
     if (st != OK) json_decref(*out);
+    json_decref(self);
+    json_decref(known);
     return st;
 }

@@ -179,7 +179,6 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     struct plan_faults faults = {0};
     const struct plan_part *part = &m->choice.part;
     TRY(sweep_read(m->sweep_path, (const char *const *)m->set, m->n_set, &m->sweep, e));
-    TRY(run_stage_first(&m->sweep, part, true, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(find_part(m, e));

@@ -3,11 +3,6 @@
 #include "plan/plan.h"
 #include "sched/sched.h"
 
-/* Before the plan: has one checkpoint of each model staged of which nothing is known, and waits for
- * it. part, uses: as plan_stage_job. Does nothing if no model has a `stage`. ERR_IO: none of its
- * checkpoints could be staged; ERR_STOPPED; errors of stager_open and stager_step. */
-MUST_USE enum status run_stage_first(const struct sweep *s, const struct plan_part *part, bool uses,
-                                     struct err *e);
 /* Sorts the visits, and starts the thread that stages for them, if a model has a `stage`. Errors of
  * plan_stage_job, stager_open and stager_step. */
 MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v,

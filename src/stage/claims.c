@@ -1,5 +1,6 @@
 #include "stage/claims.h"
 #include "util/num.h"
+#include <stdio.h>
 #include <string.h>
 
 json_t *claims_entry(const json_t *state, const char *path)
@@ -17,14 +18,14 @@ bool claims_there(const json_t *entry)
     return claims_is(entry, "there") || claims_is(entry, "own");
 }
 
-bool claims_left(const json_t *entry)
+json_t *claims_set(json_t *state, const char *path, const char *word, int64_t bytes)
 {
-    return claims_is(entry, "fetching") && !json_object_get(entry, "by");
-}
-
-static bool may_go(const json_t *entry)
-{
-    return claims_is(entry, "there") || claims_left(entry);
+    json_t *all = json_object_get(state, "checkpoints");
+    if (!claims_entry(state, path)) json_object_set_new(all, path, json_object());
+    json_t *entry = claims_entry(state, path);
+    json_object_set_new(entry, "state", json_string(word));
+    json_object_set_new(entry, "bytes", json_integer(bytes));
+    return entry;
 }
 
 /* --- space --- */
@@ -37,25 +38,25 @@ static int64_t bytes_beside(const json_t *state, const json_t *set)
     int64_t bytes = 0;
     json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
     {
-        if (!json_object_get(set, path)) bytes += claims_number(entry, "bytes");
+        if (!json_object_get(set, path)) bytes += json_int(entry, "bytes");
     }
     return bytes;
 }
 
-/* What a checkpoint takes on disk once it is fetched, as far as is known. */
-static int64_t size_of(const json_t *state, const char *path, const json_t *expected)
+static int64_t size_of(const json_t *state, const char *path, const char *model)
 {
     const json_t *entry = claims_entry(state, path);
-    const int64_t bytes = claims_number(entry, "bytes");
-    return claims_there(entry) ? bytes : max64(bytes, json_integer_value(expected));
+    const int64_t bytes = json_int(entry, "bytes"),
+                  largest = json_int(json_object_get(state, "models"), model);
+    return claims_there(entry) ? bytes : max64(1, max64(bytes, largest));
 }
 
-static int64_t size_of_all(const json_t *state, json_t *set)
+int64_t claims_bytes(const json_t *state, json_t *set)
 {
     const char *path;
-    json_t *expected;
+    json_t *model;
     int64_t bytes = 0;
-    json_object_foreach(set, path, expected) bytes += size_of(state, path, expected);
+    json_object_foreach(set, path, model) bytes += size_of(state, path, json_string_value(model));
     return bytes;
 }
 
@@ -69,32 +70,25 @@ static json_t *life_of(const json_t *state, const char *user)
 
 void claims_bury(json_t *state)
 {
+    json_t *visits = json_object_get(state, "visits"), *one;
     const char *key;
-    json_t *one;
     void *next;
-    json_object_foreach_safe(json_object_get(state, "visits"), next, key, one)
+    json_object_foreach_safe(visits, next, key, one)
     {
-        if (!life_of(state, json_text(one, "user", "")))
-            json_object_del(json_object_get(state, "visits"), key);
+        if (!life_of(state, json_text(one, "user", ""))) json_object_del(visits, key);
     }
-}
-
-bool claims_orphaned(const json_t *state, const json_t *entry)
-{
-    const json_t *by = json_object_get(entry, "by");
-    const char *name;
-    json_t *user;
-    bool orphaned = by;
-    json_object_foreach(json_object_get(state, "users"), name, user) orphaned =
-        orphaned && !json_equal(by, json_object_get(user, "life"));
-    return orphaned;
+    json_object_foreach(json_object_get(state, "checkpoints"), key, one)
+    {
+        if (claims_is(one, "fetching") && !life_of(state, json_text(one, "by", "")))
+            json_object_set_new(one, "state", json_string("ending"));
+    }
 }
 
 void claims_register(json_t *state, const char *user, const char *life, json_t *needs)
 {
     const char *path;
-    json_t *expected, *places = json_object();
-    json_object_foreach(needs, path, expected)
+    json_t *model, *places = json_object();
+    json_object_foreach(needs, path, model)
         json_object_set_new(places, path, json_integer((json_int_t)json_object_size(places)));
     json_object_set_new(json_object_get(state, "users"), user,
                         json_pack("{s:s, s:o}", "life", life, "needs", places));
@@ -110,8 +104,8 @@ static int64_t next_use(const json_t *state, const char *path)
     json_object_foreach(json_object_get(state, "users"), name, user)
     {
         const json_t *needs = json_object_get(user, "needs");
-        const int64_t far = life_of(state, name) ? 0 : INT32_MAX;
-        if (json_object_get(needs, path)) least = min64(least, far + claims_number(needs, path));
+        const int64_t far = json_object_get(user, "life") ? 0 : INT32_MAX;
+        if (json_object_get(needs, path)) least = min64(least, far + json_int(needs, path));
     }
     return least;
 }
@@ -132,52 +126,59 @@ static json_t *find_asked(const json_t *state, json_t **first)
     *first = NULL;
     json_object_foreach(json_object_get(state, "visits"), visit, one)
     {
-        if (!claims_flag(one, "leased") && *first) continue;
-        if (!claims_flag(one, "leased")) *first = one;
+        if (!json_flag(one, "leased") && *first) continue;
+        if (!json_flag(one, "leased")) *first = one;
         json_object_update(set, json_object_get(one, "reads"));
     }
     return set;
 }
 
-enum claim claims_ask(json_t *state, const json_t *visit, bool there, int64_t space)
+enum claim claims_ask(json_t *state, const json_t *visit, bool there, char why[512])
 {
     json_t *visits = json_object_get(state, "visits"), *reads = json_object_get(visit, "reads");
     const char *user = json_text(visit, "user", ""), *name = json_text(visit, "visit", ""), *path;
-    json_t *one = json_object_get(visits, name), *first, *set, *expected;
+    const int64_t space = json_int(visit, "space");
+    json_t *one = json_object_get(visits, name), *first, *set, *model;
+    why[0] = '\0';
     if (!json_equal(life_of(state, user), json_object_get(visit, "life"))) return CLAIM_WAITS;
-    if (claims_flag(one, "leased")) return CLAIM_LEASED;
-    if (size_of_all(state, reads) > space) return CLAIM_NEVER;
+    if (json_flag(one, "leased")) return CLAIM_LEASED;
+    json_object_foreach(reads, path, model)
+    {
+        const json_t *entry = claims_entry(state, path);
+        if (claims_is(entry, "failed")) snprintf(why, 512, "%s", json_text(entry, "message", ""));
+        there = there && claims_there(entry);
+    }
+    if (!why[0] && claims_bytes(state, reads) > space)
+        snprintf(why, 512, "what its visit reads takes more than run.stage_space");
+    if (why[0]) return CLAIM_NEVER;
     if (!one)
         json_object_set_new(visits, name, json_pack("{s:s, s:O}", "user", user, "reads", reads));
     one = json_object_get(visits, name);
     set = find_asked(state, &first);
     json_object_update(set, reads);
     /* The first that waits keeps its space. */
-    bool may = there && (one == first || size_of_all(state, set) <= space);
-    json_object_foreach(reads, path, expected) may = may && claims_there(claims_entry(state, path));
+    const bool may = there && (one == first || claims_bytes(state, set) <= space);
     json_decref(set);
     if (may) json_object_set_new(one, "leased", json_true());
     return may ? CLAIM_LEASED : CLAIM_WAITS;
 }
 
-void claims_end(json_t *state, const char *visit)
-{
-    json_object_del(json_object_get(state, "visits"), visit);
-}
-
 /* --- removing --- */
+
+static bool may_go(const json_t *entry)
+{
+    return claims_is(entry, "there") || claims_is(entry, "left");
+}
 
 void claims_tidy(json_t *state)
 {
-    const char *path, *visit;
-    json_t *entry, *one;
+    const char *path;
+    json_t *entry;
     json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
     {
-        bool needed = claims_needed(state, path);
+        const bool needed = claims_needed(state, path);
         if (needed) json_object_set_new(entry, "used", json_true());
-        json_object_foreach(json_object_get(state, "visits"), visit, one) needed =
-            needed || json_object_get(json_object_get(one, "reads"), path);
-        if (!needed && claims_flag(entry, "used") && may_go(entry))
+        if (!needed && json_flag(entry, "used") && may_go(entry))
             json_object_set_new(entry, "state", json_string("removing"));
     }
 }
@@ -198,7 +199,7 @@ static void evict(json_t *state, const json_t *set, int64_t excess)
             farthest = max64(farthest, use);
         }
         if (!last) return;
-        excess -= claims_number(last, "bytes");
+        excess -= json_int(last, "bytes");
         json_object_set_new(last, "state", json_string("removing"));
     }
 }
@@ -209,12 +210,12 @@ static void evict(json_t *state, const json_t *set, int64_t excess)
 static const char *find_away(const json_t *state, json_t *items, json_t *set, double now)
 {
     const char *path;
-    json_t *expected;
-    json_object_foreach(set, path, expected)
+    json_t *model;
+    json_object_foreach(set, path, model)
     {
         const json_t *item = json_object_get(items, path), *entry = claims_entry(state, path);
         if (item && !(json_number_get(json_object_get(item, "not_before")) > now) &&
-            (!entry || claims_left(entry)))
+            (!entry || claims_is(entry, "left")))
             return json_object_iter_key(json_object_iter_at(items, path));
     }
     return NULL;
@@ -223,53 +224,29 @@ static const char *find_away(const json_t *state, json_t *items, json_t *set, do
 const char *claims_fetch(json_t *state, const char *user, json_t *items, json_t *wanted,
                          int64_t space, double now, bool *full)
 {
-    json_t *first, *set = find_asked(state, &first), *entry;
+    json_t *first, *set = find_asked(state, &first);
     const char *asked = find_away(state, items, set, now),
                *path = asked ? asked : find_away(state, items, wanted, now);
-    /* Who asked before the first of a model was there expected nothing of its size. */
-    const json_t *models = json_object_get(state, "models"),
-                 *item = path ? json_object_get(items, path) : NULL;
     const int64_t bytes =
-                      path
-                          ? max64(size_of(state, path, json_object_get(asked ? set : wanted, path)),
-                                  claims_number(models, json_text(item, "model", "")))
-                          : 0,
-                  more = bytes - claims_number(claims_entry(state, path), "bytes");
-    /* What is fetched ahead leaves space to what is asked for. */
-    const int64_t sum =
-        asked ? bytes_beside(state, NULL) : bytes_beside(state, set) + size_of_all(state, set);
+                      size_of(state, path, json_text(json_object_get(items, path), "model", "")),
+                  more = bytes - json_int(claims_entry(state, path), "bytes"),
+                  /* What is fetched ahead leaves space to what is asked for. */
+        sum =
+            asked ? bytes_beside(state, NULL) : bytes_beside(state, set) + claims_bytes(state, set);
     if (asked) evict(state, set, sum + more - space);
     json_decref(set);
     *full = path && sum + more > space;
     if (!path || *full) return NULL;
-    claims_set_state(state, path, "", "fetching", bytes, NULL);
-    entry = claims_entry(state, path);
-    json_object_set(entry, "by", life_of(state, user));
+    json_object_set_new(claims_set(state, path, "fetching", bytes), "by", json_string(user));
     return path;
 }
 
 bool claims_measure(json_t *state, const char *path, int64_t bytes, int64_t space)
 {
     json_t *entry = claims_entry(state, path);
-    if (bytes <= claims_number(entry, "bytes")) return true;
+    if (bytes <= json_int(entry, "bytes")) return true;
     json_object_set_new(entry, "bytes", json_integer(bytes));
     if (bytes_beside(state, NULL) <= space) return true;
-    json_object_set_new(entry, "by", json_string(""));
+    json_object_set_new(entry, "state", json_string("ending"));
     return false;
-}
-
-void claims_set_state(json_t *state, const char *path, const char *model, const char *word,
-                      int64_t bytes, const char *message)
-{
-    json_t *models = json_object_get(state, "models"), *entry;
-    if (!claims_entry(state, path))
-        json_object_set_new(json_object_get(state, "checkpoints"), path, json_object());
-    entry = claims_entry(state, path);
-    json_object_set_new(entry, "state", json_string(word));
-    const bool counts = claims_is(entry, "there") || claims_is(entry, "fetching");
-    json_object_set_new(entry, "bytes", json_integer(counts ? bytes : 0));
-    json_object_del(entry, "by");
-    if (claims_is(entry, "failed")) json_object_set_new(entry, "message", json_string(message));
-    if (claims_there(entry) && model[0] && bytes > claims_number(models, model))
-        json_object_set_new(models, model, json_integer(bytes));
 }

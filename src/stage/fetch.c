@@ -25,7 +25,7 @@ enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
         "stage"};
     char utc[21];
     const char **argv = NULL;
-    int line[2] = {-1, -1}, failed = 0;
+    int line[2], failed;
     size_t i;
     json_t *word;
     const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
@@ -36,13 +36,11 @@ enum status fetch_start(struct fetch *f, const json_t *command, const char *log,
     TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
     memcpy(argv, shell, sizeof shell);
     json_array_foreach(command, i, word) argv[4 + i] = json_string_value(word);
-    failed = pipe2(line, O_CLOEXEC) == 0 ? 0 : errno;
-    if (!failed)
-        failed = child_start(&(struct child){.argv = argv, .out = fd, .line = line[0]}, &f->pid);
-    if (failed) f->pid = 0;
+    ENSURE(pipe2(line, O_CLOEXEC) == 0, ERR_IO, "no pipe for %s: %s", argv[4], strerror(errno));
+    failed = child_start(&(struct child){.argv = argv, .out = fd, .line = line[0]}, &f->pid);
+    close(line[0]);
     f->line = line[1];
-    if (line[0] >= 0) close(line[0]);
-    if (failed && line[1] >= 0) close(line[1]);
+    if (failed) f->pid = 0, close(f->line);
     ENSURE(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
 done:
     if (fd >= 0) close(fd);

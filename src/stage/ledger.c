@@ -49,15 +49,12 @@ done:
     return st;
 }
 
-static enum status marker(const char *path, char **out, struct err *e)
-{
-    return mem_format(out, e, "%s/.staged-by-qtraj", path);
-}
+static const char marker[] = ".staged-by-qtraj";
 
 bool ledger_has_fetched(const char *path)
 {
     char *file = NULL;
-    const bool has = marker(path, &file, NULL) == OK && fsx_is_file(file);
+    const bool has = mem_format(&file, NULL, "%s/%s", path, marker) == OK && fsx_is_file(file);
     free(file);
     return has;
 }
@@ -66,7 +63,7 @@ enum status ledger_mark(const char *path, struct err *e)
 {
     static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
     char *file;
-    PASS(marker(path, &file, e));
+    PASS(mem_format(&file, e, "%s/%s", path, marker));
     const enum status st = fsx_write_atomic(file, text, sizeof text - 1, e);
     free(file);
     return st;
@@ -120,14 +117,15 @@ done:
 enum status ledger_update(const char *folder, ledger_change *change, void *context, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *text = NULL, *guard = NULL;
+    char *path = NULL, *guard = NULL;
     struct lock *lock = NULL;
     json_t *state = NULL, *before = NULL;
-    const struct lock_options make = {.create = true};
     const double patience = 600, end = clock_seconds() + patience;
     TRY(mem_format(&guard, e, "%s/ledger", folder));
     TRY(mem_format(&path, e, "%s/state.json", folder));
-    while ((st = lock_take(guard, &make, &lock, e)) == ERR_LOCKED && clock_seconds() < end) {
+    while ((st = lock_take(guard, &(struct lock_options){.create = true}, &lock, e)) ==
+               ERR_LOCKED &&
+           clock_seconds() < end) {
         clock_sleep(0.02); /* others hold it for a moment */
         err_clear(e);
     }
@@ -137,16 +135,13 @@ enum status ledger_update(const char *folder, ledger_change *change, void *conte
     TRY(change(context, state, e));
     TRY(remove_all(state, lock, e));
     if (before && json_equal(before, state)) goto done;
-    text = json_dump_whole(state, JSON_INDENT(1)); /* sets are in an order */
-    ENSURE(before && text, ERR_NOMEM, "out of memory for %s", path);
     TRY(json_whole(e));
     TRY(lock_check(lock, e));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
+    TRY(json_write_file(path, state, JSON_INDENT(1), e)); /* sets are in an order */
 done:
     json_decref(before);
     json_decref(state);
     lock_release(lock);
-    free(text);
     free(guard);
     free(path);
     return st;

@@ -14,8 +14,7 @@ MUST_USE enum status ledger_update(const char *folder, ledger_change *change, vo
 MUST_USE enum status ledger_read(const char *folder, json_t **out, struct err *e);
 
 /* Names of files, owned by the caller; ERR_NOMEM. In the ledger's folder, one file of a kind for
- * each name: "user", whose lock shows that a process is active as that user; "shape/config.json",
- * that of this model (fetched checkpoints may be gone when a run is planned); "log", what the
+ * each name: "user", whose lock shows that a process is active as that user; "log", what the
  * command wrote for the checkpoint of that path. */
 MUST_USE enum status ledger_file(const char *folder, const char *name, const char *kind, char **out,
                                  struct err *e);

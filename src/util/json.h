@@ -51,5 +51,15 @@ char *json_write_text(const json_t *value, size_t flags);
 MUST_USE enum status json_write_file(const char *path, const json_t *value, size_t flags,
                                      struct err *e);
 
+/* The integer of that name; 0 if there is none. Whether the value of that name is true. */
+static inline int64_t json_int(const json_t *object, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(object, key));
+}
+static inline bool json_flag(const json_t *object, const char *key)
+{
+    return json_is_true(json_object_get(object, key));
+}
+
 /* Strings with a default: never NULL unless the default is. */
 const char *json_text(const json_t *object, const char *key, const char *otherwise);

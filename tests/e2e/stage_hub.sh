@@ -20,6 +20,7 @@ wait_for 60 test -s "$work/port"
 HF_ENDPOINT=http://127.0.0.1:$(cat "$work/port")
 export HF_ENDPOINT HF_HOME=$work/home HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 HF_HUB_DISABLE_XET=1
 fixed_text "$work/text.txt"
+cp "$quickstart"/trajectory/{tokenizer.json,step000100/config.json} "$work"
 printf 'checkpoint,step,revision\nfirst,100,step000100\nstep001200,1200,\n' >"$work/rows.csv"
 sweep() { # NAME [STAGE]
     cat <<YAML
@@ -27,8 +28,8 @@ name: hub
 results: $1.h5
 ${2:-}
 models:
-  - {name: a, trajectory: rows.csv, path: "$1/a/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"${3:-}}
-  - {name: b, trajectory: rows.csv, path: "$1/b/{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"${4:-}}
+  - {name: a, trajectory: rows.csv, path: "$1/a/{checkpoint}", tokenizer: tokenizer.json${3:-}}
+  - {name: b, trajectory: rows.csv, path: "$1/b/{checkpoint}", tokenizer: tokenizer.json${4:-}}
 bits: [4]
 methods: [{method: rtn, group_size: 64}]
 evaluation: [{name: text, text: text.txt, length: 64, samples: 2}]

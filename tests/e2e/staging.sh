@@ -5,7 +5,7 @@ need_python h5py numpy
 
 cd "$work" || exit 2
 fixed_text text.txt
-cp "$quickstart/trajectory.csv" "$quickstart/trajectory/tokenizer.json" .
+cp "$quickstart"/{trajectory.csv,trajectory/tokenizer.json,trajectory/step000100/config.json} .
 names=($(tail -n +2 trajectory.csv | cut -d , -f 1))
 bytes=$(cat "$quickstart/trajectory/${names[0]}"/* | wc -c)
 
@@ -178,6 +178,9 @@ wait $stager || fail "qtraj stage: $(cat stage_err)"
 grep -q "${#names[@]} of ${#names[@]} checkpoints staged" stage_err || fail "qtraj stage says: $(cat stage_err)"
 
 # --- what cannot be ---
+rm config.json
+"$QTRAJ" run sweep.yaml --set results=none.h5 --set 'models[0].path=none/{checkpoint}' 2>err && fail "no config.json"
+grep -q "small: no config.json beside .*tokenizer.json" err || fail "message: $(cat err)"
 "$QTRAJ" run sweep.yaml --set $two --set 'models[0].keep=true' 2>err && fail "kept, with a limit"
 grep -q "keep" err || fail "message: $(cat err)"
 "$QTRAJ" plan sweep.yaml --set 'models[0].stage=[hf, "{where}", "{path}"]' 2>err && fail "an unknown placeholder"

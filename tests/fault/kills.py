@@ -28,13 +28,15 @@ def write_sweep():
         rows = f.read().splitlines()
     with open("trajectory.csv", "w") as f:
         f.write("\n".join(rows[:3]) + "\n")
-    with open(f"{TRAJECTORY}/tokenizer.json", encoding="utf-8") as f, open("text.txt", "w", encoding="utf-8") as to:
+    shutil.copy(f"{TRAJECTORY}/tokenizer.json", ".")
+    shutil.copy(f"{TRAJECTORY}/step000100/config.json", ".")
+    with open("tokenizer.json", encoding="utf-8") as f, open("text.txt", "w", encoding="utf-8") as to:
         to.write(f.read(60000))
     with open("sweep.yaml", "w") as f:
         f.write(f"""name: kills
 results: whole.h5
 models:
-  - {{name: m, trajectory: trajectory.csv, path: "${{KILLS_STORE}}/{{checkpoint}}", tokenizer: "{TRAJECTORY}/tokenizer.json",
+  - {{name: m, trajectory: trajectory.csv, path: "${{KILLS_STORE}}/{{checkpoint}}", tokenizer: tokenizer.json,
      stage: [cp, -r, "{TRAJECTORY}/{{revision}}/.", "{{path}}"]}}
 bits: [4]
 methods: [{{method: rtn, group_size: 64}}, {{method: gptq, group_size: 64}}]

@@ -73,7 +73,7 @@ wait
 grep -q 'have not connected' "$work/err" && fail "$name: a replacement is not counted as met: $(tail -n 5 "$work/err")"
 same 0
 
-# The ranks do not reach launch, and planning, which waits for a checkpoint, takes longer than they have to meet.
+# The ranks do not reach launch, and the first visit waits for its checkpoint longer than they have to meet.
 sed "s|path: [^,]*|path: \"$work/store/{checkpoint}\", stage: [sh, -c, 'sleep 25; cp -r $quickstart/trajectory/{checkpoint}/. {path}']|" \
     -i.plain "$work/sweep.yaml"
 touch "$FAULTS/deaf"

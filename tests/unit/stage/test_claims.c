@@ -47,7 +47,7 @@ static struct world {
     struct user users[USERS + 1];
     struct disk disk[CHECKPOINTS];
     int64_t n_users, n, space, size[CHECKPOINTS], fetches[CHECKPOINTS], readers[CHECKPOINTS];
-    int64_t lives, deaths, deserters, number, expected, outlived; /* pieces written so */
+    int64_t lives, deaths, deserters, number, outlived; /* pieces written so */
     bool grows; /* checkpoints differ in size, which nobody knows before */
 } w;
 
@@ -98,6 +98,14 @@ static void check(void)
         }
 }
 
+/* Each checkpoint is of a model of its own, as far as sizes are expected. */
+static json_t *set_state(int64_t c, const char *word, int64_t bytes)
+{
+    json_t *models = json_object_get(w.state, "models");
+    if (w.disk[c].whole) json_object_set_new(models, path_of(c), json_integer(bytes));
+    return claims_set(w.state, path_of(c), word, bytes);
+}
+
 /* --- what a process does --- */
 
 static const char *name_of(const struct user *u, int64_t i)
@@ -111,7 +119,7 @@ static json_t *reads_of(const struct visit *v)
 {
     json_t *reads = json_object();
     for (int64_t r = 0; r < v->n; r++)
-        json_object_set_new(reads, path_of(v->reads[r]), json_integer(w.expected));
+        json_object_set_new(reads, path_of(v->reads[r]), json_string(path_of(v->reads[r])));
     return reads;
 }
 
@@ -187,14 +195,12 @@ static void look_at_disk(void)
     json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry)
     {
         const struct disk *d = &w.disk[number_of(path)];
-        const bool orphaned = claims_orphaned(w.state, entry);
-        if (orphaned && d->writes) claims_measure(w.state, path, d->partial, w.space);
-        if (orphaned && d->writes) continue;
-        if (orphaned) json_object_del(entry, "by");
+        const bool ending = claims_is(entry, "ending");
+        if (ending && d->writes) claims_measure(w.state, path, d->partial, w.space);
+        if (ending && d->writes) continue;
         const bool lost = claims_is(entry, "there") && !d->whole;
-        if (lost || (claims_is(entry, "fetching") && !json_object_get(entry, "by")))
-            claims_set_state(w.state, path, "m", d->whole ? "there" : "fetching",
-                             d->whole + d->partial, NULL);
+        if (lost || ending || claims_is(entry, "left"))
+            set_state(number_of(path), d->whole ? "there" : "left", d->whole + d->partial);
     }
 }
 
@@ -205,7 +211,7 @@ static void register_visits(struct user *u)
     u->wanted = json_object();
     for (int64_t i = 0; i < u->n; i++) {
         const struct visit *v = &u->visits[i];
-        if (v->phase == DONE) claims_end(w.state, name_of(u, i));
+        if (v->phase == DONE) json_object_del(json_object_get(w.state, "visits"), name_of(u, i));
         json_t *reads = reads_of(v);
         if (v->phase != DONE) json_object_update_missing(u->wanted, reads);
         json_decref(reads);
@@ -276,7 +282,7 @@ static void fetch(struct user *u)
             return;
         }
     }
-    claims_set_state(w.state, path_of(c), "m", "there", w.size[c], NULL);
+    set_state(c, "there", w.size[c]);
     u->fetching = -1;
 }
 
@@ -306,12 +312,14 @@ static const json_t *first_with_space(void)
 static void ask(struct user *u, int64_t i)
 {
     struct visit *v = &u->visits[i];
-    json_t *stage = json_pack("{s:s, s:s, s:s, s:o}", "user", u->name, "life", u->life, "visit",
-                              name_of(u, i), "reads", reads_of(v));
+    json_t *stage =
+        json_pack("{s:s, s:s, s:s, s:o, s:I}", "user", u->name, "life", u->life, "visit",
+                  name_of(u, i), "reads", reads_of(v), "space", (json_int_t)w.space);
+    char why[512];
     const json_t *first = first_with_space();
     bool there = true;
     for (int64_t r = 0; r < v->n; r++) there = there && w.disk[v->reads[r]].whole;
-    const enum claim claim = claims_ask(w.state, stage, there, w.space);
+    const enum claim claim = claims_ask(w.state, stage, there, why);
     assert_int_not_equal(claim, CLAIM_NEVER);
     if (claim == CLAIM_LEASED) {
         v->phase = BEGUN;
@@ -398,7 +406,8 @@ static void make_items(struct user *u)
     u->fetching = -1;
     for (int64_t i = 0; i < u->n; i++)
         for (int64_t r = 0; r < u->visits[i].n; r++)
-            json_object_set_new(u->items, path_of(u->visits[i].reads[r]), json_object());
+            json_object_set_new(u->items, path_of(u->visits[i].reads[r]),
+                                json_pack("{s:s}", "model", path_of(u->visits[i].reads[r])));
 }
 
 static void make_user(struct user *u, int64_t i, int64_t *most)
@@ -441,10 +450,14 @@ static void make_world(int64_t number)
         .n_users = 2 + below(USERS - 2),
         .n = 4 + below(CHECKPOINTS - 3),
         .grows = grows,
-        .expected = (grows ? 1 : PIECES) * PIECE,
         .number = number,
         .state = json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits")};
-    for (int64_t i = 0; i < w.n; i++) w.size[i] = PIECE * (grows ? 1 + below(PIECES) : PIECES);
+    for (int64_t i = 0; i < w.n; i++) {
+        w.size[i] = PIECE * (grows ? 1 + below(PIECES) : PIECES);
+        if (!grows)
+            json_object_set_new(json_object_get(w.state, "models"), path_of(i),
+                                json_integer(w.size[i]));
+    }
     for (int64_t i = 0; i < w.n_users; i++) make_user(&w.users[i], i, &most);
     for (int64_t i = 0; i < w.n_users; i++) w.users[i].commands = !staged;
     w.space = most + most * below(5) / 4; /* from the smallest possible */
@@ -512,13 +525,16 @@ static void simulated_sweeps_end_within_the_space(void **state)
 static void a_visit_of_more_than_the_space_never_begins(void **state)
 {
     (void)state;
-    json_t *ledger =
-        json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits");
-    json_t *visit = json_pack("{s:s, s:s, s:s, s:{s:i, s:i}}", "user", "u", "life", "1", "visit",
-                              "v", "reads", "/a", 60, "/b", 41);
+    char why[512];
+    json_t *ledger = json_pack("{s:{s:i, s:i}, s:{}, s:{}, s:{}}", "models", "a", 60, "b", 41,
+                               "checkpoints", "users", "visits");
+    json_t *visit = json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:i}", "user", "u", "life", "1",
+                              "visit", "v", "reads", "/a", "a", "/b", "b", "space", 100);
     claims_register(ledger, "u", "1", json_object_get(visit, "reads"));
-    assert_int_equal(claims_ask(ledger, visit, true, 100), CLAIM_NEVER);
-    assert_int_equal(claims_ask(ledger, visit, true, 101), CLAIM_WAITS);
+    assert_int_equal(claims_ask(ledger, visit, true, why), CLAIM_NEVER);
+    assert_non_null(strstr(why, "more than run.stage_space"));
+    json_object_set_new(visit, "space", json_integer(101));
+    assert_int_equal(claims_ask(ledger, visit, true, why), CLAIM_WAITS);
     json_decref(visit);
     json_decref(ledger);
 }

@@ -37,10 +37,10 @@ struct activation_grids {
     struct activation_grid inputs, keys, values;
 };
 
-/* Whether it is not NONE. */
+/* Whether it is not NONE; 0 is as NONE. */
 static inline bool activation_quantizes(const struct activation_grid *g)
 {
-    return g->bits != ACTIVATION_BITS_NONE;
+    return g->bits > 0 && g->bits != ACTIVATION_BITS_NONE;
 }
 /* Whether one of them quantizes. */
 bool activation_any(const struct activation_grids *g);

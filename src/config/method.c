@@ -2,7 +2,123 @@
 #include "config/preset.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <string.h>
+
+/* --- grids of what the model computes --- */
+
+static bool grid_absent(const void *grid)
+{
+    return !activation_quantizes(grid);
+}
+
+static enum status grid_finish(void *grid, const struct option_scope *scope, struct err *e)
+{
+    const struct activation_grid *g = grid;
+    const bool written = scope->node && scope->node->kind != NODE_NULL;
+    if (written && !node_find(scope->node, "bits"))
+        return options_fail(scope, "bits", e, "missing: expected an integer from %d to %d",
+                            ACTIVATION_BITS_MIN, ACTIVATION_BITS_MAX);
+    if (g->clip <= 0) return options_fail(scope, "clip", e, "expected a number above 0 up to 1");
+    if (g->granularity == GRANULARITY_TENSOR && g->group_size > 0)
+        return options_fail(scope, "group_size", e, "a tensor has one range and no groups");
+    if (g->before_rope && g->rotation != KEY_ROTATION_NONE)
+        return options_fail(scope, "rotation", e,
+                            "it comes behind the rotary embedding, which before_rope: true does "
+                            "not");
+    return OK;
+}
+
+static const char *const granularities[] = {"token", "tensor", NULL};
+static const char *const key_rotations[] = {"none", "hadamard", NULL};
+
+#define GRID_BITS                                                                                  \
+    OPTION(activation_grid, bits, INT, "width; 16: not quantized", .unit = "bits",                 \
+           .fallback = "16", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,              \
+           OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL))
+#define GRID_SYMMETRIC(value)                                                                      \
+    OPTION(activation_grid, symmetric, BOOL, "the range is centred on zero", .fallback = value)
+#define GRID_CLIP                                                                                  \
+    OPTION(activation_grid, clip, REAL, "factor of both ends of the range, above 0",               \
+           .fallback = "1", .minimum = 0, .maximum = 1)
+#define GRID_GROUP                                                                                 \
+    OPTION_AT("group", activation_grid, group_size, INT,                                           \
+              "channels of a head that share a range; head: all of them", .unit = "channels",      \
+              .fallback = "head", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, "head"))
+
+static const struct option input_keys[] = {
+    GRID_BITS,
+    GRID_SYMMETRIC("true"),
+    GRID_CLIP,
+    OPTION(activation_grid, group_size, INT,
+           "columns that share a range; -1: all of a token's, and 0 is in it", .unit = "columns",
+           .fallback = "-1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL)),
+    OPTION(activation_grid, granularity, CHOICE,
+           "each token has a range of its own, or all tokens of a sequence share one (tensor)",
+           .fallback = "token", .choices = granularities),
+};
+static const struct option key_keys[] = {
+    GRID_BITS,
+    GRID_SYMMETRIC("false"),
+    GRID_CLIP,
+    GRID_GROUP,
+    OPTION(activation_grid, before_rope, BOOL, "before the rotary embedding, not behind it",
+           .fallback = "false"),
+    OPTION(activation_grid, rotation, CHOICE,
+           "a Hadamard matrix mixes the channels of each head of keys and queries",
+           .fallback = "none", .choices = key_rotations),
+};
+static const struct option value_keys[] = {
+    GRID_BITS,
+    GRID_SYMMETRIC("false"),
+    GRID_CLIP,
+    GRID_GROUP,
+};
+#define GRID_TABLE(keys)                                                                           \
+    {                                                                                              \
+        OPTION_ROWS(keys, activation_grid), .absent = grid_absent, .finish = grid_finish           \
+    }
+static const struct option_table input_table = GRID_TABLE(input_keys),
+                                 key_table = GRID_TABLE(key_keys),
+                                 value_table = GRID_TABLE(value_keys);
+
+/* The method and, where they quantize, the widths: rtn-a8-kv4, rtn-k4-v2. */
+static enum status make_name(struct method_entry *m, struct err *e)
+{
+    const struct activation_grids *g = &m->grids;
+    const struct {
+        const char *letters;
+        const struct activation_grid *grid;
+    } parts[] = {{"a", &g->inputs}, {"kv", &g->keys}, {"k", &g->keys}, {"v", &g->values}};
+    const bool together = activation_quantizes(&g->keys) && g->keys.bits == g->values.bits;
+    char suffix[32] = "";
+    for (int i = 0; i < 4; i++) {
+        if (!activation_quantizes(parts[i].grid) || (i == 1 && !together) || (i > 1 && together))
+            continue;
+        const size_t n = strlen(suffix);
+        snprintf(suffix + n, sizeof suffix - n, "-%s%lld", parts[i].letters,
+                 (long long)parts[i].grid->bits);
+    }
+    return mem_format(&m->name, e, "%s%s", m->method, suffix);
+}
+
+static enum status check_grids(struct method_entry *m, const struct option_scope *scope,
+                               struct err *e)
+{
+    const struct quant_method *method = quant_find(m->method);
+    if (method && method->apply && activation_quantizes(&m->grids.inputs))
+        return options_fail(scope, "activations", e, "method %s quantizes its inputs itself",
+                            m->method);
+    if (method != &quant_none) return OK;
+    if (!activation_any(&m->grids))
+        return options_fail(scope, "method", e,
+                            "none changes nothing by itself; it goes with activations, keys or "
+                            "values");
+    if (m->n_bits == 0) m->bits[m->n_bits++] = QUANT_BITS_FULL;
+    return OK;
+}
+
+/* --- entries --- */
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
@@ -15,13 +131,15 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
     if (stored && m->n_bits != 1)
         return options_fail(scope, "bits", e,
                             "expected one width of its own, at which its cells are listed");
-    return m->name ? OK : mem_string(&m->name, m->method, e);
+    PASS(check_grids(m, scope, e));
+    return m->name ? OK : make_name(m, e);
 }
 
 static const struct option keys[] = {
     OPTION(method_entry, name, TEXT, "label on the cube's quantizer axis, each only once",
-           .otherwise = "the method"),
-    OPTION(method_entry, method, TEXT, "a name that `qtraj methods` lists, or stored",
+           .otherwise = "the method, -a8-kv4 behind it where these are quantized"),
+    OPTION(method_entry, method, TEXT,
+           "a name that `qtraj methods` lists, stored, or none (the weights stay as they are)",
            .required = true),
     OPTION(method_entry, path, PATH,
            "stored: the quantized checkpoint, a folder or a GGUF file, with {checkpoint} or {step}",
@@ -32,16 +150,34 @@ static const struct option keys[] = {
            .file_only = true),
     OPTION(method_entry, bits, INTS, "widths of this method only", .unit = "bits",
            .count = offsetof(struct method_entry, n_bits), .capacity = QUANT_BITS_N,
-           .otherwise = "the sweep's", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX),
+           .otherwise = "the sweep's", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_FULL),
     OPTION(
         method_entry, replicates, INT,
         "runs with different calibration sequences: the usual ones, then random ones of the same "
         "text, whose losses are stored along the axis replicate",
         .fallback = "1", .low = 1, .high = REPLICATES_MAX, .file_only = true),
+    OPTION_AT("activations", method_entry, grids.inputs, GROUP,
+              "inputs of linears in few bits, when losses are measured", .otherwise = "none",
+              .table = &input_table),
+    OPTION_AT("keys", method_entry, grids.keys, GROUP, "the same of keys", .otherwise = "none",
+              .table = &key_table),
+    OPTION_AT("values", method_entry, grids.values, GROUP, "the same of values",
+              .otherwise = "none", .table = &value_table),
     {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,
                                           .finish = finish};
+
+enum status method_entry_check_weights(const struct method_entry *m, const char *what,
+                                       struct err *e)
+{
+    PASS(quant_check_weights(quant_find(m->method), what, e));
+    NEED(!activation_any(&m->grids), ERR_USAGE,
+         "%s: %s quantizes activations, keys or values too, so that its weights alone are not the "
+         "model that it measures",
+         what, m->name);
+    return OK;
+}
 
 json_t *method_entry_to_json(const struct method_entry *m)
 {

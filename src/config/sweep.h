@@ -6,6 +6,7 @@
  * file, ${VAR} expanded).
  */
 #pragma once
+#include "activation/activation.h"
 #include "quant/quant_options.h"
 #include "records/measures.h"
 
@@ -27,6 +28,7 @@ struct method_entry {
     int64_t bits[QUANT_BITS_N]; /* those of the entry, or the sweep's */
     int64_t replicates; /* runs with different calibration sequences, the usual ones included */
     struct quant_options options;
+    struct activation_grids grids; /* of what the model computes */
 };
 enum { REPLICATES_MAX = 32 };
 
@@ -229,6 +231,9 @@ extern const struct option_table row_table; /* columns of a trajectory */
  * and options_from_json, but without the options of other methods; data without text and ids (no
  * calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
+/* As quant_check_weights; ERR_USAGE too if the entry quantizes what the model computes. */
+MUST_USE enum status method_entry_check_weights(const struct method_entry *m, const char *what,
+                                                struct err *e);
 json_t *data_options_to_json(const struct data_options *d);
 MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
                                             struct err *e);

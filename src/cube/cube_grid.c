@@ -64,6 +64,49 @@ static enum status add_trajectories(struct cube *c, struct err *e)
     return OK;
 }
 
+/* The fields' variables have the named ones as coordinates too. */
+static enum status add_coordinate(struct cube *c, const char *name, struct err *e)
+{
+    char *names;
+    PASS(mem_format(&names, e, "%s %s", c->coordinates, name));
+    PASS(cube_own(c, names, e));
+    c->coordinates = names;
+    return OK;
+}
+
+/* --- what methods quantize beside weights --- */
+
+static const struct field grid_bits[] = {
+    {"activation_bits", "activation_bits", IN_RECORD, FIELD_INTEGER, STABLE, "bit",
+     "bits of the inputs of linears; 16: not quantized"},
+    {"key_bits", "key_bits", IN_RECORD, FIELD_INTEGER, STABLE, "bit",
+     "bits of keys; 16: not quantized"},
+    {"value_bits", "value_bits", IN_RECORD, FIELD_INTEGER, STABLE, "bit",
+     "bits of values; 16: not quantized"},
+    {0},
+};
+
+/* Variables along the quantizers, if the plan has any such method. */
+static enum status add_grid_bits(struct cube *c, struct err *e)
+{
+    const struct axes *a = &c->all.axes;
+    const json_t *list = json_object_get(a->plan, "variants"), *bits;
+    bool any = false;
+    for (int64_t i = 0; i < a->n_variants; i++)
+        for (const struct field *f = grid_bits; f->name; f++)
+            any = any || json_object_get(json_array_get(list, (size_t)i), f->name);
+    for (const struct field *f = grid_bits; any && f->name; f++) {
+        struct cube_variable *x;
+        PASS(cube_add_field(c, f, "", 1, (int[]){AXIS_QUANTIZER}, &x, e));
+        for (int64_t i = 0; i < x->n; i++) x->data.i[i] = 16;
+        for (int64_t i = 0; i < a->n_variants; i++) {
+            bits = json_object_get(json_array_get(list, (size_t)i), f->name);
+            if (bits) x->data.i[a->variants[i].quantizer_at] = json_integer_value(bits);
+        }
+    }
+    return any ? add_coordinate(c, "activation_bits key_bits value_bits", e) : OK;
+}
+
 /* --- columns of the user's own --- */
 
 static enum status add_column(struct cube *c, const json_t *column, size_t place, struct err *e)
@@ -77,17 +120,13 @@ static enum status add_column(struct cube *c, const json_t *column, size_t place
                                        .may_miss = number,
                                        .long_name = "column of the trajectory table"};
     struct cube_variable *x;
-    char *names;
     int64_t longest = c->all.axes.labels[AXIS_CHECKPOINT].n;
     NEED(like.name[0], ERR_FORMAT, "plan: a column without a name");
     PASS(cube_add(c, &like, &x, e));
     for (int64_t m = 0; m < c->all.axes.labels[AXIS_MODEL].n; m++)
         for (int64_t k = 0; k < c->all.axes.models[m].n; k++)
             cube_put(x, m * longest + k, json_array_get(of_checkpoint(c, m, k, "columns"), place));
-    PASS(mem_format(&names, e, "%s %s", c->coordinates, like.name));
-    PASS(cube_own(c, names, e));
-    c->coordinates = names;
-    return OK;
+    return add_coordinate(c, like.name, e);
 }
 
 static bool kind_reserves(const struct measure *k, const char *name)
@@ -116,6 +155,8 @@ bool cube_reserves(const char *name)
         found = found || strcmp(name, others[i]) == 0;
     for (int i = 0; results_axes[i]; i++) found = found || strcmp(name, results_axes[i]->name) == 0;
     for (const struct field *f = trajectory; f->name; f++)
+        found = found || strcmp(name, f->variable) == 0;
+    for (const struct field *f = grid_bits; f->name; f++)
         found = found || strcmp(name, f->variable) == 0;
     for (int k = 0; recorded_measures[k]; k++)
         found = found || kind_reserves(recorded_measures[k], name);
@@ -154,6 +195,7 @@ enum status cube_add_grid(struct cube *c, struct err *e)
     c->coordinates = trajectory_names;
     json_array_foreach(json_object_get(c->all.axes.plan, "columns"), i, column)
         PASS(add_column(c, column, i, e));
+    PASS(add_grid_bits(c, e));
     PASS(add_fields(c, false, e));
     PASS(add_fields(c, true, e));
     return cube_add_derived(c, e);

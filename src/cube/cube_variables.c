@@ -8,7 +8,9 @@
 static const char widest_plan[] =
     "{\"type\":\"plan\",\"models\":[{\"name\":\"\",\"common_tokens\":{},"
     "\"checkpoints\":[{\"name\":\"\",\"key\":\"\",\"task_key\":\"\"}]}],\"bits\":[2],"
-    "\"quantizers\":[\"\"],\"datasets\":[\"\"],\"variants\":[],\"replicates\":[1],"
+    "\"quantizers\":[\"\"],\"datasets\":[\"\"],\"variants\":[{\"bits\":2,\"quantizer\":\"\","
+    "\"key\":\"\",\"activation_bits\":8}],"
+    "\"replicates\":[1],"
     "\"tasks\":[{\"name\":\"\",\"key\":\"\"}],\"surfaces\":[]}";
 
 static json_t *describe(const struct cube *c, const struct cube_variable *x)

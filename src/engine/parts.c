@@ -35,14 +35,13 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
                          const float *q, const struct quant_grids *grids, struct err *e)
 {
     struct part_context *c = context;
-    const struct quant_method *method = quant_find(v->method.method);
     for (int i = 0; i < MEASURES_N; i++) {
         if (!measures[i]->linear || !visit_wants(c->visit, i) || !part_takes(i, v)) continue;
-        PASS(quant_check_weights(method, measures[i]->name, e));
+        PASS(method_entry_check_weights(&v->method, measures[i]->name, e));
         PASS(measures[i]->linear(c, v, l, q, grids, e));
     }
     if (!c->hooks->weights) return OK;
-    PASS(quant_check_weights(method, "weights", e));
+    PASS(method_entry_check_weights(&v->method, "weights", e));
     return c->hooks->weights(c->hooks->context, v, l, q, grids, e);
 }
 

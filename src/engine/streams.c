@@ -311,6 +311,17 @@ static void share_work(struct run *r)
     for (int64_t i = 0; i < r->n; i++) r->streams[i].share /= sum;
 }
 
+/* One whose grids do not fit the model fails alone. */
+static void check_grids(struct run *r)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        struct stream *s = &r->streams[i];
+        const struct model *m = s->stored ? s->stored->model : r->model;
+        if (s->st == OK)
+            s->st = model_check_grids(model_shape(m), &s->variant->method.grids, &s->err);
+    }
+}
+
 /* What the paths of variants name; one that cannot be opened fails alone. */
 static enum status open_stored(struct run *r, struct err *e)
 {
@@ -329,6 +340,7 @@ enum status streams_prepare(struct run *r, struct err *e)
     PASS(group_agree(r->group, order_streams(r, e), e));
     PASS(share_draws(r, e));
     PASS(open_stored(r, e));
+    check_grids(r);
     PASS(plan_memory(r, e));
     PASS(
         group_agree(r->group, mem_zero(&r->wave, r->n_distinct, sizeof *r->wave, "streams", e), e));
@@ -408,7 +420,7 @@ static enum status quantize(const struct part_context *context, struct checkpoin
     v.variants = (struct variant *)(uintptr_t)variant;
     v.n_evaluations = 0;
     v.requests.tasks = NULL;
-    PASS(quant_check_weights(quant_find(variant->method.method), "a quantized model's weights", e));
+    PASS(method_entry_check_weights(&variant->method, "a quantized model's weights", e));
     return streams_checkpoint(context, c, &v, sink, NULL, NULL, e);
 }
 

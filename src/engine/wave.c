@@ -95,6 +95,7 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     if (s->st != OK) return OK;
     s->st = s->stored ? stored_block(w, s, b, &quantized, &s->err)
                       : quantize_block(w, s, b, &quantized, &s->err);
+    quantized.grids = &s->variant->method.grids;
     if (s->st == OK && s->evaluation)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
     if (s->stored) model_block_free(&s->stored->block);

@@ -162,7 +162,7 @@ static enum status check(struct plan *p, struct err *e)
                 of_variant += selects_cell(x, p, &p->checkpoints[i], v);
             cells += of_variant;
             if (of_variant == 0) continue;
-            PASS(quant_check_weights(method, "export", e));
+            PASS(method_entry_check_weights(v->method, "export", e));
             const enum status st =
                 export_form_choose(x->format, method, &v->method->options, v->bits, &form, e);
             if (st != OK) err_prefix(e, "export[%lld], %s", (long long)k, v->method->name);

@@ -87,7 +87,7 @@ static enum status find_parts(const struct plan *p, struct planned_surface *s, s
     NEED(entry->bits >= low && entry->bits <= high, ERR_USAGE,
          "surfaces: %s: %lld bits; %s takes %lld to %lld", entry->name, (long long)entry->bits,
          method->name, (long long)low, (long long)high);
-    return quant_check_weights(method, "surfaces", e);
+    return method_entry_check_weights(s->quantizer, "surfaces", e);
 }
 
 static enum status make_key(struct plan *p, struct planned_surface *s, struct err *e)

@@ -114,11 +114,11 @@ enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **ou
 
 static void collect_bits(struct plan *p)
 {
-    bool seen[QUANT_BITS_MAX + 1] = {false};
+    bool seen[QUANT_BITS_FULL + 1] = {false};
     for (int64_t i = 0; i < p->sweep->n_methods; i++)
         for (int64_t j = 0; j < p->sweep->methods[i].n_bits; j++)
             seen[p->sweep->methods[i].bits[j]] = true;
-    for (int64_t b = QUANT_BITS_LEAST; b <= QUANT_BITS_MAX; b++)
+    for (int64_t b = QUANT_BITS_LEAST; b <= QUANT_BITS_FULL; b++)
         if (seen[b]) p->bits[p->n_bits++] = b;
 }
 
@@ -148,15 +148,29 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
     return kept;
 }
 
+/* What is quantized of what the model computes; NULL: nothing. */
+static json_t *grids_identity(const struct method_entry *m)
+{
+    static const char *const keys[] = {"activations", "keys", "values"};
+    if (!activation_any(&m->grids)) return NULL;
+    json_t *all = method_entry_to_json(m), *kept = json_object();
+    for (int i = 0; i < 3; i++)
+        if (json_object_get(all, keys[i]))
+            json_object_set(kept, keys[i], json_object_get(all, keys[i]));
+    json_decref(all);
+    return kept;
+}
+
 enum status plan_variant_key(const struct plan *p, const struct method_entry *m, int64_t bits,
                              const json_t *calibration, char key[HASH_HEX], struct err *e)
 {
     const struct quant_method *method = quant_find(m->method);
     return plan_digest(
-        json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*}", "method", m->method, "bits", (json_int_t)bits,
-                  "options", concerning(m, method), "calibration",
+        json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*, s:o*}", "method", m->method, "bits",
+                  (json_int_t)bits, "options", concerning(m, method), "calibration",
                   quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
-                  "seed", (json_int_t)p->sweep->seed, "stored", m->path ? m->name : NULL),
+                  "seed", (json_int_t)p->sweep->seed, "stored", m->path ? m->name : NULL, "grids",
+                  grids_identity(m)),
         key, e);
 }
 
@@ -322,7 +336,7 @@ enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint, cons
 enum status plan_check_weights(const struct sweep *s, const char *what, struct err *e)
 {
     for (int64_t i = 0; i < s->n_methods; i++)
-        PASS(quant_check_weights(quant_find(s->methods[i].method), what, e));
+        PASS(method_entry_check_weights(&s->methods[i], what, e));
     return OK;
 }
 
@@ -397,6 +411,19 @@ static enum status make_setups(struct plan *p, struct err *e)
     return OK;
 }
 
+/* Grids fit the models, as far as these can be read. */
+static enum status check_grids(const struct plan *p, struct err *e)
+{
+    for (int64_t i = 0; i < p->costs.n; i++)
+        for (int64_t k = 0; p->costs.models[i].known && k < p->sweep->n_methods; k++) {
+            const struct method_entry *m = &p->sweep->methods[k];
+            const enum status st = model_check_grids(&p->costs.models[i].sizes.shape, &m->grids, e);
+            if (st != OK) err_prefix(e, "methods: %s, model %s", m->name, p->sweep->models[i].name);
+            PASS(st);
+        }
+    return OK;
+}
+
 enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, struct err *e)
 {
     enum status st = OK;
@@ -424,6 +451,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(make_keys(&p, e));
     TRY(make_setups(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
+    TRY(check_grids(&p, e));
     *out = p;
     p = (struct plan){0};
 done:

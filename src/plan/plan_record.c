@@ -77,6 +77,12 @@ static json_t *replicates_record(const struct plan *p)
     return labels;
 }
 
+/* NULL: it quantizes nothing. */
+static json_t *grid_bits(const struct activation_grid *g)
+{
+    return activation_quantizes(g) ? json_integer((json_int_t)g->bits) : NULL;
+}
+
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -91,10 +97,13 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
     for (int64_t i = 0; i < p->n_variants; i++) {
         const struct plan_variant *v = &p->variants[i];
         json_t *replicates = v->replicates > 1 ? json_integer((json_int_t)v->replicates) : NULL;
-        json_array_append_new(variants,
-                              json_pack("{s:I, s:s, s:s, s:b, s:o*}", "bits", (json_int_t)v->bits,
-                                        "quantizer", v->method->name, "key", v->key, "applicable",
-                                        v->applicable, "replicates", replicates));
+        json_array_append_new(
+            variants, json_pack("{s:I, s:s, s:s, s:b, s:o*, s:o*, s:o*, s:o*}", "bits",
+                                (json_int_t)v->bits, "quantizer", v->method->name, "key", v->key,
+                                "applicable", v->applicable, "replicates", replicates,
+                                "activation_bits", grid_bits(&v->method->grids.inputs), "key_bits",
+                                grid_bits(&v->method->grids.keys), "value_bits",
+                                grid_bits(&v->method->grids.values)));
     }
     json_t *columns = plan_columns_record(s);
     *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",

@@ -181,6 +181,7 @@ const struct quant_method *quant_find(const char *name)
     for (int i = 0; i < METHOD_N; i++)
         if (strcmp(methods[i]->name, name) == 0) return methods[i];
     if (strcmp(name, quant_stored.name) == 0) return &quant_stored;
+    if (strcmp(name, quant_none.name) == 0) return &quant_none;
     return added && strcmp(added->name, name) == 0 ? added : NULL;
 }
 
@@ -316,6 +317,7 @@ enum status quant_check_weights(const struct quant_method *method, const char *w
          "%s: method %s quantizes activations too, so that its weights alone are not the model "
          "that it measures",
          what, method->name);
+    NEED(method != &quant_none, ERR_USAGE, "%s: method none leaves the weights as they are", what);
     NEED(method != &quant_stored, ERR_USAGE,
          "%s: a stored checkpoint has an embedding, norms and a head of its own, so that its "
          "quantized weights alone are not the model",

@@ -230,7 +230,8 @@ struct quant_method {
 
 #define QUANT_DECLARE(name) extern const struct quant_method quant_##name;
 QUANT_METHODS(QUANT_DECLARE)
-QUANT_DECLARE(stored) /* in no list; quant_find finds it */
+QUANT_DECLARE(stored) /* in no list; quant_find finds it, and none */
+QUANT_DECLARE(none)
 
 /* The options that only method `number` (METHOD_*) has; cast to its struct. */
 static inline const void *quant_own(const struct quant_options *o, int number)
@@ -304,7 +305,7 @@ void quant_grids_free(struct quant_grids *g);
  * is not. */
 MUST_USE enum status quant_grids_codes(const struct quant_grids *g, int64_t i, const float *w,
                                        int64_t cols, int64_t bits, uint8_t *code, struct err *e);
-/* ERR_USAGE if the method works at run time, or is `stored`: its weights alone do not define the
- * model. what: the user of the weights, for the message. */
+/* ERR_USAGE if the method works at run time, or is `stored` or `none`: its weights alone do not
+ * define the model. what: the user of the weights, for the message. */
 MUST_USE enum status quant_check_weights(const struct quant_method *method, const char *what,
                                          struct err *e);

@@ -9,8 +9,15 @@
 #include "options/options.h"
 #include "quant/quant_table.h"
 
-/* Widths of all methods, and the least of uniform grids. */
-enum { QUANT_BITS_LEAST = 1, QUANT_BITS_MIN = 2, QUANT_BITS_MAX = 8, QUANT_BITS_N = 8 };
+/* Widths of all methods, and the least of uniform grids. FULL: weights as they are (quant_none);
+ * N: all of these. */
+enum {
+    QUANT_BITS_LEAST = 1,
+    QUANT_BITS_MIN = 2,
+    QUANT_BITS_MAX = 8,
+    QUANT_BITS_FULL = 16,
+    QUANT_BITS_N = 9
+};
 
 /* One number per method of the table: METHOD_rtn, METHOD_gptq, ... */
 #define METHOD_NUMBER(name) METHOD_##name,

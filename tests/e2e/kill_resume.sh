@@ -16,18 +16,6 @@ calibration: {text: text.txt, length: 128, samples: 8}
 evaluation: [{name: own, text: text.txt, length: 128, skip: 8, samples: 8}]
 YAML
 
-# Starts a job in its own session and kills all of it with kill -9 after SECONDS.
-kill_after() {
-    local session
-    setsid mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$2" >"$work/out" 2>"$work/err" </dev/null &
-    session=$!
-    sleep "$1"
-    # shellcheck disable=SC2046
-    kill -9 $(ps -o pid= -s $session) 2>/dev/null
-    wait $session 2>/dev/null
-    while ps -o stat= -s $session | grep -qv Z; do sleep 0.05; done
-}
-
 start=$(date +%s.%N)
 launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
 end=$(date +%s.%N)

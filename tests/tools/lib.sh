@@ -110,6 +110,18 @@ repeated_sweep() {
     } >"$work/sweep.yaml"
 }
 
+# kill_after SECONDS CUBE: runs $work/sweep.yaml by three ranks in a session of their own, and kills all of it with kill -9.
+kill_after() {
+    local session
+    setsid mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$2" >"$work/out" 2>"$work/err" </dev/null &
+    session=$!
+    sleep "$1"
+    # shellcheck disable=SC2046
+    kill -9 $(ps -o pid= -s $session) 2>/dev/null
+    wait $session 2>/dev/null
+    while ps -o stat= -s $session | grep -qv Z; do sleep 0.05; done
+}
+
 # take_faults: makes the folder $FAULTS, from which tests/tools/visit_fault.c ($FAULT) takes what it does to a process.
 take_faults() {
     : "${FAULT:?the library of tests/tools/visit_fault.c}"

@@ -79,6 +79,7 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *detached);
     X(init)                                                                                        \
     X(run)                                                                                         \
     X(launch)                                                                                      \
+    X(watch)                                                                                       \
     X(slurm)                                                                                       \
     X(plan)                                                                                        \
     X(stage)                                                                                       \

@@ -1,6 +1,6 @@
 /* qtraj launch: starts `qtraj run` under mpirun, with which a run outlives its ranks, and ends as
  * the run did. */
-#include "cli/run_arguments.h"
+#include "cli/launch.h"
 #include "plan/plan.h"
 #include "records/results.h"
 #include "records/saved.h"
@@ -15,23 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-struct launch {
-    struct run_arguments run;
-    int64_t ranks, meet;
-    bool requeue;
-    /* How far the results were when the run began, for --requeue. */
-    char *states; /* folder of saved states; NULL: none are saved */
-    int64_t records;
-    time_t since;
-    struct arg_list mpirun;
-    char *words; /* of --mpirun, cut at spaces */
-    char number[24], part[48], until[40], self[4096];
-    char **argv; // (n, then NULL) borrows all
-    int64_t n, capacity;
-};
 
 /* --- the command --- */
 
@@ -82,6 +66,8 @@ static enum status add_options(struct launch *l, struct err *e)
     const bool open_mpi = strncmp(version, "Open MPI", 8) == 0;
     if (open_mpi) PASS(add_all(l, recovery, e));
     if (open_mpi && l->mpirun.n == 0) PASS(add_all(l, usual, e));
+    free(l->words);
+    l->words = NULL;
     PASS(mem_string(&l->words, "", e));
     for (int64_t i = 0; i < l->mpirun.n; i++)
         PASS(mem_append(&l->words, e, " %s", l->mpirun.items[i]));
@@ -95,6 +81,7 @@ static enum status make_command(struct launch *l, struct err *e)
     const ssize_t n = readlink("/proc/self/exe", l->self, sizeof l->self - 1);
     NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
     l->self[n] = '\0';
+    l->n = 0;
     if (l->ranks == 0) PASS(default_ranks(&l->ranks, e));
     NEED(l->ranks > 0, ERR_USAGE, "-n %lld: at least 1 rank", (long long)l->ranks);
     snprintf(l->number, sizeof l->number, "%lld", (long long)l->ranks);
@@ -109,12 +96,8 @@ static enum status make_command(struct launch *l, struct err *e)
     if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
     if (l->run.choice.redo) PASS(add(l, "--redo", e));
     if (l->run.adopt) PASS(add(l, "--adopt", e));
-    if (l->run.until) { /* as a moment, since the run may be started again */
-        double when;
-        PASS(run_until_find(l->run.until, &when, e));
-        snprintf(l->until, sizeof l->until, "@%.2f", when);
-        PASS(add_all(l, (const char *const[]){"--until", l->until, NULL}, e));
-    }
+    if (l->run.so_far) PASS(add(l, "--so-far", e));
+    if (l->until[0]) PASS(add_all(l, (const char *const[]){"--until", l->until, NULL}, e));
     return add(l, NULL, e);
 }
 
@@ -234,47 +217,73 @@ static enum status launch_until_end(struct launch *l, const char *journal, struc
     return OK;
 }
 
-static enum status run(struct call *c, struct err *e)
+void launch_free(struct launch *l)
 {
-    enum status st = OK;
-    struct launch l = {0};
-    struct launched how;
-    struct sweep sweep = {0};
-    char *results = NULL, *journal = NULL;
-    const struct arg more[] = {
-        {"-n", ARG_INTEGER, &l.ranks, "RANKS",
+    free(l->words);
+    free(l->argv);
+    free(l->states);
+    arg_list_free(&l->mpirun);
+    run_arguments_free(&l->run);
+}
+
+enum status launch_arguments(struct launch *l, struct call *c, const struct arg *more, int n,
+                             struct err *e)
+{
+    enum { OWN = 4, MOST = 8 };
+    const struct arg own[OWN] = {
+        {"-n", ARG_INTEGER, &l->ranks, "RANKS",
          "ranks to start, one of which distributes the work; one more than cores by default"},
-        {"--mpirun", ARG_LIST, &l.mpirun, "OPTIONS",
+        {"--mpirun", ARG_LIST, &l->mpirun, "OPTIONS",
          "options of mpirun, separated by spaces, in place of --oversubscribe --bind-to none"},
-        {"--requeue", ARG_SWITCH, &l.requeue, NULL,
+        {"--requeue", ARG_SWITCH, &l->requeue, NULL,
          "in a Slurm job that runs out of time or gets SIGUSR1: have it requeued, to continue"},
-        {"--meet", ARG_INTEGER, &l.meet, "SECONDS",
+        {"--meet", ARG_INTEGER, &l->meet, "SECONDS",
          "in which all ranks must have met, else they are started again (default: 120, and 0.1 a "
          "rank)"},
     };
-    TRY(run_arguments(&l.run, c, more, sizeof more / sizeof *more, e));
-    if (c->help) goto done;
-    TRY(run_arguments_find(&l.run, &sweep, &results, &journal, e));
+    struct arg table[MOST];
+    double when;
+    memcpy(table, own, sizeof own);
+    if (n > 0) memcpy(table + OWN, more, (size_t)n * sizeof *more);
+    PASS(run_arguments(&l->run, c, table, OWN + n, e));
+    if (c->help || !l->run.until) return OK;
+    PASS(run_until_find(l->run.until, &when, e));
+    snprintf(l->until, sizeof l->until, "@%.2f", when); /* the run may be started again */
+    return OK;
+}
+
+enum status launch_run(struct launch *l, int *code, struct err *e)
+{
+    enum status st = OK;
+    struct launched how;
+    struct sweep sweep = {0};
+    char *results = NULL, *journal = NULL;
+    TRY(run_arguments_find(&l->run, &sweep, &results, &journal, e));
     TRY(fsx_make_parent(journal, e));
     TRY(startup_room(true, e));
-    TRY(make_command(&l, e));
-    l.since = time(NULL);
-    if (l.requeue) TRY(count_results(journal, &l.records, e));
-    if (l.requeue)
-        TRY(plan_states_folder(&(struct plan){.sweep = &sweep, .results = results}, &l.states, e));
+    TRY(make_command(l, e));
+    l->since = time(NULL);
+    if (l->requeue) TRY(count_results(journal, &l->records, e));
+    if (l->requeue && !l->states)
+        TRY(plan_states_folder(&(struct plan){.sweep = &sweep, .results = results}, &l->states, e));
     const int64_t before = size_of(journal);
-    TRY(launch_until_end(&l, journal, &how, e));
-    c->code = find_code(&how, results, journal, before);
-    if (l.requeue && how.later && !how.stopped) ask_to_requeue(&l, journal);
+    TRY(launch_until_end(l, journal, &how, e));
+    *code = find_code(&how, results, journal, before);
+    l->stopped = how.stopped;
+    if (l->requeue && how.later && !how.stopped) ask_to_requeue(l, journal);
 done:
     free(journal);
     free(results);
     sweep_free(&sweep);
-    free(l.words);
-    free(l.argv);
-    free(l.states);
-    arg_list_free(&l.mpirun);
-    run_arguments_free(&l.run);
+    return st;
+}
+
+static enum status run(struct call *c, struct err *e)
+{
+    struct launch l = {0};
+    enum status st = launch_arguments(&l, c, NULL, 0, e);
+    if (st == OK && !c->help) st = launch_run(&l, &c->code, e);
+    launch_free(&l);
     return st;
 }
 

@@ -308,6 +308,7 @@ static enum status run(struct call *c, struct err *e)
     m.n_set = a.set.n;
     m.choice = a.choice;
     m.adopt = a.adopt;
+    m.so_far = a.so_far;
     if (sched_replaces(&master)) {
         st = replace(c, master, e);
         goto done;

@@ -2,6 +2,7 @@
  */
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
+#include "run/run_master.h"
 #include "sched/sched.h"
 #include "stage/stager.h"
 #include "util/clock.h"
@@ -25,7 +26,7 @@ static enum status run(struct call *c, struct err *e)
         "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"};
     TRY(run_arguments(&a, c, &more, 1, e));
     if (c->help) goto done;
-    TRY(sweep_read(a.path, (const char *const *)a.set.items, a.set.n, &sweep, e));
+    TRY(run_read_sweep(a.path, a.set.items, a.set.n, a.so_far, &sweep, e));
     ENSURE(plan_stages(&sweep), ERR_USAGE, "%s: no `stage`, so there is nothing to fetch", a.path);
     sched_catch_signals();
     TRY(plan_make(&sweep, false, &plan, e));

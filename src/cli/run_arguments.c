@@ -2,6 +2,7 @@
 #include "plan/plan_parts.h"
 #include "records/lock.h"
 #include "records/part_files.h"
+#include "run/run_master.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -16,7 +17,7 @@ void run_arguments_free(struct run_arguments *a)
 enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more, int n,
                           struct err *e)
 {
-    enum { OWN = 7, MOST = 16 };
+    enum { OWN = 8, MOST = 18 };
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
     const char *part = NULL;
@@ -34,6 +35,8 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
         {"--until", ARG_TEXT, &a->until, "TIME",
          "when the run must have ended: 8h, 30m, 1-12:00:00 from now, or 2026-01-31T18:00; in a "
          "Slurm job, its end if that is earlier"},
+        {"--so-far", ARG_SWITCH, &a->so_far, NULL,
+         "of each trajectory only the checkpoints before the first that is not there yet"},
     };
     struct arg table[MOST];
     memcpy(table, own, sizeof own);
@@ -51,7 +54,7 @@ enum status run_arguments_find(const struct run_arguments *a, struct sweep *swee
                                char **journal, struct err *e)
 {
     const struct plan_part *part = &a->choice.part;
-    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
+    PASS(run_read_sweep(a->path, a->set.items, a->set.n, a->so_far, sweep, e));
     PASS(part->n ? parts_path(sweep->results, part->k, part->n, results, e)
                  : mem_string(results, sweep->results, e));
     PASS(journal_path(*results, journal, e));

@@ -1,4 +1,4 @@
-/* run_arguments: what `qtraj run` and `qtraj launch` are given. */
+/* run_arguments: what `qtraj run`, `launch`, `watch` and `stage` are given. */
 #pragma once
 #include "cli/args.h"
 #include "plan/plan.h"
@@ -9,7 +9,7 @@ struct run_arguments {
     struct arg_list set, only;
     const char *until; /* as given; NULL: not */
     struct plan_choice choice;
-    bool adopt;
+    bool adopt, so_far;
 };
 void run_arguments_free(struct run_arguments *a);
 
@@ -17,8 +17,9 @@ void run_arguments_free(struct run_arguments *a);
  * ERR_USAGE: a bad --only or --part. */
 MUST_USE enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more,
                                    int n, struct err *e);
-/* Reads the sweep (sweep_free); *results and *journal (the caller frees) = the cube and the journal
- * that such a run of it writes. Errors of sweep_read; ERR_LOCKED: another run writes them. */
+/* Reads the sweep (run_read_sweep, sweep_free); *results and *journal (the caller frees) = the cube
+ * and the journal that such a run of it writes. Errors of sweep_read; ERR_LOCKED: another run
+ * writes them. */
 MUST_USE enum status run_arguments_find(const struct run_arguments *a, struct sweep *sweep,
                                         char **results, char **journal, struct err *e);
 /* *view (closed with results_view_close) = what is finished, with states, as a run of that part

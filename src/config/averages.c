@@ -100,6 +100,7 @@ struct making {
     const struct average_entry *a;
     const struct option_scope *scope; /* of the entry */
     int64_t capacity;                 /* of m->rows */
+    bool so_far;                      /* members may not be there yet */
 };
 
 static int64_t find_row(const struct model_entry *m, const char *name)
@@ -176,7 +177,7 @@ static enum status find_phase(const struct making *k, int64_t **rows, int64_t *n
     PASS(mem_zero(rows, k->m->n_stored, sizeof **rows, "rows", e));
     for (int64_t i = 0; i < k->m->n_stored; i++)
         if (!phase || strcmp(k->m->rows[i].phase, phase) == 0) (*rows)[(*n)++] = i;
-    if (*n > 0) return OK;
+    if (*n > 0 || k->so_far) return OK;
     for (int64_t i = 0; i < k->m->n_stored && n_phases < 16; i++) {
         const char *own = k->m->rows[i].phase;
         bool known = !own[0];
@@ -194,6 +195,7 @@ static enum status add_sliding(struct making *k, struct err *e)
     const struct average_entry *a = k->a;
     int64_t *rows = NULL, n = 0;
     TRY(find_phase(k, &rows, &n, e));
+    if (a->window > n && k->so_far) goto done;
     if (a->window > n)
         TRY(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
                          (long long)a->window, k->m->trajectory, (long long)n,
@@ -212,7 +214,7 @@ done:
 
 /* The stored checkpoint of that name: of the model, else MODEL/CHECKPOINT. */
 static enum status find_member(const struct making *k, const char *name, struct average_member *out,
-                               struct err *e)
+                               bool *there, struct err *e)
 {
     const struct sweep *s = k->s;
     out->model = k->model;
@@ -223,7 +225,9 @@ static enum status find_member(const struct making *k, const char *name, struct 
         out->model = i;
         out->row = find_row(&s->models[i], name + n + 1);
     }
-    if (out->row < 0)
+    *there = out->row >= 0;
+    if (!*there && k->so_far) return OK;
+    if (!*there)
         PASS(options_fail(k->scope, "of", e,
                           "no checkpoint of %s has the name %s; one of another model of the sweep "
                           "is MODEL/CHECKPOINT",
@@ -235,12 +239,13 @@ static enum status find_member(const struct making *k, const char *name, struct 
 
 /* Sets out (n) from the lines of `of`. */
 static enum status find_members(const struct making *k, char *lines, struct average_member *out,
-                                int64_t n, struct err *e)
+                                int64_t n, bool *there, struct err *e)
 {
     char *at = lines;
-    for (int64_t i = 0; i < n; i++) {
+    *there = true;
+    for (int64_t i = 0; *there && i < n; i++) {
         char *name = strsep(&at, "\n");
-        PASS(find_member(k, name, &out[i], e));
+        PASS(find_member(k, name, &out[i], there, e));
         out[i].weight = k->a->n_weights ? k->a->weights[i] : 1;
         for (int64_t j = 0; j < i; j++)
             if (out[j].model == out[i].model && out[j].row == out[i].row)
@@ -255,13 +260,15 @@ static enum status add_soup(struct making *k, struct err *e)
     struct average_member *members = NULL;
     char *lines = NULL;
     int64_t n = 1;
+    bool there;
     for (const char *p = k->a->of; (p = strchr(p, '\n')) != NULL; p++) n++;
     if (k->a->n_weights > 0 && k->a->n_weights != n)
         TRY(options_fail(k->scope, "weights", e, "%lld of them, but `of` has %lld checkpoints",
                          (long long)k->a->n_weights, (long long)n));
     TRY(mem_string(&lines, k->a->of, e));
     TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
-    TRY(find_members(k, lines, members, n, e));
+    TRY(find_members(k, lines, members, n, &there, e));
+    if (!there) goto done;
     st = add_row(k, k->a->name, members, n, e);
     members = NULL;
 done:
@@ -277,6 +284,7 @@ static enum status add_greedy(struct making *k, struct err *e)
     struct average_member *members = NULL;
     int64_t *rows = NULL, n;
     TRY(find_phase(k, &rows, &n, e));
+    if (n == 0) goto done;
     TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++) members[i] = (struct average_member){k->model, rows[i], 1};
     st = add_row(k, k->a->name, members, n, e);
@@ -292,7 +300,11 @@ static enum status resolve_model(struct sweep *s, int64_t model, const struct op
 {
     struct model_entry *m = &s->models[model];
     const struct option_scope list = options_in(scope, "averages");
-    struct making k = {.s = s, .model = model, .m = m, .capacity = m->n_rows};
+    struct making k = {.s = s,
+                       .model = model,
+                       .m = m,
+                       .capacity = m->n_rows,
+                       .so_far = scope->source->context != NULL};
     for (int64_t i = 0; i < m->n_averages; i++) {
         const struct option_scope entry = options_entry(&list, i);
         k.a = &m->averages[i];

@@ -206,6 +206,17 @@ struct sweep {
  * expected and the nearest known key. */
 MUST_USE enum status sweep_read(const char *path, const char *const *overrides, int64_t n,
                                 struct sweep *out, struct err *e);
+/* The same of a sweep whose checkpoints are still being made: of each trajectory the rows before
+ * the first that is not whole, which may be none of a table that does not exist yet. Models without
+ * rows, their branches, and averages whose members are not there are left out. Without any model
+ * *out has no more than its other keys. whole: whether a row's checkpoint is there, with a
+ * tokenizer.json of its own if the model has none and texts are tokenized. */
+struct sweep_so_far {
+    bool (*whole)(const struct model_entry *m, int64_t row, bool texts);
+    bool texts; /* set while reading */
+};
+MUST_USE enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
+                                       struct sweep_so_far *how, struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
 
 /* "FILE:LINE:COLUMN: KEY" of the path, or the beginning of a path, which the message names; NULL:

@@ -1,5 +1,6 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/preset.h"
+#include "config/so_far.h"
 #include "config/trajectory.h"
 #include "options/nearest.h"
 #include "options/override.h"
@@ -21,8 +22,10 @@ static void model_release(void *entry)
 static enum status model_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct model_entry *m = entry;
+    const struct sweep_so_far *so_far = scope->source->context;
     struct err why = {0}, where = {0};
-    enum status st = trajectory_read(m->trajectory, m, &why);
+    enum status st = OK;
+    if (!so_far || fsx_is_file(m->trajectory)) st = trajectory_read(m->trajectory, so_far, m, &why);
     if (st == ERR_IO) { /* the table does not exist: name the key that refers to it */
         enum status placed = options_fail(scope, "trajectory", &where, "%s", why.text);
         RAISE(placed ? ERR_IO : st, "%s", where.text);
@@ -32,7 +35,9 @@ static enum status model_finish(void *entry, const struct option_scope *scope, s
         PASS(options_fail(scope, "path", e,
                           "expected {checkpoint} in it, for the %lld checkpoints of %s",
                           (long long)m->n_rows, m->trajectory));
-    return stage_resolve(m, scope, e);
+    PASS(stage_resolve(m, scope, e));
+    if (so_far) so_far_keep(m, so_far);
+    return OK;
 }
 
 static const struct option model_keys[] = {
@@ -297,6 +302,8 @@ _Static_assert(offsetof(struct model_entry, name) == 0 &&
 static enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct sweep *s = entry;
+    for (int64_t i = 0; i < s->n_models; i++)
+        if (s->models[i].n_rows == 0) return OK; /* it is read again without that model */
     PASS(sweep_check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
     PASS(sweep_check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
     PASS(sweep_check_names(scope, "evaluation", s->evaluations, s->n_evaluations,
@@ -365,19 +372,29 @@ static enum status spread_stage(struct node *root, struct err *e)
     return OK;
 }
 
-enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
-                       struct err *e)
+static enum status read_sweep(const char *path, const char *const *overrides, int64_t n,
+                              struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
     enum status st = OK;
     struct node *root = NULL;
     char *folder = NULL;
+    bool again = false;
     memset(out, 0, sizeof *out);
     TRY(yaml_read_file(path, &root, e));
     for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
     TRY(spread_stage(root, e));
     TRY(fsx_parent(path, &folder, e));
-    struct option_source source = {.code = ERR_USAGE, .folder = folder, .paths = json_object()};
-    st = options_read(&sweep_table, root, &source, out, e);
+    struct option_source source = {
+        .code = ERR_USAGE, .folder = folder, .paths = json_object(), .context = so_far};
+    if (so_far) so_far->texts = so_far_texts(root);
+    do {
+        sweep_free(out);
+        st = options_read(&sweep_table, root, &source, out, e);
+        if (st == OK && so_far) st = so_far_drop(node_find(root, "models"), out, &again, e);
+    } while (st == OK && again && node_find(root, "models")->n > 0);
+    for (int64_t i = 0; again && i < out->n_models; i++)
+        options_free(&model_table, &out->models[i]);
+    if (again) out->n_models = 0;
     if (st == OK)
         out->paths = source.paths;
     else
@@ -412,6 +429,18 @@ const char *sweep_place(const struct sweep *s, const char *message)
         found = json_string_value(place);
     }
     return found;
+}
+
+enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
+                       struct err *e)
+{
+    return read_sweep(path, overrides, n, NULL, out, e);
+}
+
+enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
+                              struct sweep_so_far *how, struct sweep *out, struct err *e)
+{
+    return read_sweep(path, overrides, n, how, out, e);
 }
 
 void sweep_free(struct sweep *s)

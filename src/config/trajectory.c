@@ -292,6 +292,7 @@ static enum status check_unique(const struct table *t, struct err *e)
     enum status st = OK;
     const struct trajectory_row **sorted = NULL;
     const int64_t n = t->m->n_rows;
+    if (n == 0) return OK;
     TRY(mem_zero(&sorted, n, sizeof *sorted, "checkpoint names", e));
     for (int64_t i = 0; i < n; i++) sorted[i] = &t->m->rows[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
@@ -308,7 +309,7 @@ done:
     return st;
 }
 
-enum status trajectory_read(const char *path, struct model_entry *m, struct err *e)
+enum status trajectory_read(const char *path, bool empty, struct model_entry *m, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
@@ -327,12 +328,20 @@ enum status trajectory_read(const char *path, struct model_entry *m, struct err 
         line = end;
     }
     m->n_stored = m->n_rows;
-    ENSURE(m->n_rows > 0, ERR_USAGE, "%s: this table has no checkpoints", path);
+    ENSURE(m->n_rows > 0 || empty, ERR_USAGE, "%s: this table has no checkpoints", path);
     TRY(check_unique(&t, e));
 done:
     if (st != OK) trajectory_free(m);
     free(text);
     return st;
+}
+
+void trajectory_cut(struct model_entry *m, int64_t n)
+{
+    for (int64_t i = 0; i < m->n_columns; i++)
+        while (m->columns[i].n > n) free(m->columns[i].values[--m->columns[i].n]);
+    while (m->n_rows > n) options_free(&row_table, &m->rows[--m->n_rows]);
+    m->n_stored = n;
 }
 
 void trajectory_free(struct model_entry *m)

@@ -104,6 +104,7 @@ struct option_source {
     bool whole;         /* keys are there whether they have an effect or not */
     json_t *paths;      /* gets the place of each path that is read, {PATH: "FILE:LINE:COLUMN: KEY",
                            ...}; NULL: nobody asks */
+    const void *context; /* for the tables' own functions */
 };
 
 /* The scope of a key of a mapping, and of entry i of a list; both borrow the scope above. */

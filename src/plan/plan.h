@@ -112,6 +112,9 @@ struct plan {
     struct plan_costs costs;
 };
 
+/* sweep_read_so_far of checkpoints that open as a whole; those that are staged count as there. */
+MUST_USE enum status plan_read_so_far(const char *path, const char *const *set, int64_t n,
+                                      struct sweep *out, struct err *e);
 /* Makes the plan; computes the digests of texts and tokenizers and reads the shapes of existing
  * checkpoints. Borrows s; free *out with plan_free. look_ahead: a missing text or tokenizer makes
  * the plan a draft instead of an error. ERR_USAGE (unknown method,

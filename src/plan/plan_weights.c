@@ -67,6 +67,31 @@ done:
     return st;
 }
 
+/* Whether a row's checkpoint is whole, or will be fetched (struct sweep_so_far). */
+static bool row_is_whole(const struct model_entry *m, int64_t row, bool texts)
+{
+    struct weights w = {0};
+    struct checkpoint *c = NULL;
+    char *tokenizer = NULL;
+    if (m->stage) return true;
+    bool whole = find_stored(m, row, m->rows[row].checkpoint, &w, NULL) == OK &&
+                 checkpoint_open(w.path, &c, NULL) == OK;
+    if (whole && texts && !m->tokenizer && fsx_is_dir(w.path))
+        whole = mem_format(&tokenizer, NULL, "%s/tokenizer.json", w.path) == OK &&
+                fsx_is_file(tokenizer);
+    free(tokenizer);
+    checkpoint_close(c);
+    options_free(&weights_table, &w);
+    return whole;
+}
+
+enum status plan_read_so_far(const char *path, const char *const *set, int64_t n, struct sweep *out,
+                             struct err *e)
+{
+    struct sweep_so_far how = {.whole = row_is_whole};
+    return sweep_read_so_far(path, set, n, &how, out, e);
+}
+
 bool plan_stored_changed(const char *path, const json_t *record)
 {
     const char *was = json_text(json_object_get(record, "provenance"), "quantized_hash", "");

@@ -17,6 +17,7 @@ struct run_master {
     char *const *set; // (n_set) overrides of the sweep file's keys
     int64_t n_set;
     struct plan_choice choice;
+    bool so_far;                       /* of the checkpoints that are there (run_read_sweep) */
     bool adopt;                        /* also results of another sweep (owner.h) */
     char **argv;                       /* the command, for processes that replace a lost rank */
     struct link *link;                 /* to the other ranks; NULL: nobody watches */
@@ -44,6 +45,10 @@ struct run_master {
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);
+
+/* The sweep; so_far: of the checkpoints that are there (plan_read_so_far). ERR_USAGE also: none. */
+MUST_USE enum status run_read_sweep(const char *path, char *const *set, int64_t n, bool so_far,
+                                    struct sweep *out, struct err *e);
 
 /* Before the jobs run (run_prepare.c): reads the sweep, takes the lock, opens the journal and
  * makes the jobs for missing cells. Needs what is asked for, m->worker and m->rates; argv is for

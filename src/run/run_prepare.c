@@ -171,6 +171,15 @@ static enum status find_part(struct run_master *m, struct err *e)
     return OK;
 }
 
+enum status run_read_sweep(const char *path, char *const *set, int64_t n, bool so_far,
+                           struct sweep *out, struct err *e)
+{
+    if (!so_far) return sweep_read(path, (const char *const *)set, n, out, e);
+    PASS(plan_read_so_far(path, (const char *const *)set, n, out, e));
+    NEED(out->n_models > 0, ERR_USAGE, "%s: no checkpoint of the sweep is there yet", path);
+    return OK;
+}
+
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
     enum status st = OK;
@@ -178,7 +187,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     struct manner *manners = NULL;
     struct plan_faults faults = {0};
     const struct plan_part *part = &m->choice.part;
-    TRY(sweep_read(m->sweep_path, (const char *const *)m->set, m->n_set, &m->sweep, e));
+    TRY(run_read_sweep(m->sweep_path, m->set, m->n_set, m->so_far, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(find_part(m, e));

@@ -8,5 +8,6 @@ enum exit_code {
     EXIT_BAD_INPUT = 2,    /* usage, config, unreadable text, locked; a bad checkpoint of a
                               single-checkpoint command */
     EXIT_STOPPED = 3,      /* resumable: signal, full disk */
-    EXIT_INTERNAL = 4
+    EXIT_INTERNAL = 4,
+    EXIT_LIMIT = 5 /* watch: the error is beyond its limit */
 };

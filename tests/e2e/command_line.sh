@@ -153,11 +153,12 @@ idle --csv show "$work/none.h5" --json
 # Every flag of every command is above, or here: those that always have an effect. Of a method's options those that another method
 # has are errors (qtraj methods says which).
 cat >"$work/always" <<'END'
-run --set --only --part --retry --redo --until --adopt
-launch --set --only --part --retry --redo --until -n --mpirun --requeue --meet --adopt
+run --set --only --part --retry --redo --until --adopt --so-far
+launch --set --only --part --retry --redo --until -n --mpirun --requeue --meet --adopt --so-far
+watch --set --only --part --retry --redo --until -n --mpirun --requeue --meet --adopt --so-far --every --idle --limit
 slurm --set --nodes --time --rate --node-cores --node-memory --partition --account --report --submit --anyway
 plan --set --only --part --redo --rate --simulate --json
-stage --set --only --part --retry --redo --until --no-wait --adopt
+stage --set --only --part --retry --redo --until --no-wait --adopt --so-far
 status --json --exit-code
 show --kind --metric --only --model --checkpoint --bits --quantizer --dataset --task --json
 merge --ignore-damaged

@@ -71,7 +71,7 @@ static void each_command_line_has_its_code_and_output(void **state)
         {"version -h", 0, "usage: qtraj version\n", ""},
         {"inspect " FIXTURES, 2, "", ": no config.json: a checkpoint is a folder"},
         {"nonsense", 2, "",
-         "qtraj: error: nonsense: unknown command; there are: init, run, launch, slurm, plan, "},
+         "qtraj: error: nonsense: unknown command; there are: init, run, launch, watch, slurm, "},
         {"qantize x", 2, "", "qtraj: error: qantize: unknown command, did you mean quantize?\n"},
         {"methods", 0, "gptq", ""},
         {"methods --nonsense", 2, "", "qtraj: error: --nonsense: unknown flag"},

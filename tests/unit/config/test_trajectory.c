@@ -25,7 +25,7 @@ static struct loaded load_bytes(const char *text, size_t n)
     FILE *out = fdopen(fd, "w");
     assert_int_equal(fwrite(text, 1, n, out), n);
     fclose(out);
-    l.st = trajectory_read(path, &l.m, &l.e);
+    l.st = trajectory_read(path, false, &l.m, &l.e);
     remove(path);
     return l;
 }
@@ -182,7 +182,7 @@ static void bad_tables_are_refused(void **state)
     assert_int_equal(l.st, ERR_USAGE);
     assert_non_null(strstr(l.e.text, "holds NUL bytes"));
     err_clear(&l.e);
-    assert_int_equal(trajectory_read(scratch_path("absent.csv"), &l.m, &l.e), ERR_IO);
+    assert_int_equal(trajectory_read(scratch_path("absent.csv"), false, &l.m, &l.e), ERR_IO);
 }
 
 /* Looking up names takes less than quadratic time in their number. */

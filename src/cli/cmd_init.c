@@ -87,7 +87,7 @@ static enum status find_table(struct run_folder *r, struct err *e)
     TRY(mem_format(&r->table, e, "%s/trajectory.csv", r->path));
     r->own = fsx_is_file(r->table);
     if (!r->own) goto done;
-    TRY(trajectory_read(r->table, &m, e));
+    TRY(trajectory_read(r->table, NULL, &m, e));
     for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
         if (strcmp(m.columns[i].name, "parent") == 0 && m.columns[i].n)
             TRY(mem_string(&r->parent, m.columns[i].values[0], e));

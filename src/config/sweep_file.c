@@ -372,7 +372,7 @@ static enum status spread_stage(struct node *root, struct err *e)
     return OK;
 }
 
-static enum status read_sweep(const char *path, const char *const *overrides, int64_t n,
+enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
                               struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
     enum status st = OK;
@@ -395,52 +395,18 @@ static enum status read_sweep(const char *path, const char *const *overrides, in
     for (int64_t i = 0; again && i < out->n_models; i++)
         options_free(&model_table, &out->models[i]);
     if (again) out->n_models = 0;
-    if (st == OK)
-        out->paths = source.paths;
-    else
-        json_decref(source.paths);
+    if (st == OK) out->paths = json_incref(source.paths);
+    json_decref(source.paths);
 done:
     node_free(root);
     free(folder);
     return st;
 }
 
-/* Bytes of the path (up to a place-holder, or a file's key) that the message names; 0: none. */
-static size_t named(const char *message, const char *path)
-{
-    const char *colon = strrchr(path, ':');
-    size_t n = strcspn(path, "{*");
-    if (colon && !strchr(colon, '/') && path[n] == '\0') n = (size_t)(colon - path);
-    for (const char *at = message; n && (at = memmem(at, strlen(at), path, n)); at++)
-        if ((at == message || at[-1] == ' ') && (path[n] == '{' || strchr(":/ ", at[n]))) return n;
-    return 0;
-}
-
-const char *sweep_place(const struct sweep *s, const char *message)
-{
-    const char *path, *found = NULL;
-    json_t *place;
-    size_t longest = 0;
-    json_object_foreach(s->paths, path, place)
-    {
-        const size_t n = named(message, path);
-        if (n <= longest) continue;
-        longest = n;
-        found = json_string_value(place);
-    }
-    return found;
-}
-
 enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,
                        struct err *e)
 {
-    return read_sweep(path, overrides, n, NULL, out, e);
-}
-
-enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
-                              struct sweep_so_far *how, struct sweep *out, struct err *e)
-{
-    return read_sweep(path, overrides, n, how, out, e);
+    return sweep_read_so_far(path, overrides, n, NULL, out, e);
 }
 
 void sweep_free(struct sweep *s)

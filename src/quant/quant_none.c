@@ -1,19 +1,17 @@
 /* Weights as they are, for variants that quantize only what the model computes (activation.h). It
  * is in no list of methods. */
-#include "quant/blocks.h"
-#include "quant/report.h"
+#include "quant/job.h"
 #include <string.h>
 
-static void copy(const float *w, float *q, int64_t n, float unused)
+static void row_copy(const struct quant_job *job, const void *none, int64_t row, void *scratch)
 {
-    (void)unused;
-    memcpy(q, w, (size_t)n * sizeof *q);
+    (void)none, (void)scratch;
+    memcpy(job->q + row * job->cols, job->w + row * job->cols, (size_t)job->cols * sizeof *job->q);
 }
 
 static enum status run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    PASS(team_agree(job->team, job_check(job, e), e));
-    blocks_round(job, job->cols, copy, 0);
+    PASS(job_rows(job, 1, row_copy, NULL, 1, e));
     return job_report(job, QUANT_BITS_FULL, report, e);
 }
 

@@ -87,7 +87,9 @@ expect 1 "2 of 3 visits left would fail" plan "$work/sweep.yaml" "${two[@]}" --s
 expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --only checkpoint=step001200
 rm -r "$work/two/step001200"
 expect 2 "2 of 2 visits left would fail" plan "$work/sweep.yaml" "${two[@]}"
-expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --set 'evaluation[1].skip=40' --set 'models[0].stage=[cp, "{path}"]' --set "models[0].path=$work/fetched/{checkpoint}"
+mkdir "$work/beside" && cp "$quickstart"/trajectory/{tokenizer.json,step000100/config.json} "$work/beside"
+expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --set 'evaluation[1].skip=40' --set 'models[0].stage=[cp, "{path}"]' \
+    --set "models[0].path=$work/fetched/{checkpoint}" --set "models[0].tokenizer=$work/beside/tokenizer.json"
 mv "$work/one.csv" "$work/trajectory.csv"
 expect 2 "$work/no/step001200: no such checkpoint" plan "$work/sweep.yaml" --set "models[0].path=$work/no/{checkpoint}"
 grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan: $(cat "$work/out")"

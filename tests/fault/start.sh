@@ -74,7 +74,8 @@ grep -q 'have not connected' "$work/err" && fail "$name: a replacement is not co
 same 0
 
 # The ranks do not reach launch, and the first visit waits for its checkpoint longer than they have to meet.
-sed "s|path: [^,]*|path: \"$work/store/{checkpoint}\", stage: [sh, -c, 'sleep 25; cp -r $quickstart/trajectory/{checkpoint}/. {path}']|" \
+cp "$quickstart"/trajectory/{tokenizer.json,step000100/config.json} "$work"
+sed "s|tokenizer: [^,}]*|tokenizer: tokenizer.json|; s|path: [^,]*|path: \"$work/store/{checkpoint}\", stage: [sh, -c, 'sleep 25; cp -r $quickstart/trajectory/{checkpoint}/. {path}']|" \
     -i.plain "$work/sweep.yaml"
 touch "$FAULTS/deaf"
 QTRAJ_MEET=60 LD_PRELOAD=$FAULT start deaf "$QTRAJ" launch -n 2 --meet 15

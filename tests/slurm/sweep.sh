@@ -144,7 +144,8 @@ ends "$job" FAILED 2:0 bad.out
 step "staged under srun"
 if srun --mpi=list 2>&1 | grep -qw pmix; then
     mkdir store
-    sed -e 's/^name: .*/name: staged/; s/^results: .*/results: staged.h5/' \
+    cp "$quickstart"/trajectory/{tokenizer.json,step000100/config.json} .
+    sed -e 's|tokenizer: [^,}]*|tokenizer: tokenizer.json|' -e 's/^name: .*/name: staged/; s/^results: .*/results: staged.h5/' \
         -e "s|path: \"[^\"]*\"|path: \"store/{checkpoint}\", keep: false, stage: [cp, -rT, \"$quickstart/trajectory/{checkpoint}\", \"{path}\"]|" \
         one.yaml >staged.yaml
     srun --mpi=pmix --nodes=1 --ntasks=3 --overcommit --time=60 "$QTRAJ" run "$PWD/staged.yaml" >out 2>err || fail "srun: $(cat out err)"

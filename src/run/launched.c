@@ -6,6 +6,7 @@
 #include "util/clock.h"
 #include "util/exit_code.h"
 #include "util/log.h"
+#include "util/mem.h"
 #include "util/patience.h"
 #include "util/temporary.h"
 #include <errno.h>
@@ -163,13 +164,16 @@ enum status launched_run(const struct launched_command *command, struct launched
     struct run c = {.command = command};
     const struct child child = {
         .argv = (const char *const *)command->argv, .out = -1, .line = -1, .follows = true};
+    char *met = NULL;
     int fd = -1;
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&signals, all[i]);
     sigprocmask(SIG_BLOCK, &signals, &before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *out = (struct launched){.verdict = NO_VERDICT};
-    TRY(temporary_begin(command->journal, &c.file, e));
+    /* Not a temporary name of the journal: who takes its lock removes all of those. */
+    TRY(mem_format(&met, e, "%s.met", command->journal));
+    TRY(temporary_begin(met, &c.file, e));
     ENSURE(setenv(STARTUP_FILE, c.file, 1) == 0, ERR_NOMEM, "out of memory");
     TRY(arrivals_open(command->ranks, command->here, &c.arrivals, e));
     fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -182,6 +186,7 @@ done:
     if (fd >= 0) close(fd);
     arrivals_close(c.arrivals);
     temporary_end(c.file);
+    free(met);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return st;
 }

@@ -15,6 +15,8 @@ bool show_wants_label(const struct show *s, const char *key, const char *label);
 bool show_wants(const struct show *s, const struct rows *r, const struct row *row);
 /* Whether a number was asked for (--metric), by its name in the cube; without --metric all were. */
 bool show_wants_metric(const struct show *s, const char *name);
+/* The number of a variable (NULL: none) at the row's place; NaN: it is not there. */
+double show_number(const struct show *s, const struct cube_variable *x, const struct row *row);
 /* Fails unless every choice and metric that was asked for is one of the kind's. ERR_USAGE says
  * which there are; ERR_NOMEM. */
 MUST_USE enum status show_check(const struct show *s, const struct rows *r, struct err *e);

@@ -5,6 +5,7 @@
 #include "util/mem.h"
 #include "util/texts.h"
 #include "util/words.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,14 @@ bool show_wants_metric(const struct show *s, const char *name)
 {
     const char *asked = s->options->metric;
     return !asked || words_have(asked, ",", name, strlen(name));
+}
+
+double show_number(const struct show *s, const struct cube_variable *x, const struct row *row)
+{
+    const int64_t i = x ? cube_place(s->cube, x, row) : -1;
+    if (i < 0) return NAN;
+    if (x->type == FIELD_REAL) return x->data.d[i];
+    return x->data.i[i] < 0 ? NAN : (double)x->data.i[i];
 }
 
 /* --- what there is --- */

@@ -30,17 +30,14 @@ static bool same_cell(const struct row *a, const struct row *b)
 
 static double number_at(const struct show *s, const char *name, const struct row *row)
 {
-    const struct cube_variable *x = cube_find(s->cube, name);
-    const int64_t i = x ? cube_place(s->cube, x, row) : -1;
-    if (i < 0) return NAN;
-    return x->type == FIELD_REAL ? x->data.d[i] : (double)x->data.i[i];
+    return show_number(s, cube_find(s->cube, name), row);
 }
 
 /* row: of the first replicate and a text; n: replicates that were asked for, the cell included. */
 static enum status put_cell(const struct show *s, const struct rows *rows, const struct row *row,
                             int64_t n, struct table *t, struct err *e)
 {
-    const double done = number_at(s, rows->kind->spread_count, row);
+    const double done = fmax(number_at(s, rows->kind->spread_count, row), 0);
     int64_t column = LEFT;
     PASS(table_add_row(t, e));
     for (int k = NAME; k <= DATASET; k++) {
@@ -53,8 +50,7 @@ static enum status put_cell(const struct show *s, const struct rows *rows, const
         else
             PASS(table_set(t, k, e, "%lld", (long long)number));
     }
-    PASS(table_set(t, COUNT, e, done < (double)n ? "%.0f of %lld" : "%.0f", fmax(done, 0),
-                   (long long)n));
+    PASS(table_set(t, COUNT, e, done < (double)n ? "%.0f of %lld" : "%.0f", done, (long long)n));
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) {
         const double mean = number_at(s, x->mean, row);
         char text[MEASURED];

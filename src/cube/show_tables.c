@@ -130,17 +130,9 @@ static void go_to(struct page *p, int64_t checkpoint, int64_t variant)
 }
 
 /* A number at the page's place; NaN: it is not there. */
-static double number_of(const struct page *p, const struct cube_variable *x)
-{
-    int64_t i = x ? cube_place(p->show->cube, x, &p->at) : -1;
-    if (i < 0) return NAN;
-    if (x->type == FIELD_REAL) return x->data.d[i];
-    return x->data.i[i] < 0 ? NAN : (double)x->data.i[i];
-}
-
 static double number_here(const struct page *p, const char *name)
 {
-    return number_of(p, cube_find(p->show->cube, name));
+    return show_number(p->show, cube_find(p->show->cube, name), &p->at);
 }
 
 static const char *text_here(const struct page *p, const char *name)
@@ -167,7 +159,8 @@ static struct form form_of(struct page *p, int64_t variant, double *errors)
     for (int64_t c = 0; c < model_of(p)->n; c++) {
         if (!wants_checkpoint(p, c)) continue;
         go_to(p, c, variant);
-        double x = fabs(scale * number_of(p, p->x)), error = scale * number_of(p, p->error);
+        double x = fabs(scale * show_number(p->show, p->x, &p->at)),
+               error = scale * show_number(p->show, p->error, &p->at);
         if (x > 0 && x < least) least = x;
         if (x > most && isfinite(x)) most = x;
         if (error > 0 && isfinite(error)) errors[n++] = error;
@@ -265,7 +258,8 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
     PASS(put_checkpoint(p, t, e));
     for (int64_t i = 0; i < p->n; i++) {
         go_to(p, checkpoint, i);
-        number_text(&p->forms[i], scale * number_of(p, p->x), scale * number_of(p, p->error), text);
+        number_text(&p->forms[i], scale * show_number(p->show, p->x, &p->at),
+                    scale * show_number(p->show, p->error, &p->at), text);
         PASS(put_result(p, t, LEFT + i, text, "status", "message", e));
     }
     return OK;

@@ -123,49 +123,30 @@ static double cost_of(const struct plan_visit *v)
     return sum;
 }
 
-/* bounds: of the cut into n; costs: of the visits. */
-static enum status list_parts(const double *costs, int64_t n, const int64_t *bounds, bool disjoint,
-                              struct plan_part **out, struct err *e)
-{
-    PASS(mem_zero(out, n, sizeof **out, "parts", e));
-    for (int64_t i = 0; i < n; i++) {
-        struct plan_part *part = &(*out)[i];
-        *part = (struct plan_part){
-            .k = i + 1, .n = n, .first = bounds[i], .end = bounds[i + 1], .disjoint = disjoint};
-        for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) part->cost += costs[j];
-    }
-    return OK;
-}
-
-enum status plan_parts_make(const struct plan *p, int64_t n, bool recorded, struct plan_part **out,
-                            struct err *e)
+enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
+                           struct err *e)
 {
     enum status st = OK;
     struct plan_visits all = {0};
     double *costs = NULL;
     int64_t *bounds = NULL;
     bool disjoint = false;
+    if (part->n == 0) return OK;
     TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
     TRY(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
-    TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
+    TRY(mem_zero(&bounds, part->n + 1, sizeof *bounds, "parts", e));
     for (int64_t i = 0; i < all.n; i++) costs[i] = cost_of(&all.visits[i]);
-    TRY(plan_parts_cut(costs, all.n, n, bounds, e));
-    TRY(plan_cut_agree(p, n, recorded, bounds, &disjoint, e));
-    TRY(list_parts(costs, n, bounds, disjoint, out, e));
+    TRY(plan_parts_cut(costs, all.n, part->n, bounds, e));
+    TRY(plan_cut_agree(p, part->n, recorded, bounds, &disjoint, e));
+    *part = (struct plan_part){.k = part->k,
+                               .n = part->n,
+                               .first = bounds[part->k - 1],
+                               .end = bounds[part->k],
+                               .disjoint = disjoint};
+    for (int64_t j = part->first; j < part->end; j++) part->cost += costs[j];
 done:
     free(bounds);
     free(costs);
     plan_visits_free(&all);
     return st;
-}
-
-enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
-                           struct err *e)
-{
-    struct plan_part *all = NULL;
-    if (part->n == 0) return OK;
-    PASS(plan_parts_make(p, part->n, recorded, &all, e));
-    *part = all[part->k - 1];
-    free(all);
-    return OK;
 }

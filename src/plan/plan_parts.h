@@ -6,16 +6,13 @@
 enum { PLAN_PARTS_MOST = 100000 };
 MUST_USE enum status plan_part_parse(const char *text, struct plan_part *part, struct err *e);
 
-/* *out (n, the caller frees) = the plan's parts: contiguous, each visit in one of them, their
- * largest cost as small as it can be and the others near the mean. A part is empty only if there
- * are more parts than visits. If p is as plan_make has left it (call it before plan_costs_fit,
- * plan_costs_learn and before costs.rates are set), they depend on the sweep, its input files, and
- * on which config.json and tokenizers are there. So that all parts have the same cut, that of the
- * first one is recorded in the folder of the sweep's parts (recorded: do so), and counts. Errors of
- * plan_cut_agree. */
-MUST_USE enum status plan_parts_make(const struct plan *p, int64_t n, bool recorded,
-                                     struct plan_part **out, struct err *e);
-/* Sets the rest of a part whose k and n are set, from plan_parts_make; nothing if n is 0. */
+/* Sets the rest of a part whose k and n are set; nothing if n is 0. Parts are contiguous, each
+ * visit is in one of them, their largest cost is as small as it can be and the others are near the
+ * mean. One is empty only if there are more parts than visits. If p is as plan_make has left it
+ * (call it before plan_costs_fit, plan_costs_learn and before costs.rates are set), they depend on
+ * the sweep, its input files, and on which config.json and tokenizers are there. So that all parts
+ * have the same cut, that of the first one is recorded in the folder of the sweep's parts
+ * (recorded: do so), and counts. Errors of plan_cut_agree. */
 MUST_USE enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
                                     struct err *e);
 /* bounds (n + 1), those of a cut, become the recorded ones, which are of the same list of visits;

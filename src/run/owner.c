@@ -41,16 +41,38 @@ static enum status list_models(const struct sweep *s, const json_t *plan, char *
     return OK;
 }
 
+/* *journal (the caller frees) = that of the results, else that of a part of the sweep's; NULL:
+ * there is none. */
+static enum status find_journal(const struct sweep *s, const char *results, char **journal,
+                                struct err *e)
+{
+    enum status st = OK;
+    char *cube = NULL, *folder = NULL;
+    struct part_places parts = {0};
+    TRY(fsx_resolve(results, &cube, e));
+    TRY(journal_path(cube, journal, e));
+    if (fsx_is_file(*journal)) goto done;
+    free(*journal);
+    *journal = NULL;
+    TRY(parts_folder(s->results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    if (parts.n) TRY(mem_string(journal, parts.part[0].journal, e));
+done:
+    parts_free(&parts);
+    free(folder);
+    free(cube);
+    return st;
+}
+
 enum status owner_check(const struct sweep *s, const char *results, struct err *e)
 {
     enum status st = OK;
     struct part_look look = {0};
-    char *cube = NULL, *journal = NULL, *there = NULL;
+    char *journal = NULL, *there = NULL;
     struct err none = {0};
     bool shared;
-    TRY(fsx_resolve(results, &cube, e));
-    TRY(journal_path(cube, &journal, e));
-    if (!fsx_is_file(journal)) goto done;
+    TRY(find_journal(s, results, &journal, e));
+    if (!journal) goto done;
     /* What cannot be read is an error of opening it. */
     if (part_look(journal, &look, &none) != OK || !look.plan) goto done;
     TRY(list_models(s, look.plan, &there, &shared, e));
@@ -65,6 +87,5 @@ done:
     part_look_free(&look);
     free(there);
     free(journal);
-    free(cube);
     return st;
 }

@@ -40,4 +40,11 @@ grep -q "cube.h5: 2 of 2 cells done" "$work/err" "$work/out" || fail "grown: $(c
 # Taken over, it is its own; what the first had computed of these checkpoints stays known.
 expect 0 run --set name=second --adopt
 expect 0 run --set name=second
+# Parts that are not merged yet are somebody's, too.
+expect 0 run --part 1/2 --set "results=$work/apart.h5"
+for more in "" "--part 1/3"; do # shellcheck disable=SC2086
+    expect 2 run $more --set "results=$work/apart.h5" --set name=second
+    grep -q "is another sweep's: first" "$work/err" || fail "parts $more: $(cat "$work/err")"
+done
+[ ! -e "$work/apart.h5" ] || fail "parts: taken over"
 finish

@@ -233,7 +233,7 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
 {
     enum status st = OK;
     struct results_view *view = NULL;
-    char *folder = NULL;
+    char *folder = NULL, *texts = NULL;
     json_t *cell = NULL;
     if (section_of(p->sweep)->n == 0) return OK;
     TRY(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
@@ -248,7 +248,11 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
                         v->bits, &folder, e));
         plan_cell_key(p, c, i % p->n_variants, key);
         TRY(results_view_read(view, key, &cell, e));
-        if (cell && model_card_complete(folder, cell, &own) != OK)
+        free(texts);
+        texts = NULL;
+        for (int64_t k = 0; k < p->sweep->n_evaluations; k++)
+            TRY(mem_append(&texts, e, "%s\n", p->lengths[c->model].texts[k]));
+        if (cell && model_card_complete(folder, cell, texts ? texts : "", &own) != OK)
             log_warn("%s has no losses in its README.md: %s", folder, own.text);
         json_decref(cell);
         free(folder);
@@ -258,6 +262,7 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
 done:
     json_decref(cell);
     free(folder);
+    free(texts);
     results_view_close(view);
     return st;
 }

@@ -70,8 +70,9 @@ static enum status add_loss(const char *name, const json_t *scores, char **text,
 /* The last section, so that it can be replaced. */
 static const char heading[] = "\n## Loss\n\n";
 
-/* cell: the record of the cell; NULL or without losses: nothing. */
-static enum status add_losses(const json_t *cell, char **text, struct err *e)
+/* cell: the record of the cell; NULL or without losses: nothing. texts: digests of those to list,
+ * one a line; NULL: all. */
+static enum status add_losses(const json_t *cell, const char *texts, char **text, struct err *e)
 {
     json_t *all = json_object_get(cell, "datasets"), *scores;
     const char *name;
@@ -87,7 +88,8 @@ static enum status add_losses(const json_t *cell, char **text, struct err *e)
                     heading, bits));
     json_object_foreach(all, name, scores)
     {
-        PASS(add_loss(json_text(scores_find(cell, name), "name", name), scores, text, e));
+        if (!texts || strstr(texts, name))
+            PASS(add_loss(json_text(scores_find(cell, name), "name", name), scores, text, e));
     }
     return OK;
 }
@@ -136,13 +138,14 @@ enum status model_card_text(const struct model_card *c, char **text, struct err 
     PASS(add_calibration(c, text, e));
     PASS(mem_append(text, e, "| form of the weights | %s |\n| made by | qtraj %s |\n", c->format,
                     version_text));
-    if (c->variant->key)
+    if (c->variant->key && c->variant->key[0])
         PASS(mem_append(text, e, "| key of the cell in the cube | `%s` |\n", c->variant->key));
     PASS(add_loading(c, text, e));
-    return add_losses(c->cell, text, e);
+    return add_losses(c->cell, NULL, text, e);
 }
 
-enum status model_card_complete(const char *folder, const json_t *cell, struct err *e)
+enum status model_card_complete(const char *folder, const json_t *cell, const char *texts,
+                                struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *before = NULL, *text = NULL;
@@ -154,7 +157,7 @@ enum status model_card_complete(const char *folder, const json_t *cell, struct e
     if (!strstr(before, json_text(cell, "key", "?"))) goto done; /* of other results, or edited */
     const int head = (int)(end ? end - before : (ptrdiff_t)strlen(before));
     TRY(mem_append(&text, e, "%.*s", head, before));
-    TRY(add_losses(cell, &text, e));
+    TRY(add_losses(cell, texts, &text, e));
     if (strcmp(text, before) != 0) TRY(fsx_write_atomic(path, text, strlen(text), e));
 done:
     free(text);

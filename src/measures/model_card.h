@@ -15,7 +15,8 @@ struct model_card {
 
 /* *text (the caller frees) = the card. ERR_NOMEM. */
 MUST_USE enum status model_card_text(const struct model_card *c, char **text, struct err *e);
-/* Gives the card in `folder` the losses of a cell's record, in place of those that it has. Does
- * nothing if there is no card, or if it is not the card of this cell. ERR_IO, ERR_FULL, ERR_NOMEM.
- */
-MUST_USE enum status model_card_complete(const char *folder, const json_t *cell, struct err *e);
+/* Gives the card in `folder` the losses of a cell's record, in place of those that it has. texts:
+ * digests of those to list, one a line. Does nothing if there is no card, or if it is not the card
+ * of this cell. ERR_IO, ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status model_card_complete(const char *folder, const json_t *cell, const char *texts,
+                                         struct err *e);

@@ -208,6 +208,8 @@ enum status plan_texts_read(struct variant *to, char **path, struct err *e)
     to->method.path = *path;
     *path = NULL;
     if (!to->method.path) return OK;
+    to->method.n_bits = 1; /* as an entry of the sweep says its own width */
+    to->method.bits[0] = to->bits;
     free(to->method.method);
     to->method.method = NULL;
     return mem_string(&to->method.method, quant_stored.name, e);

@@ -95,6 +95,10 @@ done
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/killed.h5" >"$work/out" 2>"$work/err" || fail "after kills: $(cat "$work/err")"
 diff -r "$work/first" "$work/exports" || fail "after kills: other files"
 
+# --- a card lists the texts of the sweep alone, not those that the cell was scored on before ---
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/killed.h5" --set 'evaluation[0].samples=1' >"$work/out" 2>"$work/err" || fail "fewer: $(cat "$work/err")"
+[ "$(grep -c '^| own |' "$work/exports/m/b/rtn-3bit/README.md")" = 1 ] || fail "the card: $(cat "$work/exports/m/b/rtn-3bit/README.md")"
+
 # --- what cannot be exported is said before any work ---
 # refuse NAME PATTERN KEY=VALUE ...
 refuse() {

@@ -24,6 +24,14 @@ report "$CUBES/odd.h5" "$CUBES/averages.h5" --bits 2,3 --out "$work/two" || fail
 report "$CUBES/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
 
+# the coming decay, by a law of runs that have ended; its numbers are predict.py's
+cp "$CUBES/two_models.h5" "$work/growing.h5"
+"$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+")["learning_rate"][:] = 2e-4' "$work/growing.h5" || fail "no cube"
+report "$work/growing.h5" --bits 3 --out "$work/ahead" --law published --end 2e11 || fail "the coming decay: $(cat "$work/err")"
+delta=$("$python" "$SOURCE/analysis/predict.py" published --parameters 3e9 --tokens 2e11 --bits 3 --format csv | cut -d, -f5 | tail -n 1)
+grep -A 9 '<th scope="row">OLMo2-7B, gptq, 3 bits</th>' "$work/ahead/report.html" | tr -d '\n' |
+    grep -q "step014000.*$(printf '%.4g' "$delta")" || fail "the coming decay: $delta: $(grep -A 9 'OLMo2-7B, gptq, 3 bits' "$work/ahead/report.html")"
+
 page=$work/two/report.html
 [ "$(grep -c '<h3>Accuracies</h3>' "$page")" = 1 ] || fail "accuracies: not a section for the cube that has them, and for no other"
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \

@@ -7,7 +7,7 @@ import sys
 from qtraj.arguments import bit_widths, make_folder
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
-from qtraj.report import page
+from qtraj.report import page, summary
 
 
 def arguments():
@@ -19,7 +19,11 @@ def arguments():
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
     parser.add_argument("--title", help="heading of the page; default: the names of the sweeps")
     parser.add_argument("--draws", type=int, default=400, help="draws of each bootstrap of the fits (default 400)")
+    parser.add_argument("--law", metavar="FIT.json", help="law that fits.py --save wrote of other runs, for runs that are still trained; with --end")
+    parser.add_argument("--end", type=float, metavar="TOKENS", help="training tokens at which their learning rate, if it falls from now on, is zero")
     options = parser.parse_args()
+    if (options.law is None) != (options.end is None):
+        parser.error("--law and --end: each goes with the other")
     options.bits = bit_widths(parser, "--bits", options.bits)
     options.fit_bits = bit_widths(parser, "--fit-bits", options.fit_bits)
     if options.draws < 0:
@@ -42,5 +46,9 @@ def opened(path, patterns):
 def main():
     options = arguments()
     cubes = {path: opened(path, options.model) for path in options.results}
+    try:
+        coming = summary.of_coming(cubes, options.law, options.end, options.bits) if options.law else None
+    except ValueError as error:
+        sys.exit(f"--law {options.law}: {error}")
     make_folder("--out", options.out)
-    print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws))
+    print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws, coming))

@@ -153,11 +153,11 @@ def write_page(context, path):
 
 
 def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, fit_bits: "Sequence[int] | None" = None, title: str = "",
-          draws: int = 400) -> pathlib.Path:
+          draws: int = 400, coming: "summary.Table | None" = None) -> pathlib.Path:
     """Writes report.html and the figures into the folder `out`; returns the page's path.
 
     cubes: opened cubes by their paths. bits: the bit-widths that are shown, fit_bits those of the fits (None: those that are shown);
-    draws: of each bootstrap."""
+    draws: of each bootstrap; coming: what the rest of runs will cost (summary.of_coming)."""
     numbers = range(1, len(cubes) + 1) if len(cubes) > 1 else [0]
     with contextlib.redirect_stdout(sys.stderr):
         parts = [part_of_page(path, cube, bits, out, n) for (path, cube), n in zip(cubes.items(), numbers)]
@@ -167,5 +167,5 @@ def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, f
     missing = [text for part in parts for text in ([f"{part['file']}: {m}" for m in part["missing"]] if len(parts) > 1 else part["missing"])]
     title = title or ", ".join(dict.fromkeys(part["title"] for part in parts)) + ": quantization along training"
     page = out / "report.html"
-    write_page({"title": title, "cubes": parts, "claims": claimed, "fits": fitted, "missing": missing + unfitted}, page)
+    write_page({"title": title, "cubes": parts, "claims": claimed, "coming": coming, "fits": fitted, "missing": missing + unfitted}, page)
     return page

@@ -6,8 +6,10 @@ import numpy as np
 
 from qtraj.cube.accuracy import with_errors
 from qtraj.cube.files import open_group
+from qtraj.cube.points import points as points_of
 from qtraj.cube.trajectories import compact, trajectories
 from qtraj.figures.accuracy import DEGRADATION, FULL
+from qtraj.predict import ahead, load
 from qtraj.report import options
 
 MISSING = "not recorded"
@@ -382,3 +384,17 @@ def surface_text(cube, said):
             used = min(most, count) if most else count
             texts.append(f"{surface.get('name')}: {dataset}, {used} of its {count} sequences (about {tokens.max() * used / count:.0f} tokens scored)")
     return "; ".join(texts) or "number of tokens not recorded"
+
+
+def of_coming(cubes, path, end, bits=None):
+    """What the law of a file says of the runs of the cubes at `end` tokens. ValueError: of its columns or of the file."""
+    law = load(path)
+    found = ahead(law, points_of(*cubes.values()), end)
+    found = found[found.bits.isin(bits)] if bits else found
+    rows = [[f"{row.model}, {row.quantizer}, {row.bits:g} bits", row.checkpoint, number(row.delta_now), number(row.law_now), number(row.delta),
+             f"{row.low:.3g} to {row.high:.3g}" if np.isfinite(row.low) else DASH, row.outside or DASH] for row in found.itertuples()]
+    knows = {"rate": "the learning rate", "decay": "the tokens of the decay", "beta": "tokens"}
+    known = [text for name, text in knows.items() if name in law.form.coefficients]
+    note = f"The law ({path}) knows {' and '.join(known) or 'neither tokens nor rate'}."
+    return Table(["run", "last checkpoint", "measured", "law there", f"law at {end:.3g} tokens", "95 % of a new run", "outside of the law's points"], rows,
+                 note=note)

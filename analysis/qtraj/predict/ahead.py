@@ -1,0 +1,40 @@
+"""What the rest of a run that is still trained will cost, by a law of other runs."""
+
+import numpy as np
+import pandas
+
+from qtraj.laws.dynamics import with_dynamics
+from qtraj.laws.forms import LEAST_RATE
+from qtraj.predict.rows import complete
+from qtraj.predict.saved import Law
+from qtraj.predict.values import predict
+
+
+def ahead(law: Law, points: pandas.DataFrame, end: float) -> pandas.DataFrame:
+    """For the last checkpoint of each run of the points (qtraj.points) and each bit-width: delta_now, the added loss measured there (nats
+    a token), law_now, what the law says there, and what it says (predict) of the run at `end` training tokens if its learning rate begins to
+    fall now and ends at zero. Other columns that the law needs, such as trace, stay as they are. Points are those of the law's method and text,
+    if there are such; runs whose rate has fallen to nothing have ended. ValueError: no run is left, or the law needs what was not measured.
+
+    >>> law = qtraj.predict.PUBLISHED
+    >>> points = qtraj.points("two_models.h5")
+    >>> found = qtraj.predict.ahead(law, points[points.tokens < 1e10], 1e13)
+    >>> found[["model", "bits", "delta"]].round(3).values.tolist()[0]
+    ['OLMo2-7B', 3, 1.956]
+    """
+    points = with_dynamics(points)
+    for column, name in (("quantizer", "method"), ("dataset", "text")):
+        if (points[column] == law.about.get(name)).any():
+            points = points[points[column] == law.about[name]]
+    last = points.tokens == points.groupby("model").tokens.transform("max")
+    points = points[last & (points.tokens < end) & ~(points.learning_rate <= LEAST_RATE * points.peak_rate)]
+    if len(points) == 0:
+        raise ValueError(f"no run has yet to decay until {end:.4g} tokens")
+    last = points.drop_duplicates(["model", "bits"]).sort_values(["model", "bits"]).reset_index(drop=True)
+    began = last.decay_tokens.fillna(0.0)
+    then = last.assign(tokens=float(end), learning_rate=0.0, decay_tokens=end - last.tokens + began).drop(columns="loss")
+    found = predict(law, then)
+    now = np.exp(law.form.logarithm(law.values, complete(law, last)))
+    kept = ["model", "checkpoint", "bits", "quantizer", "dataset"]
+    out = last[kept].assign(tokens_now=last.tokens, delta_now=last.delta, law_now=now)
+    return out.join(found[["delta", "low", "high", "outside"]])

@@ -109,6 +109,13 @@ assert len(stars) == 2 and all(np.allclose(one.get_xdata() * 1e9, line.at[8]) fo
 figure = qtraj.figures.compared(qtraj.select(late, bits=3, quantizer="gptq"), "step", of="validation_loss")
 assert figure.axes[0].get_ylabel() == "Added loss (nats)", figure.axes[0].get_ylabel()
 
+# losses that the trajectory tables have stand beside that of full precision
+told = late.assign(training_loss=(late.tokens.dims, 2 * np.arange(late.tokens.size, dtype=float).reshape(late.tokens.shape)))
+figure, line = qtraj.figures.validation_loss(qtraj.select(told, bits=3, model=["SmolLM3-3B"])), qtraj.trajectories(told)[0]
+assert any(len(one.get_ydata()) and np.array_equal(one.get_ydata(), line.own(told.training_loss)) for one in figure.axes[0].lines), figure.axes[0].lines
+assert "in training" in [text.get_text() for text in figure.legends[0].get_texts()]
+assert not list(text_complaints(figure)), list(text_complaints(figure))
+
 # accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
 cube = accuracy.with_errors(qtraj.open(sys.argv[2]))
 bars = 100 * accuracy.degradation_stderr(cube).isel(task=0).sel(bits=2, quantizer="gptq").values.ravel()

@@ -38,6 +38,21 @@ def draw_methods(axes, lines, unit, cells, quantity):
                 style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
 
 
+def losses_of_training(cube):
+    """(name, series, label) of the losses that the trajectory tables have."""
+    return [(name, *what) for name, what in style.OF_TRAINING.items()
+            if name in cube and cube[name].dims == ("model", "checkpoint") and np.isfinite(cube[name].astype(float)).any()]
+
+
+def draw_full_precision(axes, lines, unit, part, full_precision):
+    for name, series, _ in losses_of_training(part):
+        for line in lines:
+            if not line.average:
+                style.draw_curve(axes, line, unit, part[name].astype(float), None, series)
+    for line in lines:
+        style.draw_curve(axes, line, unit, *full_precision.of(part), style.FULL_PRECISION)
+
+
 def draw(cube, bits, place, quantities, full_precision=None):
     """full_precision: a quantity of the checkpoints, drawn in a column of its own at the left."""
     groups = families(cube, averages=True)
@@ -58,8 +73,7 @@ def draw(cube, bits, place, quantities, full_precision=None):
     for (lines, dataset, quantity), row in zip(rows, panels):
         part = cube.sel(dataset=dataset)
         if full_precision:
-            for line in lines:
-                style.draw_curve(row[0], line, unit, *full_precision.of(part), style.FULL_PRECISION)
+            draw_full_precision(row[0], lines, unit, part, full_precision)
             style.draw_learning_rate(place, row[0], lines, unit, cube)
             place.title(row[0], lines[0].model, "full precision", dataset)
             row[0].set_ylabel(full_precision.label)
@@ -74,6 +88,7 @@ def draw(cube, bits, place, quantities, full_precision=None):
             axes.set_ylabel(quantity.label)
             style.name_progress(axes, label, lines, unit, cube)
     handles = [style.handle(style.FULL_PRECISION, "full precision")] if full_precision else []
+    handles += [style.handle(series, label) for _, series, label in losses_of_training(cube) if full_precision]
     place.finish(handles + style.quantizer_handles(cube)
                  + style.context_handles(everything, cube))
     return figure

@@ -20,6 +20,7 @@ SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "
           (VERMILION, "<"), (BLUE, ">"), (GREEN, "p"), (PURPLE, "h"), (ORANGE, "*")]
 GREY = "#767676"
 FULL_PRECISION = (BLACK, "*")
+OF_TRAINING = {"training_loss": ((GREY, "."), "in training"), "validation_loss": ((SKY, "P"), "held out in training")}  # columns of `qtraj train`
 
 LOOK = {
     "font.size": 8,

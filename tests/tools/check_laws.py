@@ -172,8 +172,16 @@ def test_saved():
     assert line.worse_than_guessing.is_monotonic_increasing and before.loss_quantized < before.guessing < 1.05 * before.loss_quantized, before
 
 
+def test_zero_term():
+    """A term that is 0 at all points, as the decay's share before the decay, is not chosen, and ends nothing."""
+    one = np.random.default_rng(5).standard_normal(12)
+    folds = dynamics.Folds(np.column_stack([np.ones(12), one, np.zeros(12)]), 2 * one, np.ones(12), np.arange(12) // 3)
+    assert dynamics.choose(folds, 2) == (1,)
+
+
 def main():
     test_exact()
+    test_zero_term()
     test_saved()
     test_choice_of_form()
     test_choice_of_variables()

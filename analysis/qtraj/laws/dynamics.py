@@ -101,7 +101,8 @@ class Folds:
     """Sums of squares and products of terms and logarithms by group, from which least squares without a group follow at once."""
 
     def __init__(self, x, y, weights, groups):
-        z = np.column_stack([x / np.sqrt((x**2).mean(axis=0)), y]) * np.sqrt(weights)[:, None]
+        size = np.sqrt((x**2).mean(axis=0))  # 0: of a term that is 0 everywhere, with which nothing is determined
+        z = np.column_stack([x / np.where(size > 0, size, 1), y]) * np.sqrt(weights)[:, None]
         labels, at = np.unique(groups, return_inverse=True)
         self.parts = np.array([z[at == i].T @ z[at == i] for i in range(len(labels))])
         self.weight = np.bincount(at, weights)

@@ -10,6 +10,7 @@ from qtraj.cube import files
 from qtraj.cube.trajectories import families
 
 BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
+PAGE_HIGH = 9.5  # inches
 
 
 def main():
@@ -57,7 +58,10 @@ def main():
     missing = []
     for name in names:
         try:
-            figures.style.save(BY_NAME[name](cube, bits, width=options.width), options.out, name)
+            figure = BY_NAME[name](cube, bits, width=options.width)
+            figures.style.save(figure, options.out, name)
+            if figure.get_figheight() > PAGE_HIGH:
+                print(f"{name} is {figure.get_figheight():.0f} inches high: fewer --bits or another --width make it fit a page", file=sys.stderr)
         except figures.NoNumbers as error:
             missing.append(f"{named}: no figure {name}: {error}")
     if missing:

@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 from qtraj.figures import style
 
 COLUMN, PAGE = 3.3, 6.8  # inches
+HIGH = 8.6  # inches of a page for panels, with room for a legend
+NARROW, LOW = 1.6, 0.75  # inches that a panel's width, and share that its height may be reduced to where the page is too short
 LETTER = 0.062  # inches, of the legend's type
 
 
@@ -23,14 +25,19 @@ class Place:
 
     def grid(self, rows, columns, width=2.2, height=1.75):
         """The figure and rows × columns panels, each at least so many inches wide, and so high. A row that is wider than the figure
-        goes on below."""
+        goes on below. Panels become lower, then those that do not need a column narrower, where a page is too short for them."""
         if self.ax is not None:
             if rows * columns > 1:
                 raise ValueError(f"the figure has {rows * columns} panels, ax takes one: select a run, a text, a bit-width (qtraj.select)")
             self.all = [self.ax]
             return self.figure, np.array([[self.ax]])
         whole = self.width or (COLUMN if columns * width <= COLUMN + 0.1 else PAGE)
-        lines = -(-columns // max(1, int((whole + 0.1) / width)))
+        least = min(width, NARROW) if width < COLUMN else width
+        for across in range(max(1, int((whole + 0.1) / width)), max(1, int((whole + 0.1) / least)) + 1):
+            lines = -(-columns // across)
+            if rows * lines * LOW * height <= HIGH:
+                break
+        height = max(LOW * height, min(height, HIGH / (rows * lines)))
         across = -(-columns // lines)
         self.figure = Figure(figsize=(whole, height * rows * lines))
         FigureCanvasAgg(self.figure)

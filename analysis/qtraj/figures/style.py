@@ -240,8 +240,8 @@ def width_of(figure, text, size):
 
 
 def wrap(figure, parts, size, room):
-    """The parts joined by commas, in lines of at most `room` pixels. A part that is longer is broken, behind a hyphen or
-    an underscore if there is one."""
+    """The parts joined by commas, in lines of at most `room` pixels. A part that is longer is broken, behind a space, a
+    hyphen or an underscore if there is one."""
     lines = [""]
     for i, part in enumerate(parts):
         part += "," if i + 1 < len(parts) else ""
@@ -253,8 +253,8 @@ def wrap(figure, parts, size, room):
         while width_of(figure, lines[-1], size) > room and len(lines[-1]) > 8:
             text = lines[-1]
             fits = max(8, int(len(text) * room / width_of(figure, text, size)) - 1)
-            at = max(text.rfind("-", 4, fits), text.rfind("_", 4, fits)) + 1 or fits
-            lines[-1:] = [text[:at], text[at:]]
+            at = max(text.rfind(sign, 4, fits) for sign in " -_") + 1 or fits
+            lines[-1:] = [text[:at].rstrip(), text[at:]]
     return "\n".join(lines)
 
 

@@ -1,10 +1,10 @@
 /* qtraj plan: the visits and cells of a sweep, their states and costs. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/plan_print.h"
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
+#include "run/plan_print.h"
 #include "run/slurm_checks.h"
 #include "util/limits.h"
 #include "util/log.h"

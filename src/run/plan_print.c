@@ -1,4 +1,4 @@
-#include "cli/plan_print.h"
+#include "run/plan_print.h"
 #include "cube/text_table.h"
 #include "records/saved.h"
 #include "util/mem.h"

@@ -136,8 +136,8 @@ static void print_tasks(json_t *tasks)
         if (json_is_number(json_object_get(x, "accuracy_norm")))
             printf(", normalized %.4f ± %.4f", json_number_get(json_object_get(x, "accuracy_norm")),
                    json_number_get(json_object_get(x, "accuracy_norm_stderr")));
-        printf(", %lld items", (long long)json_integer_value(json_object_get(x, "items")));
-        const json_int_t truncated = json_integer_value(json_object_get(x, "items_truncated"));
+        printf(", %lld items", (long long)json_int(x, "items"));
+        const json_int_t truncated = json_int(x, "items_truncated");
         if (truncated) printf(", %lld truncated", (long long)truncated);
         printf("\n");
     }
@@ -229,12 +229,11 @@ static enum status print(const struct eval *o, bool json, struct err *e)
         printf("loss %.6f ± %.6f nats, perplexity %.4f, %lld tokens scored\n",
                json_number_get(json_object_get(d, "loss")),
                json_number_get(json_object_get(d, "loss_stderr")),
-               json_number_get(json_object_get(d, "perplexity")),
-               (long long)json_integer_value(json_object_get(d, "tokens")));
+               json_number_get(json_object_get(d, "perplexity")), (long long)json_int(d, "tokens"));
         if (o->count_tokens)
             printf("loss %.6f nats per common token, %lld common tokens, %.6f bits per byte\n",
                    json_number_get(json_object_get(d, "loss_common")),
-                   (long long)json_integer_value(json_object_get(d, "common_tokens")),
+                   (long long)json_int(d, "common_tokens"),
                    json_number_get(json_object_get(d, "bits_per_byte")));
     }
     if (!json && o->reference.numbers) print_reference(o->reference.numbers);

@@ -165,8 +165,7 @@ static void print_attention(const struct inspection *o, const json_t *attention)
     const struct spec *s = &o->sizes.spec;
     const json_t *windowed = json_object_get(attention, "window_layers"),
                  *none = json_object_get(attention, "no_rope_layers");
-    printf("  %" JSON_INTEGER_FORMAT " positions",
-           json_integer_value(json_object_get(attention, "positions")));
+    printf("  %" JSON_INTEGER_FORMAT " positions", (long long)json_int(attention, "positions"));
     for (int i = 0; i < s->n_ropes; i++) {
         const struct rope_info *f = &s->rope[i].info;
         printf("; %sRoPE %s, theta %g", i == ROPE_WINDOW ? "within windows " : "", f->type,

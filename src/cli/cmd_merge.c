@@ -59,12 +59,11 @@ static enum status note_part(struct merging *m, int64_t input, const char *name,
     if (!part) return OK;
     TRY(mem_grow(&m->parts, m->n, &m->capacity, sizeof *m->parts, e));
     if (cube) TRY(journal_path(name, &journal, e));
-    m->parts[m->n++] =
-        (struct merged_part){.k = json_integer_value(json_object_get(part, "k")),
-                             .n = json_integer_value(json_object_get(part, "n")),
-                             .first = json_integer_value(json_object_get(part, "first")),
-                             .end = json_integer_value(json_object_get(part, "end")),
-                             .holder = lock_look(cube ? journal : name)};
+    m->parts[m->n++] = (struct merged_part){.k = json_int(part, "k"),
+                                            .n = json_int(part, "n"),
+                                            .first = json_int(part, "first"),
+                                            .end = json_int(part, "end"),
+                                            .holder = lock_look(cube ? journal : name)};
 done:
     free(journal);
     return st;

@@ -68,7 +68,7 @@ static void look_at(const struct results_view *v, const json_t *model, const jso
     {
         char key[HASH_HEX];
         const char *text = "";
-        if (json_integer_value(json_object_get(variant, "bits")) != bits) continue;
+        if (json_int(variant, "bits") != bits) continue;
         results_cell_key(json_text(checkpoint, "key", ""), json_text(variant, "key", ""), key);
         const double found = error_of(plan, model, results_view_find(v, key), &text);
         if (!(found > percent) || *code == EXIT_LIMIT) continue;

@@ -111,7 +111,7 @@ static enum status add_grid_bits(struct cube *c, struct err *e)
 
 static enum status add_column(struct cube *c, const json_t *column, size_t place, struct err *e)
 {
-    const bool number = json_is_true(json_object_get(column, "number"));
+    const bool number = json_flag(column, "number");
     const struct cube_variable like = {.group = "",
                                        .name = json_text(column, "name", ""),
                                        .type = number ? FIELD_REAL : FIELD_TEXT,

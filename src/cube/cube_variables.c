@@ -87,8 +87,8 @@ void cube_variables_print(const json_t *variables, FILE *out)
             const json_t *x = json_array_get(variables, j);
             const char *units = json_text(x, "units", "");
             fprintf(out, "  %s: %s%s%s%s\n%*s", json_text(x, "name", ""), json_text(x, "type", ""),
-                    units[0] ? ", " : "", units,
-                    json_is_true(json_object_get(x, "volatile")) ? "; volatile" : "", INDENT, "");
+                    units[0] ? ", " : "", units, json_flag(x, "volatile") ? "; volatile" : "",
+                    INDENT, "");
             page_print(out, page_width(out, PAGE), INDENT, INDENT, json_text(x, "long_name", ""));
         }
     }

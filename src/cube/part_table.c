@@ -163,8 +163,7 @@ void status_running_print(const struct report_about *about, FILE *out)
         const char *part = json_text(one, "part", NULL), *what = json_text(one, "what", "");
         fprintf(out, "  %s, ", json_text(one, "name", ""));
         if (part) fprintf(out, "part %s, ", part);
-        fprintf(out, "rank %lld, since %s%s%s\n",
-                (long long)json_integer_value(json_object_get(one, "rank")),
+        fprintf(out, "rank %lld, since %s%s%s\n", (long long)json_int(one, "rank"),
                 json_text(one, "since", ""), what[0] ? ": " : "", what);
     }
     json_decref(list);

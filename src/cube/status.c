@@ -53,7 +53,7 @@ static int64_t find_unpredicted(const struct report *r)
 {
     const json_t *config = json_object_get(results_view_plan(r->view), "config");
     const json_t *curvature = json_object_get(config, "curvature");
-    const bool critical = json_is_true(json_object_get(curvature, "critical"));
+    const bool critical = json_flag(curvature, "critical");
     const bool cells = critical || strcmp(json_text(curvature, "second_order", "none"), "none");
     int64_t n = 0;
     for (int k = 0; recorded_measures[k]; k++) {
@@ -237,8 +237,7 @@ static void print_run(const struct report *r)
     const json_t *end = results_view_end(r->view);
     if (end && !h->held)
         fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
-                json_text(end, "utc", "?"),
-                (long long)json_integer_value(json_object_get(end, "exit_code")));
+                json_text(end, "utc", "?"), (long long)json_int(end, "exit_code"));
     if (h->held)
         fprintf(r->out, "running on %s, pid %lld, since %s%s\n", h->host, (long long)h->pid, h->utc,
                 h->certain ? "" : ", as far as its lock says");

@@ -63,8 +63,8 @@ static enum status take_surface(const json_t *plan, struct results_surface *s, s
     NEED(name && key, ERR_FORMAT, "plan: a surface has no \"name\" or no \"key\"");
     NEED(json_is_array(exact), ERR_FORMAT, "plan: surface %s: \"exact\" is not a list", name);
     s->key = key;
-    s->columns = json_integer_value(json_object_get(plan, "columns"));
-    s->rows = json_integer_value(json_object_get(plan, "rows"));
+    s->columns = json_int(plan, "columns");
+    s->rows = json_int(plan, "rows");
     NEED(s->columns >= 0 && s->rows >= 0 && s->columns <= SIDE_MAX && s->rows <= SIDE_MAX,
          ERR_FORMAT, "plan: surface %s: columns or rows out of range", name);
     s->n_exact = (int64_t)json_array_size(exact);

@@ -28,7 +28,7 @@ int64_t positions_usable(const json_t *config)
     const double factor = json_number_value(json_object_get(rope, "factor"));
     int64_t written = positions_written(config), before = written;
     if (strcmp(type, "yarn") == 0)
-        before = json_integer_value(json_object_get(rope, "original_max_position_embeddings"));
+        before = json_int(rope, "original_max_position_embeddings");
     else if (strcmp(type, "linear") != 0)
         return written;
     const double scaled = (double)before * factor;

@@ -68,7 +68,7 @@ json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t mo
         double value;
         if (!text[0])
             json_array_append_new(values, json_null());
-        else if (json_is_true(json_object_get(column, "number")) && trajectory_number(text, &value))
+        else if (json_flag(column, "number") && trajectory_number(text, &value))
             json_array_append_new(values, json_real(value));
         else
             json_array_append_new(values, json_string(text));

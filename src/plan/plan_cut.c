@@ -75,7 +75,7 @@ static enum status read_bounds(const struct cut_file *f, int64_t n, int64_t *bou
                f->path);
         bounds[i] = bound;
     }
-    *shared = *shared || json_is_true(json_object_get(json, "shared"));
+    *shared = *shared || json_flag(json, "shared");
 done:
     json_decref(json);
     return st;

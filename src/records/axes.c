@@ -105,8 +105,8 @@ static enum status take_variant(const json_t *json, const struct axes *a, struct
     const char *quantizer;
     PASS(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
     PASS(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
-    out->applicable = json_is_true(json_object_get(json, "applicable"));
-    out->replicates = max64(json_integer_value(json_object_get(json, "replicates")), 1);
+    out->applicable = json_flag(json, "applicable");
+    out->replicates = max64(json_int(json, "replicates"), 1);
     out->bits_at = axis_find(a, AXIS_BITS, NULL, json_integer_value(bits));
     out->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
     NEED(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,

@@ -108,8 +108,7 @@ bool holder_is_ending(const json_t *holder)
 {
     const unsigned long exiting = 4; /* PF_EXITING of the kernel, in field 9 */
     char line[1024];
-    const char *flags =
-        process_field((long)json_integer_value(json_object_get(holder, "pid")), 9, line);
+    const char *flags = process_field((long)json_int(holder, "pid"), 9, line);
     return flags && strtoul(flags, NULL, 10) & exiting;
 }
 
@@ -122,8 +121,8 @@ static double uptime(void)
 
 enum holder_state holder_look(const json_t *holder, const json_t *self, double age)
 {
-    const long pid = (long)json_integer_value(json_object_get(holder, "pid"));
-    const long long start = json_integer_value(json_object_get(holder, "start"));
+    const long pid = (long)json_int(holder, "pid");
+    const long long start = json_int(holder, "start");
     const bool this_boot = same_text(holder, self, "boot_id");
     if (pid > 0 && this_boot && same_text(holder, self, "pid_namespace"))
         return is_running(pid, start) ? HOLDER_RUNS : HOLDER_GONE;
@@ -140,8 +139,7 @@ const char *holder_describe(const json_t *holder, char *out, size_t size)
     if (!holder)
         snprintf(out, size, "somebody (the file is not readable as a lock)");
     else
-        snprintf(out, size, "process %lld on host %s since %s",
-                 (long long)json_integer_value(json_object_get(holder, "pid")),
+        snprintf(out, size, "process %lld on host %s since %s", (long long)json_int(holder, "pid"),
                  json_text(holder, "host", "unknown"), json_text(holder, "utc", "an unknown time"));
     return out;
 }

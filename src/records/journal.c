@@ -88,7 +88,7 @@ static enum status take_line(struct journal *j, int64_t at, const char *line, si
     json_t *header = NULL;
     if (n < PREFIX + length || memcmp(line + PREFIX, start, length) != 0) return keep(j, at, n, e);
     PASS(json_read_text(j->path, line + PREFIX, n - PREFIX, &header, e));
-    json_int_t schema = json_integer_value(json_object_get(header, "schema"));
+    json_int_t schema = json_int(header, "schema");
     json_decref(header);
     NEED(schema == SCHEMA, ERR_FORMAT,
          "%s: line %lld: journal schema %lld, this program reads %d; use a newer qtraj", j->path,

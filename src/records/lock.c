@@ -196,9 +196,9 @@ static bool look(struct attempt *a)
  * machine it ran, and only the end of a process does that. */
 static bool has_let_go(const struct lock *l, const json_t *holder)
 {
-    return l->locked && json_is_true(json_object_get(holder, "flock")) &&
-           json_text(holder, "boot_id", "")[0] && same(holder, l, "boot_id") &&
-           same(holder, l, "journal_inode") && same(holder, l, "journal_device");
+    return l->locked && json_flag(holder, "flock") && json_text(holder, "boot_id", "")[0] &&
+           same(holder, l, "boot_id") && same(holder, l, "journal_inode") &&
+           same(holder, l, "journal_device");
 }
 
 enum verdict { HELD, WAIT, DEAD, EXPIRED };

@@ -30,7 +30,7 @@ struct lock_holder lock_look(const char *journal)
     out.ending = out.certain && holder_is_ending(holder);
     out.renewed = age < holder_lease(holder);
     out.held = out.certain || (state == HOLDER_UNKNOWN && out.renewed);
-    out.pid = json_integer_value(json_object_get(holder, "pid"));
+    out.pid = json_int(holder, "pid");
     snprintf(out.host, sizeof out.host, "%s", json_text(holder, "host", "unknown"));
     snprintf(out.utc, sizeof out.utc, "%s", json_text(holder, "utc", "unknown"));
 done:

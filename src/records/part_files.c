@@ -146,8 +146,8 @@ static void look_at(const json_t *record, struct part_look *out)
     const json_t *part = json_object_get(record, "part");
     json_decref(out->plan);
     out->plan = json_incref((json_t *)(uintptr_t)record);
-    out->first = json_integer_value(json_object_get(part, "first"));
-    out->end = json_integer_value(json_object_get(part, "end"));
+    out->first = json_int(part, "first");
+    out->end = json_int(part, "end");
 }
 
 /* Leaves out what is long. */

@@ -51,7 +51,7 @@ json_t *running_read(const char *journal, const struct lock_holder *holder)
     if (!holder->held || path_of(journal, &path, NULL) != OK) return NULL;
     if (fsx_is_file(path) && json_read_file(path, MOST_BYTES, &all, NULL) == OK &&
         strcmp(json_text(all, "host", ""), holder->host) == 0 &&
-        json_integer_value(json_object_get(all, "pid")) == holder->pid)
+        json_int(all, "pid") == holder->pid)
         visits = json_incref(json_object_get(all, "visits"));
     json_decref(all);
     free(path);

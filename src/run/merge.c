@@ -119,7 +119,7 @@ static int sign(int64_t x)
 
 static int64_t count_of(const json_t *loss)
 {
-    return json_integer_value(json_object_get(loss, "count"));
+    return json_int(loss, "count");
 }
 
 /* Whether a is preferred: one that is done; with more numbers (a cube's, with its prediction);

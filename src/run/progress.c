@@ -45,7 +45,7 @@ static enum status which_of(const json_t *record, char **out, struct err *e)
     const char *type = json_text(record, "type", "");
     const json_t *replicate = json_object_get(record, "replicate");
     const char *task = json_text(record, "task", NULL);
-    const long long bits = json_integer_value(json_object_get(record, "bits"));
+    const long long bits = json_int(record, "bits");
     if (quantizer && replicate)
         return mem_format(out, e, "%s %lld replicate %lld", quantizer, bits,
                           (long long)json_integer_value(replicate));

@@ -54,7 +54,7 @@ enum status run_journal_sync(struct run_journal *j, struct err *e)
 static bool ends_so(const json_t *end, const char *status, int exit_code)
 {
     return end && strcmp(json_text(end, "status", ""), status) == 0 &&
-           json_integer_value(json_object_get(end, "exit_code")) == exit_code;
+           json_int(end, "exit_code") == exit_code;
 }
 
 /* With the guard held. */

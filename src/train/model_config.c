@@ -92,12 +92,10 @@ static void set_rest(const struct model_options *o, const struct arch *a, int64_
                      int64_t positions, int32_t eos, json_t *c)
 {
     const bool neox = strcmp(arch_name(a), "gpt_neox") == 0;
-    const int64_t hidden = json_integer_value(json_object_get(c, "hidden_size"));
+    const int64_t hidden = json_int(c, "hidden_size");
     const int64_t gated = (hidden * 8 + 95) / 96 * 32;
     set(c, "intermediate_size", o->intermediate, a->linear[ROLE_GATE] ? gated : 4 * hidden);
-    if (!neox)
-        set(c, "num_key_value_heads", o->kv_heads,
-            json_integer_value(json_object_get(c, "num_attention_heads")));
+    if (!neox) set(c, "num_key_value_heads", o->kv_heads, json_int(c, "num_attention_heads"));
     if (o->head_dim) set(c, "head_dim", o->head_dim, 0);
     set(c, "vocab_size", o->vocab, vocab);
     set(c, "max_position_embeddings", o->positions, positions);

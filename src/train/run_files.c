@@ -30,7 +30,7 @@ enum status run_ending_read(const struct run *r, struct run_ending *out, struct 
            "%s: expected how the run has ended; remove it to train the run again%s%s", path,
            st == OK ? "" : ": ", st == OK ? "" : why.text);
     out->end = done ? RUN_DONE : RUN_DIVERGED;
-    out->step = json_integer_value(json_object_get(json, "step"));
+    out->step = json_int(json, "step");
     snprintf(out->message, sizeof out->message, "%s", json_text(json, "message", ""));
 done:
     json_decref(json);

@@ -9,6 +9,7 @@
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* More tokens of one text are not read for the sake of a warning: some seconds of tokenizing. */
 static const double most_read = 4e6;
@@ -175,6 +176,21 @@ static bool follows_positions(const struct plan *p)
     return any;
 }
 
+/* Rows whose steps fall: movement, averages and figures take the order of the table. */
+static void warn_order(const struct model_entry *m)
+{
+    for (int64_t i = 1; i < m->n_stored; i++) {
+        const struct trajectory_row *r = &m->rows[i], *before = r - 1;
+        if (r->step < 0 || r->step >= before->step || strcmp(r->phase, before->phase) != 0)
+            continue;
+        log_warn("%s: %s:%lld: step %lld stands behind step %lld; movement and averages take "
+                 "checkpoints in the table's order",
+                 m->name, m->trajectory, (long long)r->line, (long long)r->step,
+                 (long long)before->step);
+        return;
+    }
+}
+
 /* last: the inputs that were compared before, which models of one tokenizer share. */
 static enum status warn_model(const struct plan *p, int64_t model, struct visit_cache *cache,
                               struct visit_inputs *last, struct plan_faults *f, struct err *e)
@@ -194,6 +210,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
         log_info("%s: length auto is %lld tokens, the model's positions", v.model,
                  (long long)positions);
     warn_lengths(&v, read ? &in : NULL, positions);
+    warn_order(&p->sweep->models[model]);
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->text && measures[k]->text_name)
             TRY(warn_own(p, cache, &v, model, measures[k], f, e));

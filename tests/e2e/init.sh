@@ -83,4 +83,8 @@ init runs --text text.txt --out runs.yaml && plans runs.yaml
 has runs.yaml '    trajectory: "runs/cooldown/trajectory.csv"'
 has runs.yaml '    branch_of: "base"'
 [ "$(grep -c 'name: "base"' runs.yaml)" = 1 ] && [ ! -e runs-base.csv ] || fail "runs with tables: $(cat runs.yaml)"
+# A table against the order of training is told of.
+printf 'checkpoint,step,phase\nstep000020,20,stable\nstep000010,10,stable\n' >runs/base/trajectory.csv
+plans runs.yaml
+grep -q "base/trajectory.csv:3: step 10 stands behind step 20" err || fail "falling steps: $(cat err)"
 finish

@@ -8,7 +8,7 @@ PYTHONPATH=$SOURCE/analysis "$python" "$SOURCE/tests/tools/check_runs.py" "$work
 tail -n 1 "$work/found"
 "$python" "$SOURCE/analysis/decide.py" "$CUBES/one.h5" "$CUBES/two_models.h5" --bits 3 --quantizer gptq --by parameters_non_embedding >"$work/out" 2>"$work/err" ||
     fail "decide.py: $(cat "$work/err")"
-grep -q '^at 3 bits the smallest loss, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" ||
+grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" ||
     fail "decide.py: $(cat "$work/out")"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/decide.py" >"$work/refused" <<INPUT || fail "$(cat "$work/refused")"
 "the cube has no bits 5; there are 3, 4" $CUBES/one.h5 --bits 5

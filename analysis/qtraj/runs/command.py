@@ -17,10 +17,10 @@ def named(row):
     return f"{row.checkpoint} of {row.run}, {row.quantizer}"
 
 
-def show(frame, bits):
+def show(frame, bits, dataset):
     best = frame.iloc[0]
     ties = frame[frame.tie].iloc[1:]
-    print(f"at {bits} bits the smallest loss, {best.loss:.4f} nats a token, is that of {named(best)}")
+    print(f"at {bits} bits the smallest loss on {dataset}, {best.loss:.4f} nats a token, is that of {named(best)}")
     cost = "has the smallest loss" if best.costs == 0 else f"costs {with_error(best.costs, NORMAL * best.costs_stderr)} nats"
     print(f"in full precision it {cost}")
     print(f"ties, not told from it: {'; '.join(named(row) for row in ties.itertuples())}" if len(ties) else "no other ties with it")
@@ -57,7 +57,8 @@ def main():
     options = parser.parse_args()
     try:
         cube = files.open(*options.results)
-        show(decide(cube, options.bits, options.dataset, options.quantizer), options.bits)
+        dataset = options.dataset or str(cube.dataset.values[0])
+        show(decide(cube, options.bits, dataset, options.quantizer), options.bits, dataset)
         for quantizer in ([options.quantizer] if options.quantizer else map(str, cube.quantizer.values)) if options.by else []:
             show_matched(cube, options.by, options.bits, quantizer, options.dataset)
     except ValueError as error:

@@ -16,7 +16,7 @@ lines = [json.dumps({"content": d}).encode() + b"\n" for d in documents]
 work.joinpath("all.jsonl").write_bytes(b"".join(lines))
 work.joinpath("part-1.jsonl").write_bytes(b"".join(lines[:5]))
 work.joinpath("part-2.jsonl").write_bytes(gzip.compress(b"".join(lines[5:])))
-work.joinpath("bad.jsonl").write_bytes(b"".join(lines).replace(b"a", b"\xff", 3))
+work.joinpath("bad.jsonl").write_bytes(b"".join(lines).replace(b"the", b"\xffhe", 3))
 PY
 
 # score ARGUMENT ...: writes the loss of the checkpoint on a text as JSON to $work/out.

@@ -84,15 +84,19 @@ static enum status find_table(struct run_folder *r, struct err *e)
 {
     enum status st = OK;
     struct model_entry m = {0};
-    TRY(mem_format(&r->table, e, "%s/trajectory.csv", r->path));
-    r->own = fsx_is_file(r->table);
+    char *table = NULL;
+    TRY(mem_format(&table, e, "%s/trajectory.csv", r->path));
+    r->own = fsx_is_file(table);
     if (!r->own) goto done;
-    TRY(trajectory_read(r->table, NULL, &m, e));
+    TRY(trajectory_read(table, false, &m, e));
+    r->table = table;
+    table = NULL;
     for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
         if (strcmp(m.columns[i].name, "parent") == 0 && m.columns[i].n)
             TRY(mem_string(&r->parent, m.columns[i].values[0], e));
 done:
     trajectory_free(&m);
+    free(table);
     return st;
 }
 
@@ -394,8 +398,6 @@ static enum status run(struct call *c, struct err *e)
     for (struct run_folder *r = o.runs; r < o.runs + o.n; r++) {
         order(r);
         if (r->own) continue;
-        free(r->table);
-        r->table = NULL;
         TRY(mem_format(&r->table, e, "%s/%s%s%s.csv", o.folder, o.stem, o.n > 1 ? "-" : "",
                        o.n > 1 ? r->name : ""));
     }

@@ -189,3 +189,15 @@ json_t *method_entry_to_json(const struct method_entry *m)
             json_object_del(json, key);
     return json;
 }
+
+json_t *method_grids_to_json(const struct method_entry *m)
+{
+    static const char *const names[] = {"activations", "keys", "values"};
+    if (!activation_any(&m->grids)) return NULL;
+    json_t *all = method_entry_to_json(m), *kept = json_object();
+    for (int i = 0; i < 3; i++)
+        if (json_object_get(all, names[i]))
+            json_object_set(kept, names[i], json_object_get(all, names[i]));
+    json_decref(all);
+    return kept;
+}

@@ -219,9 +219,10 @@ MUST_USE enum status sweep_read_so_far(const char *path, const char *const *over
                                        struct sweep_so_far *how, struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
 
-/* "FILE:LINE:COLUMN: KEY" of the path, or the beginning of a path, which the message names; NULL:
- * of none. Borrowed from s. */
-const char *sweep_place(const struct sweep *s, const char *message);
+/* Adds " (FILE:LINE:COLUMN: KEY)" and the remedy to a message of so many bytes, cut at `most`, that
+ * names a path of the sweep file, or its beginning. */
+void sweep_add_place(const struct sweep *s, char *message, size_t size, size_t most,
+                     const char *remedy);
 
 /* The resolved sweep without rows of trajectories, as stored in the cube (a new reference or NULL).
  */
@@ -242,6 +243,8 @@ extern const struct option_table row_table; /* columns of a trajectory */
  * and options_from_json, but without the options of other methods; data without text and ids (no
  * calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
+/* Of that what is quantized of what the model computes. A new reference; NULL: nothing. */
+json_t *method_grids_to_json(const struct method_entry *m);
 /* As quant_check_weights; ERR_USAGE too if the entry quantizes what the model computes. */
 MUST_USE enum status method_entry_check_weights(const struct method_entry *m, const char *what,
                                                 struct err *e);

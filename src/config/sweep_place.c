@@ -1,5 +1,6 @@
 /* Which key of the sweep file names the path that a message is of. */
 #include "config/sweep.h"
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the path (up to a place-holder, or a file's key) that the message names; 0: none. */
@@ -13,17 +14,20 @@ static size_t named(const char *message, const char *path)
     return 0;
 }
 
-const char *sweep_place(const struct sweep *s, const char *message)
+void sweep_add_place(const struct sweep *s, char *message, size_t size, size_t most,
+                     const char *remedy)
 {
     const char *path, *found = NULL;
     json_t *place;
-    size_t longest = 0;
+    size_t longest = 0, n = strlen(message);
     json_object_foreach(s->paths, path, place)
     {
-        const size_t n = named(message, path);
-        if (n <= longest) continue;
-        longest = n;
+        const size_t length = named(message, path);
+        if (length <= longest) continue;
+        longest = length;
         found = json_string_value(place);
     }
-    return found;
+    if (!found) return;
+    if (n > most) n = most;
+    snprintf(message + n, size - n, " (%s)%s", found, remedy);
 }

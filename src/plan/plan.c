@@ -60,17 +60,6 @@ enum status plan_without(struct plan *p, const char *why, struct err *e)
     return texts_add(&p->missing, why, e);
 }
 
-/* Says which key of the sweep file names what cannot be read. */
-static void tell_place(const struct plan *p, enum status st, struct err *e)
-{
-    const char *place = st == ERR_IO && e ? sweep_place(p->sweep, e->text) : NULL;
-    char what[sizeof e->text];
-    if (!place) return;
-    snprintf(what, sizeof what, "%s", e->text);
-    snprintf(e->text, sizeof e->text, "%.*s (%s); correct the key, or put the file there",
-             (int)(sizeof what / 2), what, place);
-}
-
 /* hash = digest of the text; "" if it is missing and p is a draft. */
 static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
                              struct err *e)
@@ -148,19 +137,6 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
     return kept;
 }
 
-/* What is quantized of what the model computes; NULL: nothing. */
-static json_t *grids_identity(const struct method_entry *m)
-{
-    static const char *const keys[] = {"activations", "keys", "values"};
-    if (!activation_any(&m->grids)) return NULL;
-    json_t *all = method_entry_to_json(m), *kept = json_object();
-    for (int i = 0; i < 3; i++)
-        if (json_object_get(all, keys[i]))
-            json_object_set(kept, keys[i], json_object_get(all, keys[i]));
-    json_decref(all);
-    return kept;
-}
-
 enum status plan_variant_key(const struct plan *p, const struct method_entry *m, int64_t bits,
                              const json_t *calibration, char key[HASH_HEX], struct err *e)
 {
@@ -170,7 +146,7 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                   (json_int_t)bits, "options", concerning(m, method), "calibration",
                   quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
                   "seed", (json_int_t)p->sweep->seed, "stored", m->path ? m->name : NULL, "grids",
-                  grids_identity(m)),
+                  method_grids_to_json(m)),
         key, e);
 }
 
@@ -455,7 +431,9 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     *out = p;
     p = (struct plan){0};
 done:
-    if (st != OK) tell_place(&p, st, e);
+    if (st == ERR_IO && e)
+        sweep_add_place(p.sweep, e->text, sizeof e->text, sizeof e->text / 2,
+                        "; correct the key, or put the file there");
     json_decref(calibration);
     plan_free(&p);
     return st;

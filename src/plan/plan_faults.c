@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void plan_faults_free(struct plan_faults *f)
 {
@@ -25,9 +24,7 @@ enum status plan_faults_add(struct plan_faults *f, const struct plan *p, int64_t
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    const char *place = sweep_place(p->sweep, line);
-    const size_t n = strlen(line);
-    if (place) snprintf(line + n, sizeof line - n, " (%s)", place);
+    sweep_add_place(p->sweep, line, sizeof line, sizeof line, "");
     if (!f->model) PASS(mem_zero(&f->model, p->sweep->n_models, sizeof *f->model, "models", e));
     if (model >= 0) f->model[model] = true;
     return texts_add(&f->text, line, e);

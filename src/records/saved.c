@@ -16,14 +16,6 @@
 
 enum { SLOTS = 2 }; /* a new state does not overwrite the last one */
 
-/* Saving may take this share of the time. */
-static const double share_of_time = 0.01;
-/* A save is expected to take these seconds, and its bytes at this rate, or as long as the longest
- * one so far. */
-static const double first_seconds = 0.3, first_rate = 200e6;
-/* It is made when so many times that fit, so that a slower one still keeps within the share. */
-static const double reserve = 2;
-
 struct saved {
     MPI_Comm comm;
     int rank, size;
@@ -167,13 +159,6 @@ static void find_state(struct saved *s, const struct saved_place *p)
         saved_file_close(&s->load);
     }
     if (why) log_info("%s: the saved state is ignored: %s", s->label, why);
-}
-
-/* At every point, for tests. */
-static bool saves_always(void)
-{
-    const char *when = getenv("QTRAJ_SAVE");
-    return when && strcmp(when, "always") == 0;
 }
 
 enum status saved_open(const struct saved_place *place, struct saved **out, struct err *e)
@@ -355,41 +340,13 @@ void saved_agree_by(struct saved *s,
 
 /* --- saving --- */
 
-/* What the first save is expected to take, and any other at least. */
-static double first_takes(int64_t bytes)
-{
-    return first_seconds + (double)bytes / first_rate;
-}
-
-double saved_first_after(int64_t bytes)
-{
-    return saves_always() ? 1e-3 : reserve * first_takes(bytes) / share_of_time;
-}
-
-static double expected(const struct saved_times *t, int64_t bytes)
-{
-    return fmax(t->longest, first_takes(bytes));
-}
-
-bool saved_is_due(const struct saved_times *t, int64_t bytes, double elapsed)
-{
-    return t->spent + reserve * expected(t, bytes) <= share_of_time * elapsed;
-}
-
-void saved_took(struct saved_times *t, double seconds)
-{
-    t->spent += seconds;
-    t->longest = fmax(t->longest, seconds);
-    t->n++;
-}
-
 /* On rank 0. */
 static bool is_due(const struct saved *s, bool stops)
 {
     const int64_t bytes = saved_file_bytes(s->levels) * s->size;
     const double now = clock_seconds();
     if (s->always) return true;
-    return stops ? expected(&s->times, bytes) < now - s->last
+    return stops ? saved_takes(&s->times, bytes) < now - s->last
                  : saved_is_due(&s->times, bytes, now - s->began);
 }
 

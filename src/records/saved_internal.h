@@ -47,11 +47,17 @@ void saved_file_close(struct saved_move *m);
 /* Moves one level. */
 void saved_file_level(struct saved_move *m, const struct saved_level *level);
 
+/* --- saved_times.c --- */
+
+/* At every point, for tests (QTRAJ_SAVE=always). */
+bool saves_always(void);
 /* What the saves of a work have taken. */
 struct saved_times {
     int64_t n;
     double spent, longest; /* seconds: of all, of one */
 };
+/* Seconds that a save of so many bytes on all ranks is expected to take. */
+double saved_takes(const struct saved_times *t, int64_t bytes);
 /* Whether one more save, of so many bytes on all ranks, keeps within 1 % of the elapsed seconds,
  * even if it takes twice what is expected. */
 bool saved_is_due(const struct saved_times *t, int64_t bytes, double elapsed);

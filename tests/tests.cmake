@@ -3,7 +3,7 @@ add_test(NAME lint.format COMMAND ${CMAKE_SOURCE_DIR}/tests/lint/format.sh ${CMA
 set(lints lint.format)
 find_program(python NAMES python3 NO_CACHE)
 if(python)
-  foreach(rule layers openmp forms functions names circles contracts openings)
+  foreach(rule layers openmp forms functions names circles contracts openings sizes)
     add_test(NAME lint.${rule} COMMAND ${python} ${CMAKE_SOURCE_DIR}/tests/lint/source.py ${rule} ${CMAKE_SOURCE_DIR})
     list(APPEND lints lint.${rule})
   endforeach()

@@ -10,6 +10,7 @@ import re
 import sys
 
 LONGEST = 50  # lines of a function, its signature included
+FILE_LINES, FOLDER_LINES = 450, 6500
 READERS = r"\b(tokenizer_open|dataset_load|dataset_draw|requests_make|prompts_open|json_read_\w+|fsx_read|hash_file)\("
 
 
@@ -168,14 +169,27 @@ def circles(files):
             yield f"src/{start}.h", 1, f"in a circle of files with {', '.join(others)}"
 
 
-RULES = {rule.__name__: rule for rule in (layers, openmp, forms, functions, contracts, openings, names, circles)}
+def sizes(files):
+    """A file of more than 450 lines, or a folder of more than 6,500, holds more than one thing."""
+    folders = {}
+    for path, text in files.items():
+        lines = text.count("\n")
+        folders[os.path.dirname(path)] = folders.get(os.path.dirname(path), 0) + lines
+        if lines > FILE_LINES:
+            yield path, FILE_LINES, f"a file of {lines} lines, at most {FILE_LINES} are allowed"
+    for folder, lines in folders.items():
+        if lines > FOLDER_LINES:
+            yield folder, 1, f"a folder of {lines} lines, at most {FOLDER_LINES} are allowed"
+
+
+RULES = {rule.__name__: rule for rule in (layers, openmp, forms, functions, contracts, openings, names, circles, sizes)}
 
 
 def main():
     rule = RULES[sys.argv[1]]
     os.chdir(sys.argv[2])
     files = {p: open(p, encoding="utf-8").read() for p in sorted(glob.glob("src/**/*.[ch]", recursive=True))}
-    if rule in (names, circles):
+    if rule in (names, circles, sizes):
         broken = list(rule(files))
     else:
         broken = [(p, *found) for p, text in files.items() for found in rule(p, text)]

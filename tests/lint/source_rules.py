@@ -48,6 +48,12 @@ CIRCLES = [
     ({"src/a/b.c": '#include "a/b_internal.h"\n', "src/a/b_internal.h": B, "src/a/b.h": C, "src/a/d.h": B + C}, []),
 ]
 
+SIZES = [
+    ({"src/a/b.c": 450 * "\n", "src/c/b.c": 451 * "\n"}, ["src/c/b.c"]),
+    ({f"src/{'ac'[i == 0]}/b{i}.c": 433 * "\n" for i in range(16)}, []),
+    ({f"src/a/b{i}.c": 407 * "\n" for i in range(16)}, ["src/a"]),
+]
+
 os.chdir(sys.argv[1])
 wrong = 0
 for rule, path, text, expected in SAMPLES:
@@ -59,9 +65,10 @@ found = [path for path, _, _ in source.names(NAMES)]
 if found != NAMES[2:]:
     wrong += 1
     print(f"names: {found}")
-for files, expected in CIRCLES:
-    found = [path for path, _, _ in source.circles(files)]
-    if found != expected:
-        wrong += 1
-        print(f"circles names {found}, not {expected}, of {files}")
+for rule, samples in ((source.circles, CIRCLES), (source.sizes, SIZES)):
+    for files, expected in samples:
+        found = [path for path, _, _ in rule(files)]
+        if found != expected:
+            wrong += 1
+            print(f"{rule.__name__} names {found}, not {expected}, of {files}")
 sys.exit(wrong != 0)

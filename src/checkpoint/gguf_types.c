@@ -28,33 +28,33 @@ static int fifth(const uint8_t *p, int i)
     return (p[i / 8] >> i % 8 & 1) << 4;
 }
 
-static void widen_q4_0(float *y, const uint8_t *p)
+static void dequantize_q4_0(float *y, const uint8_t *p)
 {
     const float scale = half_at(p);
     for (int i = 0; i < SMALL; i++) y[i] = scale * (float)(nibble(p + 2, i) - 8);
 }
 
-static void widen_q4_1(float *y, const uint8_t *p)
+static void dequantize_q4_1(float *y, const uint8_t *p)
 {
     const float scale = half_at(p), least = half_at(p + 2);
     for (int i = 0; i < SMALL; i++) y[i] = scale * (float)nibble(p + 4, i) + least;
 }
 
-static void widen_q5_0(float *y, const uint8_t *p)
+static void dequantize_q5_0(float *y, const uint8_t *p)
 {
     const float scale = half_at(p);
     for (int i = 0; i < SMALL; i++)
         y[i] = scale * (float)((nibble(p + 6, i) | fifth(p + 2, i)) - 16);
 }
 
-static void widen_q5_1(float *y, const uint8_t *p)
+static void dequantize_q5_1(float *y, const uint8_t *p)
 {
     const float scale = half_at(p), least = half_at(p + 2);
     for (int i = 0; i < SMALL; i++)
         y[i] = scale * (float)(nibble(p + 8, i) | fifth(p + 4, i)) + least;
 }
 
-static void widen_q8_0(float *y, const uint8_t *p)
+static void dequantize_q8_0(float *y, const uint8_t *p)
 {
     const float scale = half_at(p);
     for (int i = 0; i < SMALL; i++) y[i] = scale * (float)(int8_t)p[2 + i];
@@ -64,7 +64,7 @@ static void widen_q8_0(float *y, const uint8_t *p)
 static const int8_t iq4_values[] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                     1,    13,   25,  38,  53,  69,  89,  113};
 
-static void widen_iq4_nl(float *y, const uint8_t *p)
+static void dequantize_iq4_nl(float *y, const uint8_t *p)
 {
     const float scale = half_at(p);
     for (int i = 0; i < SMALL; i++) y[i] = scale * (float)iq4_values[nibble(p + 2, i)];
@@ -90,7 +90,7 @@ static int one_bit(const uint8_t *p, int i)
     return p[i % 32] >> i / 32 & 1;
 }
 
-static void widen_q2_k(float *y, const uint8_t *p)
+static void dequantize_q2_k(float *y, const uint8_t *p)
 {
     const uint8_t *scales = p, *codes = p + 16;
     const float scale = half_at(p + 80), offset = half_at(p + 82);
@@ -107,7 +107,7 @@ static int scale_q3_k(const uint8_t *p, int i)
     return (low | (p[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
 }
 
-static void widen_q3_k(float *y, const uint8_t *p)
+static void dequantize_q3_k(float *y, const uint8_t *p)
 {
     const uint8_t *high = p, *codes = p + 32, *scales = p + 96;
     const float scale = half_at(p + 108);
@@ -125,7 +125,7 @@ static int six_bits(const uint8_t *p, int i, int which)
     return (p[8 + i - 4] >> 4 * which & 15) | (p[4 * which + i - 4] >> 6) << 4;
 }
 
-static void widen_q4_k(float *y, const uint8_t *p)
+static void dequantize_q4_k(float *y, const uint8_t *p)
 {
     const uint8_t *scales = p + 4, *codes = p + 16;
     const float scale = half_at(p), offset = half_at(p + 2);
@@ -134,7 +134,7 @@ static void widen_q4_k(float *y, const uint8_t *p)
                offset * (float)six_bits(scales, i / 32, 1);
 }
 
-static void widen_q5_k(float *y, const uint8_t *p)
+static void dequantize_q5_k(float *y, const uint8_t *p)
 {
     const uint8_t *scales = p + 4, *high = p + 16, *codes = p + 48;
     const float scale = half_at(p), offset = half_at(p + 2);
@@ -145,7 +145,7 @@ static void widen_q5_k(float *y, const uint8_t *p)
     }
 }
 
-static void widen_q6_k(float *y, const uint8_t *p)
+static void dequantize_q6_k(float *y, const uint8_t *p)
 {
     const uint8_t *low = p, *high = p + 128, *scales = p + 192;
     const float scale = half_at(p + 208);
@@ -156,7 +156,7 @@ static void widen_q6_k(float *y, const uint8_t *p)
     }
 }
 
-static void widen_iq4_xs(float *y, const uint8_t *p)
+static void dequantize_iq4_xs(float *y, const uint8_t *p)
 {
     const uint8_t *low = p + 4, *codes = p + 8;
     const int high = p[2] | p[3] << 8;
@@ -174,18 +174,18 @@ static const struct gguf_type types[] = {
     {0, "F32", 1, 4, NULL, DTYPE_F32},
     {1, "F16", 1, 2, NULL, DTYPE_F16},
     {30, "BF16", 1, 2, NULL, DTYPE_BF16},
-    {2, "Q4_0", SMALL, 18, widen_q4_0, DTYPE_N},
-    {3, "Q4_1", SMALL, 20, widen_q4_1, DTYPE_N},
-    {6, "Q5_0", SMALL, 22, widen_q5_0, DTYPE_N},
-    {7, "Q5_1", SMALL, 24, widen_q5_1, DTYPE_N},
-    {8, "Q8_0", SMALL, 34, widen_q8_0, DTYPE_N},
-    {10, "Q2_K", LARGE, 84, widen_q2_k, DTYPE_N},
-    {11, "Q3_K", LARGE, 110, widen_q3_k, DTYPE_N},
-    {12, "Q4_K", LARGE, 144, widen_q4_k, DTYPE_N},
-    {13, "Q5_K", LARGE, 176, widen_q5_k, DTYPE_N},
-    {14, "Q6_K", LARGE, 210, widen_q6_k, DTYPE_N},
-    {20, "IQ4_NL", SMALL, 18, widen_iq4_nl, DTYPE_N},
-    {23, "IQ4_XS", LARGE, 136, widen_iq4_xs, DTYPE_N},
+    {2, "Q4_0", SMALL, 18, dequantize_q4_0, DTYPE_N},
+    {3, "Q4_1", SMALL, 20, dequantize_q4_1, DTYPE_N},
+    {6, "Q5_0", SMALL, 22, dequantize_q5_0, DTYPE_N},
+    {7, "Q5_1", SMALL, 24, dequantize_q5_1, DTYPE_N},
+    {8, "Q8_0", SMALL, 34, dequantize_q8_0, DTYPE_N},
+    {10, "Q2_K", LARGE, 84, dequantize_q2_k, DTYPE_N},
+    {11, "Q3_K", LARGE, 110, dequantize_q3_k, DTYPE_N},
+    {12, "Q4_K", LARGE, 144, dequantize_q4_k, DTYPE_N},
+    {13, "Q5_K", LARGE, 176, dequantize_q5_k, DTYPE_N},
+    {14, "Q6_K", LARGE, 210, dequantize_q6_k, DTYPE_N},
+    {20, "IQ4_NL", SMALL, 18, dequantize_iq4_nl, DTYPE_N},
+    {23, "IQ4_XS", LARGE, 136, dequantize_iq4_xs, DTYPE_N},
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -205,17 +205,17 @@ void gguf_type_list(char *text, int64_t size)
     }
 }
 
-void gguf_widen(const struct gguf_type *t, const void *p, int64_t first, int64_t n, float *y)
+void gguf_dequantize(const struct gguf_type *t, const void *p, int64_t first, int64_t n, float *y)
 {
     float block[LARGE];
     const uint8_t *at = (const uint8_t *)p + gguf_bytes(t, first);
-    if (!t->widen) {
+    if (!t->dequantize) {
         dtype_widen(y, at, t->plain, n);
         return;
     }
     for (int64_t i = 0, skip = first % t->elements, count; i < n; i += count, skip = 0) {
         count = min64(t->elements - skip, n - i);
-        t->widen(block, at);
+        t->dequantize(block, at);
         memcpy(y + i, block + skip, (size_t)count * sizeof *y);
         at += t->bytes;
     }

@@ -9,7 +9,7 @@ struct gguf_type {
     const char *name;
     int64_t elements, bytes; /* of a block */
     /* y (elements) = the block at p, at any alignment; NULL: elements of type `plain`. */
-    void (*widen)(float *y, const uint8_t *p);
+    void (*dequantize)(float *y, const uint8_t *p);
     enum dtype plain;
 };
 
@@ -23,4 +23,4 @@ static inline int64_t gguf_bytes(const struct gguf_type *t, int64_t n)
     return n / t->elements * t->bytes;
 }
 /* y (n) = elements [first, first + n) of the blocks at p. */
-void gguf_widen(const struct gguf_type *t, const void *p, int64_t first, int64_t n, float *y);
+void gguf_dequantize(const struct gguf_type *t, const void *p, int64_t first, int64_t n, float *y);

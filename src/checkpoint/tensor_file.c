@@ -185,7 +185,7 @@ static enum status widen(const struct reading *r, const char *p, int64_t skip, i
     float *to = (float *)r->to + at;
     (void)e;
     if (r->t->gguf)
-        gguf_widen(r->t->gguf, p, skip, n, to);
+        gguf_dequantize(r->t->gguf, p, skip, n, to);
     else
         dtype_widen(to, p + tensor_bytes(r->t, skip), r->t->dtype, n);
     return OK;

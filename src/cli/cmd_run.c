@@ -217,8 +217,8 @@ static void tell_later(int code)
 
 /* All ranks come to the same end, unless some are lost. Then the journal has all records, unless
  * the run was stopped: the states of finished visits go. */
-static enum status come_together(struct run_master *m, struct call *c, int rank, bool lost,
-                                 struct visit_cache *cache, enum status st, struct err *e)
+static enum status finish_all_ranks(struct run_master *m, struct call *c, int rank, bool lost,
+                                    struct visit_cache *cache, enum status st, struct err *e)
 {
     const int code = st == OK ? c->code : cli_exit_code(st);
     if (rank == 0) run_journal_close(&m->out, code); /* while nothing can end this process */
@@ -252,7 +252,7 @@ static enum status run_jobs(struct run_master *m, struct call *c, int rank, stru
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
     c->later = st == OK && c->code == EXIT_STOPPED && !sched_must_stop();
     if (rank == 0) st = resumable(c, st, e);
-    st = come_together(m, c, rank, outcome.lost, &worker.cache, st, e);
+    st = finish_all_ranks(m, c, rank, outcome.lost, &worker.cache, st, e);
     visit_cache_free(&worker.cache);
     return st;
 }

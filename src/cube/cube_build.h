@@ -1,5 +1,5 @@
-/* cube_build: makes the variables of a cube from a view's records. Internal to cube_*.c and
- * report/. */
+/* cube_build: makes the variables of a cube from a view's records. Internal to
+ * cube/. */
 #pragma once
 #include "cube/cube.h"
 

@@ -1,4 +1,4 @@
-/* visit_internal: structs and functions that the files of visit/ share. */
+/* visit_internal: structs and functions that the files of engine/ share. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "engine/group.h"

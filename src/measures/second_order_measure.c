@@ -11,7 +11,7 @@
 /* --- losses --- */
 
 /* The tokens and ranks that losses are computed with. */
-struct losses {
+struct lost_ranks {
     const struct visit_group *group;
     const struct sequences *tokens;
     enum products products; /* of the visit */
@@ -36,8 +36,8 @@ static enum status find_change(struct hvp *h, const float *w, float *delta, stru
 
 /* Computes the model's loss, which may be not finite, and delta, the difference of its weights from
  * w (delta NULL: not computed). */
-static enum status loss_of_model(const struct losses *of, const struct model *model, const float *w,
-                                 float *delta, double *loss, struct err *e)
+static enum status loss_of_model(const struct lost_ranks *of, const struct model *model,
+                                 const float *w, float *delta, double *loss, struct err *e)
 {
     enum status st = OK;
     struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group};
@@ -59,8 +59,9 @@ static enum status check_loss(double loss, const char *whose, struct err *e)
 }
 
 /* The same for a checkpoint; st: whether this rank could open it. */
-static enum status loss_of_checkpoint(const struct losses *of, enum status st, struct checkpoint *c,
-                                      const float *w, float *delta, double *loss, struct err *e)
+static enum status loss_of_checkpoint(const struct lost_ranks *of, enum status st,
+                                      struct checkpoint *c, const float *w, float *delta,
+                                      double *loss, struct err *e)
 {
     struct model *model = NULL;
     if (st == OK) st = model_open(c, &model, e);
@@ -83,7 +84,7 @@ static enum status loss_of(void *context, enum status st, struct checkpoint *c, 
 /* State that the variants share. Vectors are distributed over the ranks. */
 struct measuring {
     struct second_order *s;
-    struct losses losses;
+    struct lost_ranks losses;
     struct measurement base; /* of the model itself */
     int64_t n;               /* numbers of this rank's part of a vector */
     float *w, *g;            // (n) weights, gradient
@@ -345,7 +346,7 @@ static enum status critical_of_checkpoint(const struct second_order *s,
                                           struct err *e)
 {
     const struct part_context *c = s->context;
-    struct losses losses = {.group = s->group, .products = c->products};
+    struct lost_ranks losses = {.group = s->group, .products = c->products};
     const struct critical_loss along = {loss_of, &losses};
     double loss;
     PASS(group_agree(

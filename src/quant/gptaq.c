@@ -26,7 +26,8 @@ static const struct gptaq_options *own_of(const struct quant_options *o)
 static enum status differences_fill(double *d, const struct gptq_prepared *p,
                                     const struct quant_input *in, struct err *e)
 {
-    const double *sums = in->statistic[STATISTIC_ASYMMETRY], scale = gptq_scale(in, &p->options);
+    const double *sums = in->statistic[STATISTIC_ASYMMETRY],
+                 scale = gptq_hessian_scale(in, &p->options);
     int64_t n = p->cols;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {

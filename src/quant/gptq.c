@@ -26,7 +26,7 @@ static void gptq_release(void *prepared)
 static enum status diagonal_make(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
-    double scale = gptq_scale(in, &p->options);
+    double scale = gptq_hessian_scale(in, &p->options);
     for (int64_t i = 0; i < in->cols; i++) {
         diagonal[i] *= scale;
         if (diagonal[i] > 0) continue;

@@ -47,8 +47,8 @@ struct gptq_sums {
 
 /* --- gptq_factor.c --- */
 
-/* The factor by which H differs from the sums: H = gptq_scale * sums. */
-double gptq_scale(const struct quant_input *in, const struct quant_options *o);
+/* The factor by which H differs from the sums: H = gptq_hessian_scale * sums. */
+double gptq_hessian_scale(const struct quant_input *in, const struct quant_options *o);
 /* Factors H, whose diagonal is diagonal (cols, by column of W), into h (cols, cols) or, if the sums
  * are distributed (then collective, h NULL), in place. Sets damping and lambda. ERR_NUMERIC: no
  * damping that the options allow suffices. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double gptq_scale(const struct quant_input *in, const struct quant_options *o)
+double gptq_hessian_scale(const struct quant_input *in, const struct quant_options *o)
 {
     return 2.0 / (double)(o->hessian_per_token ? in->tokens : in->samples);
 }
@@ -24,7 +24,7 @@ static void hessian_fill(double *h, const struct gptq_prepared *p, const struct 
 {
     int64_t n = in->cols;
     const double *gram = in->statistic[STATISTIC_GRAM];
-    double scale = gptq_scale(in, &p->options);
+    double scale = gptq_hessian_scale(in, &p->options);
 #pragma omp parallel for schedule(dynamic, 16)
     for (int64_t i = 0; i < n; i++) {
         int64_t a = p->order ? p->order[i] : i;
@@ -52,7 +52,7 @@ static enum status factor_try(const struct gptq_prepared *p, const struct quant_
     TRY(team_agree(in->team, st, e));
     for (int64_t i = 0; i < in->cols; i++)
         damped[i] = (double)((float)diagonal[p->order ? p->order[i] : i] + (float)p->lambda);
-    TRY(dist_factor(in->dist, p->order, gptq_scale(in, &p->options), damped, e));
+    TRY(dist_factor(in->dist, p->order, gptq_hessian_scale(in, &p->options), damped, e));
 done:
     free(damped);
     return st;

@@ -36,7 +36,7 @@ enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
 /* Random orthogonal change of a linear's inputs before its weights are quantized (rotation.h). */
 enum quant_rotation { ROTATION_NONE, ROTATION_HADAMARD };
 
-/* The method whose change of the weights gives the norm of another change (changes.c). */
+/* The method whose change of the weights gives the norm of another change (controls.c). */
 enum quant_change { CHANGE_GPTQ, CHANGE_RTN };
 
 /* Memory of the options of a single method: a plain struct of numbers, copied with the rest. */

@@ -1,4 +1,4 @@
-/* saved_internal: what the files of saved/ share. */
+/* saved_internal: what the files of saved states share. */
 #pragma once
 #include "records/saved.h"
 #include <stdio.h>

@@ -108,8 +108,8 @@ static double allowed_between(const json_t *a, const json_t *b)
     return fmax(errors_allowed * error, rounding * fabs(loss));
 }
 
-static bool losses_agree(const struct measure *k, const json_t *a, const json_t *b, char *why,
-                         size_t size)
+static bool lost_ranks_agree(const struct measure *k, const json_t *a, const json_t *b, char *why,
+                             size_t size)
 {
     const json_t *all = k->inner ? json_object_get(a, k->inner->plan) : NULL;
     const char *label;
@@ -149,7 +149,7 @@ enum merge_verdict merge_compare(const json_t *a, const json_t *b, char *why, si
         snprintf(why, size, "%s differs, with the same fingerprint", name);
         return MERGE_CONFLICT;
     }
-    if (!losses_agree(k, a, b, why, size)) return MERGE_CONFLICT;
+    if (!lost_ranks_agree(k, a, b, why, size)) return MERGE_CONFLICT;
     snprintf(why, size, "%s differs, and so do the fingerprints", name);
     return MERGE_DIFFERENT;
 }

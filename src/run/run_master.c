@@ -92,7 +92,7 @@ static enum status give_up(struct run_master *m, struct sched_loss *loss, struct
     TRY(mem_format(&reason, e,
                    "its ranks were lost %d times in a row in this visit; the last time, %s",
                    RUN_LOSSES_MOST, loss->why));
-    TRY(run_losses_refuse(v, loss, reason, take, m, e));
+    TRY(run_lost_ranks_refuse(v, loss, reason, take, m, e));
     loss->again = false;
 done:
     free(reason);
@@ -107,12 +107,12 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     struct sched_job *t = &m->jobs[loss->job];
     json_t *record = NULL;
     const int64_t parts = loss->n_parts;
-    run_losses_keep(&m->delivered, &v->visit, loss);
+    run_lost_ranks_keep(&m->delivered, &v->visit, loss);
     const bool advanced = loss->kept || loss->n_parts < parts;
     const int64_t count = m->losses[loss->job] = advanced ? 1 : m->losses[loss->job] + 1;
     const bool poisoned = loss->again && count >= RUN_LOSSES_MOST;
     if (poisoned) TRY(give_up(m, loss, e));
-    TRY(run_losses_record(v->visit.key, count, loss->why, &record, e));
+    TRY(run_lost_ranks_record(v->visit.key, count, loss->why, &record, e));
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = true;
     TRY(sync_journal(m, e));

@@ -4,7 +4,7 @@
 #include "plan/plan.h"
 #include "run/progress.h"
 #include "run/run_journal.h"
-#include "run/run_losses.h"
+#include "run/run_lost_ranks.h"
 #include "run/running_visits.h"
 #include "sched/link.h"
 #include "sched/sched.h"

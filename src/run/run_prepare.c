@@ -133,7 +133,7 @@ static enum status make_jobs(struct run_master *m, const struct results_view *vi
                                .ranks = manners[v->model].ranks,
                                .saved_after = v->n_batches ? manners[v->model].saved_after : 0,
                                .saved = v->saved};
-        m->losses[i] = run_losses_before(view, v->visit.key);
+        m->losses[i] = run_lost_ranks_before(view, v->visit.key);
         PASS(mem_string(&m->jobs[i].name, v->name, e));
         if (!m->single_process) PASS(run_job_write(v, &m->jobs[i].text, e));
     }

@@ -32,11 +32,11 @@ struct peer {
 struct link {
     int64_t id; /* of this rank; 0: the master */
     int epoll;
-    bool here;              /* all ranks are on this host */
-    struct link_door *door; /* NULL: all have come */
-    long parent;            /* process id of mpirun; 0: whoever it is, it may end */
-    double sent;            /* running time of the last beat */
-    pthread_mutex_t guard;  /* of all below */
+    bool here;                      /* all ranks are on this host */
+    struct link_listener *listener; /* NULL: all have come */
+    long parent;                    /* process id of mpirun; 0: whoever it is, it may end */
+    double sent;                    /* running time of the last beat */
+    pthread_mutex_t guard;          /* of all below */
     struct clock_running clock;
     struct peer **peers; // (n) by id; of a worker: only its master, peers[0]
     int64_t n, capacity;
@@ -167,17 +167,17 @@ static void admit(struct link *l, int fd, const struct link_greeting *g)
     add_to_epoll(l, fd, p);
 }
 
-/* The door is closed while nobody is expected. */
+/* Nothing listens while nobody is expected. */
 static void admit_ranks(struct link *l)
 {
     struct link_greeting g;
     int64_t known = 1;
-    if (!l->door) return;
-    for (int fd; (fd = link_door_poll(l->door, &g)) >= 0;) admit(l, fd, &g);
+    if (!l->listener) return;
+    for (int fd; (fd = link_listener_poll(l->listener, &g)) >= 0;) admit(l, fd, &g);
     for (int64_t i = 1; i < l->n; i++) known += l->peers[i]->is.known;
     if (known < l->n) return;
-    link_door_close(l->door);
-    l->door = NULL;
+    link_listener_close(l->listener);
+    l->listener = NULL;
 }
 
 /* What no connection says. */
@@ -239,7 +239,7 @@ void link_close(struct link *l)
         if (l->peers[i]->fd >= 0) close(l->peers[i]->fd);
         free(l->peers[i]);
     }
-    link_door_close(l->door);
+    link_listener_close(l->listener);
     if (l->epoll >= 0) close(l->epoll);
     free(l->peers);
     free(l);
@@ -261,12 +261,12 @@ static struct link *link_new(int64_t id, int64_t peers)
     return NULL;
 }
 
-static bool open_door(struct link *l)
+static bool open_listener(struct link *l)
 {
-    if (l->door) return true;
-    l->door = link_door_open(l->here);
-    if (l->door) add_to_epoll(l, link_door_fd(l->door), NULL);
-    return l->door;
+    if (l->listener) return true;
+    l->listener = link_listener_open(l->here);
+    if (l->listener) add_to_epoll(l, link_listener_fd(l->listener), NULL);
+    return l->listener;
 }
 
 struct link *link_serve(int64_t ranks, bool here)
@@ -275,7 +275,7 @@ struct link *link_serve(int64_t ranks, bool here)
     if (!l) return NULL;
     l->here = here;
     l->working = true;
-    if (ranks == 0 || open_door(l)) return l;
+    if (ranks == 0 || open_listener(l)) return l;
     link_close(l);
     return NULL;
 }
@@ -403,7 +403,8 @@ enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e
 {
     enum status st = OK;
     pthread_mutex_lock(&l->guard);
-    if (l->working && !open_door(l)) st = err_set(e, ERR_MPI, __FILE__, __LINE__, "no TCP socket");
+    if (l->working && !open_listener(l))
+        st = err_set(e, ERR_MPI, __FILE__, __LINE__, "no TCP socket");
     *first = l->n;
     for (int64_t i = 0; i < n && st == OK; i++) {
         struct peer *p;
@@ -419,7 +420,7 @@ enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e
 
 const char *link_address(const struct link *l)
 {
-    return l->door ? link_door_address(l->door) : "";
+    return l->listener ? link_listener_address(l->listener) : "";
 }
 
 void link_alarm(struct link *l, double seconds, const char *why)

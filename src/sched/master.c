@@ -122,7 +122,7 @@ static enum status answer_ready(struct master *m, int leader, const char *text, 
     long long size, class;
     NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
          leader, text);
-    if (l->fresh) m->stillborn = 0;
+    if (l->fresh) m->failed_at_start = 0;
     *l = (struct leader){.size = size, .class = class, .heard = l->heard};
     return answer(m, leader, e);
 }
@@ -341,7 +341,7 @@ static enum status poll(struct master *m, long *pause, struct err *e)
         goto done;
     }
     TRY(steer(m, e));
-    TRY(losses_look(m, e));
+    TRY(lost_ranks_look(m, e));
     keep_failure(m, m->sink->tick(m->sink->context, e));
     TRY(report_progress(m, e));
     patience_pause(pause);

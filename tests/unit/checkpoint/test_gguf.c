@@ -22,11 +22,11 @@ static int64_t check_type(const struct safetensors *s, const struct gguf_type *t
     float *want = malloc((size_t)n * sizeof *want), *got = malloc((size_t)n * sizeof *got);
     assert_int_equal(safetensors_read_stored(s, blocks, 0, blocks->n_elements, stored, &e), OK);
     assert_int_equal(safetensors_read_range(s, values, 0, n, want, &e), OK);
-    gguf_widen(type, stored, 0, n, got);
+    gguf_dequantize(type, stored, 0, n, got);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
     for (int64_t first = 0; first < n; first += 77) { /* parts of blocks */
         const int64_t count = first + 100 < n ? 100 : n - first;
-        gguf_widen(type, stored, first, count, got);
+        gguf_dequantize(type, stored, first, count, got);
         assert_memory_equal(got, want + first, (size_t)count * sizeof *got);
     }
     free(stored);

@@ -118,7 +118,7 @@ static enum status lose_group(struct master *m, int leader, const struct reason 
     m->lost = true;
     m->alive--;
     m->waiting -= l->waiting;
-    m->stillborn += l->fresh;
+    m->failed_at_start += l->fresh;
     if (l->in) {
         m->busy--;
         PASS(return_batch(m, leader, r, e));
@@ -128,7 +128,7 @@ static enum status lose_group(struct master *m, int leader, const struct reason 
         m->abandoned = m->dropped = true;
         return OK;
     }
-    if (m->stillborn >= STILLBORN) m->irreplaceable = true;
+    if (m->failed_at_start >= STILLBORN) m->irreplaceable = true;
     l->vacant = true;
     m->vacant++;
     m->alive++;
@@ -153,7 +153,7 @@ static enum status fill_vacancies(struct master *m, struct err *e)
     return OK;
 }
 
-enum status losses_look(struct master *m, struct err *e)
+enum status lost_ranks_look(struct master *m, struct err *e)
 {
     const double often = 1;
     struct reason r;

@@ -1,4 +1,4 @@
-#include "run/run_losses.h"
+#include "run/run_lost_ranks.h"
 #include "engine/wanted.h"
 #include "records/results.h"
 #include "util/clock.h"
@@ -91,7 +91,7 @@ static bool part_done(const struct run_delivered *d, struct visit *v, int64_t ba
     return false;
 }
 
-void run_losses_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)
+void run_lost_ranks_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss)
 {
     int64_t n = 0;
     if (loss->n_parts == 0) {
@@ -106,14 +106,14 @@ void run_losses_keep(const struct run_delivered *d, struct visit *v, struct sche
 
 /* --- the journal --- */
 
-int64_t run_losses_before(const struct results_view *view, const char *key)
+int64_t run_lost_ranks_before(const struct results_view *view, const char *key)
 {
     const int64_t n = view ? results_view_losses(view, key) : 0;
     return n < RUN_LOSSES_MOST ? n : 0;
 }
 
-enum status run_losses_record(const char *key, int64_t count, const char *reason, json_t **out,
-                              struct err *e)
+enum status run_lost_ranks_record(const char *key, int64_t count, const char *reason, json_t **out,
+                                  struct err *e)
 {
     char utc[21];
     clock_utc(utc);
@@ -126,9 +126,9 @@ enum status run_losses_record(const char *key, int64_t count, const char *reason
 /* --- giving up --- */
 
 enum status
-run_losses_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
-                  enum status (*emit)(void *context, const json_t *record, struct err *e),
-                  void *context, struct err *e)
+run_lost_ranks_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
+                      enum status (*emit)(void *context, const json_t *record, struct err *e),
+                      void *context, struct err *e)
 {
     enum status st = OK;
     struct visit rest = {0};

@@ -15,44 +15,44 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { GUESTS = 64, LISTENERS = 32, ANSWER = 'A' };
+enum { NEWCOMERS = 64, LISTENERS = 32, ANSWER = 'A' };
 
-static const double guest_seconds = 3, pause_seconds = 0.5;
+static const double newcomer_seconds = 3, pause_seconds = 0.5;
 
 /* Who has connected and not yet shown the secret. */
-struct guest {
+struct newcomer {
     int fd; /* -1: none */
     size_t n;
     double since;
     struct link_greeting greeting; /* its first n bytes have come */
 };
 
-struct link_door {
+struct link_listener {
     int epoll, n, listeners[LISTENERS];
     uint64_t secret[2];
     double paused; /* clock_seconds since when nobody is accepted; 0: they are */
     char address[LINK_ADDRESS];
-    struct guest guests[GUESTS];
+    struct newcomer newcomers[NEWCOMERS];
 };
 
 /* --- opening --- */
 
 /* Adds a listener on the address, with a port of its own. */
-static void listen_on(struct link_door *d, struct in_addr ip)
+static void listen_on(struct link_listener *l, struct in_addr ip)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = ip};
     struct epoll_event event = {.events = EPOLLIN};
     socklen_t size = sizeof at;
     char text[INET_ADDRSTRLEN];
-    const size_t used = strlen(d->address);
-    if (d->n == LISTENERS || used + INET_ADDRSTRLEN + 8 > sizeof d->address) return;
+    const size_t used = strlen(l->address);
+    if (l->n == LISTENERS || used + INET_ADDRSTRLEN + 8 > sizeof l->address) return;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     event.data.fd = fd;
     if (fd >= 0 && bind(fd, (const void *)&at, sizeof at) == 0 && listen(fd, SOMAXCONN) == 0 &&
         getsockname(fd, (void *)&at, &size) == 0 && inet_ntop(AF_INET, &ip, text, sizeof text) &&
-        epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
-        d->listeners[d->n++] = fd;
-        snprintf(d->address + used, sizeof d->address - used, " %s:%d", text, ntohs(at.sin_port));
+        epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+        l->listeners[l->n++] = fd;
+        snprintf(l->address + used, sizeof l->address - used, " %s:%d", text, ntohs(at.sin_port));
     } else if (fd >= 0) {
         close(fd);
     }
@@ -83,99 +83,100 @@ static bool is_used(const struct ifaddrs *a)
     return false;
 }
 
-static void listen_to_hosts(struct link_door *d)
+static void listen_to_hosts(struct link_listener *l)
 {
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) != 0) return;
     for (const struct ifaddrs *a = all; a; a = a->ifa_next)
         if (is_used(a))
-            listen_on(d, ((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr);
+            listen_on(l, ((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr);
     freeifaddrs(all);
 }
 
-struct link_door *link_door_open(bool here)
+struct link_listener *link_listener_open(bool here)
 {
-    struct link_door *d;
-    if (mem_zero(&d, 1, sizeof *d, "a door", NULL) != OK) return NULL;
-    for (int i = 0; i < GUESTS; i++) d->guests[i].fd = -1;
-    d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (d->epoll >= 0 && getrandom(d->secret, sizeof d->secret, 0) == sizeof d->secret) {
-        snprintf(d->address, sizeof d->address, "%016" PRIx64 "%016" PRIx64, d->secret[0],
-                 d->secret[1]);
-        if (!here) listen_to_hosts(d);
-        if (d->n == 0) listen_on(d, (struct in_addr){htonl(INADDR_LOOPBACK)});
+    struct link_listener *l;
+    if (mem_zero(&l, 1, sizeof *l, "a listener", NULL) != OK) return NULL;
+    for (int i = 0; i < NEWCOMERS; i++) l->newcomers[i].fd = -1;
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (l->epoll >= 0 && getrandom(l->secret, sizeof l->secret, 0) == sizeof l->secret) {
+        snprintf(l->address, sizeof l->address, "%016" PRIx64 "%016" PRIx64, l->secret[0],
+                 l->secret[1]);
+        if (!here) listen_to_hosts(l);
+        if (l->n == 0) listen_on(l, (struct in_addr){htonl(INADDR_LOOPBACK)});
     }
-    if (d->n > 0) return d;
-    link_door_close(d);
+    if (l->n > 0) return l;
+    link_listener_close(l);
     return NULL;
 }
 
-void link_door_close(struct link_door *d)
+void link_listener_close(struct link_listener *l)
 {
-    if (!d) return;
-    for (int i = 0; i < d->n; i++) close(d->listeners[i]);
-    for (int i = 0; i < GUESTS; i++)
-        if (d->guests[i].fd >= 0) close(d->guests[i].fd);
-    if (d->epoll >= 0) close(d->epoll);
-    free(d);
+    if (!l) return;
+    for (int i = 0; i < l->n; i++) close(l->listeners[i]);
+    for (int i = 0; i < NEWCOMERS; i++)
+        if (l->newcomers[i].fd >= 0) close(l->newcomers[i].fd);
+    if (l->epoll >= 0) close(l->epoll);
+    free(l);
 }
 
-const char *link_door_address(const struct link_door *d)
+const char *link_listener_address(const struct link_listener *l)
 {
-    return d->address;
+    return l->address;
 }
 
-int link_door_fd(const struct link_door *d)
+int link_listener_fd(const struct link_listener *l)
 {
-    return d->epoll;
+    return l->epoll;
 }
 
-/* --- guests --- */
+/* --- newcomers --- */
 
-static void send_away(struct guest *g)
+static void drop(struct newcomer *g)
 {
     if (g->fd >= 0) close(g->fd);
     g->fd = -1;
 }
 
-static struct guest *find_place(struct link_door *d)
+static struct newcomer *find_place(struct link_listener *l)
 {
-    struct guest *best = d->guests;
-    for (struct guest *g = d->guests; g < d->guests + GUESTS; g++) {
+    struct newcomer *best = l->newcomers;
+    for (struct newcomer *g = l->newcomers; g < l->newcomers + NEWCOMERS; g++) {
         if (g->fd < 0) return g;
         if (g->since < best->since) best = g;
     }
-    send_away(best);
+    drop(best);
     return best;
 }
 
-/* Where no descriptor can be had, a waiting connection would keep the door readable for ever. */
-static void pause_listeners(struct link_door *d, bool pause)
+/* Where no descriptor can be had, a waiting connection would keep the listener readable for ever.
+ */
+static void pause_listeners(struct link_listener *l, bool pause)
 {
-    d->paused = pause ? clock_seconds() : 0;
-    for (int i = 0; i < d->n; i++) {
-        struct epoll_event event = {.events = pause ? 0 : EPOLLIN, .data.fd = d->listeners[i]};
-        epoll_ctl(d->epoll, EPOLL_CTL_MOD, d->listeners[i], &event);
+    l->paused = pause ? clock_seconds() : 0;
+    for (int i = 0; i < l->n; i++) {
+        struct epoll_event event = {.events = pause ? 0 : EPOLLIN, .data.fd = l->listeners[i]};
+        epoll_ctl(l->epoll, EPOLL_CTL_MOD, l->listeners[i], &event);
     }
 }
 
-static void take_guest(struct link_door *d, int listener)
+static void take_newcomer(struct link_listener *l, int listener)
 {
     struct epoll_event event = {.events = EPOLLIN};
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        pause_listeners(d, true);
+        pause_listeners(l, true);
     if (fd < 0) return;
-    struct guest *g = find_place(d);
-    *g = (struct guest){.fd = fd, .since = clock_seconds()};
+    struct newcomer *g = find_place(l);
+    *g = (struct newcomer){.fd = fd, .since = clock_seconds()};
     event.data.fd = fd;
-    if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &event) != 0) send_away(g);
+    if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) != 0) drop(g);
 }
 
 /* Reads no more than a greeting. The secret is judged as a whole: from who is sent away for its
  * first byte, 4096 strangers could learn it. True: it is whole, has the secret, and its sender
  * still waits. */
-static bool hear(const struct link_door *d, struct guest *g)
+static bool receive_secret(const struct link_listener *l, struct newcomer *g)
 {
     char more;
     const char answer = ANSWER;
@@ -183,43 +184,43 @@ static bool hear(const struct link_door *d, struct guest *g)
         recv(g->fd, (char *)&g->greeting + g->n, sizeof g->greeting - g->n, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got > 0) g->n += (size_t)got;
-    const bool whole = g->n >= sizeof d->secret;
-    if (got <= 0 || (whole && memcmp(g->greeting.secret, d->secret, sizeof d->secret) != 0)) {
-        send_away(g);
+    const bool whole = g->n >= sizeof l->secret;
+    if (got <= 0 || (whole && memcmp(g->greeting.secret, l->secret, sizeof l->secret) != 0)) {
+        drop(g);
         return false;
     }
     if (g->n < sizeof g->greeting) return false;
     if (recv(g->fd, &more, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN &&
         send(g->fd, &answer, 1, MSG_NOSIGNAL) == 1)
         return true;
-    send_away(g);
+    drop(g);
     return false;
 }
 
-static struct guest *guest_of(struct link_door *d, int fd)
+static struct newcomer *newcomer_of(struct link_listener *l, int fd)
 {
-    for (struct guest *g = d->guests; g < d->guests + GUESTS; g++)
+    for (struct newcomer *g = l->newcomers; g < l->newcomers + NEWCOMERS; g++)
         if (g->fd == fd) return g;
     return NULL;
 }
 
-int link_door_poll(struct link_door *d, struct link_greeting *greeting)
+int link_listener_poll(struct link_listener *l, struct link_greeting *greeting)
 {
     enum { AT_MOST = 256 }; /* connections that keep coming must not keep the caller */
     struct epoll_event event;
-    if (d->paused > 0 && clock_seconds() - d->paused > pause_seconds) pause_listeners(d, false);
-    for (int i = 0; i < AT_MOST && epoll_wait(d->epoll, &event, 1, 0) == 1; i++) {
-        struct guest *g = guest_of(d, event.data.fd);
-        if (!g) take_guest(d, event.data.fd);
-        if (!g || !hear(d, g)) continue;
+    if (l->paused > 0 && clock_seconds() - l->paused > pause_seconds) pause_listeners(l, false);
+    for (int i = 0; i < AT_MOST && epoll_wait(l->epoll, &event, 1, 0) == 1; i++) {
+        struct newcomer *g = newcomer_of(l, event.data.fd);
+        if (!g) take_newcomer(l, event.data.fd);
+        if (!g || !receive_secret(l, g)) continue;
         const int fd = g->fd;
-        epoll_ctl(d->epoll, EPOLL_CTL_DEL, fd, NULL);
+        epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
         *greeting = g->greeting;
         greeting->host[sizeof greeting->host - 1] = '\0';
         g->fd = -1;
         return fd;
     }
-    for (struct guest *g = d->guests; g < d->guests + GUESTS; g++)
-        if (g->fd >= 0 && clock_seconds() - g->since > guest_seconds) send_away(g);
+    for (struct newcomer *g = l->newcomers; g < l->newcomers + NEWCOMERS; g++)
+        if (g->fd >= 0 && clock_seconds() - g->since > newcomer_seconds) drop(g);
     return -1;
 }

@@ -1,6 +1,6 @@
-/* run_losses: what a run does when ranks are lost in a visit: it finds what is left to do, counts
- * the losses in the journal, and gives up a visit that has taken its ranks three times in a row
- * without anything of it being finished or saved in between. */
+/* run_lost_ranks: what a run does when ranks are lost in a visit: it finds what is left to do,
+ * counts the losses in the journal, and gives up a visit that has taken its ranks three times in a
+ * row without anything of it being finished or saved in between. */
 #pragma once
 #include "plan/plan.h"
 #include "sched/sched.h"
@@ -17,20 +17,20 @@ MUST_USE enum status run_delivered_add(struct run_delivered *d, const json_t *re
 
 /* Removes from the loss the parts of the visit whose records were delivered, and marks in v those
  * cells that lack their prediction only. */
-void run_losses_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss);
+void run_lost_ranks_keep(const struct run_delivered *d, struct visit *v, struct sched_loss *loss);
 
 /* So many losses of one visit end it. */
 enum { RUN_LOSSES_MOST = 3 };
 /* The number of losses that count against a visit: a poisoned one that the user runs again starts
  * over. view: before the run. */
-int64_t run_losses_before(const struct results_view *view, const char *key);
+int64_t run_lost_ranks_before(const struct results_view *view, const char *key);
 /* *out (a new reference) = the loss record of the journal. ERR_NOMEM. */
-MUST_USE enum status run_losses_record(const char *key, int64_t count, const char *reason,
-                                       json_t **out, struct err *e);
+MUST_USE enum status run_lost_ranks_record(const char *key, int64_t count, const char *reason,
+                                           json_t **out, struct err *e);
 
 /* Emits failed records for what the loss leaves to do of v, with the reason. Errors: of emit,
  * ERR_NOMEM. */
 MUST_USE enum status
-run_losses_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
-                  enum status (*emit)(void *context, const json_t *record, struct err *e),
-                  void *context, struct err *e);
+run_lost_ranks_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,
+                      enum status (*emit)(void *context, const json_t *record, struct err *e),
+                      void *context, struct err *e);

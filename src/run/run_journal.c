@@ -148,15 +148,21 @@ enum status run_journal_watch(struct run_journal *j, struct err *e)
 
 /* --- opening and closing --- */
 
-/* The cube will replace the file at its path, which must be an earlier cube of this journal. */
-static enum status check_place(const char *cube, const char *journal, struct err *e)
+enum status run_journal_check(const char *results, struct err *e)
 {
-    PASS(cube_check_place("results: ", cube, e));
-    NEED(access(cube, F_OK) != 0 || fsx_is_file(journal), ERR_USAGE,
-         "results: %s exists, but its journal %s does not: a run would overwrite it; put the "
-         "journal back beside it, move the cube away, or name another file",
-         cube, journal);
-    return OK;
+    enum status st = OK;
+    char *cube = NULL, *journal = NULL;
+    TRY(cube_check_place("results: ", results, e));
+    TRY(fsx_resolve(results, &cube, e));
+    TRY(journal_path(cube, &journal, e));
+    ENSURE(access(results, F_OK) != 0 || fsx_is_file(journal), ERR_USAGE,
+           "results: %s exists, but its journal %s does not: a run would overwrite it; put the "
+           "journal back beside it, move the cube away, or name another file",
+           results, journal);
+done:
+    free(cube);
+    free(journal);
+    return st;
 }
 
 /* Whether a run was stopped or killed before it could renew the cube, or something happened to it.
@@ -208,7 +214,7 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     const struct lock_options options = {.create = true, .lost = leave};
     PASS(fsx_resolve(results, &j->cube, e));
     PASS(journal_path(j->cube, &j->path, e));
-    PASS(check_place(results, j->path, e));
+    PASS(run_journal_check(results, e));
     PASS(lock_take(j->path, &options, &lock, e));
     publish(j, lock, NULL);
     temporary_remove_left(j->cube, TEMPORARY_ALL);

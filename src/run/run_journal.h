@@ -28,9 +28,14 @@ MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
  * watched. */
 void run_journal_break(void *context, const char *why);
 
+/* The cube would replace the file at its path, which must be an earlier cube of the journal beside
+ * it. ERR_USAGE: there is a file in the cube's place that is no cube, or a cube without a journal;
+ * ERR_IO, ERR_NOMEM. */
+MUST_USE enum status run_journal_check(const char *results, struct err *e);
+
 /* Takes the lock of the results and opens their journal; removes what killed runs left beside them.
- * If another process takes the lock over, this one gets SIGTERM. ERR_USAGE: there is a file in the
- * cube's place that is no cube, or a cube without a journal; others as lock_take and journal_open.
+ * If another process takes the lock over, this one gets SIGTERM. Errors of run_journal_check,
+ * lock_take and journal_open.
  * *stale: the cube is not there, damaged, or was not made of all of the journal. */
 MUST_USE enum status run_journal_open(struct run_journal *j, const char *results, bool *stale,
                                       struct err *e);

@@ -1,6 +1,7 @@
 #include "run/slurm_checks.h"
 #include "memory/states.h"
 #include "run/owner.h"
+#include "run/run_journal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -43,7 +44,8 @@ enum status run_check_results(const struct plan *p, struct plan_faults *f, struc
     PASS(fsx_parent(results, &folder, e));
     enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
-    if (st == OK && f->text.n == before && owner_check(p->sweep, results, &why) != OK)
+    if (st == OK && f->text.n == before &&
+        (run_journal_check(results, &why) != OK || owner_check(p->sweep, results, &why) != OK))
         st = plan_faults_add(f, p, -1, e, "%s", why.text);
     err_clear(&why);
     return st;

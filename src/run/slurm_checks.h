@@ -3,7 +3,8 @@
 #pragma once
 #include "plan/plan.h"
 
-/* Adds a fault if the results are not this sweep's (owner.h) or cannot be written. ERR_NOMEM. */
+/* Adds a fault if the results are not this sweep's (owner.h), have lost their journal, or cannot be
+ * written. ERR_NOMEM. */
 MUST_USE enum status run_check_results(const struct plan *p, struct plan_faults *f, struct err *e);
 /* Adds to *f what the sweep writes or starts and cannot: its results, report (NULL: none), saved
  * states, exports, run.scratch, the commands of `stage`. ERR_NOMEM. */

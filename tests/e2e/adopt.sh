@@ -47,4 +47,11 @@ for more in "" "--part 1/3"; do # shellcheck disable=SC2086
     grep -q "is another sweep's: first" "$work/err" || fail "parts $more: $(cat "$work/err")"
 done
 [ ! -e "$work/apart.h5" ] || fail "parts: taken over"
+# A cube whose journal is gone is nothing that a run goes on with; the plan says the same.
+mv "$work/cube.journal" "$work/before.journal"
+for what in "2 run" "1 plan --rate 10"; do # shellcheck disable=SC2086
+    set -- $what
+    expect "$1" "$2" --set name=second "${@:3}"
+    grep -q "cube.h5 exists, but its journal $work/cube.journal does not: a run would overwrite it" "$work/err" || fail "$what: $(cat "$work/err")"
+done
 finish

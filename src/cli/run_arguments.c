@@ -31,7 +31,8 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
          "compute failed cells again even if no input file has changed"},
         {"--redo", ARG_SWITCH, &a->choice.redo, NULL, "compute finished cells again"},
         {"--adopt", ARG_SWITCH, &a->adopt, NULL,
-         "take over results of a sweep with another name, or without a checkpoint of this one"},
+         "take over results of a sweep with another name or without a checkpoint of this one, or "
+         "replace those of other weights in another folder"},
         {"--until", ARG_TEXT, &a->until, "TIME",
          "when the run must have ended: 8h, 30m, 1-12:00:00 from now, or 2026-01-31T18:00; in a "
          "Slurm job, its end if that is earlier"},

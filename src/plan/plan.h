@@ -315,6 +315,10 @@ MUST_USE enum status plan_visit_memory(const struct plan *p, int64_t model, cons
 
 /* --- what the hooks of measures (records/measures.h) may ask of a plan --- */
 
+/* *out (the caller frees) = the path of a model's checkpoint: "{checkpoint}" in it is the name.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_path_of(const char *path, const char *checkpoint, char **out,
+                                  struct err *e);
 /* Its label on the cube's checkpoint axis. */
 const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c);
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */

@@ -15,11 +15,16 @@ static enum status replace(const char *text, const char *what, const char *with,
     return mem_format(out, e, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
 }
 
+enum status plan_path_of(const char *path, const char *checkpoint, char **out, struct err *e)
+{
+    return replace(path, "{checkpoint}", checkpoint, out, e);
+}
+
 static enum status find_stored(const struct model_entry *m, int64_t row, const char *name,
                                struct weights *out, struct err *e)
 {
     PASS(mem_string(&out->name, name, e));
-    return replace(m->path, "{checkpoint}", m->rows[row].checkpoint, &out->path, e);
+    return plan_path_of(m->path, m->rows[row].checkpoint, &out->path, e);
 }
 
 /* Members that are another model's are called MODEL/CHECKPOINT. */
@@ -60,7 +65,7 @@ enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint 
     enum status st = OK;
     char *named = NULL, step[32];
     snprintf(step, sizeof step, "%lld", (long long)p->sweep->models[c->model].rows[c->row].step);
-    TRY(replace(m->path, "{checkpoint}", plan_name_of(p, c), &named, e));
+    TRY(plan_path_of(m->path, plan_name_of(p, c), &named, e));
     TRY(replace(named, "{step}", step, out, e));
 done:
     free(named);

@@ -41,51 +41,159 @@ static enum status list_models(const struct sweep *s, const json_t *plan, char *
     return OK;
 }
 
-/* *journal (the caller frees) = that of the results, else that of a part of the sweep's; NULL:
- * there is none. */
-static enum status find_journal(const struct sweep *s, const char *results, char **journal,
-                                struct err *e)
+/* What an earlier run has planned. */
+struct former {
+    const struct sweep *sweep;
+    struct part_look look; /* of the first journal with a plan; its plan is NULL: there is none */
+};
+
+/* What cannot be read is an error of opening it. */
+static bool look_at(struct former *f, const char *journal)
+{
+    struct err none = {0};
+    part_look_free(&f->look);
+    const bool read = fsx_is_file(journal) && part_look(journal, &f->look, &none) == OK;
+    err_clear(&none);
+    return read && f->look.plan;
+}
+
+static enum status look_beside(struct former *f, const char *results, bool *found, struct err *e)
 {
     enum status st = OK;
-    char *cube = NULL, *folder = NULL;
-    struct part_places parts = {0};
+    char *cube = NULL, *journal = NULL;
     TRY(fsx_resolve(results, &cube, e));
-    TRY(journal_path(cube, journal, e));
-    if (fsx_is_file(*journal)) goto done;
-    free(*journal);
-    *journal = NULL;
-    TRY(parts_folder(s->results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    if (parts.n) TRY(mem_string(journal, parts.part[0].journal, e));
+    TRY(journal_path(cube, &journal, e));
+    *found = look_at(f, journal);
+done:
+    free(journal);
+    free(cube);
+    return st;
+}
+
+/* Looks at the journal of the results, of the sweep's whole results, of its parts. */
+static enum status find_former(struct former *f, const char *results, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    struct part_places parts = {0};
+    bool found;
+    TRY(look_beside(f, results, &found, e));
+    if (!found) TRY(look_beside(f, f->sweep->results, &found, e));
+    TRY(parts_folder(f->sweep->results, &folder, e));
+    if (!found) TRY(parts_list(folder, &parts, e));
+    for (int64_t i = 0; i < parts.n && !found; i++) found = look_at(f, parts.part[i].journal);
 done:
     parts_free(&parts);
     free(folder);
-    free(cube);
     return st;
 }
 
 enum status owner_check(const struct sweep *s, const char *results, struct err *e)
 {
     enum status st = OK;
-    struct part_look look = {0};
-    char *journal = NULL, *there = NULL;
-    struct err none = {0};
+    struct former f = {.sweep = s};
+    char *there = NULL;
     bool shared;
-    TRY(find_journal(s, results, &journal, e));
-    if (!journal) goto done;
-    /* What cannot be read is an error of opening it. */
-    if (part_look(journal, &look, &none) != OK || !look.plan) goto done;
-    TRY(list_models(s, look.plan, &there, &shared, e));
-    const char *name = json_text(look.plan, "name", "");
+    TRY(find_former(&f, results, e));
+    if (!f.look.plan) goto done;
+    TRY(list_models(s, f.look.plan, &there, &shared, e));
+    const char *name = json_text(f.look.plan, "name", "");
     ENSURE(shared && strcmp(name, s->name) == 0, ERR_USAGE,
            "results: %s is another sweep's: %s, %s, planned %s on %s; name another file, or take "
            "it over with `qtraj run --adopt`",
-           results, name, there, json_text(look.plan, "utc", "?"),
-           json_text(look.plan, "host", "?"));
+           results, name, there, json_text(f.look.plan, "utc", "?"),
+           json_text(f.look.plan, "host", "?"));
 done:
-    err_clear(&none);
-    part_look_free(&look);
+    part_look_free(&f.look);
     free(there);
-    free(journal);
+    return st;
+}
+
+/* *out (the caller frees) = the folder of a checkpoint by an earlier plan; NULL: it has none. */
+static enum status folder_then(const json_t *plan, const struct plan *p,
+                               const struct plan_checkpoint *c, char **out, struct err *e)
+{
+    size_t i;
+    json_t *model;
+    *out = NULL;
+    json_array_foreach(json_object_get(json_object_get(plan, "config"), "models"), i, model)
+    {
+        const char *path = json_text(model, "path", NULL);
+        if (path && strcmp(json_text(model, "name", ""), p->sweep->models[c->model].name) == 0)
+            return plan_path_of(path, plan_name_of(p, c), out, e);
+    }
+    return OK;
+}
+
+/* Whether the checkpoint was in another folder. *then: owned by the caller. */
+static enum status was_elsewhere(const json_t *plan, const struct plan *p,
+                                 const struct plan_checkpoint *c, char **then, bool *elsewhere,
+                                 struct err *e)
+{
+    const char *now = weights_folder(&c->weights);
+    *elsewhere = false;
+    *then = NULL;
+    if (c->weights.kind != WEIGHTS_STORED) return OK;
+    PASS(folder_then(plan, p, c, then, e));
+    *elsewhere = *then && strcmp(*then, now) != 0 && !fsx_same(*then, now);
+    return OK;
+}
+
+/* The first checkpoint whose weights differ from those of its results, and the number of all. */
+struct replaced {
+    char *first;
+    int64_t n;
+};
+
+static enum status add_replaced(struct replaced *r, const struct plan *p,
+                                const struct plan_checkpoint *c, const json_t *record,
+                                const char *then, struct err *e)
+{
+    char now[HASH_HEX];
+    if (!plan_weights_changed(c, record, "weights_hash") || r->n++ > 0) return OK;
+    PASS(weights_hash(&c->weights, now, e));
+    return mem_format(&r->first, e, "%s %s: %.8s.. in %s, now %.8s.. in %s",
+                      p->sweep->models[c->model].name, plan_name_of(p, c),
+                      json_text(json_object_get(record, "provenance"), "weights_hash", ""), then,
+                      now, weights_folder(&c->weights));
+}
+
+/* *view: the results, read when the first checkpoint is found that is elsewhere. */
+static enum status find_replaced(struct replaced *r, struct plan *p, const json_t *plan,
+                                 struct results_view **view, struct err *e)
+{
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        char *then;
+        bool elsewhere;
+        enum status st = was_elsewhere(plan, p, c, &then, &elsewhere, e);
+        if (st == OK && elsewhere && !*view) {
+            st = parts_view(p->sweep->results, VIEW_STATES, view, e);
+            if (st == OK) st = plan_former(p, *view, e);
+        }
+        if (st == OK && elsewhere)
+            st = add_replaced(r, p, c, results_view_find(*view, c->key), then, e);
+        free(then);
+        PASS(st);
+    }
+    return OK;
+}
+
+enum status owner_check_weights(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    struct former f = {.sweep = p->sweep};
+    struct replaced r = {0};
+    struct results_view *view = NULL;
+    TRY(find_former(&f, p->results, e));
+    if (f.look.plan) TRY(find_replaced(&r, p, f.look.plan, &view, e));
+    ENSURE(r.n == 0, ERR_USAGE,
+           "results: %s has results of other weights of %lld checkpoint%s (%s); give the model "
+           "another name or the sweep other results, or replace them with `qtraj run --adopt`",
+           p->sweep->results, (long long)r.n, quantity_plural(r.n), r.first ? r.first : "");
+done:
+    results_view_close(view);
+    part_look_free(&f.look);
+    free(r.first);
     return st;
 }

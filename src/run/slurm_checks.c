@@ -32,7 +32,7 @@ done:
     return st;
 }
 
-enum status run_check_results(const struct plan *p, struct plan_faults *f, struct err *e)
+enum status run_check_results(struct plan *p, struct plan_faults *f, struct err *e)
 {
     char *folder;
     struct err why = {0};
@@ -45,7 +45,8 @@ enum status run_check_results(const struct plan *p, struct plan_faults *f, struc
     enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
     if (st == OK && f->text.n == before &&
-        (run_journal_check(results, &why) != OK || owner_check(p->sweep, results, &why) != OK))
+        (run_journal_check(results, &why) != OK || owner_check(p->sweep, results, &why) != OK ||
+         owner_check_weights(p, &why) != OK))
         st = plan_faults_add(f, p, -1, e, "%s", why.text);
     err_clear(&why);
     return st;
@@ -92,7 +93,7 @@ static enum status check_stage(const struct plan *p, const struct model_entry *m
     return st;
 }
 
-enum status slurm_check_folders(const struct plan *p, const char *report, struct plan_faults *f,
+enum status slurm_check_folders(struct plan *p, const char *report, struct plan_faults *f,
                                 struct err *e)
 {
     const struct sweep *s = p->sweep;

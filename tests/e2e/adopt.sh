@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Results of another sweep (a copied sweep file whose `results` was not changed) are not taken over: a run ends with 2, says what is
-# there and leaves it as it is; --adopt takes them. A sweep that grows, or whose text changes, goes on with its own.
+# there and leaves it as it is; --adopt takes them. So does one of the same sweep whose checkpoints are other weights in another folder.
+# A sweep that grows, or whose text or folder changes, goes on with its own.
 . "$SOURCE/tests/tools/lib.sh"
 quickstart_sweep '1p;/step000100/p' fixed_text <<'YAML'
 name: first
@@ -47,6 +48,37 @@ for more in "" "--part 1/3"; do # shellcheck disable=SC2086
     grep -q "is another sweep's: first" "$work/err" || fail "parts $more: $(cat "$work/err")"
 done
 [ ! -e "$work/apart.h5" ] || fail "parts: taken over"
+# Other weights of the same names in another folder do not replace what is finished, whatever is chosen, also in parts; they do with
+# --adopt, and then the first folder's do not. A moved folder keeps its results; one whose weights change in place is computed again.
+mkdir "$work/a" "$work/b"
+for of in a/step000100:step000100 a/step001200:step001200 b/step000100:step000100 b/step001200:step000100; do
+    cp -r "$quickstart/trajectory/${of#*:}" "$work/${of%:*}"
+done
+here() { echo "models[0].path=$work/$1/{checkpoint}"; }
+placed() { expect "$1" "$2" --set "results=$work/placed.h5" --set "$(here "$3")" "${@:4}"; }
+other() { # other THEN NOW: the fault of the second folder
+    grep -qE "placed.h5 has results of other weights of 1 checkpoint \(quickstart step001200: [0-9a-f]{8}\.\. in $work/$1/step001200, now [0-9a-f]{8}\.\. in $work/$2/step001200\)" "$work/err" || fail "$1, $2: $(cat "$work/err")"
+}
+placed 0 run a
+cp "$work/placed.journal" "$work/before.journal"
+for more in "" "--only bits=4" "--part 1/2"; do # shellcheck disable=SC2086
+    placed 2 run b $more
+    other a b
+done
+placed 1 plan b --rate 10
+other a b
+cmp "$work/placed.journal" "$work/before.journal" || fail "placed: the results were changed"
+mv "$work/a" "$work/moved"
+placed 0 run moved
+grep -q "nothing to do" "$work/err" "$work/out" || fail "moved: $(cat "$work/err")"
+placed 0 run b --adopt
+grep -q "1 visit, 1 cell to do" "$work/err" "$work/out" || fail "adopted: $(cat "$work/err")"
+placed 0 run b
+placed 2 run moved
+other b moved
+cp "$quickstart/trajectory/step001200/"* "$work/b/step001200"
+placed 0 run b
+grep -q "weights have changed since" "$work/err" || fail "in place: $(cat "$work/err")"
 # A cube whose journal is gone is nothing that a run goes on with; the plan says the same.
 mv "$work/cube.journal" "$work/before.journal"
 for what in "2 run" "1 plan --rate 10"; do # shellcheck disable=SC2086

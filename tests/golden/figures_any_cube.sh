@@ -78,6 +78,32 @@ assert np.allclose(uncertainty(rtn), 0.05 * rtn.delta), rtn
 has(qtraj.figures.fit_token_law({"token law": {"gptq, wikitext": law_of(frame[frame.quantizer == "gptq"].reset_index(drop=True), 0)}}, frame),
     gptq.delta_stderr, uncertainty(gptq), "fit_token_law")
 
+# no page is higher than 8.5 inches, each panel is on one, and titles name what differs between pages
+from qtraj.figures.pages import pages, part_of
+averaged = qtraj.open(sys.argv[2])
+whole = qtraj.figures.curvature(averaged, width=3.3)
+drawn = pages(qtraj.figures.curvature, averaged, width=3.3)
+assert whole.get_figheight() > 8.5 and all(page.get_figheight() <= 8.5 for page, _ in drawn), [page.get_size_inches() for page, _ in drawn]
+assert sum(len(page.axes) for page, _ in drawn) == len(whole.axes) == 6, drawn
+assert [part_of(part) for _, part in drawn] == ["2 bits, 3 bits", "8 bits"], [part_of(part) for _, part in drawn]
+assert [axes.get_title() for axes in drawn[1][0].axes] == ["8 bits", "8 bits"]
+for page, _ in drawn:
+    assert not list(text_complaints(page)), list(text_complaints(page))
+
+# averages and branches have markers of their own; a panel without points is left out; an axis that is linear all along says so
+line, average = (next(one for lines in qtraj.families(averaged, averages=True) for one in lines if bool(one.average) == wanted) for wanted in (False, True))
+branch = next(one for lines in qtraj.families(qtraj.open(sys.argv[3])) for one in lines if one.number)
+looks = [qtraj.figures.style.marker_style("#0072B2", one) for one in (line, average, branch)]
+assert (looks[1]["fillstyle"], looks[1]["markeredgecolor"], looks[2]["fillstyle"], looks[2]["markeredgecolor"]) == ("left", "#0072B2", "full", "#000000"), looks
+lost = qtraj.open(sys.argv[3])
+lost = lost.assign(loss=lost.loss.where((lost.bits != 3) | (lost.model != "OLMo2-7B")))
+panels, all_panels = (len(qtraj.figures.quantized_loss(one).axes) for one in (lost, qtraj.open(sys.argv[3])))
+assert panels == all_panels - 1, (panels, all_panels)
+axes = whole.axes[0]
+axes.set_yscale("linear")
+qtraj.figures.style.signed_log(axes, [-0.4, 0.01, 0.5], [0.6, 0.6, 0.6])
+assert axes.get_yscale() == "linear", axes.get_yscale()
+
 # a column of a journal: no text outside, or over another; runs side by side, in order of what is compared
 for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=3.3) for name in ("relative_error", "quantized_loss")),
                qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):

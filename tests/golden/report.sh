@@ -37,23 +37,33 @@ page=$work/two/report.html
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
     '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
     '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded' \
-    '<th scope="row">social_iqa</th><td>400</td><td>7</td>' '<strong>Asked:</strong> How much do rtn, gptq at 2, 3 bits raise' '<td>since step 1,000</td>'; do
+    '<th scope="row">social_iqa</th><td>400</td><td>7</td>' '<strong>Asked:</strong> How much do rtn, gptq at 2, 3 bits raise' '<td>since step 1,000</td>' '<figure id="1-relative_error">' 'href="#2-relative_error">' '<caption>1 failure</caption>'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
 done
+[ "$(grep -o '<figure id="[^"]*"' "$page" | sort | uniq -d)" = "" ] || fail "figures that are drawn twice"
 grep -qE '<script|<b>bold|<img src=x' "$page" && fail "a text of the cube became part of the page"
 grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the title"
 [ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
 
-# a figure of several runs that would be too tall is drawn run by run
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "a tall figure"
+# what the first figure does not show has figures of its own; replicates and methods are told of where there are some
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" "$CUBES/one.h5" <<'PY' || fail "the first figure, its error bars, or the first sentence"
 import sys
 import qtraj
-from qtraj.report import page
-cube, figure = qtraj.open(sys.argv[1]), qtraj.figures.relative_error
-assert [ending for _, ending, _ in page.parts_of(cube, figure, None)] == [""]
-page.INCHES = 3
-parts = [(ending, list(part.model.values)) for _, ending, part in page.parts_of(cube, figure, None)]
-assert parts == [("-1", ["SmolLM3-3B", "cooldown of it", "SmolLM3-3B-soup-ingredient-2"]), ("-2", ["OLMo2-7B"])], parts
+from qtraj.cube import files
+from qtraj.figures.figure import REPLICATED
+from qtraj.report import answer, page
+several, one = map(qtraj.open, sys.argv[1:])
+found = {"models": ["SmolLM3-3B", "cooldown of it"], "bits": [3], "dataset": str(several.dataset.values[0])}
+parts = [(list(part.model.values), some, part.attrs["told"]) for part, some in answer.others(several, found, None)]
+others = [str(name) for name in several.model.values if name not in found["models"]]
+widths = files.widths(several, None)
+left = [width for width in widths if width != 3]
+assert parts == [(found["models"], left, {"bits": [f"{width} bits" for width in left]}), (others, widths, {"model": others})], parts
+assert answer.others(several, found | {"models": list(several.model.values), "bits": widths}, None) == []
+caption = qtraj.figures.relative_error.caption
+assert REPLICATED in caption.bars and page.bars_of(one, caption) == caption.bars and REPLICATED not in page.bars_of(several, caption)
+text = answer.of_cube(several, {"config": {}, "inputs": {}}, None)["sentences"][0]
+assert all(f"with {name} (" in text for name in several.quantizer.values), text
 PY
 
 # a change of the relative error is paired to first order (jackknife over sequences); what the options of methods are

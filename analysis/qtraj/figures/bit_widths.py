@@ -44,7 +44,7 @@ def bit_widths(cube, bits, place):
                 continue
             moved = across + 0.3 * (k / max(len(series) - 1, 1) - 0.5)
             outer = None if spread is None else 100 * spread.sel(model=line.model).isel(checkpoint=last, quantizer=i).values
-            style.draw_points(axes, moved, y, error, outer, style.series_of(i), style.marker_style(style.series_of(i)[0], line.number),
+            style.draw_points(axes, moved, y, error, outer, style.series_of(i), style.marker_style(style.series_of(i)[0], line),
                               linestyle=style.dash(line), linewidth=0.8)
             drawn.append((y, error))
         style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None

@@ -8,9 +8,9 @@ from qtraj import figures
 from qtraj.arguments import bit_widths, make_folder
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
+from qtraj.figures.pages import pages
 
 BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
-PAGE_HIGH = 9.5  # inches
 
 
 def main():
@@ -58,10 +58,9 @@ def main():
     missing = []
     for name in names:
         try:
-            figure = BY_NAME[name](cube, bits, width=options.width)
-            figures.style.save(figure, options.out, name)
-            if figure.get_figheight() > PAGE_HIGH:
-                print(f"{name} is {figure.get_figheight():.0f} inches high: fewer --bits or another --width make it fit a page", file=sys.stderr)
+            drawn = pages(BY_NAME[name], cube, bits, options.width)
+            for i, (figure, _) in enumerate(drawn):
+                figures.style.save(figure, options.out, name if len(drawn) == 1 else f"{name}-{i + 1}")
         except figures.NoNumbers as error:
             missing.append(f"{named}: no figure {name}: {error}")
     if missing:

@@ -78,6 +78,9 @@ def curvature(cube, bits, place):
     for (lines, dataset, width), row in zip(rows, panels):
         part = cube.sel(dataset=dataset, bits=width)
         for axes, quantity in zip(row, there):
+            if not points_of(lines, part.loss_relative.where(np.isfinite(cube[quantity[0]]))):
+                place.leave_out(axes)
+                continue
             draw_panel(axes, cube, lines, part, quantity)
             place.title(axes, lines[0].model, f"{width} bits", dataset)
             axes.set(xlabel=quantity[2], ylabel="Relative error (%)")
@@ -89,5 +92,6 @@ def curvature(cube, bits, place):
     place.finish(handles)
     for (lines, dataset, width), row in zip(rows, panels):
         for axes, quantity in zip(row, there):
-            label_panel(axes, cube, lines, cube.sel(dataset=dataset, bits=width), quantity)
+            if axes in place.all:
+                label_panel(axes, cube, lines, cube.sel(dataset=dataset, bits=width), quantity)
     return figure

@@ -88,7 +88,7 @@ def figure_of_cube(title: str, shows: str, bars: str, scored: str, needs: str) -
             lost = [name for name in AXES if name not in cube.dims]
             if lost:
                 raise ValueError(f"the cube has no axis {lost[0]} any more; qtraj.select keeps the axes")
-            return drawn(draw, Place(ax, width), f"the cube has no {needs}", (cube, bits))
+            return drawn(draw, Place(ax, width, sum(cube.attrs.get("told", {}).values(), [])), f"the cube has no {needs}", (cube, bits))
 
         figure.caption = Caption(title, shows, bars, scored, needs)
         return named_like(draw, figure, OF_CUBE.format(needs=needs))

@@ -59,7 +59,7 @@ def layer_errors(cube, bits, place):
                 place.leave_out(axes)
                 continue
             positive = one[1][one[1] > 0]
-            layer_map.draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()), "Relative error")
+            layer_map.draw_panel(figure, axes, *one, checkpoint_labels(cube, line), (positive.min(), positive.max()), f"Relative error of {style.plain(quantizer)}")
             place.title(axes, line.model, quantizer, f"{width} bits")
             axes.set(xlabel="Training step", ylabel="Block (tensors in order)")
     place.finish([])

@@ -23,7 +23,7 @@ def draw_line(axes, line, unit, values, series):
     y = line.own(values)
     known = np.isfinite(y) & (y > 0)
     axes.plot(line.at[known] / unit, y[known], color=series[0], linestyle=style.dash(line), marker=series[1], zorder=3,
-              **style.marker_style(series[0], line.number))
+              **style.marker_style(series[0], line))
 
 
 def scale_log(axes):

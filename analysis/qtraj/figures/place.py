@@ -9,17 +9,18 @@ from matplotlib.figure import Figure
 from qtraj.figures import style
 
 COLUMN, PAGE = 3.3, 6.8  # inches
-HIGH = 8.6  # inches of a page for panels, with room for a legend
+PAGE_HIGH = 8.5  # inches of a page that a figure may take
+HIGH = 7.6  # of these for panels, with room for a legend
 NARROW, LOW = 1.6, 0.75  # inches that a panel's width, and share that its height may be reduced to where the page is too short
 LETTER = 0.062  # inches, of the legend's type
 
 
 class Place:
     """The axes `ax` of the caller, which take one panel, or a new figure, `width` inches wide (None: a column where one panel beside
-    the other fits into it, else a page)."""
+    the other fits into it, else a page). told: what titles name even if all panels share it (pages.py)."""
 
-    def __init__(self, ax=None, width=None):
-        self.ax, self.width = ax, width
+    def __init__(self, ax=None, width=None, told=()):
+        self.ax, self.width, self.told = ax, width, told
         self.figure = None if ax is None else ax.figure
         self.all, self.rates, self.names = [], {}, {}
 
@@ -60,7 +61,7 @@ class Place:
         axes.remove()
 
     def title(self, axes, *parts):
-        """What the panel shows. Parts that all panels share are left to the caption."""
+        """What the panel shows. Parts that all panels share are left to the caption, unless another page differs in them."""
         self.names[axes] = [str(part) for part in parts if part]
 
     def rate(self, axes, right):
@@ -93,7 +94,7 @@ class Place:
         parts = list(self.names.values())
         most = max(map(len, parts), default=0)
         parts = [one + [""] * (most - len(one)) for one in parts]
-        differ = [i for i in range(most) if len({one[i] for one in parts}) > 1] or range(most)
+        differ = [i for i in range(most) if len({one[i] for one in parts}) > 1 or parts[0][i] in self.told] or range(most)
         for axes, one in zip(self.names, parts):
             style.title(axes, *(one[i] for i in differ))
 

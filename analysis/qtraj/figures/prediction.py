@@ -23,7 +23,7 @@ def draw_panel(axes, cube, lines, width):
             true = line.own(cells.true_difference)
             for predicted, hollow in predictions(cells):
                 x = line.own(predicted)
-                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, line.number, hollow))
+                axes.plot(x, true, marker, color=colour, linestyle="none", **style.marker_style(colour, line, hollow))
                 ends += [x, true]
     ends = np.concatenate(ends)
     if np.isfinite(ends).any():
@@ -72,6 +72,9 @@ def prediction(cube, bits, place):
     figure, panels = place.grid(len(groups), len(bits), height=2.0)
     for lines, row in zip(groups, panels):
         for axes, width in zip(row, bits):
+            if not points_of(lines, cube.second_order.sel(bits=width)):
+                place.leave_out(axes)
+                continue
             draw_panel(axes, cube, lines, width)
             place.title(axes, lines[0].model, f"{width} bits")
             axes.set(xlabel="Predicted difference (nats)", ylabel="True difference (nats)")
@@ -84,5 +87,6 @@ def prediction(cube, bits, place):
     place.finish(handles)
     for lines, row in zip(groups, panels):
         for axes, width in zip(row, bits):
-            label_panel(axes, cube, lines, width)
+            if axes in place.all:
+                label_panel(axes, cube, lines, width)
     return figure

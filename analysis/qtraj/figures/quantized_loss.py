@@ -18,7 +18,7 @@ def draw_line(axes, line, base, cells, series):
     known = np.isfinite(x) & np.isfinite(y)
     known[0] &= line.fork < 0  # a branch starts without a marker on the run that it left
     style.draw_points(axes, x[known], y[known], *(None if part is None else part[known] for part in bars), series,
-                      style.marker_style(colour, line.number))
+                      style.marker_style(colour, line))
 
 
 def label_panel(axes, cube, lines, part):
@@ -54,6 +54,9 @@ def quantized_loss(cube, bits, place):
     for (lines, part), row in zip(rows, panels):
         base = np.concatenate([line.own(part.baseline_loss) for line in lines])
         for axes, width in zip(row, bits):
+            if not points_of(lines, part.loss.sel(bits=width)):
+                place.leave_out(axes)
+                continue
             for i in range(len(cube.quantizer)):
                 cells = part.sel(bits=width).isel(quantizer=i)
                 for line in lines:
@@ -69,5 +72,6 @@ def quantized_loss(cube, bits, place):
                  + style.context_handles([line for lines in groups for line in lines]))
     for (lines, part), row in zip(rows, panels):
         for axes, width in zip(row, bits):
-            label_panel(axes, cube, lines, part.sel(bits=width))
+            if axes in place.all:
+                label_panel(axes, cube, lines, part.sel(bits=width))
     return figure

@@ -28,7 +28,7 @@ def draw_points(axes, line, x, y, series, converged):
         if not these.any():
             continue
         across, sideways, up, errors, spread = [None if v is None else line.own(v)[these] for v in (*x, *y)]
-        style.draw_points(axes, across, up, errors, spread, series, style.marker_style(colour, line.number, hollow), xerr=sideways,
+        style.draw_points(axes, across, up, errors, spread, series, style.marker_style(colour, line, hollow), xerr=sideways,
                           elinewidth=0.8)
 
 

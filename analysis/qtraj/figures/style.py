@@ -100,24 +100,26 @@ def name_progress(axes, label, lines, unit, cube):
         shade_phases(axes, lines[0], unit)
 
 
-# Of branches 1, 2, ...: lines, and which half of their markers is filled.
+# Of branches and averages 1, 2, ...: lines, and which half of their markers is filled.
 DASHES = ["--", "-.", (0, (5, 1, 1, 1, 1, 1))]
 FILLS = ["left", "right", "top", "bottom"]
+OF_BRANCHES = ["full"] + FILLS
 
 
 def dash(line):
     return DASHES[(line.number - 1) % len(DASHES)] if line.number else "-"
 
 
-def marker_style(colour, number=0, hollow=False):
-    """number: of a branch (Trajectory), which has half-filled markers; hollow ones are values that have not
-    converged."""
+def marker_style(colour, line=None, hollow=False):
+    """line: a Trajectory. Markers of averages are half filled, those of branches have a black edge (black ones a grey one), hollow
+    ones are values that have not converged."""
     if hollow:
         return {"markerfacecolor": "white", "markeredgecolor": colour}
-    if number:
-        return {"fillstyle": FILLS[(number - 1) % len(FILLS)], "markerfacecolor": colour,
-                "markerfacecoloralt": "white", "markeredgecolor": colour}
-    return {"markerfacecolor": colour, "markeredgecolor": colour}
+    if line is None or not line.number:
+        return {"markerfacecolor": colour, "markeredgecolor": colour}
+    fills, edge = (FILLS, colour) if line.average else (OF_BRANCHES, GREY if colour == BLACK else BLACK)
+    return {"fillstyle": fills[(line.number - 1) % len(fills)], "markerfacecolor": colour, "markerfacecoloralt": "white", "markeredgecolor": edge,
+            "markeredgewidth": 1.0 if edge == colour else 0.8}
 
 
 def draw_points(axes, x, y, errors, spread, series, look=None, **options):
@@ -140,7 +142,7 @@ def draw_curve(axes, line, unit, values, errors, series, spread=None):
     known = np.isfinite(y)
     known[0] &= line.fork < 0
     bars = [None if part is None else line.curve(part)[1][known] for part in (errors, spread)]
-    draw_points(axes, x[known] / unit, y[known], *bars, series, marker_style(colour, line.number))
+    draw_points(axes, x[known] / unit, y[known], *bars, series, marker_style(colour, line))
     soup = [i for i in range(len(line.at)) if line.phase is not None and line.phase[i] == "soup"]
     if soup:
         axes.plot(line.at[soup] / unit, line.own(values)[soup], "*", markersize=9, markeredgecolor=BLACK, markeredgewidth=0.5, color=colour, zorder=5)
@@ -148,7 +150,7 @@ def draw_curve(axes, line, unit, values, errors, series, spread=None):
 
 def signed_log(axes, values, errors):
     """A logarithmic axis of y where the values need one: one that is linear around zero if some are negative or not told
-    from zero by twice their errors."""
+    from zero by twice their errors, and linear where that would leave nothing beyond."""
     values, errors = np.asarray(values, float), np.nan_to_num(np.asarray(errors, float))
     known = np.isfinite(values) & (values != 0)
     size = np.abs(values[known])
@@ -159,8 +161,10 @@ def signed_log(axes, values, errors):
         axes.set_yscale("log")
         return
     reach = errors[unsure].max() if unsure.any() else size.min()
-    axes.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(reach)), linscale=0.7)
-    axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
+    around = 10.0 ** np.ceil(np.log10(reach))
+    if around < size.max():
+        axes.set_yscale("symlog", linthresh=around, linscale=0.7)
+        axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
 
 
 def has_learning_rate(cube):
@@ -211,11 +215,11 @@ def context_handles(lines, cube=None):
     """What each branch and each series of averages look like, and of figures over training (of that cube) stars, grounds and the
     learning rate, where there are any."""
     handles = []
-    for number in sorted({line.number for line in lines if line.number}):
-        alike = [line for line in lines if line.number == number]
+    for number, average in sorted({(line.number, bool(line.average)) for line in lines if line.number}):
+        alike = [line for line in lines if (line.number, bool(line.average)) == (number, average)]
         handles.append(Line2D([], [], color=GREY, linestyle=dash(alike[0]), marker="o",
                                   label=plain(', '.join(named(line) for line in alike)),
-                                  **marker_style(GREY, number)))
+                                  **marker_style(GREY, alike[0])))
     if cube is None:
         return handles
     if "soup" in phases_of(lines):

@@ -159,8 +159,12 @@ def blocks(found):
     yield from of_singles(found["full precision by one variable"], {})
 
 
+def counted(count, what):
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def in_words(points, dropped):
     """What points there are, and a note for each reason why some were left out."""
     checkpoints = len(np.unique(checkpoints_of(points)))
-    return [Block("summary", f"{len(points)} points: {points.family.nunique()} training runs, {points.model.nunique()} with branches, "
-                  f"{checkpoints} checkpoints")] + notes(f"left out: {count} {reason}" for reason, count in dropped.items())
+    return [Block("summary", f"{counted(len(points), 'point')}: {counted(points.family.nunique(), 'training run')}, {points.model.nunique()} with branches, "
+                  f"{counted(checkpoints, 'checkpoint')}")] + notes(f"left out: {count} {reason}" for reason, count in dropped.items())

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from qtraj.cube import paired
-from qtraj.cube.files import widths, with_replicates
+from qtraj.cube.files import choose_models, select, widths, with_replicates
 from qtraj.cube.trajectories import Trajectory, families, trajectories
 from qtraj.report.summary import DASH, Table, models_text, scored_text, step_text, with_error
 
 MOST_ENDS = 6
 MOST_COLUMNS = 8
+MOST_NAMED = 3  # methods in a sentence
 FIRST = (3, 4, 2)  # bit-widths that are shown where not all have space
 NORMAL = 1.96  # standard errors, half a 95 % interval
 
@@ -101,15 +102,42 @@ def step_of(cube, end):
     return f"step {step_text(step)}" if np.isfinite(step) else str(cube.checkpoint_name.sel(model=end.line.model).values[end.place])
 
 
-def sentence(cube, numbers, end, width, quantizer):
+def change_of(numbers, end, width, quantizer):
+    """What the error of one method does up to this end."""
     value, error = numbers.since(end, width, quantizer)
-    if not np.isfinite(value):
-        return ""
     old, new = (numbers.at(one, width, quantizer)[0] for one in (end.before, end))
-    told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ", which is not told from no change"
-    return (f"{end.line.model}, {quantizer} at {width} bits: from {step_of(cube, end.before)} to {step_of(cube, end)}"
-            f"{' (' + end.name.split(', ')[-1] + ')' if 'end of' in end.name else ''} the error goes from {old:.3g} to {new:.3g} %, a change of "
-            f"{interval(value, error, True)} points{told}.")
+    told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ", not told from no change"
+    return f"from {old:.3g} to {new:.3g} % with {quantizer} ({interval(value, error, True)} points{told})"
+
+
+def sentence(cube, numbers, end, width, quantizers):
+    """What the errors of the methods do up to this end: of all, or where they are many of the two that end least and greatest."""
+    there = [quantizer for quantizer in quantizers if np.isfinite(numbers.since(end, width, quantizer)[0])]
+    if not there:
+        return ""
+    phase = f" ({end.name.split(', ')[-1]})" if "end of" in end.name else ""
+    begin = f"{end.line.model} at {width} bits, {step_of(cube, end.before)} to {step_of(cube, end)}{phase}: the error goes"
+    if len(there) > MOST_NAMED:
+        order = sorted(there, key=lambda quantizer: numbers.at(end, width, quantizer)[0])
+        least, greatest = (change_of(numbers, end, width, quantizer) for quantizer in (order[0], order[-1]))
+        return f"{begin} {least}, the least of {len(there)} methods, and {greatest}, the greatest."
+    changes = [change_of(numbers, end, width, quantizer) for quantizer in there]
+    return f"{begin} {', '.join(changes[:-1])}{' and ' if len(changes) > 1 else ''}{changes[-1]}."
+
+
+def others(cube, found, bits):
+    """What the figure of the answer `found` does not show: parts of the cube and bit-widths, for figures of their own."""
+    there, shown = widths(cube, bits), found["models"]
+    left = {"bits": [width for width in there if width not in found["bits"]], "dataset": [str(d) for d in cube.dataset.values if d != found["dataset"]],
+            "model": [str(name) for name in cube.model.values if name not in shown]}
+    parts = []
+    if left["bits"]:
+        parts.append((select(choose_models(cube, shown), dataset=found["dataset"]), left["bits"], {"bits": [f"{width} bits" for width in left["bits"]]}))
+    if left["dataset"]:
+        parts.append((select(choose_models(cube, shown), dataset=left["dataset"]), there, {"dataset": left["dataset"]}))
+    if left["model"]:
+        parts.append((choose_models(cube, left["model"]), there, {"model": left["model"]}))
+    return [(part.assign_attrs(told=told), some) for part, some, told in parts]
 
 
 def of_cube(cube, said, bits):
@@ -131,13 +159,12 @@ def of_cube(cube, said, bits):
     others = [f"{len(ends) - MOST_ENDS} more ends of phases"] if len(ends) > MOST_ENDS else []
     others += ["other bit-widths"] if len(chosen) < len(widths(cube, bits)) else []
     others += ["other texts"] if cube.sizes["dataset"] > 1 else []
-    note = f"Behind ±: half a 95 % interval, over the sequences of {dataset}" + (" and over replicates" if "loss_relative_replicate" in cube else "")
+    note = f"Behind ±: half a 95 % interval, over the sequences of {dataset}" + (" and over replicates" if with_replicates(cube, "loss_relative", "loss_relative_stderr") is not None else "")
     note += "; of a change, paired: both are scored on the same sequences." + (f" Under Results: {', '.join(others)}." if others else "")
     picked = next((width for width in FIRST if width in chosen), chosen[0])
-    mean = numbers.part.loss_relative.sel(bits=picked).mean(("model", "checkpoint"))
-    best = str(cube.quantizer.values[int(np.nan_to_num(mean.values, nan=np.inf).argmin())])
-    texts = [text for end in shown if end.before and (text := sentence(cube, numbers, end, picked, best))]
-    methods = ", ".join(map(str, cube.quantizer.values))
+    quantizers = [str(name) for name in cube.quantizer.values]
+    texts = [text for end in shown if end.before and (text := sentence(cube, numbers, end, picked, quantizers))]
+    methods = ", ".join(quantizers)
     question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
                 f"Text: {scored_text(cube, said, 'evaluation')}.")
     table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error CE(quantized)/CE − 1 (%)", groups, note)

@@ -17,13 +17,13 @@ from qtraj import figures
 from qtraj.claims import claims
 from qtraj.cube import files
 from qtraj.cube.points import points as points_of
-from qtraj.cube.trajectories import families
 from qtraj.figures import style
+from qtraj.figures.figure import REPLICATED
+from qtraj.figures.pages import pages, part_of
 from qtraj.laws import tables
 from qtraj.laws.all_fits import fit_all
 from qtraj.report import answer, sentences, summary
 
-INCHES = 40  # a taller figure of several runs is drawn run by run
 PIXELS = 96  # of the page, an inch
 PRINTED = {"fit_token_law": "Token law", "fit_tokens_or_rate": "Tokens or learning rate", "fit_predictions": "Predicting",
            "fit_full_precision": "Full-precision law"}
@@ -38,37 +38,40 @@ def picture(figure, identity, title, shows, data, bars):
     return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
 
 
-def parts_of(cube, figure, bits):
-    """Drawn figures and what to add to their names: one, or one a run where that would be too tall. NoNumbers: there is none."""
-    whole = figure(cube, bits)
-    groups = families(cube)
-    if whole.get_figheight() <= INCHES or len(groups) == 1:
-        return [(whole, "", cube)]
-    parts = []
-    for i, lines in enumerate(groups):
-        part = files.choose_models(cube, [line.model for line in lines])
-        with contextlib.suppress(figures.NoNumbers):
-            parts.append((figure(part, bits), f"-{i + 1}", part))
-    return parts
+def bars_of(cube, caption):
+    """What the error bars are; of replicates only where there are some."""
+    there = files.with_replicates(cube, "loss_relative", "loss_relative_stderr") is not None
+    return caption.bars if there else caption.bars.replace(REPLICATED, "")
 
 
-def pictures_of(cube, said, bits, out, prefix):
-    """Draws and stores every figure; returns them and the names of those that the cube has no data for."""
+def pictures_of(cube, said, bits, out, prefix, first):
+    """Draws and stores every figure, page by page; returns them and the names of those that the cube has no data for. first: of
+    answer_of, whose figure is the first page of its kind and is not drawn again."""
     pictures, missing = [], []
     for figure in figures.FIGURES:
         caption = figure.caption
+        there = first and first["picture"] and figure is figures.relative_error
         try:
-            parts = parts_of(cube, figure, bits)
+            drawn = [one for part, some in answer.others(cube, first, bits) for one in pages_of(figure, part, some)] if there else pages(figure, cube, bits)
         except figures.NoNumbers as error:
             missing.append(f"{caption.title}: {error}.")
             continue
-        for one, ending, part in parts:
-            title = caption.title + (f": {part.model.values[0]}" if ending else "")
+        several = len(drawn) > 1 or there
+        for i, (one, part) in enumerate(drawn, start=2 if there else 1):
+            title = caption.title + (f": {part_of(part)}" if part_of(part) else "")
             data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
-            name = f"{prefix}{figure.__name__}{ending}"
-            pictures.append(picture(one, name, title, caption.shows, data, caption.bars))
+            name = f"{prefix}{figure.__name__}" + (f"-{i}" if several else "")
+            pictures.append(picture(one, name, title, caption.shows, data, bars_of(cube, caption)))
             style.save(one, out, name)
     return pictures, missing
+
+
+def pages_of(figure, cube, bits):
+    """As pages(); none without numbers."""
+    try:
+        return pages(figure, cube, bits)
+    except figures.NoNumbers:
+        return []
 
 
 def answer_of(cube, said, bits, out, prefix):
@@ -79,8 +82,8 @@ def answer_of(cube, said, bits, out, prefix):
     part = files.select(files.choose_models(cube, found["models"]), dataset=found["dataset"])
     with contextlib.suppress(figures.NoNumbers):
         figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
-        found["picture"] = picture(figure, f"{prefix}answer", caption.title, caption.shows, summary.models_text(part), caption.bars)
-        style.save(figure, out, f"{prefix}answer")
+        found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(cube, caption))
+        style.save(figure, out, f"{prefix}relative_error")
     return {"picture": None} | found
 
 
@@ -89,7 +92,7 @@ def part_of_page(path, cube, bits, out, number):
     said = files.provenance(path)
     prefix = f"{number}-" if number else ""
     first = answer_of(cube, said, bits, out, prefix)
-    pictures, missing = pictures_of(cube, said, bits, out, prefix)
+    pictures, missing = pictures_of(cube, said, bits, out, prefix, first)
     return {"id": f"cube{number}", "file": path.name, "title": str(cube.attrs.get("title", "")) or path.stem,
             "answer": first, "cite": summary.of_program(said), "inputs": summary.of_inputs(said), "weights": summary.of_weights(cube),
             "run": summary.of_run(cube, said), "methods": summary.of_methods(cube, said), "settings": summary.of_settings(said),

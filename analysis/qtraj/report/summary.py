@@ -59,7 +59,7 @@ def between(values, show=compact):
     return low if low == high else f"{low} to {high}"
 
 
-def with_error(value, error, most=4):
+def with_error(value, error, most=8):
     """A number and its error, with two digits of an error that begins with 1 or 2, else with one."""
     if not np.isfinite(value):
         return DASH
@@ -157,22 +157,18 @@ def of_texts(cube, said):
     for name in map(str, cube.dataset.values):
         entry = entries.get(name, {})
         rows.append([name, "evaluation", str(entry.get("text") or entry.get("ids") or MISSING), options.words(entry, options.IDLE) or DASH,
-                     str(sequences.get(name, DASH)), between(tokens_of(cube, name), lambda v: f"{v:.0f}"), digest(entry, said)])
+                     str(sequences.get(name, DASH)), between(tokens_of(cube, name), lambda v: f"{v:.0f}")])
     entry = config.get("calibration")
     if entry:
         rows.append([str(entry.get("name", "")) or "calibration", "calibration", str(entry.get("text") or entry.get("ids") or MISSING),
-                     options.words(entry, options.IDLE) or DASH, number(entry.get("samples") or np.nan, ".0f"), DASH, digest(entry, said)])
+                     options.words(entry, options.IDLE) or DASH, number(entry.get("samples") or np.nan, ".0f"), DASH])
     if "curvature_tokens" in cube and np.isfinite(cube.curvature_tokens).any():
         curvature = config.get("curvature") or {}
         data = curvature.get("data") or next(iter(config.get("evaluation", [])), {})
         rows.append([str(data.get("name") or "curvature"), "Hessian of the loss", str(data.get("text") or data.get("ids") or MISSING),
                      options.words(data, options.IDLE) or DASH, number(curvature.get("sequences", np.nan), ".0f"),
-                     between(cube.curvature_tokens, lambda v: f"{v:.0f}"), digest(data, said)])
-    return Table(["text", "used for", "file", "options", "sequences", "tokens scored", "digest"], rows, "Texts")
-
-
-def digest(entry, said):
-    return said["inputs"].get(entry.get("text") or "", "") if isinstance(entry.get("text"), str) else ""
+                     between(cube.curvature_tokens, lambda v: f"{v:.0f}")])
+    return Table(["text", "used for", "file", "options", "sequences", "tokens scored"], rows, "Texts")
 
 
 def of_tasks(cube, said):
@@ -328,7 +324,7 @@ def of_failures(cube):
     if not rows:
         return None
     more = len(rows) - MOST_FAILURES
-    return Table(["what", "kind", "why"], rows[:MOST_FAILURES], f"{len(rows)} failures",
+    return Table(["what", "kind", "why"], rows[:MOST_FAILURES], f"{len(rows)} failure{'s' if len(rows) > 1 else ''}",
                  note=f"{more} more are in the cube." if more > 0 else "")
 
 

@@ -1,0 +1,62 @@
+"""A figure on as many pages as it needs."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from qtraj.cube.files import choose_models, select, widths
+from qtraj.cube.trajectories import families
+from qtraj.figures.figure import NoNumbers
+from qtraj.figures.place import PAGE_HIGH
+
+LESS = 0.5  # inches by which a cut must make a figure lower, since one that splits only its legend tells less
+
+
+def halves(values):
+    middle = (len(values) + 1) // 2
+    return values[:middle], values[middle:]
+
+
+def ways(cube, bits):
+    """The ways to cut a cube in two: an axis, and pairs of a part and the texts by which titles tell it from the other."""
+    runs = families(cube)
+    if len(runs) > 1:
+        names = [[line.model for line in lines] for lines in runs]
+        yield "model", [(choose_models(cube, sum(half, [])), [name[0] for name in half]) for half in halves(names)]
+    for axis, values, text in (("dataset", [str(name) for name in cube.dataset.values], "{}"), ("bits", widths(cube, bits), "{} bits"),
+                               ("quantizer", [str(name) for name in cube.quantizer.values], "{}")):
+        if len(values) > 1:
+            yield axis, [(select(cube, **{axis: half}), [text.format(value) for value in half]) for half in halves(values)]
+
+
+def told(cube):
+    """By axis, the texts that tell this part of a cube from those on other pages."""
+    return cube.attrs.get("told", {})
+
+
+def cut(figure, whole, cube, bits, width):
+    if whole.get_figheight() <= PAGE_HIGH:
+        return [(whole, cube)]
+    for axis, parts in ways(cube, bits):
+        found = []
+        for part, texts in parts:
+            part = part.assign_attrs(told=told(cube) | {axis: texts})
+            with contextlib.suppress(NoNumbers):
+                found.append((figure(part, bits, width=width), part))
+        if found and max(page.get_figheight() for page, _ in found) < whole.get_figheight() - LESS:
+            return [one for page, part in found for one in cut(figure, page, part, bits, width)]
+    return [(whole, cube)]
+
+
+def pages(figure: Callable, cube: xr.Dataset, bits: "Sequence[int] | None" = None, width: "float | None" = None) -> "list[tuple[Figure, xr.Dataset]]":
+    """One of FIGURES, drawn so that no page is higher than PAGE_HIGH inches: of the whole cube, or of parts of it, by run, else by text,
+    bit-width or method, whichever makes it lower. Returns pairs of a page and its part of the cube. A figure that no cut makes lower
+    is one page. NoNumbers: there is none."""
+    return cut(figure, figure(cube, bits, width=width), cube, bits, width)
+
+
+def part_of(cube: xr.Dataset) -> str:
+    """What a page shows of its figure; empty: all."""
+    return ", ".join(text for texts in told(cube).values() for text in texts)

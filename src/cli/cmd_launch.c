@@ -83,7 +83,7 @@ static enum status make_command(struct launch *l, struct err *e)
     l->self[n] = '\0';
     l->n = 0;
     if (l->ranks == 0) PASS(default_ranks(&l->ranks, e));
-    NEED(l->ranks > 0, ERR_USAGE, "-n %lld: at least 1 rank", (long long)l->ranks);
+    NEED(l->ranks > 0, ERR_USAGE, "-n %lld: expected at least 1 rank", (long long)l->ranks);
     snprintf(l->number, sizeof l->number, "%lld", (long long)l->ranks);
     PASS(add_all(l, (const char *const[]){"mpirun", "-n", l->number, NULL}, e));
     PASS(add_options(l, e));

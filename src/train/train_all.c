@@ -50,7 +50,8 @@ static enum status prepare(const struct train_job *job, int64_t i, struct err *e
     }
     TRY(train_tokenizer(r, s, e));
     TRY(corpus_prepare(&r->data, r->tokenizer, r->output, &path, s->hash, e));
-    ENSURE(strlen(path) < sizeof s->path, ERR_USAGE, "%s: too long a path", path);
+    ENSURE(strlen(path) < sizeof s->path, ERR_USAGE,
+           "%.200s: a path of %zu bytes or more; give output a shorter one", path, sizeof s->path);
     snprintf(s->path, sizeof s->path, "%s", path);
 done:
     free(path);

@@ -117,8 +117,9 @@ static enum status open_all(struct training *x, int64_t *step, struct err *e)
         TRY(run_state_path(&x->job->runs->runs[r->parent], r->first, &state, e));
     if (state) TRY(trainer_load(x->trainer, state, &found, e));
     *step = max64(*step, r->first);
-    ENSURE(found == *step, ERR_FORMAT, "%s: has step %lld", state ? state : folder,
-           (long long)found);
+    ENSURE(found == *step, ERR_FORMAT,
+           "%s: the state of step %lld where that of step %lld is expected (was it renamed?)",
+           state ? state : folder, (long long)found, (long long)*step);
     TRY(corpus_open(&r->recipe->data, source->path, r->recipe->batch.length, &x->corpus, e));
     x->limit = log((double)model_shape(trainer_model(x->trainer))->vocab);
 done:

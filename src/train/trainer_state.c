@@ -65,8 +65,9 @@ static enum status read_flat(const struct trainer *t, const struct safetensors *
                              int64_t first, int64_t n, float *dst, struct err *e)
 {
     const struct tensor_entry *x = safetensors_find(s, name);
-    NEED(x && x->n_elements == t->n, ERR_FORMAT, "%s: %s has not this model's %lld numbers",
-         s->path, name, (long long)t->n);
+    NEED(x && x->n_elements == t->n, ERR_FORMAT,
+         "%s: %s: expected %lld numbers, as many as this run's model has", s->path, name,
+         (long long)t->n);
     return safetensors_read_range(s, x, first, n, dst, e);
 }
 
@@ -76,7 +77,8 @@ enum status trainer_load(struct trainer *t, const char *path, int64_t *k, struct
     struct safetensors s = {.fd = -1};
     TRY(safetensors_open(path, &s, e));
     const struct tensor_entry *step = safetensors_find(&s, "step");
-    ENSURE(step && step->n_elements == 1, ERR_FORMAT, "%s: no step", path);
+    ENSURE(step && step->n_elements == 1, ERR_FORMAT,
+           "%s: no step in it: not a state of a training run?", path);
     TRY(safetensors_read_stored(&s, step, 0, 1, k, e));
     for (int64_t i = 0; i < t->n_tensors; i++) {
         const struct hvp_tensor *x = hvp_tensor(t->table, i);

@@ -37,7 +37,7 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
-PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" "$CUBES/many.h5" <<'PY' || fail "error bars and points of a cube with replicates"
 import sys
 import numpy as np
 import xarray
@@ -86,9 +86,15 @@ drawn = pages(qtraj.figures.curvature, averaged, width=3.3)
 assert whole.get_figheight() > 8.5 and all(page.get_figheight() <= 8.5 for page, _ in drawn), [page.get_size_inches() for page, _ in drawn]
 assert sum(len(page.axes) for page, _ in drawn) == len(whole.axes) == 6, drawn
 assert [part_of(part) for _, part in drawn] == ["2 bits, 3 bits", "8 bits"], [part_of(part) for _, part in drawn]
-assert [axes.get_title() for axes in drawn[1][0].axes] == ["8 bits", "8 bits"]
+assert [axes.get_title() for axes in drawn[0][0].axes] == 2 * ["2 bits"] + 2 * ["3 bits"], [axes.get_title() for axes in drawn[0][0].axes]
 for page, _ in drawn:
     assert not list(text_complaints(page)), list(text_complaints(page))
+
+# bit-widths and methods stand in the figure also where all panels share them
+part = qtraj.select(averaged, bits=3)
+assert [axes.get_title() for axes in qtraj.figures.accuracy(part).axes if axes.get_title()] == ["3 bits, wikitext"] + 2 * ["3 bits, social_iqa"]
+labels = [axes.get_ylabel().replace("\n", " ") for axes in qtraj.figures.layer_errors(qtraj.select(qtraj.open(sys.argv[4]), bits=3)).axes]
+assert "Relative error of gptq" in labels, labels
 
 # averages and branches have markers of their own; a panel without points is left out; an axis that is linear all along says so
 line, average = (next(one for lines in qtraj.families(averaged, averages=True) for one in lines if bool(one.average) == wanted) for wanted in (False, True))

@@ -34,6 +34,7 @@ def methods(cube, bits, place):
     everything = [line for lines in groups for line in lines]
     unit, label = style.progress_scale(cube, everything)
     figure, panels = place.panels(len(there))
+    place.told += [str(name) for name in cube.quantizer.values]
     drawn = [[] for _ in there]
     for axes, of_panel, (lines, dataset, i) in zip(panels, drawn, there):
         part = cube.isel(quantizer=i).sel(dataset=dataset)

@@ -20,7 +20,7 @@ class Place:
     the other fits into it, else a page). told: what titles name even if all panels share it (pages.py)."""
 
     def __init__(self, ax=None, width=None, told=()):
-        self.ax, self.width, self.told = ax, width, told
+        self.ax, self.width, self.told = ax, width, list(told)
         self.figure = None if ax is None else ax.figure
         self.all, self.rates, self.names = [], {}, {}
 
@@ -61,7 +61,7 @@ class Place:
         axes.remove()
 
     def title(self, axes, *parts):
-        """What the panel shows. Parts that all panels share are left to the caption, unless another page differs in them."""
+        """What the panel shows. Parts that all panels share are left to the caption, but for bit-widths and what self.told names."""
         self.names[axes] = [str(part) for part in parts if part]
 
     def rate(self, axes, right):
@@ -94,9 +94,10 @@ class Place:
         parts = list(self.names.values())
         most = max(map(len, parts), default=0)
         parts = [one + [""] * (most - len(one)) for one in parts]
-        differ = [i for i in range(most) if len({one[i] for one in parts}) > 1 or parts[0][i] in self.told] or range(most)
+        differ = {i for i in range(most) if len({one[i] for one in parts}) > 1} or set(range(most))
+        differ |= {i for i in range(most) if parts[0][i] in self.told or parts[0][i].endswith(" bits")}
         for axes, one in zip(self.names, parts):
-            style.title(axes, *(one[i] for i in differ))
+            style.title(axes, *(one[i] for i in sorted(differ)))
 
     def wrap_labels(self):
         """Labels that are longer than their axis take two lines or more."""

@@ -64,6 +64,24 @@ caption = qtraj.figures.relative_error.caption
 assert REPLICATED in caption.bars and page.bars_of(one, caption) == caption.bars and REPLICATED not in page.bars_of(several, caption)
 text = answer.of_cube(several, {"config": {}, "inputs": {}}, None)["sentences"][0]
 assert all(f"with {name} (" in text for name in several.quantizer.values), text
+
+# steps that differ read differently, also of a run and its branch
+line, branch = qtraj.trajectories(several)[:2]
+step, names = several.step.values.astype(float), list(several.model.values)
+step[names.index(line.model), line.places[-1]], step[names.index(branch.model), branch.places[0]] = 471500, 471503
+close = several.assign(step=(several.step.dims, step))
+labels = [label for one in qtraj.trajectories(close)[:2] for label in qtraj.cube.trajectories.checkpoint_labels(close, one)]
+assert {"471.5k", "471.503k"} <= set(labels), labels
+
+# each fit has a sentence, with its factors
+from qtraj.laws import tables
+from qtraj.report import sentences
+points = qtraj.points(sys.argv[1])
+found = qtraj.laws.fit_all(points[points.quantizer == "gptq"].reset_index(drop=True), draws=0)
+said = {block.rows[0][0]: text for block in tables.blocks(found) if block.kind == "table" and (text := sentences.of_block(block, found, "gptq, wikitext"))}
+assert [any(head.startswith(begin) for head in said) for begin, _, _ in sentences.OF_TABLES] == [True] * 6, said
+fit = found["token law"]["gptq, wikitext"]["robust"]
+assert any(f"added loss (nats a token) by {2 ** fit.coefficients['beta']:.3g}" in text for text in said.values()), said
 PY
 
 # a change of the relative error is paired to first order (jackknife over sequences); what the options of methods are

@@ -143,10 +143,12 @@ def families(cube: xr.Dataset, averages: bool = False) -> "list[list[Trajectory]
 
 
 def checkpoint_labels(cube: xr.Dataset, line: Trajectory) -> "list[str]":
-    """A short label for each checkpoint of the trajectory: its step, with digits enough to tell it from the others, else its name."""
+    """A short label for each checkpoint of the trajectory: its step, with digits enough to tell it from all others of the cube, else its
+    name."""
     steps = line.own(cube.step)
     if np.isfinite(steps).all():
-        digits = next((n for n in range(4, 12) if len({compact(step, n) for step in steps}) == len(set(steps))), 12)
+        every = np.unique(cube.step.values[np.isfinite(cube.step.values)])
+        digits = next((n for n in range(4, 12) if len({compact(step, n) for step in every}) == len(every)), 12)
         return [compact(step, digits) for step in steps]
     return [str(name) for name in line.own(cube.checkpoint_name)]
 

@@ -125,9 +125,11 @@ def fits_of(paths, models, bits, draws, out):
         pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, caption.bars)}
         style.save(figure, out, draw.__name__)
     blocks = tables.in_words(chosen, dropped)
+    part = ""
     for block in tables.blocks(found):
         blocks.append(block)
-        words = sentences.of_block(block, found)
+        part = {"part": block.text, "heading": ""}.get(block.kind, part)
+        words = sentences.of_block(block, found, part)
         if words:
             blocks.append(tables.Block("text", words))
         if block.kind == "table" and block.rows[0][0].startswith("tokens until") and sentences.mark_outside(block.rows, chosen):

@@ -56,11 +56,61 @@ def of_full_precision(fit):
             f"of one with many tokens, twice the parameters by {factor(2, -fit.coefficients.get('alpha_N', np.nan))}.")
 
 
-def of_block(block, found):
-    """The sentence behind a heading or a part of qtraj.laws.tables; empty: it has none."""
+def of_widths(fits):
+    """fits: of each bit-width alone."""
+    parts = [f"{factor(2, fit.coefficients['beta'])} at {bits:g} bits" for bits, fit in fits.items() if not isinstance(fit, str) and "beta" in fit.coefficients]
+    return f"In words: fitted alone, twice the training tokens multiply the added loss by {', '.join(parts)}." if parts else ""
+
+
+def of_tokens(target):
+    row = min(target["rows"], key=lambda one: one["bits"], default=None)
+    if row is None or not np.isfinite(row["tokens"]):
+        return ""
+    return (f"In words: by the law, quantization of {row['parameters']:.3g} parameters to {row['bits']:g} bits adds {target['nats']:g} nats a token "
+            f"after {row['tokens']:.3g} training tokens.")
+
+
+def of_forms(found):
+    score = found["scores"][found["best"]] if found["best"] in found["scores"] else np.nan
+    if not np.isfinite(score):
+        return ""
+    return (f"In words: for a {found['left out at a time']} that it has not seen, the best form ({found['best']}) gives the added loss up to a typical "
+            f"factor of {np.exp(score):.2f}.")
+
+
+def of_dynamics(found):
+    error = found["rms error of ln(added loss)"]
+    if not np.isfinite(error):
+        return ""
+    names = [name for name in found["law"].coefficients if name != "ln k"]
+    return (f"In words: the law in {' and '.join(names)} gives the added loss of a {found['left out at a time']} that it has not seen up to a typical "
+            f"factor of {np.exp(error):.2f}.")
+
+
+def of_singles(fits):
+    """fits: laws of one variable."""
+    effects = {"beta": (2, 1, "twice the training tokens multiply the added loss by"), "alpha": (2, -1, "twice the parameters multiply it by"),
+               "gamma": (4 / 3, 1, "3 bits instead of 4 multiply it by")}
+    found = {name: value for fit in fits.values() if not isinstance(fit, str) for name, value in fit.coefficients.items()}
+    parts = [f"{text} {factor(base, sign * found[name])}" for name, (base, sign, text) in effects.items() if name in found]
+    return f"In words: with all else equal, {'; '.join(parts)}." if parts else ""
+
+
+OF_TABLES = (("robust", "robust", of_token_law), ("each bit-width alone", "each bit-width alone", of_widths),
+             ("tokens until", "tokens at the added loss", of_tokens), ("form of the law", "forms", of_forms),
+             ("dynamics law", "dynamics", of_dynamics), ("law of one variable", "one variable", of_singles))
+
+
+def of_block(block, found, part=""):
+    """The sentence behind a block of qtraj.laws.tables; empty: it has none. part: the method and text that a table is of."""
+    law = found["token law"].get(block.text if block.kind == "part" else part)
+    if not isinstance(law, dict):
+        law = {}
     if block.kind == "part":
-        law = found["token law"].get(block.text)
-        return of_token_law(law["logarithms"]) if isinstance(law, dict) and "logarithms" in law else ""
+        return of_token_law(law["logarithms"]) if law else ""
+    for begin, key, sentence in OF_TABLES:
+        if block.kind == "table" and block.rows[0][0].startswith(begin) and not isinstance(law.get(key, ""), str):
+            return sentence(law[key])
     for begin, sentence, key in (("Tokens or learning", of_effects, "tokens or learning rate"), ("Predicting", of_predictions, "predictions"),
                                  ("Full-precision", of_full_precision, "full-precision law")):
         if block.kind == "heading" and block.text.startswith(begin) and key in found:

@@ -80,6 +80,9 @@ points = qtraj.points(sys.argv[1])
 found = qtraj.laws.fit_all(points[points.quantizer == "gptq"].reset_index(drop=True), draws=0)
 said = {block.rows[0][0]: text for block in tables.blocks(found) if block.kind == "table" and (text := sentences.of_block(block, found, "gptq, wikitext"))}
 assert [any(head.startswith(begin) for head in said) for begin, _, _ in sentences.OF_TABLES] == [True] * 6, said
+target = [block for block in tables.blocks(found) if block.kind == "table" and block.rows[0][0].startswith("tokens until")][0]
+assert sentences.mark_outside(target.rows, points) and sentences.of_block(target, found, "gptq, wikitext").endswith("(†)"), target.rows
+assert "by " in sentences.of_effects({"tokens and learning rate": "no", "tokens alone": found["tokens or learning rate"]["tokens alone"]})
 fit = found["token law"]["gptq, wikitext"]["robust"]
 assert any(f"added loss (nats a token) by {2 ** fit.coefficients['beta']:.3g}" in text for text in said.values()), said
 PY

@@ -177,6 +177,6 @@ def dynamics_law(points: pandas.DataFrame, draws: int = 0) -> dict:
     chosen, *choices = [tuple(names[np.array(one, int) - 1]) for one in (choose(folds, len(names)), *choices)]
     token = folds.squares([1 + form.coefficients.index(name) for name in token_form.coefficients])
     law: Fit = fit_form(part, Form("dynamics", chosen), draws)
-    return {"law": law, "left out at a time": unit, "n": len(part), "rms error of ln(added loss)": float(np.sqrt(np.mean(squares))),
+    return {"law": law, "left out at a time": unit, "n": len(part), "rms error of ln(added loss)": float(np.sqrt(max(np.mean(squares), 0))),
             "token law": float(np.sqrt(token.mean())), "chosen as often": {name: sum(name in one for one in choices) / len(choices) for name in chosen},
             "candidates": list(form.coefficients), "notes": notes}

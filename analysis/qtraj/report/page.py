@@ -121,7 +121,8 @@ def fits_of(paths, models, bits, draws, out):
         except figures.NoNumbers:
             missing.append(f"{caption.title}: the points are too few for this fit (see Fits).")
             continue
-        data = f"{len(chosen)} points of {chosen.model.nunique()} runs and branches; {', '.join(sorted(set(chosen.dataset)))}"
+        runs = "1 run" if chosen.model.nunique() == 1 else f"{chosen.model.nunique()} runs and branches"
+        data = f"{tables.counted(len(chosen), 'point')} of {runs}; {', '.join(sorted(set(chosen.dataset)))}"
         pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, caption.bars)}
         style.save(figure, out, draw.__name__)
     blocks = tables.in_words(chosen, dropped)
@@ -129,10 +130,11 @@ def fits_of(paths, models, bits, draws, out):
     for block in tables.blocks(found):
         blocks.append(block)
         part = {"part": block.text, "heading": ""}.get(block.kind, part)
+        outside = block.kind == "table" and block.rows[0][0].startswith("tokens until") and sentences.mark_outside(block.rows, chosen)
         words = sentences.of_block(block, found, part)
         if words:
             blocks.append(tables.Block("text", words))
-        if block.kind == "table" and block.rows[0][0].startswith("tokens until") and sentences.mark_outside(block.rows, chosen):
+        if outside:
             blocks.append(tables.Block("note", "†: outside the training tokens of the data, so an extrapolation"))
         if block.kind == "heading":
             blocks += [pictures[name] for name, begin in PRINTED.items() if block.text.startswith(begin) and name in pictures]

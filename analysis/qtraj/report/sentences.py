@@ -30,7 +30,12 @@ def of_effects(found):
     """found: of qtraj.laws.tokens_or_rate."""
     fit = found.get("tokens and learning rate")
     if isinstance(fit, str) or fit is None:
-        return ""
+        fit = found.get("tokens alone")
+        if isinstance(fit, str) or fit is None:
+            return ""
+        intervals = next(iter(fit.intervals.values()))
+        tokens = factor(2, fit.coefficients["ln tokens"], intervals["ln tokens"])
+        return f"In words: twice the tokens multiply the relative error by {tokens}, whatever the learning rate does meanwhile."
     intervals = next(iter(fit.intervals.values()))
     tokens, rate = (factor(2, sign * fit.coefficients[name], sign * np.array(intervals[name])) for name, sign in (("ln tokens", 1), ("ln rate", -1)))
     return (f"In words: at the same learning rate, twice the tokens multiply the relative error by {tokens}; at the same tokens, half the learning rate "
@@ -110,7 +115,8 @@ def of_block(block, found, part=""):
         return of_token_law(law["logarithms"]) if law else ""
     for begin, key, sentence in OF_TABLES:
         if block.kind == "table" and block.rows[0][0].startswith(begin) and not isinstance(law.get(key, ""), str):
-            return sentence(law[key])
+            text = sentence(law[key])
+            return f"{text} (†)" if text and any(one.endswith("†") for one in block.rows[1]) else text
     for begin, sentence, key in (("Tokens or learning", of_effects, "tokens or learning rate"), ("Predicting", of_predictions, "predictions"),
                                  ("Full-precision", of_full_precision, "full-precision law")):
         if block.kind == "heading" and block.text.startswith(begin) and key in found:

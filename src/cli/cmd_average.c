@@ -6,6 +6,7 @@
 #include "config/sweep.h"
 #include "engine/inputs.h"
 #include "engine/weights_greedy.h"
+#include "quant/quant.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
@@ -19,6 +20,10 @@ struct average {
     const char *weights, *decay; /* flags; NULL: not given */
     bool greedy;
     struct data_options text; /* that chooses, with greedy */
+    const char *judge;        /* of the weights quantized so; NULL: in full precision */
+    int64_t bits;
+    struct quant_options options;    /* of the judge */
+    struct data_options calibration; /* likewise */
     struct weights mean;
     struct checkpoint **parts; // (mean.n)
     struct checkpoint *checkpoint;
@@ -87,6 +92,15 @@ static void print_choice(const json_t *record)
     }
 }
 
+static enum status set_judge(struct average *a, struct weights *w, struct err *e)
+{
+    const bool calibrated = a->calibration.text || a->calibration.ids;
+    PASS(single_variant(a->judge, &a->options, &a->bits, calibrated, &w->variant, e));
+    if (!calibrated) return OK;
+    PASS(data_options_finish(&a->calibration, "calibration-", e));
+    return options_copy(&data_table, &a->calibration, &w->calibration, e);
+}
+
 /* Chooses among the folders as a sweep does, by a visit of their greedy soup; those that are left
  * out are gone. */
 static enum status choose(struct average *a, struct err *e)
@@ -104,6 +118,7 @@ static enum status choose(struct average *a, struct err *e)
     w->evaluated = true; /* the visit evaluates the soup on its text */
     TRY(mem_string(&w->identity, "", e));
     TRY(options_copy(&data_heldout_table, &a->text, &w->heldout, e));
+    if (a->judge) TRY(set_judge(a, w, e));
     TRY(single_add_evaluation(&s, &a->text, "", e));
     TRY(single_run(&s, a->dirs.items[0], a->tokenizer, e));
     weights_recall_choice(w, s.checkpoint);
@@ -163,12 +178,23 @@ done:
     return st;
 }
 
+static void release(struct average *a)
+{
+    checkpoint_close(a->checkpoint);
+    for (int64_t i = 0; a->parts && i < a->mean.n; i++) checkpoint_close(a->parts[i]);
+    free(a->parts);
+    options_free(&weights_table, &a->mean);
+    options_free(&data_scored_table, &a->text);
+    options_free(&data_table, &a->calibration);
+    arg_list_free(&a->dirs);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct average a = {0};
     static const char *const dtypes[] = {"members", "f32", NULL};
-    struct arg_choice dtype = {.words = dtypes};
+    struct arg_choice dtype = {.words = dtypes}, judge = {.words = quant_names()};
     const struct arg table[] = {
         {"--weights", ARG_TEXT, &a.weights, "W1,W2,...",
          "weight of each checkpoint, relative to their sum (equal)"},
@@ -178,6 +204,10 @@ static enum status run(struct call *c, struct err *e)
         {"--greedy", ARG_SWITCH, &a.greedy, NULL,
          "greedy soup: from the checkpoint with the smallest loss on a text to the one with the "
          "largest, keep each if the mean's loss does not rise"},
+        {"--judge", ARG_CHOICE, &judge, "M",
+         "the loss is that of the weights quantized by this method (qtraj methods)"},
+        {"--bits", ARG_INTEGER, &a.bits, "B",
+         "to which it quantizes (its own, if it has only one)"},
         {"--dtype", ARG_CHOICE, &dtype, "T",
          "members: rounded to the type that the checkpoints store, f32 where they differ (the "
          "default); f32"},
@@ -185,28 +215,32 @@ static enum status run(struct call *c, struct err *e)
          "tokenizer.json that goes along (the first checkpoint's own)"},
     };
     options_default(&data_scored_table, &a.text);
+    options_default(&quant_table, &a.options);
+    options_default(&data_table, &a.calibration);
     const struct arg_keys keys[] = {
-        {"the text of --greedy:", &data_scored_table, "", &a.text, "--greedy"}};
-    const struct args args = {ARGS(table), ARGS_KEYS(keys), .more = &a.dirs};
+        {"the text of --greedy:", &data_scored_table, "", &a.text, "--greedy"},
+        {"options of --judge (qtraj methods says which it has):", &quant_table, "", &a.options,
+         "--judge"},
+        {"the text on which it calibrates:", &data_calibration_table, "calibration-",
+         &a.calibration, "--judge"}};
+    static const struct arg_with with[] = {{"--judge", "--greedy"}, {"--bits", "--judge"}, {0}};
+    const struct args args = {ARGS(table), ARGS_KEYS(keys), .more = &a.dirs, .with = with};
     TRY(args_parse(&args, c, &a.out, 1, e));
     if (c->help) goto done;
+    a.judge = judge.word;
     ENSURE(a.dirs.n > 0, ERR_USAGE, "usage: qtraj average %s", c->command->arguments);
     TRY(set_up(&a, dtype.word && strcmp(dtype.word, "f32") == 0, e));
     if (a.greedy) TRY(choose(&a, e));
     TRY(write_all(&a, e));
 done:
-    checkpoint_close(a.checkpoint);
-    for (int64_t i = 0; a.parts && i < a.mean.n; i++) checkpoint_close(a.parts[i]);
-    free(a.parts);
-    options_free(&weights_table, &a.mean);
-    options_free(&data_scored_table, &a.text);
-    arg_list_free(&a.dirs);
+    release(&a);
     return st;
 }
 
 const struct command cmd_average = {
     .name = "average",
-    .arguments = "OUT DIR... [--weights W1,W2,... | --ema D | --greedy --text FILE] [--dtype f32]",
+    .arguments =
+        "OUT DIR... [--weights W1,W2,... | --ema D | --greedy --text FILE [--judge M]] ...",
     .doc = "write the mean of several checkpoints to a new folder that transformers loads",
     .run = run,
 };

@@ -87,40 +87,18 @@ static enum status share_flags(const struct quantize *o, struct data_options *d,
     return OK;
 }
 
-static enum status choose_bits(struct quantize *o, const struct quant_method *method, struct err *e)
-{
-    int64_t low, high;
-    quant_widths(method, &o->entry.options, &low, &high);
-    NEED(o->bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s",
-         (long long)low, (long long)high, method->name);
-    if (!o->bits) o->bits = low;
-    NEED(o->bits == low || low < high, ERR_USAGE, "--bits %lld: %s has %lld bits",
-         (long long)o->bits, method->name, (long long)low);
-    NEED(o->bits >= low && o->bits <= high, ERR_USAGE, "--bits %lld: expected %lld to %lld for %s",
-         (long long)o->bits, (long long)low, (long long)high, method->name);
-    return OK;
-}
-
 static enum status set_up(struct quantize *o, struct err *e)
 {
     struct visit *v = &o->single.visit;
     NEED(o->method, ERR_USAGE, "--method is missing; qtraj methods lists them");
     const struct quant_method *method = quant_find(o->method);
-    PASS(choose_bits(o, method, e));
     PASS(share_flags(o, &o->calibration, "calibration", e));
     PASS(share_flags(o, &o->evaluation, "evaluation", e));
-    NEED(!quant_calibrates(method, &o->entry.options) || is_given(&o->calibration), ERR_USAGE,
-         "%s calibrates: give --calibration-text or --calibration-ids", method->name);
-    NEED(quant_calibrates(method, &o->entry.options) || !is_given(&o->calibration), ERR_USAGE,
-         "--calibration-...: %s calibrates only with --%s", method->name, method->calibrates_with);
     PASS(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
-    v->variants[0].bits = o->bits;
-    v->variants[0].method.options = o->entry.options;
     PASS(mem_string(&v->variants[0].key, "", e));
-    PASS(mem_string(&v->variants[0].method.name, o->method, e));
-    PASS(mem_string(&v->variants[0].method.method, o->method, e));
-    PASS(quant_check(o->method, &o->entry.options, &o->bits, 1, e));
+    PASS(single_variant(o->method, &o->entry.options, &o->bits, is_given(&o->calibration),
+                        v->variants, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (o->folder) PASS(quant_check_weights(method, "--out", e));
     if (!o->format) o->format = *export_formats();

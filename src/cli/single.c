@@ -35,6 +35,38 @@ enum status single_add_evaluation(struct single *s, struct data_options *d, cons
     return OK;
 }
 
+static enum status choose_bits(const struct quant_method *method, const struct quant_options *q,
+                               int64_t *bits, struct err *e)
+{
+    int64_t low, high;
+    quant_widths(method, q, &low, &high);
+    NEED(*bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s",
+         (long long)low, (long long)high, method->name);
+    if (!*bits) *bits = low;
+    NEED(*bits == low || low < high, ERR_USAGE, "--bits %lld: %s has %lld bits", (long long)*bits,
+         method->name, (long long)low);
+    NEED(*bits >= low && *bits <= high, ERR_USAGE, "--bits %lld: expected %lld to %lld for %s",
+         (long long)*bits, (long long)low, (long long)high, method->name);
+    return OK;
+}
+
+enum status single_variant(const char *name, const struct quant_options *options, int64_t *bits,
+                           bool calibrated, struct variant *out, struct err *e)
+{
+    const struct quant_method *method = quant_find(name);
+    const bool calibrates = quant_calibrates(method, options);
+    PASS(choose_bits(method, options, bits, e));
+    NEED(!calibrates || calibrated, ERR_USAGE,
+         "%s calibrates: give --calibration-text or --calibration-ids", name);
+    NEED(calibrates || !calibrated, ERR_USAGE, "--calibration-...: %s calibrates only with --%s",
+         name, method->calibrates_with);
+    out->bits = *bits;
+    out->method.options = *options;
+    PASS(mem_string(&out->method.name, name, e));
+    PASS(mem_string(&out->method.method, name, e));
+    return quant_check(name, options, bits, 1, e);
+}
+
 static enum status keep(void *context, const json_t *record, struct err *e)
 {
     struct single *s = context;

@@ -1,9 +1,38 @@
 /* Entries of `averages`: their keys, and the checkpoints that they add to their models. */
-#include "config/sweep.h"
+#include "config/preset.h"
 #include "options/nearest.h"
+#include "quant/quant.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
+
+static bool chooses_nothing(const void *greedy)
+{
+    const struct greedy_options *g = greedy;
+    return !g->text.text && !g->text.ids;
+}
+
+static enum status check_judge(void *greedy, const struct option_scope *scope, struct err *e)
+{
+    const struct greedy_options *g = greedy;
+    if (!g->judge == !g->bits) return OK;
+    return options_fail(scope, "judge", e, "expected `judge` and `bits`, or neither");
+}
+
+static const struct option greedy_keys[] = {
+    {.type = OPTION_KEYS,
+     .table = &data_heldout_table,
+     .offset = offsetof(struct greedy_options, text)},
+    OPTION(greedy_options, judge, TEXT,
+           "the loss is that of the weights quantized by this entry of `methods`, or by a method "
+           "that `qtraj methods` lists",
+           .otherwise = "in full precision"),
+    OPTION(greedy_options, bits, INT, "width of `judge`", .unit = "bits", .fallback = "0",
+           .otherwise = "in full precision", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_FULL,
+           OPTION_SPECIAL(0, NULL)),
+};
+static const struct option_table greedy_table = {OPTION_ROWS(greedy_keys, greedy_options),
+                                                 .finish = check_judge, .absent = chooses_nothing};
 
 static const char *const dtypes[] = {"members", "f32", NULL};
 
@@ -38,7 +67,7 @@ static const struct option keys[] = {
     OPTION(average_entry, greedy, GROUP,
            "greedy soup of the checkpoints of `of`, or of all (of `phase`): in the order of their "
            "loss on this text, each is kept if the soup's loss does not rise",
-           .table = &data_heldout_table),
+           .table = &greedy_table),
     OPTION(average_entry, evaluated, BOOL,
            "greedy: the text may share sequences with `evaluation`, which favours the soup",
            .fallback = "false"),
@@ -46,7 +75,65 @@ static const struct option keys[] = {
 
 bool average_is_greedy(const struct average_entry *a)
 {
-    return a->greedy.text || a->greedy.ids;
+    return !chooses_nothing(&a->greedy);
+}
+
+/* --- who judges --- */
+
+enum status average_judge(const struct sweep *s, const struct average_entry *a,
+                          struct method_entry *out, struct err *e)
+{
+    enum status st = OK;
+    const char *name = a->greedy.judge;
+    struct method_entry m = {0};
+    *out = m;
+    if (!name) return OK;
+    for (int64_t i = 0; i < s->n_methods; i++)
+        if (strcmp(s->methods[i].name, name) == 0)
+            return options_copy(&method_table, &s->methods[i], out, e);
+    ENSURE(quant_find(name), ERR_USAGE, "%s: neither an entry of `methods` nor a method", name);
+    options_default(&method_table, &m);
+    TRY(mem_string(&m.name, name, e));
+    TRY(mem_string(&m.method, name, e));
+    TRY(quant_options_preset(&m.options, s->preset, name, e));
+    *out = m;
+    m = (struct method_entry){0};
+done:
+    options_free(&method_table, &m);
+    return st;
+}
+
+bool averages_calibrate(const struct sweep *s)
+{
+    bool any = false;
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t k = 0; k < s->models[i].n_averages; k++) {
+            struct method_entry judge;
+            if (average_judge(s, &s->models[i].averages[k], &judge, NULL) != OK) continue;
+            const struct quant_method *m = judge.method ? quant_find(judge.method) : NULL;
+            any = any || (m && quant_calibrates(m, &judge.options));
+            options_free(&method_table, &judge);
+        }
+    return any;
+}
+
+/* The judge is there, with that width. */
+static enum status find_judge(const struct sweep *s, const struct average_entry *a,
+                              const struct option_scope *scope, struct err *e)
+{
+    enum status st;
+    const struct option_scope greedy = options_in(scope, "greedy");
+    struct method_entry m;
+    struct err own = {0};
+    if (average_judge(s, a, &m, &own) != OK)
+        return options_fail(&greedy, "judge", e, "%s; `qtraj methods` lists these", own.text);
+    if (!m.method) return OK;
+    st = m.path ? options_fail(&greedy, "judge", e, "%s is stored, which averages are not", m.name)
+                : OK;
+    if (st == OK && quant_check(m.method, &m.options, &a->greedy.bits, 1, &own) != OK)
+        st = options_fail(&greedy, "bits", e, "%s", own.text);
+    options_free(&method_table, &m);
+    return st;
 }
 
 static bool is_given(const struct option_scope *scope, const char *key)
@@ -315,6 +402,7 @@ static enum status resolve_model(struct sweep *s, int64_t model, const struct op
                 PASS(options_fail(&entry, "name", e,
                                   "the name %s is already that of averages[%lld]", k.a->name,
                                   (long long)j));
+        PASS(find_judge(s, k.a, &entry, e));
         if (k.a->of)
             PASS(add_soup(&k, e));
         else

@@ -114,6 +114,14 @@ struct trajectory_column {
 enum { AVERAGE_WEIGHTS_MAX = 64 };
 enum average_dtype { AVERAGE_MEMBERS, AVERAGE_F32 };
 
+/* How the members of a greedy soup are chosen. */
+struct greedy_options {
+    struct data_options text; /* by the loss on it; neither text nor ids: all are kept */
+    char *judge;              /* of weights quantized so: a name among `methods`, else a method;
+                                 NULL: in full precision */
+    int64_t bits;             /* to which `judge` quantizes */
+};
+
 /* An entry of `averages`: averages of a model's checkpoints, which exist nowhere on disk. One of
  * window, decay (with or without a window), of and greedy (with or without `of`) says which kind it
  * is. */
@@ -127,9 +135,8 @@ struct average_entry {
     char *phase;                         /* only checkpoints of this phase; NULL: all */
     int64_t stride; /* checkpoints from one average to the next; 0: only the last average */
     int dtype;      /* enum average_dtype */
-    struct data_options greedy; /* soup: keeps only members that do not make the loss on this text
-                                   larger; neither text nor ids: keeps all */
-    bool evaluated;             /* that text may share sequences with those that are evaluated on */
+    struct greedy_options greedy; /* soup: keeps only members that do not make a loss larger */
+    bool evaluated; /* its text may share sequences with those that are evaluated on */
 };
 
 struct model_entry {
@@ -253,6 +260,13 @@ MUST_USE enum status data_options_from_json(const json_t *json, struct data_opti
                                             struct err *e);
 /* Whether members of the average are chosen by the loss on a text. */
 bool average_is_greedy(const struct average_entry *a);
+/* *out (options_free(&method_table)) = the method that judges them: the entry of `methods` of that
+ * name, else the method with the sweep's preset; zero in full precision. ERR_USAGE: neither is
+ * there; ERR_NOMEM. */
+MUST_USE enum status average_judge(const struct sweep *s, const struct average_entry *a,
+                                   struct method_entry *out, struct err *e);
+/* Whether the judge of an average calibrates. */
+bool averages_calibrate(const struct sweep *s);
 /* Appends the averages that `averages` ask for to the rows of their models: names ENTRY@CHECKPOINT
  * for those that slide, ENTRY for a soup, whose members are all candidates if it is greedy; step,
  * tokens, learning rate and phase of the last member. scope: of the sweep. ERR_USAGE: a name that

@@ -62,11 +62,13 @@ struct part_engine {
                             const struct variant *variant, const struct weights_sink *sink,
                             struct err *e);
     /* *datasets (a new reference) = the metrics of checkpoint c in full precision: {DATASET:
-     * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. text: what it is
-     * evaluated on; NULL: the visit's texts, with progress reported. */
+     * {FIELD: number, ...}, ...}; *planned = peak memory of a rank in bytes. */
     enum status (*evaluate)(const struct part_context *context, struct checkpoint *c,
-                            const struct data_options *text, json_t **datasets, int64_t *planned,
-                            struct err *e);
+                            json_t **datasets, int64_t *planned, struct err *e);
+    /* *loss = that of checkpoint c on the text that w, a greedy soup, is chosen by, quantized as it
+     * says. */
+    enum status (*judge)(const struct part_context *context, struct checkpoint *c,
+                         const struct weights *w, double *loss, struct err *e);
     /* Emits the completion of the cell of a variant of the visit, which the parts have finished,
      * unless the cell has failed or it is there. Not collective; only the group's rank 0 emits. */
     enum status (*complete)(const struct part_context *context, const struct variant *variant,

@@ -73,5 +73,6 @@ void stamp_weights(char stamp[HASH_HEX], const struct weights *w)
 {
     if (w->kind == WEIGHTS_STORED && w->path) stamp_folder(stamp, w->path);
     if (w->kind == WEIGHTS_GREEDY) stamp_data(stamp, &w->heldout);
+    if (w->kind == WEIGHTS_GREEDY) stamp_data(stamp, &w->calibration);
     for (int64_t i = 0; i < w->n; i++) stamp_weights(stamp, &w->parts[i]);
 }

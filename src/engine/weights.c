@@ -71,6 +71,7 @@ static const struct option fields[] = {
     OPTION(weights, coefficient, REAL, "", OPTION_ANY_REAL),
     OPTION(weights, f32, BOOL, ""),
     OPTION(weights, heldout, GROUP, "", .table = &data_heldout_table),
+    OPTION(weights, calibration, GROUP, "", .table = &data_table),
     OPTION(weights, identity, TEXT, ""),
     OPTION(weights, evaluated, BOOL, ""),
     OPTION(weights, chosen, BOOL, ""),

@@ -44,11 +44,12 @@ struct weights {
     struct weights *parts; // (n) the sources that it is computed from
     double coefficient;    /* of this source in a sum or an average that it is a part of */
     bool f32;              /* average, greedy: its values are not rounded to the parts' type */
-    struct data_options heldout; /* greedy: the text */
-    char *identity;              /* greedy: digest of the text and how it is cut */
+    struct data_options heldout;     /* greedy: the text */
+    struct data_options calibration; /* greedy: of `variant` */
+    char *identity; /* greedy: digest of the text and how it is cut, and who judges */
     bool evaluated; /* greedy: the text may share sequences with those that are evaluated on */
     bool chosen;    /* greedy: the choice is known: parts with a coefficient other than 0 */
-    struct variant variant; /* quantized */
+    struct variant variant; /* quantized; greedy: judged so, no method: in full precision */
     uint64_t stream;        /* random: stream of the random numbers (rng.h) */
 };
 MUST_USE enum status weights_copy(const struct weights *from, struct weights *out, struct err *e);
@@ -63,8 +64,9 @@ extern const struct option_table variant_table, weights_table;
 extern const char *const weights_kinds[];
 /* *out (the caller frees) = a text that says how w is computed from stored sources, by their names:
  * "average(a, b)", "average f32(2 a, 1 b)", "sum(0.5 a, 0.5 b)"; coefficients that are all 1 are
- * left out of an average. "greedy(a, b, c; text DIGEST)" names all that it chooses from. "" for a
- * stored one. It is part of cell keys unless it is "". ERR_NOMEM. */
+ * left out of an average. "greedy(a, b, c; text DIGEST)" names all that it chooses from, "; judge
+ * gptq 3 DIGEST" who judges. "" for a stored one. It is part of cell keys unless it is "".
+ * ERR_NOMEM. */
 MUST_USE enum status weights_recipe(const struct weights *w, char **out, struct err *e);
 /* The stored folder whose config.json and tokenizer it uses; borrowed. */
 const char *weights_folder(const struct weights *w);

@@ -57,16 +57,12 @@ static enum status evaluate(const struct greedy *g, const bool *kept, int64_t i,
     enum status st = OK;
     const struct part_context *c = g->context;
     struct checkpoint *soup = NULL;
-    json_t *datasets = NULL;
     TRY(group_agree(c->group, open_soup(g, kept, i, &soup, e), e));
-    TRY(c->engine->evaluate(c, soup, &g->w->heldout, &datasets, NULL, e));
-    *loss = json_number_get(
-        json_object_get(json_object_iter_value(json_object_iter(datasets)), "loss"));
+    TRY(c->engine->judge(c, soup, g->w, loss, e));
     if (c->group->rank == 0)
         log_trace("visit", "greedy soup %s: evaluation %lld of at most %lld, loss %.6f",
                   c->visit->checkpoint, (long long)g->at + 1, (long long)(2 * g->w->n - 1), *loss);
 done:
-    json_decref(datasets);
     checkpoint_close(soup);
     return st;
 }

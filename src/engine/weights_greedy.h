@@ -4,7 +4,8 @@
  * The candidates are sorted by their loss on the text, equal ones in the order of the sweep. The
  * soup begins with the first. Each other one is kept if the soup with it has no larger loss than
  * the soup without it. Losses are those of the weights as they would be stored, rounded to the
- * members' type. Candidates whose loss is not finite are never kept. */
+ * members' type, and of these quantized where the soup is judged so. Candidates whose loss is not
+ * finite are never kept. */
 #pragma once
 #include "engine/weights.h"
 

@@ -358,8 +358,7 @@ static enum status run(struct part_context *c, struct err *e)
     c->provenance.reads = &s->reads;
     PASS(group_agree(c->group, open_point(c, s, p, &c->checkpoint, e), e));
     c->provenance.weights_hash = checkpoint_hash(c->checkpoint);
-    return c->engine->evaluate(c, c->checkpoint, NULL, &p->datasets, &c->provenance.memory_planned,
-                               e);
+    return c->engine->evaluate(c, c->checkpoint, &p->datasets, &c->provenance.memory_planned, e);
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)

@@ -189,7 +189,7 @@ static bool names_tokens(const struct plan *p)
         any = any || input_names_tokens(&s->evaluations[i]);
     for (int64_t i = 0; i < s->n_models; i++)
         for (int64_t j = 0; j < s->models[i].n_averages; j++)
-            any = any || input_names_tokens(&s->models[i].averages[j].greedy);
+            any = any || input_names_tokens(&s->models[i].averages[j].greedy.text);
     return any;
 }
 

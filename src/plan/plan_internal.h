@@ -36,8 +36,8 @@ MUST_USE enum status plan_common_record(const struct plan *p, int64_t model,
                                         struct visit_cache *cache, json_t **out, struct err *e);
 
 /* --- plan_soups.c --- */
-/* Sets the text of a greedy soup and its digest, which is part of the keys. Errors of
- * plan_data_identity. */
+/* Sets the text of a greedy soup and who judges, with the digest of both, which is part of the
+ * keys. ERR_USAGE: no calibration text for the judge; errors of plan_data_identity. */
 MUST_USE enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e);
 /* ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on. Long texts are left to the
  * visits. */

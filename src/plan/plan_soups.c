@@ -1,11 +1,39 @@
 /* Greedy soups of a plan: the text that chooses their members, and what the choice costs. */
 #include "engine/weights_greedy.h"
 #include "plan/plan_internal.h"
+#include "quant/quant.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* --- the text --- */
+
+/* Who judges, on what it calibrates, and what the keys say of it. */
+static enum status find_judge(struct plan *p, struct plan_checkpoint *c,
+                              const struct average_entry *a, struct err *e)
+{
+    enum status st = OK;
+    char key[HASH_HEX];
+    json_t *calibration = NULL;
+    struct variant *judge = &c->weights.variant;
+    judge->bits = a->greedy.bits;
+    TRY(average_judge(p->sweep, a, &judge->method, e));
+    if (!judge->method.method) goto done;
+    if (quant_calibrates(quant_find(judge->method.method), &judge->method.options)) {
+        const struct data_options d = plan_data(p, c->model, &p->sweep->calibration);
+        TRY(plan_calibration_identity(p, c->model, &calibration, e));
+        ENSURE(calibration, ERR_USAGE,
+               "calibration: missing; %s needs calibration text, by which average %s is judged",
+               judge->method.name, a->name);
+        TRY(options_copy(&data_table, &d, &c->weights.calibration, e));
+    }
+    TRY(plan_variant_key(p, &judge->method, judge->bits, calibration, key, e));
+    TRY(mem_append(&c->weights.identity, e, "; judge %s %lld %s", judge->method.name,
+                   (long long)judge->bits, key));
+done:
+    json_decref(calibration);
+    return st;
+}
 
 enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
@@ -15,11 +43,12 @@ enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct 
     const struct model_entry *m = &p->sweep->models[c->model];
     if (c->weights.kind != WEIGHTS_GREEDY) return OK;
     const struct average_entry *a = &m->averages[m->rows[c->row].average - 1];
-    const struct data_options d = plan_data(p, c->model, &a->greedy);
+    const struct data_options d = plan_data(p, c->model, &a->greedy.text);
     TRY(options_copy(&data_heldout_table, &d, &c->weights.heldout, e));
     TRY(plan_data_identity(p, c->model, &d, &identity, e));
     TRY(plan_digest(json_incref(identity), hash, e));
     TRY(mem_string(&c->weights.identity, hash, e));
+    TRY(find_judge(p, c, a, e));
 done:
     json_decref(identity);
     return st;
@@ -75,7 +104,15 @@ static struct cost choice_cost(const struct plan *p, int64_t i, const struct wei
     const double n = (double)w->n;
     struct cost c = {0};
     if (w->kind != WEIGHTS_GREEDY || w->chosen || !m->known) return c;
-    const struct cost once = cost_shared(&m->sizes, &p->costs.heldout[i], m->bytes_per_weight);
+    const struct cost_tokens *text = &p->costs.heldout[i], *calibration = &p->costs.calibration;
+    const struct method_entry *judge = &w->variant.method;
+    struct cost once = cost_shared(&m->sizes, text, m->bytes_per_weight);
+    if (judge->method) {
+        const struct cost own = cost_variant(&m->sizes, judge, text, calibration),
+                          shared = cost_shared_statistics(&m->sizes, judge, 1, calibration);
+        cost_add(&once, &own, 1);
+        cost_add(&once, &shared, 1);
+    }
     cost_add(&c, &once, 2 * n - 1);
     c.bytes = once.bytes * (n + (n + 2) * (n - 1) / 2);
     return c;

@@ -200,6 +200,34 @@ if [ -e "$(dirname "$QTRAJ")/libkill_at_line.so" ]; then
     cmp "$work/a" "$work/b" || fail "another result after kills: $(diff "$work/a" "$work/b")"
 fi
 
+# --- a judge: the losses of quantized weights choose, as for folders; its settings are part of the key ---
+sed -e "s/name: greedy, .*samples: 4/&, judge: gptq, bits: 3/" -e '/name: \(lawa\|one\|ema\|soup\),/d' -e '/^curvature\|^surfaces/d' "$work/fly.yaml" >"$work/judged.yaml"
+judged() { "$QTRAJ" "$1" "$work/judged.yaml" --set "results=$work/judged.h5" --only checkpoint=greedy "${@:2}" >"$work/out" 2>"$work/err"; }
+judged run || fail "judged: $(tail -3 "$work/err")"
+average "$work/judged-1" "${candidates[@]}" --greedy --text "$work/text.txt" --length 64 --skip 300 --samples 4 --judge gptq --bits 3 \
+    --group-size 64 --calibration-text "$work/text.txt" --calibration-length 64 --calibration-samples 4 --tokenizer "$main/tokenizer.json" >"$work/chosen"
+"$python" - "$work" <<'PYTHON' || fail "a judged soup"
+import sys
+import xarray as xr
+cube, table = (xr.open_dataset(f"{sys.argv[1]}/judged.h5", engine="h5netcdf", group=g) for g in (None, "soup_candidates"))
+recipe = str(cube.recipe.values[cube.kind.values == "average"][0])
+assert "; text " in recipe and "; judge gptq 3 " in recipe, recipe
+lines = [line.split() for line in open(f"{sys.argv[1]}/chosen").read().splitlines()[1:]]
+for i, line in enumerate(lines):
+    assert line[:2] == [f"{table.heldout_loss.values[i]:.6f}", f"{table.soup_loss.values[i]:.6f}"], (line, table)
+    assert (line[2] == "kept") == bool(table.kept.values[i]) and line[-1].endswith(str(table.candidate.values[i])[-10:]), (line, table)
+PYTHON
+left() { # COUNT OPTION ...: visits that are left
+    judged plan --brief "${@:2}" || fail "plan of $*: $(cat "$work/err")"
+    grep -q "left: $1 visit" "$work/out" || fail "$*: $(cat "$work/out")"
+}
+left 0
+left 1 --set models[0].averages[0].greedy.bits=2
+left 1 --set models[0].averages[0].greedy.judge=rtn
+left 1 --set methods[1].group_size=32
+left 1 --set calibration.samples=3
+left 0 --set methods[0].group_size=32 --only quantizer=gptq
+
 # --- what `plan` counts for the choice: an evaluation of each of n candidates and of n - 1 soups ---
 counted() { # NAME SED: the sweep with its greedy entry changed
     sed "/name: greedy/$2" "$work/fly.yaml" >"$work/counted.yaml"
@@ -265,6 +293,9 @@ refuse "two kinds" "{name: a, of: [step000500], window: 2}" "averages[1].window:
 refuse "weights of a window" "{name: a, window: 2, weights: [1, 2]}" "averages[1].weights: go with \`of\`"
 refuse "a greedy window" "{name: a, window: 2, greedy: {text: text.txt}}" "averages[1].window: does not go with \`greedy\`"
 refuse "greedy without a text" "{name: a, greedy: {length: 64}}" "averages[1].greedy: text or ids is missing"
+refuse "a judge without a width" "{name: a, greedy: {text: text.txt, judge: rtn}}" 'averages[1].greedy.judge: expected `judge` and `bits`, or neither'
+refuse "no such judge" "{name: a, greedy: {text: text.txt, judge: gtpq, bits: 3}}" 'averages[1].greedy.judge: gtpq: neither an entry of `methods` nor a method'
+refuse "a judge's width" "{name: a, greedy: {text: text.txt, judge: nvfp4, bits: 3}}" "averages[1].greedy.bits: method nvfp4 has widths from 4 to 4 bits"
 refuse "no greedy" "{name: a, of: [step000500], evaluated: true}" "averages[1].evaluated: goes with \`greedy\`"
 refuse "a text that is evaluated" "{name: a, phase: stable, greedy: {text: text.txt, length: 64, skip: 9, samples: 9}}" "main: a: 3 of the 4 sequences of evaluation own are also in $work/text.txt"
 refuse "decay 1" "{name: a, decay: 1}" "averages[1].decay: expected a number from 0 to 0.999999"

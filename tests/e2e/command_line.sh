@@ -112,7 +112,14 @@ for key in "${of_text[@]}"; do
 done
 for key in "${of_text[@]}" "${of_both[@]}" "text x" "ids $ids"; do
     idle "--$key" average "$work/never" "$models" "$models"
+    idle "--calibration-$key" average "$work/never" "$models" "$models" --greedy --ids "$ids"
     idle "--calibration-$key" "${quantize[@]}"
+done
+for flag in "--judge rtn" "--bits 3"; do
+    idle "$flag" average "$work/never" "$models" "$models"
+done
+for flag in "--group-size 64" "--calibration-batch 2" "--calibration-padding masked" "--calibration-pad-id 2"; do
+    idle "$flag" average "$work/never" "$models" "$models" --greedy --ids "$ids"
 done
 for key in "${of_text[@]}" "${of_both[@]}"; do
     idle "--$key" eval "$models" --tasks mmlu --task-data "$work"
@@ -189,7 +196,7 @@ for line in open(always):
     known |= {(command, flag) for flag in flags}
 text = lambda *words: subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout
 methods = json.loads(text("methods", "--json"))
-known |= {("quantize", "--" + name.replace("_", "-")) for m in methods for name in m["options"].split()}
+known |= {(c, "--" + name.replace("_", "-")) for c in ("quantize", "average") for m in methods for name in m["options"].split()}
 commands = re.findall(r"^  ([a-z]+) ", text("help"), re.M)
 flags = {(c, flag) for c in commands for flag in re.findall(r"^  (--?[a-z][-a-z]*)", text("help", c), re.M) if flag != "--help"}
 assert len(commands) > 15 and len(flags) > 150, (commands, len(flags))

@@ -59,6 +59,12 @@ candidates=("$quickstart"/trajectory/step00{0500,1000,0100,0900,0700})
 average "$work/greedy" "${candidates[@]}" --greedy "${text[@]}" >"$work/table"
 golden greedy "$work/greedy" "$work/table" "${candidates[@]}" -- \
     "$QTRAJ" eval --json "${text[@]}" --tokenizer "$quickstart/trajectory/tokenizer.json"
+# judged by the loss of quantized weights, which is what `quantize` says of each folder
+judge=(--bits 2 --group-size 64 --calibration-text "$work/text.txt" --calibration-length 64 --calibration-skip 20 --calibration-samples 4)
+average "$work/judged" "${candidates[@]}" --greedy --judge gptq "${judge[@]}" "${text[@]}" >"$work/judged-table"
+golden greedy "$work/judged" "$work/judged-table" "${candidates[@]}" -- \
+    "$QTRAJ" quantize --method gptq "${judge[@]}" --json "${text[@]/#--/--evaluation-}" --tokenizer "$quickstart/trajectory/tokenizer.json"
+cmp -s "$work/table" "$work/judged-table" && fail "the judge changes no loss"
 average "$work/ties" "${candidates[0]}" "$work/shards" "${steps[1]}" --greedy "${text[@]}" >"$work/table"
 [ "$(sed -n '2p; 3p' "$work/table" | sed 's/.* kept *//')" = "$work/shards
 ${steps[1]}" ] || fail "equal candidates: $(cat "$work/table")"

@@ -245,8 +245,8 @@ static void averages_add_rows_with_their_members(void **state)
     const struct average_entry *greedy = &m->averages[m->rows[9].average - 1];
     check_average(m, 9, "greedy", 4, 3, 1);
     assert_true(average_is_greedy(greedy) && !average_is_greedy(&m->averages[2]));
-    assert_non_null(strstr(greedy->greedy.text, "/heldout.jsonl"));
-    assert_int_equal(greedy->greedy.tokens, 200000);
+    assert_non_null(strstr(greedy->greedy.text.text, "/heldout.jsonl"));
+    assert_int_equal(greedy->greedy.text.tokens, 200000);
     assert_int_equal(m->rows[6].step, 200000);
     assert_string_equal(m->rows[6].phase, "decay");
     assert_int_equal(m->rows[8].step, 90000);

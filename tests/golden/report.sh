@@ -61,7 +61,7 @@ left = [width for width in widths if width != 3]
 assert parts == [(found["models"], left, {"bits": [f"{width} bits" for width in left]}), (others, widths, {"model": others})], parts
 assert answer.others(several, found | {"models": list(several.model.values), "bits": widths}, None) == []
 caption = qtraj.figures.relative_error.caption
-assert REPLICATED in caption.bars and page.bars_of(one, caption) == caption.bars and REPLICATED not in page.bars_of(several, caption)
+assert REPLICATED in caption.bars and page.bars_of(caption, answer.replicated(one)) == caption.bars and REPLICATED not in page.bars_of(caption, answer.replicated(several))
 text = answer.of_cube(several, {"config": {}, "inputs": {}}, None)["sentences"][0]
 assert all(f"with {name} (" in text for name in several.quantizer.values), text
 

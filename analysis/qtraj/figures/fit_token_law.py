@@ -5,7 +5,7 @@ from matplotlib.lines import Line2D
 
 from qtraj.cube.trajectories import compact
 from qtraj.figures import fit_axes, style
-from qtraj.figures.figure import figure_of_fits
+from qtraj.figures.figure import REPLICATED, figure_of_fits
 from qtraj.laws import added_loss
 from qtraj.laws.fit import uncertainty
 
@@ -34,8 +34,7 @@ def draw_law(axes, part, fit, widths):
 @figure_of_fits(
     "Token law", "Added loss over training tokens, one line a bit-width: the fit, and dotted the published law. Points of "
     "other sizes of model are moved to one size by the fit.",
-    "one paired standard error of the added loss over the text's sequences; where the sweep has replicates, thin lines without "
-    "caps add the standard deviation over calibration text.")
+    f"one paired standard error of the added loss over the text's sequences{REPLICATED}.")
 def fit_token_law(found, points, place):
     """Added loss over tokens for each method and text, one line a bit-width."""
     fitted = {name: law for name, law in found["token law"].items() if not isinstance(law, str)}

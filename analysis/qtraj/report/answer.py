@@ -58,6 +58,10 @@ def columns_of(cube, bits):
     return sorted(order[:most])
 
 
+def replicated(cube):
+    return with_replicates(cube, "loss_relative", "loss_relative_stderr") is not None
+
+
 class Differences:
     """Relative errors in percent, with standard errors, and their differences, paired over the text's sequences and replicates."""
 
@@ -159,7 +163,7 @@ def of_cube(cube, said, bits):
     others = [f"{len(ends) - MOST_ENDS} more ends of phases"] if len(ends) > MOST_ENDS else []
     others += ["other bit-widths"] if len(chosen) < len(widths(cube, bits)) else []
     others += ["other texts"] if cube.sizes["dataset"] > 1 else []
-    note = f"Behind ±: half a 95 % interval, over the sequences of {dataset}" + (" and over replicates" if with_replicates(cube, "loss_relative", "loss_relative_stderr") is not None else "")
+    note = f"Behind ±: half a 95 % interval, over the sequences of {dataset}" + (" and over replicates" if replicated(cube) else "")
     note += "; of a change, paired: both are scored on the same sequences." + (f" Under Results: {', '.join(others)}." if others else "")
     picked = next((width for width in FIRST if width in chosen), chosen[0])
     quantizers = [str(name) for name in cube.quantizer.values]

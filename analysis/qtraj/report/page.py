@@ -38,16 +38,15 @@ def picture(figure, identity, title, shows, data, bars):
     return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
 
 
-def bars_of(cube, caption):
+def bars_of(caption, replicated):
     """What the error bars are; of replicates only where there are some."""
-    there = files.with_replicates(cube, "loss_relative", "loss_relative_stderr") is not None
-    return caption.bars if there else caption.bars.replace(REPLICATED, "")
+    return caption.bars if replicated else caption.bars.replace(REPLICATED, "")
 
 
 def pictures_of(cube, said, bits, out, prefix, first):
     """Draws and stores every figure, page by page; returns them and the names of those that the cube has no data for. first: of
     answer_of, whose figure is the first page of its kind and is not drawn again."""
-    pictures, missing = [], []
+    pictures, missing, replicated = [], [], answer.replicated(cube)
     for figure in figures.FIGURES:
         caption = figure.caption
         there = first and first["picture"] and figure is figures.relative_error
@@ -61,7 +60,7 @@ def pictures_of(cube, said, bits, out, prefix, first):
             title = caption.title + (f": {part_of(part)}" if part_of(part) else "")
             data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
             name = f"{prefix}{figure.__name__}" + (f"-{i}" if several else "")
-            pictures.append(picture(one, name, title, caption.shows, data, bars_of(cube, caption)))
+            pictures.append(picture(one, name, title, caption.shows, data, bars_of(caption, replicated)))
             style.save(one, out, name)
     return pictures, missing
 
@@ -82,7 +81,7 @@ def answer_of(cube, said, bits, out, prefix):
     part = files.select(files.choose_models(cube, found["models"]), dataset=found["dataset"])
     with contextlib.suppress(figures.NoNumbers):
         figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
-        found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(cube, caption))
+        found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(caption, answer.replicated(cube)))
         style.save(figure, out, f"{prefix}relative_error")
     return {"picture": None} | found
 
@@ -123,7 +122,8 @@ def fits_of(paths, models, bits, draws, out):
             continue
         runs = "1 run" if chosen.model.nunique() == 1 else f"{chosen.model.nunique()} runs and branches"
         data = f"{tables.counted(len(chosen), 'point')} of {runs}; {', '.join(sorted(set(chosen.dataset)))}"
-        pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, caption.bars)}
+        bars = bars_of(caption, bool((chosen.delta_deviation > 0).any()))
+        pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, bars)}
         style.save(figure, out, draw.__name__)
     blocks = tables.in_words(chosen, dropped)
     part = ""

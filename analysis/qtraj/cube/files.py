@@ -242,6 +242,11 @@ def choose_models(cube: xr.Dataset, patterns: "Sequence[str]") -> xr.Dataset:
     return cube.sel(model=chosen)
 
 
+def of_models(cube: xr.Dataset, names: "Sequence[str]") -> xr.Dataset:
+    """The cube with the models of these names, in its own order."""
+    return cube.sel(model=[name for name in cube.model.values if str(name) in names])
+
+
 def widths(cube: xr.Dataset, wanted: "Sequence[int] | None") -> "list[int]":
     """The wanted bit-widths that the cube has; all of its bit-widths if wanted is None or it has none of them."""
     there = [int(bits) for bits in cube.bits.values]

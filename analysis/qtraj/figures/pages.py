@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import xarray as xr
 from matplotlib.figure import Figure
 
-from qtraj.cube.files import choose_models, select, widths
+from qtraj.cube.files import of_models, select, widths
 from qtraj.cube.trajectories import families
 from qtraj.figures.figure import NoNumbers
 from qtraj.figures.place import PAGE_HIGH
@@ -24,7 +24,7 @@ def ways(cube, bits):
     runs = families(cube)
     if len(runs) > 1:
         names = [[line.model for line in lines] for lines in runs]
-        yield "model", [(choose_models(cube, sum(half, [])), [name[0] for name in half]) for half in halves(names)]
+        yield "model", [(of_models(cube, sum(half, [])), [name[0] for name in half]) for half in halves(names)]
     for axis, values, text in (("dataset", [str(name) for name in cube.dataset.values], "{}"), ("bits", widths(cube, bits), "{} bits"),
                                ("quantizer", [str(name) for name in cube.quantizer.values], "{}")):
         if len(values) > 1:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from qtraj.cube import paired
-from qtraj.cube.files import choose_models, select, widths, with_replicates
+from qtraj.cube.files import of_models, select, widths, with_replicates
 from qtraj.cube.trajectories import Trajectory, families, trajectories
 from qtraj.report.summary import DASH, Table, models_text, scored_text, step_text, with_error
 
-MOST_ENDS = 6
+MOST_ENDS = 4  # of phases, and
+MOST_SENTENCES = 2  # leave space for the figure on the first screen
 MOST_COLUMNS = 8
 MOST_NAMED = 3  # methods in a sentence
 FIRST = (3, 4, 2)  # bit-widths that are shown where not all have space
@@ -110,7 +111,7 @@ def change_of(numbers, end, width, quantizer):
     """What the error of one method does up to this end."""
     value, error = numbers.since(end, width, quantizer)
     old, new = (numbers.at(one, width, quantizer)[0] for one in (end.before, end))
-    told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ", not told from no change"
+    told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ": no change is seen"
     return f"from {old:.3g} to {new:.3g} % with {quantizer} ({interval(value, error, True)} points{told})"
 
 
@@ -136,11 +137,11 @@ def others(cube, found, bits):
             "model": [str(name) for name in cube.model.values if name not in shown]}
     parts = []
     if left["bits"]:
-        parts.append((select(choose_models(cube, shown), dataset=found["dataset"]), left["bits"], {"bits": [f"{width} bits" for width in left["bits"]]}))
+        parts.append((select(of_models(cube, shown), dataset=found["dataset"]), left["bits"], {"bits": [f"{width} bits" for width in left["bits"]]}))
     if left["dataset"]:
-        parts.append((select(choose_models(cube, shown), dataset=left["dataset"]), there, {"dataset": left["dataset"]}))
+        parts.append((select(of_models(cube, shown), dataset=left["dataset"]), there, {"dataset": left["dataset"]}))
     if left["model"]:
-        parts.append((choose_models(cube, left["model"]), there, {"model": left["model"]}))
+        parts.append((of_models(cube, left["model"]), there, {"model": left["model"]}))
     return [(part.assign_attrs(told=told), some) for part, some, told in parts]
 
 
@@ -172,5 +173,5 @@ def of_cube(cube, said, bits):
     question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
                 f"Text: {scored_text(cube, said, 'evaluation')}.")
     table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error CE(quantized)/CE − 1 (%)", groups, note)
-    return {"question": question, "sentences": texts[:3], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
+    return {"question": question, "sentences": texts[:MOST_SENTENCES], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
             "models": [line.model for lines in families(cube)[:2] for line in lines], "dataset": dataset}

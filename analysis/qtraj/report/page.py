@@ -78,7 +78,7 @@ def answer_of(cube, said, bits, out, prefix):
     found = answer.of_cube(cube, said, bits)
     if found is None:
         return None
-    part = files.select(files.choose_models(cube, found["models"]), dataset=found["dataset"])
+    part = files.select(files.of_models(cube, found["models"]), dataset=found["dataset"])
     with contextlib.suppress(figures.NoNumbers):
         figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
         found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(caption, answer.replicated(cube)))

@@ -18,7 +18,7 @@ assert average["command"] == f"analysis/claims.py {sys.argv[2]} --bits 2,3 --onl
 assert found["weight-decay"]["verdict"] == "cannot tell" and found["weight-decay"]["estimate"] is None, found["weight-decay"]
 PY
 claims "$CUBES/two_models.h5" --quantizer gptq --only bits-lower || fail "one claim: $(cat "$work/err")"
-grep -q 'slope of ln(added loss) on ln(bits): -4\..*, 2 runs: no interval$' "$work/found" || fail "$(cat "$work/found")"
+grep -q 'growth of the added loss with ln(bits): -4\..* (2 runs: no interval; 64 errors)$' "$work/found" || fail "$(cat "$work/found")"
 claims "$CUBES/changes.h5" --only cause-noise --json || fail "imitations: $(cat "$work/err")"
 grep -q '"n": 1,' "$work/found" || fail "$(cat "$work/found")"
 echo "no cube" >"$work/no.h5"

@@ -147,6 +147,32 @@ def test_weights():
     assert weights[7] < 0.05 < 0.5 < np.delete(weights, 7).min(), weights
 
 
+def test_around_zero():
+    """Noise of one size, beside which the added losses of 4 bits are nothing: intervals hold, since the fit decides which points have
+    logarithms; with the positive points alone they would not."""
+    held, alone, effect, sign = dict.fromkeys(TRUTH, 0), 0, dict.fromkeys(EFFECTS, 0), []
+    for k in range(REPETITIONS):
+        rng = np.random.default_rng(12000 + k)
+        points = made_points(rng, 0.1)
+        points["delta_stderr"] = 0.03
+        points["delta"] += points.delta_stderr * rng.standard_normal(len(points))
+        sign.append((points.delta <= 0).mean())
+        for name, (low, high) in token_law(points, draws=0).intervals["HC3"].items():
+            held[name] += low <= TRUTH[name] <= high
+        low, high = token_law(points[points.delta > 0].assign(delta_stderr=np.nan).reset_index(drop=True), draws=0).intervals["HC3"]["beta"]
+        alone += low <= TRUTH["beta"] <= high
+        rows = made_points(rng, 0)
+        rows = with_effects(rows, rng, checkpoints_of(rows))
+        rows = rows.assign(delta=3 * rows.relative + 0.0005 * rng.standard_normal(len(rows)), delta_stderr=0.0005)
+        fit = effects.fixed_effects(rows.assign(relative=rows.delta / 3), tuple(EFFECTS))
+        for name, value in EFFECTS.items():
+            low, high = fit.intervals["runs left out"][name]
+            effect[name] += low <= value <= high
+    assert 0.05 < np.mean(sign) < 0.4 and alone < 0.8 * REPETITIONS, (np.mean(sign), alone)
+    hold("around zero, least squares on logarithms", held)
+    hold("around zero, fixed effects", effect)
+
+
 def test_bootstrap_over_checkpoints():
     """Noise that all widths of a checkpoint share: the bootstrap over checkpoints holds, HC3 would be too narrow."""
     inside, narrow = {"beta": 0, "alpha": 0}, 0
@@ -303,6 +329,7 @@ def main():
     test_against_statsmodels()
     test_intervals_of_the_law()
     test_weights()
+    test_around_zero()
     test_bootstrap_over_checkpoints()
     test_intervals_of_the_effects()
     test_left_out()

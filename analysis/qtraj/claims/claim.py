@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -42,6 +43,18 @@ class Found:
     high: float = np.nan
     n: int = 0
     over: str = "runs"
+    points: int = 0  # errors (of a checkpoint and cell) that it is from
+    left_out: int = 0  # those of cells that cannot be told from zero
+    logarithms: bool = False
+
+
+class Value(NamedTuple):
+    """The estimate from one run or cell, its standard error over the text (NaN: unknown), and the errors that it is from and leaves out."""
+
+    value: float = np.nan
+    error: float = np.nan
+    points: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,21 +70,22 @@ class Claim:
     measure: Callable
 
 
-def over_runs(values: "Sequence[tuple[float, float]]") -> Found:
-    """The mean of one value a run, each with its standard error over the text (NaN: unknown). From FEW_RUNS on Student's interval over
-    runs. Of fewer, the interval over the text, which says nothing of other runs; errors of runs on one text are added up.
+def over_runs(values: "Sequence[Value]") -> Found:
+    """The mean of one value a run. From FEW_RUNS on Student's interval over runs. Of fewer, the interval over the text, which says
+    nothing of other runs; errors of runs on one text are added up.
 
     >>> from qtraj.claims import claim
-    >>> found = claim.over_runs([(0.5, np.nan), (0.7, np.nan), (0.6, np.nan)])
+    >>> found = claim.over_runs([claim.Value(0.5), claim.Value(0.7), claim.Value(0.6)])
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3), found.over
     (0.6, 0.352, 0.848, 'runs')
     """
-    known = np.array([one for one in values if np.isfinite(one[0])], float).reshape(-1, 2)
+    known = np.array([one[:2] for one in values if np.isfinite(one.value)], float).reshape(-1, 2)
+    counts = {name: sum(getattr(one, name) for one in values) for name in ("points", "left_out")}
     count, value = len(known), float(known[:, 0].mean()) if len(known) else np.nan
     if count >= FEW_RUNS:
-        return Found(value, *interval(value, known[:, 0].std(ddof=1) / np.sqrt(count), count - 1), count)
+        return Found(value, *interval(value, known[:, 0].std(ddof=1) / np.sqrt(count), count - 1), count, **counts)
     half = stats.norm.ppf(0.975) * known[:, 1].mean() if count else np.nan
-    return Found(value, value - half, value + half, count, "text")
+    return Found(value, value - half, value + half, count, "text", **counts)
 
 
 def over_columns(value: np.ndarray, x: np.ndarray, others: "Sequence[np.ndarray]" = ()) -> Found:

@@ -24,6 +24,15 @@ def arguments():
     return options
 
 
+def in_words(row):
+    """The estimate with its interval and what it is from."""
+    left_out = f", {row['left out']} left out" if row["left out"] else ""
+    if np.isnan(row["estimate"]):
+        return row["reason"] + left_out
+    said = row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}; {row['n']} runs"
+    return f"{row['estimate']:.3g} ({said}; {row['points']} errors{left_out}{'; of logarithms' if row['scale'] else ''})"
+
+
 def main():
     options = arguments()
     wanted = {name: value for name in ("bits", "quantizer", "dataset") if (value := getattr(options, name))}
@@ -39,7 +48,5 @@ def main():
                 for row in found.to_dict("records")]
         print(json.dumps(rows, indent=1))
         return
-    for row in found.itertuples():
-        print(f"{row.name}: {row.claim} ({row.place})\n  {row.estimand}: " + (row.reason if row.reason == "not measured" else f"{row.estimate:.3g}"
-              + (f", {row.reason}" if row.reason else f" ({row.low:.3g} to {row.high:.3g}, over {row[9]}; {row.n} runs)"))
-              + f"\n  supported if {row.rule}: {row.verdict}")
+    for row in found.to_dict("records"):
+        print(f"{row['name']}: {row['claim']} ({row['place']})\n  {row['estimand']}: {in_words(row)}\n  supported if {row['rule']}: {row['verdict']}")

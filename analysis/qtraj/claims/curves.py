@@ -1,24 +1,20 @@
 """Estimates that claims are about, one a run."""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
 
-from qtraj.claims.claim import Found, over_columns, over_runs
+import numpy as np
+from scipy import stats
+
+from qtraj.claims.claim import Found, Value, over_columns, over_runs
 from qtraj.claims.data import IMITATIONS, Data, Run
 from qtraj.cube import paired
 from qtraj.cube.trajectories import families
+from qtraj.laws.regression import CLEAR
 
-LEAST_POINTS = 3  # of a slope
+LEAST_POINTS = 3  # of a slope over checkpoints
 LEAST_CORRELATED = 5  # of a correlation
 SAME_TOKENS = 0.05  # relative: tokens that count as equal
-
-
-def mean_of(values, errors=None):
-    """The mean over cells and the mean of their errors, since cells share their text; (NaN, NaN) of none."""
-    values = np.asarray(values, float)
-    good = np.isfinite(values)
-    if not good.any():
-        return np.nan, np.nan
-    return values[good].mean(), np.asarray(errors, float)[good].mean() if errors is not None else np.nan
 
 
 def quantized(run: Run) -> np.ndarray:
@@ -26,23 +22,47 @@ def quantized(run: Run) -> np.ndarray:
     return np.array([i for i, cell in enumerate(run.cells) if not cell[0].startswith(IMITATIONS)], int)
 
 
+# --- within a run ---
+
+
+def clear(values, noise) -> bool:
+    """Whether the mean of errors is CLEAR standard errors above zero. They share their text, so that the mean has their mean error;
+    those that are unknown count as 0."""
+    return len(values) > 0 and values.mean() > 0 and values.mean() >= CLEAR * np.nan_to_num(noise).mean()
+
+
+def over_cells(found: "Sequence[Value]") -> Value:
+    """The mean over cells and the mean of their standard errors, since cells share their text."""
+    known = [one for one in found if np.isfinite(one.value)]
+    counts = sum(one.points for one in known), sum(one.left_out for one in found)
+    return Value(*(float(np.mean([one[k] for one in known])) for k in (0, 1)), *counts) if known else Value(left_out=counts[1])
+
+
 def slope(x, y, groups):
     """Least-squares slope of y on x with a constant for each group; NaN where there is too little."""
-    good = np.isfinite(x) & np.isfinite(y)
-    x, y, groups = x[good], y[good], groups[good]
-    at = np.unique(groups, return_inverse=True)[1] if len(x) else np.array([], int)
-    count = np.maximum(np.bincount(at), 1) if len(x) else np.ones(1)
-    x, y = (v - (np.bincount(at, v) / count)[at] if len(x) else v for v in (x, y))
-    if len(x) < LEAST_POINTS or not (x**2).sum() > 1e-12:
+    if len(x) < LEAST_POINTS:
         return np.nan
-    return (x @ y) / (x @ x)
+    at = np.unique(groups, return_inverse=True)[1]
+    x, y = (v - (np.bincount(at, v) / np.bincount(at))[at] for v in (x, y))
+    return (x @ y) / (x @ x) if (x**2).sum() > 1e-12 else np.nan
 
 
-def mean_slope(run, rows, cells, groups=None, values=None):
-    """The mean over cells of the slope of ln(relative error), or of other values, on ln(tokens) over these rows."""
-    x, values = np.log(run.tokens[rows]), run.error if values is None else values
-    groups = np.zeros(len(rows)) if groups is None else groups
-    return mean_of([slope(x, values[rows, c], groups) for c in cells])[0]
+def growth(x, y, noise, groups, unit=None) -> Value:
+    """The slope of errors y on x over the mean of y, or over that of the errors and noise `unit`: to first order the slope of ln y, but
+    from errors of either sign. Left out where that mean is not clear of zero."""
+    good = np.isfinite(x) & np.isfinite(y)
+    count, found = int(good.sum()), slope(x[good], y[good], groups[good])
+    values, noise = (np.asarray(one, float) for one in unit or (y[good], noise[good]))
+    if not np.isfinite(found):
+        return Value()
+    return Value(found / values.mean(), points=count) if clear(values, noise) else Value(left_out=count)
+
+
+def mean_growth(run, rows, cells, groups=None, added=False):
+    """The mean over cells of the growth of the error, or of the added loss, with ln(tokens) over these rows."""
+    x, groups = np.log(run.tokens[rows]), np.zeros(len(rows)) if groups is None else groups
+    unit = run.loss if added else np.ones_like(run.error)
+    return over_cells([growth(x, (run.error * unit)[rows, c], (run.noise * unit)[rows, c], groups) for c in cells])
 
 
 def decays(run):
@@ -57,17 +77,27 @@ def decays(run):
     return np.array(rows, int), np.array(labels)
 
 
-def slope_while_constant(run):
-    return mean_slope(run, np.flatnonzero(run.constant), quantized(run)), np.nan
+def growth_while_constant(run):
+    return mean_growth(run, np.flatnonzero(run.constant), quantized(run))
 
 
-def slope_while_decaying(run):
+def growth_while_decaying(run):
     rows, labels = decays(run)
-    return (mean_slope(run, rows, quantized(run), labels) if len(rows) else np.nan), np.nan
+    return mean_growth(run, rows, quantized(run), labels)
 
 
-def difference_of_slopes(run):
-    return slope_while_decaying(run)[0] - slope_while_constant(run)[0], np.nan
+def difference_of_growths(run):
+    """Decay minus constant, both slopes over the mean of the error of all their checkpoints."""
+    rows, labels = decays(run)
+    constant, found = np.flatnonzero(run.constant), []
+    for c in quantized(run):
+        every = np.unique([*rows, *constant])
+        every = every[np.isfinite(run.error[every, c])]
+        unit = run.error[every, c], run.noise[every, c]
+        one, two = (growth(np.log(run.tokens[at]), run.error[at, c], run.noise[at, c], groups, unit)
+                    for at, groups in ((rows, labels), (constant, np.zeros(len(constant)))))
+        found.append(Value(one.value - two.value, points=one.points + two.points, left_out=one.left_out + two.left_out))
+    return over_cells(found)
 
 
 def ends(run):
@@ -75,62 +105,91 @@ def ends(run):
     return [np.flatnonzero((run.model == model) & run.decaying)[-1] for model in dict.fromkeys(run.model[run.decaying])]
 
 
+def change(pair, noise) -> Value:
+    """The second error minus the first over the mean of both, with its standard error: to first order that of their logarithms."""
+    pair, noise = np.asarray(pair, float), np.asarray(noise, float)
+    if not np.isfinite(pair).all():
+        return Value()
+    if not clear(pair, noise):
+        return Value(left_out=2)
+    return Value((pair[1] - pair[0]) / pair.mean(), np.hypot(*noise) / pair.mean(), 2)
+
+
 def branch_against_main(run):
-    """ln(relative error) of a branch's end minus that of the run it left, at its greatest rate and equal tokens."""
+    """The error of a branch's end against that of the run it left, at its greatest rate and equal tokens: change()."""
     main, found = np.flatnonzero(run.constant & (run.model == run.name)), []
     for end in ends(run):
         x = np.log(run.tokens[main])
         if run.model[end] == run.name or len(main) < 2 or not run.tokens[main[0]] <= run.tokens[end] <= run.tokens[main[-1]]:
             continue
-        cells = quantized(run)
-        at = np.array([np.interp(np.log(run.tokens[end]), x, run.error[main, c]) for c in cells])
         near = main[np.clip(np.searchsorted(x, np.log(run.tokens[end])) + [-1, 0], 0, len(main) - 1)]
-        noise = run.noise[near][:, cells].max(axis=0)
-        found.append(mean_of(run.error[end, cells] - at, np.hypot(run.noise[end, cells], noise)))
-    return tuple(np.mean(found, axis=0)) if found else (np.nan, np.nan)
+        found.append(over_cells([change((np.interp(np.log(run.tokens[end]), x, run.error[main, c]), run.error[end, c]),
+                                        (run.noise[near, c].max(), run.noise[end, c])) for c in quantized(run)]))
+    return over_cells(found)
 
 
-def slope_of_ends(run):
-    rows = np.array(ends(run), int)
-    return (mean_slope(run, rows, quantized(run)) if len(rows) else np.nan), np.nan
+def growth_of_ends(run):
+    return mean_growth(run, np.array(ends(run), int), quantized(run))
 
 
 def growth_with_tokens(run):
-    """Slope of ln(added loss) on ln(tokens) over all checkpoints of the run, each branch with a constant of its own."""
-    values = run.error + np.log(np.where(run.loss > 0, run.loss, np.nan))
+    """Growth of the added loss with ln(tokens) over all checkpoints of the run, each branch with a constant of its own."""
     rows = np.flatnonzero(run.constant | run.decaying)
-    return mean_slope(run, rows, quantized(run), run.model[rows], values), np.nan
+    return mean_growth(run, rows, quantized(run), run.model[rows], added=True)
 
 
 def fall_with_bits(run):
-    """Slope of ln(added loss) on ln(bits), with a constant for each checkpoint, method and text."""
-    cells = quantized(run)
-    values = (run.error + np.log(np.where(run.loss > 0, run.loss, np.nan)))[:, cells]
-    bits = np.broadcast_to(np.log([run.cells[c][1] for c in cells]), values.shape)
-    other = np.unique([f"{run.cells[c][0]}/{run.cells[c][2]}" for c in cells], return_inverse=True)[1]
-    groups = np.arange(len(values))[:, None] * (other.max(initial=0) + 1) + other[None]
-    return slope(bits.ravel(), values.ravel(), groups.ravel()), np.nan
+    """Growth of the added loss with ln(bits), the mean over checkpoints, methods and texts that have several widths."""
+    cells, found = quantized(run), []
+    for other in dict.fromkeys((run.cells[c][0], run.cells[c][2]) for c in cells):
+        of = [c for c in cells if (run.cells[c][0], run.cells[c][2]) == other]
+        bits = np.log([run.cells[c][1] for c in of])
+        for row in range(len(run.error)):
+            good = np.isfinite(run.error[row, of])
+            y, noise = ((one * run.loss)[row, of] for one in (run.error, run.noise))
+            if good.sum() == 2:  # slope() asks for three points, of which two widths are
+                bits2, y, noise = (np.repeat(one[good], 2) for one in (bits, y, noise))
+                one = growth(bits2, y, noise, np.zeros(4))
+                found.append(one._replace(points=one.points // 2, left_out=one.left_out // 2))
+            else:
+                found.append(growth(bits, y, noise, np.zeros(len(of))))
+    return over_cells(found)
 
 
 def correlation(x, y):
+    """Spearman's."""
     good = np.isfinite(x) & np.isfinite(y)
     if good.sum() < LEAST_CORRELATED or not np.ptp(x[good]) > 0 or not np.ptp(y[good]) > 0:
         return np.nan
-    return np.corrcoef(x[good], y[good])[0, 1]
+    return stats.spearmanr(x[good], y[good])[0]
+
+
+def vary(run, rows, c) -> bool:
+    """Whether a cell's error varies CLEAR times as much as its noise, which would hide a correlation."""
+    known = np.isfinite(run.error[rows, c])
+    return known.any() and run.error[rows, c][known].std() >= CLEAR * np.sqrt((np.nan_to_num(run.noise[rows, c][known]) ** 2).mean())
+
+
+def correlated(run, rows, cells, x, y) -> Value:
+    """The rank correlation of two columns; left out where the errors of one of the cells hardly vary."""
+    found, count = correlation(x, y), int((np.isfinite(x) & np.isfinite(y)).sum())
+    if not np.isfinite(found):
+        return Value()
+    return Value(float(found), points=count) if all(vary(run, rows, c) for c in cells) else Value(left_out=count)
 
 
 def correlated_with(name):
-    """Pearson's correlation of ln(relative error) with the logarithm of what was measured, over a run's checkpoints; mean over cells."""
+    """Rank correlation of the relative error with what was measured, over a run's checkpoints; mean over cells."""
 
     def of_run(run):
         rows, values = np.flatnonzero(run.constant | run.decaying), run.measured[name]
-        return mean_of([correlation(values[rows, c] if values.ndim == 2 else values[rows], run.error[rows, c]) for c in quantized(run)])[0], np.nan
+        return over_cells([correlated(run, rows, [c], values[rows, c] if values.ndim == 2 else values[rows], run.error[rows, c]) for c in quantized(run)])
 
     return of_run
 
 
 def agreement_over(place):
-    """Correlation over a run's checkpoints between cells that differ in one thing alone: 0 the method, 2 the text."""
+    """Rank correlation over a run's checkpoints between cells that differ in one thing alone: 0 the method, 2 the text."""
 
     def of_run(run):
         rows, cells, found = np.flatnonzero(run.constant | run.decaying), quantized(run), []
@@ -138,14 +197,14 @@ def agreement_over(place):
             for two in cells[i + 1:]:
                 a, b = run.cells[one], run.cells[two]
                 if a[place] != b[place] and all(a[k] == b[k] for k in range(3) if k != place):
-                    found.append(correlation(run.error[rows, one], run.error[rows, two]))
-        return mean_of(found)[0], np.nan
+                    found.append(correlated(run, rows, [one, two], run.error[rows, one], run.error[rows, two]))
+        return over_cells(found)
 
     return of_run
 
 
 def imitation(kind):
-    """Slope of ln(relative error) on ln(tokens) of gptq minus that of changes of its norm that are noise, permuted or flipped: `noise`, or
+    """Growth of the error of gptq with ln(tokens) minus that of changes of its norm that are noise, permuted or flipped: `noise`, or
     `noise-x` beside `gptq-x`."""
 
     def of_run(run):
@@ -153,8 +212,9 @@ def imitation(kind):
         for c, cell in enumerate(run.cells):
             if cell[0].startswith(kind):
                 base = [i for i, other in enumerate(run.cells) if other[0] == cell[0].replace(kind, "gptq", 1) and other[1:] == cell[1:]]
-                found += [mean_slope(run, rows, [i], run.model[rows]) - mean_slope(run, rows, [c], run.model[rows]) for i in base]
-        return mean_of(found)[0], np.nan
+                for one, two in ((mean_growth(run, rows, [i], run.model[rows]), mean_growth(run, rows, [c], run.model[rows])) for i in base):
+                    found.append(Value(one.value - two.value, points=one.points + two.points, left_out=one.left_out + two.left_out))
+        return over_cells(found)
 
     return of_run
 
@@ -168,21 +228,40 @@ def each_run(of_run):
 
 
 def last_errors(data):
-    """Runs with the mean of ln(relative error) of the cells that all have, at their last checkpoint; none where no cell is common."""
+    """Runs with their last row, and the cells that all have there; none where no cell is common."""
     last = [(run, run.line(run.name)[-1]) for run in data.runs if len(run.line(run.name))]
     common = set.intersection(*({run.cells[c] for c in quantized(run) if np.isfinite(run.error[row, c])} for run, row in last)) if last else set()
     return [(run, row, [run.cells.index(cell) for cell in sorted(common)]) for run, row in last] if common else []
 
 
-def over_last(x_of, value_of=lambda run, row, cells: run.error[row, cells].mean()):
-    """The slope of ln(relative error) at the end of runs on x_of(data, run), with sizes and tokens held fixed."""
+def across(errors, noise, columns) -> Found:
+    """The slope of errors (runs, cells) on the first column with the others held fixed (over_columns). Each cell is divided by its mean
+    over runs, and left out where that is not clear of zero; a run's value is the mean over cells: its logarithm where all runs are
+    clear of zero, else the mean itself."""
+    good = np.isfinite(columns).all(axis=1) & np.isfinite(errors).all(axis=1)
+    errors, noise, columns = errors[good], np.nan_to_num(noise[good]), columns[good]
+    kept = np.array([clear(one, of) for one, of in zip(errors.T, noise.T)], bool)
+    counts = {"points": int(len(errors) * kept.sum()), "left_out": int(len(errors) * (~kept).sum())}
+    if len(errors) < 4 or not kept.any() or np.ptp(columns[:, 0]) < 1e-9:
+        return Found(n=len(errors), **counts)
+    mean = errors[:, kept].mean(axis=0)
+    value, error = (errors[:, kept] / mean).mean(axis=1), (noise[:, kept] / mean).mean(axis=1)
+    logarithms = bool(((value > 0) & (value >= CLEAR * error)).all())
+    found = over_columns(np.log(value) if logarithms else value, columns[:, 0],
+                         [one for one in columns.T[1:] if not np.allclose(one, columns[:, 0])])
+    return replace(found, logarithms=logarithms, **counts)
+
+
+def over_last(x_of, added=False):
+    """The slope of the error, or the added loss, at the end of runs on x_of(data, run), with sizes and tokens held fixed."""
 
     def measure(data: Data) -> Found:
-        rows = [(value_of(*one), x_of(data, one[0]), np.log(one[0].parameters), np.log(one[0].tokens[one[1]])) for one in last_errors(data)]
-        table = np.array([row for row in rows if np.isfinite(row).all()], float).reshape(-1, 4)
-        if len(table) < 4 or np.ptp(table[:, 1]) < 1e-9:
-            return Found(n=len(table))
-        return over_columns(table[:, 0], table[:, 1], [one for one in table[:, 2:].T if not np.allclose(one, table[:, 1])])
+        rows = last_errors(data)
+        if not rows:
+            return Found()
+        errors, noise = (np.array([of(run)[row, cells] * (run.loss[row, cells] if added else 1.0) for run, row, cells in rows])
+                         for of in (lambda run: run.error, lambda run: run.noise))
+        return across(errors, noise, np.array([(x_of(data, run), np.log(run.parameters), np.log(run.tokens[row])) for run, row, _ in rows], float))
 
     return measure
 
@@ -195,33 +274,22 @@ def ln_parameters(_, run):
     return np.log(run.parameters)
 
 
-def added_loss(run, row, cells):
-    """The mean of ln(added loss)."""
-    return (run.error[row, cells] + np.log(run.loss[row, cells])).mean()
-
-
 def matched(data: Data) -> Found:
-    """The slope on ln(peak rate) of ln(relative error) interpolated at the lowest full-precision loss that all runs reach."""
+    """The slope on ln(peak rate) of the error interpolated at the lowest full-precision loss that all runs reach."""
     rows = last_errors(data)
-    if len(rows) < 4:
-        return Found(n=len(rows))
-    cells = rows[0][2]
-    names = [rows[0][0].cells[c] for c in cells]
+    if not rows:
+        return Found()
+    names = [rows[0][0].cells[c] for c in rows[0][2]]
     target = {name: max(np.nanmin(run.loss[run.line(run.name), run.cells.index(name)]) for run, _, _ in rows) for name in names}
-    values = []
-    for run, _, _ in rows:
+    errors, noise = (np.full((len(rows), len(names)), np.nan) for _ in range(2))
+    for i, (run, _, _) in enumerate(rows):
         line = run.line(run.name)
         line = line[(run.constant | run.decaying)[line]]
-        at = []
-        for name in names:
-            loss, error = (v[line, run.cells.index(name)] for v in (run.loss, run.error))
-            order = np.argsort(loss)
-            at.append(np.interp(target[name], loss[order], error[order]) if len(line) else np.nan)
-        values.append((np.mean(at), ln_peak(data, run), np.log(run.parameters)))
-    table = np.array([row for row in values if np.isfinite(row).all()], float).reshape(-1, 3)
-    if len(table) < 4 or np.ptp(table[:, 1]) < 1e-9:
-        return Found(n=len(table))
-    return over_columns(table[:, 0], table[:, 1], [table[:, 2]])
+        for k, name in enumerate(names if len(line) else []):
+            c = run.cells.index(name)
+            order = line[np.argsort(run.loss[line, c])]
+            errors[i, k], noise[i, k] = (np.interp(target[name], run.loss[order, c], of[order, c]) for of in (run.error, run.noise))
+    return across(errors, noise, np.array([(ln_peak(data, run), np.log(run.parameters)) for run, _, _ in rows], float))
 
 
 def column(name, share=lambda value: float(value)):
@@ -246,14 +314,14 @@ def is_cosine(value):
 
 
 def averages(against, quantity):
-    """Of each family the mean over its averages of a change: of ln(relative error) (`relative`), of the quantized loss (`loss`) or of
-    that in full precision (`full`), minus that of the last member or of the end of a cooldown at equal tokens (`against`)."""
+    """Of each family the mean over its averages of a change: of the relative error (`relative`, as change() has it), of the quantized loss
+    (`loss`) or of that in full precision (`full`), minus that of the last member or of the end of a cooldown at equal tokens (`against`)."""
 
     def measure(data: Data) -> Found:
         if data.cube is None or "loss_relative" not in data.cube:
             return Found()
-        return over_runs([mean_of(*zip(*found)) for group in families(data.cube, averages=True)
-                          if (found := [value for line in group if line.average for value in changes(data.cube, group, line, against, quantity)])])
+        return over_runs([over_cells([value for line in group if line.average for value in changes(data.cube, group, line, against, quantity)])
+                          for group in families(data.cube, averages=True)])
 
     return measure
 
@@ -268,18 +336,18 @@ def other_place(group, line, against):
 
 
 def changes(cube, group, line, against, quantity):
+    """The change of each cell; in full precision of each text."""
     other = other_place(group, line, against)
     if other is None:
         return
-    at = [cube.sel(model=model).isel(checkpoint=place) for model, place in ((line.model, line.places[-1]), other)]
-    if quantity == "full":
-        values, errors = ([one[name].values.ravel() for one in at] for name in ("baseline_loss", "baseline_loss_stderr"))
-    else:
+    at = [cube.sel(model=model).isel(checkpoint=place) for model, place in (other, (line.model, line.places[-1]))]
+    names = {"full": ("baseline_loss", "baseline_loss_stderr"), "relative": ("loss_relative", "loss_relative_stderr"),
+             "loss": ("loss", "loss_delta_stderr")}[quantity]
+    if quantity != "full":
         there = [i for i, name in enumerate(map(str, cube.quantizer.values)) if not name.startswith(IMITATIONS)]
         at = [one.isel(quantizer=there) for one in at]
-        values = [one["loss_relative" if quantity == "relative" else "loss"].values.ravel() for one in at]
-        errors = [one["loss_relative_stderr" if quantity == "relative" else "loss_delta_stderr"].values.ravel() for one in at]
+    for pair, noise in zip(*(zip(*(one[name].values.ravel() for one in at)) for name in names)):
         if quantity == "relative":
-            errors = [error / value for value, error in zip(values, errors)]
-            values = [np.log(np.where(value > 0, value, np.nan)) for value in values]
-    yield mean_of(values[0] - values[1], np.hypot(*errors))
+            yield change(pair, noise)
+        elif np.isfinite(pair).all():
+            yield Value(float(pair[1] - pair[0]), float(np.hypot(*noise)), 2)

@@ -8,6 +8,7 @@ import xarray as xr
 
 from qtraj.cube.points import of_cube
 from qtraj.laws.dynamics import AT_PEAK, with_dynamics
+from qtraj.laws.fit import uncertainty
 
 IMITATIONS = ("noise", "permuted", "flipped")  # methods that are changes for comparison
 
@@ -24,10 +25,10 @@ class Run:
     decaying: np.ndarray  # whether it is below it
     parameters: float
     cells: "list[tuple]"
-    error: np.ndarray  # ln of the relative error, NaN where it has none
-    noise: np.ndarray  # its standard error over the text
+    error: np.ndarray  # relative error, of either sign; NaN: not measured
+    noise: np.ndarray  # its standard error over the text (and calibration, where there are replicates); NaN: unknown
     loss: np.ndarray  # of full precision, by cell
-    measured: "dict[str, np.ndarray]"  # logarithms of trace, sharpness, and, by cell, of distance
+    measured: "dict[str, np.ndarray]"  # trace, sharpness, and, by cell, distance
 
     def line(self, model):
         """The rows of a model."""
@@ -42,11 +43,6 @@ class Data:
     def methods(self) -> "list[str]":
         """Methods that quantize, in order."""
         return sorted({cell[0] for run in self.runs for cell in run.cells if not cell[0].startswith(IMITATIONS)})
-
-
-def logarithm(values):
-    values = np.asarray(values, float)
-    return np.log(np.where(values > 0, values, np.nan))
 
 
 def run_of(name, part):
@@ -64,9 +60,9 @@ def run_of(name, part):
     warm = (first.phase != "warmup").to_numpy()
     return Run(name, model.astype(str), tokens.astype(float), peak, warm & (rate >= AT_PEAK * peak),
                warm & (rate < AT_PEAK * peak) & (first.decay_tokens.to_numpy(float) < tokens),  # below the peak, and after it
-               float(first.parameters.iloc[0]), [cell for cell, _ in cells], logarithm(table(part.relative)), table(part.delta_stderr / part.delta),
-               table(part.loss),
-               {"trace": logarithm(first.trace), "sharpness": logarithm(first.sharpness), "distance": logarithm(table(part.distance))})
+               float(first.parameters.iloc[0]), [cell for cell, _ in cells], table(part.relative),
+               table((uncertainty(part) / part.loss).where(part.delta_stderr.notna())), table(part.loss),
+               {"trace": first.trace.to_numpy(float), "sharpness": first.sharpness.to_numpy(float), "distance": table(part.distance)})
 
 
 def data_of(points: pandas.DataFrame, cube: "xr.Dataset | None" = None) -> Data:

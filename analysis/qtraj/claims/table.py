@@ -7,51 +7,51 @@ from qtraj.claims import curves
 from qtraj.claims.claim import Claim, Found, Rule
 from qtraj.claims.data import Data, data_of, from_cube
 
-FLAT = 0.1  # of d ln(error) / d ln(tokens): a quarter for ten times the tokens
+FLAT = 0.1  # of the error for an e-fold of tokens: a quarter for ten times the tokens
 ALIKE = 0.8  # correlation of curves that count as the same trend
 DYNAMICS, TOKENS = "arXiv 2510.06213", "arXiv 2411.17691"
-PER_E = "slope of ln(relative error) on ln(tokens)"
+PER_E = "growth of the error with ln(tokens)"
 RISES, FALLS = Rule(low=0.0), Rule(high=0.0)
 
 CLAIMS = [
     Claim("decay-rises", "The error rises while the learning rate decays.", f"{DYNAMICS}, figure 1", f"{PER_E} in decays", RISES,
-          "relative_error", curves.each_run(curves.slope_while_decaying)),
+          "relative_error", curves.each_run(curves.growth_while_decaying)),
     Claim("constant-flat", "The error does not change while the learning rate is constant.", f"{DYNAMICS}, figure 1",
-          f"{PER_E} at the greatest rate", Rule(-FLAT, FLAT), "relative_error", curves.each_run(curves.slope_while_constant)),
-    Claim("decay-steeper", "It rises faster in the decay than before.", f"{DYNAMICS}, figure 1", "difference of these slopes", RISES,
-          "fit_tokens_or_rate", curves.each_run(curves.difference_of_slopes)),
+          f"{PER_E} at the greatest rate", Rule(-FLAT, FLAT), "relative_error", curves.each_run(curves.growth_while_constant)),
+    Claim("decay-steeper", "It rises faster in the decay than before.", f"{DYNAMICS}, figure 1", "difference of these, over one mean", RISES,
+          "fit_tokens_or_rate", curves.each_run(curves.difference_of_growths)),
     Claim("rate-not-tokens", "At equal tokens a decayed branch has a greater error than the run it left.", f"{DYNAMICS}, abstract",
-          "ln(relative error), branch minus run", RISES, "relative_error", curves.each_run(curves.branch_against_main)),
+          "error, branch minus run, over the mean of both", RISES, "relative_error", curves.each_run(curves.branch_against_main)),
     Claim("budget-free", "Cooldowns at different budgets end at the same error.", f"{DYNAMICS}, abstract", f"{PER_E} of the ends", Rule(-FLAT, FLAT),
-          "relative_error", curves.each_run(curves.slope_of_ends)),
+          "relative_error", curves.each_run(curves.growth_of_ends)),
     Claim("peak-rate", "A greater peak rate gives a smaller error.", f"{DYNAMICS}, abstract",
-          "slope of the last ln(relative error) on ln(peak rate), sizes and tokens held fixed", FALLS, "relative_error",
+          "slope of the last error on ln(peak rate), sizes and tokens held fixed", FALLS, "relative_error",
           curves.over_last(curves.ln_peak)),
     Claim("peak-rate-matched", "It does so at equal full-precision loss.", f"{DYNAMICS}, abstract",
-          "slope of ln(relative error) at a common loss on ln(peak rate)", FALLS, "quantized_loss", curves.matched),
-    Claim("weight-decay", "More weight decay gives a smaller error.", DYNAMICS, "slope of the last ln(relative error) on weight_decay", FALLS,
+          "slope of the error at a common loss on ln(peak rate)", FALLS, "quantized_loss", curves.matched),
+    Claim("weight-decay", "More weight decay gives a smaller error.", DYNAMICS, "slope of the last error on weight_decay", FALLS,
           "relative_error", curves.over_last(curves.column("weight_decay"))),
     Claim("cosine", "A cosine schedule gives a greater error than a constant rate with a decay.", DYNAMICS,
-          "last ln(relative error), cosine minus others (column schedule)", RISES, "relative_error",
+          "last error, cosine minus others (column schedule)", RISES, "relative_error",
           curves.over_last(curves.column("schedule", curves.is_cosine))),
     Claim("average-error", "Averaging weights along a run lowers the error.", f"{DYNAMICS}, on averages",
-          "ln(relative error), average minus its last member", FALLS, "averages", curves.averages("member", "relative")),
+          "error, average minus its last member, over the mean of both", FALLS, "averages", curves.averages("member", "relative")),
     Claim("average-cooldown", "Quantized, an average is better than a cooldown.", f"{DYNAMICS}, on averages",
           "quantized loss, average minus cooldown at equal tokens", FALLS, "averages", curves.averages("cooldown", "loss")),
     Claim("average-full", "In full precision it is not.", f"{DYNAMICS}, on averages", "full-precision loss, average minus cooldown", RISES,
           "averages", curves.averages("cooldown", "full")),
     *(Claim(f"curvature-{name}", f"The error goes with {words} over training.", f"{DYNAMICS}, on curvature",
-            f"correlation of ln(relative error) and ln({name}) over checkpoints", RISES, "curvature", curves.each_run(curves.correlated_with(name)))
+            f"rank correlation of error and {name} over checkpoints", RISES, "curvature", curves.each_run(curves.correlated_with(name)))
       for name, words in (("trace", "the trace of the Hessian"), ("sharpness", "its greatest eigenvalue"), ("distance", "the change of the weights"))),
-    Claim("same-methods", "Methods have the same trend.", f"{DYNAMICS}, figure 5", "correlation of ln(relative error) of two methods over checkpoints",
+    Claim("same-methods", "Methods have the same trend.", f"{DYNAMICS}, figure 5", "rank correlation of the errors of two methods over checkpoints",
           Rule(low=ALIKE), "methods", curves.each_run(curves.agreement_over(0))),
-    Claim("same-texts", "Texts have the same trend.", DYNAMICS, "correlation of ln(relative error) on two texts over checkpoints", Rule(low=ALIKE),
+    Claim("same-texts", "Texts have the same trend.", DYNAMICS, "rank correlation of the errors on two texts over checkpoints", Rule(low=ALIKE),
           "relative_error", curves.each_run(curves.agreement_over(2))),
-    Claim("tokens-raise", "The added loss grows with training tokens.", f"{TOKENS}, Eq. 5", "slope of ln(added loss) on ln(tokens)", RISES,
+    Claim("tokens-raise", "The added loss grows with training tokens.", f"{TOKENS}, Eq. 5", "growth of the added loss with ln(tokens)", RISES,
           "fit_token_law", curves.each_run(curves.growth_with_tokens)),
-    Claim("size-lowers", "It is smaller for larger models.", f"{TOKENS}, Eq. 6", "slope of the last ln(added loss) on ln(parameters), tokens held fixed",
-          FALLS, "fit_token_law", curves.over_last(curves.ln_parameters, curves.added_loss)),
-    Claim("bits-lower", "It falls with the bit-width.", f"{TOKENS}, Eq. 7", "slope of ln(added loss) on ln(bits)", FALLS, "fit_token_law",
+    Claim("size-lowers", "It is smaller for larger models.", f"{TOKENS}, Eq. 6", "slope of the last added loss on ln(parameters), tokens held fixed",
+          FALLS, "fit_token_law", curves.over_last(curves.ln_parameters, added=True)),
+    Claim("bits-lower", "It falls with the bit-width.", f"{TOKENS}, Eq. 7", "growth of the added loss with ln(bits)", FALLS, "fit_token_law",
           curves.each_run(curves.fall_with_bits)),
     *(Claim(f"cause-{kind}", f"The error grows like that of {words}: flatness is the cause, not the direction of the change.", "this project",
             f"{PER_E} of gptq minus that of {kind}", Rule(-FLAT, FLAT), "imitations", curves.each_run(curves.imitation(kind)))
@@ -62,16 +62,19 @@ CLAIMS = [
 def row_of(claim: Claim, found: Found, command: str) -> dict:
     """The claim and what was found of it."""
     words = f"{found.n} run{'s' if found.n != 1 else ''}"
-    reason = "" if found.low == found.low else "not measured" if found.value != found.value else f"{words}: no interval"
+    unmeasured = "not told from zero" if found.left_out and not found.points else "not measured"
+    reason = "" if found.low == found.low else unmeasured if found.value != found.value else f"{words}: no interval"
     return {"name": claim.name, "claim": claim.text, "place": claim.place, "estimand": claim.estimand, "n": found.n, "estimate": found.value,
             "low": found.low, "high": found.high, "interval over": "" if reason else "runs" if found.over == "runs" else f"the text, of {words} alone",
-            "rule": str(claim.rule), "verdict": claim.rule.verdict(found), "reason": reason, "figure": claim.figure, "command": f"{command} --only {claim.name}"}
+            "rule": str(claim.rule), "verdict": claim.rule.verdict(found), "reason": reason, "points": found.points, "left out": found.left_out,
+            "scale": "logarithms" if found.logarithms else "", "figure": claim.figure, "command": f"{command} --only {claim.name}"}
 
 
 def claims(source: "pandas.DataFrame | xr.Dataset | Data", only: str = "", command: str = "analysis/claims.py") -> pandas.DataFrame:
     """What points (qtraj.points) or a cube say of each claim, or of that called `only`: estimate, the 95 % interval low to high, and the verdict
     `supported`, `against` or `cannot tell` by the rule. Runs are the unit; of one or two runs the interval is over the text alone, or
-    missing. ValueError: there is no such claim.
+    missing. `points` are the errors that the estimate is from, `left out` those of cells that cannot be told from zero (docs/fits.md).
+    ValueError: there is no such claim.
 
     >>> found = qtraj.claims.claims(qtraj.open("two_models.h5")).set_index("name")
     >>> found.loc[["decay-rises", "average-error"], ["n", "verdict", "reason"]].values.tolist()

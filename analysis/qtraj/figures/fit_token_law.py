@@ -33,7 +33,7 @@ def draw_law(axes, part, fit, widths):
 
 @figure_of_fits(
     "Token law", "Added loss over training tokens, one line a bit-width: the fit, and dotted the published law. Points of "
-    "other sizes of model are moved to one size by the fit.",
+    "other sizes of model are moved to one size by the fit; points that are not positive have no place on the axis.",
     f"one paired standard error of the added loss over the text's sequences{REPLICATED}.")
 def fit_token_law(found, points, place):
     """Added loss over tokens for each method and text, one line a bit-width."""
@@ -44,7 +44,7 @@ def fit_token_law(found, points, place):
     figure, panels = place.panels(len(fitted), 3.3, 2.2)
     for axes, (name, law) in zip(panels, fitted.items()):
         part = points[[", ".join(n for n in pair if n) in (name, "") for pair in zip(points.quantizer, points.dataset)]]
-        part = added_loss.positive(added_loss.known_size(part, []), [])
+        part = added_loss.known_size(part[part.delta > 0], [])
         size = draw_law(axes, part, law["logarithms"], widths)
         several = "" if part.parameters.nunique() == 1 else f"moved to {compact(float(f'{size:.2g}'))} parameters"
         place.title(axes, *name.split(", "), several)

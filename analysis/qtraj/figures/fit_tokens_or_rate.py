@@ -16,8 +16,7 @@ def partial(x, others, y, weights):
 
 @figure_of_fits(
     "Tokens or learning rate", "The partial effect of each on the logarithm of the relative error, with the other held "
-    "fixed; the slope is the coefficient, a marker and colour a training run. Points far from the line may be those "
-    "that are not told from zero, which weigh little.",
+    "fixed; the slope is the coefficient, a marker and colour a training run.",
     "none; the grey wedge is the 95 % interval of the slope.")
 def fit_tokens_or_rate(found, points, place):
     """The partial effect of tokens and of the learning rate: the slope is the coefficient. One marker a training run."""
@@ -26,11 +25,9 @@ def fit_tokens_or_rate(found, points, place):
     if isinstance(fit, str):
         return None
     use = effects.SPECIFICATIONS[name]
-    values = effects.variables(points)
-    kept = (points.relative.to_numpy(float) > 0) & np.isfinite([values[v] for v in use]).all(axis=0)
-    part = points[kept]
+    kept, values = effects.usable(points, use, [])
+    part, x = points[kept], values[kept]
     cell = effects.cells_of(part)
-    x = np.column_stack([values[v][kept] for v in use])
     weights = effects.weights_of(part, np.column_stack([effects.constants_of(cell), x]))
     x, y = (regression.within(v, cell, weights) for v in (x, np.log(part.relative.to_numpy(float))))
     runs = list(dict.fromkeys(part.family))

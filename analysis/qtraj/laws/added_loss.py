@@ -26,15 +26,17 @@ def known_size(points: pandas.DataFrame, notes: list, columns: "Sequence[str]" =
     return points[known].reset_index(drop=True)
 
 
-def positive(points: pandas.DataFrame, notes: list) -> pandas.DataFrame:
-    """Points whose added loss has a logarithm."""
-    good = points.delta > 0
-    if (~good).any():
-        notes.append(f"{int((~good).sum())} points whose added loss is not positive are left out; where many are, the law is "
+def with_logarithms(points: pandas.DataFrame, x: np.ndarray, notes: list) -> pandas.DataFrame:
+    """The points that least squares of ln(added loss) on x takes (regression.clear_of_zero), and notes of how many it leaves out."""
+    delta, error = points.delta.to_numpy(float), uncertainty(points)
+    good = regression.clear_of_zero(x, delta, error)
+    known = error > 0
+    if (~good & known).any():
+        notes.append(f"{int((~good & known).sum())} points where the law is below {regression.CLEAR:g} standard errors, or the added loss below zero, "
+                     "are left out")
+    if (~good & ~known).any():
+        notes.append(f"{int((~good & ~known).sum())} points whose added loss is not positive are left out; where many are, the law is "
                      "too high at small losses")
-    unsure = good & (points.delta < 2 * uncertainty(points))
-    if unsure.any():
-        notes.append(f"{int(unsure.sum())} points whose added loss is below twice its uncertainty have little weight")
     return points[good].reset_index(drop=True)
 
 
@@ -90,9 +92,10 @@ def fit_form(points: pandas.DataFrame, form: Form, draws: int = 0) -> Fit:
     {'ln k': -6.172, 'beta': 0.311, '1/gamma': 1.341}
     """
     notes = []
-    part = positive(known_size(points, notes, tuple(dict.fromkeys(COLUMNS + tuple(form.columns)))), notes)
+    part = known_size(points, notes, tuple(dict.fromkeys(COLUMNS + tuple(form.columns))))
     if form.zero_at:
         part = part[part.bits < form.zero_at].reset_index(drop=True)
+    part = with_logarithms(part, form.terms(part), notes)
     form = determined(part, form, notes)
     y = np.log(part.delta.to_numpy(float))
     weights = regression.weights_of_logarithms(form.terms(part), part.delta.to_numpy(float), uncertainty(part))

@@ -5,7 +5,7 @@ import numpy as np
 import pandas
 
 from qtraj.laws import regression
-from qtraj.laws.added_loss import COLUMNS, Fit, curved, fit_form, known_size, positive, solve
+from qtraj.laws.added_loss import COLUMNS, Fit, curved, fit_form, known_size, solve, with_logarithms
 from qtraj.laws.fit import checkpoints_of, uncertainty
 from qtraj.laws.forms import FORMS, LAW, TERMS, Form
 
@@ -65,9 +65,10 @@ def usable(points, forms):
     """Points that all forms can use, and the forms with the coefficients that vary there. ValueError: they are too few."""
     notes = []
     columns = list(dict.fromkeys(COLUMNS + tuple(column for form in forms for column in form.columns)))
-    part = positive(known_size(points, notes, columns), notes)
+    part = known_size(points, notes, columns)
     limit = min([form.zero_at for form in forms if form.zero_at], default=np.inf)
     part = part[part.bits < limit].reset_index(drop=True)
+    part = with_logarithms(part, forms[0].terms(part), notes)
     if len(part) < LEAST_POINTS:
         raise ValueError(f"{len(part)} points with all variables are too few")
     _, groups = left_out_groups(part)

@@ -36,26 +36,47 @@ def constants_of(groups: np.ndarray) -> np.ndarray:
     return (groups[:, None] == np.unique(groups)).astype(float)
 
 
+def error_of_relative(points: pandas.DataFrame) -> np.ndarray:
+    """Uncertainty of the relative errors; 0 where it is not known."""
+    return uncertainty(points) * (points.relative / points.delta).fillna(0.0).to_numpy(float)
+
+
 def weights_of(points: pandas.DataFrame, x: np.ndarray) -> np.ndarray:
     """Weights of a regression of ln(relative error) on x: by the uncertainty of the point, beside the scatter around the
     regression."""
-    error = uncertainty(points) * points.relative / points.delta
-    return regression.weights_of_logarithms(x, points.relative.to_numpy(float), error.to_numpy(float))
+    return regression.weights_of_logarithms(x, points.relative.to_numpy(float), error_of_relative(points))
+
+
+def clear_of_zero(points, x, notes):
+    """Which points have a logarithm of the relative error in a regression on x (regression.clear_of_zero), and a note of the others."""
+    good = regression.clear_of_zero(x, points.relative.to_numpy(float), error_of_relative(points))
+    if (~good).any():
+        notes.append(f"{int((~good).sum())} points whose relative error is not clear of zero are left out")
+    return good
+
+
+def usable(points: pandas.DataFrame, names: "tuple[str, ...]", notes: list) -> "tuple[np.ndarray, np.ndarray]":
+    """Which points a regression on these variables takes, with notes of the others, and the variables of all points, a column each."""
+    all_values = variables(points)
+    values = np.column_stack([all_values[name] for name in names])
+    kept = np.ones(len(points), dtype=bool)
+    for name, good in [({"ln rate": "a positive learning rate", "rate": "a learning rate", "loss": "a full-precision loss",
+                         "ln tokens": "tokens"}[name], np.isfinite(values[:, i])) for i, name in enumerate(names)] + [
+            ("a relative error", np.isfinite(points.relative.to_numpy(float)))]:
+        if (kept & ~good).any():
+            notes.append(f"{int((kept & ~good).sum())} points without {name} are left out")
+        kept &= good
+    part = points[kept]
+    kept[kept] = clear_of_zero(part, np.column_stack([constants_of(cells_of(part)), values[kept]]), notes)
+    return kept, values
 
 
 def fixed_effects(points: pandas.DataFrame, names: "tuple[str, ...]") -> Fit:
     """ln(relative error) on variables, with a fixed effect of every (run, method, bits, text); a branch has the effects of
     its run. Weighted by the uncertainties. Standard errors leave out one run after the other, where there are five, else one checkpoint after the other.
     ValueError: the points do not determine it."""
-    all_values = variables(points)
-    values = np.column_stack([all_values[name] for name in names])
-    notes, kept = [], np.ones(len(points), dtype=bool)
-    for name, good in [("a positive relative error", points.relative.to_numpy(float) > 0)] + [
-            ({"ln rate": "a positive learning rate", "rate": "a learning rate", "loss": "a full-precision loss",
-              "ln tokens": "tokens"}[name], np.isfinite(values[:, i])) for i, name in enumerate(names)]:
-        if (kept & ~good).any():
-            notes.append(f"{int((kept & ~good).sum())} points without {name} are left out")
-        kept &= good
+    notes = []
+    kept, values = usable(points, names, notes)
     part, x = points[kept], values[kept]
     cell, y = cells_of(part), np.log(part.relative.to_numpy(float))
     if len(part) <= len(np.unique(cell)) + len(names):

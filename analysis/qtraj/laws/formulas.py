@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 
 from qtraj.laws import regression
-from qtraj.laws.effects import constants_of, weights_of
+from qtraj.laws.effects import clear_of_zero, constants_of, weights_of
 from qtraj.laws.fit import checkpoints_of
 
 LEAST_RATE = 0.01  # of a run's greatest learning rate: a rate below counts as that, since zero has no logarithm
@@ -53,6 +53,11 @@ def predict(points: pandas.DataFrame, x: np.ndarray, groups: np.ndarray) -> np.n
     return out
 
 
+def kinds_of(points):
+    """A label of method and text for each point: each has a constant."""
+    return (points.quantizer + "/" + points.dataset).to_numpy(str)
+
+
 def predictions(points: pandas.DataFrame) -> dict:
     """For each formula: coefficients fitted on all points, and its predictions of each run from the others. All formulas are
     scored on the same points, with the same weights: those that have what every formula with numbers needs. ValueError: there are too few.
@@ -61,7 +66,7 @@ def predictions(points: pandas.DataFrame) -> dict:
     >>> {name: round(score["rms error of ln(relative error)"], 2) for name, score in found["scores"].items()}
     {'bits alone': 0.75, 'token law': 0.77, 'learning rate': 0.66, 'trace': 0.2, 'sharpness': 0.23, 'trace and learning rate': 0.2, 'sharpness and learning rate': 0.25}
     """
-    good = points[points.relative > 0].reset_index(drop=True)
+    good = points[np.isfinite(points.relative)].reset_index(drop=True)
     columns, notes = features(good), []
     measured = {name for name, column in columns.items() if np.isfinite(column).any()}
     same = {name for name in measured if len(np.unique(columns[name])) == 1}  # the constants hold them
@@ -69,10 +74,14 @@ def predictions(points: pandas.DataFrame) -> dict:
     known = np.ones(len(good), dtype=bool)
     for name in {feature for use in wanted.values() for feature in use}:
         known &= np.isfinite(columns[name])
-    if (points.relative <= 0).any():
-        notes.append(f"{int((points.relative <= 0).sum())} points whose relative error is not positive are left out")
     if (~known).any():
         notes.append(f"{int((~known).sum())} points that lack a variable of one of the formulas are left out")
+    everything = sorted({feature for use in wanted.values() for feature in use})
+
+    def with_constants(rows, names):
+        return np.column_stack([constants_of(kinds_of(good[rows]))] + [columns[name][rows] for name in names])
+
+    known[known] = clear_of_zero(good[known], with_constants(known, everything), notes)
     part = good[known].reset_index(drop=True)
     if len(part) < 12:
         raise ValueError(f"{len(part)} points with all variables are too few")
@@ -80,21 +89,19 @@ def predictions(points: pandas.DataFrame) -> dict:
     if len(np.unique(groups)) < 3 and unit == "checkpoint":
         raise ValueError("a single run with fewer than three checkpoints")
     y = np.log(part.relative.to_numpy(float))
-    kinds = (part.quantizer + "/" + part.dataset).to_numpy(str)
-    constants = constants_of(kinds)
-    everything = sorted({feature for use in wanted.values() for feature in use})
-    weights = weights_of(part, np.column_stack([constants] + [columns[feature][known] for feature in everything]))
+    constants = part.groupby(["quantizer", "dataset"]).ngroups
+    weights = weights_of(part, with_constants(known, everything))
     scores = {}
     for name in FORMULAS:
         if name not in wanted:
             scores[name] = None
             continue
         use = wanted[name]
-        x = np.column_stack([constants] + [columns[feature][known] for feature in use])
+        x = with_constants(known, use)
         predicted = predict(part, x, groups)
         there = np.isfinite(predicted)
         beta = fit_formula(part, x)
         error = float(np.sqrt(np.average((predicted - y)[there] ** 2, weights=weights[there]))) if there.any() else np.nan
         scores[name] = {"n": int(there.sum()), "rms error of ln(relative error)": error,
-                        "coefficients": dict(zip(use, map(float, beta[constants.shape[1]:]))), "predicted": np.exp(predicted)}
+                        "coefficients": dict(zip(use, map(float, beta[constants:]))), "predicted": np.exp(predicted)}
     return {"left out at a time": unit, "scores": scores, "points": part, "notes": notes}

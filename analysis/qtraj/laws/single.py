@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 
 from qtraj.laws import regression, resampling
-from qtraj.laws.added_loss import COLUMNS, known_size, positive
+from qtraj.laws.added_loss import COLUMNS, known_size, with_logarithms
 from qtraj.laws.effects import constants_of
 from qtraj.laws.fit import Fit, uncertainty
 from qtraj.laws.forms import TERMS
@@ -29,6 +29,19 @@ def over_runs(fit, runs, name):
     return {"runs left out": {name: ends}}
 
 
+def in_logarithms(part, cell, name, notes):
+    """Points of the cells in which the variable varies, and their cells, of those that have logarithms (with_logarithms)."""
+    for last in (False, True):
+        x = TERMS[name][0](part)
+        varies = np.array([np.ptp(x[cell == label]) > 0 for label in cell], dtype=bool) if len(part) else np.array([], bool)
+        part, cell, x = part[varies].reset_index(drop=True), cell[varies], x[varies]
+        if len(part) and not last:
+            before = part.assign(cell=cell)
+            part = with_logarithms(before, np.column_stack([constants_of(cell), x]), notes)
+            cell = part.cell.to_numpy(str)
+    return part, cell
+
+
 def single_laws(points: pandas.DataFrame) -> "dict[str, Fit | str]":
     """The exponents of added loss ~ D^beta, 1/N^alpha and 1/P^gamma, each with the two other variables held fixed (a constant for each
     of their values) by least squares on logarithms; a text where the points do not determine one. Intervals leave out one run after the other.
@@ -41,26 +54,25 @@ def single_laws(points: pandas.DataFrame) -> "dict[str, Fit | str]":
     out = {}
     for name, others in OTHERS.items():
         notes = []
-        part = positive(known_size(points, notes, COLUMNS), notes)
+        part = known_size(points, notes, COLUMNS)
         labels = [rounded(part[other]).astype(str) if other == "tokens" else part[other].astype(str) for other in others]
         cell = np.array([f"{one}/{two}" for one, two in zip(*labels)], dtype=str)
         if name == "beta":
             cell = np.char.add(np.char.add(cell, "/"), part.family.to_numpy(str))
+        part, cell = in_logarithms(part, cell, name, notes)
         x = TERMS[name][0](part)
-        varies = np.array([np.ptp(x[cell == label]) > 0 for label in cell], dtype=bool) if len(part) else np.array([], bool)
-        kept, groups = part[varies], cell[varies]
-        if len(kept) <= len(np.unique(groups)) + 1:
+        if len(part) <= len(np.unique(cell)) + 1:
             out[name] = f"{name}: its variable does not vary while the others are held fixed"
             continue
-        design = np.column_stack([constants_of(groups), x[varies]])
-        delta = kept.delta.to_numpy(float)
-        scaled = regression.scaled(regression.weights_of_logarithms(design, delta, uncertainty(kept)), design, np.log(delta))
+        design = np.column_stack([constants_of(cell), x])
+        delta = part.delta.to_numpy(float)
+        scaled = regression.scaled(regression.weights_of_logarithms(design, delta, uncertainty(part)), design, np.log(delta))
 
         def fit(rows, x_and_y=scaled):
             return np.linalg.lstsq(*(values[rows] for values in x_and_y), rcond=None)[0][::-1]
 
-        exponent = float(fit(np.arange(len(kept)))[0])
-        out[name] = Fit("", {name: exponent}, over_runs(fit, kept.family.to_numpy(str), name), len(kept), notes)
+        exponent = float(fit(np.arange(len(part)))[0])
+        out[name] = Fit("", {name: exponent}, over_runs(fit, part.family.to_numpy(str), name), len(part), notes)
     return out
 
 

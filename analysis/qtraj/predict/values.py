@@ -7,6 +7,7 @@ from scipy import stats
 from qtraj.laws.dynamics import with_dynamics
 from qtraj.laws.fit import uncertainty
 from qtraj.laws.full_precision import full_precision_value
+from qtraj.laws.regression import CLEAR
 from qtraj.predict.rows import complete, outside
 from qtraj.predict.saved import Law
 from qtraj.predict.tables import tokens_until
@@ -45,27 +46,32 @@ def predict(law: Law, rows: pandas.DataFrame, full_at: float = 0.2) -> pandas.Da
 
 def score(law: Law, points: pandas.DataFrame) -> dict:
     """How well the law predicts points that it was not fitted to (qtraj.points): root mean square error of ln(added loss), the mean of
-    the error with a 95 % interval over runs (from two runs on), and how many of the 95 % intervals hold the measured value. Points whose added loss is not
-    positive are counted, and left out."""
+    the error with a 95 % interval over runs (from two runs on), and how many of the 95 % intervals hold the measured value. Points that
+    lack what the law needs, and those where it predicts less than CLEAR standard errors, are counted and left out: what it predicts decides,
+    since to leave out what noise made small would keep what it made large. Of the others, those whose added loss is not positive are outside
+    of their intervals, and have no logarithm."""
     points = with_dynamics(points)
-    good = points[points.delta > 0].reset_index(drop=True)
-    known = np.isfinite(good[[name for name in law.form.columns if name in good]].astype(float)).all(axis=1)
-    good = good[known].reset_index(drop=True)
-    if len(good) == 0:
+    known = np.isfinite(points[[name for name in law.form.columns if name in points]].astype(float)).all(axis=1)
+    good = points[known].reset_index(drop=True)
+    found = predict(law, good) if len(good) else good
+    told = (found.delta.to_numpy(float) >= CLEAR * uncertainty(good)) if len(good) else np.array([], bool)
+    good, found = good[told].reset_index(drop=True), found[told].reset_index(drop=True)
+    delta, predicted = good.delta.to_numpy(float), found.delta.to_numpy(float)
+    positive = delta > 0
+    if not positive.any():
         raise ValueError("no point has a positive added loss and everything that the law needs")
-    found = predict(law, good)
-    error = np.log(good.delta.to_numpy(float) / found.delta.to_numpy(float))
-    out = {"points": len(good), "not positive or incomplete": int(len(points) - len(good)), "runs": int(good.family.nunique()),
-           "outside": int((found.outside != "").sum()), "rms error of ln(added loss)": float(np.sqrt((error**2).mean())),
-           "mean of ln(measured / predicted)": float(error.mean())}
-    means = pandas.Series(error).groupby(good.family.to_numpy()).mean()
+    error = np.log(delta[positive] / predicted[positive])
+    out = {"points": len(good), "incomplete": int((~known).sum()), "not told from zero": int((~told).sum()), "not positive": int((~positive).sum()),
+           "runs": int(good.family.nunique()), "outside": int((found.outside != "").sum()),
+           "rms error of ln(added loss)": float(np.sqrt((error**2).mean())), "mean of ln(measured / predicted)": float(error.mean())}
+    means = pandas.Series(error).groupby(good.family.to_numpy()[positive]).mean()
     if len(means) > 1:
         half = stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
         out["its 95 % over runs"] = (float(means.mean() - half), float(means.mean() + half))
     if law.spread is not None:
-        value, slopes = np.log(found.delta.to_numpy(float)), law.form.slopes(law.values, complete(law, good))
-        wide, free = law.spread.error(slopes)
-        wide = np.hypot(wide, uncertainty(good) / np.maximum(found.delta.to_numpy(float), good.delta.to_numpy(float)))
-        inside = abs(np.log(good.delta.to_numpy(float)) - value) <= stats.t.ppf(0.975, np.maximum(free, 1)) * wide
+        wide, free = law.spread.error(law.form.slopes(law.values, complete(law, good)))
+        wide = np.hypot(wide, uncertainty(good) / np.maximum(predicted, delta))
+        inside = np.zeros(len(good), bool)
+        inside[positive] = abs(error) <= (stats.t.ppf(0.975, np.maximum(free, 1)) * wide)[positive]
         out["inside of their 95 % intervals"] = float(inside.mean())
     return out

@@ -146,11 +146,12 @@ def claims_of(cubes, bits):
     cube = files.join(list(cubes.values())) if len(cubes) > 1 else next(iter(cubes.values()))
     found = claims(files.select(cube, bits=bits) if bits else cube)
     rows = [[row["name"], f"{row['claim']} ({row['place']})", row["estimand"], str(row["n"]), summary.number(row["estimate"], ".3g"),
-             row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}", row["rule"], row["verdict"], row["figure"]]
+             row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}", f"{row['points']}, {row['left out']} left out",
+             row["rule"], row["verdict"], row["figure"]]
             for row in found.to_dict("records") if row["reason"] != "not measured"]
     missing = ", ".join(found.name[found.reason == "not measured"])
-    return summary.Table(["name", "claim", "estimand", "runs", "estimate", "95 %", "supported if", "verdict", "figure"], rows,
-                         note=f"Not measured here: {missing}." if missing else "")
+    return summary.Table(["name", "claim", "estimand", "runs", "estimate", "95 %", "errors", "supported if", "verdict", "figure"], rows,
+                         note="Errors left out are those of cells that cannot be told from zero." + (f" Not measured here: {missing}." if missing else ""))
 
 
 def write_page(context, path):

@@ -2,6 +2,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "config/sweep.h"
+#include "cube/coming.h"
 #include "cube/part_table.h"
 #include "cube/results_report.h"
 #include "records/rows.h"
@@ -235,7 +236,7 @@ static enum status run_status(struct call *c, struct err *e)
     struct place place = {0};
     struct report_about about = {0};
     struct results_view *view = NULL;
-    json_t *running = NULL;
+    json_t *running = NULL, *coming = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
@@ -256,10 +257,12 @@ static enum status run_status(struct call *c, struct err *e)
                  place.cube);
     const struct part_table parts = {&place.parts, place.looks};
     if (place.parts.n) about.parts = &parts;
+    about.coming = coming = coming_read(place.cube);
     TRY(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
 done:
     json_decref(running);
+    json_decref(coming);
     place_free(&place);
     results_view_close(view);
     return st;

@@ -36,6 +36,7 @@ struct part_table;
 struct report_about {
     struct lock_holder holder; /* of their lock */
     const json_t *running;     /* the holder's running visits (running.h); NULL: unknown */
+    const json_t *coming;      /* coming.h; NULL: nothing */
     enum cube_state cube;
     int64_t lacks;                  /* of an older cube: records of the journal behind it */
     const struct part_table *parts; /* (part_table.h) whose records they are; NULL: one journal's */

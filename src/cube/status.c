@@ -1,4 +1,5 @@
 /* The progress of a sweep, and why records failed. */
+#include "cube/coming.h"
 #include "cube/part_table.h"
 #include "cube/results_report.h"
 #include "cube/text_table.h"
@@ -285,6 +286,7 @@ static enum status print_text(const struct report *r, struct err *e)
     else
         print_run(r);
     status_running_print(r->about, r->out);
+    coming_print(r->about->coming, r->out);
     return OK;
 }
 
@@ -390,6 +392,7 @@ static enum status print_json(const struct report *r, struct err *e)
         json_array_append_new(paths, json_string(r->changed.text[i]));
     json_object_set(all, "changed", paths);
     json_object_set_new(all, "running", status_running_json(r->about));
+    if (r->about->coming) json_object_set(all, "coming", (json_t *)r->about->coming);
     TRY(messages_json(r, STATE_FAILED, failures, e));
     TRY(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);

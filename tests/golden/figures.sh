@@ -55,6 +55,14 @@ case $? in
 esac
 
 export PYTHONPATH=$SOURCE/analysis
+# what the rest of the stable run will cost, which status prints and its JSON holds
+"$python" "$SOURCE/analysis/predict.py" published --ahead "$work/cube.h5" --end 1e8 --format csv >"$work/ahead" || fail "predict.py --ahead"
+said=$(sed -n '2s/,.*//p' "$work/ahead")
+"$QTRAJ" status "$work/cube.h5" >"$work/status" || fail "status"
+grep -A 1 '^coming, nats a token at 1e+08 tokens, as published says, written 20' "$work/status" | tail -n 1 |
+    grep -q "^  $said, .* at 3 bits: .* at step000900; outside of the law's points: parameters" || fail "$(cat "$work/ahead" "$work/status")"
+"$QTRAJ" status "$work/cube.h5" --json | grep -q '"end": 100000000.0' || fail "status --json"
+
 # as typed in a folder that has the cube and the package alone; each recipe by itself
 mkdir -p "$work/empty/results"
 ln -s "$work/cube.h5" "$work/empty/results/quickstart.h5"

@@ -1,5 +1,9 @@
 """What the rest of a run that is still trained will cost, by a law of other runs."""
 
+import datetime
+import json
+import os
+
 import numpy as np
 import pandas
 
@@ -38,3 +42,15 @@ def ahead(law: Law, points: pandas.DataFrame, end: float) -> pandas.DataFrame:
     kept = ["model", "checkpoint", "bits", "quantizer", "dataset"]
     out = last[kept].assign(tokens_now=last.tokens, delta_now=last.delta, law_now=now)
     return out.join(found[["delta", "low", "high", "outside"]])
+
+
+def save_beside(found: pandas.DataFrame, results: "str | os.PathLike", law: str, end: float) -> str:
+    """Writes what ahead() found into RESULTS.coming.json, from which `qtraj status` prints it; returns that name. law: what it is called."""
+    path = f"{results}.coming.json"
+    said = {"format": "qtraj coming 1", "law": law, "end": float(end), "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "rows": json.loads(found.to_json(orient="records", double_precision=15))}
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        json.dump(said, file, indent=1)
+        file.write("\n")
+    os.replace(f"{path}.new", path)
+    return path

@@ -8,8 +8,10 @@ import sys
 import numpy as np
 import pandas
 
+from qtraj.cube.parts import located
 from qtraj.cube.points import points as points_of
 from qtraj.predict import projections, saved, tables, values
+from qtraj.predict.ahead import ahead, save_beside
 
 
 def arguments():
@@ -24,6 +26,9 @@ def arguments():
     parser.add_argument("--level", type=float, default=0.2, metavar="NATS", help="added loss of a fully trained model (default 0.2)")
     parser.add_argument("--rows", metavar="CSV", help="predicts each row of a table with these columns")
     parser.add_argument("--score", nargs="+", metavar="POINTS", help="predicts the points of cubes or tables, and says how well")
+    parser.add_argument("--ahead", metavar="RESULTS", help="what the rest of the runs of a cube that are still trained will cost; also writes "
+                        "RESULTS.coming.json, which qtraj status prints; with --end")
+    parser.add_argument("--end", type=float, metavar="TOKENS", help="of --ahead: training tokens at which the rate, if it falls from now on, is zero")
     parser.add_argument("--quantizer", metavar="LABEL", help="of --score: points of this method only")
     parser.add_argument("--dataset", metavar="NAME", help="of --score: points of this text alone")
     parser.add_argument("--table", action="store_true", help="tokens until 0.2 to 0.5 nats for 1B to 405B parameters (Table 1 of the paper)")
@@ -31,6 +36,8 @@ def arguments():
     parser.add_argument("--figure", metavar="FILE", help="of --projection: also draws it")
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text")
     options = parser.parse_args()
+    if (options.ahead is None) != (options.end is None):
+        parser.error("--ahead and --end: each goes with the other")
     options.columns = {}
     for text in options.set:
         name, _, value = text.partition("=")
@@ -72,6 +79,13 @@ def scored(options, law):
     return values.score(law, points.reset_index(drop=True))
 
 
+def coming(options, law):
+    results = located(options.ahead)
+    found = ahead(law, points_of(results), options.end)
+    save_beside(found, results, options.law, options.end)
+    return found
+
+
 def write(found, form):
     """A table, or a dictionary, as text, CSV or JSON."""
     if isinstance(found, dict):
@@ -108,7 +122,9 @@ def main():
     options = arguments()
     try:
         law = saved.load(options.law)
-        if options.score:
+        if options.ahead:
+            found = coming(options, law)
+        elif options.score:
             found = scored(options, law)
         elif options.table:
             found = tables.table_of_tokens(law)

@@ -38,8 +38,8 @@ TEXTS = {
         "repo": "tiiuae/falcon-refinedweb",
         "file": "data/train-00000-of-05534-*.parquet",
         "field": "content",
-        "documents": 2000,  # about 1.2 million tokens: enough for the 600,000 of the protocol under any tokenizer
-        "sweep": "evaluation: [{{name: refinedweb, text: {path}, field: content, length: 2048, tokens: 600000}}]",
+        "documents": 2000,  # about 5.4 million bytes: twice what a sweep draws
+        "sweep": "evaluation: [{{name: refinedweb, text: {path}, field: content, length: 2048, bytes: 2700000, draw: 1}}]",
     },
 }
 CHUNK = 1 << 20

@@ -3,12 +3,20 @@
 #include "util/mem.h"
 #include <string.h>
 
-/* Clears a preset's settings for documents, which do not concern stored ids. */
+bool data_options_even(const struct data_options *d)
+{
+    return d->layout == LAYOUT_PACKED && (d->bytes || d->draw);
+}
+
+/* Clears a preset's settings for documents, which do not concern stored ids, and for the tokens
+ * that it leaves out. */
 static void clear_text_keys(struct data_options *d)
 {
-    if (!d->ids || d->preset == PRESET_NONE) return;
+    if (d->preset == PRESET_NONE) return;
+    if (data_options_even(d)) d->follow = 0;
+    if (!d->ids) return;
     d->special_tokens = false;
-    d->documents = d->follow = 0;
+    d->documents = d->bytes = d->draw = d->follow = 0;
 }
 
 /* A conflict between the keys, NULL: none; *key: the key to name in the message. */
@@ -24,6 +32,10 @@ static const char *fault(const struct data_options *d, const char **key)
     *key = "length";
     if (d->text && d->layout == LAYOUT_PACKED && d->length == LENGTH_WHOLE)
         return "none is for layout: document; packed text is cut into blocks of a length";
+    *key = "draw";
+    if (d->draw && !d->documents && !d->bytes) return "of how many documents or bytes?";
+    *key = "follow";
+    if (d->follow && data_options_even(d)) return "leaves tokens out, which bytes and draw do not";
     return NULL;
 }
 
@@ -98,6 +110,15 @@ static const struct option keys[] = {
            .otherwise = "none", .with = "text layout=packed"),
     OPTION(data_options, documents, INT, "maximum number of documents read; 0: all",
            .unit = "documents", .fallback = "0", .low = 0, .high = INT64_MAX, .with = "text"),
+    OPTION(data_options, bytes, INT,
+           "maximum number of bytes of text, whatever the tokenizer; the last document is cut; 0: "
+           "all",
+           .unit = "bytes", .fallback = "0", .low = 0, .high = INT64_MAX, .with = "text"),
+    OPTION(data_options, draw, INT,
+           "seed by which so many documents or bytes are drawn from the whole text; none: they are "
+           "its first ones",
+           .fallback = "none", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(0, "none"),
+           .with = "text"),
     OPTION(data_options, min_length, INT,
            "documents (and rows of ids) with fewer tokens, added ones included, are skipped",
            .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX),

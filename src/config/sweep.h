@@ -69,6 +69,8 @@ struct data_options {
     bool special_tokens; /* add the tokens of the tokenizer's post-processor to each document */
     char *separator;     /* packed: token after each document, by its text, or "eos"; NULL: none */
     int64_t documents;   /* maximum number of documents read; 0: all */
+    int64_t bytes;       /* the same of bytes, where the last document is cut; 0: all */
+    int64_t draw;        /* seed of a random order of the documents; 0: the text's */
     int64_t min_length;  /* documents with fewer tokens, added ones included, are skipped */
     int64_t skip;        /* sequences skipped at the start */
     int64_t samples;     /* sequences at most; 0: all */
@@ -295,6 +297,8 @@ MUST_USE enum status stage_resolve(struct model_entry *m, const struct option_sc
 MUST_USE enum status sweep_check_names(const struct option_scope *scope, const char *list,
                                        const void *entries, int64_t n, size_t size, struct err *e);
 
+/* Whether packed text is cut into blocks of equal length, so that no token is left out. */
+bool data_options_even(const struct data_options *d);
 /* The length in tokens for a model with this many positions (0: unknown): never LENGTH_AUTO. */
 int64_t data_options_length(const struct data_options *d, int64_t positions);
 

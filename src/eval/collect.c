@@ -73,6 +73,7 @@ enum status collector_add_sequence(struct collector *c, const int32_t *ids, int6
 static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
     int64_t length = c->options->length, enough = length + c->options->follow;
+    if (data_options_even(c->options)) return ids_add(&c->part, ids, n, e);
     while (n > 0 && !c->full) {
         int64_t take = min64(n, enough - c->part.n);
         PASS(ids_add(&c->part, ids, take, e));
@@ -82,6 +83,18 @@ static enum status add_packed(struct collector *c, const int32_t *ids, int64_t n
         PASS(collector_add_sequence(c, c->part.id, length, e));
         c->part.n -= length;
         memmove(c->part.id, c->part.id + length, (size_t)c->part.n * sizeof *c->part.id);
+    }
+    return OK;
+}
+
+enum status collector_end(struct collector *c, struct err *e)
+{
+    const int64_t all = c->part.n, length = c->options->length;
+    if (!data_options_even(c->options)) return OK;
+    const int64_t n = (all + length - 1) / length;
+    for (int64_t i = 0, from = 0, to; i < n; i++, from = to) {
+        to = all / n * (i + 1) + all % n * (i + 1) / n;
+        PASS(collector_add_sequence(c, c->part.id + from, to - from, e));
     }
     return OK;
 }

@@ -13,7 +13,7 @@ struct collector {
     struct ids ids;                     /* of all sequences so far */
     int64_t *offset;                    /* (n) where each of them starts in ids */
     int64_t n, capacity;
-    struct ids part; /* packed: the incomplete block */
+    struct ids part; /* packed: the incomplete block; data_options_even: all tokens */
     int64_t skipped; /* sequences left out at the start (options->skip) */
     int64_t dropped; /* documents left out because they are too short */
     int64_t all;     /* tokens of all documents so far */
@@ -30,6 +30,9 @@ MUST_USE enum status collector_frame(struct collector *c, const struct tokenizer
 /* Adds one whole document of n ids. ERR_NOMEM. */
 MUST_USE enum status collector_add(struct collector *c, const int32_t *ids, int64_t n,
                                    struct err *e);
+
+/* Call after the last document: makes the blocks of equal length (data_options_even). ERR_NOMEM. */
+MUST_USE enum status collector_end(struct collector *c, struct err *e);
 
 /* Adds one finished sequence of n ids, whatever the layout. ERR_NOMEM. */
 MUST_USE enum status collector_add_sequence(struct collector *c, const int32_t *ids, int64_t n,

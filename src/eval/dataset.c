@@ -273,6 +273,7 @@ static enum status load_text(struct collector *c, const struct tokenizer *t, cha
     TRY(collector_frame(c, t, e));
     TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
     TRY(documents_load(p.path, p.n, t, c, all, e));
+    TRY(collector_end(c, e));
     join_hashes(all, p.n, hash);
 done:
     free(all);

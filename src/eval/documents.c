@@ -4,6 +4,7 @@
 #include "tokenizer/utf8.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/rng.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +12,18 @@
  * of a large file; each next one is twice as large, so that all threads have work. */
 enum { BATCH_FIRST = 1 << 20, BATCH_LAST = 32 << 20 };
 
+/* Fewer documents than this are kept beside those that a draw has for now. */
+enum { DRAWN_SPARE = 1024 };
+
 struct document {
     const char *path;
     int64_t line; /* 0: a whole file */
-    char *text;   /* raw: with a field it is a line of JSON */
+    bool parsed;  /* text is the document, not a line of JSON */
+    char *text;
     size_t n;
     int32_t *ids;
     int64_t n_ids, replaced; /* replaced: ill-formed UTF-8 sequences of the text */
+    uint64_t place;          /* in the order of a draw */
 };
 
 struct batch {
@@ -28,37 +34,91 @@ struct batch {
     int64_t n, capacity;
     size_t bytes, limit;
     int64_t pushed;          /* documents so far */
+    int64_t left;            /* bytes that are still to be read; with options->bytes */
+    uint64_t last;           /* no document behind this place is drawn */
+    int64_t drawn;           /* those that are, at least */
     const char *replaced_in; /* the file of the last document, */
     int64_t replaced;        /* and the ill-formed sequences replaced in it so far */
 };
 
-static void batch_clear(struct batch *b)
+static void clear(struct batch *b, int64_t from)
 {
-    for (int64_t i = 0; i < b->n; i++) {
+    for (int64_t i = from; i < b->n; i++) {
         free(b->documents[i].text);
         free(b->documents[i].ids);
     }
-    b->n = 0;
+    b->n = from;
+}
+
+static void batch_clear(struct batch *b)
+{
+    clear(b, 0);
     b->bytes = 0;
+}
+
+static enum status name_place(const struct document *d, enum status st, struct err *e)
+{
+    if (st != OK && d->line > 0) err_prefix(e, "%s:%lld", d->path, (long long)d->line);
+    if (st != OK && d->line == 0) err_prefix(e, "%s", d->path);
+    return st;
+}
+
+static enum status parse(const struct batch *b, struct document *d, struct err *e)
+{
+    char *own = NULL;
+    size_t n;
+    if (d->parsed) return OK;
+    d->parsed = true;
+    if (d->line == 0) {
+        d->replaced = utf8_count_ill_formed(d->text, d->n); /* the tokenizer replaces them */
+        return OK;
+    }
+    PASS(name_place(d, jsonline_text(d->text, d->n, b->options->field, &own, &n, &d->replaced, e),
+                    e));
+    free(d->text);
+    d->text = own;
+    d->n = n;
+    return OK;
 }
 
 static enum status encode(const struct batch *b, struct document *d, struct err *e)
 {
-    enum status st = OK;
-    char *own = NULL;
-    const char *text = d->text;
-    size_t n = d->n;
-    if (d->line > 0) {
-        TRY(jsonline_text(d->text, d->n, b->options->field, &own, &n, &d->replaced, e));
-        text = own;
-    } else
-        d->replaced = utf8_count_ill_formed(text, n); /* the tokenizer replaces them */
-    TRY(tokenizer_encode(b->tokenizer, text, n, false, &d->ids, &d->n_ids, e));
-done:
-    free(own);
-    if (st != OK && d->line > 0) err_prefix(e, "%s:%lld", d->path, (long long)d->line);
-    if (st != OK && d->line == 0) err_prefix(e, "%s", d->path);
-    return st;
+    return name_place(
+        d, tokenizer_encode(b->tokenizer, d->text, d->n, false, &d->ids, &d->n_ids, e), e);
+}
+
+/* Does that with the first n documents; the number of those before the first bad one, whose error
+ * is *bad. */
+static int64_t each(struct batch *b, int64_t n,
+                    enum status (*work)(const struct batch *, struct document *, struct err *),
+                    struct err *bad)
+{
+    int64_t first_bad = n;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n; i++) {
+        struct err mine = {0};
+        if (work(b, &b->documents[i], &mine) == OK) continue;
+#pragma omp critical(documents_error)
+        if (i < first_bad) {
+            first_bad = i;
+            *bad = mine;
+        }
+    }
+    return first_bad;
+}
+
+/* Of the first n documents the number that is read, the last of them cut. */
+static int64_t cut(struct batch *b, int64_t n)
+{
+    for (int64_t i = 0; b->options->bytes && i < n; i++) {
+        struct document *d = &b->documents[i];
+        const bool whole = (int64_t)d->n <= b->left;
+        if (b->left == 0) return i;
+        if (!whole) d->n = (size_t)b->left;
+        while (!whole && d->n > 0 && ((unsigned char)d->text[d->n] & 0xC0) == 0x80) d->n--;
+        b->left = whole ? b->left - (int64_t)d->n : 0;
+    }
+    return n;
 }
 
 /* Warns once per file: at the first document of the next file, and at the end. */
@@ -70,34 +130,30 @@ static void report_replaced(struct batch *b)
     b->replaced = 0;
 }
 
+static bool is_read(const struct batch *b)
+{
+    return b->collector->full || (b->options->bytes && b->left == 0);
+}
+
 /* Tokenizes the batch and adds it to the collector. Of several bad documents the first is reported,
- * and none when the collector is full before it. */
+ * and none when the collector is full or all bytes are read before it. */
 static enum status flush(struct batch *b, struct err *e)
 {
-    enum status st = OK, failed = OK;
-    int64_t first_bad = b->n;
+    enum status st = OK;
     struct err bad = {0};
-#pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t i = 0; i < b->n; i++) {
-        struct err mine = {0};
-        enum status result = encode(b, &b->documents[i], &mine);
-        if (result == OK) continue;
-#pragma omp critical(documents_error)
-        if (i < first_bad) {
-            first_bad = i;
-            failed = result;
-            bad = mine;
-        }
-    }
-    for (int64_t i = 0; i < first_bad && !b->collector->full; i++) {
+    const int64_t parsed = each(b, b->n, parse, &bad);
+    int64_t n = cut(b, parsed);
+    if (n < parsed || is_read(b)) err_clear(&bad);
+    n = each(b, n, encode, &bad);
+    for (int64_t i = 0; i < n && !b->collector->full; i++) {
         const struct document *d = &b->documents[i];
         if (d->path != b->replaced_in) report_replaced(b);
         b->replaced_in = d->path;
         b->replaced += d->replaced;
         TRY(collector_add(b->collector, d->ids, d->n_ids, e));
     }
-    if (failed != OK && !b->collector->full) {
-        st = failed;
+    if (bad.code != OK && !b->collector->full) {
+        st = bad.code;
         if (e && e->code == OK) *e = bad;
     }
 done:
@@ -106,16 +162,48 @@ done:
     return st;
 }
 
+/* --- draws --- */
+
+static int by_place(const void *a, const void *b)
+{
+    const struct document *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Keeps the first documents in the order of the draw, as many as are asked for. */
+static void trim(struct batch *b)
+{
+    const struct data_options *o = b->options;
+    int64_t n = 0, bytes = 0;
+    if (b->n == 0) return;
+    qsort(b->documents, (size_t)b->n, sizeof *b->documents, by_place);
+    while (n < b->n && (!o->documents || n < o->documents) && (!o->bytes || bytes < o->bytes))
+        bytes += (int64_t)b->documents[n++].n;
+    if ((o->documents && n == o->documents) || (o->bytes && bytes >= o->bytes))
+        b->last = b->documents[n - 1].place;
+    clear(b, n);
+    b->drawn = n;
+}
+
 /* Adds a document, whose text it owns from here on. */
 static enum status push(struct batch *b, const char *path, int64_t line, char *text, size_t n,
                         struct err *e)
 {
     enum status st = OK;
+    /* a stream far from those that the same seed gives to other uses */
+    const uint64_t stream = rng_stream((uint64_t)b->options->draw, (uint64_t)1 << 49);
+    const uint64_t place = rng_bits(stream, (uint64_t)b->pushed++);
+    if (b->options->draw && place > b->last) goto done;
     TRY(mem_grow(&b->documents, b->n, &b->capacity, sizeof *b->documents, e));
-    b->documents[b->n++] = (struct document){.path = path, .line = line, .text = text, .n = n};
-    b->bytes += n;
-    b->pushed++;
+    b->documents[b->n++] =
+        (struct document){.path = path, .line = line, .text = text, .n = n, .place = place};
     text = NULL;
+    if (b->options->draw) {
+        TRY(parse(b, &b->documents[b->n - 1], e));
+        if (b->n >= 2 * b->drawn + DRAWN_SPARE) trim(b);
+        goto done;
+    }
+    b->bytes += n;
     if (b->bytes >= b->limit) TRY(flush(b, e));
 done:
     free(text);
@@ -125,7 +213,7 @@ done:
 static bool wants_more(const struct batch *b)
 {
     int64_t limit = b->options->documents;
-    return !b->collector->full && (limit == 0 || b->pushed < limit);
+    return b->options->draw || (!is_read(b) && (limit == 0 || b->pushed < limit));
 }
 
 static bool is_blank(const char *line, size_t n)
@@ -179,10 +267,16 @@ enum status documents_load(char *const *paths, int64_t n_paths, const struct tok
                            struct collector *c, char (*hashes)[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    struct batch b = {.options = c->options, .tokenizer = t, .collector = c, .limit = BATCH_FIRST};
+    struct batch b = {.options = c->options,
+                      .tokenizer = t,
+                      .collector = c,
+                      .limit = BATCH_FIRST,
+                      .left = c->options->bytes,
+                      .last = UINT64_MAX};
     for (int64_t i = 0; i < n_paths; i++)
         TRY(wants_more(&b) ? push_file(&b, paths[i], hashes[i], e)
                            : hash_file(paths[i], hashes[i], e));
+    if (c->options->draw) trim(&b);
     TRY(flush(&b, e));
     report_replaced(&b);
 done:

@@ -79,7 +79,8 @@ struct cost_tokens cost_tokens_of(const struct data_options *d)
         length = (double)row;
         n = (double)rows;
     } else {
-        double all = d->text ? text_tokens(d) : 0;
+        double all = d->text ? text_tokens(d) : 0, most = (double)d->bytes / bytes_per_token;
+        if (d->bytes > 0 && (all == 0 || all > most)) all = most;
         if (d->layout == LAYOUT_DOCUMENT || length == 0) {
             length = length > 0 ? fmin(length, mean_document) : mean_document;
             guessed = true;

@@ -114,7 +114,8 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
     struct err none = {0};
     struct visit v;
     char *kept;
-    if (!t.guessed || t.tokens > bytes_counted_max || !find_reader(p, &v, &kept)) return t;
+    if (!t.guessed || t.tokens > bytes_counted_max || (d->draw && !plan_text_is_short(d))) return t;
+    if (!find_reader(p, &v, &kept)) return t;
     /* Errors in the text or the tokenizer are reported by the visit. */
     if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
     err_clear(&none);

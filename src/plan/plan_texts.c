@@ -15,6 +15,8 @@ json_t *plan_identity(const struct data_options *resolved, const char *hash)
     json_object_del(json, "preset"); /* its values are options of d */
     if (!resolved->cut)
         json_object_del(json, "cut"); /* as in earlier versions, which had no such option */
+    if (!resolved->bytes) json_object_del(json, "bytes");
+    if (!resolved->draw) json_object_del(json, "draw");
     json_object_del(json, "text");
     json_object_del(json, "ids");
     if (resolved->ids) json_object_set_new(json, "ids", json_string(strrchr(resolved->ids, ':')));

@@ -55,7 +55,9 @@ static void warn_unread(const char *model, const char *data, const struct data_o
 
 bool plan_text_is_short(const struct data_options *d)
 {
-    return cost_tokens_of(d).tokens <= most_read;
+    struct data_options all = *d;                                          /* shallow */
+    if (d->draw) all.documents = all.bytes = all.samples = all.tokens = 0; /* all is read */
+    return cost_tokens_of(&all).tokens <= most_read;
 }
 
 static bool readable(const struct visit *v)

@@ -101,7 +101,7 @@ idle() {
     grep -qE -- "error: ${flag%% *} (has no effect here: it goes with |and --json: expected one of them)" "$work/err" ||
         fail "$* $flag: $(cat "$work/err")"
 }
-of_text=("field x" "layout packed" "layout document" "length 64" special-tokens no-special-tokens "separator eos" "documents 3" "follow 2")
+of_text=("field x" "layout packed" "layout document" "length 64" special-tokens no-special-tokens "separator eos" "documents 3" "bytes 9" "draw 3" "follow 2")
 of_both=("min-length 3" "skip 1" "samples 2" "tokens 9" "cut 8" "sort length" within-positions)
 quantize=(quantize "$models" --method rtn --bits 3)
 for key in "${of_text[@]}"; do

@@ -5,6 +5,7 @@
 #include "eval/textfile.h"
 #include "util/fsx.h"
 #include "util/hash.h"
+#include "util/rng.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -876,6 +877,97 @@ static int teardown(void **state)
     return system(command);
 }
 
+/* Documents 0 to n - 1 of a longer text, as JSON lines. */
+static const char *put_numbered(int n)
+{
+    static char text[1 << 20];
+    char *at = text;
+    for (int i = 0; i < n; i++) {
+        at += sprintf(at, "{\"text\": \"");
+        for (int k = 0; k <= i * 7 % 5; k++) at += sprintf(at, "Über %d, 日本語 and %d. ", i, k);
+        at += sprintf(at, "\"}\n");
+    }
+    return put("numbered.jsonl", text, (size_t)(at - text));
+}
+
+static int64_t bytes_of(const struct sequences *s)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < s->offset[s->n]; i++) sum += s->bytes[i];
+    return sum;
+}
+
+static void any_tokenizer_reads_the_same_bytes(void **state)
+{
+    (void)state;
+    const char *file = put_numbered(300);
+    const struct tokenizer *const both[] = {plain, with_bos};
+    for (int64_t limit = 4000; limit < 4012; limit++)
+        for (int draw = 0; draw < 3; draw++)
+            for (int layout = LAYOUT_PACKED; layout <= LAYOUT_DOCUMENT; layout++) {
+                struct sequences s[2];
+                struct data_options d =
+                    options(file, "text", layout, layout == LAYOUT_PACKED ? 64 : 0);
+                d.bytes = limit;
+                d.draw = draw;
+                for (int i = 0; i < 2; i++) load(&d, both[i], &s[i]);
+                assert_int_equal(bytes_of(&s[0]), bytes_of(&s[1]));
+                assert_in_range(limit - bytes_of(&s[0]), 0, 3); /* a character is not cut */
+                assert_true(s[0].offset[s[0].n] != s[1].offset[s[1].n]);
+                for (int i = 0; i < 2; i++) {
+                    for (int64_t k = 0; layout == LAYOUT_PACKED && k < s[i].n; k++) {
+                        const int64_t length = s[i].offset[k + 1] - s[i].offset[k];
+                        assert_in_range(length, s[i].offset[s[i].n] / s[i].n, 64);
+                    }
+                    sequences_free(&s[i]);
+                }
+            }
+}
+
+/* The documents with the smallest random numbers, in their order. */
+static void a_draw_is_of_the_whole_text(void **state)
+{
+    (void)state;
+    enum { ALL = 5000, N = 20 };
+    struct data_options d = options(put_numbered(ALL), "text", LAYOUT_DOCUMENT, 0);
+    int64_t want[N], last = 0;
+    d.documents = N;
+    for (d.draw = 1; d.draw < 4; d.draw++) {
+        struct sequences s;
+        const uint64_t stream = rng_stream((uint64_t)d.draw, (uint64_t)1 << 49);
+        int64_t n = 0;
+        for (int64_t i = 0; i < ALL; i++) {
+            int64_t at = n < N ? n++ : N;
+            for (;
+                 at > 0 && rng_bits(stream, (uint64_t)want[at - 1]) > rng_bits(stream, (uint64_t)i);
+                 at--)
+                if (at < N) want[at] = want[at - 1];
+            if (at < N) want[at] = i;
+        }
+        load(&d, plain, &s);
+        assert_int_equal(s.n, N);
+        for (int64_t i = 0; i < N; i++) {
+            char text[200], *end = text;
+            int32_t ids[200];
+            for (int64_t k = 0; k <= want[i] * 7 % 5; k++)
+                end += sprintf(end, "Über %d, 日本語 and %d. ", (int)want[i], (int)k);
+            const int64_t count = encode(plain, text, false, ids);
+            assert_int_equal(count, s.offset[i + 1] - s.offset[i]);
+            assert_memory_equal(ids, s.ids + s.offset[i], (size_t)count * sizeof *ids);
+        }
+        assert_true(want[0] != last);
+        last = want[0];
+        sequences_free(&s);
+    }
+    d.documents = ALL;
+    d.draw = 0;
+    d.bytes = 100;
+    struct sequences s;
+    load(&d, plain, &s); /* the first ones */
+    assert_in_range(bytes_of(&s), 97, 100);
+    sequences_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -898,6 +990,8 @@ int main(void)
         cmocka_unit_test(batches_are_padded_and_sorted),
         cmocka_unit_test(follow_leaves_tokens_behind_the_last_block),
         cmocka_unit_test(many_batches_keep_the_order),
+        cmocka_unit_test(any_tokenizer_reads_the_same_bytes),
+        cmocka_unit_test(a_draw_is_of_the_whole_text),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

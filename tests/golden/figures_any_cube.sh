@@ -16,6 +16,9 @@ done
 # a model that is chosen, one that is not there, and what Spearman's correlation is
 "$python" "$SOURCE/analysis/figures.py" "$CUBES/two_models.h5" --out "$work/chosen" --model 'OLMo2*' --only relative_error 2>"$work/err" ||
     fail "--model: $(cat "$work/err")"
+"$python" "$SOURCE/analysis/figures.py" "$CUBES/averages.h5" --out "$work/pages" --only curvature --width 3.3 >"$work/names" 2>"$work/err" &&
+    [ "$(sed 's|.*/||' "$work/names" | tr '\n' ' ')" = "curvature-1.png curvature-1.pdf curvature-2.png curvature-2.pdf " ] ||
+    fail "pages: $(cat "$work/names" "$work/err")"
 : >"$work/file"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/figures.py" >"$work/refused" <<EOF || fail "$(cat "$work/refused")"
 "no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2" $CUBES/two_models.h5 --model nobody --out $work/chosen
@@ -37,7 +40,7 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
-PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" "$CUBES/many.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" "$CUBES/many.h5" "$CUBES/surfaces.h5" <<'PY' || fail "error bars and points of a cube with replicates"
 import sys
 import numpy as np
 import xarray
@@ -89,6 +92,11 @@ assert [part_of(part) for _, part in drawn] == ["2 bits, 3 bits", "8 bits"], [pa
 assert [axes.get_title() for axes in drawn[0][0].axes] == 2 * ["2 bits"] + 2 * ["3 bits"], [axes.get_title() for axes in drawn[0][0].axes]
 for page, _ in drawn:
     assert not list(text_complaints(page)), list(text_complaints(page))
+
+import qtraj.figures.pages as module
+module.PAGE_HIGH = 6
+drawn = [part_of(part) for _, part in pages(qtraj.figures.loss_surface, qtraj.open(sys.argv[5]), width=3.3)]
+assert drawn == ["quantization, trajectory", "random"], drawn
 
 # bit-widths and methods stand in the figure also where all panels share them
 part = qtraj.select(averaged, bits=3)

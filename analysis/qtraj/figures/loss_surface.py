@@ -91,7 +91,7 @@ def loss_surface(cube, bits, place):
     if surfaces is None:
         return None
     models = [str(name) for name in cube.model.values]
-    names = [name for name in dict.fromkeys(surfaces.surface.values)]
+    names = cube.attrs.get("told", {}).get("surface") or list(dict.fromkeys(surfaces.surface.values))
     parts = [surfaces.isel(row=surfaces.surface.values == name) for name in names]
     parts = [part for part in parts if np.isfinite(part.loss.values[part.point.values == ""]).any()
              and str(part.model.values[0]) in models]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import xarray as xr
 from matplotlib.figure import Figure
 
-from qtraj.cube.files import of_models, select, widths
+from qtraj.cube.files import of_models, open_group, select, widths
 from qtraj.cube.trajectories import families
 from qtraj.figures.figure import NoNumbers
 from qtraj.figures.place import PAGE_HIGH
@@ -20,7 +20,8 @@ def halves(values):
 
 
 def ways(cube, bits):
-    """The ways to cut a cube in two: an axis, and pairs of a part and the texts by which titles tell it from the other."""
+    """The ways to cut a cube in two: an axis, and pairs of a part and the texts by which titles tell it from the other. The last is by
+    surface, of which loss_surface draws those that are told."""
     runs = families(cube)
     if len(runs) > 1:
         names = [[line.model for line in lines] for lines in runs]
@@ -29,6 +30,10 @@ def ways(cube, bits):
                                ("quantizer", [str(name) for name in cube.quantizer.values], "{}")):
         if len(values) > 1:
             yield axis, [(select(cube, **{axis: half}), [text.format(value) for value in half]) for half in halves(values)]
+    surfaces = open_group(cube, "surfaces")
+    names = told(cube).get("surface") or ([] if surfaces is None else list(dict.fromkeys(map(str, surfaces.surface.values))))
+    if len(names) > 1:
+        yield "surface", [(cube, half) for half in halves(names)]
 
 
 def told(cube):
@@ -52,7 +57,7 @@ def cut(figure, whole, cube, bits, width):
 
 def pages(figure: Callable, cube: xr.Dataset, bits: "Sequence[int] | None" = None, width: "float | None" = None) -> "list[tuple[Figure, xr.Dataset]]":
     """One of FIGURES, drawn so that no page is higher than PAGE_HIGH inches: of the whole cube, or of parts of it, by run, else by text,
-    bit-width or method, whichever makes it lower. Returns pairs of a page and its part of the cube. A figure that no cut makes lower
+    bit-width, method or surface, whichever makes it lower. Returns pairs of a page and its part of the cube. A figure that no cut makes lower
     is one page. NoNumbers: there is none."""
     return cut(figure, figure(cube, bits, width=width), cube, bits, width)
 

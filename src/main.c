@@ -12,6 +12,7 @@ int main(int argc, char **argv)
 {
     int provided;
     bool detached;
+    linalg_choose_kernels(argv);
     /* A closed pipe and a file that has reached its size limit then fail as a full disk does. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

@@ -1,10 +1,13 @@
 /* The BLAS library in use: threads and name. */
+#include "math/isa.h"
 #include "math/linalg.h"
 #include <cblas.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static char name_text[96];
 static pthread_once_t name_once = PTHREAD_ONCE_INIT;
@@ -84,4 +87,20 @@ const char *linalg_blas_name(void)
 {
     pthread_once(&name_once, name_make);
     return name_text;
+}
+
+bool linalg_blas_is_generic(void)
+{
+    static const char *const cores[] = {"Prescott", "Generic", "Core2", "Katmai", "Unknown"};
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcasestr(openblas_get_corename(), cores[i])) return true;
+    return false;
+}
+
+void linalg_choose_kernels(char **argv)
+{
+    const char *forced = getenv("OPENBLAS_CORETYPE");
+    if ((forced && forced[0]) || !linalg_blas_is_generic() || !isa_runs(ISA_AVX2)) return;
+    setenv("OPENBLAS_CORETYPE", isa_runs(ISA_AVX512) ? "SkylakeX" : "Haswell", 1);
+    execv("/proc/self/exe", argv); /* comes back if it cannot: slower kernels then */
 }

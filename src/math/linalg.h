@@ -18,6 +18,12 @@ MUST_USE enum status linalg_reserve(int threads, struct err *e);
 /* Library, version and kernel in use, "OpenBLAS 0.3.21 Haswell", for fingerprints. Static string;
  * thread-safe. */
 const char *linalg_blas_name(void);
+/* Whether OpenBLAS computes with kernels for CPUs without AVX. */
+bool linalg_blas_is_generic(void);
+/* An OpenBLAS that is older than the CPU may take such kernels, several times slower, on a CPU with
+ * AVX2 or AVX-512. If so, and OPENBLAS_CORETYPE is not set, sets it and starts the program again
+ * with argv. Call first in main, before threads and MPI. */
+void linalg_choose_kernels(char **argv);
 
 /* --- Gram matrices of layer inputs, XᵀX --- */
 

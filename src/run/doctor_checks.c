@@ -66,15 +66,6 @@ void doctor_check_versions(struct doctor *d)
                     isa_name(isa_active()), isa_name(widest));
 }
 
-/* Kernels that OpenBLAS falls back to when it does not know a CPU. */
-static bool is_generic(const char *blas)
-{
-    static const char *const cores[] = {"Prescott", "Generic", "Core2", "Katmai", "Unknown"};
-    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (strcasestr(blas, cores[i])) return true;
-    return false;
-}
-
 static bool is_avx512(const char *blas)
 {
     return strcasestr(blas, "skylakex") || strcasestr(blas, "cooperlake") ||
@@ -89,12 +80,11 @@ static void check_core_type(struct doctor *d)
         doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
                     "OPENBLAS_CORETYPE=%s, and %s on a CPU with AVX-512: slower products", forced,
                     blas);
-    else if (is_generic(blas) && forced && forced[0])
+    else if (linalg_blas_is_generic() && forced && forced[0])
         doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
                     "OPENBLAS_CORETYPE=%s, and %s: kernels for an old CPU", forced, blas);
-    else if (is_generic(blas))
-        doctor_warn(d, "a newer OpenBLAS, or OPENBLAS_CORETYPE=Haswell where the CPU has AVX2",
-                    "%s: kernels for an old CPU", blas);
+    else if (linalg_blas_is_generic())
+        doctor_warn(d, "a CPU with AVX2", "%s: kernels for an old CPU", blas);
 }
 
 enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, struct err *e)

@@ -3,6 +3,7 @@
 #include "engine/part.h"
 #include "engine/stamp.h"
 #include "measures/distance.h"
+#include "options/nearest.h"
 #include "plan/plan.h"
 #include "quant/grids.h"
 #include "util/clock.h"
@@ -41,13 +42,26 @@ static const struct method_entry *grid_of(const struct sweep *s)
     return NULL;
 }
 
+static enum status fail_label(const struct sweep *s, const char *label,
+                              const struct option_scope *scope, struct err *e)
+{
+    char advice[400];
+    const char **names = NULL;
+    PASS(mem_zero(&names, s->n_methods, sizeof *names, "names of methods", e));
+    for (int64_t i = 0; i < s->n_methods; i++) names[i] = s->methods[i].name;
+    nearest_advice(label, names, s->n_methods, advice, sizeof advice);
+    free(names);
+    return options_fail(scope, "movement", e, "no entry of methods has the name %s%s", label,
+                        advice);
+}
+
 /* It is compared with a grid that follows from the weights alone. */
 static enum status check(const struct sweep *s, const struct option_scope *scope, struct err *e)
 {
     const char *label = label_of(s);
     const struct method_entry *m = grid_of(s);
     if (!label) return OK;
-    if (!m) return options_fail(scope, "movement", e, "no entry of methods has the name %s", label);
+    if (!m) return fail_label(s, label, scope, e);
     const struct quant_method *method = quant_find(m->method);
     if (!method) return OK; /* the plan refuses it */
     if (method->describe_grids != grid_describe || m->options.rotation != ROTATION_NONE ||

@@ -118,6 +118,7 @@ static void end_here(struct run_journal *j, int verdict)
     if (j->journal && end(j, "stopped", EXIT_STOPPED, &appended, &e) != OK) log_error("%s", e.text);
     if (j->lock) {
         temporary_remove_all();
+        running_remove(j->path);
         lock_abandon(j->lock);
     }
     log_info("%s: stopped, resumable; finished cells are in the journal, some perhaps not in the "

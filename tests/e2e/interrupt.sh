@@ -24,10 +24,11 @@ records() { grep -c "\"type\":\"$2\"" "$1" 2>/dev/null; }
 # has_records JOURNAL TYPE N: whether there are so many
 has_records() { [ "$(records "$1" "$2")" -ge "$3" ]; }
 
-# check_end NAME: the journal ends with "stopped", and no lock or temporary file is left
+# check_end NAME: the journal ends with "stopped", and no lock, list of running visits or temporary file is left
 check_end() {
     tail -n 1 "$work/$1.journal" | grep -q '"status":"stopped"' || fail "$1: no end record: $(tail -n 1 "$work/$1.journal" | cut -c1-200)"
     [ ! -e "$work/$1.journal.lock" ] || fail "$1: the lock is left"
+    [ ! -e "$work/$1.journal.running" ] || fail "$1: the list of running visits is left"
     ls "$work/$1".h5.tmp.* >/dev/null 2>&1 && fail "$1: a temporary file is left"
 }
 

@@ -247,8 +247,10 @@ void plan_faults_log(const struct plan_faults *f);
  * and, if the plan looks ahead, for texts that give no sequence to a model whose checkpoints are
  * there. ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e);
+/* --- plan_reasons.c --- */
 /* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
- * none), because what was measured with it is pending again. ERR_NOMEM. */
+ * none), and for each measure whose finished records are of other settings or another text than
+ * the plan's, because what was measured with them is pending again. ERR_NOMEM. */
 MUST_USE enum status plan_warn_changed(const struct plan *p, const struct results_view *view,
                                        struct err *e);
 

@@ -237,19 +237,3 @@ done:
     visit_cache_free(&cache);
     return st;
 }
-
-enum status plan_warn_changed(const struct plan *p, const struct results_view *view, struct err *e)
-{
-    enum status st = OK;
-    struct texts changed = {0};
-    json_t *now = plan_inputs(p);
-    const json_t *before = view ? json_object_get(results_view_plan(view), "inputs") : NULL;
-    TRY(results_view_changed(before, now, &changed, e));
-    for (int64_t i = 0; i < changed.n; i++)
-        log_warn("%s: has changed since the last run: what was measured with it is pending again",
-                 changed.text[i]);
-done:
-    json_decref(now);
-    texts_free(&changed);
-    return st;
-}

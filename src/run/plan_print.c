@@ -47,6 +47,16 @@ static json_t *tokens_json(const struct cost_tokens *t)
                      "guessed", t->guessed);
 }
 
+/* The tokens of measure k, and of which text they are, if it is on one. */
+static json_t *own_json(const struct plan *p, int k)
+{
+    json_t *json = tokens_json(&p->costs.own[k]);
+    const struct data_options d =
+        measures[k]->text ? measures[k]->text(p, 0) : (struct data_options){0};
+    if (d.name) json_object_set_new(json, "text", json_string(d.name));
+    return json;
+}
+
 /* Of the models whose costs are known. */
 static double remaining_seconds(const struct plan *p, const struct plan_visits *v)
 {
@@ -92,7 +102,7 @@ json_t *plan_report_json(const struct plan_report *r)
         snprintf(left, sizeof left, "%ss_left", measures[k]->name);
         snprintf(bytes, sizeof bytes, "%s_bytes", measures[k]->name);
         if (measures[k]->text_name)
-            json_object_set_new(json, measures[k]->text_name, tokens_json(&c->own[k]));
+            json_object_set_new(json, measures[k]->text_name, own_json(r->plan, k));
         if (!measures[k]->disk) continue;
         json_object_set_new(json, left, json_integer((json_int_t)r->to_write[k]));
         json_object_set_new(json, bytes, json_real(r->disk[k]));
@@ -109,6 +119,15 @@ static void print_tokens(FILE *out, const char *between, const char *name,
         fprintf(out, "%s%s %.0f token%s in %lld sequence%s%s", between, name, t->tokens,
                 quantity_plural((int64_t)t->tokens), (long long)t->sequences,
                 quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
+}
+
+/* The text of measure k, which may be one of the evaluation texts. */
+static void print_own_text(const struct plan *p, int k, FILE *out)
+{
+    const struct data_options d = measures[k]->text(p, 0);
+    char name[200];
+    snprintf(name, sizeof name, "%s of %s", measures[k]->text_name, d.name ? d.name : "its text");
+    print_tokens(out, "; ", name, &p->costs.own[k]);
 }
 
 static void print_machine(const struct plan_report *r, FILE *out)
@@ -130,8 +149,7 @@ static void print_machine(const struct plan_report *r, FILE *out)
         if (measures[k]->tokens) print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
     print_tokens(out, "; ", "calibration", &c->calibration);
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->text && measures[k]->text_name)
-            print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
+        if (measures[k]->text && measures[k]->text_name) print_own_text(r->plan, k, out);
     fprintf(out, "\na rank: ");
     if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
     fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What a change of a finished sweep makes pending, and that the plan says why in a line: options and text of curvature, bits of movement's
+# grid, a text's content. . "$SOURCE/tests/tools/lib.sh"
+quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
+name: reasons
+results: cube.h5
+bits: [4]
+methods: [{method: rtn, group_size: 64}]
+evaluation: [{name: first, text: text.txt, length: 64, samples: 2}]
+movement: rtn
+curvature: {sharpness: none, trace: 1, second_order: total, sequences: 1, length: 64}
+YAML
+tail -n +100 "$work/text.txt" >"$work/more.txt"
+# expect CODE COMMAND ARGUMENT ...
+expect() {
+    local got
+    timeout 600 "$QTRAJ" "$2" "$work/sweep.yaml" "${@:3}" >"$work/out" 2>"$work/err"
+    got=$?
+    [ $got = "$1" ] || fail "${*:2}: exit code $got: $(cat "$work/err")"
+}
+says() { grep -qF -- "$1" "$work/out" "$work/err" || fail "no '$1' in: $(cat "$work/out" "$work/err")"; }
+silent() { ! grep -qF -- "pending again" "$work/err" || fail "$1: $(cat "$work/err")"; }
+expect 0 run
+expect 0 plan --rate 10
+says "left: 0 visits"
+says "curvature of first 64 tokens in 1 sequence"
+silent "no change"
+expect 0 plan --rate 10 --set curvature.trace=2 --set curvature.sequences=2
+says "curvature is pending again, as a whole: trace: 1 -> 2, sequences: 1 -> 2"
+says "second order, with its cells, is pending again, as a whole"
+expect 0 plan --rate 10 --set curvature.trace=2
+says "curvature is pending again, as a whole: trace: 1 -> 2"
+[ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "trace: $(cat "$work/err")"
+expect 0 plan --rate 10 --set 'bits=[3,4]'
+says "movement is pending again, as a whole: bits: [4] -> [3,4]"
+[ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "bits: $(cat "$work/err")"
+cp "$work/sweep.yaml" "$work/before.yaml"
+sed -i 's|^evaluation: \[|&{name: second, text: more.txt, length: 64, samples: 2}, |' "$work/sweep.yaml"
+expect 0 plan --rate 10
+says "curvature is pending again, as a whole: it is measured on the first evaluation text, which was first and is second"
+says "second order, with its cells, is pending again, as a whole: it is measured on the first evaluation text, which was first and is second"
+mv "$work/before.yaml" "$work/sweep.yaml"
+echo "more" >>"$work/text.txt"
+expect 0 plan --rate 10
+grep -qE "text.txt: has changed since the last run \\([0-9a-f]{8}\\.\\. -> [0-9a-f]{8}\\.\\.\\): what was measured with it" "$work/err" || fail "text: $(cat "$work/err")"
+finish

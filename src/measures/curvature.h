@@ -18,6 +18,8 @@ struct curvature_section {
     struct data_options data;  /* neither text nor ids: the first evaluation text */
     int64_t seed;
     bool warm_start;
+    char *checkpoints, *phase; /* a shell pattern of their names, their phase; NULL: all */
+    int64_t every;             /* of these the first, and then every so many-th */
     struct second_order_options predicted;
 };
 extern const struct option_table curvature_section_table;
@@ -25,6 +27,10 @@ static inline const struct curvature_section *curvature_section(const struct swe
 {
     return s->sections[MEASURE_curvature];
 }
+
+/* Whether curvature and second order are asked for of the checkpoint: the section's `checkpoints`,
+ * `phase` and `every`. */
+bool curvature_takes(const struct plan *p, const struct plan_checkpoint *c);
 
 /* Hooks of the measure (curvature_plan.c). */
 MUST_USE enum status curvature_check(const struct sweep *s, const struct option_scope *scope,

@@ -4,6 +4,7 @@
 #include "measures/curvature.h"
 #include "plan/plan.h"
 #include "util/mem.h"
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,14 @@ static const struct option section_keys[] = {
            .otherwise = "the first evaluation text", .table = &data_table),
     OPTION(curvature_section, seed, INT, "seed of start vectors and probes", .fallback = "0",
            .low = 0, .high = INT64_MAX),
+    OPTION(curvature_section, checkpoints, TEXT,
+           "shell pattern: only checkpoints (and averages) with such names", .otherwise = "all"),
+    OPTION(curvature_section, phase, TEXT, "only checkpoints of this phase", .otherwise = "all"),
+    OPTION(
+        curvature_section, every, INT,
+        "of these checkpoints of a model, or averages of an entry, only the first and then every "
+        "Nth",
+        .fallback = "1", .low = 1, .high = 1000000),
     OPTION(curvature_section, warm_start, BOOL,
            "the sharpness starts from the eigenvector of the previous checkpoint; results then "
            "depend on that checkpoint too",
@@ -63,6 +72,45 @@ static const struct data_options *source_of(const struct sweep *s)
     return own->text || own->ids ? own : &s->evaluations[0];
 }
 
+/* --- of which checkpoints --- */
+
+static bool matches(const struct curvature_section *s, const struct trajectory_row *row)
+{
+    return (!s->checkpoints || fnmatch(s->checkpoints, row->checkpoint, 0) == 0) &&
+           (!s->phase || strcmp(s->phase, row->phase) == 0);
+}
+
+bool curvature_takes(const struct plan *p, const struct plan_checkpoint *c)
+{
+    const struct curvature_section *s = curvature_section(p->sweep);
+    const struct trajectory_row *rows = p->sweep->models[c->model].rows, *own = &rows[c->row];
+    int64_t before = 0;
+    if (!matches(s, own)) return false;
+    for (const struct trajectory_row *r = rows; r < own; r++)
+        before += r->average == own->average && matches(s, r);
+    return before % s->every == 0;
+}
+
+/* ERR_USAGE: it takes no checkpoint, or a warm start misses those before. */
+static enum status check_checkpoints(const struct sweep *s, const struct option_scope *section,
+                                     struct err *e)
+{
+    const struct curvature_section *c = curvature_section(s);
+    const char *key = c->checkpoints ? "checkpoints" : c->phase ? "phase" : "every";
+    bool any = false;
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t k = 0; k < s->models[i].n_rows; k++)
+            any = any || matches(c, &s->models[i].rows[k]);
+    if (!any && (c->checkpoints || c->phase))
+        return options_fail(section, key, e, "%s: no checkpoint of the sweep is so",
+                            c->checkpoints ? c->checkpoints : c->phase);
+    if (c->warm_start && (c->checkpoints || c->phase || c->every > 1))
+        return options_fail(section, key, e,
+                            "with warm_start the curvature of a checkpoint needs that of all "
+                            "checkpoints before it; leave one of them out");
+    return OK;
+}
+
 /* Curvature takes the first tokens of sequences that are there. */
 enum status curvature_check(const struct sweep *s, const struct option_scope *scope, struct err *e)
 {
@@ -70,6 +118,7 @@ enum status curvature_check(const struct sweep *s, const struct option_scope *sc
     const struct option_scope section = options_in(scope, "curvature"),
                               data = options_in(&section, "data");
     const struct data_options *d = source_of(s);
+    if (asks(c)) PASS(check_checkpoints(s, &section, e));
     const int64_t length = data_options_length(d, 0);
     if (c->data.padding == PADDING_COUNTED)
         return options_fail(&data, "padding", e, "counted is for calibration");
@@ -103,7 +152,7 @@ enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_
     const struct data_options data = curvature_text(p, c->model);
     json_t *text;
     *own = NULL;
-    if (!curvature_asked_for(&s->options)) return OK;
+    if (!curvature_asked_for(&s->options) || !curvature_takes(p, c)) return OK;
     PASS(plan_data_identity(p, c->model, &data, &text, e));
     *own = json_pack("{s:i, s:s, s:{s:o, s:o, s:I}, s:s*, s:s*}", "schema", 1, "tokenizer",
                      c->tokenizer, "curvature", "options",

@@ -46,7 +46,7 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     const struct data_options data = curvature_text(p, c->model);
     json_t *text;
     *own = NULL;
-    if (s->depth == SECOND_ORDER_NONE && !s->critical) return OK;
+    if ((s->depth == SECOND_ORDER_NONE && !s->critical) || !curvature_takes(p, c)) return OK;
     PASS(plan_check_weights(p->sweep, "curvature: second_order, critical", e));
     PASS(plan_data_identity(p, c->model, &data, &text, e));
     *own = json_pack("{s:i, s:i, s:b, s:o, s:s*}", "schema", 1, "depth", s->depth, "critical",

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What a change of a finished sweep makes pending, and that the plan says why in a line: options and text of curvature, bits of movement's
-# grid, a text's content. . "$SOURCE/tests/tools/lib.sh"
+# grid, a text's content. Curvature of some checkpoints only.
+. "$SOURCE/tests/tools/lib.sh"
 quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
 name: reasons
 results: cube.h5
@@ -34,6 +35,19 @@ says "curvature is pending again, as a whole: trace: 1 -> 2"
 expect 0 plan --rate 10 --set 'bits=[3,4]'
 says "movement is pending again, as a whole: bits: [4] -> [3,4]"
 [ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "bits: $(cat "$work/err")"
+# Only some checkpoints: nothing that is there is made again; of a new sweep only those are.
+for which in 'checkpoints="*1200"' every=2; do
+    expect 0 plan --rate 10 --set "curvature.$which"
+    says "left: 0 visits"
+    expect 0 run --set "results=$work/some.h5" --set "curvature.$which"
+    [ "$(grep -c '"type":"curvature"' "$work/some.journal")" = 1 ] || fail "$which: curvature of more than one checkpoint"
+    [ "$(grep -c '"type":"completion"' "$work/some.journal")" = 2 ] || fail "$which: second order of more than one checkpoint and its cell"
+    expect 0 run --set "results=$work/some.h5" --set "curvature.$which"
+    says "nothing to do"
+    rm "$work"/some.*
+done
+expect 2 plan --rate 10 --set curvature.phase=none
+says "curvature.phase: none: no checkpoint of the sweep is so"
 cp "$work/sweep.yaml" "$work/before.yaml"
 sed -i 's|^evaluation: \[|&{name: second, text: more.txt, length: 64, samples: 2}, |' "$work/sweep.yaml"
 expect 0 plan --rate 10

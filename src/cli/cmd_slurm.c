@@ -29,6 +29,7 @@ struct arguments {
 /* What the commands name. */
 struct paths {
     char self[PATH_MAX], sweep[PATH_MAX], here[PATH_MAX], *results;
+    char *folder;          /* of the results, which the commands make */
     char *scripts;         /* folder */
     char *rate_file;       /* of the partition (slurm_rate_known) */
     char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
@@ -74,6 +75,7 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     NEED(realpath(a->path, p->sweep), ERR_IO, "%s: %s", a->path, strerror(errno));
     NEED(realpath(".", p->here), ERR_IO, "the current folder: %s", strerror(errno));
     PASS(fsx_resolve(s->results, &p->results, e));
+    PASS(fsx_parent(p->results, &p->folder, e));
     PASS(find_scripts(p->self, &p->scripts, e));
     if (!a->report) return OK;
     char *file;
@@ -160,8 +162,8 @@ static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm
 /* The variables of the jobs and the function that submits one; n: parts. */
 static void put_head(FILE *out, int64_t n, const struct arguments *given, const struct paths *p)
 {
-    put(out, "set -u\ncd ", p->here /* what paths are relative to */,
-        " || exit\nexport SWEEP=", p->sweep, " QTRAJ=", p->self, " RESULTS=", p->results,
+    put(out, "set -u\ncd ", p->here /* what paths are relative to */, " || exit\nmkdir -p ",
+        p->folder, " || exit\nexport SWEEP=", p->sweep, " QTRAJ=", p->self, " RESULTS=", p->results,
         " RATE_FILE=", p->rate_file, NULL);
     fprintf(out, " PARTS=%lld", (long long)n);
     if (given->report)
@@ -362,12 +364,13 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
         log_info("nothing to do: %s has all results", sweep.results);
         goto done;
     }
-    TRY(fsx_make_parent(sweep.results, e));
+    if (a->submit) TRY(fsx_make_parent(sweep.results, e));
     TRY(slurm_rate_known(paths.results, a->partition, &paths.rate_file, &rate, e));
     TRY(put_sweep(c, a, &plan, &at, &paths, a->rate ? a->rate : rate, e));
 done:
     free(rate);
     free(paths.results);
+    free(paths.folder);
     free(paths.scripts);
     free(paths.rate_file);
     err_clear(&nodes);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a change of a finished sweep makes pending, and that the plan says why in a line: options and text of curvature, bits of movement's
-# grid, a text's content. Curvature of some checkpoints only.
+# grid, a text's content. Curvature of some checkpoints only. Printing Slurm's jobs makes no folder.
 . "$SOURCE/tests/tools/lib.sh"
 quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
 name: reasons
@@ -48,6 +48,10 @@ for which in 'checkpoints="*1200"' every=2; do
 done
 expect 2 plan --rate 10 --set curvature.phase=none
 says "curvature.phase: none: no checkpoint of the sweep is so"
+# Jobs that are only printed.
+expect 0 slurm --rate 10 --node-cores 4 --node-memory 8 --set "results=$work/made/cube.h5"
+says "mkdir -p '$work/made'"
+[ ! -e "$work/made" ] || fail "printing has made a folder"
 cp "$work/sweep.yaml" "$work/before.yaml"
 sed -i 's|^evaluation: \[|&{name: second, text: more.txt, length: 64, samples: 2}, |' "$work/sweep.yaml"
 expect 0 plan --rate 10

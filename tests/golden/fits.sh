@@ -48,6 +48,8 @@ grep -qx 'points: 64' "$work/found" || fail "the points of another method were s
 predict published --table --format json && grep -q '"tokens": 187251' "$work/found" || fail "--table: $(cat "$work/found" "$work/err")"
 predict published --projection --figure "$work/figure.png" && [ -s "$work/figure.png" ] || fail "--projection: $(cat "$work/err")"
 printf 'parameters,tokens,bits\n1e9,1e11,3\n7e9,1e13,3\n' >"$work/rows.csv"
+predict published --map --rows "$work/rows.csv" --figure "$work/map.png" --width 3.3 --format csv && [ -s "$work/map.png" ] || fail "--map: $(cat "$work/err")"
+grep -q ',undertrained$' "$work/found" && grep -q ',fully trained$' "$work/found" || fail "--map: $(head -n 3 "$work/found")"
 predict published --rows "$work/rows.csv" || fail "--rows: $(cat "$work/err")"
 grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/found")"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/predict.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
@@ -55,6 +57,9 @@ grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/f
 "the law needs parameters" published --tokens 1e10 --bits 3
 "not a law that fits.py --save wrote" $work/points.csv --tokens 1e10 --bits 3
 "what to predict" published
+"--figure: of --projection and --map" published --table --figure $work/none.png
+"--end: each goes with the other" published --ahead $cube
+"it has no map over sizes" $work/fit.json --map
 "--set trace: expected a column and a number" published --set trace
 EOF
 

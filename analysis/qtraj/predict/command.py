@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import pathlib
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ from qtraj.cube.parts import located
 from qtraj.cube.points import points as points_of
 from qtraj.predict import projections, saved, tables, values
 from qtraj.predict.ahead import ahead, save_beside
+from qtraj.predict.levels import level_map
 
 
 def arguments():
@@ -33,9 +33,13 @@ def arguments():
     parser.add_argument("--dataset", metavar="NAME", help="of --score: points of this text alone")
     parser.add_argument("--table", action="store_true", help="tokens until 0.2 to 0.5 nats for 1B to 405B parameters (Table 1 of the paper)")
     parser.add_argument("--projection", action="store_true", help="loss over tokens up to 1e14 (figure 1 of the paper)")
-    parser.add_argument("--figure", metavar="FILE", help="of --projection: also draws it")
+    parser.add_argument("--map", action="store_true", help="training levels over sizes and tokens (figure 11 of the paper); with --rows, marks these models")
+    parser.add_argument("--figure", metavar="FILE", help="of --projection and --map: also draws it")
+    parser.add_argument("--width", type=float, metavar="INCHES", help="of --figure: such as 3.3 or 6.8")
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text")
     options = parser.parse_args()
+    if options.figure and not (options.projection or options.map):
+        parser.error("--figure: of --projection and --map")
     if (options.ahead is None) != (options.end is None):
         parser.error("--ahead and --end: each goes with the other")
     options.columns = {}
@@ -48,20 +52,24 @@ def arguments():
     return options
 
 
+def table_of(path):
+    try:
+        return pandas.read_csv(path, comment="#", skipinitialspace=True)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a table: {error}") from None
+
+
 def rows_of(options, law):
     """One row for each bit-width, or the rows of a table."""
     if options.rows:
-        try:
-            return pandas.read_csv(options.rows, comment="#", skipinitialspace=True)
-        except ValueError as error:
-            raise ValueError(f"{options.rows}: not a table: {error}") from None
+        return table_of(options.rows)
     given = {name: getattr(options, name) for name in ("parameters", "tokens") if getattr(options, name) is not None}
     if options.rate is not None:
         given |= {"learning_rate": options.rate * options.peak_rate}
     given |= {"peak_rate": options.peak_rate, **options.columns}
     widths = [float(bits) for bits in options.bits.split(",")] if options.bits else [law.fixed["bits"]] if "bits" in law.fixed else []
     if not widths or "tokens" not in given:
-        raise ValueError("what to predict: --tokens and --bits, with --parameters where the law has sizes; or --rows, --score, --table, --projection")
+        raise ValueError("what to predict: --tokens and --bits, with --parameters where the law has sizes; or --rows, --score, --table, --projection, --map")
     if any(not value > 0 for value in [*widths, *(given[name] for name in ("parameters", "tokens") if name in given)]):
         raise ValueError("--parameters, --tokens and --bits: expected positive numbers")
     return pandas.DataFrame([{**given, "bits": bits} for bits in widths])
@@ -101,21 +109,15 @@ def write(found, form):
         print(shown.to_string(index=False, float_format=lambda value: "never" if np.isinf(value) else f"{value:.4g}"))
 
 
-def draw(found, path):
-    from matplotlib.figure import Figure  # a second, which nothing else here needs
+def draw(options, found):
+    """The figure that --figure names."""
+    from qtraj.predict import drawing  # matplotlib: a second, which nothing else here needs
 
-    figure = Figure(figsize=(7, 3.2), layout="constrained")
-    widths = sorted(set(found.bits))
-    value = "loss_quantized" if "loss_quantized" in found else "delta"
-    for i, bits in enumerate(widths):
-        axes = figure.add_subplot(1, len(widths), i + 1)
-        for size, part in found[found.bits == bits].groupby("parameters"):
-            axes.plot(part.tokens, part[value], label=f"{size:.3g} parameters")
-        axes.axhline(found.guessing.iloc[0], color="grey", linestyle=":", label="guessing at random")
-        axes.set(xscale="log", xlabel="Training tokens", title=f"{bits:g} bits", ylim=(0, 1.3 * found.guessing.iloc[0]))
-    figure.axes[0].set_ylabel("Loss (nats a token)" if value == "loss_quantized" else "Added loss (nats a token)")
-    figure.axes[-1].legend(fontsize="small")
-    figure.savefig(path)
+    if options.map:
+        figure = drawing.level_figure(found, table_of(options.rows) if options.rows else None, options.width)
+    else:
+        figure = drawing.projection_figure(found, options.width)
+    figure.savefig(options.figure)
 
 
 def main():
@@ -130,12 +132,14 @@ def main():
             found = tables.table_of_tokens(law)
         elif options.projection:
             found = projections.projection(law)
-            if options.figure:
-                draw(found, pathlib.Path(options.figure))
+        elif options.map:
+            found = level_map(law, full_at=options.level)
         else:
             found = values.predict(law, rows_of(options, law), options.level)
     except (OSError, ValueError) as error:
         sys.exit(f"predict.py: {error}")
+    if options.figure:
+        draw(options, found)
     write(found, options.format)
     for note in law.about.get("notes", ()):
         print(f"note: {note}", file=sys.stderr)

@@ -8,16 +8,16 @@ from qtraj.laws.dynamics import with_dynamics
 from qtraj.laws.fit import uncertainty
 from qtraj.laws.full_precision import full_precision_value
 from qtraj.laws.regression import CLEAR
+from qtraj.predict.levels import levels
 from qtraj.predict.rows import complete, outside
 from qtraj.predict.saved import Law
-from qtraj.predict.tables import tokens_until
 
 
 def predict(law: Law, rows: pandas.DataFrame, full_at: float = 0.2) -> pandas.DataFrame:
     """What the law says at rows with the columns parameters, tokens, bits, and the others that it needs: the added loss (nats a token)
     with the 95 % interval low to high for a new model and law_low to law_high of the law itself; likelihood, exp(-delta); loss, in full
     precision, and loss_quantized, where the law has one of the full-precision loss; level, the tokens as a part of those at which the
-    added loss is full_at; outside: what is beyond the points of the law.
+    added loss is full_at, and trained, that in words (levels); outside: what is beyond the points of the law.
 
     >>> rows = pandas.DataFrame({"parameters": [1e9, 7e9], "tokens": [1e11, 1e13], "bits": [3, 3]})
     >>> found = qtraj.predict.predict(qtraj.predict.PUBLISHED, rows)
@@ -38,9 +38,7 @@ def predict(law: Law, rows: pandas.DataFrame, full_at: float = 0.2) -> pandas.Da
     if law.full_precision and {"parameters", "tokens"} <= set(rows):
         out["loss"] = full_precision_value(law.full_precision, rows.parameters, rows.tokens)
         out["loss_quantized"] = out.loss + out.delta
-    out["level"] = np.nan
-    if "beta" in law.form.coefficients and "decay" not in law.form.coefficients:
-        out["level"] = rows.tokens.to_numpy(float) / tokens_until(law, rows, full_at).tokens.to_numpy(float)
+    out = levels(law, out, full_at) if "beta" in law.form.coefficients and "decay" not in law.form.coefficients else out.assign(level=np.nan, trained="")
     return out.assign(outside=outside(law, rows))
 
 

@@ -322,6 +322,7 @@ struct measure {
     X(export, NO_RECORDS)                                                                          \
     X(second_order, NO_RECORDS)                                                                    \
     X(curvature, RECORDS)                                                                          \
+    X(gradient, RECORDS)                                                                           \
     X(movement, RECORDS)                                                                           \
     X(point, RECORDS)                                                                              \
     X(baseline_task, RECORDS)                                                                      \

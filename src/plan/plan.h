@@ -4,9 +4,9 @@
  * A cell's key is a digest of its resolved settings and inputs, so that a larger sweep reuses the
  * results of a smaller one: the names of model and checkpoint, the tokenizer; for a variant the
  * method, its bits, the options that concern it and, if it calibrates, the calibration text; for
- * curvature its options, text and seed; for movement the checkpoint before and the options of the
- * grid; for an accuracy the task, its examples, limit and data. Evaluation texts and how they are
- * cut are in no key: records name those that they were scored on by their digests
+ * curvature and gradient their options, text and seed; for movement the checkpoint before and the
+ * options of the grid; for an accuracy the task, its examples, limit and data. Evaluation texts and
+ * how they are cut are in no key: records name those that they were scored on by their digests
  * (records/scores.h). Labels are not included. Weights are not included either, because they may
  * not be on disk yet: a run compares their digest with the recorded one and recomputes a changed
  * checkpoint. */

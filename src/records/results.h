@@ -7,6 +7,7 @@
  *   "checkpoint"  full-precision results of one (model, checkpoint)
  *   "cell"        results of one (model, checkpoint, bits, quantizer)
  *   "curvature"   curvature of the full-precision loss of one (model, checkpoint)
+ *   "gradient"    mean and variance of the gradient over batches of one (model, checkpoint)
  *   "movement"    how far the weights of one (model, checkpoint) are from the checkpoint before
  *   "point"       the loss at one point of a loss surface
  *   "baseline_task", "task"  accuracy on a multiple-choice task in full precision; of a cell
@@ -27,7 +28,7 @@
  * ...]},
  *                 ...},
  *    "layers": [{"name": tensor, NAME: number, ...}, ...],  cells only
- *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          of curvature and movement
+ *    "tables": {TABLE: {COLUMN: [...], ...}, ...},          of curvature, gradient and movement
  *    "provenance": {"host", "utc_start", "utc_end", "weights_hash", ...}}
  *
  * point records have "surface" and "point" (the label of an exact point, "" on the grid) in place
@@ -47,7 +48,8 @@
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
  *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["movement_key"],
+ *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["gradient_key"],
+ *                ["movement_key"],
  *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
  *                "texts": [digest of each text of "datasets", ..]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
@@ -59,13 +61,13 @@
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
- * (none: not asked for), likewise "movement_key"; that of a cell is results_cell_key(checkpoint
- * key, variant key), that of its replicate results_replicate_key(cell key, number), that of an
- * accuracy results_task_key(of, key of the task), where `of` is the key of the checkpoint or cell
- * (of an earlier version's plan with "task_key" in place of "key"), likewise that of a measure of
- * cells with its digest in place of the task's, that of a point results_point_key(surface key,
- * place), so a plan is as small as its axes. A record belongs to the newest plan if the plan has
- * its key. */
+ * (none: not asked for), likewise "gradient_key" and "movement_key"; that of a cell is
+ * results_cell_key(checkpoint key, variant key), that of its replicate results_replicate_key(cell
+ * key, number), that of an accuracy results_task_key(of, key of the task), where `of` is the key of
+ * the checkpoint or cell (of an earlier version's plan with "task_key" in place of "key"), likewise
+ * that of a measure of cells with its digest in place of the task's, that of a point
+ * results_point_key(surface key, place), so a plan is as small as its axes. A record belongs to the
+ * newest plan if the plan has its key. */
 #pragma once
 #include "records/lock.h"
 #include "util/err.h"

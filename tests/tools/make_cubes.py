@@ -5,7 +5,7 @@ two_models.h5      two unrelated models of different length, one of them with tw
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 changes.h5         gptq, rtn, and changes of their norm in other directions
 two_datasets.h5    two texts; accuracies on tasks
-many.h5            40 checkpoints of a model with a long name, a spectrum, movement and per-layer errors of 32 blocks
+many.h5            40 checkpoints of a model with a long name, a spectrum, gradients, movement and per-layer errors of 32 blocks
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
@@ -171,6 +171,17 @@ def movement_of(cube, blocks):
                       coords={"row": np.arange(len(rows))})
 
 
+def with_gradients(cube):
+    """Mean and variance of gradients: the noise outgrows the mean; of the last checkpoint the signal is lost."""
+    there = np.isfinite(cube.step.values)
+    mean = np.where(there, 0.9 * np.exp(-3 * np.arange(cube.sizes["checkpoint"]) / cube.sizes["checkpoint"]), np.nan)
+    signal = np.where(there, mean**2, np.nan)
+    signal[:, -1] *= -0.01
+    axes = ("model", "checkpoint")
+    numbers = {"mean_norm": mean, "variance": 0.4 + 0 * mean, "signal": signal, "signal_to_noise": signal / 0.4}
+    return cube.assign({f"gradient_{name}": (axes, values) for name, values in numbers.items()})
+
+
 def spectrum_of(cube):
     rng = np.random.default_rng(2)
     model, rows = str(cube.model.values[0]), []
@@ -263,12 +274,12 @@ def main():
     write(folder, "one", with_replicates(cube_of([run("SmolLM3-3B", 3)])))
     runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
             run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
-    two = cube_of(runs)
+    two = with_gradients(cube_of(runs))
     write(folder, "two_models", two, movement_grids=movement_of(two, 16))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
     write(folder, "changes", cube_of(runs[:2], ["gptq", "rtn", "noise", "permuted"]))
     write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))
-    many = cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)])
+    many = with_gradients(cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)]))
     write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32))
     plain = cube_of(runs[:1])
     unsure = plain.checkpoint % 3 > 0

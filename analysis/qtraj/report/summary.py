@@ -106,7 +106,7 @@ def of_methods(cube, said):
 def of_settings(said):
     """Settings that change numbers: of the sweep, its measurements, and of the run those that are not the usual ones."""
     config = said["config"]
-    rows = [["curvature", options.words(config["curvature"], options.IDLE)]] if isinstance(config.get("curvature"), dict) else []
+    rows = [[name, options.words(config[name], options.IDLE)] for name in ("curvature", "gradient") if isinstance(config.get(name), dict)]
     rows += [["surfaces", "; ".join(options.words(surface) for surface in config["surfaces"])]] if config.get("surfaces") else []
     rows += [[name, str(config[name])] for name in ("movement", "preset", "seed") if config.get(name) not in options.NEUTRAL]
     run = {name: value for name in ("activations", "products", "rounding") if (value := config.get("run", {}).get(name, "f32")) != "f32"}
@@ -313,8 +313,9 @@ def of_failures(cube):
     rows = failed_rows(cube, "checkpoint_status", "checkpoint_message", "checkpoint")
     rows += failed_rows(cube, "status", "message", "cell")
     rows += failed_rows(cube, "curvature_status", "curvature_message", "curvature")
-    if "movement_status" in cube:
-        rows += failed_rows(cube, "movement_status", "movement_message", "movement")
+    for kind in ("gradient", "movement"):
+        if f"{kind}_status" in cube:
+            rows += failed_rows(cube, f"{kind}_status", f"{kind}_message", kind)
     rows += failed_rows(cube, "baseline_task_status", "baseline_task_message", "accuracy")
     rows += failed_rows(cube, "task_status", "task_message", "accuracy")
     surfaces = open_group(cube, "surfaces")

@@ -18,7 +18,7 @@ RATIO = "gradient_signal_to_noise"
     "unbiased. Where it falls below 1 the noise of a batch is larger than what batches agree on. Points whose signal is not above "
     "zero are left out. Dotted: the learning rate.",
     f"{NONE}: that of the signal is about the trace over the number of batches.", "curvature",
-    "the gradient's variance (the sweep file's section gradient)")
+    "gradients over batches (the sweep file's section gradient)")
 def gradient(cube, bits, place):
     """Norm of the mean gradient over batches beside that of its noise, and their ratio, over training (the two phases of arXiv
     2411.17691, section 4.1). Averages are left out."""

@@ -227,6 +227,10 @@ left 1 --set models[0].averages[0].greedy.judge=rtn
 left 1 --set methods[1].group_size=32
 left 1 --set calibration.samples=3
 left 0 --set methods[0].group_size=32 --only quantizer=gptq
+sed '/method: gptq/d' "$work/judged.yaml" >"$work/rounded.yaml" # its calibration is the judge's
+"$QTRAJ" plan "$work/rounded.yaml" --brief >"$work/out" 2>"$work/err" || fail "a judge that is no entry: $(cat "$work/err")"
+"$QTRAJ" plan "$work/rounded.yaml" --set calibration=null >"$work/out" 2>"$work/err"
+grep -q 'calibration: missing; gptq needs calibration text, by which average greedy is judged' "$work/err" || fail "no calibration: $(cat "$work/err")"
 
 # --- what `plan` counts for the choice: an evaluation of each of n candidates and of n - 1 soups ---
 counted() { # NAME SED: the sweep with its greedy entry changed

@@ -349,8 +349,8 @@ static enum status run_batch(struct part_context *c, const struct sequences *all
                             .hooks = c->hooks,
                             .pace = c->pace,
                             .share_gradient = 1 / (double)n};
-    NEED(!c->hooks->should_stop || !c->hooks->should_stop(c->hooks->context), ERR_STOPPED,
-         "stopped before a gradient");
+    ENSURE(!c->hooks->should_stop || !c->hooks->should_stop(c->hooks->context), ERR_STOPPED,
+           "stopped before a gradient");
     TRY(measurement_open(&m, (enum hvp_subset)t->subset, e));
     TRY(measurement_fit(&m, &measure_gradient, t, 0, part_bound(c), &fit, e));
     TRY(add_batch(c->state[MEASURE_gradient], &m, e));

@@ -111,12 +111,21 @@ static char mark_of(enum result_state state)
     return marks[state];
 }
 
-/* The states of a visit's records in a line: "gptq 2. 3. 4*  rtn 2! 3*  curvature.". */
+/* '+': a finished cell that lacks scores on texts that came later. */
+static char cell_mark(const struct plan_states *p, const struct plan_checkpoint *c, int64_t variant)
+{
+    char key[HASH_HEX];
+    const enum result_state state = cell_state(p, c, variant, key);
+    const bool finished = p->view && result_state_of(results_view_find(p->view, key)) == STATE_DONE;
+    return state == STATE_PENDING && finished ? '+' : mark_of(state);
+}
+
+/* The states of a visit's records in a line: "gptq 2. 3+ 4*  rtn 2! 3*  curvature.". */
 static void print_states(struct plan_states *p, const struct plan_checkpoint *c, FILE *out)
 {
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
-        char key[HASH_HEX], mark = mark_of(cell_state(p, c, i, key));
+        const char mark = cell_mark(p, c, i);
         if (i % p->plan->n_bits == 0) fprintf(out, "  %s", v->method->name);
         if (mark != ' ') fprintf(out, " %lld%c", (long long)v->bits, mark);
     }
@@ -128,10 +137,22 @@ static void print_states(struct plan_states *p, const struct plan_checkpoint *c,
     }
 }
 
-static void print_counts(const struct result_counts *n, FILE *out)
+/* to_score: how many of the pending ones are marked with a plus. */
+static void print_counts(const struct result_counts *n, int64_t to_score, FILE *out)
 {
-    fprintf(out, "(* done %lld, ! failed %lld, . pending %lld)", (long long)n->by_state[STATE_DONE],
-            (long long)n->by_state[STATE_FAILED], (long long)n->by_state[STATE_PENDING]);
+    fprintf(out, "(* done %lld, ", (long long)n->by_state[STATE_DONE]);
+    if (to_score) fprintf(out, "+ to score on added texts %lld, ", (long long)to_score);
+    fprintf(out, "! failed %lld, . pending %lld)", (long long)n->by_state[STATE_FAILED],
+            (long long)(n->by_state[STATE_PENDING] - to_score));
+}
+
+static int64_t count_to_score(const struct plan_states *p)
+{
+    int64_t n = 0;
+    for (int64_t i = p->first; i < p->end; i++)
+        for (int64_t v = 0; v < p->plan->n_variants; v++)
+            n += cell_mark(p, &p->plan->checkpoints[i], v) == '+';
+    return n;
 }
 
 /* Columns that the names of models and of checkpoints take at most. */
@@ -153,7 +174,7 @@ static void print_accuracies(const struct plan_states *p, FILE *out)
         const struct measure *m = recorded_measures[k];
         if ((!measure_has_axis(m, &axis_task) && !m->cell_key) || !n.records) continue;
         fprintf(out, "%s: %lld ", recorded_measures[k]->noun, (long long)n.records);
-        print_counts(&n, out);
+        print_counts(&n, 0, out);
         putc('\n', out);
     }
 }
@@ -169,13 +190,13 @@ static void print_visits(struct plan_states *p, FILE *out)
     fprintf(out, "%lld visit%s, %lld cell%s ", (long long)(p->end - p->first),
             quantity_plural(p->end - p->first), (long long)cells.records,
             quantity_plural(cells.records));
-    print_counts(&cells, out);
+    print_counts(&cells, count_to_score(p), out);
     const struct result_counts more =
         rows_count(&p->all.rows[measure_place_of(&measure_replicate)], -1);
     if (more.records) {
         fprintf(out, ", %lld replicate%s of them ", (long long)more.records,
                 quantity_plural(more.records));
-        print_counts(&more, out);
+        print_counts(&more, 0, out);
     }
     fprintf(out, " into %s\n", plan->results);
     for (int64_t i = p->first; i < p->end; i++) {
@@ -193,7 +214,7 @@ static void print_visits(struct plan_states *p, FILE *out)
         const char *noun = recorded_measures[k]->noun; /* ends with s */
         fprintf(out, "%ss: %lld %.*s, a visit each ", recorded_measures[k]->part,
                 (long long)n.records, (int)strlen(noun) - (n.records == 1), noun);
-        print_counts(&n, out);
+        print_counts(&n, 0, out);
         putc('\n', out);
     }
 }

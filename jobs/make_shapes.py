@@ -30,6 +30,7 @@ def family_keys(row, config):
     llama = {"hidden_act": "silu", "attention_bias": False, "rms_norm_eps": 1e-6}
     return {
         "llama": lambda: {**llama, "mlp_bias": False},
+        "qwen2": lambda: {"hidden_act": "silu", "rms_norm_eps": 1e-6},
         "olmo": lambda: {"hidden_act": "silu", "attention_bias": False, "clip_qkv": None},
         "olmo2": lambda: llama,
         "olmo3": lambda: {**llama, "sliding_window": 4096, "layer_types": layer_types(config["num_hidden_layers"])},

@@ -183,4 +183,8 @@ _, error, whole = of["gptq"][0]
 assert np.isclose(whole, np.hypot(error, 0.3 * abs(added[0] - added[1]))) and np.isnan(of["gptq"][1][2]) and np.isnan(of["rtn"][0][2]), of
 has(qtraj.figures.averages(cube, [2, 3]), [error], [whole], "averages")
 PY
+
+# docs/figures.md names figures, sweeps and commands that there are
+mkdir -p "$work/page"
+PYTHONPATH=$SOURCE/analysis "$python" "$SOURCE/tests/tools/check_figures_page.py" "$SOURCE" "$work/page" || fail "docs/figures.md"
 finish

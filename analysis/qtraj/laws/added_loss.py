@@ -30,13 +30,12 @@ def with_logarithms(points: pandas.DataFrame, x: np.ndarray, notes: list) -> pan
     """The points that least squares of ln(added loss) on x takes (regression.clear_of_zero), and notes of how many it leaves out."""
     delta, error = points.delta.to_numpy(float), uncertainty(points)
     good = regression.clear_of_zero(x, delta, error)
-    known = error > 0
-    if (~good & known).any():
-        notes.append(f"{int((~good & known).sum())} points where the law is below {regression.CLEAR:g} standard errors, or the added loss below zero, "
-                     "are left out")
-    if (~good & ~known).any():
-        notes.append(f"{int((~good & ~known).sum())} points whose added loss is not positive are left out; where many are, the law is "
-                     "too high at small losses")
+    negative, small = ~(delta > 0), ~good & (delta > 0)
+    if negative.any():
+        notes.append(f"{int(negative.sum())} points whose added loss is not positive are left out"
+                     + ("" if (error[negative] > 0).all() else "; where many are, the law is too high at small losses"))
+    if small.any():
+        notes.append(f"{int(small.sum())} points where the law is below {regression.CLEAR:g} standard errors are left out")
     return points[good].reset_index(drop=True)
 
 

@@ -349,8 +349,6 @@ static enum status run_batch(struct part_context *c, const struct sequences *all
                             .hooks = c->hooks,
                             .pace = c->pace,
                             .share_gradient = 1 / (double)n};
-    ENSURE(!c->hooks->should_stop || !c->hooks->should_stop(c->hooks->context), ERR_STOPPED,
-           "stopped before a gradient");
     TRY(measurement_open(&m, (enum hvp_subset)t->subset, e));
     TRY(measurement_fit(&m, &measure_gradient, t, 0, part_bound(c), &fit, e));
     TRY(add_batch(c->state[MEASURE_gradient], &m, e));
@@ -371,7 +369,11 @@ static enum status run(struct part_context *c, struct err *e)
     NEED(n >= 2, ERR_USAGE,
          "gradient: its text has %lld sequences, expected two batches of %lld or more",
          (long long)all->n, (long long)t->sequences);
-    for (int64_t b = 0; b < n; b++) PASS(run_batch(c, all, b, n, e));
+    for (int64_t b = 0; b < n; b++) {
+        NEED(!c->hooks->should_stop || !c->hooks->should_stop(c->hooks->context), ERR_STOPPED,
+             "stopped before a gradient");
+        PASS(run_batch(c, all, b, n, e));
+    }
     return OK;
 }
 

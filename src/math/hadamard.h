@@ -3,7 +3,7 @@
  * An order is n = k 2^m, and H_n = H_k ⊗ S with Sylvester's matrix S of order 2^m, [[S, S], [S,
  * -S]] step by step. k is 1 for a power of two. Otherwise it is the smallest multiple of four with
  * n's odd part for which a construction is known: those of Paley (1933), or Williamson (1944) for
- * 172. They cover the input channels of all families (tests/unit/quant/test_rotation.c). */
+ * 172. They cover the input channels of all families (tests/unit/quant/test_mixing.c). */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -64,11 +64,11 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
     if (!m) return fail_label(s, label, scope, e);
     const struct quant_method *method = quant_find(m->method);
     if (!method) return OK; /* the plan refuses it */
-    if (method->describe_grids != grid_describe || m->options.rotation != ROTATION_NONE ||
+    if (method->describe_grids != grid_describe || m->options.mixing != MIXING_NONE ||
         m->options.codes != CODES_INTEGER)
         return options_fail(scope, "movement", e,
                             "%s has no grid of its own over a group of weights; expected a method "
-                            "rtn, gptq or gptaq without rotation or codes",
+                            "rtn, gptq or gptaq without mixing or codes",
                             label);
     return OK;
 }

@@ -243,7 +243,7 @@ void plan_faults_log(const struct plan_faults *f);
 /* Logs warnings about the texts: for each model and text, sequences longer than the model's
  * positions; for each evaluation text, how many of its sequences also calibrate. Texts that are
  * missing, or have millions of tokens, are judged by their options only. And one if this machine is
- * no faster in the sweep's products (products_warn). Adds to *f what will fail for its rotations
+ * no faster in the sweep's products (products_warn). Adds to *f what will fail for its mixings
  * and, if the plan looks ahead, for texts that give no sequence to a model whose checkpoints are
  * there. ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e);

@@ -1,10 +1,10 @@
 /* What is doubtful about a plan: sequences longer than a model's positions, evaluation sequences
- * that also calibrate, rotations of dimensions for which none is known, products without
+ * that also calibrate, mixings of dimensions for which none is known, products without
  * instructions for them. */
 #include "engine/input_warnings.h"
 #include "plan/plan_internal.h"
+#include "quant/mixing.h"
 #include "quant/quant.h"
-#include "quant/rotation.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -144,9 +144,9 @@ static void linear_name(const struct spec *s, int stage, char *name, size_t size
     snprintf(name, size, "%s0.%s.weight", s->arch->layers, s->arch->linear[role[stage]]);
 }
 
-/* Each quantizer that wants a rotation, once, with the first linear that has none. */
-static enum status find_rotations(const struct plan *p, int64_t model, struct plan_faults *f,
-                                  struct err *e)
+/* Each quantizer that wants a mixing, once, with the first linear that has none. */
+static enum status find_mixings(const struct plan *p, int64_t model, struct plan_faults *f,
+                                struct err *e)
 {
     const struct plan_model *m = &p->costs.models[model];
     for (int64_t i = 0; m->known && i < p->sweep->n_methods; i++) {
@@ -154,7 +154,7 @@ static enum status find_rotations(const struct plan *p, int64_t model, struct pl
         for (int stage = 0; stage < STAGE_N; stage++) {
             char name[200];
             struct err why = {0};
-            if (rotation_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
+            if (mixing_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
             linear_name(&m->sizes.spec, stage, name, sizeof name);
             const enum status st =
                 plan_faults_add(f, p, -1, e, "%s: its cells of %s will fail: %s: %s",
@@ -216,7 +216,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->text && measures[k]->text_name)
             TRY(warn_own(p, cache, &v, model, measures[k], f, e));
-    TRY(find_rotations(p, model, f, e));
+    TRY(find_mixings(p, model, f, e));
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));
     if (read) *last = in;

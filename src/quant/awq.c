@@ -35,7 +35,7 @@ static void awq_release(void *prepared)
         free(s->linear[i].rows);
     }
     free(s->linear);
-    rotation_free(s->rotation);
+    mixing_free(s->mixing);
     free(s);
 }
 
@@ -62,7 +62,7 @@ static enum status stage_make(const struct quant_block *b, int stage, void **pre
     while (s->first < b->n_linears && b->linear[s->first].stage < stage) s->first++;
     for (int i = s->first; i < b->n_linears && b->linear[i].stage == stage; i++) s->n++;
     PASS(mem_zero(&s->linear, s->n, sizeof *s->linear, "a stage's scales", e));
-    PASS(rotation_make(&s->rotation, b->options, b->layer, b->linear[s->first].cols, e));
+    PASS(mixing_make(&s->mixing, b->options, b->layer, b->linear[s->first].cols, e));
     for (int i = 0; i < s->n; i++) {
         s->linear[i].clips = o->clip && clips(b->linear[s->first + i].name);
         for (int k = 0; k < AWQ_RATIOS; k++) s->linear[i].loss[k] = NAN;
@@ -122,7 +122,7 @@ enum { CLIPS = 10, CLIP_PARTS = 20 };
 struct awq_run {
     const struct quant_job *job;
     const struct awq_linear *a;
-    const struct rotation *rotation;
+    const struct mixing *mixing;
     struct grid_kind kind;
     int64_t group, samples;
     float *inputs; // (samples, cols) divided by the scales; NULL: no clip search
@@ -204,7 +204,7 @@ static void tile_quantize(const struct quant_job *job, const void *run, int64_t 
     float *t = scratch;
     struct grid g;
     tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, 0, job->cols, NULL);
-    rotation_tile(a->rotation, t, false);
+    mixing_tile(a->mixing, t, false);
     scale_columns(a, t, row, false);
     for (int64_t j = 0; j < job->cols; j += a->group) {
         int64_t n = min64(a->group, job->cols - j);
@@ -216,7 +216,7 @@ static void tile_quantize(const struct quant_job *job, const void *run, int64_t 
             grid_round_stored(x + k * TILE_ROWS, x + k * TILE_ROWS, &g, a->kind.bits);
     }
     scale_columns(a, t, row, true);
-    rotation_tile(a->rotation, t, true);
+    mixing_tile(a->mixing, t, true);
     tile_store(job->q, job->rows, job->cols, row, 0, job->cols, NULL, t);
 }
 
@@ -227,7 +227,7 @@ static enum status inputs_make(struct awq_run *a, struct err *e)
     if (!a->a->clips) return OK;
     PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
     for (int64_t i = 0; i < a->samples * cols; i++) a->inputs[i] = (float)x[i];
-    PASS(rotation_rows(a->rotation, a->inputs, a->inputs, 0, a->samples, false, e));
+    PASS(mixing_rows(a->mixing, a->inputs, a->inputs, 0, a->samples, false, e));
     if (!a->a->columns) return OK;
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < a->samples; k++)
@@ -241,7 +241,7 @@ static enum status awq_run(const struct quant_job *job, struct quant_report *rep
     const struct awq_stage *s = job->prepared;
     struct awq_run a = {.job = job,
                         .a = &s->linear[job->linear - s->first],
-                        .rotation = s->rotation,
+                        .mixing = s->mixing,
                         .kind = awq_grid(job->bits, job->options),
                         .group = grid_group(job->options, job->cols),
                         .samples = sample_count(job->input->tokens)};
@@ -269,8 +269,8 @@ static void awq_memory(const struct quant_options *o, const struct quant_extent 
     out->prepared = (x->cols + x->rows) * 4 * (int64_t)sizeof(float);
     out->preparing = awq_search_bytes(x);
     out->running = (SAMPLES * x->cols + x->threads * each) * (int64_t)sizeof(float);
-    if (o->rotation == ROTATION_NONE) return;
-    int64_t own = rotation_bytes(x);
+    if (o->mixing == MIXING_NONE) return;
+    int64_t own = mixing_bytes(x);
     out->prepared += own;
     out->preparing += own + x->cols * x->cols * (int64_t)sizeof(double);
     out->running += own;
@@ -288,9 +288,9 @@ static void awq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     out->run += tries * 2 * weights * (double)cols * (passes ? 0.5 : 1);
     /* Attention and MLP once for each trial; their inputs and original outputs once. */
     if (passes) out->passes = tries + 2;
-    if (o->rotation == ROTATION_NONE) return;
+    if (o->mixing == MIXING_NONE) return;
     /* The Gram matrix, each trial, the result and back. */
-    rotation_cost(o, rows, cols, true, out);
+    mixing_cost(o, rows, cols, true, out);
     out->run += out->prepare + (tries + 1) * (double)rows * hadamard_flop(cols);
     out->prepare = 0;
 }
@@ -299,9 +299,9 @@ static enum status awq_check(int64_t bits, const struct quant_options *o, struct
 {
     (void)bits;
     int scales = awq_options_of(o)->scaled;
-    NEED(o->rotation == ROTATION_NONE || scales == SCALED_FREE || scales == SCALED_NONE, ERR_USAGE,
-         "rotation needs scaled: free or none; nothing before a linear absorbs scales of its "
-         "rotated inputs");
+    NEED(o->mixing == MIXING_NONE || scales == SCALED_FREE || scales == SCALED_NONE, ERR_USAGE,
+         "mixing needs scaled: free or none; nothing before a linear absorbs scales of its "
+         "mixed inputs");
     return OK;
 }
 
@@ -350,7 +350,7 @@ const struct quant_method quant_awq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_ZERO_IS_ZERO,
-    .options = "group_size scale_dtype rotation rotation_seed",
+    .options = "group_size scale_dtype mixing mixing_seed",
     .own = {OPTION_ROWS(own_options, awq_options)},
     .check = awq_check,
     .statistics = WANTS(STATISTIC_GRAM) | WANTS(STATISTIC_MAGNITUDE) | WANTS(STATISTIC_SAMPLE),

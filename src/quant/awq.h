@@ -2,7 +2,7 @@
  */
 #pragma once
 #include "quant/grids.h"
-#include "quant/rotation.h"
+#include "quant/mixing.h"
 
 /* Which linears are scaled: none, those whose scales the linear or the norm before absorbs, also
  * those behind an activation function, or each by itself. */
@@ -32,8 +32,8 @@ struct awq_linear {
 
 /* What the linears of a stage need (prepared). */
 struct awq_stage {
-    int first, n;              /* numbers of its linears in the block */
-    struct rotation *rotation; /* of its inputs; NULL: none. Scales are those of rotated columns */
+    int first, n;          /* numbers of its linears in the block */
+    struct mixing *mixing; /* of its inputs; NULL: none. Scales are those of mixed columns */
     struct awq_linear *linear;
 };
 

@@ -14,7 +14,7 @@
 struct search {
     const struct quant_block *b;
     const struct quant_input *in;
-    const struct rotation *rotation;
+    const struct mixing *mixing;
     int stage;
     int first, n;      /* linears that get the same scales */
     double *magnitude; // (cols) mean |x|
@@ -40,11 +40,11 @@ static int64_t rows_of(const struct search *s, bool largest)
     return rows;
 }
 
-/* t (cols, TILE_ROWS) = rows of W, rotated. */
+/* t (cols, TILE_ROWS) = rows of W, mixed. */
 static void tile_get(const struct search *s, const struct quant_linear *l, int64_t row, float *t)
 {
     tile_load(t, TILE_ROWS, l->w, l->rows, l->cols, row, 0, l->cols, NULL);
-    rotation_tile(s->rotation, t, false);
+    mixing_tile(s->mixing, t, false);
 }
 
 /* t (cols, TILE_ROWS) = Q(W diag(scale)) diag(scale)⁻¹ for a tile of rows. */
@@ -185,7 +185,7 @@ static void scale_make(struct search *s, int k)
     }
 }
 
-/* Rotated inputs have no statistic of their own: their mean is over the sampled tokens, as the clip
+/* Mixed inputs have no statistic of their own: their mean is over the sampled tokens, as the clip
  * search's. */
 static enum status magnitude_make(struct search *s, struct err *e)
 {
@@ -195,10 +195,10 @@ static enum status magnitude_make(struct search *s, struct err *e)
     const double *sample = s->in->statistic[STATISTIC_SAMPLE];
     float *x = NULL;
     for (int64_t j = 0; j < cols; j++) s->magnitude[j] = sums[j] / (double)s->in->tokens;
-    if (!s->rotation) goto done;
+    if (!s->mixing) goto done;
     TRY(mem_alloc(&x, n * cols, sizeof *x, "sampled inputs", e));
     for (int64_t i = 0; i < n * cols; i++) x[i] = (float)sample[i];
-    TRY(rotation_rows(s->rotation, x, x, 0, n, false, e));
+    TRY(mixing_rows(s->mixing, x, x, 0, n, false, e));
     memset(s->magnitude, 0, (size_t)cols * sizeof *s->magnitude);
     for (int64_t k = 0; k < n; k++)
         for (int64_t j = 0; j < cols; j++)
@@ -232,9 +232,9 @@ static enum status gram_spread(struct search *s, struct err *e)
 {
     enum status st = OK;
     int64_t n = s->in->cols;
-    double *rotated = NULL;
+    double *mixed = NULL;
     struct quant_input in;
-    st = rotation_input(s->in, s->b->options, &in, &rotated, e);
+    st = mixing_input(s->in, s->b->options, &in, &mixed, e);
     TRY(team_agree(s->b->team, st, e));
     const double *sums = in.statistic[STATISTIC_GRAM];
     for (int64_t i = 0; sums && i < n; i++)
@@ -242,7 +242,7 @@ static enum status gram_spread(struct search *s, struct err *e)
             s->gram[i * n + j] = s->gram[j * n + i] = (float)sums[i * n + j];
     TRY(team_send(s->b->team, s->in->owner, s->gram, n * n * (int64_t)sizeof *s->gram, e));
 done:
-    free(rotated);
+    free(mixed);
     return st;
 }
 
@@ -263,18 +263,14 @@ static enum status room_make(struct search *s, struct awq_linear *found, bool du
 }
 
 /* Searches the common scales of the linears [first, first + n) of the block. */
-static enum status group_search(const struct quant_block *b, int stage,
-                                const struct rotation *rotation, int first, int n, bool module,
-                                struct awq_linear *found, struct err *e)
+static enum status group_search(const struct quant_block *b, int stage, const struct mixing *mixing,
+                                int first, int n, bool module, struct awq_linear *found,
+                                struct err *e)
 {
     enum status st = OK;
     bool duo = awq_options_of(b->options)->duo_scaling;
-    struct search s = {.b = b,
-                       .in = &b->input[stage],
-                       .rotation = rotation,
-                       .stage = stage,
-                       .first = first,
-                       .n = n};
+    struct search s = {
+        .b = b, .in = &b->input[stage], .mixing = mixing, .stage = stage, .first = first, .n = n};
     TRY(team_agree(b->team, room_make(&s, found, duo, module, e), e));
     if (s.gram) TRY(gram_spread(&s, e));
     if (s.weight) TRY(weight_make(&s, e));
@@ -302,13 +298,13 @@ enum status awq_search(const struct quant_block *b, int stage, struct awq_stage 
     const struct quant_linear *l = &b->linear[s->first];
     for (int i = 0; o->scaled == SCALED_FREE && i < s->n; i++) {
         s->linear[i].stored = true;
-        PASS(group_search(b, stage, s->rotation, s->first + i, 1, false, &s->linear[i], e));
+        PASS(group_search(b, stage, s->mixing, s->first + i, 1, false, &s->linear[i], e));
     }
     if (o->scaled == SCALED_FREE || !foldable(l, o->scaled)) return OK;
     /* Behind a norm is the input of the attention or the MLP; other linears end it. */
     bool module = o->judged == JUDGED_MODULE && l->tie == TIE_NORM;
     s->linear[0].stored = l->tie == TIE_ACTIVATION;
-    return group_search(b, stage, s->rotation, s->first, s->n, module, s->linear, e);
+    return group_search(b, stage, s->mixing, s->first, s->n, module, s->linear, e);
 }
 
 int64_t awq_search_bytes(const struct quant_extent *x)

@@ -2,7 +2,7 @@
 #include "quant/gptq.h"
 #include "quant/grids.h"
 #include "quant/job.h"
-#include "quant/rotation.h"
+#include "quant/mixing.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -164,7 +164,7 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
     enum status st = OK;
     struct gptq_prepared *p = NULL;
     double *diagonal = NULL, *gram = NULL;
-    struct quant_input rotated;
+    struct quant_input mixed;
     *out = NULL;
     st = prepare_room(&p, in, options, &diagonal, e);
     TRY(team_agree(in->dist ? in->team : NULL, st, e));
@@ -172,8 +172,8 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
         TRY(prepare_order(p, in, diagonal, e));
         TRY(gptq_factor(p, in, diagonal, NULL, e));
     } else if (!in->team || in->team->rank == in->owner) {
-        TRY(rotation_input(in, options, &rotated, &gram, e));
-        TRY(prepare_alone(p, &rotated, diagonal, e));
+        TRY(mixing_input(in, options, &mixed, &gram, e));
+        TRY(prepare_alone(p, &mixed, diagonal, e));
     }
     *out = p;
     p = NULL;
@@ -244,7 +244,7 @@ static enum status gptq_plain(const struct quant_job *job, struct quant_report *
 
 static enum status gptq_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    return rotation_run(job, gptq_plain, report, e);
+    return mixing_run(job, gptq_plain, report, e);
 }
 
 static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
@@ -273,7 +273,7 @@ static void gptq_memory(const struct quant_options *o, const struct quant_extent
     out->prepared = gptq_factor_floats(&p) * (int64_t)sizeof(float) + inverses;
     out->preparing = (cols * cols + reach * reach) * (int64_t)sizeof(double);
     out->running = gptq_sweep_bytes(o, x);
-    rotation_memory(o, x, true, out);
+    mixing_memory(o, x, true, out);
     if (!x->distributed) return;
     /* One panel in f32 with its corner (in f64 and in f32), another in transfer; buffers of
      * dist_fill and ScaLAPACK's panels. */
@@ -294,7 +294,7 @@ static void gptq_cost(const struct quant_options *o, int64_t rows, int64_t cols,
     double n = (double)cols;
     out->prepare = n * n * n / 3;
     out->run = grid_flop(rows, cols, o) + (double)rows * n * n;
-    rotation_cost(o, rows, cols, true, out);
+    mixing_cost(o, rows, cols, true, out);
 }
 
 const struct quant_method quant_gptq = {
@@ -306,7 +306,7 @@ const struct quant_method quant_gptq = {
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
     .options = "group_size symmetric order damping damping_increment block_size true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
-               "rotation rotation_seed codes scale_rows",
+               "mixing mixing_seed codes scale_rows",
     .check = gptq_check,
     .only_bits = grid_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
@@ -314,7 +314,7 @@ const struct quant_method quant_gptq = {
     .unrounded = true,
     .describe_grids = grid_describe,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
-                       "hessian_per_token last_resort rotation rotation_seed",
+                       "hessian_per_token last_resort mixing mixing_seed",
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,

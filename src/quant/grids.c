@@ -11,8 +11,8 @@ enum status quant_grid_form_of(const struct quant_method *method, const struct q
 {
     NEED(method->describe_grids, ERR_USAGE,
          "the weights of method %s are no codes of integer grids", method->name);
-    NEED(o->rotation == ROTATION_NONE, ERR_USAGE,
-         "rotation: no packed format has weights that are rotated back");
+    NEED(o->mixing == MIXING_NONE, ERR_USAGE,
+         "mixing: no packed format has weights that are mixed back");
     NEED(o->codes == CODES_INTEGER, ERR_USAGE, "codes: packed formats have integer codes");
     return method->describe_grids(o, out, e);
 }

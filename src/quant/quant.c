@@ -13,7 +13,7 @@
 static const char *const orders[] = {"none", "activation", "group", NULL};
 static const char *const scale_dtypes[] = {"f32", "f16", "f16-packed", NULL};
 static const char *const last_resorts[] = {"none", "round", "floor", NULL};
-static const char *const rotations[] = {"none", "hadamard", NULL};
+static const char *const mixings[] = {"none", "hadamard", NULL};
 static const char *const code_names[] = {"integer",    "fp8_e5m2",   "fp8_e4m3",   "fp6_e3m2",
                                          "fp6_e2m3",   "fp4_e2m1",   "mxfp8_e5m2", "mxfp8_e4m3",
                                          "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4",      "nvfp4",
@@ -79,12 +79,12 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, double_quant, BOOL, "the blocks' largest magnitudes are stored in 8 bits",
            .fallback = "false"),
     OPTION(
-        quant_options, rotation, CHOICE,
+        quant_options, mixing, CHOICE,
         "the columns of the weights are mixed before they are quantized, and back after it, by a "
         "Hadamard matrix with random signs (hadamard)",
-        .fallback = "none", .choices = rotations, .later = true),
-    OPTION(quant_options, rotation_seed, INT, "seed of a rotation's signs", .fallback = "0",
-           .low = 0, .high = INT64_MAX, .later = true, .with = "rotation"),
+        .fallback = "none", .choices = mixings, .later = true),
+    OPTION(quant_options, mixing_seed, INT, "seed of a mixing's signs", .fallback = "0", .low = 0,
+           .high = INT64_MAX, .later = true, .with = "mixing"),
     OPTION(quant_options, importance, BOOL,
            "weights count by the mean square of their calibration inputs (llama.cpp's importance "
            "matrix)",
@@ -234,8 +234,8 @@ struct quant_needs quant_needs_of(const struct quant_method *m, const struct qua
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,
         .unrounded = own && m->unrounded && o->scale_dtype == SCALE_F16_PACKED,
-        .distributed = m->distributed && o->rotation == ROTATION_NONE,
-        .whole = !m->distributed || o->rotation != ROTATION_NONE,
+        .distributed = m->distributed && o->mixing == MIXING_NONE,
+        .whole = !m->distributed || o->mixing != MIXING_NONE,
         .pairs = pairs(m),
         .trials = m->prepare_block != NULL,
     };

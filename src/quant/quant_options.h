@@ -33,8 +33,8 @@ enum last_resort { RESORT_NONE, RESORT_ROUND, RESORT_FLOOR };
  * the full-precision model, which all such variants of a checkpoint share. */
 enum quant_hessian { HESSIAN_OWN, HESSIAN_SHARED };
 
-/* Random orthogonal change of a linear's inputs before its weights are quantized (rotation.h). */
-enum quant_rotation { ROTATION_NONE, ROTATION_HADAMARD };
+/* Random orthogonal change of a linear's inputs before its weights are quantized (mixing.h). */
+enum quant_mixing { MIXING_NONE, MIXING_HADAMARD };
 
 /* The method whose change of the weights gives the norm of another change (controls.c). */
 enum quant_change { CHANGE_GPTQ, CHANGE_RTN };
@@ -65,8 +65,8 @@ struct quant_options {
     int hessian;            /* enum quant_hessian */
     int64_t absmax_block;   /* weights of the flattened matrix that share a largest magnitude */
     bool double_quant;      /* these magnitudes are quantized in turn */
-    int rotation;           /* enum quant_rotation */
-    int64_t rotation_seed;
+    int mixing;             /* enum quant_mixing */
+    int64_t mixing_seed;
     bool importance;    /* weights count by the mean squares of their inputs */
     int codes;          /* enum quant_codes */
     int64_t scale_rows; /* rows that share a scale; -1: all */

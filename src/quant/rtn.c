@@ -1,7 +1,7 @@
 /* Round to nearest: every weight independently, with one grid per group of columns. */
 #include "quant/grids.h"
 #include "quant/job.h"
-#include "quant/rotation.h"
+#include "quant/mixing.h"
 #include "util/num.h"
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ done:
 
 static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    return rotation_run(job, rtn_plain, report, e);
+    return mixing_run(job, rtn_plain, report, e);
 }
 
 static enum status rtn_check(int64_t bits, const struct quant_options *o, struct err *e)
@@ -59,14 +59,14 @@ static void rtn_memory(const struct quant_options *o, const struct quant_extent 
                        struct quant_memory *out)
 {
     out->running = x->threads * tile_bytes(o, x->cols);
-    rotation_memory(o, x, false, out);
+    mixing_memory(o, x, false, out);
 }
 
 static void rtn_cost(const struct quant_options *o, int64_t rows, int64_t cols,
                      struct quant_cost *out)
 {
     out->run = grid_flop(rows, cols, o);
-    rotation_cost(o, rows, cols, false, out);
+    mixing_cost(o, rows, cols, false, out);
 }
 
 const struct quant_method quant_rtn = {
@@ -76,8 +76,7 @@ const struct quant_method quant_rtn = {
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .describe_grids = grid_describe,
-    .options =
-        "group_size symmetric range_search scale_dtype rotation rotation_seed codes scale_rows",
+    .options = "group_size symmetric range_search scale_dtype mixing mixing_seed codes scale_rows",
     .check = rtn_check,
     .only_bits = grid_only_bits,
     .run = rtn_run,

@@ -138,8 +138,8 @@ def third(bench):
 TWELVE = [{"method": "rtn", "bits": [3]}, {"method": "rtn", "bits": [4]}, {"method": "gptq", "bits": [3]}, {"method": "gptq", "bits": [4]},
           {"method": "gptaq", "bits": [3]}, {"method": "gptaq", "bits": [4]}, {"method": "awq", "bits": [3]}, {"method": "awq", "bits": [4]},
           {"method": "hqq", "bits": [4]}, {"method": "nf4", "bits": [4]}, {"method": "codebook", "bits": [4]}, {"method": "int8", "bits": [8]}]
-MORE = [{"method": "awq", "bits": [4], "scaled": "free"}, {"method": "rtn", "bits": [4], "rotation": "hadamard"},
-        {"method": "gptq", "bits": [4], "rotation": "hadamard"}, {"method": "smoothquant", "bits": [8]},
+MORE = [{"method": "awq", "bits": [4], "scaled": "free"}, {"method": "rtn", "bits": [4], "mixing": "hadamard"},
+        {"method": "gptq", "bits": [4], "mixing": "hadamard"}, {"method": "smoothquant", "bits": [8]},
         {"method": "q4_k", "bits": [4]}, {"method": "q4_k", "bits": [4], "importance": True}, {"method": "q6_k", "bits": [6]},
         {"method": "iq4_nl", "bits": [4]}]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set-ups that would mislead speak: sequences longer than the model's positions, evaluation sequences that also calibrate,
-# rotations that the model's dimensions do not have, patterns of --only that match nothing. And a trajectory table with columns of the user's own, from the journal to the cube.
+# mixings that the model's dimensions do not have, patterns of --only that match nothing. And a trajectory table with columns of the user's own, from the journal to the cube.
 . "$SOURCE/tests/tools/lib.sh"
 
 quickstart_sweep '1p;/step001200/p' <<SWEEP
@@ -64,16 +64,16 @@ expect 2 "$work/none.json: no such tokenizer; a run refuses to start" plan "$wor
 expect 2 "its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
 expect 1 "its curvature will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "curvature={trace: 2, data: {text: $work/few.txt}}"
 expect 2 "1 of 1 visit left would fail" plan "$work/sweep.yaml" --set run.memory_per_rank=1M
-# A rotation that no Hadamard matrix gives: 184 = 8 * 23 inputs of the MLP's last linear.
+# A mixing that no Hadamard matrix gives: 184 = 8 * 23 inputs of the MLP's last linear.
 cp -r "$quickstart/trajectory" "$work/two"
 mkdir -p "$work/odd"
 cp -r "$work/two/step001200" "$work/odd/step001200"
 sed -i 's/"intermediate_size": *[0-9]*/"intermediate_size": 184/' "$work/odd/step001200/config.json"
-rotated='methods=[{method: rtn, group_size: 64}, {name: rotated, method: rtn, rotation: hadamard}]'
-expect 2 "quickstart: its cells of rotated will fail: model.layers.0.mlp.down_proj.weight: rotation: no Hadamard matrix of order 184" \
-    plan "$work/sweep.yaml" --set "models[0].path=$work/odd/{checkpoint}" --set "$rotated" --set 'evaluation[1].skip=8'
+mixed='methods=[{method: rtn, group_size: 64}, {name: mixed, method: rtn, mixing: hadamard}]'
+expect 2 "quickstart: its cells of mixed will fail: model.layers.0.mlp.down_proj.weight: mixing: no Hadamard matrix of order 184" \
+    plan "$work/sweep.yaml" --set "models[0].path=$work/odd/{checkpoint}" --set "$mixed" --set 'evaluation[1].skip=8'
 grep -q "quickstart step001200 will fail: $work/odd/step001200: tensor model.layers.0.mlp" "$work/err" || fail "a shape: $(cat "$work/err")"
-expect 0 "" plan "$work/sweep.yaml" --set "$rotated" --set 'evaluation[1].skip=8'
+expect 0 "" plan "$work/sweep.yaml" --set "$mixed" --set 'evaluation[1].skip=8'
 # One of two checkpoints has no weights, then both, then one is an average of them.
 cp "$work/trajectory.csv" "$work/one.csv"
 sed -n '1p;/step001100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"

@@ -1,4 +1,4 @@
-"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and RTN (also with rotated weights),
+"""Losses of a whole tiny model quantized by GPTQModel 7.7.0's orders and search, by IST-DASLab/gptq and RTN (also with mixed weights),
 GPTAQ, AWQ's packages, bitsandbytes, hqq and SmoothQuant, and weights of the last block (tests/fixtures/gptq/methods_llama). Tolerances:
 1e-5 for losses without calibration, 1e-3 for those with it, because the random model amplifies every code that flips at a tie.
 
@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-import rotated_awq
+import mixed_awq
 from golden import expect, finish, load
 
 QTRAJ, FIXTURES = sys.argv[1:3]
@@ -31,8 +31,8 @@ DATA_FREE = {
 FLAGS = {
     "rtn": [],
     "gptq_ist": ["--damping", "0.01"],
-    "hadamard_rtn": ["--rotation", "hadamard"],
-    "hadamard_gptq": ["--rotation", "hadamard"],
+    "hadamard_rtn": ["--mixing", "hadamard"],
+    "hadamard_gptq": ["--mixing", "hadamard"],
     "gptaq_gptq": [],
     "gptaq_own": ["--symmetric-grid", "gptaq"],
     "awq_fold_x": [],
@@ -80,16 +80,16 @@ with tempfile.TemporaryDirectory() as folder:
             share = np.mean(np.abs(have - ref) <= 1e-3 * np.abs(ref) + 1e-6)
             expect(share >= 0.95, f"{key}: {share:.4%} equal")
             checked += 1
-    # Rotated awq, which no package has: the first block's queries (not clipped) and values, codes but for ties.
-    run("awq", "--bits", "4", "--group-size", "32", "--scaled", "free", "--rotation", "hadamard", "--calibration-ids",
+    # Mixed awq, which no package has: the first block's queries (not clipped) and values, codes but for ties.
+    run("awq", "--bits", "4", "--group-size", "32", "--scaled", "free", "--mixing", "hadamard", "--calibration-ids",
         f"{FILE}:awq_calibration_ids", "--weights", f"{folder}/w.safetensors")
     model, got = load(f"{FIXTURES}/models/llama/model.safetensors"), load(f"{folder}/w.safetensors")
     eps = json.load(open(f"{FIXTURES}/models/llama/config.json"))["rms_norm_eps"]
     for linear, clip in (("q_proj", False), ("v_proj", True)):
         name = f"model.layers.0.self_attn.{linear}.weight"
-        own = rotated_awq.quantize(model[name], rotated_awq.inputs(model, stored["awq_calibration_ids"], eps), 4, 32, clip)
+        own = mixed_awq.quantize(model[name], mixed_awq.inputs(model, stored["awq_calibration_ids"], eps), 4, 32, clip)
         share = np.mean(np.abs(got[name] - own).max(1) <= 1e-5 * np.abs(own).max(1))
-        expect(share >= 0.95, f"rotated awq, {linear}: {share:.4%} of the rows equal")
+        expect(share >= 0.95, f"mixed awq, {linear}: {share:.4%} of the rows equal")
 # A code of an activation that flips at a tie moves the rest: a change of the embedding by 1e-7 of itself moves the authors' losses by up to
 # 1.5e-4 (tests/fixtures/smoothquant/make.py); weights do not depend on activations but for their largest.
 reference = json.load(open(f"{FIXTURES}/smoothquant/smoothquant.json"))

@@ -109,7 +109,7 @@ for line in sys.argv[1].splitlines():
     inside = (inside or "options:" in line) and "presets:" not in line
     listed.setdefault(name, set()).update(line.replace("options:", "").split() if inside else [])
 assert listed == options.USED, {name: (listed.get(name), options.USED.get(name)) for name in {*listed, *options.USED} if listed.get(name) != options.USED.get(name)}
-assert options.of_method({"method": "rtn", "group_size": 64, "damping": 0.01, "replicates": 3, "rotation": "none", "symmetric": True}) == "group size 64, symmetric, replicates 3"
+assert options.of_method({"method": "rtn", "group_size": 64, "damping": 0.01, "replicates": 3, "mixing": "none", "symmetric": True}) == "group size 64, symmetric, replicates 3"
 assert summary.step_text(471500) == "471,500" and compact(471503, 6) == "471.503k"
 PY
 

@@ -4,10 +4,10 @@ NEUTRAL = (None, False, 0, "none", "", "auto", "own", "integer", [])
 CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
 MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
-    "rtn": "group_size symmetric range_search scale_dtype rotation rotation_seed codes scale_rows",
-    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian rotation rotation_seed codes scale_rows",
+    "rtn": "group_size symmetric range_search scale_dtype mixing mixing_seed codes scale_rows",
+    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows",
     "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
-    "awq": "group_size scale_dtype rotation rotation_seed scaled judged duo_scaling zero_point clip",
+    "awq": "group_size scale_dtype mixing mixing_seed scaled judged duo_scaling zero_point clip",
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
     "mxfp4": "", "nvfp4": "", "int8_weight": "", "int8": "outlier_threshold", "codebook": "hessian true_sequential scale_dtype",
     "smoothquant": "migration smoothed", "q8_0": "", "trellis": f"{MIXED} trellis_window trellis_code", "e8p": MIXED,

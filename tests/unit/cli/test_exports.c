@@ -26,7 +26,7 @@ static const struct {
     {"order", {"", "--order=activation", "--order=group"}},
     {"static_groups", {"", "--static-groups"}},
     {"scale_dtype", {"--scale-dtype=f16", "", "--scale-dtype=f16-packed"}},
-    {"rotation", {"", "--rotation=hadamard"}},
+    {"mixing", {"", "--mixing=hadamard"}},
     {"scaled", {"", "--scaled=none", "--scaled=free"}},
     {"zero_point", {"", "--no-zero-point"}},
     {"symmetric_grid", {"", "--symmetric-grid=gptaq"}},

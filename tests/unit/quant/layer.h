@@ -87,13 +87,13 @@ static inline struct quant_options options_make(int64_t group_size)
     return o;
 }
 
-/* --- every method, also with a rotation if it has that option --- */
+/* --- every method, also with a mixing if it has that option --- */
 
 struct subject {
     int i;
     const struct quant_method *method;
-    bool rotated;
-    unsigned results; /* what then holds: rotated back, weights are on no grid, and an input channel
+    bool mixed;
+    unsigned results; /* what then holds: mixed back, weights are on no grid, and an input channel
                          without input gets a share of the others' errors */
 };
 
@@ -101,10 +101,10 @@ struct subject {
 static inline bool subject_next(struct subject *s)
 {
     for (; (s->method = quant_at(s->i / 2)) != NULL; s->i++) {
-        s->rotated = s->i % 2;
-        if (s->rotated && !quant_concerns(s->method, "rotation")) continue;
+        s->mixed = s->i % 2;
+        if (s->mixed && !quant_concerns(s->method, "mixing")) continue;
         s->results = s->method->results;
-        if (s->rotated) s->results &= ~(unsigned)(QUANT_UNIFORM_GRID | QUANT_DEAD_IS_ZERO);
+        if (s->mixed) s->results &= ~(unsigned)(QUANT_UNIFORM_GRID | QUANT_DEAD_IS_ZERO);
         s->i++;
         return true;
     }
@@ -116,8 +116,8 @@ static inline bool subject_next(struct subject *s)
 static inline struct quant_options subject_options(const struct subject *s, int64_t group_size)
 {
     struct quant_options o = options_make(group_size);
-    if (!s->rotated) return o;
-    option_set(&o, "--rotation", "hadamard");
+    if (!s->mixed) return o;
+    option_set(&o, "--mixing", "hadamard");
     if (quant_concerns(s->method, "scaled")) option_set(&o, "--scaled", "free");
     return o;
 }

@@ -25,10 +25,10 @@ static const struct format formats[] = {
     {"rtn", 4, "--group-size", "-1", 4 * WEIGHTS + 16 * ROWS + 4 * ROWS},
     /* groups that do not divide the row: 80, 80, 32 */
     {"rtn", 4, "--group-size", "80", 4 * WEIGHTS + 16 * ROWS * 3 + 4 * ROWS * 3},
-    /* signs of a rotation follow from its seed */
-    {"rtn", 4, "--rotation", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    /* signs of a mixing follow from its seed */
+    {"rtn", 4, "--mixing", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
     {"gptq", 4, NULL, NULL, 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
-    {"gptq", 4, "--rotation", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
+    {"gptq", 4, "--mixing", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
     {"gptq", 4, "--order", "group", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
     /* and g_idx, 32 bits a column */
     {"gptq", 4, "--order", "activation",

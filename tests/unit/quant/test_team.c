@@ -97,8 +97,8 @@ static struct outcome alone(const struct layer *l, const struct quant_method *m,
 
 enum { CASES = 6 };
 
-/* rotates: whether the method has that option and the Hessian is whole. */
-static struct quant_options case_options(int i, bool rotates)
+/* mixes: whether the method has that option and the Hessian is whole. */
+static struct quant_options case_options(int i, bool mixes)
 {
     struct quant_options o = options_make(i == 1 ? -1 : i == 2 ? 96 : 64);
     if (i == 2) o.order = ORDER_ACTIVATION; /* groups of 96 reach beyond blocks of 128 */
@@ -107,8 +107,8 @@ static struct quant_options case_options(int i, bool rotates)
     if (i == 5) o.scale_dtype = SCALE_F16;
     if (i == 4 || i == 5) option_set(&o, "--scaled", "free");
     if (i == 5) option_set(&o, "--duo-scaling", NULL);
-    if (i == 2 && rotates) {
-        option_set(&o, "--rotation", "hadamard");
+    if (i == 2 && mixes) {
+        option_set(&o, "--mixing", "hadamard");
         option_set(&o, "--scaled", "free");
     }
     return o;
@@ -122,7 +122,7 @@ static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
     const struct quant_method *m;
     for (int k = 0; (m = quant_at(k)) != NULL; k++)
         for (int i = 0; i < CASES; i++) {
-            struct quant_options o = case_options(i, quant_concerns(m, "rotation"));
+            struct quant_options o = case_options(i, quant_concerns(m, "mixing"));
             struct quant_input in = l.input;
             in.team = &team;
             in.owner = i % team.size;

@@ -1,11 +1,11 @@
-"""AWQ of rotated weights (rotation: hadamard, scaled: free) for a linear behind the first norm of a llama, written from the papers alone, since
+"""AWQ of mixed weights (mixing: hadamard, scaled: free) for a linear behind the first norm of a llama, written from the papers alone, since
 no package has both: W R, the scale search and the clip search of AWQ with the inputs x R, rounding, and back by the transpose."""
 import numpy as np
 
 MASK = (1 << 64) - 1
 
 
-def rotation(n, stream):
+def mixing(n, stream):
     """Sylvester's matrix times the signs of docs/math, over sqrt(n); n a power of two."""
     h = np.ones((1, 1))
     while len(h) < n:
@@ -45,7 +45,7 @@ def clipped(w, x, bits):
 
 
 def quantize(weight, x, bits, group, clip):
-    r = rotation(weight.shape[1], 0)
+    r = mixing(weight.shape[1], 0)
     w, x = (weight.astype(float) @ r).astype(np.float32).astype(float), x @ r
     sample = x[:: max(len(x) // 512, 1)]
     magnitude, gram = np.abs(sample).mean(0), x.T @ x

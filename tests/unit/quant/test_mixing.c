@@ -1,9 +1,9 @@
-/* Rotations: Hadamard matrices of the families' dimensions, and rtn and gptq of rotated weights
- * against IST-DASLab's implementation (tests/fixtures/rotation). */
+/* Mixings: Hadamard matrices of the families' dimensions, and rtn and gptq of mixed weights
+ * against IST-DASLab's implementation (tests/fixtures/mixing). */
 #include "fixture.h"
 #include "math/hadamard.h"
 #include "math/linalg.h"
-#include "quant/rotation.h"
+#include "quant/mixing.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void order_check(int64_t n)
 
 /* Input channels of the published models of every family: hidden sizes, sizes of all heads
  * together, widths of the MLP. */
-static void published_widths_have_a_rotation(void **state)
+static void published_widths_have_a_mixing(void **state)
 {
     (void)state;
     const int64_t orders[] = {
@@ -70,12 +70,12 @@ static void orders_without_a_matrix_are_refused(void **state)
     options_default(&quant_table, &o);
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct err e = {0};
-        struct rotation *r;
-        o.rotation = ROTATION_NONE;
-        assert_int_equal(rotation_make(&r, &o, 0, orders[i], &e), OK);
+        struct mixing *r;
+        o.mixing = MIXING_NONE;
+        assert_int_equal(mixing_make(&r, &o, 0, orders[i], &e), OK);
         assert_null(r);
-        o.rotation = ROTATION_HADAMARD;
-        assert_int_equal(rotation_make(&r, &o, 0, orders[i], &e), ERR_USAGE);
+        o.mixing = MIXING_HADAMARD;
+        assert_int_equal(mixing_make(&r, &o, 0, orders[i], &e), ERR_USAGE);
         assert_non_null(strstr(e.text, "no Hadamard matrix of order"));
         assert_null(r);
     }
@@ -94,7 +94,7 @@ static struct sample sample_open(const char *name)
 {
     struct sample s = {0};
     double *gram;
-    assert_true(fixture_open(&s.file, FIXTURES "/rotation", name));
+    assert_true(fixture_open(&s.file, FIXTURES "/mixing", name));
     s.w = fixture_get(&s.file, "W");
     s.h = fixture_get(&s.file, "H");
     int64_t n = s.h.dim[0];
@@ -107,7 +107,7 @@ static struct sample sample_open(const char *name)
                                 .tokens = 2,
                                 .statistic[STATISTIC_GRAM] = gram};
     options_default(&quant_table, &s.options);
-    s.options.rotation = ROTATION_HADAMARD;
+    s.options.mixing = MIXING_HADAMARD;
     return s;
 }
 
@@ -126,29 +126,29 @@ static void the_matrix_is_that_of_the_reference(void **state)
     (void)state;
     for (int k = 0; k < N_NAMES; k++) {
         struct sample s = sample_open(names[k]);
-        struct rotation *r;
+        struct mixing *r;
         int64_t n = s.in.cols;
         const int8_t *sign = fixture_get(&s.file, "Rsign").data;
-        const float *rotated = fixture_get(&s.file, "Hr").f;
+        const float *mixed = fixture_get(&s.file, "Hr").f;
         float *x = calloc((size_t)(n * n), sizeof *x);
         double *gram = malloc((size_t)(n * n) * sizeof *gram);
-        assert_int_equal(rotation_make(&r, &s.options, s.in.layer, n, NULL), OK);
+        assert_int_equal(mixing_make(&r, &s.options, s.in.layer, n, NULL), OK);
         for (int64_t i = 0; i < n; i++) x[i * n + i] = 1;
-        assert_int_equal(rotation_rows(r, x, x, 0, n, false, NULL), OK);
+        assert_int_equal(mixing_rows(r, x, x, 0, n, false, NULL), OK);
         for (int64_t i = 0; i < n * n; i++)
             assert_true(fabs((double)x[i] * sqrt((double)n) - sign[i]) < 1e-6);
-        assert_int_equal(rotation_rows(r, x, x, 0, n, true, NULL), OK);
+        assert_int_equal(mixing_rows(r, x, x, 0, n, true, NULL), OK);
         for (int64_t i = 0; i < n * n; i++)
             assert_true(fabsf(x[i] - (i % (n + 1) == 0 ? 1.0f : 0.0f)) < 1e-6f);
         memcpy(gram, s.in.statistic[STATISTIC_GRAM], (size_t)(n * n) * sizeof *gram);
-        rotation_gram(r, gram);
+        mixing_gram(r, gram);
         for (int64_t i = 0; i < 16 * n; i++) {
             double size = sqrt(gram[i / n * (n + 1)] * gram[i % n * (n + 1)]);
-            assert_true(fabs(gram[i] - (double)rotated[i]) <= 1e-6 * size);
+            assert_true(fabs(gram[i] - (double)mixed[i]) <= 1e-6 * size);
         }
         free(gram);
         free(x);
-        rotation_free(r);
+        mixing_free(r);
         sample_close(&s);
     }
 }
@@ -224,7 +224,7 @@ static void rotated_methods_are_those_of_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_widths_have_a_rotation),
+        cmocka_unit_test(published_widths_have_a_mixing),
         cmocka_unit_test(orders_without_a_matrix_are_refused),
         cmocka_unit_test(the_matrix_is_that_of_the_reference),
         cmocka_unit_test(rotated_methods_are_those_of_the_reference),

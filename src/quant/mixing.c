@@ -1,0 +1,187 @@
+#include "quant/mixing.h"
+#include "coding/tile.h"
+#include "math/hadamard.h"
+#include "quant/job.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status mixing_check(const struct quant_options *o, int64_t cols, struct err *e)
+{
+    NEED(o->mixing == MIXING_NONE || hadamard_factor(cols) > 0, ERR_USAGE,
+         "mixing: no Hadamard matrix of order %lld is known here, and the layer has so many input "
+         "channels; quantize this model without mixing",
+         (long long)cols);
+    return OK;
+}
+
+enum status mixing_make(struct mixing **out, const struct quant_options *o, int64_t layer,
+                        int64_t cols, struct err *e)
+{
+    enum status st = OK;
+    struct mixing *r = NULL;
+    const char *what = "a mixing";
+    *out = NULL;
+    if (o->mixing == MIXING_NONE) return OK;
+    TRY(mixing_check(o, cols, e));
+    TRY(mem_zero(&r, 1, sizeof *r, what, e));
+    TRY(mix_make(&r->mix, cols, MIX_AFTER, (uint64_t)o->mixing_seed, (uint64_t)layer, e));
+    TRY(mem_alloc(&r->scratch, omp_get_max_threads() * 2 * cols, sizeof *r->scratch, what, e));
+    *out = r;
+    r = NULL;
+done:
+    mixing_free(r);
+    return st;
+}
+
+void mixing_free(struct mixing *r)
+{
+    if (!r) return;
+    mix_free(&r->mix);
+    free(r->scratch);
+    free(r);
+}
+
+/* Two rows of this thread. */
+static double *rows_of_thread(const struct mixing *r)
+{
+    return r->scratch + omp_get_thread_num() * 2 * r->mix.n;
+}
+
+static bool row_round(float *to, const double *from, int64_t n)
+{
+    bool finite = true;
+    for (int64_t j = 0; j < n; j++) {
+        to[j] = (float)from[j];
+        finite = finite && isfinite(to[j]);
+    }
+    return finite;
+}
+
+enum status mixing_rows(const struct mixing *r, float *to, const float *from, int64_t first,
+                        int64_t n, bool back, struct err *e)
+{
+    int64_t bad = INT64_MAX;
+    if (!r) return OK;
+#pragma omp parallel for schedule(static) reduction(min : bad)
+    for (int64_t i = first; i < first + n; i++) {
+        double *x = rows_of_thread(r);
+        for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)from[i * r->mix.n + j];
+        mix_row(&r->mix, x, back, x + r->mix.n);
+        if (!row_round(to + i * r->mix.n, x, r->mix.n)) bad = min64(bad, i);
+    }
+    NEED(bad == INT64_MAX, ERR_NUMERIC,
+         "mixing row %lld gave a number that is not finite: its weights are too large for "
+         "32-bit floats",
+         (long long)bad);
+    return OK;
+}
+
+void mixing_tile(const struct mixing *r, float *t, bool back)
+{
+    for (int i = 0; r && i < TILE_ROWS; i++) {
+        double *x = rows_of_thread(r);
+        for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)t[j * TILE_ROWS + i];
+        mix_row(&r->mix, x, back, x + r->mix.n);
+        for (int64_t j = 0; j < r->mix.n; j++) t[j * TILE_ROWS + i] = (float)x[j];
+    }
+}
+
+void mixing_gram(const struct mixing *r, double *gram)
+{
+    if (!r) return;
+    const int64_t n = r->mix.n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) gram[j * n + i] = gram[i * n + j];
+    mix_gram(&r->mix, gram, n, r->scratch);
+    /* A sum of squares that rounding has made negative. */
+    for (int64_t i = 0; i < n; i++)
+        if (gram[i * n + i] < 0) gram[i * n + i] = 0;
+}
+
+enum status mixing_input(const struct quant_input *from, const struct quant_options *o,
+                         struct quant_input *to, double **gram, struct err *e)
+{
+    enum status st = OK;
+    const double *sums = from->statistic[STATISTIC_GRAM];
+    int64_t n = from->cols;
+    struct mixing *r = NULL;
+    *to = *from;
+    TRY(mixing_make(&r, o, from->layer, n, e));
+    if (!r || !sums) goto done;
+    TRY(mem_alloc(gram, n * n, sizeof **gram, "the Gram matrix of mixed inputs", e));
+    memcpy(*gram, sums, (size_t)(n * n) * sizeof **gram);
+    mixing_gram(r, *gram);
+    to->statistic[STATISTIC_GRAM] = *gram;
+done:
+    mixing_free(r);
+    return st;
+}
+
+/* Everything before `plain`. mixed (rows, cols): this rank's rows. */
+static enum status run_begin(const struct quant_job *job, struct mixing **r, float **mixed,
+                             struct err *e)
+{
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    PASS(job_check(job, e));
+    PASS(mixing_make(r, job->options, job->layer, job->cols, e));
+    PASS(mem_alloc(mixed, job->rows * job->cols, sizeof **mixed, "mixed weights", e));
+    return mixing_rows(*r, *mixed, job->w, first, end - first, false, e);
+}
+
+static enum status run_end(const struct quant_job *job, const struct mixing *r, struct err *e)
+{
+    int64_t first, end;
+    team_own_rows(job->team, job->rows, &first, &end);
+    PASS(mixing_rows(r, job->q, job->q, first, end - first, true, e));
+    if (!job->unrounded) return OK;
+    return mixing_rows(r, job->unrounded, job->unrounded, first, end - first, true, e);
+}
+
+enum status mixing_run(const struct quant_job *job, quant_run *plain, struct quant_report *report,
+                       struct err *e)
+{
+    enum status st = OK;
+    struct mixing *r = NULL;
+    float *mixed = NULL;
+    struct quant_job inner = *job;
+    if (job->options->mixing == MIXING_NONE) return plain(job, report, e);
+    TRY(team_agree(job->team, run_begin(job, &r, &mixed, e), e));
+    inner.w = mixed;
+    TRY(plain(&inner, report, e));
+    TRY(team_agree(job->team, run_end(job, r, e), e));
+done:
+    mixing_free(r);
+    free(mixed);
+    return st;
+}
+
+/* --- plans --- */
+
+int64_t mixing_bytes(const struct quant_extent *x)
+{
+    int64_t k = hadamard_factor(x->cols);
+    return k * k + (1 + 2 * x->threads) * x->cols * (int64_t)sizeof(double);
+}
+
+void mixing_memory(const struct quant_options *o, const struct quant_extent *x, bool calibrates,
+                   struct quant_memory *out)
+{
+    if (o->mixing == MIXING_NONE) return;
+    int64_t rows = (x->rows + x->ranks - 1) / x->ranks + TILE_ROWS;
+    out->running += min64(rows, x->rows) * x->cols * (int64_t)sizeof(float) + mixing_bytes(x);
+    if (calibrates) out->preparing += x->cols * x->cols * (int64_t)sizeof(double) + mixing_bytes(x);
+}
+
+void mixing_cost(const struct quant_options *o, int64_t rows, int64_t cols, bool calibrates,
+                 struct quant_cost *out)
+{
+    if (o->mixing == MIXING_NONE) return;
+    double row = hadamard_flop(cols);
+    out->run += 2 * (double)rows * row;
+    if (calibrates) out->prepare += 2 * (double)cols * row;
+}

@@ -48,13 +48,13 @@ KERNEL_STATIC(void, range_grid,
 }
 
 /* The same for GRID_AWQ. */
-static void range_grid_awq(struct grid *g, const float *low, const float *high,
+static void range_grid_awq(struct grid *g, const float *low, const float *high, float factor,
                            const struct grid_kind *kind)
 {
     const float least = 1e-5f, maxq = code_max(kind->bits), half = (maxq + 1) / 2;
     for (int r = 0; r < TILE_ROWS; r++) {
-        float range = kind->symmetric ? high[r] : high[r] - low[r];
-        g->scale[r] = fmaxf(range, least) / (kind->symmetric ? half - 1 : maxq);
+        float range = fmaxf(kind->symmetric ? high[r] : high[r] - low[r], least);
+        g->scale[r] = factor * range / (kind->symmetric ? half - 1 : maxq);
         g->zero[r] = kind->symmetric ? half : nearbyintf(-low[r] / g->scale[r]);
     }
 }
@@ -100,7 +100,7 @@ static void range_search(struct grid *g, const float *low, const float *high, co
     for (int r = 0; r < TILE_ROWS; r++) least[r] = INFINITY;
     for (int step = 0; step < GRID_RANGES; step++) {
         float factor = (float)(1 - step / 100.0);
-        range_grid(&trial, low, high, factor, kind);
+        (kind->form == GRID_AWQ ? range_grid_awq : range_grid)(&trial, low, high, factor, kind);
         trial_judge(g, least, &trial, t, n, kind);
         if (kind->bits > 2 || kind->symmetric) continue;
         zero_other(&trial, low, factor);
@@ -118,7 +118,7 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
     }
     range_find(low, high, t, n, kind.symmetric);
     if (kind.form == GRID_AWQ)
-        range_grid_awq(g, low, high, &kind);
+        range_grid_awq(g, low, high, 1, &kind);
     else
         range_grid(g, low, high, 1, &kind);
     if (kind.search > 0) range_search(g, low, high, t, n, &kind);

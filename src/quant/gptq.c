@@ -304,7 +304,8 @@ const struct quant_method quant_gptq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
-    .options = "group_size symmetric order damping damping_increment block_size true_sequential "
+    .options = "group_size symmetric narrow_range order damping damping_increment block_size "
+               "true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
                "mixing mixing_seed codes scale_rows",
     .check = gptq_check,

@@ -150,7 +150,7 @@ static struct grid_kind kind_of(const struct quant_job *job, int64_t row, int64_
 {
     const struct gptq_prepared *p = job->prepared;
     struct grid_kind kind = grid_kind_of(job->bits, job->options);
-    kind.form = p->form;
+    if (p->form != GRID_GPTQ) kind.form = p->form;
     kind.shared = grid_shared_at(job, row, group);
     return kind;
 }

@@ -10,6 +10,7 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
                               .symmetric = o->symmetric,
                               .search = o->range_search,
                               .dtype = o->scale_dtype,
+                              .form = o->narrow_range ? GRID_AWQ : GRID_GPTQ,
                               .codes = o->codes};
 }
 

@@ -32,6 +32,10 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, symmetric, BOOL,
            "the range of a group is centred on zero; false: from its minimum to its maximum",
            .fallback = "true", .unset = "asymmetric"),
+    OPTION(quant_options, narrow_range, BOOL,
+           "the largest magnitude of a group is on its grid: scale max / (2^(bits-1) - 1), as in "
+           "QuaRot and SpinQuant, not GPTQ's 2 max / (2^bits - 1)",
+           .fallback = "false", .later = true, .with = "symmetric"),
     OPTION(quant_options, order, CHOICE,
            "order of the columns: unchanged (none), by decreasing diagonal of the Hessian "
            "(activation), or so inside each group and for whole groups (group)",

@@ -49,8 +49,9 @@ union quant_own {
 struct quant_options {
     int64_t group_size; /* columns that share a scale; -1: the whole row */
     bool symmetric;
-    int order;      /* enum quant_order */
-    double damping; /* fraction of mean(diag H) added to the diagonal */
+    bool narrow_range; /* symmetric: the largest magnitude is on the grid */
+    int order;         /* enum quant_order */
+    double damping;    /* fraction of mean(diag H) added to the diagonal */
     int64_t block_size;
     bool true_sequential; /* each stage sees the block's earlier stages quantized */
     bool static_groups;   /* scales of all groups are computed from the original weights before the

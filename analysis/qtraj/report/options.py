@@ -4,8 +4,8 @@ NEUTRAL = (None, False, 0, "none", "", "auto", "own", "integer", [])
 CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
 MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
-    "rtn": "group_size symmetric range_search scale_dtype mixing mixing_seed codes scale_rows",
-    "gptq": f"group_size symmetric {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows",
+    "rtn": "group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows",
+    "gptq": f"group_size symmetric narrow_range {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows",
     "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
     "awq": "group_size scale_dtype mixing mixing_seed scaled judged duo_scaling zero_point clip",
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
@@ -31,6 +31,8 @@ def of_method(entry):
     options = {k: v for k, v in entry.items() if k in used}
     if entry.get("symmetric") is False and "symmetric" in used:
         options = {"asymmetric": True} | options
+    if entry.get("rotation"):
+        options |= {"rotation": " ".join(entry["rotation"]), "rotation_seed": entry.get("rotation_seed")}
     if entry.get("replicates", 1) > 1:
         options["replicates"] = entry["replicates"]
     return words(options)

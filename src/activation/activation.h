@@ -18,8 +18,12 @@ enum { ACTIVATION_BITS_MIN = 2, ACTIVATION_BITS_MAX = 8, ACTIVATION_BITS_NONE = 
 
 /* What shares a range: a token, or all tokens of a sequence. */
 enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR };
-/* Keys: none, or a Hadamard matrix on the heads of keys and queries behind the rotary embedding. */
-enum key_rotation { KEY_ROTATION_NONE, KEY_ROTATION_HADAMARD };
+/* Hadamard matrices at run time. Keys: on the heads of keys and queries behind the rotary
+ * embedding; inputs: on those of o (over the heads) and of the last linear, whose weights are
+ * turned back. */
+enum run_rotation { RUN_ROTATION_NONE, RUN_ROTATION_HADAMARD };
+/* Places of a rotated model (model/rotated.h), a set. */
+enum { ROTATE_R1 = 1, ROTATE_R2 = 2, ROTATE_R4 = 4, ROTATE_HEADS = 8 };
 
 struct activation_grid {
     int64_t bits;
@@ -29,7 +33,8 @@ struct activation_grid {
         group_size;   /* columns that share a range; -1: whole rows, or of keys and values heads */
     int granularity;  /* enum granularity; inputs only */
     bool before_rope; /* keys: quantized before the rotary embedding */
-    int rotation;     /* enum key_rotation; keys only */
+    int rotation;     /* enum run_rotation; inputs and keys */
+    bool calibrated;  /* inputs: methods see what is quantized as such when they calibrate */
 };
 
 /* The grids of a variant. */

@@ -6,23 +6,30 @@
 #include <omp.h>
 #include <stdlib.h>
 
+struct mix mix_shape(int64_t n)
+{
+    struct mix m = {.n = n, .part = n, .factor = hadamard_factor(n)};
+    if (m.factor > 0) return m;
+    m.factor = 1;
+    for (m.part = 1; n % (2 * m.part) == 0;) m.part *= 2;
+    return m;
+}
+
 enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed, uint64_t stream,
                      struct err *e)
 {
     enum status st = OK;
     const char *what = "a random Hadamard matrix";
     float *sign = NULL;
-    *m = (struct mix){.n = n, .part = n, .factor = hadamard_factor(n), .signs = signs};
-    if (m->factor == 0) {
-        m->factor = 1;
-        for (m->part = 1; n % (2 * m->part) == 0;) m->part *= 2;
-    }
+    *m = mix_shape(n);
+    m->signs = signs;
     TRY(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
     TRY(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
     TRY(mem_alloc(&sign, n, sizeof *sign, what, e));
     hadamard_make(m->hadamard, m->factor);
     rng_signs(rng_stream(seed, stream), 0, n, sign);
-    for (int64_t j = 0; j < n; j++) m->sign[j] = (double)sign[j] / sqrt((double)m->part);
+    for (int64_t j = 0; j < n; j++)
+        m->sign[j] = (signs == MIX_NO_SIGNS ? 1 : (double)sign[j]) / sqrt((double)m->part);
 done:
     free(sign);
     return st;

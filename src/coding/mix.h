@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* On which side of the Hadamard matrix the signs are. */
-enum mix_signs { MIX_BEFORE, MIX_AFTER };
+/* On which side of the Hadamard matrix the signs are; none: all are +1. */
+enum mix_signs { MIX_BEFORE, MIX_AFTER, MIX_NO_SIGNS };
 
 struct mix {
     int64_t n, part;  /* order of M; and of the equal Hadamard matrices on its diagonal; 0: M = I */
@@ -16,6 +16,8 @@ struct mix {
     double *sign;     // (n) ±1 / √part
 };
 
+/* The fields of M of order n that are numbers. */
+struct mix mix_shape(int64_t n);
 /* M of order n from the random numbers of (seed, stream). Where no Hadamard matrix of this order is
  * known, equal parts of a power of two are mixed. Free with mix_free, also after a failure.
  * ERR_NOMEM. */

@@ -2,6 +2,7 @@
 #include "config/preset.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include "util/words.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 
 static bool grid_absent(const void *grid)
 {
-    return !activation_quantizes(grid);
+    const struct activation_grid *g = grid;
+    return !activation_quantizes(g) && g->rotation == RUN_ROTATION_NONE;
 }
 
 static enum status grid_finish(void *grid, const struct option_scope *scope, struct err *e)
@@ -22,7 +24,7 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
     if (g->clip <= 0) return options_fail(scope, "clip", e, "expected a number above 0 up to 1");
     if (g->granularity == GRANULARITY_TENSOR && g->group_size > 0)
         return options_fail(scope, "group_size", e, "a tensor has one range and no groups");
-    if (g->before_rope && g->rotation != KEY_ROTATION_NONE)
+    if (g->before_rope && g->rotation != RUN_ROTATION_NONE)
         return options_fail(scope, "rotation", e,
                             "it comes behind the rotary embedding, which before_rope: true does "
                             "not");
@@ -30,7 +32,7 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
 }
 
 static const char *const granularities[] = {"token", "tensor", NULL};
-static const char *const key_rotations[] = {"none", "hadamard", NULL};
+static const char *const run_rotations[] = {"none", "hadamard", NULL};
 
 #define GRID_BITS                                                                                  \
     OPTION(activation_grid, bits, INT, "width; 16: not quantized", .unit = "bits",                 \
@@ -56,6 +58,14 @@ static const struct option input_keys[] = {
     OPTION(activation_grid, granularity, CHOICE,
            "each token has a range of its own, or all tokens of a sequence share one (tensor)",
            .fallback = "token", .choices = granularities),
+    OPTION(activation_grid, rotation, CHOICE,
+           "Hadamard matrices mix the inputs of o (over the heads) and of the last linear, whose "
+           "weights are turned back",
+           .fallback = "none", .choices = run_rotations),
+    OPTION(activation_grid, calibrated, BOOL,
+           "the method sees inputs, keys and values quantized when it calibrates (Atom), not as "
+           "they come (QuaRot)",
+           .fallback = "false"),
 };
 static const struct option key_keys[] = {
     GRID_BITS,
@@ -66,7 +76,7 @@ static const struct option key_keys[] = {
            .fallback = "false"),
     OPTION(activation_grid, rotation, CHOICE,
            "a Hadamard matrix mixes the channels of each head of keys and queries",
-           .fallback = "none", .choices = key_rotations),
+           .fallback = "none", .choices = run_rotations),
 };
 static const struct option value_keys[] = {
     GRID_BITS,
@@ -102,6 +112,68 @@ static enum status make_name(struct method_entry *m, struct err *e)
     return mem_format(&m->name, e, "%s%s", m->method, suffix);
 }
 
+/* --- rotation --- */
+
+static const struct {
+    const char *name;
+    unsigned place;
+} places[] = {{"R1", ROTATE_R1}, {"R2", ROTATE_R2}, {"R4", ROTATE_R4}};
+enum { PLACES_N = sizeof places / sizeof *places };
+
+static unsigned places_of(const char *names)
+{
+    unsigned set = 0;
+    for (int i = 0; names && i < PLACES_N; i++)
+        if (words_have(names, "\n", places[i].name, strlen(places[i].name))) set |= places[i].place;
+    return set;
+}
+
+unsigned method_entry_places(const struct method_entry *m)
+{
+    const bool runs = m->grids.inputs.rotation != RUN_ROTATION_NONE;
+    return places_of(m->rotation) | (runs ? ROTATE_HEADS | ROTATE_R4 : 0);
+}
+
+/* Names in one order, each once, so that equal sets have equal keys. */
+static enum status sort_places(struct method_entry *m, const struct option_scope *scope,
+                               struct err *e)
+{
+    const unsigned set = places_of(m->rotation);
+    char sorted[16] = "";
+    size_t lines = 1, n = 0;
+    if (!m->rotation) return OK;
+    for (const char *c = m->rotation; *c; c++) lines += *c == '\n';
+    for (int i = 0; i < PLACES_N; i++) {
+        if (!(set & places[i].place)) continue;
+        if (sorted[0]) strcat(sorted, "\n");
+        strcat(sorted, places[i].name);
+        n++;
+    }
+    if (n != lines)
+        return options_fail(scope, "rotation", e,
+                            "expected one or several of R1, R2 and R4, each once");
+    memcpy(m->rotation, sorted, strlen(sorted) + 1);
+    return OK;
+}
+
+static enum status check_rotation(struct method_entry *m, const struct option_scope *scope,
+                                  struct err *e)
+{
+    const struct quant_method *method = quant_find(m->method);
+    PASS(sort_places(m, scope, e));
+    if (!method_entry_places(m) || !method) return OK;
+    const char *key = m->rotation ? "rotation" : "activations";
+    const struct quant_needs needs = quant_needs_of(method, &m->options);
+    if (method == &quant_stored)
+        return options_fail(scope, key, e, "a stored checkpoint is in the basis that it is in");
+    if (needs.shared || needs.pairs)
+        return options_fail(scope, key, e,
+                            "%s calibrates on inputs of the model in full precision, which are in "
+                            "another basis; expected a method without calibration, or hessian: own",
+                            m->method);
+    return OK;
+}
+
 static enum status check_grids(struct method_entry *m, const struct option_scope *scope,
                                struct err *e)
 {
@@ -109,8 +181,14 @@ static enum status check_grids(struct method_entry *m, const struct option_scope
     if (method && method->apply && activation_quantizes(&m->grids.inputs))
         return options_fail(scope, "activations", e, "method %s quantizes its inputs itself",
                             m->method);
+    const struct quant_needs needs =
+        method ? quant_needs_of(method, &m->options) : (struct quant_needs){0};
+    if (m->grids.inputs.calibrated && method && (!needs.own || needs.pairs))
+        return options_fail(scope, "activations", e,
+                            "calibrated: %s does not calibrate on the inputs of its own variant",
+                            m->method);
     if (method != &quant_none) return OK;
-    if (!activation_any(&m->grids))
+    if (!activation_any(&m->grids) && !method_entry_places(m))
         return options_fail(scope, "method", e,
                             "none changes nothing by itself; it goes with activations, keys or "
                             "values");
@@ -131,6 +209,7 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
     if (stored && m->n_bits != 1)
         return options_fail(scope, "bits", e,
                             "expected one width of its own, at which its cells are listed");
+    PASS(check_rotation(m, scope, e));
     PASS(check_grids(m, scope, e));
     return m->name ? OK : make_name(m, e);
 }
@@ -163,6 +242,13 @@ static const struct option keys[] = {
               .table = &key_table),
     OPTION_AT("values", method_entry, grids.values, GROUP, "the same of values",
               .otherwise = "none", .table = &value_table),
+    OPTION(method_entry, rotation, TEXTS,
+           "the model is turned into another basis before it is quantized, by random Hadamard "
+           "matrices: R1 of the residual stream, R2 of the heads of the values, R4 of the input of "
+           "the last linear",
+           .otherwise = "none", .file_only = true),
+    OPTION(method_entry, rotation_seed, INT, "seed of the signs of R1 and R2", .fallback = "0",
+           .low = 0, .high = INT64_MAX, .with = "rotation", .file_only = true),
     {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,
@@ -175,6 +261,10 @@ enum status method_entry_check_weights(const struct method_entry *m, const char 
     NEED(!activation_any(&m->grids), ERR_USAGE,
          "%s: %s quantizes activations, keys or values too, so that its weights alone are not the "
          "model that it measures",
+         what, m->name);
+    NEED(!method_entry_places(m), ERR_USAGE,
+         "%s: %s quantizes the model in another basis, so that its weights are no weights of the "
+         "model",
          what, m->name);
     return OK;
 }
@@ -192,12 +282,18 @@ json_t *method_entry_to_json(const struct method_entry *m)
 
 json_t *method_grids_to_json(const struct method_entry *m)
 {
-    static const char *const names[] = {"activations", "keys", "values"};
-    if (!activation_any(&m->grids)) return NULL;
+    static const char *const names[] = {"activations", "keys", "values", "rotation",
+                                        "rotation_seed"};
+    const unsigned turned = method_entry_places(m);
+    if (!activation_any(&m->grids) && !turned) return NULL;
     json_t *all = method_entry_to_json(m), *kept = json_object();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (turned ? 5 : 3); i++)
         if (json_object_get(all, names[i]))
             json_object_set(kept, names[i], json_object_get(all, names[i]));
+    /* Results are older than these keys. */
+    json_t *inputs = json_object_get(kept, "activations");
+    if (m->grids.inputs.rotation == RUN_ROTATION_NONE) json_object_del(inputs, "rotation");
+    if (!m->grids.inputs.calibrated) json_object_del(inputs, "calibrated");
     json_decref(all);
     return kept;
 }

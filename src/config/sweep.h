@@ -29,6 +29,9 @@ struct method_entry {
     int64_t replicates; /* runs with different calibration sequences, the usual ones included */
     struct quant_options options;
     struct activation_grids grids; /* of what the model computes */
+    char *rotation; /* places of a rotated model, one a line, in the order of their names; NULL:
+                       none */
+    int64_t rotation_seed;
 };
 enum { REPLICATES_MAX = 32 };
 
@@ -252,9 +255,14 @@ extern const struct option_table row_table; /* columns of a trajectory */
  * and options_from_json, but without the options of other methods; data without text and ids (no
  * calibration) is a JSON null. */
 json_t *method_entry_to_json(const struct method_entry *m);
-/* Of that what is quantized of what the model computes. A new reference; NULL: nothing. */
+/* Of that what is quantized of what the model computes, and in which basis. A new reference; NULL:
+ * nothing. */
 json_t *method_grids_to_json(const struct method_entry *m);
-/* As quant_check_weights; ERR_USAGE too if the entry quantizes what the model computes. */
+/* Where the model is rotated: a set of ROTATE_* (activation/activation.h), those of its activations
+ * included. */
+unsigned method_entry_places(const struct method_entry *m);
+/* As quant_check_weights; ERR_USAGE too if the entry quantizes what the model computes or rotates
+ * it. */
 MUST_USE enum status method_entry_check_weights(const struct method_entry *m, const char *what,
                                                 struct err *e);
 json_t *data_options_to_json(const struct data_options *d);

@@ -241,10 +241,12 @@ static enum status check_methods(const struct sweep *s, const struct option_scop
         const struct method_entry *m = &s->methods[i];
         const struct option_scope entry = options_entry(&list, i);
         struct err own = {0};
-        if (activation_any(&m->grids) && s->run.rounding == ROUNDING_BF16)
-            return options_fail(&entry, NULL, e,
-                                "activations, keys and values are quantized in f32; expected "
-                                "run.rounding: f32");
+        const bool f32 = activation_any(&m->grids) || method_entry_places(m);
+        if (f32 && s->run.rounding == ROUNDING_BF16)
+            return options_fail(
+                &entry, NULL, e,
+                "quantized activations, keys and values, and rotations, are in f32; "
+                "expected run.rounding: f32");
         if (quant_check(m->method, &m->options, m->bits, m->n_bits, &own) != OK)
             return options_fail(&entry, quant_find(m->method) ? NULL : "method", e, "%s", own.text);
     }

@@ -189,7 +189,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
     enum status st = OK;
     bool wants = s->needs.statistics != 0;
     /* From here on a rank reads only its own rows of the weights. */
-    if (wants) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
+    if (wants && !s->turned) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
     TRY(prepare_stages(w, s, first, end, e));
     float *q = w->quantized.at;
     for (int i = 0; i < b->n_linears; q += b->linear[i].rows * b->linear[i].cols, i++) {

@@ -24,6 +24,11 @@ static void batch_free(struct score_batch *b)
     free(b->buffer);
 }
 
+static bool own_head(const struct stream *s)
+{
+    return s->stored || s->turned;
+}
+
 static enum status batch_init(struct score_batch *b, struct run *r, struct stream *const *streams,
                               int64_t n, int64_t tokens, struct err *e)
 {
@@ -32,11 +37,11 @@ static enum status batch_init(struct score_batch *b, struct run *r, struct strea
     PASS(mem_zero(&b->part, 1 + n, sizeof *b->part, "scores", e));
     PASS(mem_zero(&b->x, 1 + n, sizeof *b->x, "streams", e));
     b->stream[b->n++] = &r->full;
-    for (int stored = 0; stored < 2; stored++) {
+    for (int own = 0; own < 2; own++) {
         for (int64_t i = 0; i < n; i++)
-            if (streams[i]->st == OK && streams[i]->evaluation && !streams[i]->stored == !stored)
+            if (streams[i]->st == OK && streams[i]->evaluation && own_head(streams[i]) == own)
                 b->stream[b->n++] = streams[i];
-        if (!stored) b->n_plain = b->n;
+        if (!own) b->n_plain = b->n;
     }
     for (int64_t i = 0; i < b->n; i++)
         if (!b->stream[i]->scores.sum) PASS(scores_init(&b->stream[i]->scores, units, e));
@@ -113,7 +118,7 @@ static enum status score_range(const struct run *r, struct score_batch *b,
     TRY(head_score(r->model, spans, n, b->x, b->n_plain, b->part, e));
     for (int64_t i = b->n_plain; i < b->n; i++) {
         struct scores both[] = {b->part[0], b->part[i]};
-        TRY(head_compare((const struct model *const[]){r->model, b->stream[i]->stored->model},
+        TRY(head_compare((const struct model *const[]){r->model, stream_model(r, b->stream[i])},
                          spans, n, (const float *const[]){b->x[0], b->x[i]}, both, e));
     }
 done:

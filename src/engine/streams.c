@@ -1,6 +1,7 @@
 /* Runs a model and its variants through the blocks and the head: streams, texts, memory plan,
  * waves. */
-#include "engine/stored.h"
+#include "engine/visit_internal.h"
+#include "model/rotated.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -14,7 +15,7 @@ void stream_free(struct stream *s)
     states_close(s->evaluation);
     states_close(s->calibration);
     scores_free(&s->scores);
-    stored_close(s->stored);
+    own_models_close(s);
     *s = (struct stream){0};
 }
 
@@ -232,6 +233,11 @@ static enum status plan_memory(struct run *r, struct err *e)
     need.products = r->context->products;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->streams[i].turned) {
+            need.base += model_rotated_bytes(&need.sizes, need.threads);
+            break;
+        }
     for (int64_t i = 0; i < r->n_distinct; i++)
         memory_need_add(&need, r->order[i]->method, &r->order[i]->variant->method.options);
     PASS(group_agree(
@@ -241,8 +247,7 @@ static enum status plan_memory(struct run *r, struct err *e)
     PASS(group_agree(r->group, memory_plan_make(&need, &limits, &r->plan, e), e));
     model_prepare_f32(r->model, r->plan.prepared);
     for (int64_t i = 0; i < r->n; i++)
-        if (r->streams[i].stored && r->streams[i].stored->model)
-            model_prepare_f32(r->streams[i].stored->model, r->plan.prepared);
+        model_prepare_f32(stream_model(r, &r->streams[i]), r->plan.prepared);
     log_trace("memory",
               "%lld waves of %lld variants, states %s%s, %lld of %lld tokens kept; peak %.0f MiB "
               "(blocks %.0f, head %.0f), scratch %.0f MiB",
@@ -311,36 +316,12 @@ static void share_work(struct run *r)
     for (int64_t i = 0; i < r->n; i++) r->streams[i].share /= sum;
 }
 
-/* One whose grids do not fit the model fails alone. */
-static void check_grids(struct run *r)
-{
-    for (int64_t i = 0; i < r->n; i++) {
-        struct stream *s = &r->streams[i];
-        const struct model *m = s->stored ? s->stored->model : r->model;
-        if (s->st == OK)
-            s->st = model_check_grids(model_shape(m), &s->variant->method.grids, &s->err);
-    }
-}
-
-/* What the paths of variants name; one that cannot be opened fails alone. */
-static enum status open_stored(struct run *r, struct err *e)
-{
-    for (int64_t i = 0; i < r->n; i++) {
-        struct stream *s = &r->streams[i];
-        if (s->method != &quant_stored) continue;
-        s->st = group_agree(r->group, stored_open(r, s, &s->err), &s->err);
-        if (s->st == ERR_NOMEM) RAISE(s->st, "%s", s->err.text);
-    }
-    return OK;
-}
-
 enum status streams_prepare(struct run *r, struct err *e)
 {
     PASS(share_inputs(r, e));
     PASS(group_agree(r->group, order_streams(r, e), e));
     PASS(share_draws(r, e));
-    PASS(open_stored(r, e));
-    check_grids(r);
+    PASS(own_models_open(r, e));
     PASS(plan_memory(r, e));
     PASS(
         group_agree(r->group, mem_zero(&r->wave, r->n_distinct, sizeof *r->wave, "streams", e), e));

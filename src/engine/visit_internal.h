@@ -36,6 +36,8 @@ void ranges_free(struct ranges *r);
 /* Announces range i of the states, if there is one (states_expect). */
 void ranges_expect(const struct ranges *r, int64_t i, const struct states *s);
 
+struct run;
+
 /* --- streams.c: streams: hidden states of one variant (or full precision) between blocks --- */
 struct layer_report {
     char *name;
@@ -55,6 +57,7 @@ struct stream {
     struct layer_report *layers;
     double squared_distance, bits, weights; /* sums over the linears so far */
     struct stored *stored; /* what the variant's path names (stored.h); NULL: it is quantized */
+    struct model *turned;  /* the run's model in the variant's basis (rotated.h); NULL: as it is */
     double share;          /* of the wave's work: of all blocks of its own */
     struct {
         double forward, hessian, factor, sweep;
@@ -65,6 +68,15 @@ void stream_free(struct stream *s);
 /* Adds what became of a linear to the stream's reports and sums. Local. ERR_NOMEM. */
 MUST_USE enum status stream_note(struct stream *s, const struct linear *l,
                                  const struct quant_report *r, struct err *e);
+
+/* --- own_models.c: streams with an embedding, final norm and head of their own --- */
+
+/* Opens what the paths of variants name and the rotated models, and checks that the variants' grids
+ * fit; one that fails fails alone. Collective. ERR_NOMEM. */
+MUST_USE enum status own_models_open(struct run *r, struct err *e);
+void own_models_close(struct stream *s);
+/* The model whose embedding, final norm and head the stream has: the run's own or another. */
+struct model *stream_model(const struct run *r, const struct stream *s);
 
 /* --- workspace.c: buffers that the streams of a wave use one after the other --- */
 struct workspace {
@@ -112,7 +124,6 @@ struct workspace {
     void *prepared[STAGE_N];
     const struct stream *prepared_for;
 };
-struct run;
 /* Init and free are collective on the group. ERR_NOMEM, errors of dist_make. */
 MUST_USE enum status workspace_init(struct workspace *w, const struct run *r,
                                     struct stream *const *streams, int64_t n_streams,

@@ -3,6 +3,7 @@
 #include "engine/block_reader.h"
 #include "engine/part_saved.h"
 #include "engine/stored.h"
+#include "model/rotated.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -32,9 +33,9 @@ done:
     return st;
 }
 
-/* All streams start from the same embeddings, but for stored variants. The full-precision stream
- * runs the evaluation sequences once, and the calibration sequences in each wave with variants that
- * share its statistics. */
+/* All streams start from the same embeddings, but for stored and rotated variants. The
+ * full-precision stream runs the evaluation sequences once, and the calibration sequences in each
+ * wave with variants that share its statistics. */
 static enum status start_streams(struct run *r, struct stream *const *streams, int64_t n,
                                  bool first, struct err *e)
 {
@@ -46,12 +47,11 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
     if (r->full.needs.shared)
         PASS(embed(r, r->model, cal, "calibration states", &r->full.calibration, e));
     for (int64_t i = 0; i < n; i++) {
-        const struct stored *own = streams[i]->st == OK ? streams[i]->stored : NULL;
+        const struct model *own = streams[i]->st == OK ? stream_model(r, streams[i]) : r->model;
         if (stream_is_scored(streams[i]))
-            PASS(embed(r, own ? own->model : r->model, eval, "evaluation states",
-                       &streams[i]->evaluation, e));
+            PASS(embed(r, own, eval, "evaluation states", &streams[i]->evaluation, e));
         if (streams[i]->needs.own)
-            PASS(embed(r, r->model, cal, "calibration states", &streams[i]->calibration, e));
+            PASS(embed(r, own, cal, "calibration states", &streams[i]->calibration, e));
     }
     return OK;
 }
@@ -91,14 +91,23 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
 static enum status pass_stream(struct workspace *w, struct stream *s, const struct block *b,
                                struct err *e)
 {
-    struct block quantized;
+    struct block quantized, turned = {0}, seen;
     if (s->st != OK) return OK;
-    s->st = s->stored ? stored_block(w, s, b, &quantized, &s->err)
-                      : quantize_block(w, s, b, &quantized, &s->err);
+    if (s->turned) {
+        s->st = group_agree(w->group, model_block_rotate(s->turned, b, &turned, &s->err), &s->err);
+        b = &turned;
+    }
+    seen = *b;
+    if (s->variant->method.grids.inputs.calibrated) seen.grids = &s->variant->method.grids;
+    b = &seen;
+    if (s->st == OK)
+        s->st = s->stored ? stored_block(w, s, b, &quantized, &s->err)
+                          : quantize_block(w, s, b, &quantized, &s->err);
     quantized.grids = &s->variant->method.grids;
     if (s->st == OK && s->evaluation)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
     if (s->stored) model_block_free(&s->stored->block);
+    model_block_free(&turned);
     s->st = group_agree(w->group, s->st, &s->err);
     if (s->st == ERR_FULL || s->st == ERR_IO) RAISE(s->st, "%s", s->err.text);
     if (s->st != OK) return OK;

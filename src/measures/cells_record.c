@@ -1,6 +1,7 @@
 /* Makes the records of a visit's checkpoint and cells. */
 #include "engine/stored.h"
 #include "engine/weights_greedy.h"
+#include "model/rotated.h"
 #include "records/scores.h"
 #include "util/clock.h"
 #include <math.h>
@@ -171,6 +172,11 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
     if (s->stored && s->stored->checkpoint)
         json_object_set_new(json_object_get(record, "provenance"), "quantized_hash",
                             json_string(checkpoint_hash(s->stored->checkpoint)));
+    if (s->turned) {
+        char text[ROTATION_TEXT];
+        model_rotation_text(s->turned, text);
+        json_object_set_new(json_object_get(record, "provenance"), "rotation", json_string(text));
+    }
     json_t *layers = json_array();
     if (!replicate) json_object_set(record, "layers", layers);
     if (failure->code == OK) {

@@ -1,6 +1,7 @@
 /* Opens a model: checks its tensors and loads those outside the blocks. */
 #include "math/kern_bf16.h"
 #include "model/model_internal.h"
+#include "model/rotated.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -128,8 +129,9 @@ enum status model_check(struct checkpoint *c, struct err *e)
 void model_close(struct model *m)
 {
     if (!m) return;
-    free(m->file);
-    for (int i = 0; i < OUTER_N; i++) free(m->outer[i]);
+    rotation_free(m->rotation);
+    if (!m->borrows) free(m->file);
+    for (int i = 0; !m->borrows && i < OUTER_N; i++) free(m->outer[i]);
     free(m);
 }
 
@@ -186,6 +188,7 @@ enum status model_embed(const struct model *m, const struct sequences *s, float 
 #pragma omp parallel for schedule(static)
     for (int64_t t = 0; t < s->offset[s->n]; t++) {
         memcpy(x + t * C, m->outer[OUTER_EMBED] + s->ids[t] * C, (size_t)C * sizeof *x);
+        rotation_stream(m, x + t * C, 1, false);
         if (m->rounded) kern_bf16_round(x + t * C, x + t * C, C);
     }
     return OK;
@@ -207,7 +210,11 @@ void norm_rows(const struct model *m, bool rms, const float *w, const float *b, 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)
 {
     const int64_t C = m->spec.shape.hidden;
-    norm_rows(m, false, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], C, x, C, T, y);
+    const bool turned = m->rotation && m->rotation->places & ROTATE_R1;
+    if (turned && x != y) memcpy(y, x, (size_t)(T * C) * sizeof *y);
+    if (turned) rotation_stream(m, y, T, true);
+    norm_rows(m, turned, m->outer[OUTER_NORM], m->outer[OUTER_NORM_BIAS], C, turned ? y : x, C, T,
+              y);
 }
 
 const float *model_head(const struct model *m)

@@ -12,12 +12,15 @@ struct model {
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */
     float *outer[OUTER_N];         /* tensors outside the blocks, owned; NULL: it has none */
+    struct rotation *rotation;     /* owned (rotated.h); NULL: none */
+    bool borrows;                  /* all but the rotation is another model's */
 };
 
 /* Tensors of a block other than its linears. */
 struct block_extra {
     const float *p[EXTRA_N]; /* by EXTRA_*, in the block's storage; NULL: the family has none */
     struct xielu xielu;
+    bool rms; /* the norms before attention and MLP are RMSNorm in any family (rotated.h) */
 };
 
 /* A run of tokens of one sequence: rows [row, row + n), at positions pos.. of a sequence that

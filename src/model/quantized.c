@@ -33,7 +33,7 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
              (long long)g->inputs.group_size, (long long)cols[i], (long long)shape->hidden);
     PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
     PASS(check_heads(&g->values, "values", shape->head_dim, e));
-    NEED(g->keys.rotation == KEY_ROTATION_NONE ||
+    NEED(g->keys.rotation == RUN_ROTATION_NONE ||
              (hadamard_factor(shape->head_dim) == 1 && shape->head_dim <= HEAD_MAX),
          ERR_USAGE, "keys.rotation: heads of %lld channels; expected a power of two up to %d",
          (long long)shape->head_dim, HEAD_MAX);
@@ -119,8 +119,8 @@ void grids_keys(const struct model *m, const struct block *b, const struct tile 
     qkv_columns(&m->spec, 0, &q, &k, &v);
     const struct rows keys = rows_of(m, t, a, k, m->spec.shape.kv_heads);
     const struct rows queries = rows_of(m, t, a, q, m->spec.shape.heads);
-    if (g->rotation == KEY_ROTATION_HADAMARD) rotate_heads(&keys);
-    if (g->rotation == KEY_ROTATION_HADAMARD) rotate_heads(&queries);
+    if (g->rotation == RUN_ROTATION_HADAMARD) rotate_heads(&keys);
+    if (g->rotation == RUN_ROTATION_HADAMARD) rotate_heads(&queries);
     quantize_heads(&keys, g, g->group_size);
 }
 

@@ -3,6 +3,7 @@
 #include "math/linalg.h"
 #include "math/row.h"
 #include "model/model_internal.h"
+#include "model/rotated.h"
 #include "util/num.h"
 #include <string.h>
 
@@ -33,7 +34,7 @@ static void enter(const struct model *m, const struct block *b, int norm, const 
     if (m->spec.arch->place == NORM_POST)
         memcpy(y, x, (size_t)(T * C) * sizeof *y);
     else
-        norm_rows(m, false, b->extra->p[norm], b->extra->p[norm + 1], C, x, C, T, y);
+        norm_rows(m, b->extra->rms, b->extra->p[norm], b->extra->p[norm + 1], C, x, C, T, y);
 }
 
 /* y (T, I) = activation of inner (T, 2I: gate, up) or (T, I). */
@@ -107,16 +108,19 @@ static void plain_input(const struct model *m, const struct block *b, int stage,
     }
 }
 
-/* The same, quantized by the block's grids. */
+/* The same, rotated, and quantized by the block's grids. */
 static void make_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a, bool split)
 {
     const bool quantizes = b->grids && activation_quantizes(&b->grids->inputs);
-    plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes);
-    if (!quantizes) return;
-    grids_inputs(m, b, stage_cols(b, stage), s, s0, s1, a);
-    if (split) split_input(stage_cols(b, stage), s, s0, s1, a);
+    const bool turns = rotation_runs(b, stage);
+    const int64_t cols = stage_cols(b, stage);
+    plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes && !turns);
+    if (!quantizes && !turns) return;
+    if (turns) rotation_inputs(m, b, stage, cols, s->offset[s1] - s->offset[s0], a);
+    if (quantizes) grids_inputs(m, b, cols, s, s0, s1, a);
+    if (split) split_input(cols, s, s0, s1, a);
 }
 
 void model_stage_input(const struct model *m, const struct block *b, int stage,

@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 #include "engine/inputs.h"
 #include "eval/dataset.h"
+#include "model/rotated.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "tokenizer/eos.h"
@@ -387,13 +388,15 @@ static enum status make_setups(struct plan *p, struct err *e)
     return OK;
 }
 
-/* Grids fit the models, as far as these can be read. */
+/* Grids and rotations fit the models, as far as these can be read. */
 static enum status check_grids(const struct plan *p, struct err *e)
 {
     for (int64_t i = 0; i < p->costs.n; i++)
         for (int64_t k = 0; p->costs.models[i].known && k < p->sweep->n_methods; k++) {
             const struct method_entry *m = &p->sweep->methods[k];
-            const enum status st = model_check_grids(&p->costs.models[i].sizes.shape, &m->grids, e);
+            const struct model_sizes *sizes = &p->costs.models[i].sizes;
+            enum status st = model_check_grids(&sizes->shape, &m->grids, e);
+            if (st == OK) st = model_check_rotation(&sizes->spec, method_entry_places(m), e);
             if (st != OK) err_prefix(e, "methods: %s, model %s", m->name, p->sweep->models[i].name);
             PASS(st);
         }

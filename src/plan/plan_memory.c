@@ -1,4 +1,5 @@
 /* The memory that the visits of a plan need, and the ranks that have it. */
+#include "model/rotated.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/num.h"
@@ -66,10 +67,13 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                          .scratch = INT64_MAX,
                                          .folder = rank->scratch ? "scratch" : NULL};
     memory_need_options(&need, &p->sweep->run);
+    bool turned = false;
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
+        turned = turned || method_entry_places(m);
         memory_need_add(&need, quant_find(m->method), &m->options);
     }
+    if (turned) need.base += model_rotated_bytes(&need.sizes, need.threads);
     return memory_plan_make(&need, &limits, out, e);
 }
 

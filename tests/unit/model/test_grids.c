@@ -1,6 +1,5 @@
 /* Models whose inputs of linears, keys and values are quantized, against the losses of QuaRot's
  * code (tests/fixtures/activations); what these must not depend on. */
-#include "model/model_internal.h"
 #include <math.h>
 #include <omp.h>
 #include <setjmp.h>
@@ -11,131 +10,7 @@
 
 #include <cmocka.h>
 
-#include "blocks.h"
-#include "fixture.h"
-
-struct opened {
-    struct checkpoint *checkpoint;
-    struct model *model;
-};
-
-static struct opened open_fixture(const char *name)
-{
-    struct opened o;
-    struct err e = {0};
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/models/%s", FIXTURES, name);
-    must(checkpoint_open(dir, &o.checkpoint, &e), &e);
-    must(model_open(o.checkpoint, &o.model, &e), &e);
-    return o;
-}
-
-static void close_fixture(struct opened *o)
-{
-    model_close(o->model);
-    checkpoint_close(o->checkpoint);
-}
-
-/* Weights of a row in so many bits: absmax / (2^(bits-1) - 1), which is an input's own grid. */
-static void quantize_weights(struct block *b, int64_t bits)
-{
-    const struct activation_grid g = {.bits = bits, .symmetric = true, .clip = 1, .group_size = -1};
-    for (int k = 0; bits < 16 && k < b->n_linears; k++)
-        for (int64_t i = 0; i < b->linear[k].rows; i++)
-            activation_row(&g, -1, (float *)(uintptr_t)b->linear[k].w + i * b->linear[k].cols,
-                           b->linear[k].cols);
-}
-
-/* The hidden states behind all blocks, which the caller frees. rows: of the last block only these,
- * all of them. */
-static float *run(const struct model *m, const struct sequences *s,
-                  const struct activation_grids *g, int64_t weight_bits, bool rows)
-{
-    struct acts a;
-    struct block b;
-    struct err e = {0};
-    const int64_t tokens = s->offset[s->n], layers = model_shape(m)->layers;
-    float *x = malloc((size_t)(tokens * model_shape(m)->hidden) * sizeof *x);
-    bool *wanted = malloc((size_t)tokens);
-    memset(wanted, true, (size_t)tokens);
-    must(model_check_grids(model_shape(m), g, &e), &e);
-    must(model_acts_init(m, tokens, &a, &e), &e);
-    must(model_embed(m, s, x, &e), &e);
-    for (int64_t layer = 0; layer < layers; layer++) {
-        must(model_block_load(m, layer, &b, &e), &e);
-        quantize_weights(&b, weight_bits);
-        b.grids = g;
-        if (rows && layer + 1 == layers)
-            model_block_forward_rows(m, &b, s, wanted, s, x, &a);
-        else
-            model_block_forward(m, &b, s, x, &a);
-        model_block_free(&b);
-    }
-    model_acts_free(&a);
-    free(wanted);
-    return x;
-}
-
-/* nll (sequences, T - 1) of the hidden states. */
-static void losses(const struct model *m, const struct sequences *s, float *x, double *nll)
-{
-    const int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
-    double *logit = malloc((size_t)V * sizeof *logit);
-    model_final_norm(m, x, s->offset[s->n], x);
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t t = s->offset[i]; t + 1 < s->offset[i + 1]; t++) {
-            double most = -INFINITY, sum = 0;
-            for (int64_t v = 0; v < V; v++) {
-                logit[v] = 0;
-                for (int64_t c = 0; c < C; c++)
-                    logit[v] += (double)x[t * C + c] * (double)model_head(m)[v * C + c];
-                most = fmax(most, logit[v]);
-            }
-            for (int64_t v = 0; v < V; v++) sum += exp(logit[v] - most);
-            *nll++ = log(sum) + most - logit[s->ids[t + 1]];
-        }
-    free(logit);
-}
-
-static double number(const json_t *setting, const char *key, double fallback)
-{
-    const json_t *x = json_object_get(setting, key);
-    return x ? json_number_value(x) : fallback;
-}
-
-static struct activation_grids grids_of(const json_t *s)
-{
-    return (struct activation_grids){.inputs = {.bits = (int64_t)number(s, "a_bits", 16),
-                                                .symmetric = true,
-                                                .clip = number(s, "a_clip_ratio", 1),
-                                                .group_size = -1},
-                                     .keys = {.bits = (int64_t)number(s, "k_bits", 16),
-                                              .clip = number(s, "k_clip_ratio", 1),
-                                              .group_size = -1,
-                                              .rotation = KEY_ROTATION_HADAMARD},
-                                     .values = {.bits = (int64_t)number(s, "v_bits", 16),
-                                                .clip = number(s, "v_clip_ratio", 1),
-                                                .group_size = -1}};
-}
-
-/* The reference's own loss moves where rounding alone makes a code flip, which every later position
- * of its row sees: `agree` is how many positions of it stay. */
-static void check_losses(const char *name, const json_t *setting, const double *nll,
-                         const double *reference, int64_t n)
-{
-    const bool exact = number(setting, "agree", 0) >= 1, eight = number(setting, "a_bits", 16) == 8;
-    int64_t near = 0;
-    double difference = 0;
-    for (int64_t i = 0; i < n; i++) {
-        near += fabs(nll[i] - reference[i]) < 1e-4;
-        difference += (nll[i] - reference[i]) / (double)n;
-    }
-    print_message("%s: %+.1e, %d of %d positions\n", name, difference, (int)near, (int)n);
-    if (exact)
-        assert_true(fabs(difference) < 3e-6 && near == n);
-    else
-        assert_true(10 * near >= 4 * n || (eight && fabs(difference) < 1e-2));
-}
+#include "grids.h"
 
 static void test_losses_of_the_reference(void **state)
 {
@@ -153,12 +28,7 @@ static void test_losses_of_the_reference(void **state)
         struct opened o = open_fixture(family);
         const struct fixture_tensor r = fixture_get(&f, name);
         strcat(family, ".ids");
-        const struct fixture_tensor t = fixture_get(&f, family);
-        struct sequences s;
-        struct err e = {0};
-        must(sequences_init(&s, t.dim[0], t.dim[0] * t.dim[1], false, &e), &e);
-        for (int64_t i = 0; i <= s.n; i++) s.offset[i] = i * t.dim[1];
-        memcpy(s.ids, t.data, (size_t)s.offset[s.n] * sizeof *s.ids);
+        struct sequences s = sequences_of(&f, family);
         const int64_t positions = r.dim[0] * r.dim[1];
         double *nll = malloc((size_t)positions * sizeof *nll);
         const struct activation_grids g = grids_of(setting);

@@ -1,0 +1,239 @@
+/* Rotated models: the same losses before quantization, in every family; QuaRot's and SpinQuant's
+ * models, inputs and losses (tests/fixtures/activations); what a family refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../model_fixtures.h"
+#include "rotations.h"
+
+static const struct activation_grid nothing = {.bits = ACTIVATION_BITS_NONE};
+static const struct activation_grids none = {nothing, nothing, nothing};
+
+enum { TOKENS = 2 * 40 };
+static int64_t offsets[] = {0, 40, TOKENS};
+static int32_t ids[TOKENS];
+static struct sequences two = {.n = 2, .offset = offsets, .ids = ids};
+
+/* Every set of places that the family admits leaves the mean loss within 1e-6, and each token's,
+ * the difference of two sums of logits that may each be off by 1e-5 (in QuaRot's own code
+ * by 1.07e-5), within 2e-5. */
+static void test_same_losses_in_every_family(void **state)
+{
+    (void)state;
+    for (int i = 0; i < FIXTURES_N; i += FIXTURES_STEP) {
+        struct opened o = open_fixture(model_fixtures[i]);
+        const struct setting plain = {.grids = none, .weight_bits = 16};
+        double own[TOKENS], nll[TOKENS], most = 0;
+        int admitted = 0;
+        losses_of(o.model, &two, &plain, own);
+        for (unsigned places = 1; places < 16; places++) {
+            struct err e = {0};
+            if (model_check_rotation(&o.model->spec, places, &e) != OK) continue;
+            struct model *r = rotate(o.model, places, places);
+            const struct setting how = {.rotated = r, .grids = none, .weight_bits = 16};
+            double mean = 0;
+            losses_of(o.model, &two, &how, nll);
+            for (int t = 0; t < TOKENS - 2; t++) {
+                mean += (nll[t] - own[t]) / (TOKENS - 2);
+                most = fmax(most, fabs(nll[t] - own[t]));
+            }
+            assert_true(fabs(mean) < 1e-6);
+            admitted++;
+            model_close(r);
+        }
+        print_message("%s: %d sets of places, a token's loss within %.1e\n", model_fixtures[i],
+                      admitted, most);
+        assert_true(most < 2e-5);
+        close_fixture(&o);
+    }
+}
+
+/* Within 1e-5 of the largest. */
+static void check_near(const char *what, const float *x, const float *reference, int64_t n)
+{
+    double size = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        size = fmax(size, fabs((double)reference[i]));
+        most = fmax(most, fabs((double)x[i] - (double)reference[i]));
+    }
+    if (most > 1e-5 * size) fail_msg("%s: %g of %g", what, most, size);
+}
+
+static void check_weights(const struct fixture *f, const char *family, const char *arm,
+                          const struct block *b)
+{
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct linear *l = &b->linear[i];
+        char part[80];
+        int64_t n;
+        const char *dot = strstr(l->name, ".weight"), *name = dot;
+        while (name[-1] != '.') name--;
+        snprintf(part, sizeof part, "%.*s.W", (int)(dot - name), name);
+        check_near(part, l->w, copy_of(f, family, arm, part, &n), l->rows * l->cols);
+        assert_int_equal(n, l->rows * l->cols);
+        part[dot - name + 1] = 'b';
+        assert_int_equal(l->bias != NULL, has(f, family, arm, part));
+        if (l->bias) check_near(part, l->bias, copy_of(f, family, arm, part, &n), l->rows);
+    }
+}
+
+/* The first block in 4 bits, stage by stage: no code of an input differs. */
+static void check_inputs(const struct fixture *f, const char *family, const char *arm,
+                         const struct model *rotated, const struct block *b,
+                         const struct sequences *s)
+{
+    const int64_t T = s->offset[s->n], C = rotated->spec.shape.hidden;
+    float *x = malloc((size_t)(T * C) * sizeof *x);
+    int64_t n = 0;
+    struct acts a;
+    struct err e = {0};
+    must(model_acts_init(rotated, T, &a, &e), &e);
+    must(model_embed(rotated, s, x, &e), &e);
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        char name[] = "0.xq";
+        name[0] = (char)('0' + stage);
+        model_stage_input(rotated, b, stage, s, 0, s->n, x, &a);
+        const float *reference = copy_of(f, family, arm, name, &n);
+        check_near(name, a.in, reference, n);
+        model_stage_output(rotated, b, stage, s, 0, s->n, x, &a);
+    }
+    const float *reference = copy_of(f, family, arm, "output", &n);
+    check_near("output", x, reference, n);
+    model_acts_free(&a);
+    free(x);
+}
+
+static void check_block(const struct fixture *f, const char *family, const char *arm,
+                        const struct activation_grids *four, const struct model *m,
+                        const struct model *rotated, const struct sequences *s)
+{
+    struct block plain, b;
+    struct err e = {0};
+    must(model_block_load(m, 0, &plain, &e), &e);
+    must(model_block_rotate(rotated, &plain, &b, &e), &e);
+    check_weights(f, family, arm, &b);
+    quantize_weights(&b, 4, false);
+    b.grids = four;
+    if (has(f, family, arm, "output")) check_inputs(f, family, arm, rotated, &b, s);
+    model_block_free(&b);
+    model_block_free(&plain);
+}
+
+static void test_models_of_the_reference(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const char *key;
+    json_t *setting;
+    int n = 0;
+    assert_true(fixture_open(&f, FIXTURES "/activations", "rotated"));
+    json_object_foreach(f.meta, key, setting)
+    {
+        char family[80], arm[40], name[100];
+        if (!flag(setting, "w_rtn", true)) continue; /* GPTQ: tests/unit/engine */
+        snprintf(family, sizeof family, "%.*s", (int)strcspn(key, "."), key);
+        snprintf(arm, sizeof arm, "%.*s", (int)strcspn(strchr(key, '.') + 1, "."),
+                 strchr(key, '.') + 1);
+        snprintf(name, sizeof name, "%s.ids", family);
+        struct opened o = open_fixture(family);
+        struct sequences s = sequences_of(&f, name);
+        struct model *r = rotate_as(&f, family, json_object_get(setting, "arm"), o.model);
+        const struct setting how = {.rotated = r,
+                                    .grids = grids_of(setting),
+                                    .weight_bits = (int64_t)number(setting, "w_bits", 16),
+                                    .searches = flag(setting, "w_clip", false)};
+        snprintf(name, sizeof name, "%s.nll", key);
+        const struct fixture_tensor reference = fixture_get(&f, name);
+        const int64_t positions = reference.dim[0] * reference.dim[1];
+        double *nll = malloc((size_t)positions * sizeof *nll);
+        losses_of(o.model, &s, &how, nll);
+        check_losses(key, setting, nll, reference.data, positions);
+        if (strstr(key, ".W4A4KV4") && !strstr(key, "_"))
+            check_block(&f, family, arm, &how.grids, o.model, r, &s);
+        free(nll);
+        model_close(r);
+        sequences_free(&s);
+        close_fixture(&o);
+        n++;
+    }
+    assert_int_equal(n, 47);
+    fixture_close(&f);
+}
+
+/* Other seeds give other weights, one seed the same; so do R2's of the blocks. */
+static void test_seeds(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("llama");
+    struct model *a = rotate(o.model, ROTATE_R1 | ROTATE_R2, 1),
+                 *b = rotate(o.model, ROTATE_R1 | ROTATE_R2, 1),
+                 *c = rotate(o.model, ROTATE_R1 | ROTATE_R2, 2);
+    const size_t stream = 64 * sizeof(double), head = 16 * sizeof(double);
+    assert_memory_equal(a->rotation->stream.sign, b->rotation->stream.sign, stream);
+    assert_memory_not_equal(a->rotation->stream.sign, c->rotation->stream.sign, stream);
+    assert_memory_not_equal(a->rotation->head[0].sign, a->rotation->head[1].sign, head);
+    model_close(a);
+    model_close(b);
+    model_close(c);
+    close_fixture(&o);
+}
+
+static void test_orders_are_told(void **state)
+{
+    (void)state;
+    char text[ROTATION_TEXT];
+    struct opened o = open_fixture("llama");
+    struct model *r = rotate(o.model, ROTATE_R1 | ROTATE_R2 | ROTATE_R4 | ROTATE_HEADS, 0);
+    model_rotation_text(r, text);
+    assert_string_equal(text, "R1 64, R2 16, R4 96, heads 4");
+    r->spec.shape.intermediate = 184; /* 8 * 23: no Hadamard matrix of order 92 or 184 is known */
+    r->rotation->places = ROTATE_R4;
+    model_rotation_text(r, text);
+    assert_string_equal(text, "R4 8 × 23");
+    model_close(r);
+    close_fixture(&o);
+}
+
+static void refused(const char *family, unsigned places, const char *text)
+{
+    struct opened o = open_fixture(family);
+    struct err e = {0};
+    assert_int_equal(model_check_rotation(&o.model->spec, places, &e), ERR_USAGE);
+    assert_string_equal(e.text, text);
+    close_fixture(&o);
+}
+
+static void test_what_families_refuse(void **state)
+{
+    (void)state;
+    const char *const post[] = {"olmo2", "olmo3"};
+    for (int i = 0; i < 2; i++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "rotation: R1: the norms of %s come after attention and MLP, where no linear "
+                 "absorbs their scales; it admits R2 and R4",
+                 post[i]);
+        refused(post[i], ROTATE_R1 | ROTATE_R4, text);
+    }
+    refused("olmo", ROTATE_R2,
+            "rotation: R2: this olmo clips its values to 2 (clip_qkv), which no rotation of them "
+            "goes through; it admits R1 and R4");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_losses_in_every_family),
+        cmocka_unit_test(test_models_of_the_reference),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_orders_are_told),
+        cmocka_unit_test(test_what_families_refuse),
+    };
+    for (int i = 0; i < TOKENS; i++) ids[i] = (i * 37 + i / 7) % 190;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

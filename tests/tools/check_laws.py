@@ -72,6 +72,10 @@ def test_exact():
     for name, fit in single.single_laws(points).items():
         assert abs(fit.coefficients[name] / added_loss.PUBLISHED[name] - 1) < 1e-6, (name, fit)
     assert "second order" not in qtraj.laws.dynamics_law(points.drop(columns="second_order"))["candidates"]
+    traced = points.drop(columns="second_order").assign(trace=rng.uniform(1e3, 2e3, len(points)))
+    traced.loc[:1, "trace"] = -21.0  # an estimate of a trace may be negative
+    found = qtraj.laws.dynamics_law(traced)
+    assert found["n"] == len(traced) - 2 and any(note.startswith("2 points whose trace is not positive") for note in found["notes"]), found
     points["loss"] = 400 * points.parameters ** -0.2
     found = single.full_precision_singles(points)["L(N)"].coefficients
     assert abs(found["alpha_N"] / 0.2 - 1) < 1e-9 and abs(found["Nc"] / 400**5 - 1) < 1e-6, found

@@ -66,6 +66,11 @@ def usable(points, forms):
     notes = []
     columns = list(dict.fromkeys(COLUMNS + tuple(column for form in forms for column in form.columns)))
     part = known_size(points, notes, columns)
+    for name in dict.fromkeys(name for form in forms for name in form.coefficients):
+        known = np.isfinite(TERMS[name][0](part))
+        if not known.all():
+            notes.append(f"{int((~known).sum())} points whose {name} is not positive, and has no logarithm, are left out")
+            part = part[known].reset_index(drop=True)
     limit = min([form.zero_at for form in forms if form.zero_at], default=np.inf)
     part = part[part.bits < limit].reset_index(drop=True)
     part = with_logarithms(part, forms[0].terms(part), notes)

@@ -133,6 +133,7 @@ class Place:
                 self.ax.legend(handles=handles, fontsize="x-small", frameon=True, framealpha=0.8)
             return figure
         self.tidy()
+        shown, figure.dpi = figure.dpi, style.LOOK["savefig.dpi"]  # type is rounded to pixels: what fits on the screen may not fit in the file
         below = self.legend(handles)
         figure.set_figheight(figure.get_figheight() + below)
         rect = (0, below / figure.get_figheight(), 1, 1)
@@ -143,4 +144,5 @@ class Place:
         least = min(axes.yaxis.get_tightbbox(renderer).x0 for axes in self.all)
         if least < 0:
             figure.subplots_adjust(left=figure.subplotpars.left + (2 - least) / figure.bbox.width)
+        figure.dpi = shown
         return figure

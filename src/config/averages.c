@@ -14,7 +14,8 @@ static bool chooses_nothing(const void *greedy)
 
 static enum status check_judge(void *greedy, const struct option_scope *scope, struct err *e)
 {
-    const struct greedy_options *g = greedy;
+    struct greedy_options *g = greedy;
+    PASS(data_heldout_table.finish(&g->text, scope, e));
     if (!g->judge == !g->bits) return OK;
     return options_fail(scope, "judge", e, "expected `judge` and `bits`, or neither");
 }

@@ -243,10 +243,8 @@ static enum status check_methods(const struct sweep *s, const struct option_scop
         struct err own = {0};
         const bool f32 = activation_any(&m->grids) || method_entry_places(m);
         if (f32 && s->run.rounding == ROUNDING_BF16)
-            return options_fail(
-                &entry, NULL, e,
-                "quantized activations, keys and values, and rotations, are in f32; "
-                "expected run.rounding: f32");
+            return options_fail(&entry, NULL, e,
+                                "grids and rotations are in f32; expected run.rounding: f32");
         if (quant_check(m->method, &m->options, m->bits, m->n_bits, &own) != OK)
             return options_fail(&entry, quant_find(m->method) ? NULL : "method", e, "%s", own.text);
     }
@@ -260,7 +258,7 @@ static enum status check_calibration(const struct sweep *s, const struct option_
     const struct node *methods = node_find(scope->node, "methods"),
                       *text = node_find(scope->node, "calibration");
     bool used = scope->source->whole || !text || text->kind == NODE_NULL ||
-                (is_overridden(methods) && !text->key_place.override) || averages_calibrate(s);
+                (is_overridden(methods) && !text->key_place.override);
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct quant_method *method = quant_find(s->methods[i].method);
         used = used || !method ||
@@ -311,9 +309,9 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(sweep_check_names(scope, "evaluation", s->evaluations, s->n_evaluations,
                            sizeof *s->evaluations, e));
     PASS(check_branches(s, scope, e));
+    PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
     PASS(check_methods(s, scope, e));
-    PASS(averages_resolve(s, scope, e));
     PASS(check_scored(s, scope, e));
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));

@@ -65,10 +65,10 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
     const struct quant_method *method = quant_find(m->method);
     if (!method) return OK; /* the plan refuses it */
     if (method->describe_grids != grid_describe || m->options.mixing != MIXING_NONE ||
-        m->options.codes != CODES_INTEGER)
+        m->options.codes != CODES_INTEGER || method_entry_places(m))
         return options_fail(scope, "movement", e,
                             "%s has no grid of its own over a group of weights; expected a method "
-                            "rtn, gptq or gptaq without mixing or codes",
+                            "rtn, gptq or gptaq without mixing, rotation or codes",
                             label);
     return OK;
 }

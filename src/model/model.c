@@ -1,7 +1,6 @@
 /* Opens a model: checks its tensors and loads those outside the blocks. */
 #include "math/kern_bf16.h"
 #include "model/model_internal.h"
-#include "model/rotated.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>

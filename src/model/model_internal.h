@@ -1,6 +1,7 @@
 /* model_internal: structs and functions of a model and of a block, for this folder and for
  * curvature/hvp* only. */
 #pragma once
+#include "coding/mix.h"
 #include "model/arch.h"
 #include "model/model.h"
 
@@ -15,6 +16,25 @@ struct model {
     struct rotation *rotation;     /* owned (rotated.h); NULL: none */
     bool borrows;                  /* all but the rotation is another model's */
 };
+
+/* The matrices of a rotated model (rotated.c). */
+struct rotation {
+    unsigned places;
+    struct mix stream, last, heads;
+    int64_t layers;
+    struct mix *head; // (layers) R2
+    int64_t width;    /* of the widest row or column */
+    double *scratch;  // (threads, ROTATED_COLUMNS + 2, width)
+};
+enum { ROTATED_COLUMNS = 8 };
+void rotation_free(struct rotation *r);
+/* x (n, C) <- x R1, of embeddings; back: the other way. In this thread. */
+void rotation_stream(const struct model *m, float *x, int64_t n, bool back);
+/* Whether the block turns the stage's input at run time, and does it: a->in of n tokens with so
+ * many columns. Parallel. */
+bool rotation_runs(const struct block *b, int stage);
+void rotation_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
+                     int64_t n, struct acts *a);
 
 /* Tensors of a block other than its linears. */
 struct block_extra {

@@ -13,7 +13,6 @@
  * as a turned embedding and head, whether tied or not. All products are in f64, numbers are rounded
  * to f32 once. Nothing here communicates. */
 #pragma once
-#include "coding/mix.h"
 #include "model/sizes.h"
 
 struct spec;
@@ -39,23 +38,3 @@ int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads);
  * R2 16, R4 8 × 23" (23 of order 8). */
 enum { ROTATION_TEXT = 160 };
 void model_rotation_text(const struct model *m, char text[ROTATION_TEXT]);
-
-/* --- for this folder --- */
-
-struct rotation {
-    unsigned places;
-    struct mix stream, last, heads;
-    int64_t layers;
-    struct mix *head; // (layers) R2
-    int64_t width;    /* of the widest row or column */
-    double *scratch;  // (threads, ROTATED_COLUMNS + 2, width)
-};
-enum { ROTATED_COLUMNS = 8 };
-void rotation_free(struct rotation *r);
-/* x (n, C) <- x R1, of embeddings; back: the other way. In this thread. */
-void rotation_stream(const struct model *m, float *x, int64_t n, bool back);
-/* Whether the block turns the stage's input at run time, and does it: a->in of n tokens with so
- * many columns. Parallel. */
-bool rotation_runs(const struct block *b, int stage);
-void rotation_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
-                     int64_t n, struct acts *a);

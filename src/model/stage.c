@@ -3,7 +3,6 @@
 #include "math/linalg.h"
 #include "math/row.h"
 #include "model/model_internal.h"
-#include "model/rotated.h"
 #include "util/num.h"
 #include <string.h>
 

@@ -65,6 +65,6 @@ refused() {
     grep -qF "$1" "$work/err" || fail "$*: $(cat "$work/err")"
 }
 refused 'rtn-turned quantizes the model in another basis' --set "export=[{out: $work/x, quantizer: rtn-turned}]"
-refused 'and rotations, are in f32' --set run.rounding=bf16
+refused 'grids and rotations are in f32' --set run.rounding=bf16
 refused 'turned, model quickstart: rotation: R1: the norms of olmo2 come after attention and MLP' --set "models[0].path=$SOURCE/tests/fixtures/models/olmo2"
 finish

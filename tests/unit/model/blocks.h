@@ -8,7 +8,7 @@ static void must(enum status st, const struct err *e)
 }
 
 /* (s->offset[s->n], hidden), which the caller frees; activations have room for so many tokens. */
-static float *forward(const struct model *m, const struct sequences *s, int64_t room)
+static inline float *forward(const struct model *m, const struct sequences *s, int64_t room)
 {
     struct acts a;
     struct block b;

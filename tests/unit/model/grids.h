@@ -111,8 +111,8 @@ static float *run_setting(const struct model *m, const struct sequences *s,
 }
 
 /* The same of a model in its own basis. */
-static float *run(const struct model *m, const struct sequences *s,
-                  const struct activation_grids *g, int64_t weight_bits, bool rows)
+static inline float *run(const struct model *m, const struct sequences *s,
+                         const struct activation_grids *g, int64_t weight_bits, bool rows)
 {
     const struct setting how = {.grids = *g, .weight_bits = weight_bits};
     return run_setting(m, s, &how, rows);

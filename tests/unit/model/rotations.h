@@ -30,7 +30,7 @@ static float *copy_of(const struct fixture *f, const char *family, const char *a
 
 static bool has(const struct fixture *f, const char *family, const char *arm, const char *what)
 {
-    char name[160];
+    char name[320];
     snprintf(name, sizeof name, "%s.%s.%s", family, arm, what);
     return json_object_get(f->header, name) != NULL;
 }

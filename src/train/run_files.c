@@ -80,6 +80,14 @@ static bool differ(const json_t *a, const json_t *b, char *key, size_t size)
     return true; /* b has more */
 }
 
+/* What the file of runs calls a key of run.json. */
+static const char *key_of_recipe(const char *key)
+{
+    if (!key[0]) return "set of settings";
+    if (strcmp(key, "last") == 0) return "number of steps";
+    return strcmp(key, "first") == 0 ? "step to begin from" : key;
+}
+
 enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
                                struct err *e)
 {
@@ -93,7 +101,7 @@ enum status run_settings_check(const struct run *r, const json_t *settings, bool
     ENSURE(!differ(settings, before, key, sizeof key), ERR_USAGE,
            "%s: the run was begun with another %s; remove its folder to begin it anew, or give "
            "the runs another output",
-           path, key[0] ? key : "set of settings");
+           path, key_of_recipe(key));
 done:
     json_decref(before);
     free(path);

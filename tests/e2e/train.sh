@@ -81,6 +81,8 @@ train 0 runs.yaml
 grep -q "steps 1 to" err.txt && fail "trained again"
 train 1 runs.yaml --set schedule.peak=1e-3
 says "begun with another schedule.peak"
+train 1 runs.yaml --set steps=12
+says "begun with another number of steps"
 echo '{"text": "one more"}' >>"$work/text.jsonl"
 train 1 runs.yaml
 says "begun with another data"

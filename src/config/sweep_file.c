@@ -258,7 +258,7 @@ static enum status check_calibration(const struct sweep *s, const struct option_
     const struct node *methods = node_find(scope->node, "methods"),
                       *text = node_find(scope->node, "calibration");
     bool used = scope->source->whole || !text || text->kind == NODE_NULL ||
-                (is_overridden(methods) && !text->key_place.override);
+                (is_overridden(methods) && !text->key_place.override) || averages_calibrate(s);
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct quant_method *method = quant_find(s->methods[i].method);
         used = used || !method ||
@@ -309,9 +309,9 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(sweep_check_names(scope, "evaluation", s->evaluations, s->n_evaluations,
                            sizeof *s->evaluations, e));
     PASS(check_branches(s, scope, e));
-    PASS(averages_resolve(s, scope, e));
     PASS(spread_bits(s, scope, e));
     PASS(check_methods(s, scope, e));
+    PASS(averages_resolve(s, scope, e));
     PASS(check_scored(s, scope, e));
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));

@@ -42,7 +42,7 @@ PY
 fits "$cube" --draws 20 --quantizer gptq --save "$work/fit.json" --form best || fail "--save: $(cat "$work/err")"
 predict() { "$python" -W error::UserWarning "$SOURCE/analysis/predict.py" "$@" >"$work/found" 2>"$work/err"; }
 predict "$work/fit.json" --tokens 1e10 --bits 3,4 --format csv || fail "predict.py: $(cat "$work/err")"
-[ "$(wc -l <"$work/found")" = 3 ] && head -n 1 "$work/found" | grep -q 'delta,low,high,law_low,law_high,likelihood,level,outside$' || fail "$(cat "$work/found")"
+[ "$(wc -l <"$work/found")" = 3 ] && head -n 1 "$work/found" | grep -q 'delta,low,high,law_low,law_high,likelihood,level,trained,outside$' || fail "$(cat "$work/found")"
 predict "$work/fit.json" --score "$cube" || fail "--score: $(cat "$work/err")"
 grep -qx 'points: 64' "$work/found" || fail "the points of another method were scored: $(cat "$work/found")"
 predict published --table --format json && grep -q '"tokens": 187251' "$work/found" || fail "--table: $(cat "$work/found" "$work/err")"

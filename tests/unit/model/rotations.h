@@ -28,7 +28,8 @@ static float *copy_of(const struct fixture *f, const char *family, const char *a
     return (float *)(uintptr_t)t.f;
 }
 
-static inline bool has(const struct fixture *f, const char *family, const char *arm, const char *what)
+static inline bool has(const struct fixture *f, const char *family, const char *arm,
+                       const char *what)
 {
     char name[320];
     snprintf(name, sizeof name, "%s.%s.%s", family, arm, what);

@@ -21,9 +21,16 @@ struct run_folder {
     char *name, *table;
     char *parent; /* the run that its own table says it branches from, or NULL */
     bool own;     /* the table is the folder's own trajectory.csv, as of qtraj train */
+    int64_t rows; /* of that table */
     int64_t n, capacity;
     struct init_checkpoint *checkpoints; // (n)
 };
+
+/* Checkpoints that a sweep over the run visits: those of the table, where the folder has one. */
+static int64_t swept(const struct run_folder *r)
+{
+    return r->own ? r->rows : r->n;
+}
 
 struct init {
     const char *out, *text, *tokenizer;
@@ -89,6 +96,7 @@ static enum status find_table(struct run_folder *r, struct err *e)
     r->own = fsx_is_file(table);
     if (!r->own) goto done;
     TRY(trajectory_read(table, false, &m, e));
+    r->rows = m.n_rows;
     r->table = table;
     table = NULL;
     for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
@@ -234,8 +242,8 @@ static enum status model_text(const struct run_folder *r, char **text, struct er
     TRY(model_sizes_read(config, path, sizes, e));
     quantity_count((double)sizes->shape.parameters, parameters);
     TRY(mem_append(text, e, "  # %lld checkpoint%s of %s, %s parameters, %lld positions\n",
-                   (long long)r->n, quantity_plural(r->n), arch_name(sizes->spec.arch), parameters,
-                   (long long)positions_usable(config)));
+                   (long long)swept(r), quantity_plural(swept(r)), arch_name(sizes->spec.arch),
+                   parameters, (long long)positions_usable(config)));
 done:
     json_decref(config);
     free(sizes);
@@ -403,8 +411,8 @@ static enum status run(struct call *c, struct err *e)
     }
     TRY(write_all(&o, e));
     for (int64_t i = 0; i < o.n; i++)
-        printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)o.runs[i].n,
-               quantity_plural(o.runs[i].n), strrchr(o.runs[i].table, '/') + 1);
+        printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)swept(&o.runs[i]),
+               quantity_plural(swept(&o.runs[i])), strrchr(o.runs[i].table, '/') + 1);
     printf("Look at %s, then: qtraj plan %s\n", o.out, o.out);
 done:
     arg_list_free(&folders);

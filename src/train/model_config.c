@@ -1,5 +1,6 @@
 /* The config.json of a model that is to be trained. */
 #include "model/arch_table.h"
+#include "model/positions.h"
 #include "model/sizes.h"
 #include "train/initial.h"
 #include "util/mem.h"
@@ -143,6 +144,9 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
     st = model_sizes_read(c, o->config ? o->config : "model", &sizes, e);
     if (st == ERR_FORMAT && !o->config) st = ERR_USAGE;
     if (st != OK) goto done;
+    ENSURE(positions_usable(c) >= positions, ERR_USAGE,
+           "batch.length: %lld tokens, but the model has %lld positions (model.positions)",
+           (long long)positions, (long long)positions_usable(c));
     *out = c;
     c = NULL;
 done:

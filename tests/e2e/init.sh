@@ -75,11 +75,13 @@ refuses "unheard" trainer --text text.txt --tokenizer "$from/tokenizer.json" --o
 [ ! -e none.yaml ] || fail "a sweep file of an unknown family"
 
 # Runs of qtraj train: their own tables, whose phases and branches are known.
-for run in base/step000010 base/step000020 cooldown/step000030; do checkpoint "runs/$run"; done
+for run in base/step000000 base/step000010 base/step000020 cooldown/step000030; do checkpoint "runs/$run"; done
 cp "$from/tokenizer.json" runs/base/ && cp "$from/tokenizer.json" runs/cooldown/
 printf 'checkpoint,step,phase\nstep000010,10,stable\nstep000020,20,stable\n' >runs/base/trajectory.csv
 printf 'checkpoint,step,phase,parent\nstep000030,30,decay,base\n' >runs/cooldown/trajectory.csv
-init runs --text text.txt --out runs.yaml && plans runs.yaml
+init runs --text text.txt --out runs.yaml
+has out "base: 2 checkpoints, in trajectory.csv" # step 0 is not in the table
+plans runs.yaml
 has runs.yaml '    trajectory: "runs/cooldown/trajectory.csv"'
 has runs.yaml '    branch_of: "base"'
 [ "$(grep -c 'name: "base"' runs.yaml)" = 1 ] && [ ! -e runs-base.csv ] || fail "runs with tables: $(cat runs.yaml)"

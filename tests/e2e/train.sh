@@ -108,6 +108,8 @@ train 2 runs.yaml --set output=file/out
 says "file/out"
 train 2 runs.yaml --set data.separator=none
 says "no token none"
+train 1 runs.yaml --set output=held --set model.positions=8
+says "but the model has 8 positions (model.positions)"
 train 2 runs.yaml --only 'no*'
 says "no run has such a name"
 train 1 runs.yaml --set output=held --set data.validation=1000000

@@ -194,7 +194,7 @@ sed '/^pattern = soup/d' run.ini >bad.ini
 fetch 2 bad.ini
 said "bad.ini: [average]: pattern is missing"
 fetch 2 "$SOURCE/configs/trajectories/pythia.ini"
-said "6 tables: choose one with --table"
+said "7 tables: choose one with --table"
 fetch 2 run.ini --table other
 said "no table other"
 : >empty

@@ -39,7 +39,7 @@ cp "$work/results.h5" "$work/alone.h5"
 # Another evaluation text, or other cells, do not affect it.
 more='evaluation=[{name: text, text: text.txt, length: 128, skip: 3, samples: 3}, {name: more, text: text.txt, length: 128, samples: 1}]'
 "$QTRAJ" plan "$work/sweep.yaml" --set "$section" --set "$more" --set 'bits=[3,4]' >"$work/plan"
-expect "curvature after the evaluation has changed" "$(grep -c 'rtn 3\. 4\.  curvature\*' "$work/plan")" 3
+expect "curvature after the evaluation has changed" "$(grep -c 'rtn 3+ 4\.  curvature\*' "$work/plan")" 3
 "$QTRAJ" plan "$work/sweep.yaml" --set "$section" --set 'curvature.trace=5' >"$work/plan"
 expect "cells after curvature has changed" "$(grep -c 'rtn 3\*  curvature\.' "$work/plan")" 3
 

@@ -151,7 +151,8 @@ static enum status sort_places(struct method_entry *m, const struct option_scope
     }
     if (n != lines)
         return options_fail(scope, "rotation", e,
-                            "expected one or several of R1, R2 and R4, each once");
+                            "expected one or several of R1, R2 and R4, each once; mixing: hadamard "
+                            "mixes the columns of each linear");
     memcpy(m->rotation, sorted, strlen(sorted) + 1);
     return OK;
 }

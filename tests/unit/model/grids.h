@@ -7,28 +7,6 @@
 #include "model/rotated.h"
 #include <math.h>
 
-struct opened {
-    struct checkpoint *checkpoint;
-    struct model *model;
-};
-
-static struct opened open_fixture(const char *name)
-{
-    struct opened o;
-    struct err e = {0};
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/models/%s", FIXTURES, name);
-    must(checkpoint_open(dir, &o.checkpoint, &e), &e);
-    must(model_open(o.checkpoint, &o.model, &e), &e);
-    return o;
-}
-
-static void close_fixture(struct opened *o)
-{
-    model_close(o->model);
-    checkpoint_close(o->checkpoint);
-}
-
 /* The factor of a row's range, of 1, 0.99, ..., 0.21, with the least sum of |error|^2.4. */
 static double best_clip(struct activation_grid g, const float *w, float *scratch, int64_t n)
 {

@@ -19,29 +19,6 @@
 #include "blocks.h"
 #include "prepared.h"
 
-/* A model of the fixtures. */
-struct opened {
-    struct checkpoint *checkpoint;
-    struct model *model;
-};
-
-static struct opened open_fixture(const char *name)
-{
-    struct opened o;
-    struct err e = {0};
-    char dir[512];
-    snprintf(dir, sizeof dir, "%s/models/%s", FIXTURES, name);
-    must(checkpoint_open(dir, &o.checkpoint, &e), &e);
-    must(model_open(o.checkpoint, &o.model, &e), &e);
-    return o;
-}
-
-static void close_fixture(struct opened *o)
-{
-    model_close(o->model);
-    checkpoint_close(o->checkpoint);
-}
-
 enum { LONGEST = 600 };
 static int64_t offsets[] = {0, 1, 1 + LONGEST, LONGEST + 4, LONGEST + 304, LONGEST + 304};
 static int32_t ids[LONGEST + 304];

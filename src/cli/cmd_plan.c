@@ -26,12 +26,15 @@ struct plan_states {
     int64_t next[RECORDED_N];
 };
 
+/* *finished (if not NULL): whether it has a finished record, which may lack scores. */
 static enum result_state cell_state(const struct plan_states *p, const struct plan_checkpoint *c,
-                                    int64_t variant, char key[HASH_HEX])
+                                    int64_t variant, char key[HASH_HEX], bool *finished)
 {
     plan_cell_key(p->plan, c, variant, key);
+    const json_t *record = p->view ? results_view_find(p->view, key) : NULL;
+    if (finished) *finished = result_state_of(record) == STATE_DONE;
     if (!p->plan->variants[variant].applicable) return STATE_NOT_APPLICABLE;
-    return plan_texts_state(p->plan, c, p->view ? results_view_find(p->view, key) : NULL);
+    return plan_texts_state(p->plan, c, record);
 }
 
 /* The row of a kind with one record per checkpoint, called in the order of the plan; NULL: the kind
@@ -56,7 +59,7 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
         char key[HASH_HEX];
-        const char *state = result_state_words[cell_state(p, c, i, key)];
+        const char *state = result_state_words[cell_state(p, c, i, key, NULL)];
         json_array_append_new(cells,
                               json_pack("{s:I, s:s, s:s, s:s}", "bits", (json_int_t)v->bits,
                                         "quantizer", v->method->name, "status", state, "key", key));
@@ -115,8 +118,8 @@ static char mark_of(enum result_state state)
 static char cell_mark(const struct plan_states *p, const struct plan_checkpoint *c, int64_t variant)
 {
     char key[HASH_HEX];
-    const enum result_state state = cell_state(p, c, variant, key);
-    const bool finished = p->view && result_state_of(results_view_find(p->view, key)) == STATE_DONE;
+    bool finished;
+    const enum result_state state = cell_state(p, c, variant, key, &finished);
     return state == STATE_PENDING && finished ? '+' : mark_of(state);
 }
 

@@ -27,12 +27,13 @@ static enum status add_checkpoint(struct run_files *f, const struct run_row *x, 
 {
     const struct run *r = f->run;
     char rate[32], loss[32], validation[32], norm[32];
-    return mem_append(&f->trajectory, e, "step%06lld,%lld,%lld,%s,%s,%s,%s,%s%s%s\n",
+    return mem_append(&f->trajectory, e, "step%06lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%g,%lld%s%s\n",
                       (long long)x->step, (long long)x->step,
                       (long long)(x->step * run_step_tokens(r)), number(x->rate, "%.9g", rate),
                       schedule_phase(&r->schedule, x->step), number(x->loss, "%.9g", loss),
                       number(x->validation, "%.9g", validation), number(x->norm, "%.9g", norm),
-                      r->left ? "," : "", r->left ? r->left : "");
+                      schedule_kind(&r->schedule), r->recipe->optimizer.weight_decay,
+                      (long long)r->recipe->seed, r->left ? "," : "", r->left ? r->left : "");
 }
 
 enum status run_files_add(struct run_files *f, const struct run_row *x, struct err *e)
@@ -161,7 +162,8 @@ done:
 static enum status write_trajectory(const struct run_files *f, struct err *e)
 {
     static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
-                                  "validation_loss,training_gradient_norm";
+                                  "validation_loss,training_gradient_norm,schedule,"
+                                  "weight_decay,seed";
     enum status st = OK;
     char *path = NULL, *text = NULL;
     TRY(run_path(f->run, &path, e, "trajectory.csv"));

@@ -10,6 +10,11 @@ static const char *const kinds[] = {"wsd",       "cosine",   "neox_cosine",
 static const char *const shapes[] = {"linear", "1-sqrt", "cosine", NULL};
 static const char *const before_after[] = {"before", "after", NULL};
 
+const char *schedule_kind(const struct schedule *s)
+{
+    return kinds[s->kind];
+}
+
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     const struct schedule *s = entry;

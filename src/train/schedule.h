@@ -38,5 +38,7 @@ MUST_USE enum status schedule_resolve(struct schedule *s, int64_t first, int64_t
 double schedule_rate(const struct schedule *s, int64_t t);
 /* The rate that step k = 1, 2, ... uses. */
 double schedule_rate_of_step(const struct schedule *s, int64_t k);
+/* Its kind as a runs file names it. Static string. */
+const char *schedule_kind(const struct schedule *s);
 /* "warmup", "stable" or "decay": the part that the rate after t steps is of. Static string. */
 const char *schedule_phase(const struct schedule *s, int64_t t);

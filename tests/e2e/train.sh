@@ -21,7 +21,8 @@ says "2 of 2 runs done"
 [ -z "$(ls out/tiny/state out/tiny-cool-9/state | grep step)" ] || fail "states stay"
 [ "$(cut -d, -f1-5 out/tiny/trajectory.csv | tail -n 2)" = "step000018,18,1728,0.01,stable
 step000024,24,2304,0.00166666667,decay" ] || fail "$(cat out/tiny/trajectory.csv)"
-[ "$(cut -d, -f1,9 out/tiny-cool-9/trajectory.csv | tail -n 1)" = step000014,tiny ] || fail "branch: $(cat out/tiny-cool-9/trajectory.csv)"
+[ "$(cut -d, -f9-11 out/tiny/trajectory.csv | tail -n 1)" = wsd,0.1,0 ] || fail "settings: $(cat out/tiny/trajectory.csv)"
+[ "$(cut -d, -f1,9,12 out/tiny-cool-9/trajectory.csv | tail -n 1)" = step000014,decay,tiny ] || fail "branch: $(cat out/tiny-cool-9/trajectory.csv)"
 [ "$(wc -l <out/tiny/steps.csv)" = 25 ] || fail "steps.csv: $(cat out/tiny/steps.csv)"
 
 # the same bits by three ranks, by groups of one, and on more threads

@@ -52,7 +52,25 @@ static enum status limit_time(const char *until, struct err *e)
     return OK;
 }
 
-static enum status train(struct call *c, const struct runs *r, const bool *wanted, struct err *e)
+/* The sweep behind the training, by the same ranks. Collective on world. */
+static enum status sweep(struct call *c, char *path, char *until, struct err *e)
+{
+    char name[] = "run", flag[] = "--until";
+    char *argv[] = {c->argv[-1], name, path, flag, until};
+    struct call run = *c;
+    const int code = c->code;
+    run.command = &cmd_run;
+    run.argc = until ? 4 : 2;
+    run.argv = argv + 1;
+    PASS(cmd_run.run(&run, e));
+    c->detached = run.detached;
+    c->later = run.later;
+    c->code = run.code ? run.code : code;
+    return OK;
+}
+
+static enum status train(struct call *c, const struct runs *r, const bool *wanted, char *until,
+                         struct err *e)
 {
     struct train_totals t;
     struct train_job job = {.runs = r,
@@ -70,7 +88,8 @@ static enum status train(struct call *c, const struct runs *r, const bool *wante
         log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained",
                  r->recipes[0].output, (long long)t.done, (long long)t.wanted,
                  (long long)t.diverged, (long long)(t.wanted - t.done - t.diverged));
-    return OK;
+    const bool all = t.wanted == r->n && t.done + t.diverged == t.wanted;
+    return all && r->recipes[0].then ? sweep(c, r->recipes[0].then, until, e) : OK;
 }
 
 static enum status run(struct call *c, struct err *e)
@@ -106,7 +125,7 @@ static enum status run(struct call *c, struct err *e)
         st = train_plan_print(&runs, wanted, size, rate ? atof(rate) : 0, e);
     TRY(err_agree(c->world, st, e));
     if (plan) goto done;
-    TRY(train(c, &runs, wanted, e));
+    TRY(train(c, &runs, wanted, (char *)(uintptr_t)until, e));
 done:
     arg_list_free(&set);
     arg_list_free(&only);

@@ -161,6 +161,8 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
         PASS(options_fail(scope, "schedule", e, "kind decay is for branches; use wsd"));
     if (!fsx_is_file(r->tokenizer))
         PASS(options_fail(scope, "tokenizer", e, "%s: no such file", r->tokenizer));
+    if (r->then && !fsx_is_file(r->then))
+        PASS(options_fail(scope, "then", e, "%s: no such file", r->then));
     return OK;
 }
 
@@ -184,6 +186,7 @@ static const struct option keys[] = {
     OPTION(recipe, branches, LIST, "runs that go on from a step of this one with another schedule",
            .count = offsetof(struct recipe, n_branches), .otherwise = "none", .high = 1000,
            .table = &branch_table),
+    OPTION(recipe, then, PATH, "sweep that is run when all runs have ended", .otherwise = "none"),
     OPTION(recipe, run, GROUP, "how the work is spread", .table = &run_table_of_training),
 };
 const struct option_table recipe_table = {OPTION_ROWS(keys, recipe), .finish = finish};

@@ -38,7 +38,7 @@ struct train_run_options {
 
 /* A runs file with one combination of its grid. */
 struct recipe {
-    char *name, *output, *tokenizer;
+    char *name, *output, *tokenizer, *then;
     int64_t steps, seed;
     struct model_options model;
     struct corpus_options data;

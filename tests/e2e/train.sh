@@ -142,4 +142,12 @@ YAML
 "$QTRAJ" variables trained.h5 >out.txt 2>&1
 "$QTRAJ" show trained.h5 >out.txt
 grep -q step000024 out.txt || fail "sweep: $(cat out.txt)"
+
+# the sweep behind the training, in one go
+mv out.txt alone.txt && rm -r out trained.*
+train 2 runs.yaml --set then=absent.yaml
+says "then: absent.yaml: no such file"
+launch 60 3 train runs.yaml --set then=sweep.yaml || fail "then: $(cat "$work/err")"
+"$QTRAJ" show trained.h5 >then.txt
+cmp -s <(grep step alone.txt) <(grep step then.txt) || fail "then: $(diff alone.txt then.txt)"
 finish

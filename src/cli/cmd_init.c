@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/init_checkpoint.h"
 #include "config/trajectory.h"
+#include "eval/dataset.h"
 #include "model/positions.h"
 #include "model/sizes.h"
 #include "util/fsx.h"
@@ -15,6 +16,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct run_folder {
     char *path; /* without links */
@@ -65,6 +67,23 @@ static enum status resolve(const char *path, char **out, struct err *e)
     char found[PATH_MAX];
     NEED(realpath(path, found), ERR_IO, "%s: %s", path, strerror(errno));
     return mem_string(out, found, e);
+}
+
+static void ignore(void *context, const char *path)
+{
+    (void)context;
+    (void)path;
+}
+
+/* *out (the caller frees) = the text's path, or a pattern that some file matches, from the root. */
+static enum status resolve_text(char *text, char **out, struct err *e)
+{
+    const struct data_options data = {.text = text};
+    char here[PATH_MAX] = "";
+    if (fsx_is_file(text) || !strpbrk(text, "*?[{")) return resolve(text, out, e);
+    PASS(dataset_files(&data, ignore, NULL, e));
+    NEED(text[0] == '/' || getcwd(here, PATH_MAX), ERR_IO, ".: %s", strerror(errno));
+    return mem_format(out, e, "%s%s%s", here, here[0] ? "/" : "", text);
 }
 
 /* As the sweep file names the path, in quotes: relative to its folder if it is in there. */
@@ -380,7 +399,7 @@ static enum status set_up(struct init *o, struct err *e)
     if ((ending = strrchr(o->stem, '.')) && ending > o->stem) *ending = '\0';
     NEED(o->text, ERR_USAGE,
          "--text is missing; name a text that the models were not trained on, plain or JSON lines");
-    PASS(resolve(o->text, &o->text_path, e));
+    PASS(resolve_text((char *)(uintptr_t)o->text, &o->text_path, e));
     if (o->tokenizer) PASS(resolve(o->tokenizer, &o->tokenizer_path, e));
     return OK;
 }
@@ -391,7 +410,8 @@ static enum status run(struct call *c, struct err *e)
     struct init o = {.out = "sweep.yaml"};
     struct arg_list folders = {0};
     const struct arg table[] = {
-        {"--text", ARG_TEXT, &o.text, "FILE", "text to measure the loss on; needed"},
+        {"--text", ARG_TEXT, &o.text, "FILE",
+         "text to measure the loss on, or a pattern of files; needed"},
         {"--out", ARG_TEXT, &o.out, "FILE.yaml", "the sweep file (default sweep.yaml)"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE",
          "tokenizer.json of all checkpoints (default: in each folder, or the one above)"},

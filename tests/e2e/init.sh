@@ -30,6 +30,7 @@ for protocol, step in (2, 1000), (4, 1500):
     with zipfile.ZipFile(f"trainer/checkpoint-{step}/scheduler.pt", "w") as z:
         z.writestr("scheduler/data.pkl", pickle.dumps(state, protocol))
 PY
+init trainer/ --text 'tex?.txt' --out pattern.yaml && plans pattern.yaml
 init trainer/ --text text.txt --out one.yaml && plans one.yaml
 has one.csv "checkpoint-500,500,1024000.0,0.0005,"
 has one.csv "checkpoint-1000,1000,2048000.0,0.0005,"
@@ -67,6 +68,7 @@ has sub/one.yaml "    path: \"$(realpath trainer)/{checkpoint}\""
 rm -r trainer/tokenizer.json trainer/again-500
 refuses "no tokenizer.json in its checkpoints; name one with --tokenizer" trainer --text text.txt
 refuses "none.txt: No such file" trainer --text none.txt
+refuses "none*.txt: no file matches" trainer --text 'none*.txt'
 refuses "--text is missing" trainer
 refuses "no folder is given" --text text.txt
 refuses "sub: no checkpoint" sub --text text.txt

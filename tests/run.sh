@@ -11,9 +11,8 @@ install() {
     python_find
 }
 
-# Two places a core: a test that waits leaves its core to another. Tests of several ranks take two places (tests.cmake), which an even
-# number of them lets run beside each other.
-places=$((2 * $(cores)))
+# Three places a core: tests wait for processes and clocks half of their time. Tests of several ranks take two places (tests.cmake).
+places=$((3 * $(cores)))
 
 # test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {
@@ -44,7 +43,7 @@ done
 
 bits='^((math|model|quant|curvature|engine|measures)\.test_|eval\.test_head|e2e\.(averages|kill_resume|saved_state)$'
 bits+='|mpi\.(curvature|groups|groups_curvature|hosts|memory|memory_after|movement|products|ranks|replicates|surfaces|tasks)$)'
-if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh -R "$bits"; then
+if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh --parallel "$places" -R "$bits"; then
     failed+=(avx2)
 fi
 

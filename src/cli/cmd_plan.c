@@ -82,15 +82,33 @@ static struct result_counts count_cells(const struct plan_states *p)
     return rows_count(&p->all.rows[measure_place_of(&measure_cell)], -1);
 }
 
+/* *list = a new reference to their lines. */
+static enum status faults_json(const struct plan_faults *f, json_t **list, struct err *e)
+{
+    enum status st = OK;
+    json_t *all = json_array();
+    for (int64_t i = 0; i < f->all.n; i++) {
+        char *line;
+        TRY(plan_faults_line(f, i, &line, e));
+        json_array_append_new(all, json_string(line));
+        free(line);
+    }
+    *list = all;
+    all = NULL;
+done:
+    json_decref(all);
+    return st;
+}
+
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
-                              const struct texts *faults, struct err *e)
+                              const struct plan_faults *faults, struct err *e)
 {
     const struct plan *plan = p->plan;
     const struct result_counts n = count_cells(p);
     const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
-    json_t *visits = json_array(), *list = json_array();
-    for (int64_t i = 0; i < faults->n; i++)
-        json_array_append_new(list, json_string(faults->text[i]));
+    json_t *visits, *list;
+    PASS(faults_json(faults, &list, e));
+    visits = json_array();
     for (int64_t i = p->first; i < p->end; i++)
         json_array_append_new(visits, visit_json(p, &plan->checkpoints[i]));
     json_t *json = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
@@ -279,7 +297,7 @@ static enum status report(struct plan *p, const struct results_view *view,
         inventory_cut(&states.all, part->first, part->end);
     }
     if (a->json) {
-        TRY(print_json(&states, &r, &f->text, e));
+        TRY(print_json(&states, &r, f, e));
     } else {
         TRY(print_text(&states, &r, a->brief, e));
     }
@@ -310,7 +328,7 @@ static int exit_code_of(const struct plan_faults *f)
 {
     plan_faults_log(f);
     if (f->left && f->failing == f->left) return EXIT_BAD_INPUT;
-    return f->text.n ? EXIT_CELLS_FAILED : EXIT_DONE;
+    return f->all.n ? EXIT_CELLS_FAILED : EXIT_DONE;
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -285,14 +285,14 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
     struct results_view *view = NULL;
     struct plan_report report = {0};
     TRY(slurm_check_folders(p, a->report, f, e));
-    if (!f->text.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
+    if (!f->all.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
     TRY(plan_former(p, view, e));
     TRY(plan_warn(p, f, e));
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
                          &(struct plan_choice){0}, &report, e));
     TRY(plan_report_faults(&report, true, f, e));
     *left = report.remaining.n;
-    if (nodes[0]) TRY(plan_faults_add(f, p, -1, e, "%s", nodes));
+    if (nodes[0]) TRY(plan_faults_add(f, p, e, "%s", nodes));
 done:
     results_view_close(view);
     plan_report_free(&report);
@@ -310,7 +310,7 @@ static enum status ask_slurm(const struct arguments *a, const struct plan *p,
     TRY(mem_format(&script, e, "%s/merge.sbatch", paths->scripts));
     if (!slurm_accepts(time, a->partition, a->account, script, why, sizeof why) ||
         !slurm_accepts("01:00:00", a->partition, a->account, script, why, sizeof why))
-        TRY(plan_faults_add(f, p, -1, e, "Slurm refuses such jobs: %s", why));
+        TRY(plan_faults_add(f, p, e, "Slurm refuses such jobs: %s", why));
 done:
     free(script);
     return st;
@@ -355,12 +355,12 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
     TRY(find_faults(a, &plan, &at, nodes.text, &faults, &left, e));
     if (a->submit && known) TRY(ask_slurm(a, &plan, &at, &paths, &faults, e));
     plan_faults_log(&faults);
-    ENSURE((a->anyway && known) || !faults.text.n, ERR_USAGE,
+    ENSURE((a->anyway && known) || !faults.all.n, ERR_USAGE,
            "%s: %lld fault%s, see above; --anyway %s nevertheless",
            a->submit ? "nothing is submitted" : "there is nothing to submit",
-           (long long)faults.text.n, quantity_plural(faults.text.n),
+           (long long)faults.all.n, quantity_plural(faults.all.n),
            a->submit ? "submits" : "prints how to submit");
-    if (left == 0 && !faults.text.n && fsx_is_file(sweep.results)) {
+    if (left == 0 && !faults.all.n && fsx_is_file(sweep.results)) {
         log_info("nothing to do: %s has all results", sweep.results);
         goto done;
     }

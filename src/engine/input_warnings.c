@@ -2,9 +2,10 @@
 #include "eval/overlap.h"
 #include "util/log.h"
 #include "util/num.h"
+#include <stdio.h>
 
-void warn_of_length(const char *model, const char *data, const struct sequences *s, int64_t first,
-                    int64_t end, int64_t positions)
+bool doubt_of_length(const char *data, const struct sequences *s, int64_t first, int64_t end,
+                     int64_t positions, char *text, size_t size)
 {
     int64_t longest = 0, n = 0;
     for (int64_t i = first; i < end; i++) {
@@ -12,12 +13,22 @@ void warn_of_length(const char *model, const char *data, const struct sequences 
         longest = max64(longest, length);
         n += length > positions;
     }
-    if (positions < 1 || n == 0) return;
-    log_warn("%s: %s: %lld of %lld sequences are longer than the model's %lld positions, up to "
+    if (positions < 1 || n == 0) return false;
+    snprintf(text, size,
+             "%s: %lld of %lld sequences are longer than the model's %lld positions, up to "
              "%lld tokens: predictions beyond position %lld mean little; length: %lld (or auto) "
              "cuts them",
-             model, data, (long long)n, (long long)(end - first), (long long)positions,
-             (long long)longest, (long long)positions, (long long)positions);
+             data, (long long)n, (long long)(end - first), (long long)positions, (long long)longest,
+             (long long)positions, (long long)positions);
+    return true;
+}
+
+void warn_of_length(const char *model, const char *data, const struct sequences *s, int64_t first,
+                    int64_t end, int64_t positions)
+{
+    char text[400];
+    if (doubt_of_length(data, s, first, end, positions, text, sizeof text))
+        log_warn("%s: %s", model, text);
 }
 
 enum status warn_of_overlap(const struct visit *v, const struct visit_inputs *in, struct err *e)

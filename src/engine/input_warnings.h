@@ -2,8 +2,11 @@
 #pragma once
 #include "engine/inputs.h"
 
-/* Logs a warning if one of the sequences first to end - 1 has more tokens than the model has
- * positions (0: not known). data: what the sequences are, "evaluation wikitext". */
+/* Whether one of the sequences first to end - 1 has more tokens than the model has positions (0:
+ * not known); text (size bytes) = how many. data: what the sequences are, "evaluation wikitext". */
+bool doubt_of_length(const char *data, const struct sequences *s, int64_t first, int64_t end,
+                     int64_t positions, char *text, size_t size);
+/* Logs that as a warning. */
 void warn_of_length(const char *model, const char *data, const struct sequences *s, int64_t first,
                     int64_t end, int64_t positions);
 

@@ -17,6 +17,7 @@
 #include "memory/memory.h"
 #include "records/rows.h"
 #include "util/err.h"
+#include "util/faults.h"
 #include "util/texts.h"
 
 struct plan_variant {
@@ -224,15 +225,22 @@ MUST_USE enum status plan_visits_begun(const struct plan *p, struct plan_visits 
 
 /* What a plan knows that a run of it will not compute. Zero-initialise. */
 struct plan_faults {
-    struct texts text;     /* a line each: what fails, and why */
+    struct faults all;     /* what fails, and why; who: a model */
     bool *model;           // (models of the sweep) all its visits fail; NULL: of none
     int64_t failing, left; /* visits that fail, and all that are left to do */
 };
 void plan_faults_free(struct plan_faults *f);
-/* Adds a line. model: all its visits fail; -1: not of a whole model. ERR_NOMEM. */
-MUST_USE enum status plan_faults_add(struct plan_faults *f, const struct plan *p, int64_t model,
-                                     struct err *e, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+/* Adds what is wrong, with its place in the sweep file. ERR_NOMEM. */
+MUST_USE enum status plan_faults_add(struct plan_faults *f, const struct plan *p, struct err *e,
+                                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The same of a model, which the text does not name; visits: all of its will fail. ERR_NOMEM. */
+MUST_USE enum status plan_faults_add_model(struct plan_faults *f, const struct plan *p,
+                                           int64_t model, bool visits, struct err *e,
+                                           const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+/* *line (the caller frees) = one of them. ERR_NOMEM. */
+MUST_USE enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line,
+                                      struct err *e);
 /* Adds the files that a draft misses, and the checkpoints of the visits that are not on disk,
  * unless they are staged, or not whole; counts the visits. ERR_NOMEM. */
 MUST_USE enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
@@ -248,9 +256,9 @@ void plan_faults_log(const struct plan_faults *f);
  * there. ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on; ERR_NOMEM. */
 MUST_USE enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e);
 /* --- plan_reasons.c --- */
-/* Logs a warning for each input file that has changed since the newest plan of the view (NULL:
- * none), and for each measure whose finished records are of other settings or another text than
- * the plan's, because what was measured with them is pending again. ERR_NOMEM. */
+/* If something that was finished by the newest plan of the view (NULL: none) is pending, logs a
+ * warning for each input file that has changed since; and one for each measure whose finished
+ * records are of other settings or another text than the plan's. ERR_NOMEM. */
 MUST_USE enum status plan_warn_changed(const struct plan *p, const struct results_view *view,
                                        struct err *e);
 

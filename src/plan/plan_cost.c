@@ -76,7 +76,7 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
         const char *folder = weights_folder(&at->weights);
         if (m->known || strcmp(folder, last) == 0) continue;
         m->known = read_config(folder, m) || read_config_above(folder, m);
-        last = folder;
+        if (!m->known) last = folder; /* it is not tried again */
     }
 }
 

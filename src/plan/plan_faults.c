@@ -11,23 +11,45 @@
 
 void plan_faults_free(struct plan_faults *f)
 {
-    texts_free(&f->text);
+    faults_free(&f->all);
     free(f->model);
     *f = (struct plan_faults){0};
 }
 
-enum status plan_faults_add(struct plan_faults *f, const struct plan *p, int64_t model,
-                            struct err *e, const char *fmt, ...)
+static enum status add(struct plan_faults *f, const struct plan *p, const char *who, struct err *e,
+                       const char *fmt, va_list args)
 {
-    char line[1024];
+    char text[1024];
+    vsnprintf(text, sizeof text, fmt, args);
+    sweep_add_place(p->sweep, text, sizeof text, sizeof text, "");
+    return faults_add(&f->all, who, text, e);
+}
+
+enum status plan_faults_add(struct plan_faults *f, const struct plan *p, struct err *e,
+                            const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
+    const enum status st = add(f, p, "", e, fmt, args);
     va_end(args);
-    sweep_add_place(p->sweep, line, sizeof line, sizeof line, "");
+    return st;
+}
+
+enum status plan_faults_add_model(struct plan_faults *f, const struct plan *p, int64_t model,
+                                  bool visits, struct err *e, const char *fmt, ...)
+{
+    va_list args;
     if (!f->model) PASS(mem_zero(&f->model, p->sweep->n_models, sizeof *f->model, "models", e));
-    if (model >= 0) f->model[model] = true;
-    return texts_add(&f->text, line, e);
+    f->model[model] |= visits;
+    va_start(args, fmt);
+    const enum status st = add(f, p, p->sweep->models[model].name, e, fmt, args);
+    va_end(args);
+    return st;
+}
+
+enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line, struct err *e)
+{
+    return faults_line(&f->all, i, "model", line, e);
 }
 
 /* The search through the checkpoints of visits. */
@@ -68,7 +90,7 @@ static enum status check_weights(const struct search *s, const struct weights *w
     err_clear(&why);
     if (!known[0]) return OK;
     *whole = false;
-    return plan_faults_add(s->f, s->p, -1, e, "%s will fail: %s", s->v->name, known);
+    return plan_faults_add(s->f, s->p, e, "%s will fail: %s", s->v->name, known);
 }
 
 /* Stored variants, each of which fails alone. */
@@ -79,8 +101,7 @@ static enum status check_stored(const struct search *s, struct err *e)
         const struct method_entry *m = &v->variants[i].method;
         struct err why = {0};
         if (!m->path || try_folder(m->path, &why) == OK) continue;
-        PASS(plan_faults_add(s->f, s->p, -1, e, "%s, %s will fail: %s", s->v->name, m->name,
-                             why.text));
+        PASS(plan_faults_add(s->f, s->p, e, "%s, %s will fail: %s", s->v->name, m->name, why.text));
     }
     return OK;
 }
@@ -91,7 +112,7 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
     enum status st = OK;
     struct search s = {.p = p, .f = f, .seen = json_object()};
     for (int64_t i = 0; i < p->missing.n; i++)
-        TRY(plan_faults_add(f, p, -1, e, "%s; a run refuses to start", p->missing.text[i]));
+        TRY(plan_faults_add(f, p, e, "%s; a run refuses to start", p->missing.text[i]));
     for (; f->left < left->n; f->left++) {
         s.v = &left->visits[f->left];
         bool whole = !(f->model && f->model[s.v->model]);
@@ -108,9 +129,14 @@ done:
 void plan_faults_log(const struct plan_faults *f)
 {
     enum { MOST = 20 };
-    for (int64_t i = 0; i < f->text.n && i < MOST; i++) log_warn("%s", f->text.text[i]);
-    if (f->text.n > MOST)
-        log_warn("and %lld more, which `qtraj plan --json` lists", (long long)f->text.n - MOST);
+    for (int64_t i = 0; i < f->all.n && i < MOST; i++) {
+        char *line;
+        if (plan_faults_line(f, i, &line, NULL) != OK) continue;
+        log_warn("%s", line);
+        free(line);
+    }
+    if (f->all.n > MOST)
+        log_warn("and %lld more, which `qtraj plan --json` lists", (long long)f->all.n - MOST);
     if (f->failing)
         log_warn("%lld of %lld visit%s left would fail", (long long)f->failing, (long long)f->left,
                  quantity_plural(f->left));

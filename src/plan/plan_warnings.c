@@ -43,14 +43,42 @@ static enum status texts_of(const struct plan *p, int64_t model, struct visit *v
     return OK;
 }
 
+/* What is doubtful, said once for models of which the same is true. */
+struct doubts {
+    struct faults warnings, infos;
+};
+
+static enum status doubt_length(struct doubts *d, const char *model, const char *data,
+                                const struct sequences *s, int64_t first, int64_t end,
+                                int64_t positions, struct err *e)
+{
+    char text[400];
+    if (!doubt_of_length(data, s, first, end, positions, text, sizeof text)) return OK;
+    return faults_add(&d->warnings, model, text, e);
+}
+
 /* Packed blocks all have one length, whatever the text. */
-static void warn_unread(const char *model, const char *data, const struct data_options *d,
-                        int64_t positions)
+static enum status doubt_unread(struct doubts *all, const char *model, const char *data,
+                                const struct data_options *d, int64_t positions, struct err *e)
 {
     int64_t offset[2] = {0, d->cut > 0 && d->cut < d->length ? d->cut : d->length};
     const struct sequences block = {.n = 1, .offset = offset};
-    if (d->text && d->layout == LAYOUT_PACKED && !d->within_positions)
-        warn_of_length(model, data, &block, 0, 1, positions);
+    if (!d->text || d->layout != LAYOUT_PACKED || d->within_positions) return OK;
+    return doubt_length(all, model, data, &block, 0, 1, positions, e);
+}
+
+static enum status doubts_log(struct doubts *d, struct err *e)
+{
+    const struct faults *lists[] = {&d->infos, &d->warnings};
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < lists[k]->n; i++) {
+            char *line;
+            PASS(faults_line(lists[k], i, "model", &line, e));
+            if (k == 0) log_info("%s", line);
+            if (k == 1) log_warn("%s", line);
+            free(line);
+        }
+    return OK;
 }
 
 bool plan_text_is_short(const struct data_options *d)
@@ -68,21 +96,20 @@ static bool readable(const struct visit *v)
     return ok;
 }
 
-static void warn_lengths(const struct visit *v, const struct visit_inputs *in, int64_t positions)
+static enum status doubt_lengths(struct doubts *d, const struct visit *v,
+                                 const struct visit_inputs *in, int64_t positions, struct err *e)
 {
     for (int64_t i = 0; i < v->n_evaluations; i++) {
         char data[200];
         snprintf(data, sizeof data, "evaluation %s", v->evaluations[i].name);
-        if (in)
-            warn_of_length(v->model, data, in->evaluation, in->first[i], in->first[i + 1],
-                           positions);
-        else
-            warn_unread(v->model, data, &v->evaluations[i], positions);
+        PASS(in ? doubt_length(d, v->model, data, in->evaluation, in->first[i], in->first[i + 1],
+                               positions, e)
+                : doubt_unread(d, v->model, data, &v->evaluations[i], positions, e));
     }
     if (in && in->calibration)
-        warn_of_length(v->model, "calibration", in->calibration, 0, in->calibration->n, positions);
-    else
-        warn_unread(v->model, "calibration", &v->calibration, positions);
+        return doubt_length(d, v->model, "calibration", in->calibration, 0, in->calibration->n,
+                            positions, e);
+    return doubt_unread(d, v->model, "calibration", &v->calibration, positions, e);
 }
 
 /* Whether a text can be read for a judgement now: it is not what a draft does without. */
@@ -94,8 +121,8 @@ static bool judged(const struct plan *p, const struct data_options *d)
 
 /* The text of a measure that is no evaluation text. */
 static enum status warn_own(const struct plan *p, struct visit_cache *cache, const struct visit *v,
-                            int64_t model, const struct measure *of, struct plan_faults *f,
-                            struct err *e)
+                            int64_t model, const struct measure *of, struct doubts *d,
+                            struct plan_faults *f, struct err *e)
 {
     const int64_t positions = p->lengths[model].positions;
     const struct data_options data = of->text(p, model);
@@ -106,12 +133,12 @@ static enum status warn_own(const struct plan *p, struct visit_cache *cache, con
     for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
         if (p->sweep->evaluations[i].name == data.name) return OK;
     if (visit_sequences_get(cache, v, &data, &s, &why) == OK)
-        warn_of_length(v->model, of->text_name, s, 0, s->n, positions);
+        st = doubt_length(d, v->model, of->text_name, s, 0, s->n, positions, e);
     else
-        warn_unread(v->model, of->text_name, &data, positions);
-    if (p->look_ahead && positions > 0 && why.text[0] && judged(p, &data))
-        st = plan_faults_add(f, p, -1, e, "%s: its %s will fail: %s", v->model, of->text_name,
-                             why.text);
+        st = doubt_unread(d, v->model, of->text_name, &data, positions, e);
+    if (st == OK && p->look_ahead && positions > 0 && why.text[0] && judged(p, &data))
+        st = plan_faults_add_model(f, p, model, false, e, "its %s will fail: %s", of->text_name,
+                                   why.text);
     err_clear(&why);
     return st;
 }
@@ -127,7 +154,7 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         struct err why = {0};
         enum status st = OK;
         if (judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK)
-            st = plan_faults_add(f, p, model, e, "%s: its cells will fail: %s", v->model, why.text);
+            st = plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text);
         err_clear(&why);
         PASS(st);
     }
@@ -157,8 +184,8 @@ static enum status find_mixings(const struct plan *p, int64_t model, struct plan
             if (mixing_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
             linear_name(&m->sizes.spec, stage, name, sizeof name);
             const enum status st =
-                plan_faults_add(f, p, -1, e, "%s: its cells of %s will fail: %s: %s",
-                                p->sweep->models[model].name, method->name, name, why.text);
+                plan_faults_add_model(f, p, model, false, e, "its cells of %s will fail: %s: %s",
+                                      method->name, name, why.text);
             err_clear(&why);
             PASS(st);
             break;
@@ -195,9 +222,11 @@ static void warn_order(const struct model_entry *m)
 
 /* last: the inputs that were compared before, which models of one tokenizer share. */
 static enum status warn_model(const struct plan *p, int64_t model, struct visit_cache *cache,
-                              struct visit_inputs *last, struct plan_faults *f, struct err *e)
+                              struct visit_inputs *last, struct doubts *d, struct plan_faults *f,
+                              struct err *e)
 {
     enum status st = OK;
+    char text[100];
     struct visit v;
     struct data_options *evaluations = NULL;
     struct visit_inputs in = {0};
@@ -208,14 +237,15 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     err_clear(&none);
     if (p->look_ahead && !read && positions > 0 && plan_a_checkpoint(p, model)->tokenizer[0])
         TRY(find_unreadable(p, cache, &v, model, f, e));
+    snprintf(text, sizeof text, "length auto is %lld tokens, the model's positions",
+             (long long)positions);
     if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
-        log_info("%s: length auto is %lld tokens, the model's positions", v.model,
-                 (long long)positions);
-    warn_lengths(&v, read ? &in : NULL, positions);
+        TRY(faults_add(&d->infos, v.model, text, e));
+    TRY(doubt_lengths(d, &v, read ? &in : NULL, positions, e));
     warn_order(&p->sweep->models[model]);
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->text && measures[k]->text_name)
-            TRY(warn_own(p, cache, &v, model, measures[k], f, e));
+            TRY(warn_own(p, cache, &v, model, measures[k], d, f, e));
     TRY(find_mixings(p, model, f, e));
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));
@@ -230,10 +260,14 @@ enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e
     enum status st = OK;
     struct visit_cache cache = {0};
     struct visit_inputs last = {0};
+    struct doubts d = {0};
     TRY(plan_check_heldout(p, e));
     products_warn((enum products)p->sweep->run.products);
-    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, f, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, &d, f, e));
+    TRY(doubts_log(&d, e));
 done:
+    faults_free(&d.warnings);
+    faults_free(&d.infos);
     visit_cache_free(&cache);
     return st;
 }

@@ -181,8 +181,8 @@ enum status plan_report_faults(const struct plan_report *r, bool memory, struct 
     for (int64_t i = 0; i < r->n && memory; i++) {
         const struct plan_line *l = &r->lines[i];
         if (r->plan->costs.models[l->model].known && !l->fits)
-            PASS(plan_faults_add(f, r->plan, l->model, e, "%s: its visits will fail: %s",
-                                 r->plan->sweep->models[l->model].name, l->why));
+            PASS(plan_faults_add_model(f, r->plan, l->model, true, e, "its visits will fail: %s",
+                                       l->why));
     }
     return plan_faults_find(f, r->plan, &r->remaining, e);
 }

@@ -2,6 +2,7 @@
 #include "memory/states.h"
 #include "run/owner.h"
 #include "run/run_journal.h"
+#include "util/folder.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -10,26 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder can be written, or could be made: the first of it and those above that is there. */
 static enum status check_folder(const struct plan *p, const char *key, const char *path,
                                 struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    TRY(mem_string(&folder, path, e));
-    while (access(folder, F_OK) != 0 && errno == ENOENT && strcmp(folder, ".") != 0) {
-        char *above;
-        TRY(fsx_parent(folder, &above, e));
-        free(folder);
-        folder = above;
-    }
-    if (access(folder, F_OK) == 0 && !fsx_is_dir(folder))
-        TRY(plan_faults_add(f, p, -1, e, "%s: %s: %s is no folder", key, path, folder));
-    else if (access(folder, W_OK | X_OK) != 0)
-        TRY(plan_faults_add(f, p, -1, e, "%s: %s: %s: %s", key, path, folder, strerror(errno)));
-done:
-    free(folder);
-    return st;
+    char why[1000];
+    if (folder_is_writable(path, why, sizeof why)) return OK;
+    return plan_faults_add(f, p, e, "%s: %s: %s", key, path, why);
 }
 
 enum status run_check_results(struct plan *p, struct plan_faults *f, struct err *e)
@@ -37,17 +24,16 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     char *folder;
     struct err why = {0};
     const char *results = p->results;
-    const int64_t before = f->text.n;
+    const int64_t before = f->all.n;
     if (fsx_is_dir(results))
-        return plan_faults_add(f, p, -1, e, "results: %s is a folder; expected a file's name",
-                               results);
+        return plan_faults_add(f, p, e, "results: %s is a folder; expected a file's name", results);
     PASS(fsx_parent(results, &folder, e));
     enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
-    if (st == OK && f->text.n == before &&
+    if (st == OK && f->all.n == before &&
         (run_journal_check(results, &why) != OK || owner_check(p->sweep, results, &why) != OK ||
          owner_check_weights(p, &why) != OK))
-        st = plan_faults_add(f, p, -1, e, "%s", why.text);
+        st = plan_faults_add(f, p, e, "%s", why.text);
     err_clear(&why);
     return st;
 }
@@ -60,7 +46,7 @@ static enum status check_scratch(const struct plan *p, struct plan_faults *f, st
     enum status st = scratch_find(p->sweep->run.scratch, 1, &folder, &room, &why);
     free(folder);
     if (st == OK || !p->sweep->run.scratch) return OK;
-    return plan_faults_add(f, p, -1, e, "%s (if only nodes have it: --anyway)", why.text);
+    return plan_faults_add(f, p, e, "%s (if only nodes have it: --anyway)", why.text);
 }
 
 static bool on_path(const char *program)
@@ -87,8 +73,7 @@ static enum status check_stage(const struct plan *p, const struct model_entry *m
     PASS(mem_format(&program, e, "%.*s", (int)strcspn(m->stage, "\n"), m->stage));
     const bool there = on_path(program);
     const enum status st =
-        there ? OK
-              : plan_faults_add(f, p, -1, e, "%s: stage: %s: no such program", m->name, program);
+        there ? OK : plan_faults_add(f, p, e, "%s: stage: %s: no such program", m->name, program);
     free(program);
     return st;
 }

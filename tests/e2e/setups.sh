@@ -96,6 +96,26 @@ grep -qF "quickstart: no config.json in $work/no/step" "$work/out" || fail "plan
 grep -q " s on one worker" "$work/out" && fail "a total of unknown costs: $(cat "$work/out")"
 grep -qE "^left: 1 visits? of unknown cost$" "$work/out" || fail "plan: $(cat "$work/out")"
 
+# The same of several models is said once, with their number.
+cp "$work/sweep.yaml" "$work/one.yaml"
+printf '  - {name: %s, trajectory: trajectory.csv, path: "%s/trajectory/{checkpoint}", tokenizer: "%s/trajectory/tokenizer.json"}\n' \
+    second "$quickstart" "$quickstart" third "$quickstart" "$quickstart" >>"$work/sweep.yaml"
+once() { [ "$(grep -c -- "$1" "$work/err")" = 1 ] || fail "not once: $1: $(cat "$work/err")"; }
+echo "too short" >"$work/few.txt"
+expect 2 "quickstart: its cells will fail: $work/few.txt: no sequence is left" plan "$work/sweep.yaml" --set "evaluation[0].text=$work/few.txt"
+once "no sequence is left.* (2 more models likewise)$"
+grep -q "3 of 3 visits left would fail" "$work/err" || fail "plan: $(cat "$work/err")"
+qtraj plan "$work/sweep.yaml" --set "curvature={trace: 2, data: {text: $work/few.txt}}" --json
+once "its curvature will fail: .* (2 more models likewise)$"
+grep -q '"quickstart: its curvature will fail: .* (2 more models likewise)"' "$work/out" || fail "--json: $(cat "$work/out")"
+expect 2 "3 of 3 visits left would fail" plan "$work/sweep.yaml" --set run.memory_per_rank=1M
+once "quickstart: its visits will fail: .* (2 more models likewise)$"
+expect 0 "" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8'
+once "quickstart: length auto is 1024 tokens, the model's positions (2 more models likewise)$"
+expect 0 "sequences are $long" plan "$work/sweep.yaml" --set 'evaluation[0].length=1500' --set 'evaluation[1].skip=8'
+once "quickstart: evaluation own: .* (2 more models likewise)$"
+mv "$work/one.yaml" "$work/sweep.yaml"
+
 # A text that has changed says why its cells are pending, and a checkpoint whose file was cut is named.
 cp -r "$quickstart/trajectory/step001200" "$work/step001200"
 cut=(--set "models[0].path=$work/{checkpoint}" --set "results=$work/changed.h5" --set 'methods=[{method: rtn}]' --set calibration=null

@@ -1,0 +1,21 @@
+/* faults: what is wrong, each said once with the first that it concerns and the number of others.
+ * Local. */
+#pragma once
+#include "util/err.h"
+
+/* Zero-initialise. */
+struct fault {
+    char *who, *text, *last; /* who: "" if text says it; last: the last that it was added for */
+    int64_t more;            /* others of which it is true */
+};
+struct faults {
+    int64_t n, capacity;
+    struct fault *all; // (n) in the order in which they came
+};
+void faults_free(struct faults *f);
+/* Adds what is wrong with `who`; the same text about another counts there. ERR_NOMEM. */
+MUST_USE enum status faults_add(struct faults *f, const char *who, const char *text, struct err *e);
+/* *line (the caller frees) = "WHO: TEXT (3 more NOUNs likewise)". noun: in the singular. ERR_NOMEM.
+ */
+MUST_USE enum status faults_line(const struct faults *f, int64_t i, const char *noun, char **line,
+                                 struct err *e);

@@ -1,0 +1,46 @@
+#include "util/folder.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* The first of the folder and those above it that is there; the caller frees it. NULL: no memory.
+ */
+static char *nearest(const char *path)
+{
+    char *folder = NULL, *above;
+    if (mem_string(&folder, path, NULL) != OK) return NULL;
+    while (access(folder, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
+           strcmp(folder, ".") != 0) {
+        if (fsx_parent(folder, &above, NULL) != OK) above = NULL;
+        free(folder);
+        if (!above) return NULL;
+        folder = above;
+    }
+    return folder;
+}
+
+bool folder_is_writable(const char *path, char *why, size_t size)
+{
+    char *folder = nearest(path);
+    why[0] = '\0';
+    if (folder && access(folder, F_OK) == 0 && !fsx_is_dir(folder))
+        snprintf(why, size, "%s is no folder", folder);
+    else if (folder && access(folder, W_OK | X_OK) != 0)
+        snprintf(why, size, "%s: %s", folder, strerror(errno));
+    free(folder);
+    return !why[0];
+}
+
+int64_t folder_free_bytes(const char *path)
+{
+    struct statvfs s;
+    char *folder = nearest(path);
+    const bool known = folder && statvfs(folder, &s) == 0;
+    free(folder);
+    return known ? (int64_t)s.f_bavail * (int64_t)s.f_frsize : -1;
+}

@@ -1,10 +1,10 @@
 /* qtraj train: trains the models of a runs file. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/train_plan.h"
 #include "run/run_until.h"
 #include "sched/sched.h"
 #include "train/train_all.h"
+#include "train/train_plan.h"
 #include "util/agree.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -92,6 +92,22 @@ static enum status train(struct call *c, const struct runs *r, const bool *wante
     return all && r->recipes[0].then ? sweep(c, r->recipes[0].then, until, e) : OK;
 }
 
+static enum status plan_runs(struct call *c, const struct runs *r, const bool *wanted,
+                             const char *rate, struct err *e)
+{
+    static const int codes[] = {EXIT_DONE, EXIT_CELLS_FAILED, EXIT_BAD_INPUT};
+    enum train_plan_verdict verdict;
+    int size;
+    MPI_Comm_size(c->world, &size);
+    const struct train_plan_options o = {.wanted = wanted,
+                                         .ranks = size,
+                                         .memory = rate ? 0 : cli_memory(),
+                                         .rate = rate ? atof(rate) : 0};
+    PASS(train_plan_print(r, &o, &verdict, e));
+    c->code = codes[verdict];
+    return OK;
+}
+
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
@@ -100,7 +116,7 @@ static enum status run(struct call *c, struct err *e)
     struct arg_list set = {0}, only = {0};
     struct runs runs = {0};
     bool *wanted = NULL;
-    int rank, size;
+    int rank;
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
         {"--only", ARG_LIST, &only, "NAME",
@@ -108,21 +124,19 @@ static enum status run(struct call *c, struct err *e)
         {"--until", ARG_TEXT, &until, "TIME",
          "when it must have ended, as of qtraj run; in a Slurm job, its end if that is earlier"},
         {"--plan", ARG_SWITCH, &plan, NULL,
-         "only print steps, tokens, memory, disk and time of each run"},
+         "only print steps, tokens, memory, disk and time of each run, and what would fail"},
         {"--rate", ARG_TEXT, &rate, "GFLOPS",
          "sgemm's rate of a rank elsewhere, instead of what is measured here"},
     };
     static const struct arg_with with[] = {{"--rate", "--plan"}, {0}};
     const struct args args = {ARGS(table), .with = with};
     MPI_Comm_rank(c->world, &rank);
-    MPI_Comm_size(c->world, &size);
     TRY(args_parse(&args, c, &path, 1, e));
     if (c->help) goto done;
     st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
-    if (st == OK && plan && rank == 0)
-        st = train_plan_print(&runs, wanted, size, rate ? atof(rate) : 0, e);
+    if (st == OK && plan && rank == 0) st = plan_runs(c, &runs, wanted, rate, e);
     TRY(err_agree(c->world, st, e));
     if (plan) goto done;
     TRY(train(c, &runs, wanted, (char *)(uintptr_t)until, e));

@@ -244,7 +244,7 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
     return OK;
 }
 
-static enum status push_file(struct batch *b, const char *path, char hash[HASH_HEX], struct err *e)
+static enum status push_file(struct batch *b, const char *path, char *hash, struct err *e)
 {
     enum status st = OK;
     struct textfile *f = NULL;
@@ -257,7 +257,7 @@ static enum status push_file(struct batch *b, const char *path, char hash[HASH_H
         TRY(textfile_rest(f, &text, &n, e));
         TRY(push(b, path, 0, text, n, e));
     }
-    TRY(textfile_hash(f, hash, e));
+    if (hash) TRY(textfile_hash(f, hash, e));
 done:
     textfile_close(f);
     return st;
@@ -273,9 +273,12 @@ enum status documents_load(char *const *paths, int64_t n_paths, const struct tok
                       .limit = BATCH_FIRST,
                       .left = c->options->bytes,
                       .last = UINT64_MAX};
-    for (int64_t i = 0; i < n_paths; i++)
-        TRY(wants_more(&b) ? push_file(&b, paths[i], hashes[i], e)
-                           : hash_file(paths[i], hashes[i], e));
+    for (int64_t i = 0; i < n_paths; i++) {
+        if (wants_more(&b))
+            TRY(push_file(&b, paths[i], hashes ? hashes[i] : NULL, e));
+        else if (hashes)
+            TRY(hash_file(paths[i], hashes[i], e));
+    }
     if (c->options->draw) trim(&b);
     TRY(flush(&b, e));
     report_replaced(&b);

@@ -8,7 +8,7 @@
  * depends on the seed and the documents' places in the text alone; only they are held in memory.
  * Parallel inside (OpenMP) over documents; c does not depend on the number of threads. ERR_IO;
  * ERR_FORMAT with file and line; ERR_NOMEM, ERR_NUMERIC, ERR_USAGE of tokenizer_encode. hashes =
- * digest of each file's bytes as they were read.
- */
+ * digest of each file's bytes as they were read; NULL: not wanted, and nothing is read behind the
+ * last document. */
 MUST_USE enum status documents_load(char *const *paths, int64_t n_paths, const struct tokenizer *t,
                                     struct collector *c, char (*hashes)[HASH_HEX], struct err *e);

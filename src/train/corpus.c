@@ -58,6 +58,28 @@ static enum status map(struct corpus *c, const char *path, struct err *e)
     return OK;
 }
 
+static int64_t chunks_held_out(const struct corpus_options *o, int64_t length)
+{
+    return (o->validation + length) / (length + 1);
+}
+
+int64_t corpus_least(const struct corpus_options *o, int64_t length)
+{
+    return (chunks_held_out(o, length) + 1) * (length + 1);
+}
+
+enum status corpus_divide(const struct corpus_options *o, int64_t tokens, int64_t length,
+                          int64_t *held_out, struct err *e)
+{
+    const int64_t chunks = tokens / (length + 1);
+    *held_out = chunks_held_out(o, length);
+    NEED(chunks > *held_out, ERR_USAGE,
+         "data: %lld tokens are %lld sequences of %lld and one more, of which %lld are held out "
+         "(data.validation): none is left to train on",
+         (long long)tokens, (long long)chunks, (long long)length, (long long)*held_out);
+    return OK;
+}
+
 enum status corpus_open(const struct corpus_options *o, const char *path, int64_t length,
                         struct corpus **out, struct err *e)
 {
@@ -71,12 +93,8 @@ enum status corpus_open(const struct corpus_options *o, const char *path, int64_
                          .epoch = -1};
     TRY(map(c, path, e));
     const int64_t chunks = c->n / (length + 1);
-    c->held_out = (o->validation + length) / (length + 1);
+    TRY(corpus_divide(o, c->n, length, &c->held_out, e));
     c->train = chunks - c->held_out;
-    ENSURE(c->train > 0, ERR_USAGE,
-           "data: %lld tokens are %lld sequences of %lld and one more, of which %lld are held out "
-           "for validation: none is left to train on",
-           (long long)c->n, (long long)chunks, (long long)length, (long long)c->held_out);
     ENSURE(chunks <= UINT32_MAX, ERR_USAGE, "data: more than 2^32 sequences");
     TRY(mem_alloc(&c->chunk, chunks, sizeof *c->chunk, "the order of the data", e));
     TRY(mem_alloc(&c->order, c->train, sizeof *c->order, "the order of the data", e));

@@ -29,6 +29,19 @@ MUST_USE enum status corpus_prepare(const struct corpus_options *o, const char *
                                     const char *folder, char **path, char hash[HASH_HEX],
                                     struct err *e);
 
+/* What corpus_prepare would find, without writing anything: *tokens = those of the text, counted up
+ * to `enough`; every file of JSONL gives a document. hash (NULL: not wanted): of the file of
+ * tokens. Errors as of corpus_prepare. Local. */
+MUST_USE enum status corpus_look(const struct corpus_options *o, const char *tokenizer,
+                                 const char *folder, int64_t enough, int64_t *tokens, char *hash,
+                                 struct err *e);
+/* *held_out = the chunks of length + 1 that are held out of so many tokens. ERR_USAGE: none is left
+ * to train on. */
+MUST_USE enum status corpus_divide(const struct corpus_options *o, int64_t tokens, int64_t length,
+                                   int64_t *held_out, struct err *e);
+/* Tokens of which one chunk is left. */
+int64_t corpus_least(const struct corpus_options *o, int64_t length);
+
 struct corpus;
 
 /* Maps the file, cut into chunks of length + 1; close with corpus_close. o is copied. ERR_USAGE:

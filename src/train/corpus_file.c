@@ -84,9 +84,9 @@ done:
     return st;
 }
 
-/* hashes (paths->n) by the file of digests, which is written again where it lacked one: without it,
- * all texts are read, so that failing to write it is none. */
-static enum status text_digests(const struct texts *paths, const char *file,
+/* hashes (paths->n) by the file of digests, which keep writes again where it lacked one: without
+ * it, all texts are read, so that failing to write it is none. */
+static enum status text_digests(const struct texts *paths, const char *file, bool keep,
                                 char (*hashes)[HASH_HEX], struct err *e)
 {
     enum status st = OK;
@@ -96,7 +96,7 @@ static enum status text_digests(const struct texts *paths, const char *file,
     if (!fsx_is_file(file) || json_read_file(file, 0, &known, &none) != OK) known = json_object();
     for (int64_t i = 0; i < paths->n; i++)
         TRY(text_digest(known, paths->text[i], hashes[i], &added, e));
-    if (added && fsx_make_parent(file, &none) == OK)
+    if (added && keep && fsx_make_parent(file, &none) == OK)
         (void)!json_write_file(file, known, JSON_INDENT(1), &none);
 done:
     json_decref(known);
@@ -119,6 +119,20 @@ done:
     return st;
 }
 
+/* The collector of all tokens of files, which *d goes with. */
+static enum status frame(const struct corpus_options *o, const struct tokenizer *t,
+                         struct data_options *d, struct collector *c, struct err *e)
+{
+    *c = (struct collector){.options = d};
+    options_default(&data_table, d);
+    d->field = o->field;
+    d->separator = o->separator;
+    d->layout = LAYOUT_PACKED;
+    d->length = INT64_MAX / 2; /* never full: all is in the incomplete block */
+    PASS(collector_frame(c, t, e));
+    return o->before ? ids_add(&c->before, c->behind.id, c->behind.n, e) : OK;
+}
+
 /* Tokenizes one file after the other, so that memory holds the tokens of one at a time. */
 static enum status write_tokens(const struct corpus_options *o, const struct tokenizer *t,
                                 const struct texts *paths, char (*hashes)[HASH_HEX], int fd,
@@ -126,14 +140,8 @@ static enum status write_tokens(const struct corpus_options *o, const struct tok
 {
     enum status st = OK;
     struct data_options d;
-    struct collector c = {.options = &d};
-    options_default(&data_table, &d);
-    d.field = o->field;
-    d.separator = o->separator;
-    d.layout = LAYOUT_PACKED;
-    d.length = INT64_MAX / 2; /* never full: all is in the incomplete block */
-    TRY(collector_frame(&c, t, e));
-    if (o->before) TRY(ids_add(&c.before, c.behind.id, c.behind.n, e));
+    struct collector c = {0};
+    TRY(frame(o, t, &d, &c, e));
     for (int64_t i = 0; i < paths->n; i++) {
         char found[HASH_HEX];
         TRY(documents_load(paths->text + i, 1, t, &c, &found, e));
@@ -171,29 +179,91 @@ done:
     return st;
 }
 
+/* The texts, the tokenizer, and the path of the file of digests. */
+struct origin {
+    struct listing texts;
+    struct tokenizer *tokenizer;
+    char (*hashes)[HASH_HEX], *file;
+};
+
+static void origin_free(struct origin *x)
+{
+    free(x->hashes);
+    free(x->file);
+    texts_free(&x->texts.paths);
+    tokenizer_close(x->tokenizer);
+}
+
+static enum status origin_open(const struct corpus_options *o, const char *tokenizer,
+                               const char *cache, struct origin *x, struct err *e)
+{
+    const struct data_options texts = {.text = o->text};
+    x->texts.e = e;
+    PASS(dataset_files(&texts, see, &x->texts, e));
+    PASS(x->texts.st);
+    PASS(tokenizer_open(tokenizer, &x->tokenizer, e));
+    PASS(mem_alloc(&x->hashes, x->texts.paths.n, sizeof *x->hashes, "digests", e));
+    return mem_format(&x->file, e, "%s/texts.json", cache);
+}
+
+static enum status origin_digest(const struct corpus_options *o, struct origin *x, bool keep,
+                                 char hash[HASH_HEX], struct err *e)
+{
+    PASS(text_digests(&x->texts.paths, x->file, keep, x->hashes, e));
+    return digest(o, x->tokenizer, &x->texts.paths, x->hashes, hash, e);
+}
+
 enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer,
                            const char *folder, char **path, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
-    struct tokenizer *t = NULL;
-    struct listing l = {.e = e};
-    const struct data_options texts = {.text = o->text};
-    char(*hashes)[HASH_HEX] = NULL, *file = NULL;
+    struct origin x = {0};
     const char *const cache = o->cache ? o->cache : folder;
-    TRY(dataset_files(&texts, see, &l, e));
-    TRY(l.st);
-    TRY(tokenizer_open(tokenizer, &t, e));
-    TRY(mem_alloc(&hashes, l.paths.n, sizeof *hashes, "digests", e));
-    TRY(mem_format(&file, e, "%s/texts.json", cache));
-    TRY(text_digests(&l.paths, file, hashes, e));
-    TRY(digest(o, t, &l.paths, hashes, hash, e));
+    TRY(origin_open(o, tokenizer, cache, &x, e));
+    TRY(origin_digest(o, &x, true, hash, e));
     TRY(mem_format(path, e, "%s/tokens-%.16s.i32", cache, hash));
-    if (!fsx_is_file(*path)) TRY(make(o, t, &l.paths, hashes, *path, e));
+    if (!fsx_is_file(*path)) TRY(make(o, x.tokenizer, &x.texts.paths, x.hashes, *path, e));
 done:
-    if (st == ERR_CHANGED && file) unlink(file); /* the next start reads all */
-    free(hashes);
-    free(file);
-    texts_free(&l.paths);
-    tokenizer_close(t);
+    if (st == ERR_CHANGED && x.file) unlink(x.file); /* the next start reads all */
+    origin_free(&x);
+    return st;
+}
+
+/* --- before --- */
+
+/* The first document of each file of JSONL can be read. */
+static enum status look_at_files(const struct corpus_options *o, const struct origin *x,
+                                 struct err *e)
+{
+    for (int64_t i = 0; o->field && i < x->texts.paths.n; i++) {
+        struct data_options d;
+        struct collector c = {0};
+        enum status st = frame(o, x->tokenizer, &d, &c, e);
+        d.documents = 1;
+        if (st == OK) st = documents_load(x->texts.paths.text + i, 1, x->tokenizer, &c, NULL, e);
+        collector_free(&c);
+        PASS(st);
+    }
+    return OK;
+}
+
+enum status corpus_look(const struct corpus_options *o, const char *tokenizer, const char *folder,
+                        int64_t enough, int64_t *tokens, char *hash, struct err *e)
+{
+    enum status st = OK;
+    struct data_options d;
+    struct collector c = {0};
+    struct origin x = {0};
+    TRY(origin_open(o, tokenizer, o->cache ? o->cache : folder, &x, e));
+    TRY(look_at_files(o, &x, e));
+    TRY(frame(o, x.tokenizer, &d, &c, e));
+    d.length = enough;
+    d.samples = 1;
+    TRY(documents_load(x.texts.paths.text, x.texts.paths.n, x.tokenizer, &c, NULL, e));
+    *tokens = c.full ? enough : c.part.n;
+    if (hash) TRY(origin_digest(o, &x, false, hash, e));
+done:
+    collector_free(&c);
+    origin_free(&x);
     return st;
 }

@@ -22,8 +22,9 @@ struct model_options {
 extern const struct option_table model_options_table;
 
 /* *out (a new reference) = config.json as transformers reads it: that of o->config, with what o
- * gives. vocab, positions: where o and the file say nothing; eos: -1: unknown. ERR_USAGE: a key is
- * missing, a family or size that is not supported; ERR_IO, ERR_FORMAT: the file; ERR_NOMEM. */
+ * gives. vocab, positions: where o and the file say nothing, else at least these; eos: -1: unknown.
+ * ERR_USAGE: a key is missing, a family or size that is not supported, too few of these; ERR_IO,
+ * ERR_FORMAT: the file; ERR_NOMEM. */
 MUST_USE enum status model_config_make(const struct model_options *o, int64_t vocab,
                                        int64_t positions, int32_t eos, json_t **out, struct err *e);
 /* Writes the folder `path` (folder_create) with initial weights in f32: a function of config,

@@ -147,6 +147,9 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
     ENSURE(positions_usable(c) >= positions, ERR_USAGE,
            "batch.length: %lld tokens, but the model has %lld positions (model.positions)",
            (long long)positions, (long long)positions_usable(c));
+    ENSURE(sizes.shape.vocab >= vocab, ERR_USAGE,
+           "model.vocab: %lld, but the tokenizer has ids up to %lld; give %lld or more",
+           (long long)sizes.shape.vocab, (long long)vocab - 1, (long long)vocab);
     *out = c;
     c = NULL;
 done:

@@ -85,6 +85,7 @@ static const char *key_of_recipe(const char *key)
 {
     if (!key[0]) return "set of settings";
     if (strcmp(key, "last") == 0) return "number of steps";
+    if (strcmp(key, "data") == 0) return "text, field, separator or tokenizer";
     return strcmp(key, "first") == 0 ? "step to begin from" : key;
 }
 
@@ -99,9 +100,9 @@ enum status run_settings_check(const struct run *r, const json_t *settings, bool
     if (!*there) goto done;
     TRY(json_read_file(path, 1 << 20, &before, e));
     ENSURE(!differ(settings, before, key, sizeof key), ERR_USAGE,
-           "%s: the run was begun with another %s; remove its folder to begin it anew, or give "
-           "the runs another output",
-           path, key_of_recipe(key));
+           "begun with another %s (run.json); remove the run's folder in %s to begin it anew, or "
+           "give the runs another output",
+           key_of_recipe(key), r->recipe->output);
 done:
     json_decref(before);
     free(path);

@@ -221,13 +221,13 @@ bool run_has_checkpoint(const struct run *r, int64_t step)
     return false;
 }
 
-int64_t run_checkpoints(const struct run *r)
+int64_t run_checkpoints(const struct run *r, int64_t step)
 {
     const struct checkpoint_options *c = &r->recipe->checkpoints;
-    int64_t n = c->every > 0 ? r->last / c->every - r->first / c->every : 0;
+    int64_t n = c->every > 0 ? r->last / c->every - step / c->every : 0;
+    if (step >= r->last) return 0;
     for (int64_t i = 0; i < c->n_at; i++)
-        n += c->at[i] > r->first && c->at[i] < r->last &&
-             (c->every == 0 || c->at[i] % c->every != 0);
+        n += c->at[i] > step && c->at[i] < r->last && (c->every == 0 || c->at[i] % c->every != 0);
     return n + (c->every == 0 || r->last % c->every != 0);
 }
 

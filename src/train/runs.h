@@ -77,8 +77,8 @@ void runs_free(struct runs *r);
 /* Whether the run has a checkpoint at a step; whether a branch of it begins there. */
 bool run_has_checkpoint(const struct run *r, int64_t step);
 bool run_is_left_at(const struct runs *all, int64_t run, int64_t step);
-/* The number of its checkpoints. */
-int64_t run_checkpoints(const struct run *r);
+/* The number of its checkpoints behind a step of it, or its first. */
+int64_t run_checkpoints(const struct run *r, int64_t step);
 /* Tokens of one step. */
 int64_t run_step_tokens(const struct run *r);
 /* *out (the caller frees) = the path of `name` in the run's folder; "" and %s as of printf. */

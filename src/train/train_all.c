@@ -1,7 +1,6 @@
 #include "train/train_all.h"
 #include "records/lock.h"
-#include "tokenizer/tokenizer.h"
-#include "train/run_files.h"
+#include "train/train_check.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/clock.h"
@@ -12,39 +11,19 @@
 #include "util/patience.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- tokens --- */
-
-static bool same_data(const struct recipe *a, const struct recipe *b)
-{
-    json_t *x = options_to_json(&corpus_options_table, &a->data),
-           *y = options_to_json(&corpus_options_table, &b->data);
-    const bool same = json_equal(x, y) && strcmp(a->tokenizer, b->tokenizer) == 0;
-    json_decref(x);
-    json_decref(y);
-    return same;
-}
-
-enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
-{
-    enum status st = OK;
-    struct tokenizer *t = NULL;
-    TRY(tokenizer_open(r->tokenizer, &t, e));
-    s->vocab = tokenizer_n_ids(t);
-    s->eos = r->data.separator ? tokenizer_find(t, r->data.separator) : -1;
-    if (s->eos < 0 && tokenizer_eos(t, &s->eos, NULL) != OK) s->eos = -1;
-done:
-    tokenizer_close(t);
-    return st;
-}
 
 static enum status prepare(const struct train_job *job, int64_t i, struct err *e)
 {
     enum status st = OK;
     char *path = NULL;
+    int fd;
+    int64_t size;
     const struct recipe *r = &job->runs->recipes[i];
     struct train_source *s = &job->sources[i];
-    if (i > 0 && same_data(r, r - 1)) {
+    if (i > 0 && train_same_data(r, r - 1)) {
         *s = s[-1];
         return OK;
     }
@@ -53,6 +32,9 @@ static enum status prepare(const struct train_job *job, int64_t i, struct err *e
     ENSURE(strlen(path) < sizeof s->path, ERR_USAGE,
            "%.200s: a path of %zu bytes or more; give output a shorter one", path, sizeof s->path);
     snprintf(s->path, sizeof s->path, "%s", path);
+    TRY(fsx_open(path, &fd, &size, e));
+    close(fd);
+    s->tokens = size / (int64_t)sizeof(int32_t);
 done:
     free(path);
     return st;
@@ -70,67 +52,17 @@ static enum status prepare_all(struct train_job *job, int rank, struct err *e)
 
 /* --- which run is next --- */
 
-enum readiness { READY, WAITS, ENDED, NEVER };
-
-/* Why a branch cannot begin: its run has ended before that step, or passed it without keeping the
- * state. */
-static void tell_never(const struct runs *all, int64_t i, bool passed)
+/* Whether it can begin now: nobody else trains it. *why: as of train_readiness. */
+static enum status look(const struct runs *all, int64_t i, enum readiness *out, char *why,
+                        size_t size, struct err *e)
 {
-    const struct run *r = &all->runs[i];
-    const long long first = r->first;
-    if (!passed)
-        log_error("%s: step %lld of %s, from which it branches, is not there", r->name, first,
-                  r->left);
-    else
-        log_error(
-            "%s: %s has passed step %lld, from which it branches, and no state of it was kept: "
-            "move the folder of %s away to train it again to the same weights, and the branch "
-            "with it; checkpoints.states keeps states for branches to come",
-            r->name, r->left, first, r->left);
-}
-
-/* Whether a run can begin from a state of its parent. */
-static enum status look_parent(const struct runs *all, int64_t i, enum readiness *out,
-                               struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL;
-    struct err none = {0};
-    const struct run *r = &all->runs[i], *p = &all->runs[r->parent];
-    struct run_ending parent;
-    int64_t latest;
-    /* before the state that it begins from, which comes first */
-    const bool open = run_ending_read(p, &parent, &none) == OK && parent.end == RUN_OPEN;
-    TRY(run_state_latest(p, &latest, e));
-    TRY(run_state_path(p, r->first, &path, e));
-    if (fsx_is_file(path)) goto done;
-    const bool passed = latest > r->first || (!open && parent.step >= r->first);
-    *out = open && !passed ? WAITS : NEVER;
-    if (*out == NEVER) tell_never(all, i, passed);
-done:
-    free(path);
-    return st;
-}
-
-/* Whether it can begin: it has not ended, and its state or that which it begins from is there. */
-static enum status look(const struct runs *all, int64_t i, enum readiness *out, struct err *e)
-{
-    enum status st = OK;
     char *steps = NULL;
-    const struct run *r = &all->runs[i];
-    struct run_ending own;
-    int64_t latest;
-    *out = READY;
-    TRY(run_ending_read(r, &own, e));
-    if (own.end != RUN_OPEN) *out = ENDED;
-    if (own.end != RUN_OPEN) goto done;
-    TRY(run_state_latest(r, &latest, e));
-    if (r->parent >= 0 && latest < 0) TRY(look_parent(all, i, out, e));
-    TRY(run_path(r, &steps, e, "steps.csv"));
+    struct run_left left;
+    PASS(train_readiness(all, i, out, &left, why, size, e));
+    PASS(run_path(&all->runs[i], &steps, e, "steps.csv"));
     if (*out == READY && lock_look(steps).held) *out = WAITS;
-done:
     free(steps);
-    return st;
+    return OK;
 }
 
 struct choice {
@@ -173,13 +105,15 @@ static enum status choose(struct choice *c, struct err *e)
     for (int64_t i = 0; !taken && i < all->n; i++) {
         enum readiness state = NEVER;
         struct err why = {0};
+        char never[520] = "";
         if (!c->job->wanted[i] || c->failed[i]) continue;
-        const enum status st = look(all, i, &state, &why);
+        const enum status st = look(all, i, &state, never, sizeof never, &why);
         if (st != OK && st != ERR_FORMAT) RAISE(st, "%s", why.text);
         if (st == ERR_FORMAT) log_error("%s: %s", all->runs[i].name, why.text);
         const int64_t parent = all->runs[i].parent;
         const bool lost = state == WAITS && parent >= 0 && c->failed[parent];
-        if (lost) tell_never(all, i, false);
+        if (lost) train_say_never(&all->runs[i], false, never, sizeof never);
+        if (never[0]) log_error("%s: %s", all->runs[i].name, never);
         if (state == NEVER || lost) c->failed[i] = true;
         if (state == WAITS && !c->failed[i]) c->run = -1;
         if (state != READY) continue;
@@ -192,26 +126,25 @@ static enum status choose(struct choice *c, struct err *e)
     return OK;
 }
 
-/* Runs that have begun, or ended, with other settings than they have now fail before any is
+/* Runs whose settings cannot be trained, or are not those that they began with, fail before any is
  * trained. */
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
 {
-    for (int64_t i = 0; i < job->runs->n; i++) {
-        json_t *config = NULL, *settings = NULL;
-        struct err why = {0};
-        bool there;
-        if (!job->wanted[i]) continue;
-        enum status st = train_settings(job, &job->runs->runs[i], &config, &settings, &why);
-        if (st == OK) st = run_settings_check(&job->runs->runs[i], settings, &there, &why);
-        json_decref(config);
-        json_decref(settings);
-        if (st == OK) continue;
-        if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
-        failed[i] = true;
-        log_error("%s: %s", job->runs->runs[i].name, why.text);
-        err_clear(&why);
+    enum status st = OK;
+    struct faults f = {0};
+    char *line = NULL;
+    for (int64_t i = 0; i < job->runs->n; i++)
+        if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
+    for (int64_t i = 0; i < f.n; i++) {
+        TRY(faults_line(&f, i, "run", &line, e));
+        log_error("%s", line);
+        free(line);
+        line = NULL;
     }
-    return OK;
+done:
+    free(line);
+    faults_free(&f);
+    return st;
 }
 
 /* --- a group --- */

@@ -33,34 +33,6 @@ struct training {
     struct run_ending end;
 };
 
-/* --- settings --- */
-
-enum status train_settings(const struct train_job *job, const struct run *r, json_t **config,
-                           json_t **settings, struct err *e)
-{
-    static const char *const elsewhere[] = {"name",        "output",   "tokenizer", "model", "data",
-                                            "checkpoints", "branches", "run",       "steps"};
-    const struct recipe *recipe = r->recipe;
-    const struct train_source *source = &job->sources[recipe - job->runs->recipes];
-    PASS(model_config_make(&recipe->model, source->vocab, recipe->batch.length, source->eos, config,
-                           e));
-    json_t *s = options_to_json(&recipe_table, recipe);
-    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        json_object_del(s, elsewhere[i]);
-    json_t *schedule = options_to_json(&schedule_table, &r->schedule);
-    json_t *own = json_pack(
-        "{s:O, s:s, s:I, s:I, s:b, s:i, s:i, s:o, s:I, s:I, s:s*}", "config", *config, "data",
-        source->hash, "data_seed", (json_int_t)recipe->data.seed, "validation",
-        (json_int_t)recipe->data.validation, "document_mask", recipe->data.document_mask, "init",
-        recipe->model.init, "products", recipe->run.products, "schedule", schedule, "first",
-        (json_int_t)r->first, "last", (json_int_t)r->last, "parent", r->left);
-    const bool made = s && own && json_object_update(s, own) == 0;
-    json_decref(own);
-    *settings = s;
-    NEED(made, ERR_NOMEM, "out of memory for the settings of a run");
-    return OK;
-}
-
 /* --- the beginning --- */
 
 /* Initial weights, if it is no branch; *step = that of the latest state, -1: none. First rank. */

@@ -63,8 +63,11 @@ static void test_one(void **state)
     for (int64_t k = 0; k <= 500; k++)
         if (run_has_checkpoint(own, k)) assert_int_equal(k, at[found++]);
     assert_int_equal(found, 5);
-    assert_int_equal(run_checkpoints(own), 5);
-    assert_int_equal(run_checkpoints(cool), 1);
+    assert_int_equal(run_checkpoints(own, own->first), 5);
+    assert_int_equal(run_checkpoints(own, 30), 4);
+    assert_int_equal(run_checkpoints(own, 250), 2);
+    assert_int_equal(run_checkpoints(own, 400), 0);
+    assert_int_equal(run_checkpoints(cool, cool->first), 1);
     assert_true(run_has_checkpoint(cool, 350) && !run_has_checkpoint(cool, 300));
     assert_true(run_is_left_at(&r, 0, 100) && run_is_left_at(&r, 2, 350));
     assert_false(run_is_left_at(&r, 0, 350) || run_is_left_at(&r, 1, 150));

@@ -1,0 +1,52 @@
+#include "train/train_job.h"
+#include "tokenizer/tokenizer.h"
+#include <string.h>
+
+bool train_same_data(const struct recipe *a, const struct recipe *b)
+{
+    json_t *x = options_to_json(&corpus_options_table, &a->data),
+           *y = options_to_json(&corpus_options_table, &b->data);
+    const bool same = json_equal(x, y) && strcmp(a->tokenizer, b->tokenizer) == 0;
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
+{
+    enum status st = OK;
+    struct tokenizer *t = NULL;
+    TRY(tokenizer_open(r->tokenizer, &t, e));
+    s->vocab = tokenizer_n_ids(t);
+    s->eos = r->data.separator ? tokenizer_find(t, r->data.separator) : -1;
+    if (s->eos < 0 && tokenizer_eos(t, &s->eos, NULL) != OK) s->eos = -1;
+done:
+    tokenizer_close(t);
+    return st;
+}
+
+enum status train_settings(const struct train_job *job, const struct run *r, json_t **config,
+                           json_t **settings, struct err *e)
+{
+    static const char *const elsewhere[] = {"name",        "output",   "tokenizer", "model", "data",
+                                            "checkpoints", "branches", "run",       "steps"};
+    const struct recipe *recipe = r->recipe;
+    const struct train_source *source = &job->sources[recipe - job->runs->recipes];
+    PASS(model_config_make(&recipe->model, source->vocab, recipe->batch.length, source->eos, config,
+                           e));
+    json_t *s = options_to_json(&recipe_table, recipe);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        json_object_del(s, elsewhere[i]);
+    json_t *schedule = options_to_json(&schedule_table, &r->schedule);
+    json_t *own = json_pack(
+        "{s:O, s:s, s:I, s:I, s:b, s:i, s:i, s:o, s:I, s:I, s:s*}", "config", *config, "data",
+        source->hash, "data_seed", (json_int_t)recipe->data.seed, "validation",
+        (json_int_t)recipe->data.validation, "document_mask", recipe->data.document_mask, "init",
+        recipe->model.init, "products", recipe->run.products, "schedule", schedule, "first",
+        (json_int_t)r->first, "last", (json_int_t)r->last, "parent", r->left);
+    const bool made = s && own && json_object_update(s, own) == 0;
+    json_decref(own);
+    *settings = s;
+    NEED(made, ERR_NOMEM, "out of memory for the settings of a run");
+    return OK;
+}

@@ -175,7 +175,8 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
         TRY(table_set(&t, p.labels + 1 + k, e, "%s", p.columns[k].field->variable));
     for (int64_t i = 0; i < rows->n; i++) {
         const struct row *row = &rows->rows[i];
-        const enum result_state state = result_state_of(row->record);
+        const enum result_state state =
+            p.inner ? row_state_here(rows, row, NULL) : row_state(rows, row, NULL);
         TRY(table_add_row(&t, e));
         TRY(put_labels(&p, row, false, &t, e));
         if (state != STATE_DONE) TRY(table_set(&t, p.labels, e, "%s", result_state_words[state]));

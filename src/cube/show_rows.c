@@ -123,8 +123,10 @@ static struct value value_of(const struct columns *c, const struct column *colum
     if (x && x->type == FIELD_REAL) return value_of_real(x->data.d[at]);
     if (x && x->data.i[at] < 0) return (struct value){0};
     if (x) return (struct value){.type = VALUE_INTEGER, .integer = x->data.i[at]};
-    if (f->type == FIELD_STATUS)
-        return value_of_text(result_state_words[result_state_of(row->record)]);
+    const char *message;
+    const enum result_state state = row_state_here(c->rows, row, &message);
+    if (f->type == FIELD_STATUS) return value_of_text(result_state_words[state]);
+    if (state == STATE_FAILED && strcmp(f->name, "message") == 0) return value_of_text(message);
     if (f->place == FRAME_KEY) return value_of_text(row->key);
     const json_t *value = row_value(c->rows, row, f);
     if (f->type == FIELD_TEXT)

@@ -93,6 +93,29 @@ static void number_text(const struct form *form, double x, double error, char te
         snprintf(text, 64, "%.*f ± %.*f", form->decimals, x, form->decimals, error);
 }
 
+/* --- states on texts --- */
+
+/* The rows of a kind by their places in its variable along the texts. */
+struct places {
+    const struct rows *rows;
+    const struct cube_variable *x; /* NULL: the cube has none */
+    int64_t *row;                  // (x->n)
+};
+
+static enum status find_places(const struct show *s, const struct measure *kind, const char *name,
+                               struct places *out, struct err *e)
+{
+    *out = (struct places){.rows = &s->cube->all.rows[measure_place_of(kind)],
+                           .x = cube_find(s->cube, name)};
+    if (!out->x) return OK;
+    PASS(mem_zero(&out->row, out->x->n, sizeof *out->row, "states", e));
+    for (int64_t i = 0; i < out->rows->n; i++) {
+        const int64_t at = cube_place(s->cube, out->x, &out->rows->rows[i]);
+        if (at >= 0) out->row[at] = i;
+    }
+    return OK;
+}
+
 /* --- one table --- */
 
 /* What a table is about. */
@@ -104,6 +127,7 @@ struct page {
     int64_t n;     /* variants wanted, of one quantizer, by bits */
     const struct axis_variant **variants;
     struct form *forms; /* of each variant's column */
+    struct places cells, checkpoints;
 };
 
 static const struct axis_labels *labels(const struct page *p, int axis)
@@ -200,23 +224,37 @@ static enum status put_head(struct page *p, struct table *t, struct err *e)
     return OK;
 }
 
+/* The state of the record here, on the page's text if it is of one. status: the variable of its
+ * state. *why is set if it is not that of the text. */
+static enum result_state state_here(const struct page *p, const struct places *of,
+                                    const char *status, const char **why)
+{
+    const struct cube_variable *x = cube_find(p->show->cube, status);
+    const enum result_state state = x->data.s[cube_place(p->show->cube, x, &p->at)];
+    const int64_t at = of->x && state == STATE_DONE ? cube_place(p->show->cube, of->x, &p->at) : -1;
+    if (at < 0) return state;
+    const struct row *row = &of->rows->rows[of->row[at]];
+    const enum result_state own = row_state_here(of->rows, row, NULL);
+    if (own != STATE_DONE) row_state_here(of->rows, row, why);
+    return own;
+}
+
 /* Sets a cell of the table to a number, or to the mark of a record without one: its state and its
  * message are the variables of these names. */
 static enum status put_result(const struct page *p, struct table *t, int64_t column,
-                              const char *number, const char *status, const char *message,
-                              struct err *e)
+                              const char *number, const struct places *of, const char *status,
+                              const char *message, struct err *e)
 {
-    const struct cube_variable *x = cube_find(p->show->cube, status);
+    const char *why = text_here(p, message);
     char letter[8];
-    switch (x->data.s[cube_place(p->show->cube, x, &p->at)]) {
+    switch (state_here(p, of, status, &why)) {
     case STATE_DONE:
         p->notes->nan |= strcmp(number, "nan") == 0;
-        if (text_here(p, message)[0]) PASS(note(p->notes, text_here(p, message), true, letter, e));
-        PASS(table_set(t, column, e, "%s%s%s", number, text_here(p, message)[0] ? " " : "",
-                       text_here(p, message)[0] ? letter : ""));
+        if (why[0]) PASS(note(p->notes, why, true, letter, e));
+        PASS(table_set(t, column, e, "%s%s%s", number, why[0] ? " " : "", why[0] ? letter : ""));
         break;
     case STATE_FAILED:
-        PASS(note(p->notes, text_here(p, message), false, letter, e));
+        PASS(note(p->notes, why, false, letter, e));
         PASS(table_set(t, column, e, "%s", letter));
         break;
     case STATE_PENDING:
@@ -245,7 +283,8 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
     if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
     if (p->at.at[AXIS_DATASET] < 0) return OK;
     snprintf(text, sizeof text, "%.4f", number_here(p, "baseline_loss"));
-    return put_result(p, t, LOSS, text, "checkpoint_status", "checkpoint_message", e);
+    return put_result(p, t, LOSS, text, &p->checkpoints, "checkpoint_status", "checkpoint_message",
+                      e);
 }
 
 static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
@@ -260,7 +299,7 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
         go_to(p, checkpoint, i);
         number_text(&p->forms[i], scale * show_number(p->show, p->x, &p->at),
                     scale * show_number(p->show, p->error, &p->at), text);
-        PASS(put_result(p, t, LEFT + i, text, "status", "message", e));
+        PASS(put_result(p, t, LEFT + i, text, &p->cells, "status", "message", e));
     }
     return OK;
 }
@@ -386,6 +425,8 @@ enum status show_tables(const struct show *s, struct err *e)
     struct page page = {.show = s, .notes = &notes};
     TRY(mem_zero(&page.variants, a->n_variants, sizeof *page.variants, "variants", e));
     TRY(mem_zero(&page.forms, a->n_variants, sizeof *page.forms, "variants", e));
+    TRY(find_places(s, &measure_cell, "loss", &page.cells, e));
+    TRY(find_places(s, &measure_checkpoint, "baseline_loss", &page.checkpoints, e));
     for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
         if (!show_wants_label(s, "model", a->labels[AXIS_MODEL].texts[m])) continue;
         page.at.at[AXIS_MODEL] = m;
@@ -401,6 +442,8 @@ enum status show_tables(const struct show *s, struct err *e)
 done:
     free(page.variants);
     free(page.forms);
+    free(page.cells.row);
+    free(page.checkpoints.row);
     free(notes.messages);
     return st;
 }

@@ -7,18 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* On text i; *why is set unless it is that of the record. */
+static enum result_state state_on(const struct rows *r, const struct row *row, int64_t i,
+                                  const char **why)
+{
+    const enum result_state state = result_state_of(row->record);
+    const char *text = axes_text_key(r->axes, row->at[AXIS_MODEL], i);
+    const enum result_state own = text ? scores_state(row->record, text) : STATE_DONE;
+    if (state != STATE_DONE || own == STATE_DONE) return state;
+    *why = json_text(scores_find(row->record, text), "message", "");
+    return own;
+}
+
 enum result_state row_state(const struct rows *r, const struct row *row, const char **message)
 {
     enum result_state state = result_state_of(row->record);
     const char *why = json_text(row->record, "message", "");
     const bool has_texts = r->kind->inner == &axis_dataset && row->record;
-    for (int64_t i = 0; has_texts && i < r->axes->labels[AXIS_DATASET].n; i++) {
-        const char *text = axes_text_key(r->axes, row->at[AXIS_MODEL], i);
-        const enum result_state own = text ? scores_state(row->record, text) : STATE_DONE;
-        if (state != STATE_DONE || own == STATE_DONE) continue;
-        state = own;
-        why = json_text(scores_find(row->record, text), "message", "");
-    }
+    for (int64_t i = 0; has_texts && i < r->axes->labels[AXIS_DATASET].n && state == STATE_DONE;
+         i++)
+        state = state_on(r, row, i, &why);
+    if (message) *message = why;
+    return state;
+}
+
+enum result_state row_state_here(const struct rows *r, const struct row *row, const char **message)
+{
+    const char *why = json_text(row->record, "message", "");
+    const int64_t text = row->at[AXIS_DATASET];
+    const bool has_text = r->kind->inner == &axis_dataset && row->record && text >= 0;
+    const enum result_state state =
+        has_text ? state_on(r, row, text, &why) : result_state_of(row->record);
     if (message) *message = why;
     return state;
 }

@@ -75,6 +75,8 @@ const json_t *row_value(const struct rows *r, const struct row *row, const struc
 /* The state of a row's record with all texts of the plan: pending if it lacks the scores of one;
  * *message (may be NULL) = why it failed. */
 enum result_state row_state(const struct rows *r, const struct row *row, const char **message);
+/* The same with the row's text alone, if it is of one. */
+enum result_state row_state_here(const struct rows *r, const struct row *row, const char **message);
 
 struct result_counts {
     int64_t by_state[STATE_N];

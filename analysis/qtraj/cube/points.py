@@ -37,11 +37,19 @@ def roots(cube):
     return root
 
 
+def states(cube):
+    """The state of each cell on each text: 0, pending, where a finished one lacks the scores of a text that was added."""
+    if "top1_agreement" not in cube:
+        return cube.status
+    return xr.where((cube.status == 1) & cube.top1_agreement.isnull(), 0, cube.status)
+
+
 def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
     """The points of a cube, and how many were left out by reason."""
     if "loss_delta" not in cube:
         raise ValueError(f"{', '.join(files.files_of(cube)) or 'the cube'}: it has no loss_delta, so it is not a results cube of qtraj")
     like = cube.loss_delta
+    cube = cube.assign(status=states(cube)) if "status" in cube else cube
     source = {"parameters": "parameters_non_embedding", "tokens": "tokens", "learning_rate": "learning_rate",
               "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
               "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",

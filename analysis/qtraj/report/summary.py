@@ -6,7 +6,7 @@ import numpy as np
 
 from qtraj.cube.accuracy import with_errors
 from qtraj.cube.files import open_group
-from qtraj.cube.points import points as points_of
+from qtraj.cube.points import points as points_of, states
 from qtraj.cube.trajectories import compact, trajectories
 from qtraj.figures.accuracy import DEGRADATION, FULL
 from qtraj.predict import ahead, load
@@ -240,8 +240,8 @@ def of_results(cube, line, dataset, bits):
     def texts_of(width, quantizer):
         cell = part.sel(bits=width, quantizer=quantizer)
         values, errors = (100 * line.own(cell[name]) for name in ("loss_relative", "loss_relative_stderr"))
-        states = line.own(cell.status) if "status" in cell else np.where(np.isfinite(values), 1, 0)
-        return [cell_text(*one) for one in zip(values, errors, states)]
+        found = line.own(states(cell)) if "status" in cell else np.where(np.isfinite(values), 1, 0)
+        return [cell_text(*one) for one in zip(values, errors, found)]
 
     losses = zip(*(line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")))
     return table_of(cube, line, bits, dataset, ("CE", [with_error(*one, 3) for one in losses]), texts_of)

@@ -316,6 +316,21 @@ done:
     return st;
 }
 
+/* The Python of the merge job, which is that of here. */
+static enum status check_python(const struct arguments *a, const struct plan *p,
+                                const struct paths *paths, struct plan_faults *f, struct err *e)
+{
+    enum status st = OK;
+    char why[900], *script = NULL;
+    if (!a->report) return OK;
+    TRY(mem_format(&script, e, "%s/python.sh", paths->scripts));
+    if (!slurm_python_found(script, why, sizeof why))
+        TRY(plan_faults_add(f, p, e, "--report: %s", why));
+done:
+    free(script);
+    return st;
+}
+
 /* Parts with their rate, or the job that measures it. */
 static enum status put_sweep(const struct call *c, const struct arguments *a, struct plan *plan,
                              struct slurm_nodes *at, const struct paths *paths, const char *rate,
@@ -353,6 +368,7 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
     TRY(find_paths(a, &sweep, &paths, e));
     const bool known = find_nodes(a, &at, &nodes) == OK;
     TRY(find_faults(a, &plan, &at, nodes.text, &faults, &left, e));
+    TRY(check_python(a, &plan, &paths, &faults, e));
     if (a->submit && known) TRY(ask_slurm(a, &plan, &at, &paths, &faults, e));
     plan_faults_log(&faults);
     ENSURE((a->anyway && known) || !faults.all.n, ERR_USAGE,

@@ -111,13 +111,67 @@ static bool other_completion(const struct plan *p, const struct results_view *vi
     return false;
 }
 
-static enum status warn_inputs(const struct plan *p, const json_t *then, struct err *e)
+/* *name (the caller frees) = what a row's record is of, whatever its key. */
+static enum status name_of(const struct rows *r, const struct row *row, char **name, struct err *e)
+{
+    enum status st = OK;
+    json_t *labels = json_pack("{s:s}", "type", r->kind->name);
+    TRY(row_identify(r, row, labels, e));
+    *name = json_dumps(labels, JSON_COMPACT | JSON_SORT_KEYS);
+    ENSURE(*name, ERR_NOMEM, "out of memory for a plan");
+done:
+    json_decref(labels);
+    return st;
+}
+
+/* Records in this state become names in the set or, the set being there (find), are looked for:
+ * *found: one of them is in it. */
+static enum status each_name(const struct inventory *all, enum result_state state, json_t *set,
+                             bool find, bool *found, struct err *e)
+{
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n && !*found; i = rows_next(r, i)) {
+            char *name;
+            if (row_state(r, &r->rows[i], NULL) != state) continue;
+            PASS(name_of(r, &r->rows[i], &name, e));
+            if (find) *found = json_object_get(set, name) != NULL;
+            if (!find) json_object_set_new(set, name, json_true());
+            free(name);
+        }
+    }
+    return OK;
+}
+
+/* Whether something that was finished by the plan of then is pending by that of now. */
+static enum status is_pending_again(const struct plan *p, const struct results_view *view,
+                                    bool *again, struct err *e)
+{
+    enum status st = OK;
+    struct inventory then = {0}, now = {0};
+    json_t *done = json_object();
+    *again = false;
+    TRY(inventory_open(results_view_plan(view), view, &then, e));
+    TRY(plan_inventory(p, view, &now, e));
+    TRY(each_name(&then, STATE_DONE, done, false, again, e));
+    TRY(each_name(&now, STATE_PENDING, done, true, again, e));
+done:
+    inventory_close(&then);
+    inventory_close(&now);
+    json_decref(done);
+    return st;
+}
+
+static enum status warn_inputs(const struct plan *p, const struct results_view *view,
+                               const json_t *then, struct err *e)
 {
     enum status st = OK;
     struct texts changed = {0};
+    bool again = false;
     json_t *now = plan_inputs(p);
     TRY(results_view_changed(then, now, &changed, e));
-    for (int64_t i = 0; i < changed.n; i++)
+    if (changed.n) TRY(is_pending_again(p, view, &again, e)); /* not if a text was put back */
+    for (int64_t i = 0; again && i < changed.n; i++)
         log_warn("%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
                  "is pending again",
                  changed.text[i], json_text(then, changed.text[i], ""),
@@ -132,7 +186,7 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
 {
     const json_t *plan = view ? results_view_plan(view) : NULL,
                  *then = json_object_get(plan, "config"), *models = json_object_get(plan, "models");
-    PASS(warn_inputs(p, json_object_get(plan, "inputs"), e));
+    PASS(warn_inputs(p, view, json_object_get(plan, "inputs"), e));
     for (int k = 0; plan && k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;
         if (!cells && measures[k]->plan_key && other_records(p, view, models, k))

@@ -108,6 +108,24 @@ int64_t slurm_array_most(void)
     return size > 0 ? size - 1 : 0;
 }
 
+/* The lines of an answer in one. */
+static void join_lines(char *answer)
+{
+    for (char *c = answer; *c; c++)
+        if (*c == '\n') *c = c[1] ? ';' : '\0';
+}
+
+bool slurm_python_found(const char *script, char *why, size_t size)
+{
+    char answer[ANSWER] = "";
+    const char *const argv[] = {script, NULL};
+    const bool asked = ask(argv, "30", answer, sizeof answer);
+    join_lines(answer);
+    const char *last = strrchr(answer, ';');
+    snprintf(why, size, "%s", asked ? answer : "no answer");
+    return asked && (last ? last[1] : answer[0]) == '/'; /* its path is the last line */
+}
+
 bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,
                    char *why, size_t size)
 {
@@ -119,8 +137,7 @@ bool slurm_accepts(const char *time, const char *partition, const char *account,
     argv[n] = script;
     const bool asked = ask(argv, "30", answer, sizeof answer);
     if (asked && strstr(answer, " to start at ")) return true;
-    for (char *c = answer; *c; c++)
-        if (*c == '\n') *c = c[1] ? ';' : '\0';
+    join_lines(answer);
     snprintf(why, size, "%s", asked ? answer : "no answer of sbatch");
     return false;
 }

@@ -20,6 +20,9 @@ bool slurm_requeue(char *why, size_t size);
 /* The largest index of an array's element (`scontrol show config`); 0: Slurm does not say. */
 int64_t slurm_array_most(void);
 
+/* Whether the report's Python is found: by `script`, slurm/python.sh; why (size bytes) = what it
+ * says. */
+bool slurm_python_found(const char *script, char *why, size_t size);
 /* Whether sbatch would take a job of one node with this time (as --time), partition and account
  * (NULL: none is named); why (size bytes): what it says. */
 bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,

@@ -52,13 +52,47 @@ says "curvature.phase: none: no checkpoint of the sweep is so"
 expect 0 slurm --rate 10 --node-cores 4 --node-memory 8 --set "results=$work/made/cube.h5"
 says "mkdir -p '$work/made'"
 [ ! -e "$work/made" ] || fail "printing has made a folder"
+# What the merge's report needs is checked before anything is submitted: its folder, and the Python of the scripts beside the binary.
+mkdir -p "$work"/tree/{build/dev,slurm,analysis}
+cp "$QTRAJ" "$work/tree/build/dev" && cp "$SOURCE"/slurm/*.sbatch "$work/tree/slurm" && touch "$work/tree/analysis/report.py"
+printf '#!/bin/sh\necho "no Python here has the modules h5py" >&2\necho "python3 -m venv installs them" >&2\nexit 1\n' >"$work/tree/slurm/python.sh"
+chmod +x "$work/tree/slurm/python.sh"
+submit() {
+    local got
+    "$work/tree/build/dev/qtraj" slurm "$work/sweep.yaml" --rate 10 --node-cores 4 --node-memory 8 --set "results=$work/other.h5" --report "$1" >"$work/out" 2>"$work/err"
+    got=$?
+    [ $got = "$2" ] || fail "slurm --report $1: exit code $got: $(cat "$work/out" "$work/err")"
+}
+submit "$work/sweep.yaml/page" 2
+says "warning: --report: no Python here has the modules h5py;python3 -m venv installs them"
+says "warning: --report: $work/sweep.yaml/page: $work/sweep.yaml is no folder"
+says "there is nothing to submit: 2 faults"
+printf '#!/bin/sh\necho "Python: /a, since python3 lacks modules" >&2\necho /a\n' >"$work/tree/slurm/python.sh"
+submit "$work/page" 0
 cp "$work/sweep.yaml" "$work/before.yaml"
 sed -i 's|^evaluation: \[|&{name: second, text: more.txt, length: 64, samples: 2}, |' "$work/sweep.yaml"
 expect 0 plan --rate 10
 says "curvature is pending again, as a whole: it is measured on the first evaluation text, which was first and is second"
 says "second order, with its cells, is pending again, as a whole: it is measured on the first evaluation text, which was first and is second"
 mv "$work/before.yaml" "$work/sweep.yaml"
+cp "$work/text.txt" "$work/former.txt"
 echo "more" >>"$work/text.txt"
 expect 0 plan --rate 10
 grep -qE "text.txt: has changed since the last run \\([0-9a-f]{8}\\.\\. -> [0-9a-f]{8}\\.\\.\\): what was measured with it" "$work/err" || fail "text: $(cat "$work/err")"
-finish
+# A text that is put back: what was measured with it is there, and nothing is pending.
+cp "$work/text.txt" "$work/changed.txt"
+plain=(--set "results=$work/plain.h5" --set curvature=null --set movement=null)
+for text in former changed; do
+    cp "$work/$text.txt" "$work/text.txt"
+    expect 0 run "${plain[@]}"
+done
+says "has changed since the last run"
+cp "$work/former.txt" "$work/text.txt"
+expect 0 plan --rate 10 "${plain[@]}"
+says "left: 0 visits"
+silent "a text that was put back"
+expect 0 run "${plain[@]}"
+says "nothing to do"
+silent "a run with a text that was put back"
+cp "$work/changed.txt" "$work/text.txt"
+expect 0 plan --rate 10 "${plain[@]}" --set 'bits=[3,4]' # what is pending was never finish

@@ -1,6 +1,7 @@
 /* qtraj train: trains the models of a runs file. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "run/plan_report.h"
 #include "run/run_until.h"
 #include "sched/sched.h"
 #include "train/train_all.h"
@@ -93,7 +94,7 @@ static enum status train(struct call *c, const struct runs *r, const bool *wante
 }
 
 static enum status plan_runs(struct call *c, const struct runs *r, const bool *wanted,
-                             const char *rate, struct err *e)
+                             const char *rate, const char *simulate, struct err *e)
 {
     static const int codes[] = {EXIT_DONE, EXIT_CELLS_FAILED, EXIT_BAD_INPUT};
     enum train_plan_verdict verdict;
@@ -102,7 +103,9 @@ static enum status plan_runs(struct call *c, const struct runs *r, const bool *w
     const struct train_plan_options o = {.wanted = wanted,
                                          .ranks = size,
                                          .memory = rate ? 0 : cli_memory(),
-                                         .rate = rate ? atof(rate) : 0};
+                                         .rate = rate ? atof(rate) : 0,
+                                         .simulate = simulate,
+                                         .efficiency = plan_report_efficiency};
     PASS(train_plan_print(r, &o, &verdict, e));
     c->code = codes[verdict];
     return OK;
@@ -111,7 +114,7 @@ static enum status plan_runs(struct call *c, const struct runs *r, const bool *w
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
-    const char *path, *until = NULL, *rate = NULL;
+    const char *path, *until = NULL, *rate = NULL, *simulate = NULL;
     bool plan = false;
     struct arg_list set = {0}, only = {0};
     struct runs runs = {0};
@@ -127,8 +130,10 @@ static enum status run(struct call *c, struct err *e)
          "only print steps, tokens, memory, disk and time of each run, and what would fail"},
         {"--rate", ARG_TEXT, &rate, "GFLOPS",
          "sgemm's rate of a rank elsewhere, instead of what is measured here"},
+        {"--simulate", ARG_TEXT, &simulate, "RANKS[,RANKS...]",
+         "how long so many ranks take, branches waiting for their runs"},
     };
-    static const struct arg_with with[] = {{"--rate", "--plan"}, {0}};
+    static const struct arg_with with[] = {{"--rate", "--plan"}, {"--simulate", "--plan"}, {0}};
     const struct args args = {ARGS(table), .with = with};
     MPI_Comm_rank(c->world, &rank);
     TRY(args_parse(&args, c, &path, 1, e));
@@ -136,7 +141,7 @@ static enum status run(struct call *c, struct err *e)
     st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
-    if (st == OK && plan && rank == 0) st = plan_runs(c, &runs, wanted, rate, e);
+    if (st == OK && plan && rank == 0) st = plan_runs(c, &runs, wanted, rate, simulate, e);
     TRY(err_agree(c->world, st, e));
     if (plan) goto done;
     TRY(train(c, &runs, wanted, (char *)(uintptr_t)until, e));
@@ -151,7 +156,7 @@ done:
 const struct command cmd_train = {
     .name = "train",
     .arguments =
-        "RUNS.yaml [--only NAME] [--set KEY=VALUE] [--until TIME] [--plan [--rate GFLOPS]]",
+        "RUNS.yaml [--only NAME] [--set KEY=VALUE] [--until TIME] [--plan [--rate GFLOPS] ...]",
     .doc = "train models by a file of runs, into checkpoints that a sweep reads",
     .all_ranks = true,
     .run = run,

@@ -186,16 +186,6 @@ static enum status work(struct train_job *job, MPI_Comm group, bool *failed, str
     }
 }
 
-/* Ranks that train one run together. */
-static int64_t group_size(const struct train_job *job, int64_t ranks)
-{
-    int64_t roots = 0;
-    const int64_t given = job->runs->n > 0 ? job->runs->recipes[0].run.ranks : 0;
-    for (int64_t i = 0; i < job->runs->n; i++)
-        roots += job->wanted[i] && job->runs->runs[i].parent < 0;
-    return given ? min64(given, ranks) : max64(ranks / max64(roots, 1), 1);
-}
-
 static enum status count(const struct train_job *job, const bool *failed, struct train_totals *out,
                          struct err *e)
 {
@@ -226,7 +216,7 @@ enum status train_all(struct train_job *job, struct train_totals *out, struct er
     if (st == OK && rank == 0) st = check_all(job, failed, e);
     TRY(err_agree(job->world, st, e));
     TRY(bulk_bcast(job->world, 0, failed, job->runs->n * (int64_t)sizeof *failed, e));
-    const int64_t groups = max64(size / group_size(job, size), 1);
+    const int64_t groups = max64(size / train_group_size(job, size), 1);
     MPI_Comm_split(job->world, (int)((int64_t)rank * groups / size), rank, &group);
     st = work(job, group, failed, e);
     TRY(err_agree(job->world, st, e));

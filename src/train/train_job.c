@@ -1,5 +1,6 @@
 #include "train/train_job.h"
 #include "tokenizer/tokenizer.h"
+#include "util/num.h"
 #include <string.h>
 
 bool train_same_data(const struct recipe *a, const struct recipe *b)
@@ -49,4 +50,13 @@ enum status train_settings(const struct train_job *job, const struct run *r, jso
     *settings = s;
     NEED(made, ERR_NOMEM, "out of memory for the settings of a run");
     return OK;
+}
+
+int64_t train_group_size(const struct train_job *job, int64_t ranks)
+{
+    int64_t roots = 0;
+    const int64_t given = job->runs->n > 0 ? job->runs->recipes[0].run.ranks : 0;
+    for (int64_t i = 0; i < job->runs->n; i++)
+        roots += job->wanted[i] && job->runs->runs[i].parent < 0;
+    return given ? min64(given, ranks) : max64(ranks / max64(roots, 1), 1);
 }

@@ -31,3 +31,6 @@ bool train_same_data(const struct recipe *a, const struct recipe *b);
 /* The config.json of a recipe, and what the weights of a run depend on; new references. */
 MUST_USE enum status train_settings(const struct train_job *job, const struct run *r,
                                     json_t **config, json_t **settings, struct err *e);
+
+/* How many of so many ranks train one run together. */
+int64_t train_group_size(const struct train_job *job, int64_t ranks);

@@ -3,6 +3,7 @@
 #include "math/rates.h"
 #include "model/sizes.h"
 #include "train/train_check.h"
+#include "train/train_simulate.h"
 #include "util/folder.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -109,6 +110,7 @@ struct planning {
     struct train_job job;
     const struct train_plan_options *options;
     double rate;           /* GFLOP/s of a rank */
+    double *seconds;       // (runs) of what is left of each on one rank
     struct run_left *left; // (runs)
     struct faults faults;
     struct table table;
@@ -160,6 +162,7 @@ static enum status add_run(struct planning *p, int64_t i, struct err *e)
         p->sum.tokens += l.tokens;
         p->sum.disk += (double)l.disk;
         p->sum.seconds += seconds;
+        p->seconds[i] = seconds;
         PASS(check_memory(p, i, &l, e));
     }
     p->sum.ended += p->left[i].end != RUN_OPEN;
@@ -205,6 +208,32 @@ static enum status print_all(const struct planning *p, struct err *e)
     return OK;
 }
 
+/* A line for each number of ranks. */
+static enum status print_simulated(const struct planning *p, struct err *e)
+{
+    enum status st = OK;
+    const struct runs *runs = p->job.runs;
+    double *seconds = NULL, all;
+    char time[QUANTITY], *end;
+    TRY(mem_alloc(&seconds, runs->n, sizeof *seconds, "a simulation", e));
+    for (const char *at = p->options->simulate; *at; at = *end == ',' ? end + 1 : end) {
+        const long ranks = strtol(at, &end, 10);
+        ENSURE(end != at && (*end == ',' || *end == '\0') && ranks >= 1 && ranks <= 1000000,
+               ERR_USAGE, "--simulate %s: expected numbers of ranks from 1 to 1000000, as in 1,16",
+               p->options->simulate);
+        const int64_t group = train_group_size(&p->job, ranks);
+        const double speed = (double)group * p->options->efficiency(group);
+        for (int64_t i = 0; i < runs->n; i++) seconds[i] = p->seconds[i] / speed;
+        TRY(train_simulate(runs, p->job.wanted, seconds, ranks / group, &all, e));
+        quantity_time(all, time);
+        printf("simulated: %ld rank%s, %lld to a run: %s\n", ranks, quantity_plural(ranks),
+               (long long)group, time);
+    }
+done:
+    free(seconds);
+    return st;
+}
+
 static enum status find_rate(struct planning *p, struct err *e)
 {
     struct linalg_rates measured;
@@ -224,6 +253,7 @@ enum status train_plan_print(const struct runs *runs, const struct train_plan_op
     struct planning p = {.job = {.runs = runs, .wanted = o->wanted}, .options = o};
     TRY(mem_zero(&p.job.sources, runs->n_recipes, sizeof *p.job.sources, "a plan", e));
     TRY(mem_zero(&p.left, runs->n, sizeof *p.left, "a plan", e));
+    TRY(mem_zero(&p.seconds, runs->n, sizeof *p.seconds, "a plan", e));
     TRY(table_init(&p.table, 8, 1, e));
     p.table.align_left[0] = true;
     TRY(table_add_row(&p.table, e));
@@ -234,6 +264,7 @@ enum status train_plan_print(const struct runs *runs, const struct train_plan_op
         if (o->wanted[i]) TRY(add_run(&p, i, e));
     TRY(check_disk(&p, e));
     TRY(print_all(&p, e));
+    if (o->simulate) TRY(print_simulated(&p, e));
     *out = !p.faults.n                                 ? TRAIN_PLAN_GOOD
            : p.sum.left && p.sum.failing == p.sum.left ? TRAIN_PLAN_ALL_FAIL
                                                        : TRAIN_PLAN_SOME_FAIL;
@@ -241,6 +272,7 @@ done:
     table_free(&p.table);
     faults_free(&p.faults);
     free(p.left);
+    free(p.seconds);
     free(p.job.sources);
     return st;
 }

@@ -6,10 +6,15 @@ struct train_plan_options {
     const bool *wanted;    // (runs)
     int64_t ranks, memory; /* of them all, one to a run; bytes of each, 0: not known */
     double rate;           /* GFLOP/s of sgemm of a rank; 0: it is measured */
+    /* Numbers of ranks to simulate, as "1,16"; NULL: none. efficiency: of so many that train one
+     * run together, a share of their sum. */
+    const char *simulate;
+    double (*efficiency)(int64_t ranks);
 };
 enum train_plan_verdict { TRAIN_PLAN_GOOD, TRAIN_PLAN_SOME_FAIL, TRAIN_PLAN_ALL_FAIL };
 
-/* Prints a line for each wanted run and what those take together that are left, and warns of what
- * would fail (train_check.h); writes nothing. ERR_NOMEM, ERR_IO. Local. */
+/* Prints a line for each wanted run and what those take together that are left, how long that many
+ * ranks take (train_simulate.h), and warns of what would fail (train_check.h); writes nothing.
+ * ERR_USAGE: simulate cannot be read; ERR_NOMEM, ERR_IO. Local. */
 MUST_USE enum status train_plan_print(const struct runs *runs, const struct train_plan_options *o,
                                       enum train_plan_verdict *out, struct err *e);

@@ -27,11 +27,16 @@ void quantity_time(double seconds, char text[QUANTITY])
     static const struct {
         double at_least, unit;
         const char *name;
-    } units[] = {{2 * 86400, 86400, "days"}, {5400, 3600, "h"}, {90, 60, "min"}, {0, 1, "s"}};
+    } units[] = {{1000 * 86400., 365 * 86400., "years"},
+                 {2 * 86400, 86400, "days"},
+                 {5400, 3600, "h"},
+                 {90, 60, "min"},
+                 {0, 1, "s"}};
+    enum { SECONDS = sizeof units / sizeof *units - 1 };
     const double least = 1e-6; /* what is below is a rest of rounding */
     int i = 0;
     if (seconds < least) seconds = 0;
-    while (i < 3 && !(seconds >= units[i].at_least)) i++;
+    while (i < SECONDS && !(seconds >= units[i].at_least)) i++;
     snprintf(text, QUANTITY, "%.3g %s", seconds / units[i].unit, units[i].name);
 }
 

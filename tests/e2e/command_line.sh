@@ -152,6 +152,7 @@ for flag in "--shots 3" "--limit 3" "--tokenizer nosuch" "--task-data $work"; do
     idle "$flag" tasks
 done
 idle "--rate 3" train "$work/none.yaml"
+idle "--simulate 3" train "$work/none.yaml"
 idle "--group 2" plan "$work/sweep.yaml"
 idle --brief plan "$work/sweep.yaml" --json
 idle --csv show "$work/none.h5" --json

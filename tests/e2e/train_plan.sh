@@ -22,6 +22,12 @@ runs_file runs.yaml
 plan 0 "" runs.yaml
 says "^tiny +1 to 24 +2.3k "
 says "^all: 2.78k tokens"
+plan 0 "" runs.yaml --simulate 1,2,9
+says "^simulated: 1 rank, 1 to a run: "
+says "^simulated: 2 ranks, 2 to a run: "
+says "^simulated: 9 ranks, 9 to a run: "
+code=0; "$QTRAJ" train runs.yaml --plan --simulate 1,no >out.txt 2>err.txt || code=$?
+[ $code = 2 ] && grep -qF "1,no: expected numbers of ranks" err.txt || fail "--simulate 1,no: $code, $(cat err.txt)"
 plan 2 "tiny: $work/text.jsonl:1: " runs.yaml --set data.field=txet
 grep -q "(1 more run likewise)" err.txt && grep -q "2 of 2 runs left would fail" err.txt || fail "not once: $(cat err.txt)"
 plan 2 "separator: the tokenizer has no token none" runs.yaml --set data.separator=none

@@ -1,6 +1,7 @@
 /* The runs file: grid, names, branches, checkpoints, and messages for mistakes. */
 #include "scratch.h"
 #include "train/runs.h"
+#include "train/train_simulate.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,6 +37,33 @@ static enum status read_runs(struct runs *r, struct err *e, const char *more)
     fprintf(f, "%s%s", usual, more);
     fclose(f);
     return runs_read(path, NULL, 0, r, e);
+}
+
+static void test_simulated(void **state)
+{
+    static const struct {
+        int64_t groups;
+        double seconds[4], expected;
+    } cases[] = {
+        {1, {400, 50, 50, 10}, 510}, {2, {400, 50, 50, 10}, 400}, {9, {400, 50, 50, 10}, 400},
+        {2, {100, 50, 50, 10}, 135}, /* the last waits for its parent's last step, at 125 */
+        {2, {0, 0, 50, 10}, 60},     /* two have ended */
+    };
+    bool wanted[4] = {true, true, true, true};
+    struct runs r;
+    struct err e = {0};
+    double found;
+    (void)state;
+    if (read_runs(&r, &e, branches) != OK) fail_msg("%s", e.text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(train_simulate(&r, wanted, cases[i].seconds, cases[i].groups, &found, &e),
+                         OK);
+        assert_float_equal(found, cases[i].expected, 1e-9);
+    }
+    wanted[2] = wanted[3] = false;
+    assert_int_equal(train_simulate(&r, wanted, cases[0].seconds, 1, &found, &e), OK);
+    assert_float_equal(found, 450, 1e-9);
+    runs_free(&r);
 }
 
 static void test_one(void **state)
@@ -129,6 +157,7 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simulated),
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_mistakes),

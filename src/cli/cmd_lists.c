@@ -5,9 +5,34 @@
 #include "cube/cube_variables.h"
 #include "model/model.h"
 #include "quant/quant.h"
+#include "train/runs.h"
 #include "util/mem.h"
 #include "util/page.h"
 #include <stdlib.h>
+
+static enum status run_options(struct call *c, struct err *e)
+{
+    bool json = false, train = false;
+    json_t *list = NULL;
+    const struct arg table[] = {
+        {"--train", ARG_SWITCH, &train, NULL, "the keys of a file of runs, for qtraj train"},
+        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
+    };
+    const struct args args = {ARGS(table)};
+    PASS(args_parse(&args, c, NULL, 0, e));
+    if (c->help) return OK;
+    if (json && train) PASS(runs_options_json(&list, e));
+    if (json) return cli_print_json(train ? list : sweep_options_json(), JSON_INDENT(1), e);
+    (train ? runs_print_options : sweep_print_options)(stdout);
+    return OK;
+}
+
+const struct command cmd_options = {
+    .name = "options",
+    .arguments = "[--train] [--json]",
+    .doc = "list every key of a sweep file, or of runs to train: type, default, range, meaning",
+    .run = run_options,
+};
 
 /* Commands that take no flag but --json. */
 static enum status parse(struct call *c, bool *json, struct err *e)
@@ -16,23 +41,6 @@ static enum status parse(struct call *c, bool *json, struct err *e)
     const struct args args = {ARGS(table)};
     return args_parse(&args, c, NULL, 0, e);
 }
-
-static enum status run_options(struct call *c, struct err *e)
-{
-    bool json = false;
-    PASS(parse(c, &json, e));
-    if (c->help) return OK;
-    if (json) return cli_print_json(sweep_options_json(), JSON_INDENT(1), e);
-    sweep_print_options(stdout);
-    return OK;
-}
-
-const struct command cmd_options = {
-    .name = "options",
-    .arguments = "[--json]",
-    .doc = "list every key of a sweep file: type, default, range, meaning",
-    .run = run_options,
-};
 
 static enum status run_variables(struct call *c, struct err *e)
 {

@@ -2,6 +2,7 @@
 #include "math/products.h"
 #include "train/runs.h"
 #include "util/fsx.h"
+#include "util/page.h"
 #include "util/span.h"
 #include <math.h>
 #include <string.h>
@@ -190,3 +191,32 @@ static const struct option keys[] = {
     OPTION(recipe, run, GROUP, "how the work is spread", .table = &run_table_of_training),
 };
 const struct option_table recipe_table = {OPTION_ROWS(keys, recipe), .finish = finish};
+
+static const char grid_doc[] = "a run for each combination of the values of these keys";
+
+void runs_print_options(FILE *out)
+{
+    page_print(out, page_width(out, OPTION_PAGE), 0, 0,
+               "Keys of a file of runs, for qtraj train (YAML). Relative paths are relative to the "
+               "file, ${VAR} in a path is the environment's. --set key=value overrides: "
+               "--set schedule.peak=1e-3.");
+    putc('\n', out);
+    options_print(&recipe_table, out);
+    fprintf(out, "\ngrid: %s, as in\n  grid: {schedule.peak: [1e-3, 3e-3], seed: [1, 2, 3]}\n",
+            grid_doc);
+}
+
+enum status runs_options_json(json_t **out, struct err *e)
+{
+    json_t *list = json_array();
+    json_t *grid =
+        json_pack("{s:s, s:s, s:s, s:n, s:b, s:n, s:s, s:n, s:n, s:n, s:s}", "key", "grid", "type",
+                  "mapping", "expected", "a mapping of lists", "unit", "required", false, "default",
+                  "otherwise", "none: one run", "range", "special", "choices", "doc", grid_doc);
+    const bool made = list && options_describe_keys(&recipe_table, "", list) && grid &&
+                      json_array_append_new(list, grid) == 0;
+    if (!made) json_decref(list);
+    NEED(made, ERR_NOMEM, "out of memory for the keys of a file of runs");
+    *out = list;
+    return OK;
+}

@@ -4,6 +4,7 @@
 #include "train/corpus.h"
 #include "train/initial.h"
 #include "train/schedule.h"
+#include <stdio.h>
 
 enum { RUNS_FROM_MAX = 256, RUNS_MAX = 100000 };
 
@@ -74,6 +75,10 @@ struct runs {
 MUST_USE enum status runs_read(const char *path, const char *const *overrides, int64_t n,
                                struct runs *out, struct err *e);
 void runs_free(struct runs *r);
+/* Prints every key of a runs file, and *out (a new reference) = the same as JSON, as of a sweep
+ * file. ERR_NOMEM. */
+void runs_print_options(FILE *out);
+MUST_USE enum status runs_options_json(json_t **out, struct err *e);
 /* Whether the run has a checkpoint at a step; whether a branch of it begins there. */
 bool run_has_checkpoint(const struct run *r, int64_t step);
 bool run_is_left_at(const struct runs *all, int64_t run, int64_t step);

@@ -63,6 +63,23 @@ assert keys["models[].trajectory[].learning_rate"]["default"] is None
 assert keys["curvature.data.text"]["type"] == "paths" and keys["results"]["required"] is True
 PY
 
+# the same of the files that qtraj train reads
+"$QTRAJ" options --train --json >"$work/options.json" || fail "options --train --json"
+"$QTRAJ" options --train >"$work/options.txt" || fail "options --train"
+"$python" - "$work/options.json" "$work/options.txt" "$SOURCE/configs/controlled/paper.yaml" <<'PY' || fail "options --train"
+import json, re, sys
+keys = {o["key"]: o for o in json.load(open(sys.argv[1]))}
+for o in keys.values():
+    assert set(o) == {"key", "type", "expected", "unit", "required", "default", "otherwise", "range", "special", "choices", "doc"}, o
+assert keys["model.vocab"]["otherwise"] and keys["batch.length"]["required"] and keys["branches[].from"]["type"] == "integers"
+assert keys["optimizer.eps"]["default"] == 1e-8 and keys["grid"]["type"] == "mapping" and "schedule.kind" in keys
+text = open(sys.argv[2]).read()
+assert all(re.search(rf"^(  )?{key.split('.')[-1]}\b", text, re.M) for key in keys), text
+assert max(map(len, text.split("\n"))) <= 80, text
+for line in open(sys.argv[3]):
+    assert line[0] in " #\n" or line.split(":")[0] in keys, line
+PY
+
 # quantize: what a method does not have is not printed as nan
 "$QTRAJ" quantize "$checkpoint" --method rtn --bits 3 --group-size 64 >"$work/rtn" 2>&1 || fail "rtn: $(cat "$work/rtn")"
 ! grep -qi nan "$work/rtn" || fail "rtn: $(cat "$work/rtn")"
@@ -180,7 +197,7 @@ average --weights --ema --greedy --dtype --tokenizer
 init --text --out --tokenizer --force
 tasks --json
 tokenize --special-tokens --json
-options --json
+options --json --train
 variables --json
 methods --json
 architectures --json

@@ -120,14 +120,15 @@ static enum status commit_folder(struct quantize *o, struct err *e)
 {
     enum status st = OK;
     const struct visit *v = &o->single.visit;
+    const json_t *provenance = json_object_get(o->single.cell, "provenance");
     char *text = NULL;
-    const struct model_card card = {
-        .name = o->dir,
-        .digest = json_text(json_object_get(o->single.cell, "provenance"), "weights_hash", ""),
-        .variant = v->variants,
-        .format = o->format,
-        .calibration = &v->calibration,
-        .cell = o->single.cell};
+    const struct model_card card = {.name = o->dir,
+                                    .digest = json_text(provenance, "weights_hash", ""),
+                                    .variant = v->variants,
+                                    .format = o->format,
+                                    .calibration = &v->calibration,
+                                    .sequences = json_int(provenance, "calibration_sequences"),
+                                    .cell = o->single.cell};
     TRY(model_card_text(&card, &text, e));
     TRY(export_folder_commit(o->folder_out, text, e));
 done:

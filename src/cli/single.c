@@ -99,6 +99,7 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
 {
     struct visit_inputs in;
     struct err none = {0};
+    char text[400];
     int64_t written, positions = 0;
     if (visit_inputs_get(cache, v, &in, &none) != OK ||
         visit_positions(v->weights.path, &written, &positions, &none) != OK) {
@@ -109,6 +110,8 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
     if (!in.calibration || v->n_variants == 0 ||
         !quant_calibrates(quant_find(v->variants[0].method.method), &v->variants[0].method.options))
         return OK;
+    if (doubt_of_number("calibration", &v->calibration, in.calibration, text, sizeof text))
+        log_warn("%s: %s", v->checkpoint, text);
     warn_of_length(v->checkpoint, "calibration", in.calibration, 0, in.calibration->n, positions);
     return warn_of_overlap(v, &in, e);
 }

@@ -2,6 +2,7 @@
 #include "eval/overlap.h"
 #include "util/log.h"
 #include "util/num.h"
+#include "util/quantity.h"
 #include <stdio.h>
 
 bool doubt_of_length(const char *data, const struct sequences *s, int64_t first, int64_t end,
@@ -20,6 +21,18 @@ bool doubt_of_length(const char *data, const struct sequences *s, int64_t first,
              "cuts them",
              data, (long long)n, (long long)(end - first), (long long)positions, (long long)longest,
              (long long)positions, (long long)positions);
+    return true;
+}
+
+bool doubt_of_number(const char *data, const struct data_options *d, const struct sequences *s,
+                     char *text, size_t size)
+{
+    if (s->n >= d->samples || d->tokens) return false; /* which may be what cuts them */
+    snprintf(
+        text, size,
+        "%s: %lld sequence%s, where samples: %lld asks for more than the text gives: give more "
+        "text, or a lower length",
+        data, (long long)s->n, quantity_plural(s->n), (long long)d->samples);
     return true;
 }
 

@@ -158,6 +158,16 @@ static void set_cell_values(json_t *values, const struct stream *s)
     record_number(values, "peak_memory", provenance_peak_memory());
 }
 
+/* How many sequences it was calibrated on, where they are fewer than were asked for. */
+static void note_calibration(json_t *provenance, const struct run *r, const struct variant *v)
+{
+    const struct sequences *s = r->inputs.calibration;
+    const struct method_entry *m = &v->method;
+    if (s && s->n < r->visit->calibration.samples && !r->visit->calibration.tokens &&
+        quant_calibrates(quant_find(m->method), &m->options))
+        record_integer(provenance, "calibration_sequences", s->n);
+}
+
 json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i,
                     const struct err *failure)
 {
@@ -187,6 +197,7 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
         json_object_set_new(record, "datasets", replicate ? shorten(datasets) : datasets);
         json_t *provenance = json_object_get(record, "provenance");
         note_texts(provenance, r, NULL, failure);
+        note_calibration(provenance, r, s->variant);
         const char *drawn = r->visit->drawn_texts ? r->visit->drawn_texts : r->visit->texts;
         if (replicate && drawn) json_object_set_new(provenance, "drawn", json_string(drawn));
     }

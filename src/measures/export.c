@@ -359,13 +359,18 @@ static enum status commit(const struct part_context *c, int64_t i, struct err *e
     enum status st = OK;
     const struct export *s = c->state[MEASURE_export];
     const struct variant *v = &c->visit->variants[i];
+    const struct data_options *calibration = &c->visit->calibration;
+    const struct sequences *sequences = NULL;
     char *text = NULL, *name = NULL;
+    if (calibration->text || calibration->ids)
+        TRY(visit_sequences_get(c->cache, c->visit, calibration, &sequences, e));
     TRY(mem_format(&name, e, "%s/%s", c->visit->model, c->visit->checkpoint));
     const struct model_card card = {.name = name,
                                     .digest = checkpoint_hash(c->checkpoint),
                                     .variant = v,
                                     .format = entry_in(c->visit, v)->format,
-                                    .calibration = &c->visit->calibration,
+                                    .calibration = calibration,
+                                    .sequences = sequences ? sequences->n : 0,
                                     .inputs = c->visit->inputs};
     TRY(model_card_text(&card, &text, e));
     TRY(export_folder_commit(s->folders[i], text, e));

@@ -47,7 +47,9 @@ static enum status add_calibration(const struct model_card *c, char **text, stru
     if (strchr(name, '\n')) PASS(mem_append(text, e, " and others"));
     const char *digest = c->inputs ? json_text(c->inputs, name, NULL) : NULL;
     if (digest) PASS(mem_append(text, e, ", digest `%s`", digest));
-    if (d->samples) PASS(mem_append(text, e, ", %lld sequences", (long long)d->samples));
+    if (d->samples)
+        PASS(mem_append(text, e, ", %lld sequences",
+                        (long long)(c->sequences ? c->sequences : d->samples)));
     if (d->length > 0) PASS(mem_append(text, e, " of %lld tokens", (long long)d->length));
     if (d->skip) PASS(mem_append(text, e, " after the first %lld", (long long)d->skip));
     return mem_append(text, e, " |\n");

@@ -9,6 +9,7 @@ struct model_card {
     const struct variant *variant;
     const char *format;                     /* as export_form_choose */
     const struct data_options *calibration; /* NULL: none */
+    int64_t sequences;                      /* that it gave; 0: as many as it asks for */
     const json_t *inputs;                   /* digests of texts, as of a visit; NULL: not known */
     const json_t *cell; /* the record of the cell, with its losses; NULL: not known yet */
 };

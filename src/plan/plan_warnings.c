@@ -99,6 +99,7 @@ static bool readable(const struct visit *v)
 static enum status doubt_lengths(struct doubts *d, const struct visit *v,
                                  const struct visit_inputs *in, int64_t positions, struct err *e)
 {
+    char text[400];
     for (int64_t i = 0; i < v->n_evaluations; i++) {
         char data[200];
         snprintf(data, sizeof data, "evaluation %s", v->evaluations[i].name);
@@ -106,6 +107,9 @@ static enum status doubt_lengths(struct doubts *d, const struct visit *v,
                                positions, e)
                 : doubt_unread(d, v->model, data, &v->evaluations[i], positions, e));
     }
+    if (in && in->calibration &&
+        doubt_of_number("calibration", &v->calibration, in->calibration, text, sizeof text))
+        PASS(faults_add(&d->warnings, v->model, text, e));
     if (in && in->calibration)
         return doubt_length(d, v->model, "calibration", in->calibration, 0, in->calibration->n,
                             positions, e);

@@ -36,6 +36,17 @@ grep -q "length auto" "$work/err" && fail "no text has the length auto: $(cat "$
 expect 0 "3 of 4 evaluation sequences also calibrate (mine)" plan "$work/sweep.yaml"
 grep -q "calibrate (own)" "$work/err" && fail "the first text does not calibrate: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8'
+# A calibration text with fewer sequences than were asked for: in the plan, a run, and the records of cells that calibrate.
+head -c 20000 "$work/text.txt" >"$work/short.txt"
+short=(--set "calibration.text=$work/short.txt" --set calibration.samples=100000 --set calibration.length=300 --set 'evaluation[1].skip=40')
+few='where samples: 100000 asks for more than the text gives'
+expect 0 "quickstart: calibration: " plan "$work/sweep.yaml" "${short[@]}"
+number=$(sed -n "s/.*quickstart: calibration: \([0-9]*\) sequences, $few.*/\1/p" "$work/err")
+[ "${number:-0}" -gt 5 ] || fail "few: $(cat "$work/err")"
+expect 0 "" plan "$work/sweep.yaml" "${short[@]}" --set calibration.samples=5
+expect 0 "" plan "$work/sweep.yaml" "${short[@]}" --set calibration.tokens=900
+expect 0 "$few" run "$work/sweep.yaml" "${short[@]}" --set "results=$work/few.h5" --set 'evaluation=[{name: own, text: '"$work"'/text.txt, length: 64, samples: 2, skip: 400}]'
+[ "$(grep -o '"calibration_sequences":[0-9]*' "$work/few.journal")" = "\"calibration_sequences\":$number" ] || fail "few: $(grep -o '"calibration_seq[^,]*' "$work/few.journal")"
 long="longer than the model's 1024 positions, up to 1500 tokens"
 for command in plan run; do
     expect 0 "quickstart: evaluation own: 2 of 2 sequences are $long" $command "$work/sweep.yaml" --only quantizer=rtn \
@@ -53,6 +64,16 @@ grep -q ' 1023 tokens scored' "$work/out" || fail "eval: $(cat "$work/out")"
 expect 0 "$long" curvature "${one[@]}" --text "$work/short.txt" --length 1500 --samples 1
 expect 0 "2 of 3 evaluation sequences also calibrate" quantize "${one[@]}" --method gptq --bits 4 --group-size 64 \
     --length 100 --calibration-text "$work/short.txt" --calibration-samples 2 --evaluation-text "$work/short.txt" --evaluation-samples 3
+
+# A group_size that exceeds a row is the whole row; one that does not divide it leaves a shorter last group: 128 or 384 columns.
+distances() {
+    qtraj quantize "$quickstart/trajectory/step001200" --bits 3 --method "$1" --group-size "$2" --json
+    "$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); print(d["bits_per_weight"], [l["squared_distance"] for l in d["layers"]])' "$work/out"
+}
+need_python json
+[ "$(distances rtn 1000)" = "$(distances rtn -1)" ] || fail "rtn: a group of more than a row: $(distances rtn 1000)"
+[ "$(distances rtn 100)" != "$(distances rtn 128)" ] || fail "rtn: groups of 100 columns"
+[ "$(distances hqq 1000)" != "$(distances hqq -1)" ] || fail "hqq: groups do not cross rows"
 
 # What plan knows that a run would fail at is listed: exit code 1, or 2 if nothing can run.
 echo "too short" >"$work/few.txt"

@@ -32,6 +32,18 @@ KERNEL(void, activation_extend, (struct activation_range * r, const float *x, in
     }
 }
 
+KERNEL(bool, activation_finite, (const float *x, int64_t n), (x, n))
+{
+    float zero[LANES] = {0}, sum = 0; /* NaN and infinities times 0 are NaN */
+    const int64_t whole = n - n % LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++) zero[k] += x[i + k] * 0;
+    for (int64_t i = whole; i < n; i++) sum += x[i] * 0;
+    for (int k = 0; k < LANES; k++) sum += zero[k];
+    return sum == 0;
+}
+
 struct activation_scale activation_scale(const struct activation_grid *g, struct activation_range r,
                                          bool whole)
 {

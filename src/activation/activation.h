@@ -58,6 +58,9 @@ struct activation_range {
 /* *r = also holds x (n). Local. */
 void activation_extend(struct activation_range *r, const float *x, int64_t n);
 
+/* Whether no number of x (n) is NaN or infinite. Local. */
+bool activation_finite(const float *x, int64_t n);
+
 /* A scale of 0 (all numbers of an asymmetric group are equal) leaves numbers as they are. */
 struct activation_scale {
     float scale, zero, least, most; /* codes are in [least, most] */

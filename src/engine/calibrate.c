@@ -392,11 +392,23 @@ static void forward_evaluation(struct workspace *w, const struct block *b, const
     w->acts.products = calibration;
 }
 
+/* A number that no grid holds, by the name of the first linear that it reaches. */
+static enum status check_broken(const struct workspace *w, const struct block *b, struct err *e)
+{
+    const int stage = w->acts.broken - 1;
+    for (int i = 0; i < b->n_linears; i++)
+        NEED(b->linear[i].stage != stage, ERR_NUMERIC,
+             "%s: %s that cannot be quantized: a number is NaN or infinite", b->linear[i].name,
+             stage == STAGE_O ? "keys, values or inputs" : "inputs");
+    return OK;
+}
+
 enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
                           struct states *states, const struct ranges *ranges, struct err *e)
 {
     double start = clock_seconds();
     if (states == s->calibration && workspace_last(w, b)) return OK;
+    w->acts.broken = 0;
     for (int64_t i = 0; i < ranges->n; i++) {
         const struct range *r = &ranges->range[i];
         float *x;
@@ -409,5 +421,5 @@ enum status forward_block(struct workspace *w, struct stream *s, const struct bl
         PASS(states_put(states, r->row, r->tokens, x, e));
     }
     s->seconds.forward += clock_seconds() - start;
-    return OK;
+    return check_broken(w, b, e);
 }

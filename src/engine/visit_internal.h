@@ -162,7 +162,8 @@ MUST_USE enum status calibrate_end(struct workspace *w, struct stream *s, const 
  * the stream to the block's output, unless that is the last. Collective. */
 MUST_USE enum status calibrate_block(struct workspace *w, struct stream *s, const struct block *b,
                                      bool advance, struct err *e);
-/* Runs the block on the states, in place. Local. */
+/* Runs the block on the states, in place. Local. ERR_NUMERIC: a grid of the block met a number that
+ * is not finite; the text names the linear. */
 MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const struct block *b,
                                    struct states *states, const struct ranges *ranges,
                                    struct err *e);

@@ -116,6 +116,9 @@ struct acts {
     uint16_t *terms; // (terms, T, in_width) `in` split into bf16; empty if products are in f32
     enum products products; /* of passes: the model's, or products_of_calibration of them */
     float *branch;          // (T, C) output of STAGE_O before it is added to the residual stream
+    /* Set where a grid meets a number that is not finite: 1 + the first such stage (STAGE_O: keys
+     * and values too); 0: none. The caller clears it. */
+    int broken;
 
     /* Internal: the range cut into tiles, cos and sin of the RoPE angles for the first `positions`
      * positions, and a tile of attention scores per thread. */

@@ -40,6 +40,13 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
     return OK;
 }
 
+/* Notes that the stage has met a number that is not finite. In any thread. */
+static void note_broken(struct acts *a, int stage)
+{
+#pragma omp critical(note_broken)
+    if (a->broken == 0 || a->broken > 1 + stage) a->broken = 1 + stage;
+}
+
 /* The tokens [row, row + n) share one range. */
 static void quantize_tensor(const struct activation_grid *g, float *x, int64_t cols, int64_t n,
                             int threads)
@@ -60,11 +67,14 @@ static void quantize_tensor(const struct activation_grid *g, float *x, int64_t c
     for (int64_t i = 0; i < n; i++) activation_round(&s, x + i * cols, cols);
 }
 
-void grids_inputs(const struct model *m, const struct block *b, int64_t cols,
+void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a)
 {
     const struct activation_grid *g = &b->grids->inputs;
     const int64_t group = input_group(g, m->spec.shape.hidden, cols), first = s->offset[s0];
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < s->offset[s1] - first; i++)
+        if (!activation_finite(a->in + i * cols, cols)) note_broken(a, stage);
     for (int64_t i = s0; i < s1 && g->granularity == GRANULARITY_TENSOR; i++)
         quantize_tensor(g, a->in + (s->offset[i] - first) * cols, cols,
                         s->offset[i + 1] - s->offset[i], a->threads);
@@ -89,11 +99,15 @@ static struct rows rows_of(const struct model *m, const struct tile *t, const st
         a->inner + t->row * width + column, width, s->fused ? 3 * D : D, heads, t->n, D};
 }
 
-static void quantize_heads(const struct rows *r, const struct activation_grid *g, int64_t group)
+static void quantize_heads(const struct rows *r, const struct activation_grid *g, int64_t group,
+                           struct acts *a)
 {
     for (int64_t i = 0; i < r->n; i++)
-        for (int64_t h = 0; h < r->heads; h++)
-            activation_row(g, group, r->x + i * r->width + h * r->stride, r->D);
+        for (int64_t h = 0; h < r->heads; h++) {
+            float *x = r->x + i * r->width + h * r->stride;
+            if (!activation_finite(x, r->D)) note_broken(a, STAGE_O);
+            activation_row(g, group, x, r->D);
+        }
 }
 
 /* x <- x H / sqrt(D) for every head, in f64. */
@@ -121,7 +135,7 @@ void grids_keys(const struct model *m, const struct block *b, const struct tile 
     const struct rows queries = rows_of(m, t, a, q, m->spec.shape.heads);
     if (g->rotation == RUN_ROTATION_HADAMARD) rotate_heads(&keys);
     if (g->rotation == RUN_ROTATION_HADAMARD) rotate_heads(&queries);
-    quantize_heads(&keys, g, g->group_size);
+    quantize_heads(&keys, g, g->group_size, a);
 }
 
 void grids_values(const struct model *m, const struct block *b, const struct tile *t,
@@ -132,5 +146,5 @@ void grids_values(const struct model *m, const struct block *b, const struct til
     if (!activation_quantizes(g)) return;
     qkv_columns(&m->spec, 0, &q, &k, &v);
     const struct rows values = rows_of(m, t, a, v, m->spec.shape.kv_heads);
-    quantize_heads(&values, g, g->group_size < 0 ? values.D : g->group_size);
+    quantize_heads(&values, g, g->group_size < 0 ? values.D : g->group_size, a);
 }

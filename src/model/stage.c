@@ -118,7 +118,7 @@ static void make_input(const struct model *m, const struct block *b, int stage,
     plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes && !turns);
     if (!quantizes && !turns) return;
     if (turns) rotation_inputs(m, b, stage, cols, s->offset[s1] - s->offset[s0], a);
-    if (quantizes) grids_inputs(m, b, cols, s, s0, s1, a);
+    if (quantizes) grids_inputs(m, b, stage, cols, s, s0, s1, a);
     if (split) split_input(cols, s, s0, s1, a);
 }
 

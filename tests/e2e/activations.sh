@@ -63,4 +63,20 @@ refused 'methods: none-kv4, model quickstart: values.group: 5 does not divide a 
 refused 'methods: none-a8, model quickstart: activations.group_size: 60 divides neither' --set 'methods[1].activations.group_size=60'
 refused 'none leaves the weights as they are' --set 'curvature.second_order=total'
 refused 'rtn-kv4 quantizes activations, keys or values too, so that its weights alone' --set 'export=[{out: x, quantizer: rtn-kv4}]'
+
+# Numbers that no grid holds: the cells fail with the layer's name, and nothing else does.
+quickstart=$SOURCE/configs/quickstart
+"$python" "$SOURCE/tests/tools/break_checkpoint.py" "$quickstart/trajectory/step001200" "$work/overflow" overflow
+cat >"$work/overflow.yaml" <<YAML
+name: overflow
+results: overflow.h5
+models: [{name: m, path: overflow, tokenizer: "$quickstart/trajectory/tokenizer.json"}]
+methods: [{method: rtn, group_size: 64, bits: [4]}, {method: none, activations: {bits: 8}}, {name: shared, method: none, activations: {bits: 8, granularity: tensor}}]
+evaluation: [{name: own, text: text.txt, length: 128, samples: 3}]
+YAML
+launch 120 2 run "$work/overflow.yaml"
+[ $? = 1 ] || fail "overflow: $(cat "$work/err")"
+"$QTRAJ" status "$work/overflow.h5" >"$work/out"
+grep -qF 'model.layers.0.mlp.down_proj.weight: inputs that cannot be quantized: a number is NaN or infinite' "$work/out" || fail "overflow: $(cat "$work/out")"
+grep -q '2 failed' "$work/out" || fail "overflow: $(cat "$work/out")"
 finish

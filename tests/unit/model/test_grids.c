@@ -150,6 +150,48 @@ static void test_groups_that_do_not_divide(void **state)
     refused(&s, &g, "keys.rotation: heads of 24 channels; expected a power of two up to 1024");
 }
 
+/* The first stage that meets a number which is not finite, of a block in which a linear's outputs
+ * overflow. */
+static int broken_stage(int linear, const struct activation_grids *g)
+{
+    struct opened o = open_fixture("llama");
+    const int64_t offset[] = {0, 40};
+    const struct sequences s = {.n = 1, .offset = (int64_t *)(uintptr_t)offset, .ids = ids};
+    struct block b;
+    struct acts a;
+    struct err e = {0};
+    float *x = malloc((size_t)(40 * model_shape(o.model)->hidden) * sizeof *x);
+    must(model_embed(o.model, &s, x, &e), &e);
+    must(model_acts_init(o.model, 40, &a, &e), &e);
+    must(model_block_load(o.model, 0, &b, &e), &e);
+    float *w = (float *)(uintptr_t)b.linear[linear].w;
+    for (int64_t i = 0; linear >= 0 && i < b.linear[linear].cols; i++) w[i] = 3e38f;
+    b.grids = g;
+    model_block_forward(o.model, &b, &s, x, &a);
+    const int stage = a.broken - 1;
+    free(x);
+    model_acts_free(&a);
+    model_block_free(&b);
+    close_fixture(&o);
+    return stage;
+}
+
+static void test_the_stage_of_a_number_that_is_not_finite(void **state)
+{
+    (void)state;
+    const struct activation_grid g = {.bits = 4, .clip = 1, .group_size = -1};
+    const struct activation_grids inputs = {g, nothing, nothing}, values = {nothing, nothing, g};
+    assert_int_equal(broken_stage(5, &inputs), STAGE_DOWN); /* up */
+    assert_int_equal(broken_stage(2, &inputs), STAGE_O);    /* v */
+    assert_int_equal(broken_stage(2, &values), STAGE_O);
+    assert_int_equal(broken_stage(5, &values), -1); /* nothing behind it is quantized */
+    for (int i = 0; i < 2; i++) {
+        struct activation_grids tensor = inputs;
+        tensor.inputs.granularity = i;
+        assert_int_equal(broken_stage(i ? 5 : 0, &tensor), i ? STAGE_DOWN : STAGE_O);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +199,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_however_it_is_cut),
         cmocka_unit_test(test_each_has_an_effect),
         cmocka_unit_test(test_groups_that_do_not_divide),
+        cmocka_unit_test(test_the_stage_of_a_number_that_is_not_finite),
     };
     for (int i = 0; i < LONGEST + 304; i++) ids[i] = (i * 37 + i / 7) % 190;
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,8 @@ enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR };
  * embedding; inputs: on those of o (over the heads) and of the last linear, whose weights are
  * turned back. */
 enum run_rotation { RUN_ROTATION_NONE, RUN_ROTATION_HADAMARD };
+/* What shares a range of keys: channels of a token, or tokens of a channel. */
+enum cache_kind { CACHE_TOKEN, CACHE_CHANNEL };
 /* Places of a rotated model (model/rotated.h), a set. */
 enum { ROTATE_R1 = 1, ROTATE_R2 = 2, ROTATE_R4 = 4, ROTATE_HEADS = 8 };
 
@@ -35,6 +37,10 @@ struct activation_grid {
     bool before_rope; /* keys: quantized before the rotary embedding */
     int rotation;     /* enum run_rotation; inputs and keys */
     bool calibrated;  /* inputs: methods see what is quantized as such when they calibrate */
+    int kind;         /* enum cache_kind; keys only */
+    /* Keys and values as in a cache (activation/kivi.h): the youngest `residual` tokens or so are
+     * not quantized, and nothing is for the first `prefill` queries. residual 0: no such cache. */
+    int64_t residual, prefill;
 };
 
 /* The grids of a variant. */

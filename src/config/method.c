@@ -1,4 +1,5 @@
 /* Entries of `methods`. */
+#include "activation/kivi.h"
 #include "config/preset.h"
 #include "quant/quant.h"
 #include "util/mem.h"
@@ -12,6 +13,35 @@ static bool grid_absent(const void *grid)
 {
     const struct activation_grid *g = grid;
     return !activation_quantizes(g) && g->rotation == RUN_ROTATION_NONE;
+}
+
+/* The cache of KIVI. */
+static enum status check_cache(const struct activation_grid *g, const struct option_scope *scope,
+                               struct err *e)
+{
+    const bool keys = scope->name && strcmp(scope->name, "keys") == 0;
+    if (g->kind == CACHE_CHANNEL && g->residual == 0)
+        return options_fail(scope, "kind", e,
+                            "channel: its groups are tokens of a cache; expected residual too");
+    if (g->residual == 0) return OK;
+    if (keys && g->kind != CACHE_CHANNEL)
+        return options_fail(scope, "residual", e, "of keys it goes with kind: channel");
+    if (keys && (g->group_size < 1 || g->group_size > KIVI_GROUP_MAX))
+        return options_fail(scope, "group", e,
+                            "with kind: channel it is a number of tokens, from 1 to %d",
+                            KIVI_GROUP_MAX);
+    if (keys && g->residual % g->group_size != 0)
+        return options_fail(scope, "residual", e, "expected a multiple of the group, %lld tokens",
+                            (long long)g->group_size);
+    if (g->symmetric || g->clip != 1 || g->before_rope)
+        return options_fail(scope,
+                            g->symmetric   ? "symmetric"
+                            : g->clip != 1 ? "clip"
+                                           : "before_rope",
+                            e,
+                            "a cache with a residual has KIVI's grid, from the least to the "
+                            "largest number, behind the rotary embedding");
+    return OK;
 }
 
 static enum status grid_finish(void *grid, const struct option_scope *scope, struct err *e)
@@ -28,11 +58,12 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
         return options_fail(scope, "rotation", e,
                             "it comes behind the rotary embedding, which before_rope: true does "
                             "not");
-    return OK;
+    return check_cache(g, scope, e);
 }
 
 static const char *const granularities[] = {"token", "tensor", NULL};
 static const char *const run_rotations[] = {"none", "hadamard", NULL};
+static const char *const cache_kinds[] = {"token", "channel", NULL};
 
 #define GRID_BITS                                                                                  \
     OPTION(activation_grid, bits, INT, "width; 16: not quantized", .unit = "bits",                 \
@@ -47,6 +78,14 @@ static const char *const run_rotations[] = {"none", "hadamard", NULL};
     OPTION_AT("group", activation_grid, group_size, INT,                                           \
               "channels of a head that share a range; head: all of them", .unit = "channels",      \
               .fallback = "head", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, "head"))
+#define GRID_CACHE                                                                                 \
+    OPTION(activation_grid, residual, INT,                                                         \
+           "the youngest tokens, which are not quantized, as in a cache while text is generated "  \
+           "(KIVI); 0: all are",                                                                   \
+           .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX, .later = true),         \
+        OPTION(activation_grid, prefill, INT,                                                      \
+               "first tokens that are one call, which sees nothing quantized", .unit = "tokens",   \
+               .fallback = "0", .low = 0, .high = INT64_MAX, .with = "residual", .later = true)
 
 static const struct option input_keys[] = {
     GRID_BITS,
@@ -61,11 +100,11 @@ static const struct option input_keys[] = {
     OPTION(activation_grid, rotation, CHOICE,
            "Hadamard matrices mix the inputs of o (over the heads) and of the last linear, whose "
            "weights are turned back",
-           .fallback = "none", .choices = run_rotations),
+           .fallback = "none", .choices = run_rotations, .later = true),
     OPTION(activation_grid, calibrated, BOOL,
            "the method sees inputs, keys and values quantized when it calibrates (Atom), not as "
            "they come (QuaRot)",
-           .fallback = "false"),
+           .fallback = "false", .later = true),
 };
 static const struct option key_keys[] = {
     GRID_BITS,
@@ -77,12 +116,13 @@ static const struct option key_keys[] = {
     OPTION(activation_grid, rotation, CHOICE,
            "a Hadamard matrix mixes the channels of each head of keys and queries",
            .fallback = "none", .choices = run_rotations),
+    OPTION(activation_grid, kind, CHOICE,
+           "channels of a token share a range, or `group` tokens of each channel (KIVI)",
+           .fallback = "token", .choices = cache_kinds, .later = true),
+    GRID_CACHE,
 };
 static const struct option value_keys[] = {
-    GRID_BITS,
-    GRID_SYMMETRIC("false"),
-    GRID_CLIP,
-    GRID_GROUP,
+    GRID_BITS, GRID_SYMMETRIC("false"), GRID_CLIP, GRID_GROUP, GRID_CACHE,
 };
 #define GRID_TABLE(keys)                                                                           \
     {                                                                                              \
@@ -281,20 +321,35 @@ json_t *method_entry_to_json(const struct method_entry *m)
     return json;
 }
 
+/* Results are older than some keys, which they have only where these are not the default. */
+static void drop_later(json_t *grid, const struct option_table *t)
+{
+    struct activation_grid g;
+    struct err e = {0};
+    json_t *none = json_pack("{s:i}", "bits", ACTIVATION_BITS_NONE), *defaults = NULL;
+    if (grid && none && options_from_json(t, none, &g, &e) == OK) defaults = options_to_json(t, &g);
+    for (int64_t i = 0; i < t->n && defaults; i++) {
+        const char *key = t->options[i].name;
+        if (t->options[i].later &&
+            json_equal(json_object_get(grid, key), json_object_get(defaults, key)))
+            json_object_del(grid, key);
+    }
+    json_decref(none);
+    json_decref(defaults);
+}
+
 json_t *method_grids_to_json(const struct method_entry *m)
 {
     static const char *const names[] = {"activations", "keys", "values", "rotation",
                                         "rotation_seed"};
+    static const struct option_table *const tables[] = {&input_table, &key_table, &value_table};
     const unsigned turned = method_entry_places(m);
     if (!activation_any(&m->grids) && !turned) return NULL;
     json_t *all = method_entry_to_json(m), *kept = json_object();
     for (int i = 0; i < (turned ? 5 : 3); i++)
         if (json_object_get(all, names[i]))
             json_object_set(kept, names[i], json_object_get(all, names[i]));
-    /* Results are older than these keys. */
-    json_t *inputs = json_object_get(kept, "activations");
-    if (m->grids.inputs.rotation == RUN_ROTATION_NONE) json_object_del(inputs, "rotation");
-    if (!m->grids.inputs.calibrated) json_object_del(inputs, "calibrated");
+    for (int i = 0; i < 3; i++) drop_later(json_object_get(kept, names[i]), tables[i]);
     json_decref(all);
     return kept;
 }

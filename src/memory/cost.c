@@ -146,6 +146,16 @@ static double grids(const struct model_sizes *m, const struct activation_grids *
     return FLOP_GRID * (double)m->shape.layers * values;
 }
 
+/* Of a cache with a residual: so many queries together quantize the keys, or values, that they see.
+ */
+static const double CACHE_QUERIES = 64;
+static double cache(const struct model_sizes *m, const struct activation_grids *g,
+                    const struct cost_tokens *t)
+{
+    const double parts = (g->keys.residual > 0) + (g->values.residual > 0);
+    return parts * FLOP_GRID / (4 * CACHE_QUERIES) * attention(m, t);
+}
+
 struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
                          const struct cost_tokens *evaluation,
                          const struct cost_tokens *calibration)
@@ -155,7 +165,8 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     const struct quant_method *q = quant_find(method->method);
     if (!q) return c;
     const struct quant_needs needs = quant_needs_of(q, &method->options);
-    c.flop[COST_FORWARD] += grids(m, &method->grids) * evaluation->tokens;
+    c.flop[COST_FORWARD] +=
+        grids(m, &method->grids) * evaluation->tokens + cache(m, &method->grids, evaluation);
     add_method(m, method, calibration, needs.own, true, &c);
     if (needs.own) calibrate(m, &needs, calibration, &c);
     return c;

@@ -1,6 +1,7 @@
 /* Causal self-attention of the forward pass. The softmax runs over the keys piece by piece (Milakov
  * and Gimelshein 2018; Dao et al. 2022), so that a thread needs one small tile of scores at any
  * length. */
+#include "activation/kivi.h"
 #include "math/kern_bf16.h"
 #include "math/linalg.h"
 #include "math/row.h"
@@ -88,6 +89,8 @@ struct head {
     int64_t valid; /* keys that are not padding; 0: all */
     int n_runs;    /* the last one holds the queries too */
     struct run runs[RUNS_MAX];
+    const struct activation_grids *grids; /* of keys and values in a cache; NULL: none */
+    float *cache;                         // (4, CACHE_TILE, D)
 };
 
 static void zero_rows(const struct head *h, int64_t row, int64_t n)
@@ -131,6 +134,102 @@ static void attend_run(const struct head *h, struct queries *x, const struct run
     }
 }
 
+/* --- a cache whose older part is quantized (kivi.h) --- */
+
+/* Keys and values at positions [start, start + n), as they are and quantized. */
+struct cached {
+    int64_t start, n;
+    float *k, *v, *old_k, *old_v; // (n, D)
+};
+
+static void fill_cached(const struct head *h, struct cached *c)
+{
+    const size_t bytes = (size_t)h->D * sizeof(float);
+    c->k = h->cache;
+    c->v = c->k + CACHE_TILE * h->D;
+    c->old_k = c->v + CACHE_TILE * h->D;
+    c->old_v = c->old_k + CACHE_TILE * h->D;
+    for (int r = 0; r < h->n_runs; r++) {
+        const struct run *run = &h->runs[r];
+        const int64_t end = min64(c->start + c->n, run->pos + run->n);
+        for (int64_t p = max64(c->start, run->pos); p < end; p++) {
+            const int64_t at = (run->row + p - run->pos) * h->width;
+            memcpy(c->k + (p - c->start) * h->D, h->k + at, bytes);
+            memcpy(c->v + (p - c->start) * h->D, h->v + at, bytes);
+        }
+    }
+    if (h->grids->keys.residual > 0) kivi_keys(&h->grids->keys, c->k, c->n, h->D, c->old_k);
+    if (h->grids->values.residual > 0) kivi_values(&h->grids->values, c->v, c->n, h->D, c->old_v);
+}
+
+/* How many of the n positions from `start` on are older than `end`. */
+static int64_t older(int64_t end, int64_t start, int64_t n)
+{
+    return max64(0, min64(end - start, n));
+}
+
+/* x->scores (queries, n): each query's own mixture of products with both keys. */
+static void score_cached(const struct head *h, struct queries *x, const struct cached *c)
+{
+    const float *q = h->q + x->row * h->width;
+    const struct activation_grid *g = &h->grids->keys;
+    float *scores = x->scores, *old = scores + QUERY_TILE * CACHE_TILE;
+    mat_gemm(MAT_NT, scores, c->n, q, h->width, c->k, h->D, x->n, c->n, h->D, 0);
+    if (older(kivi_keys_old(g, x->pos + x->n - 1), c->start, c->n) == 0) return;
+    mat_gemm(MAT_NT, old, c->n, q, h->width, c->old_k, h->D, x->n, c->n, h->D, 0);
+    for (int64_t i = 0; i < x->n; i++) {
+        const int64_t n = older(kivi_keys_old(g, x->pos + i), c->start, c->n);
+        memcpy(scores + i * c->n, old + i * c->n, (size_t)n * sizeof *old);
+    }
+}
+
+/* out += probabilities, which are in x->scores, times both values. */
+static void sum_cached(const struct head *h, struct queries *x, const struct cached *c)
+{
+    float *out = h->out + x->row * h->ld, *scores = x->scores;
+    float *old = scores + QUERY_TILE * CACHE_TILE;
+    int64_t most = 0;
+    for (int64_t i = 0; i < x->n; i++) {
+        const int64_t n = older(kivi_values_old(&h->grids->values, x->pos + i), c->start, c->n);
+        memcpy(old + i * c->n, scores + i * c->n, (size_t)n * sizeof *old);
+        memset(old + i * c->n + n, 0, (size_t)(c->n - n) * sizeof *old);
+        memset(scores + i * c->n, 0, (size_t)n * sizeof *old);
+        most = max64(most, n);
+    }
+    mat_gemm(MAT_NN, out, h->ld, scores, c->n, c->v, h->D, x->n, h->D, c->n, x->begun ? 1 : 0);
+    if (most) mat_gemm(MAT_NN, out, h->ld, old, c->n, c->old_v, h->D, x->n, h->D, c->n, 1);
+}
+
+static bool reads_cache(const struct head *h, const struct queries *x)
+{
+    const int64_t last = x->pos + x->n - 1;
+    return h->grids && (kivi_keys_old(&h->grids->keys, last) > 0 ||
+                        kivi_values_old(&h->grids->values, last) > 0);
+}
+
+/* Adds the keys at positions [start, end). */
+static void attend_cached(const struct head *h, struct queries *x, int64_t start, int64_t end)
+{
+    const int64_t group = h->grids->keys.residual > 0 ? h->grids->keys.group_size : 1;
+    const int64_t size = CACHE_TILE / group * group;
+    const float scale = 1.0f / sqrtf((float)h->D);
+    for (int64_t k0 = start / size * size; k0 < end; k0 += size) {
+        struct cached c = {.start = k0, .n = min64(size, end - k0)};
+        fill_cached(h, &c);
+        score_cached(h, x, &c);
+        for (int64_t i = 0; i < x->n; i++) {
+            const int64_t last = x->pos + i;
+            const int64_t lo = h->window > 0 ? older(last - h->window + 1, k0, c.n) : 0;
+            const int64_t hi = max64(lo, older(last + 1, k0, c.n));
+            const float f =
+                kern_softmax_step(x->scores + i * c.n, c.n, lo, hi, scale, &x->m[i], &x->l[i]);
+            if (x->begun) kern_scale(h->out + (x->row + i) * h->ld, f, h->D);
+        }
+        sum_cached(h, x, &c);
+        x->begun = true;
+    }
+}
+
 /* Attention of the queries over all keys that they see. */
 static void attend(const struct head *h, struct queries *x)
 {
@@ -139,7 +238,9 @@ static void attend(const struct head *h, struct queries *x)
     if (start >= end) zero_rows(h, x->row, x->n); /* the window holds padding only */
     x->begun = false;
     for (int64_t i = 0; i < x->n; i++) x->m[i] = -INFINITY, x->l[i] = 0;
-    for (int k = 0; k < h->n_runs; k++) {
+    const bool cached = reads_cache(h, x);
+    if (cached && start < end) attend_cached(h, x, start, end);
+    for (int k = 0; k < h->n_runs && !cached; k++) {
         const struct run *run = &h->runs[k];
         attend_run(h, x, run, max64(start, run->pos), min64(end, run->pos + run->n));
     }
@@ -166,8 +267,8 @@ static void set_runs(struct head *h, const struct tile *t)
     }
 }
 
-static void attend_tile(const struct model *m, int64_t layer, struct acts *a, const struct tile *t,
-                        int64_t head, bool split)
+static void attend_tile(const struct model *m, const struct block *b, struct acts *a,
+                        const struct tile *t, int64_t head, bool split)
 {
     const struct spec *s = &m->spec;
     int64_t q, k, v, width = qkv_width(s), ld = s->shape.heads * s->shape.head_dim;
@@ -182,9 +283,10 @@ static void attend_tile(const struct model *m, int64_t layer, struct acts *a, co
                      .D = s->shape.head_dim,
                      .rounded = m->rounded,
                      .valid = t->valid,
-                     .window = spec_window(s, layer)};
-    struct queries x = {.scores =
-                            a->scores + (int64_t)omp_get_thread_num() * QUERY_TILE * KEY_TILE};
+                     .window = spec_window(s, b->layer),
+                     .grids = b->grids};
+    struct queries x = {.scores = a->scores + omp_get_thread_num() * scores_floats(h.D)};
+    h.cache = x.scores + QUERY_TILE * KEY_TILE;
     set_runs(&h, t);
     for (int64_t i = 0; i < t->n; i += QUERY_TILE) {
         x.pos = t->pos + i;
@@ -196,10 +298,10 @@ static void attend_tile(const struct model *m, int64_t layer, struct acts *a, co
     }
 }
 
-void attention_forward(const struct model *m, int64_t layer, struct acts *a, bool split)
+void attention_forward(const struct model *m, const struct block *b, struct acts *a, bool split)
 {
     int64_t heads = m->spec.shape.heads, items = a->n_tiles * heads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads)
     for (int64_t i = 0; i < items; i++)
-        attend_tile(m, layer, a, &a->tiles[i / heads], i % heads, split);
+        attend_tile(m, b, a, &a->tiles[i / heads], i % heads, split);
 }

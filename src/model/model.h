@@ -121,7 +121,7 @@ struct acts {
     int broken;
 
     /* Internal: the range cut into tiles, cos and sin of the RoPE angles for the first `positions`
-     * positions, and a tile of attention scores per thread. */
+     * positions, and scratch of attention per thread (scores_floats). */
     struct tile *tiles;
     int64_t n_tiles, positions;
     float *cosine, *sine; // (RoPEs of the model, T, rotated values of a head / 2)

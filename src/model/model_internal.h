@@ -72,7 +72,7 @@ void norm_rows(const struct model *m, bool rms, const float *w, const float *b, 
 
 /* The input of STAGE_O: a->in = attention over the prepared q, k, v in a->inner, all heads side by
  * side; with `split` its terms too (acts_split). Parallel. */
-void attention_forward(const struct model *m, int64_t layer, struct acts *a, bool split);
+void attention_forward(const struct model *m, const struct block *b, struct acts *a, bool split);
 /* Clips, norms (q/k norm) and rotates (RoPE) one tile of q, k, v in a->inner, in place. */
 void attention_prepare(const struct model *m, const struct block *b, const struct tile *t,
                        struct acts *a);
@@ -113,3 +113,10 @@ struct xielu block_xielu_bf16(const struct block *b);
 double softplus(double x);
 /* Queries and keys in a tile of attention scores. */
 enum { QUERY_TILE = 64, KEY_TILE = 512 };
+/* Keys, each with values, of a cache that are quantized at a time; a whole group at least. */
+enum { CACHE_TILE = 128 };
+/* Floats of acts.scores for each thread: a tile, and four of keys or values of a cache. */
+static inline int64_t scores_floats(int64_t head_dim)
+{
+    return QUERY_TILE * KEY_TILE + 4 * CACHE_TILE * head_dim;
+}

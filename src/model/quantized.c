@@ -31,7 +31,7 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
         NEED(input_group(&g->inputs, shape->hidden, cols[i]), ERR_USAGE,
              "activations.group_size: %lld divides neither %lld columns nor the hidden size, %lld",
              (long long)g->inputs.group_size, (long long)cols[i], (long long)shape->hidden);
-    PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
+    if (g->keys.residual == 0) PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
     PASS(check_heads(&g->values, "values", shape->head_dim, e));
     NEED(g->keys.rotation == RUN_ROTATION_NONE ||
              (hadamard_factor(shape->head_dim) == 1 && shape->head_dim <= HEAD_MAX),
@@ -106,7 +106,7 @@ static void quantize_heads(const struct rows *r, const struct activation_grid *g
         for (int64_t h = 0; h < r->heads; h++) {
             float *x = r->x + i * r->width + h * r->stride;
             if (!activation_finite(x, r->D)) note_broken(a, STAGE_O);
-            activation_row(g, group, x, r->D);
+            if (g->residual == 0) activation_row(g, group, x, r->D);
         }
 }
 

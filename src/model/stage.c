@@ -92,7 +92,7 @@ static void plain_input(const struct model *m, const struct block *b, int stage,
     const int64_t cols = stage_cols(b, stage);
     if (stage == STAGE_O) {
         acts_cut(a, s, s0, s1, TOKEN_TILE, true);
-        attention_forward(m, b->layer, a, split);
+        attention_forward(m, b, a, split);
         return;
     }
     acts_cut(a, s, s0, s1, TOKEN_TILE, false);

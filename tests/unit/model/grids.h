@@ -129,7 +129,7 @@ static bool flag(const json_t *setting, const char *key, bool fallback)
     return x ? json_is_true(x) : fallback;
 }
 
-static struct activation_grids grids_of(const json_t *s)
+static inline struct activation_grids grids_of(const json_t *s)
 {
     return (struct activation_grids){
         .inputs = {.bits = (int64_t)number(s, "a_bits", 16),
@@ -151,7 +151,7 @@ static struct activation_grids grids_of(const json_t *s)
 /* The reference's own loss moves where rounding alone makes a code flip, which every later position
  * of its row sees: `agree` is how many positions of it stay. Where none does, GPTQ's near ties are
  * decided by the kernel, and f32 programs differ by up to 0.08 on these random models. */
-static void check_losses(const char *name, const json_t *setting, const double *nll,
+static inline void check_losses(const char *name, const json_t *setting, const double *nll,
                          const double *reference, int64_t n)
 {
     const bool exact = number(setting, "agree", 0) >= 1, eight = number(setting, "a_bits", 16) == 8,

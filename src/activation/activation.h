@@ -9,6 +9,7 @@
  * extended to hold 0; that of a group of fewer columns is not, so that z may lie outside the codes.
  */
 #pragma once
+#include "util/err.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +17,14 @@
 /* Widths; NONE: not quantized. */
 enum { ACTIVATION_BITS_MIN = 2, ACTIVATION_BITS_MAX = 8, ACTIVATION_BITS_NONE = 16 };
 
-/* What shares a range: a token, or all tokens of a sequence. */
-enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR };
+/* What shares a range: a token, all tokens of a sequence, or all inputs of a linear, whose range
+ * the calibration text gives. */
+enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR, GRANULARITY_STATIC };
+/* Numbers on a grid: integers, or 8-bit floats with a scale s = max |x| / the largest float. */
+enum input_codes { INPUT_INTEGER, INPUT_FP8_E4M3, INPUT_FP8_E5M2 };
+/* By which outlier channels are found on the calibration text: the largest |x| (QUIK), or the sum
+ * of squares, the Hessian's diagonal (Atom). */
+enum outlier_score { OUTLIER_LARGEST, OUTLIER_SQUARES };
 /* Hadamard matrices at run time. Keys: on the heads of keys and queries behind the rotary
  * embedding; inputs: on those of o (over the heads) and of the last linear, whose weights are
  * turned back. */
@@ -32,12 +39,18 @@ struct activation_grid {
     bool symmetric;
     double clip; /* in (0, 1] */
     int64_t
-        group_size;   /* columns that share a range; -1: whole rows, or of keys and values heads */
-    int granularity;  /* enum granularity; inputs only */
-    bool before_rope; /* keys: quantized before the rotary embedding */
-    int rotation;     /* enum run_rotation; inputs and keys */
-    bool calibrated;  /* inputs: methods see what is quantized as such when they calibrate */
-    int kind;         /* enum cache_kind; keys only */
+        group_size;    /* columns that share a range; -1: whole rows, or of keys and values heads */
+    int granularity;   /* enum granularity; inputs only */
+    bool before_rope;  /* keys: quantized before the rotary embedding */
+    int rotation;      /* enum run_rotation; inputs and keys */
+    bool calibrated;   /* inputs: methods see what is quantized as such when they calibrate */
+    int codes;         /* enum input_codes */
+    int64_t down_bits; /* inputs: of the last linear; 0: bits */
+    /* Inputs: so many channels with the largest scores have a grid of their own, with outlier_bits
+     * (NONE: they stay); groups are made of the others, by ascending score. */
+    int64_t outliers, outlier_bits;
+    int outlier_score; /* enum outlier_score */
+    int kind;          /* enum cache_kind; keys only */
     /* Keys and values as in a cache (activation/kivi.h): the youngest `residual` tokens or so are
      * not quantized, and nothing is for the first `prefill` queries. residual 0: no such cache. */
     int64_t residual, prefill;
@@ -70,11 +83,25 @@ bool activation_finite(const float *x, int64_t n);
 /* A scale of 0 (all numbers of an asymmetric group are equal) leaves numbers as they are. */
 struct activation_scale {
     float scale, zero, least, most; /* codes are in [least, most] */
+    int mantissa; /* > 0: of floats with steps as at `least` below it, magnitudes up to `most` */
 };
 /* whole: the range is extended to hold 0. */
 struct activation_scale activation_scale(const struct activation_grid *g, struct activation_range r,
                                          bool whole);
 /* x (n) <- its quantized values. Local. NaN and infinities give NaN. */
 void activation_round(const struct activation_scale *s, float *x, int64_t n);
-/* The same for a row x (n) with a range for each `group` columns; -1: for all, which holds 0. */
+/* The same for a row x (n) with a range for each `group` columns, the last of fewer; -1: for all,
+ * which holds 0. */
 void activation_row(const struct activation_grid *g, int64_t group, float *x, int64_t n);
+
+/* What the inputs of a stage's linears take from the calibration text. */
+struct activation_inputs {
+    float largest;        /* of their magnitudes, for GRANULARITY_STATIC */
+    const int32_t *order; // (channels) by ascending score, borrowed; NULL: no outliers
+};
+/* order (n) = the channels by ascending score, equal ones by number. Local. ERR_NOMEM. */
+MUST_USE enum status activation_order(const double *score, int64_t n, int32_t *order,
+                                      struct err *e);
+/* activation_row with outliers. scratch (n). */
+void activation_row_outliers(const struct activation_grid *g, int64_t group, const int32_t *order,
+                             float *x, int64_t n, float *scratch);

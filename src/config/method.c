@@ -24,6 +24,8 @@ static enum status check_cache(const struct activation_grid *g, const struct opt
         return options_fail(scope, "kind", e,
                             "channel: its groups are tokens of a cache; expected residual too");
     if (g->residual == 0) return OK;
+    if (g->codes != INPUT_INTEGER)
+        return options_fail(scope, "codes", e, "a cache with a residual has integers");
     if (keys && g->kind != CACHE_CHANNEL)
         return options_fail(scope, "residual", e, "of keys it goes with kind: channel");
     if (keys && (g->group_size < 1 || g->group_size > KIVI_GROUP_MAX))
@@ -54,6 +56,19 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
     if (g->clip <= 0) return options_fail(scope, "clip", e, "expected a number above 0 up to 1");
     if (g->granularity == GRANULARITY_TENSOR && g->group_size > 0)
         return options_fail(scope, "group_size", e, "a tensor has one range and no groups");
+    if (g->granularity == GRANULARITY_STATIC &&
+        (!g->symmetric || g->group_size > 0 || g->calibrated))
+        return options_fail(scope, "granularity", e,
+                            "static: one symmetric range without groups, of inputs as they come; "
+                            "expected symmetric: true, group_size: -1 and calibrated: false");
+    if (g->outliers > 0 && g->granularity != GRANULARITY_TOKEN)
+        return options_fail(scope, "outliers", e, "expected granularity: token");
+    if (g->codes != INPUT_INTEGER &&
+        ((activation_quantizes(g) && g->bits != 8) ||
+         (g->down_bits > 0 && g->down_bits != 8 && g->down_bits != ACTIVATION_BITS_NONE)))
+        return options_fail(scope, "codes", e, "these floats have 8 bits; expected bits: 8");
+    if (g->down_bits > 0 && !activation_quantizes(g))
+        return options_fail(scope, "down_bits", e, "expected bits too, of the other linears");
     if (g->before_rope && g->rotation != RUN_ROTATION_NONE)
         return options_fail(scope, "rotation", e,
                             "it comes behind the rotary embedding, which before_rope: true does "
@@ -61,7 +76,9 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
     return check_cache(g, scope, e);
 }
 
-static const char *const granularities[] = {"token", "tensor", NULL};
+static const char *const granularities[] = {"token", "tensor", "static", NULL};
+static const char *const input_codes[] = {"integer", "fp8_e4m3", "fp8_e5m2", NULL};
+static const char *const outlier_scores[] = {"largest", "squares", NULL};
 static const char *const run_rotations[] = {"none", "hadamard", NULL};
 static const char *const cache_kinds[] = {"token", "channel", NULL};
 
@@ -70,7 +87,10 @@ static const char *const cache_kinds[] = {"token", "channel", NULL};
            .fallback = "16", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,              \
            OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL))
 #define GRID_SYMMETRIC(value)                                                                      \
-    OPTION(activation_grid, symmetric, BOOL, "the range is centred on zero", .fallback = value)
+    OPTION(activation_grid, symmetric, BOOL, "the range is centred on zero", .fallback = value,    \
+           .with = "codes=integer"),                                                               \
+        OPTION(activation_grid, codes, CHOICE, "integers, or floats with a symmetric range",       \
+               .fallback = "integer", .choices = input_codes, .later = true)
 #define GRID_CLIP                                                                                  \
     OPTION(activation_grid, clip, REAL, "factor of both ends of the range, above 0",               \
            .fallback = "1", .minimum = 0, .maximum = 1)
@@ -95,7 +115,8 @@ static const struct option input_keys[] = {
            "columns that share a range; -1: all of a token's, and 0 is in it", .unit = "columns",
            .fallback = "-1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL)),
     OPTION(activation_grid, granularity, CHOICE,
-           "each token has a range of its own, or all tokens of a sequence share one (tensor)",
+           "each token has a range of its own, all tokens of a sequence share one (tensor), or all "
+           "inputs of a linear, that of the calibration text (static)",
            .fallback = "token", .choices = granularities),
     OPTION(activation_grid, rotation, CHOICE,
            "Hadamard matrices mix the inputs of o (over the heads) and of the last linear, whose "
@@ -105,6 +126,20 @@ static const struct option input_keys[] = {
            "the method sees inputs, keys and values quantized when it calibrates (Atom), not as "
            "they come (QuaRot)",
            .fallback = "false", .later = true),
+    OPTION(activation_grid, down_bits, INT, "width of the last linear's input", .unit = "bits",
+           .fallback = "same", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,
+           OPTION_SPECIAL_2(0, "same", ACTIVATION_BITS_NONE, NULL), .later = true),
+    OPTION(activation_grid, outliers, INT,
+           "channels with the largest scores on the calibration text, which have a grid of their "
+           "own; groups are made of the others by ascending score",
+           .unit = "channels", .fallback = "0", .low = 0, .high = INT64_MAX, .later = true),
+    OPTION(activation_grid, outlier_bits, INT, "their width, symmetric; 16: not quantized",
+           .unit = "bits", .fallback = "16", .low = ACTIVATION_BITS_MIN,
+           .high = ACTIVATION_BITS_MAX, OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL),
+           .with = "outliers", .later = true),
+    OPTION(activation_grid, outlier_score, CHOICE,
+           "largest magnitude (QUIK) or sum of squares (Atom) of a channel", .fallback = "largest",
+           .choices = outlier_scores, .with = "outliers", .later = true),
 };
 static const struct option key_keys[] = {
     GRID_BITS,
@@ -239,6 +274,15 @@ static enum status check_grids(struct method_entry *m, const struct option_scope
 
 /* --- entries --- */
 
+/* What its grid needs to know of inputs on the calibration text. */
+static unsigned input_statistics(const struct activation_grid *g)
+{
+    const int score = g->outlier_score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES;
+    if (!activation_quantizes(g)) return 0;
+    return (g->granularity == GRANULARITY_STATIC ? WANTS(STATISTIC_LARGEST) : 0) |
+           (g->outliers > 0 ? WANTS(score) : 0);
+}
+
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct method_entry *m = entry;
@@ -250,6 +294,11 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
     if (stored && m->n_bits != 1)
         return options_fail(scope, "bits", e,
                             "expected one width of its own, at which its cells are listed");
+    m->options.input_statistics = input_statistics(&m->grids.inputs);
+    if (stored && m->options.input_statistics)
+        return options_fail(scope, "activations", e,
+                            "a stored checkpoint has no calibration, which static ranges and "
+                            "outliers need");
     PASS(check_rotation(m, scope, e));
     PASS(check_grids(m, scope, e));
     return m->name ? OK : make_name(m, e);

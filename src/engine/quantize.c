@@ -3,6 +3,8 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
 
 enum status stream_note(struct stream *s, const struct linear *l, const struct quant_report *r,
                         struct err *e)
@@ -182,6 +184,30 @@ static enum status take_linear(struct workspace *w, struct stream *s, int i, con
     return OK;
 }
 
+/* What the grids of the stage's inputs take from its statistics, for both blocks. */
+static enum status take_inputs(struct workspace *w, const struct stream *s, int stage,
+                               struct outcome *to, struct err *e)
+{
+    const struct activation_grid *g = &s->variant->method.grids.inputs;
+    const struct quant_input in = workspace_input(w, s, stage);
+    struct activation_inputs *own = &to->stored->inputs[stage];
+    const double *score =
+        in.statistic[g->outlier_score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES];
+    if (g->granularity == GRANULARITY_STATIC)
+        for (int64_t j = 0; j < in.cols; j++)
+            own->largest = fmaxf(own->largest, (float)in.statistic[STATISTIC_LARGEST][j]);
+    if (g->outliers > 0) {
+        free(w->order[stage]);
+        w->order[stage] = NULL;
+        PASS(mem_alloc(&w->order[stage], in.cols, sizeof *w->order[stage], "the order of channels",
+                       e));
+        PASS(activation_order(score, in.cols, w->order[stage], e));
+        own->order = w->order[stage];
+    }
+    to->prefix.inputs[stage] = *own;
+    return OK;
+}
+
 /* Quantizes the linears of the stages and points `to` at the results. */
 static enum status quantize_stages(struct workspace *w, struct stream *s, const struct block *b,
                                    int first, int end, struct outcome *to, struct err *e)
@@ -200,6 +226,8 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
         TRY(take_linear(w, s, i, q, to, e));
     }
+    for (int stage = first; s->variant->method.options.input_statistics && stage < end; stage++)
+        TRY(group_agree(w->group, take_inputs(w, s, stage, to, e), e));
 done:
     for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);
     return st;

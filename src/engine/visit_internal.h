@@ -114,7 +114,8 @@ struct workspace {
     const struct ranges *next_ranges;
     const struct sequences *calibration_all; /* of the whole group; NULL: none */
     int64_t calibration_first;               /* index of this rank's first sequence among them */
-    int64_t longest;                         /* tokens of the longest sequence */
+    int32_t *order[STAGE_N];      // (cols) channels by score, of the stream's outliers; NULL: none
+    int64_t longest;              /* tokens of the longest sequence */
     void *computing[LINEARS_MAX]; /* linears of the quantized block that are computed at run time */
     const struct quant_method *linears_of; /* the method that computes them */
     /* The linears in `quantized` and in `unrounded`, prepared for products. */

@@ -179,6 +179,7 @@ void workspace_free(struct workspace *w)
     group_memory_close(&w->unrounded);
     for (int k = 0; k < STATISTIC_N; k++) free(w->memory[k]);
     for (int stage = 0; stage < STAGE_N; stage++) {
+        free(w->order[stage]);
         free(w->channel_max[stage]);
         free(w->bound[stage]);
         dist_free(w->dist[stage]);

@@ -38,7 +38,8 @@ struct block {
     struct linear linear[LINEARS_MAX]; /* ordered by stage */
     /* Of what forward passes compute, borrowed (model_check_grids); NULL: it stays as it is. */
     const struct activation_grids *grids;
-    const struct rotation *rotation; /* borrowed (model/rotated.h); NULL: none */
+    struct activation_inputs inputs[STAGE_N]; /* what these took from the calibration text */
+    const struct rotation *rotation;          /* borrowed (model/rotated.h); NULL: none */
     struct block_extra *extra; /* norms and scalars (model_internal.h); owned by the loaded block */
     float *storage;            /* all weights; NULL in a shallow copy */
     bool borrowed;             /* the storage is the caller's: model_block_free keeps it */

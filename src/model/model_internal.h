@@ -115,8 +115,10 @@ double softplus(double x);
 enum { QUERY_TILE = 64, KEY_TILE = 512 };
 /* Keys, each with values, of a cache that are quantized at a time; a whole group at least. */
 enum { CACHE_TILE = 128 };
-/* Floats of acts.scores for each thread: a tile, and four of keys or values of a cache. */
-static inline int64_t scores_floats(int64_t head_dim)
+/* Floats of acts.scores for each thread: a tile, and four of keys or values of a cache; or a row of
+ * inputs. */
+static inline int64_t scores_floats(int64_t head_dim, int64_t in_width)
 {
-    return QUERY_TILE * KEY_TILE + 4 * CACHE_TILE * head_dim;
+    const int64_t tiles = QUERY_TILE * KEY_TILE + 4 * CACHE_TILE * head_dim;
+    return tiles > in_width ? tiles : in_width;
 }

@@ -2,6 +2,7 @@
 #include "math/hadamard.h"
 #include "model/model_internal.h"
 #include <math.h>
+#include <omp.h>
 
 /* Columns that share a range of an input of so many columns; -1: all; 0: there are none. */
 static int64_t input_group(const struct activation_grid *g, int64_t hidden, int64_t cols)
@@ -32,6 +33,10 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
              "activations.group_size: %lld divides neither %lld columns nor the hidden size, %lld",
              (long long)g->inputs.group_size, (long long)cols[i], (long long)shape->hidden);
     if (g->keys.residual == 0) PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
+    for (int i = 0; i < 3 && g->inputs.outliers > 0; i++)
+        NEED(g->inputs.outliers < cols[i], ERR_USAGE,
+             "activations.outliers: %lld of %lld columns: expected fewer",
+             (long long)g->inputs.outliers, (long long)cols[i]);
     PASS(check_heads(&g->values, "values", shape->head_dim, e));
     NEED(g->keys.rotation == RUN_ROTATION_NONE ||
              (hadamard_factor(shape->head_dim) == 1 && shape->head_dim <= HEAD_MAX),
@@ -70,18 +75,33 @@ static void quantize_tensor(const struct activation_grid *g, float *x, int64_t c
 void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a)
 {
-    const struct activation_grid *g = &b->grids->inputs;
-    const int64_t group = input_group(g, m->spec.shape.hidden, cols), first = s->offset[s0];
+    struct activation_grid g = b->grids->inputs;
+    const int64_t group = input_group(&g, m->spec.shape.hidden, cols), first = s->offset[s0];
+    const int64_t n = s->offset[s1] - first,
+                  scratch = scores_floats(m->spec.shape.head_dim, a->in_width);
+    const struct activation_inputs *own = &b->inputs[stage];
+    if (stage == STAGE_DOWN && g.down_bits > 0) g.bits = g.down_bits;
+    if (!activation_quantizes(&g)) return;
+    const struct activation_scale whole =
+        activation_scale(&g, (struct activation_range){-own->largest, own->largest}, true);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < s->offset[s1] - first; i++)
+    for (int64_t i = 0; i < n; i++)
         if (!activation_finite(a->in + i * cols, cols)) note_broken(a, stage);
-    for (int64_t i = s0; i < s1 && g->granularity == GRANULARITY_TENSOR; i++)
-        quantize_tensor(g, a->in + (s->offset[i] - first) * cols, cols,
+    for (int64_t i = s0; i < s1 && g.granularity == GRANULARITY_TENSOR; i++)
+        quantize_tensor(&g, a->in + (s->offset[i] - first) * cols, cols,
                         s->offset[i + 1] - s->offset[i], a->threads);
-    if (g->granularity == GRANULARITY_TENSOR) return;
+    if (g.granularity == GRANULARITY_TENSOR) return;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
-    for (int64_t i = 0; i < s->offset[s1] - first; i++)
-        activation_row(g, group, a->in + i * cols, cols);
+    for (int64_t i = 0; i < n; i++) {
+        float *x = a->in + i * cols;
+        if (g.granularity == GRANULARITY_STATIC)
+            activation_round(&whole, x, cols);
+        else if (own->order)
+            activation_row_outliers(&g, group, own->order, x, cols,
+                                    a->scores + omp_get_thread_num() * scratch);
+        else
+            activation_row(&g, group, x, cols);
+    }
 }
 
 /* Every head's row of a tile: x (D) at columns `column` + h `stride`. */

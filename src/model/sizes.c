@@ -42,5 +42,5 @@ int64_t model_sizes_acts(const struct model_sizes *s, int64_t tokens, int64_t th
 {
     int64_t floats = s->in_width + s->inner_width + s->shape.hidden + s->rope;
     return tokens * (floats * (int64_t)sizeof(float) + (int64_t)sizeof(struct tile)) +
-           threads * scores_floats(s->shape.head_dim) * (int64_t)sizeof(float);
+           threads * scores_floats(s->shape.head_dim, s->in_width) * (int64_t)sizeof(float);
 }

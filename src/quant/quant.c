@@ -213,10 +213,16 @@ enum status quant_require(const char *name, const struct quant_method **out, str
     RAISE(ERR_USAGE, "there is no method '%s'%s", name, advice);
 }
 
-bool quant_calibrates(const struct quant_method *m, const struct quant_options *o)
+/* Whether the method by itself does. */
+static bool method_calibrates(const struct quant_method *m, const struct quant_options *o)
 {
     const char *only = o ? m->calibrates_with : NULL;
     return (m->statistics && (!only || quant_options_changed(o, only))) || m->prepare_block;
+}
+
+bool quant_calibrates(const struct quant_method *m, const struct quant_options *o)
+{
+    return (o && o->input_statistics) || method_calibrates(m, o);
 }
 
 static bool pairs(const struct quant_method *m)
@@ -229,11 +235,11 @@ static bool pairs(const struct quant_method *m)
 
 struct quant_needs quant_needs_of(const struct quant_method *m, const struct quant_options *o)
 {
-    bool calibrates = quant_calibrates(m, o);
-    bool shared = calibrates && (m->full_precision || o->hessian == HESSIAN_SHARED);
+    bool calibrates = quant_calibrates(m, o), method = method_calibrates(m, o);
+    bool shared = method && (m->full_precision || o->hessian == HESSIAN_SHARED);
     bool own = calibrates && !shared;
     return (struct quant_needs){
-        .statistics = calibrates ? m->statistics : 0,
+        .statistics = (method ? m->statistics : 0) | o->input_statistics,
         .shared = shared,
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,

@@ -76,6 +76,8 @@ struct quant_options {
     bool incoherence; /* incoherent.h: inputs and outputs are mixed, with signs of this seed */
     int64_t incoherence_seed;
     bool feedback; /* incoherent.h: the error of a block of columns is compensated by later ones */
+    /* No option: statistics of its inputs that the variant needs besides the method's (WANTS). */
+    unsigned input_statistics;
     union quant_own own[METHOD_N];
 };
 

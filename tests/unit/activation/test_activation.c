@@ -67,6 +67,114 @@ static void test_codes_of_the_reference(void **state)
     fixture_close(&f);
 }
 
+/* Outlier channels of Atom, in order of scores, and of QUIK, bit for bit. */
+static void test_outliers_of_the_reference(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct activation_grid grid;
+    } settings[] = {
+        {"atom.hessian.W4A4",
+         {.bits = 4,
+          .symmetric = true,
+          .clip = 0.9,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 8}},
+        {"atom.hessian.W4A4_fpkeeper",
+         {.bits = 4,
+          .symmetric = true,
+          .clip = 0.9,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 16}},
+        {"atom.hessian.W4A4_keep8_g32",
+         {.bits = 4,
+          .symmetric = true,
+          .clip = 0.9,
+          .group_size = 32,
+          .outliers = 8,
+          .outlier_bits = 8}},
+        {"atom.hessian.W8A8",
+         {.bits = 8,
+          .symmetric = true,
+          .clip = 1,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 8}},
+        {"atom.abs_mean.W4A4",
+         {.bits = 4,
+          .symmetric = true,
+          .clip = 0.9,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 8}},
+        {"quik.W4A4", {.bits = 4, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
+        {"quik.W8A8", {.bits = 8, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
+    };
+    struct fixture f;
+    assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
+    const float *X = fixture_get(&f, "X").f;
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        char key[80];
+        float x[COLS], scratch[COLS];
+        snprintf(key, sizeof key, "%s.order", settings[k].name);
+        const int32_t *order = fixture_get(&f, key).data;
+        snprintf(key, sizeof key, "%s.xq", settings[k].name);
+        const float *reference = fixture_get(&f, key).f;
+        for (int64_t i = 0; i < 48; i++) {
+            memcpy(x, X + i * COLS, sizeof x);
+            activation_row_outliers(&settings[k].grid, settings[k].grid.group_size, order, x, COLS,
+                                    scratch);
+            for (int64_t j = 0; j < COLS; j++)
+                assert_true(x[order[j]] == reference[i * COLS + (key[0] == 'a' ? j : order[j])]);
+        }
+    }
+    fixture_close(&f);
+}
+
+static void test_order_of_channels(void **state)
+{
+    (void)state;
+    const double score[] = {3, 1, 2, 1, 0, 3};
+    const int32_t expected[] = {4, 1, 3, 2, 0, 5};
+    int32_t order[6];
+    struct err e = {0};
+    assert_int_equal(activation_order(score, 6, order, &e), OK);
+    assert_memory_equal(order, expected, sizeof order);
+}
+
+/* All 256 numbers of a format, and what lies between two: the nearest, even where two are as near.
+ * torch.float8_e4m3fn and float8_e5m2 have the same. */
+static void test_floats(void **state)
+{
+    (void)state;
+    for (int codes = INPUT_FP8_E4M3; codes <= INPUT_FP8_E5M2; codes++) {
+        const bool four = codes == INPUT_FP8_E4M3;
+        const int mantissa = four ? 3 : 2, bias = four ? 7 : 15, n = four ? 127 : 124;
+        const struct activation_grid g = {.bits = 8, .codes = codes, .clip = 1, .group_size = -1};
+        float value[128];
+        for (int i = 0; i < n; i++) {
+            const int power = i >> mantissa, low = i & ((1 << mantissa) - 1);
+            value[i] = power ? ldexpf((float)((1 << mantissa) + low), power - bias - mantissa)
+                             : ldexpf((float)low, 1 - bias - mantissa);
+        }
+        assert_true(value[n - 1] == (four ? 448 : 57344));
+        for (int i = 0; i + 1 < n; i++) {
+            const float scale = 0.37f, middle = (value[i] + value[i + 1]) / 2;
+            float x[] = {value[n - 1], middle, value[i] + (middle - value[i]) * 0.9f, -middle,
+                         -value[i + 1]};
+            activation_row(&g, -1, x, 5);
+            assert_true(x[0] == value[n - 1] && x[4] == -value[i + 1]);
+            assert_true(x[1] == value[i % 2 ? i + 1 : i] && x[3] == -x[1] && x[2] == value[i]);
+            float y[] = {value[n - 1] * scale, middle * scale};
+            activation_row(&g, -1, y, 2);
+            assert_true(fabsf(y[0] - value[n - 1] * scale) <= 1e-6f * y[0]);
+        }
+    }
+}
+
 /* QuaRot divides by zero where all numbers of an asymmetric group are equal. */
 static void test_equal_numbers_stay(void **state)
 {
@@ -96,6 +204,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_the_reference),
+        cmocka_unit_test(test_outliers_of_the_reference),
+        cmocka_unit_test(test_order_of_channels),
+        cmocka_unit_test(test_floats),
         cmocka_unit_test(test_equal_numbers_stay),
         cmocka_unit_test(test_what_is_not_finite_stays_so),
     };

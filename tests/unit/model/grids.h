@@ -24,11 +24,12 @@ static double best_clip(struct activation_grid g, const float *w, float *scratch
 
 /* Weights of a row in so many bits: absmax / (2^(bits-1) - 1), which is an input's own grid.
  * searches: for a smaller range (QuaRot's w_clip). */
-static void quantize_weights(struct block *b, int64_t bits, bool searches)
+static void quantize_weights(struct block *b, int64_t bits, int64_t down_bits, bool searches)
 {
-    struct activation_grid g = {.bits = bits, .symmetric = true, .clip = 1, .group_size = -1};
+    struct activation_grid g = {.symmetric = true, .clip = 1, .group_size = -1};
     for (int k = 0; bits < 16 && k < b->n_linears; k++) {
         const struct linear *l = &b->linear[k];
+        g.bits = l->stage == STAGE_DOWN && down_bits ? down_bits : bits;
         float *scratch = malloc((size_t)l->cols * sizeof *scratch);
         for (int64_t i = 0; i < l->rows; i++) {
             float *w = (float *)(uintptr_t)l->w + i * l->cols;
@@ -47,6 +48,7 @@ struct setting {
     bool searches;
     void (*quantize)(void *context, struct block *b); /* in place of weight_bits; NULL: none */
     void *context;
+    void (*prepare)(void *context, struct block *b); /* sets what grids know; NULL: nothing */
 };
 
 /* The hidden states behind all blocks, which the caller frees. rows: of the last block only these,
@@ -74,8 +76,9 @@ static float *run_setting(const struct model *m, const struct sequences *s,
         if (how->quantize)
             how->quantize(how->context, &own);
         else
-            quantize_weights(&own, how->weight_bits, how->searches);
+            quantize_weights(&own, how->weight_bits, how->grids.inputs.down_bits, how->searches);
         own.grids = g;
+        if (how->prepare) how->prepare(how->context, &own);
         if (rows && layer + 1 == layers)
             model_block_forward_rows(m, &own, s, wanted, s, x, &a);
         else
@@ -135,7 +138,8 @@ static inline struct activation_grids grids_of(const json_t *s)
         .inputs = {.bits = (int64_t)number(s, "a_bits", 16),
                    .symmetric = !flag(s, "a_asym", false),
                    .clip = number(s, "a_clip_ratio", 1),
-                   .group_size = (int64_t)number(s, "a_groupsize", -1)},
+                   .group_size = (int64_t)number(s, "a_groupsize", -1),
+                   .down_bits = flag(s, "int8_down_proj", false) ? 8 : 0},
         .keys = {.bits = (int64_t)number(s, "k_bits", 16),
                  .symmetric = !flag(s, "k_asym", true),
                  .clip = number(s, "k_clip_ratio", 1),

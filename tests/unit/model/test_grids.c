@@ -124,6 +124,136 @@ static void test_each_has_an_effect(void **state)
     close_fixture(&o);
 }
 
+/* Whole models with outlier channels, by the scores of Atom and QUIK on their calibration text. */
+struct scores {
+    const struct fixture *f;
+    const char *name;
+    int32_t order[STAGE_N][96];
+};
+
+static void give_order(void *context, struct block *b)
+{
+    struct scores *s = context;
+    struct err e = {0};
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        char key[64];
+        snprintf(key, sizeof key, "model.%s.%d.%d.score", s->name, (int)b->layer, stage);
+        const struct fixture_tensor t = fixture_get(s->f, key);
+        must(activation_order(t.data, t.dim[0], s->order[stage], &e), &e);
+        b->inputs[stage].order = s->order[stage];
+    }
+}
+
+static void test_outliers_of_the_reference(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *scores;
+        struct activation_grid grid;
+    } settings[] = {
+        {"atom",
+         "atom",
+         {.bits = 4,
+          .symmetric = true,
+          .clip = 0.9,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 8}},
+        {"quik",
+         "quik",
+         {.bits = 4, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
+        {"quik_none", NULL, {.bits = 4, .clip = 1, .group_size = -1}},
+    };
+    struct fixture f;
+    struct opened o = open_fixture("llama");
+    assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
+    struct sequences s = sequences_of(&f, "ids");
+    for (int k = 0; k < 3; k++) {
+        char key[64];
+        double nll[2 * 47];
+        struct scores scores = {.f = &f, .name = settings[k].scores};
+        const struct setting how = {.grids = {settings[k].grid, nothing, nothing},
+                                    .weight_bits = 16,
+                                    .context = &scores,
+                                    .prepare = scores.name ? give_order : NULL};
+        float *x = run_setting(o.model, &s, &how, false);
+        losses(o.model, &s, x, nll);
+        snprintf(key, sizeof key, "model.%s.nll", settings[k].name);
+        check_losses(key, json_object_get(f.meta, settings[k].name), nll, fixture_get(&f, key).data,
+                     2 * 47);
+        free(x);
+    }
+    sequences_free(&s);
+    fixture_close(&f);
+    close_fixture(&o);
+}
+
+/* A range that the text itself gives is that of its tensors. */
+struct ranges {
+    const struct model *m;
+    const struct sequences *s;
+    float *x; /* the block's input */
+    struct activation_grids grids;
+};
+
+static void give_ranges(void *context, struct block *b)
+{
+    struct ranges *r = context;
+    struct acts a;
+    struct err e = {0};
+    const struct activation_grids *own = b->grids;
+    const int64_t T = r->s->offset[1];
+    must(model_acts_init(r->m, T, &a, &e), &e);
+    b->grids = &r->grids;
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        int64_t cols = 0;
+        const struct activation_grids *grids = b->grids;
+        b->grids = NULL;
+        model_stage_input(r->m, b, stage, r->s, 0, 1, r->x, &a);
+        for (int i = 0; i < b->n_linears; i++)
+            if (b->linear[i].stage == stage) cols = b->linear[i].cols;
+        for (int64_t i = 0; i < T * cols; i++)
+            b->inputs[stage].largest = fmaxf(b->inputs[stage].largest, fabsf(a.in[i]));
+        b->grids = grids;
+        model_stage_input(r->m, b, stage, r->s, 0, 1, r->x, &a);
+        model_stage_output(r->m, b, stage, r->s, 0, 1, r->x, &a);
+    }
+    model_acts_free(&a);
+    b->grids = own;
+}
+
+static void test_static_ranges(void **state)
+{
+    (void)state;
+    struct opened o = open_fixture("gpt_neox_sequential");
+    int64_t offset[] = {0, 300};
+    const struct sequences s = {.n = 1, .offset = offset, .ids = ids};
+    const size_t n = (size_t)(300 * model_shape(o.model)->hidden);
+    struct activation_grid g = {.bits = 8,
+                                .symmetric = true,
+                                .clip = 0.7,
+                                .group_size = -1,
+                                .granularity = GRANULARITY_TENSOR};
+    for (int codes = 0; codes < 2; codes++) {
+        g.codes = codes;
+        const struct activation_grids tensor = {g, nothing, nothing};
+        struct activation_grids fixed = tensor;
+        fixed.inputs.granularity = GRANULARITY_STATIC;
+        float *x = run(o.model, &s, &tensor, 16, false);
+        struct ranges r = {.m = o.model, .s = &s, .x = malloc(n * sizeof *x), .grids = tensor};
+        struct err e = {0};
+        must(model_embed(o.model, &s, r.x, &e), &e);
+        const struct setting how = {
+            .grids = fixed, .weight_bits = 16, .context = &r, .prepare = give_ranges};
+        float *y = run_setting(o.model, &s, &how, false);
+        assert_memory_equal(x, y, n * sizeof *x);
+        free(r.x);
+        free(x);
+        free(y);
+    }
+    close_fixture(&o);
+}
+
 static void refused(const struct model_shape *s, const struct activation_grids *g, const char *text)
 {
     struct err e = {0};
@@ -146,6 +276,10 @@ static void test_groups_that_do_not_divide(void **state)
     g.values = (struct activation_grid){.bits = 4, .group_size = 16};
     refused(&s, &g, "values.group: 16 does not divide a head of 24 channels");
     g.values = nothing;
+    g.inputs = (struct activation_grid){.bits = 4, .group_size = -1, .outliers = 96};
+    g.values = nothing;
+    refused(&s, &g, "activations.outliers: 96 of 96 columns: expected fewer");
+    g.inputs = nothing;
     g.keys = (struct activation_grid){.bits = 4, .group_size = -1, .rotation = 1};
     refused(&s, &g, "keys.rotation: heads of 24 channels; expected a power of two up to 1024");
 }
@@ -198,6 +332,8 @@ int main(void)
         cmocka_unit_test(test_losses_of_the_reference),
         cmocka_unit_test(test_same_bits_however_it_is_cut),
         cmocka_unit_test(test_each_has_an_effect),
+        cmocka_unit_test(test_outliers_of_the_reference),
+        cmocka_unit_test(test_static_ranges),
         cmocka_unit_test(test_groups_that_do_not_divide),
         cmocka_unit_test(test_the_stage_of_a_number_that_is_not_finite),
     };

@@ -286,7 +286,7 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
     struct plan_report report = {0};
     TRY(slurm_check_folders(p, a->report, f, e));
     if (!f->all.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
-    TRY(plan_former(p, view, e));
+    TRY(plan_take(p, view, e));
     TRY(plan_warn(p, f, e));
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
                          &(struct plan_choice){0}, &report, e));

@@ -71,9 +71,13 @@ enum status run_arguments_view(const struct sweep *sweep, const struct plan_part
     *view = NULL;
     if (part->n) return parts_view(sweep->results, VIEW_STATES, view, e);
     TRY(journal_path(sweep->results, &file, e));
-    if (!fsx_is_file(file)) goto done;
+    if (!fsx_is_file(file)) {
+        st = parts_view(sweep->results, VIEW_STATES, view, e);
+        goto done;
+    }
     TRY(journal_open_readonly(file, &journal, e));
     TRY(results_view_of_journal(journal, VIEW_STATES, view, e));
+    TRY(parts_add_records(sweep->results, file, 0, VIEW_STATES, NULL, *view, e));
 done:
     journal_close(journal);
     free(file);

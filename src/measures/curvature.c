@@ -2,7 +2,9 @@
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
 #include "engine/stamp.h"
+#include "measures/parts.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -22,6 +24,7 @@ static const struct option setup_fields[] = {
     OPTION(curvature_setup, before, LIST, "",
            OPTION_ENTRIES(curvature_setup, n_before, &step_table)),
     OPTION(curvature_setup, followed, BOOL, ""),
+    OPTION(curvature_setup, parts, TEXT, ""),
 };
 static const struct option_table setup_table = {OPTION_ROWS(setup_fields, curvature_setup)};
 
@@ -250,6 +253,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     if (options->sharpness != SHARPNESS_NONE)
         record_integer(values, "warm_start", p->start != NULL);
     set_tables(json_object_get(record, "tables"), &p->m, &p->c);
+    parts_note(record, setup->parts);
     return record;
 }
 
@@ -354,6 +358,7 @@ static enum status run(struct part_context *c, struct err *e)
     request.start = p->start;
     PASS(open_saved(c, e));
     PASS(measurement_run(m, &request, &p->c, e));
+    if (m->rank == 0) log_trace("visit", "curvature: %lld products", (long long)p->c.products);
     if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));
     return OK;
 }
@@ -400,6 +405,7 @@ const struct measure measure_curvature = {
     .noun = "checkpoints",
     .json = "curvature",
     .key = curvature_key,
+    .parts = &curvature_parts,
     .make_setup = curvature_make_setup,
     .stale = curvature_stale,
     .text = curvature_text,

@@ -1,12 +1,15 @@
 /* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
  * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
+#include "measures/movement.h"
 #include "engine/part.h"
 #include "engine/stamp.h"
 #include "measures/distance.h"
+#include "measures/parts.h"
 #include "options/nearest.h"
 #include "plan/plan.h"
 #include "quant/grids.h"
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -75,16 +78,11 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
 
 /* --- its setup --- */
 
-struct movement_setup {
-    char *from;               /* name of the checkpoint before */
-    struct weights before;    /* its weights */
-    struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
-};
-
 static const struct option setup_fields[] = {
     OPTION(movement_setup, from, TEXT, ""),
     OPTION(movement_setup, before, GROUP, "", .table = &weights_table),
     OPTION(movement_setup, grid, GROUP, "", .table = &method_table),
+    OPTION(movement_setup, parts, TEXT, ""),
 };
 static const struct option_table setup_table = {OPTION_ROWS(setup_fields, movement_setup)};
 
@@ -306,6 +304,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
         json_object_set_new(json_object_get(record, "provenance"), "weights_before",
                             json_string(checkpoint_hash(s->before)));
         set_numbers(record, &s->distance);
+        parts_note(record, t->parts);
     }
     return part_emit(c, record, e);
 }
@@ -362,6 +361,7 @@ static enum status run(struct part_context *c, struct err *e)
     s->began = clock_seconds();
     PASS(weights_open(&t->before, c, &s->before, e));
     s->distance = (struct distance){.from = s->before, .to = c->checkpoint, .grid = &t->grid};
+    log_trace("visit", "movement: steps of %lld bit-widths", (long long)t->grid.n_bits);
     return distance_measure(&s->distance, c->group->comm, c->hooks->should_stop, c->hooks->context,
                             c->pace, e);
 }
@@ -392,6 +392,7 @@ const struct measure measure_movement = {
     .json = "movement",
     .key = key,
     .former = former,
+    .parts = &movement_parts,
     .make_setup = make_setup,
     .stale = stale,
     .doing = "movement",

@@ -55,6 +55,28 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     return OK;
 }
 
+/* Layers include the total. */
+static enum status alike(struct plan *p, const struct plan_checkpoint *c, json_t **settings,
+                         struct err *e)
+{
+    enum status st = OK;
+    const struct second_order_options *s = &curvature_section(p->sweep)->predicted;
+    json_t *own;
+    *settings = json_object();
+    PASS(key(p, c, &own, e));
+    for (int depth = SECOND_ORDER_NONE; depths[depth] && st == OK; depth++)
+        for (int critical = 0; critical < 2 && st == OK; critical++) {
+            char digest[HASH_HEX];
+            const bool all = depth >= s->depth && critical >= s->critical;
+            json_object_set_new(own, "depth", json_integer(depth));
+            json_object_set_new(own, "critical", json_boolean(critical));
+            st = plan_digest(json_deep_copy(own), digest, e);
+            if (st == OK) json_object_set_new(*settings, digest, json_boolean(all));
+        }
+    json_decref(own);
+    return st;
+}
+
 static enum status make_setup(const struct plan *p, const struct plan_checkpoint *c, void *setup,
                               struct err *e)
 {
@@ -301,6 +323,7 @@ const struct measure measure_second_order = {
     .of_cells = true,
     .of_checkpoint = of_checkpoint,
     .key = key,
+    .alike = alike,
     .make_setup = make_setup,
     .text = curvature_text,
     .inputs = inputs,

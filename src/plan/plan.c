@@ -33,6 +33,7 @@ void plan_free(struct plan *p)
     }
     json_decref(p->lists);
     json_decref(p->former);
+    plan_reuse_free(p);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     json_decref(p->inputs);
@@ -281,12 +282,9 @@ const char *plan_rounding(const struct sweep *s)
 static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, int k, struct err *e)
 {
     json_t *own;
-    PASS(measures[k]->key(p, c, &own, e));
+    PASS(plan_record_own(p, c, k, &own, e));
     if (!own) return OK;
     if (measures[k]->of_cells) return plan_digest(own, c->keys[k], e);
-    json_object_set_new(own, "model", json_string(p->sweep->models[c->model].name));
-    json_object_set_new(own, "checkpoint", json_string(plan_name_of(p, c)));
-    if (c->recipe[0]) json_object_set_new(own, "recipe", json_string(c->recipe));
     json_t *former = json_copy(own);
     char was[HASH_HEX] = "";
     enum status st = plan_digest(own, c->keys[k], e);

@@ -98,14 +98,18 @@ struct plan {
     struct plan_record_of *records; // (n_records)
     int64_t n_checkpoints;
     struct plan_checkpoint *checkpoints;
-    void *own[MEASURES_N];         /* what measures have planned themselves, */
-    int64_t more[MEASURES_N];      /* their visits besides those of the checkpoints, */
-    json_t *lists;                 /* and their entries of the plan record */
-    void *setup[MEASURES_N];       /* setups of the parts, of the first checkpoint that has them;
-                                     NULL: not requested */
-    struct plan_lengths *lengths;  // (models of the sweep)
-    json_t *former;                /* {key: that of an earlier version} of measures' records */
-    json_t *inputs;                /* {path: digest} but for tokenizers */
+    void *own[MEASURES_N];        /* what measures have planned themselves, */
+    int64_t more[MEASURES_N];     /* their visits besides those of the checkpoints, */
+    json_t *lists;                /* and their entries of the plan record */
+    void *setup[MEASURES_N];      /* setups of the parts, of the first checkpoint that has them;
+                                    NULL: not requested */
+    struct plan_lengths *lengths; // (models of the sweep)
+    json_t *former;               /* {key: that of an earlier version} of measures' records */
+    int64_t n_then;               /* what earlier plans asked for (plan_take), the newest last */
+    struct plan_then *then;       // (n_then) private to plan_reuse.c
+    json_t *composed; /* [{"key", "parts"}] of records of which finished ones have all parts
+                         (records/measures.h); NULL: none */
+    json_t *inputs;   /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */
     struct texts missing; /* texts and tokenizers, which a run would refuse to do without: a draft,
@@ -131,6 +135,9 @@ struct data_options plan_data(const struct plan *p, int64_t model, const struct 
 /* Takes the view's records of earlier versions under the keys of the plan, which remembers them for
  * its record. view NULL: nothing. ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status plan_former(struct plan *p, struct results_view *view, struct err *e);
+/* plan_former, and what records of other settings have of the plan's: those with all parts of one
+ * are put together in the view and are in p->composed. ERR_NOMEM, ERR_FORMAT. */
+MUST_USE enum status plan_take(struct plan *p, struct results_view *view, struct err *e);
 /* The state of the record of a checkpoint or cell with all texts: pending if it lacks one. */
 enum result_state plan_texts_state(const struct plan *p, const struct plan_checkpoint *c,
                                    const json_t *record);

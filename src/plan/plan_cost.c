@@ -322,7 +322,8 @@ static enum status price(const struct plan *p, const struct plan_model *m, const
     }
     for (int k = 0; k < MEASURES_N; k++) {
         if (!visit_has_batch(visit, k)) continue;
-        row[k] = cost_seconds(&m->once[k], &p->costs.rates, NULL);
+        const struct cost once = plan_reuse_cost(p, m, visit, k);
+        row[k] = cost_seconds(&once, &p->costs.rates, NULL);
         row += MEASURES_N;
     }
     for (int64_t i = 0; i < v->n_batches; i++)
@@ -426,7 +427,8 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             record = measures[k]->phase && !measures[k]->of_cells && at->keys[k][0]
                          ? results_view_find(view, at->keys[k])
                          : NULL;
-            if (!finished(record)) continue;
+            const json_t *from = json_object_get(record, "provenance");
+            if (!finished(record) || json_object_get(from, "parts")) continue;
             cost_learn_phase(&sums, (enum cost_phase)measures[k]->phase, &m->once[k], &c->rates,
                              json_object_get(json_object_get(record, "values"), "seconds"));
             c->learned++;

@@ -61,6 +61,29 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
 MUST_USE enum status plan_key(const struct plan *p, const struct plan_checkpoint *c,
                               json_t *evaluations, char key[HASH_HEX], struct err *e);
 
+/* *own (a new reference) = what the key of the record that measure k makes of c hashes; NULL: the
+ * sweep asks for none. Errors of the measure's key. */
+MUST_USE enum status plan_record_own(struct plan *p, const struct plan_checkpoint *c, int k,
+                                     json_t **own, struct err *e);
+
+/* --- plan_reuse.c --- */
+/* Leaves the setup of measure k for checkpoint c what no finished record of other settings has.
+ * view NULL: nothing is finished. ERR_NOMEM. */
+MUST_USE enum status plan_reuse(const struct plan *p, const struct plan_checkpoint *c, int k,
+                                const struct results_view *view, void *setup, struct err *e);
+/* *any = whether a finished record of other settings has a part of it. ERR_NOMEM. */
+MUST_USE enum status plan_reuse_any(const struct plan *p, const struct plan_checkpoint *c, int k,
+                                    const struct results_view *view, bool *any, struct err *e);
+/* What measure k does once in the visit, which may be to compute some of a record's parts. */
+struct cost plan_reuse_cost(const struct plan *p, const struct plan_model *m, const struct visit *v,
+                            int k);
+void plan_reuse_free(struct plan *p);
+/* What a record has that measure k has completed with settings of that digest (""; it has not), of
+ * what is asked for: all; nothing or less; another text's. */
+enum plan_had { HAD_ALL, HAD_LESS, HAD_OTHER };
+enum plan_had plan_completed_as(const struct plan *p, const struct plan_checkpoint *c, int k,
+                                const char *had);
+
 /* --- plan_texts.c --- */
 /* What keys hash of a text with that digest and its settings; a new reference. */
 json_t *plan_identity(const struct data_options *resolved, const char *hash);

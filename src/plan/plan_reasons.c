@@ -60,9 +60,9 @@ static enum status add_text(char **text, const struct plan *p, const json_t *the
                       *text ? "; " : "", was, now.name);
 }
 
-/* Says in a line what differs between the settings of then and of now. */
+/* Says in a line what differs between the settings of then and of now. kept: some of it is not. */
 static enum status say_why(const struct plan *p, const json_t *then, const struct measure *of,
-                           const char *what, struct err *e)
+                           const char *what, bool kept, struct err *e)
 {
     enum status st = OK;
     json_t *config = sweep_to_json(p->sweep);
@@ -74,17 +74,16 @@ static enum status say_why(const struct plan *p, const json_t *then, const struc
     }
     TRY(add_changes(&text, was, now, e));
     TRY(add_text(&text, p, then, was, of, e));
-    if (text) log_warn("%s is pending again, as a whole: %s", what, text);
+    if (text) log_warn("%s is pending again, %s: %s", what, kept ? "in part" : "as a whole", text);
 done:
     free(text);
     json_decref(config);
     return st;
 }
 
-/* Whether the records that measure k makes of checkpoints were others then; of the first checkpoint
- * that had one. */
-static bool other_records(const struct plan *p, const struct results_view *view,
-                          const json_t *models, int k)
+/* The first checkpoint that had a record of measure k then, if it needs another now; NULL: no. */
+static const struct plan_checkpoint *
+other_record(const struct plan *p, const struct results_view *view, const json_t *models, int k)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
@@ -92,13 +91,13 @@ static bool other_records(const struct plan *p, const struct results_view *view,
         const json_t *then = named(json_object_get(model, "checkpoints"), plan_name_of(p, c));
         const char *key = json_text(then, measures[k]->plan_key, "");
         if (!c->keys[k][0] || !results_view_find(view, key)) continue;
-        return !results_view_find(view, c->keys[k]);
+        return results_view_find(view, c->keys[k]) ? NULL : c;
     }
-    return false;
+    return NULL;
 }
 
-/* Whether finished cells were completed by measure k with other settings; of the first of them. */
-static bool other_completion(const struct plan *p, const struct results_view *view, int k)
+/* How finished cells were completed by measure k; the first of them. */
+static enum plan_had completed_as(const struct plan *p, const struct results_view *view, int k)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         for (int64_t v = 0; v < p->n_variants && p->checkpoints[i].keys[k][0]; v++) {
@@ -106,9 +105,9 @@ static bool other_completion(const struct plan *p, const struct results_view *vi
             plan_cell_key(p, &p->checkpoints[i], v, key);
             const json_t *from = json_object_get(results_view_find(view, key), "provenance");
             const char *had = json_text(from, measures[k]->name, "");
-            if (had[0]) return strcmp(had, p->checkpoints[i].keys[k]) != 0;
+            if (had[0]) return plan_completed_as(p, &p->checkpoints[i], k, had);
         }
-    return false;
+    return HAD_ALL;
 }
 
 /* *name (the caller frees) = what a row's record is of, whatever its key. */
@@ -189,10 +188,16 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
     PASS(warn_inputs(p, view, json_object_get(plan, "inputs"), e));
     for (int k = 0; plan && k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;
-        if (!cells && measures[k]->plan_key && other_records(p, view, models, k))
-            PASS(say_why(p, then, measures[k], measures[k]->doing, e));
-        if (cells && other_completion(p, view, k))
-            PASS(say_why(p, then, &measure_curvature, "second order, with its cells,", e));
+        const struct plan_checkpoint *c =
+            !cells && measures[k]->plan_key ? other_record(p, view, models, k) : NULL;
+        bool kept = false;
+        if (c) PASS(plan_reuse_any(p, c, k, view, &kept, e));
+        if (c) PASS(say_why(p, then, measures[k], measures[k]->doing, kept, e));
+        const enum plan_had as = cells ? completed_as(p, view, k) : HAD_ALL;
+        if (as != HAD_ALL)
+            PASS(say_why(p, then, &measure_curvature,
+                         as == HAD_OTHER ? "second order, with its cells," : "second order",
+                         as != HAD_OTHER, e));
     }
     return OK;
 }

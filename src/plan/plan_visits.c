@@ -183,9 +183,9 @@ static bool inputs_changed(const struct search *s, const json_t *record, const c
     return !away && plan_inputs_changed(record, field, s->v, part);
 }
 
-/* What measures are to complete a finished record with. One that lacks it gets it alone; one that
- * has it with other settings is made again. The key stays, and with it what other plans make of the
- * cell. */
+/* What measures are to complete a finished record with. One that lacks it, or some of it, gets it
+ * alone; one that has it of another text is made again. The key stays, and with it what other plans
+ * make of the cell. */
 static enum need completion_of(const struct search *s, const json_t *record, bool of_checkpoint)
 {
     enum need need = NEED_NOTHING;
@@ -197,8 +197,9 @@ static enum need completion_of(const struct search *s, const json_t *record, boo
         if (of_checkpoint && !(m->of_checkpoint && m->of_checkpoint(setup))) continue;
         const char *had = json_text(json_object_get(record, "provenance"), m->name, "");
         snprintf(inputs, sizeof inputs, "%s_inputs", m->name);
-        if (had[0] && strcmp(had, s->c->keys[k]) != 0) return NEED_ALL;
-        if (!had[0] || inputs_changed(s, record, inputs, k)) need = NEED_COMPLETION;
+        const enum plan_had as = plan_completed_as(s->p, s->c, k, had);
+        if (as == HAD_OTHER) return NEED_ALL;
+        if (as == HAD_LESS || inputs_changed(s, record, inputs, k)) need = NEED_COMPLETION;
     }
     return need;
 }
@@ -327,7 +328,8 @@ static enum status find_record(const struct search *s, int k, struct err *e)
     PASS(plan_setup_make(s->p, s->c, k, &s->v->setup[k], e));
     PASS(mem_string(&s->v->record_key[k], key, e));
     if (!missing && !inputs_changed(s, record, "inputs", k)) visit_drop_setup(s->v, k);
-    return OK;
+    return s->v->setup[k] && !s->choice.redo ? plan_reuse(s->p, s->c, k, s->view, s->v->setup[k], e)
+                                             : OK;
 }
 
 /* Makes the checkpoint's visit; which: indices of its variants in the plan. *wanted is false if

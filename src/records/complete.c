@@ -55,12 +55,11 @@ static int complete_list(json_t *record, const struct record_list *list, const j
     return failed | json_object_set_new(record, list->name, all);
 }
 
-/* What the last bits of a completed record may depend on. */
-static int complete_fingerprint(json_t *record, const json_t *completion)
+int completion_fingerprint(json_t *record, const json_t *completion)
 {
     const char *own = json_text(record, "fingerprint", "");
     const char *more = json_text(completion, "fingerprint", "");
-    if (strcmp(own, more) == 0) return 0;
+    if (strstr(own, more)) return 0;
     return json_object_set_new(record, "fingerprint",
                                json_sprintf("%s; completed by %s", own, more));
 }
@@ -88,7 +87,7 @@ enum status completion_join(const json_t *old, const json_t *completion, json_t 
     failed |= complete_weights(record, completion);
     if (json_object_get(completion, "message"))
         failed |= json_object_set(record, "message", json_object_get(completion, "message"));
-    failed |= complete_fingerprint(record, completion);
+    failed |= completion_fingerprint(record, completion);
     if (list) failed |= complete_list(record, kind->list, list);
     *out = record;
     NEED(!failed, ERR_NOMEM, "out of memory for a record");

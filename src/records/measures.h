@@ -107,6 +107,22 @@ struct measure_iterated {
     const char *remedy;                       /* what to ask for where it did not converge */
 };
 
+/* Parts of a record, each of which depends on some of its settings. What a finished record with
+ * other settings has of them is taken from there (plan/plan_reuse.c, run/run_compose.c). A list of
+ * parts is
+ * [{"part": name, ["from": key of the record that has it]}, ...]. */
+struct measure_parts {
+    /* *list (a new reference) = [{"part": name, "of": what it depends on}, ...] of all that the key
+     * of a record hashes. ERR_NOMEM. */
+    enum status (*list)(const json_t *own, json_t **list, struct err *e);
+    /* Leaves a setup the parts without "from"; provenance.parts of the record is then the list. */
+    enum status (*leave)(void *setup, const json_t *parts, struct err *e);
+    /* Makes the record one of these parts: those that have a source (in the same order; null: none)
+     * are copies of the source's, the others its own. Further ones go. */
+    enum status (*compose)(json_t *record, const json_t *parts, const json_t *sources,
+                           struct err *e);
+};
+
 /* --- a measure --- */
 
 struct cost;         /* memory/cost.h */
@@ -187,6 +203,11 @@ struct measure {
      * cells' records: all that their digest hashes. */
     enum status (*key)(struct plan *p, const struct plan_checkpoint *c, json_t **own,
                        struct err *e);
+    const struct measure_parts *parts; /* NULL: a record is computed as a whole */
+    /* Of results that complete records: *settings (a new reference) = {digest of settings for the
+     * same tokens: whether results with them have all that is asked for}. */
+    enum status (*alike)(struct plan *p, const struct plan_checkpoint *c, json_t **settings,
+                         struct err *e);
     /* Makes of that what earlier versions hashed, and says whether it is something else; NULL: they
      * hashed the same. */
     bool (*former)(const struct sweep *s, json_t *own);

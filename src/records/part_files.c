@@ -76,21 +76,23 @@ done:
 /* --- what they hold --- */
 
 static enum status add_journal(const char *path, const char *own, enum view_content content,
-                               struct results_view *v, json_t *late, struct err *e)
+                               const struct view_sink *sink, struct results_view *v, json_t *late,
+                               struct err *e)
 {
     enum status st = OK;
     struct journal *j = NULL;
     if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
     TRY(journal_open_beside(path, &j, e));
     journal_warn(j);
-    TRY(view_add_elsewhere(v, j, content, late, e));
+    TRY(view_add_elsewhere(v, j, content, sink, late, e));
 done:
     journal_close(j);
     return st;
 }
 
 enum status parts_add_records(const char *results, const char *own, int64_t but,
-                              enum view_content content, struct results_view *v, struct err *e)
+                              enum view_content content, const struct view_sink *sink,
+                              struct results_view *v, struct err *e)
 {
     enum status st = OK;
     char *journal = NULL, *folder = NULL;
@@ -98,13 +100,13 @@ enum status parts_add_records(const char *results, const char *own, int64_t but,
     json_t *late = json_array();
     ENSURE(late, ERR_NOMEM, "out of memory for a view");
     TRY(journal_path(results, &journal, e));
-    TRY(add_journal(journal, own, content, v, late, e));
+    TRY(add_journal(journal, own, content, sink, v, late, e));
     TRY(parts_folder(results, &folder, e));
     TRY(parts_list(folder, &parts, e));
     for (int64_t i = 0; i < parts.n; i++)
         if (parts.part[i].n != but)
-            TRY(add_journal(parts.part[i].journal, own, content, v, late, e));
-    TRY(view_add_late(v, late, e));
+            TRY(add_journal(parts.part[i].journal, own, content, sink, v, late, e));
+    TRY(view_add_late(v, sink, late, e));
 done:
     json_decref(late);
     parts_free(&parts);
@@ -119,7 +121,7 @@ enum status parts_view(const char *results, enum view_content content, struct re
     enum status st = OK;
     struct results_view *v = NULL;
     TRY(view_new(&v, e));
-    TRY(parts_add_records(results, NULL, 0, content, v, e));
+    TRY(parts_add_records(results, NULL, 0, content, NULL, v, e));
     *out = v;
     v = NULL;
 done:
@@ -201,14 +203,14 @@ enum status parts_join(const struct part_places *p, const char *journal, enum vi
     if (journal && fsx_is_file(journal)) {
         TRY(part_look(journal, &whole, e));
         TRY(add_plan(v, whole.plan, e));
-        TRY(add_journal(journal, NULL, content, v, late, e));
+        TRY(add_journal(journal, NULL, content, NULL, v, late, e));
     }
     for (int64_t i = 0; i < p->n; i++) {
         TRY(part_look(p->part[i].journal, &looks[i], e));
         TRY(add_plan(v, looks[i].plan, e));
-        TRY(add_journal(p->part[i].journal, NULL, content, v, late, e));
+        TRY(add_journal(p->part[i].journal, NULL, content, NULL, v, late, e));
     }
-    TRY(view_add_late(v, late, e));
+    TRY(view_add_late(v, NULL, late, e));
     ENSURE(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
            p->n ? p->part[0].journal : "no parts");
     *out = v;

@@ -3,6 +3,7 @@
  * lock. */
 #pragma once
 #include "records/results.h"
+#include "records/view.h"
 
 /* *out (the caller frees) = the folder of the parts of these results, the cube of part k of n in
  * it. ERR_NOMEM. */
@@ -28,11 +29,11 @@ MUST_USE enum status parts_list(const char *folder, struct part_places *out, str
 
 /* Adds to a view what the journal of the results and those of their parts hold, but for the journal
  * `own` (NULL: none) and those of the parts of `but` (0: none): records of keys that the view has
- * none of, or a failed one of where theirs is done. Only reads them; other runs may be writing
- * them. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
+ * none of, or a failed one of where theirs is done. sink: who is given them, whole; NULL: nobody.
+ * Only reads the journals; other runs may be writing them. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status parts_add_records(const char *results, const char *own, int64_t but,
-                                       enum view_content content, struct results_view *v,
-                                       struct err *e);
+                                       enum view_content content, const struct view_sink *sink,
+                                       struct results_view *v, struct err *e);
 /* *out = a view of all of them, without a plan; closed with results_view_close. */
 MUST_USE enum status parts_view(const char *results, enum view_content content,
                                 struct results_view **out, struct err *e);

@@ -9,13 +9,26 @@ MUST_USE enum status view_new(struct results_view **out, struct err *e);
  * ERR_NOMEM. */
 MUST_USE enum status view_add(struct results_view *v, const json_t *record, struct err *e);
 
+/* The same of a record that is not of the view's own journal, whose end stays the newest; not if it
+ * is of other weights than the newest. */
+MUST_USE enum status view_add_beside(struct results_view *v, const json_t *record, struct err *e);
+
+/* Who is given the records that a view takes from other journals, whole. */
+struct view_sink {
+    enum status (*take)(void *context, const json_t *record, struct err *e);
+    void *context;
+};
+
 /* Adds what another journal holds: the records of keys that the view has none of, or has a failed
- * one of where the journal's is done; no plan, loss or end. Appends its completions to the array
- * `late`, since the records that they complete may be in further journals. ERR_IO, ERR_NOMEM. */
+ * one of where the journal's is done; no plan, loss or end. sink: NULL for none. Appends its
+ * completions to the array `late`, since the records that they complete may be in further journals.
+ * ERR_IO, ERR_NOMEM. */
 MUST_USE enum status view_add_elsewhere(struct results_view *v, struct journal *j,
-                                        enum view_content content, json_t *late, struct err *e);
+                                        enum view_content content, const struct view_sink *sink,
+                                        json_t *late, struct err *e);
 /* Adds those completions, to records that have none. ERR_NOMEM. */
-MUST_USE enum status view_add_late(struct results_view *v, const json_t *late, struct err *e);
+MUST_USE enum status view_add_late(struct results_view *v, const struct view_sink *sink,
+                                   const json_t *late, struct err *e);
 
 /* Where in its journal a cube says that it was made. */
 void view_set_mark(struct results_view *v, const struct journal_mark *mark);

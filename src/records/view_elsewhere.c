@@ -6,8 +6,7 @@
 #include "records/weights_read.h"
 #include <string.h>
 
-/* Adds a record that is not of the view's own journal: how that ended stays. */
-static enum status add_beside(struct results_view *v, const json_t *record, struct err *e)
+enum status view_add_beside(struct results_view *v, const json_t *record, struct err *e)
 {
     if (!weights_read_agree(v->weights, record)) return OK;
     json_t *end = json_incref(v->end);
@@ -28,15 +27,71 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
 
+/* The whole record of line i, as this version writes it. */
+static enum status read_whole(const struct results_view *v, struct journal *j, int64_t i,
+                              json_t **out, struct err *e)
+{
+    json_t *raw;
+    PASS(journal_read(j, i, NULL, &raw, e));
+    const enum status st = former_record(v->former, raw, out, e);
+    json_decref(raw);
+    return st;
+}
+
+/* Hands it to the sink, if it is taken, and adds it to the view. */
+static enum status take(struct results_view *v, const json_t *record, const json_t *whole,
+                        const struct view_sink *sink, struct err *e)
+{
+    if (!weights_read_agree(v->weights, record)) return OK;
+    if (sink) PASS(sink->take(sink->context, whole, e));
+    return view_add_beside(v, record, e);
+}
+
 /* What it has of texts that the view's record of its key lacks. */
-static enum status add_scores(struct results_view *v, const json_t *record, struct err *e)
+static enum status add_scores(struct results_view *v, const json_t *record,
+                              const struct view_sink *sink, struct err *e)
 {
     json_t *more = NULL;
     const char *key = json_text(record, "key", NULL);
     if (!key || !measure_find(json_text(record, "type", ""))) return OK;
     PASS(scores_completion(json_object_get(v->records, key), record, &more, e));
-    const enum status st = more ? add_beside(v, more, e) : OK;
+    const enum status st = more ? take(v, more, more, sink, e) : OK;
     json_decref(more);
+    return st;
+}
+
+/* record: what the view takes of line i. */
+static enum status add_line(struct results_view *v, struct journal *j, int64_t i,
+                            const json_t *record, const struct view_sink *sink, json_t *late,
+                            struct err *e)
+{
+    enum status st = OK;
+    json_t *whole = NULL;
+    const bool completion = strcmp(json_text(record, "type", ""), "completion") == 0;
+    const bool wanted = !completion && wants_elsewhere(v, record);
+    if (sink)
+        TRY(read_whole(v, j, i, &whole, e));
+    else
+        whole = json_incref((json_t *)(uintptr_t)record);
+    if (completion)
+        ENSURE(json_array_append(late, whole) == 0, ERR_NOMEM, "out of memory for a view");
+    else if (wanted)
+        TRY(take(v, record, whole, sink, e));
+    else
+        TRY(add_scores(v, whole, sink, e));
+done:
+    json_decref(whole);
+    return st;
+}
+
+/* Of a plan of another journal, which is read without its labels. */
+static enum status learn_settings(struct results_view *v, struct journal *j, int64_t i,
+                                  struct err *e)
+{
+    json_t *plan;
+    PASS(journal_read(j, i, NULL, &plan, e));
+    const enum status st = settings_learn(v->settings, plan, e);
+    json_decref(plan);
     return st;
 }
 
@@ -50,8 +105,10 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without, &record, e));
         weights_read_learn(weights, record);
-        if (strcmp(json_text(record, "type", ""), "plan") == 0)
+        if (strcmp(json_text(record, "type", ""), "plan") == 0) {
             TRY(former_plan(v->old_plans, record, e));
+            TRY(learn_settings(v, j, i, e));
+        }
         json_decref(record);
         record = NULL;
     }
@@ -63,7 +120,7 @@ done:
 }
 
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
-                               json_t *late, struct err *e)
+                               const struct view_sink *sink, json_t *late, struct err *e)
 {
     enum status st = OK;
     struct view_names without;
@@ -73,12 +130,7 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without.name, &raw, e));
         TRY(former_record(v->former, raw, &record, e));
-        if (strcmp(json_text(record, "type", ""), "completion") == 0)
-            ENSURE(json_array_append(late, record) == 0, ERR_NOMEM, "out of memory for a view");
-        else if (wants_elsewhere(v, record))
-            TRY(add_beside(v, record, e));
-        else
-            TRY(add_scores(v, record, e));
+        TRY(add_line(v, j, i, record, sink, late, e));
         json_decref(raw);
         json_decref(record);
         raw = record = NULL;
@@ -90,11 +142,12 @@ done:
     return st;
 }
 
-enum status view_add_late(struct results_view *v, const json_t *late, struct err *e)
+enum status view_add_late(struct results_view *v, const struct view_sink *sink, const json_t *late,
+                          struct err *e)
 {
     const json_t *record;
     size_t i;
     json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
-        PASS(add_beside(v, record, e));
+        PASS(take(v, record, record, sink, e));
     return OK;
 }

@@ -30,6 +30,7 @@ void run_master_free(struct run_master *m, int exit_code)
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
     running_visits_free(&m->running);
+    run_compose_free(&m->compose);
     run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
     free(m->results);
@@ -52,7 +53,7 @@ void run_master_start(struct run_master *m)
     plan_visits_say(&m->visits, say, NULL);
 }
 
-enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
+static enum status add(struct run_master *m, const json_t *record, struct err *e)
 {
     PASS(run_journal_append(&m->out, record, e));
     if (!m->single_process) PASS(run_delivered_add(&m->delivered, record, e));
@@ -65,6 +66,15 @@ enum status run_master_take(struct run_master *m, const json_t *record, struct e
         if (measures[k] == of && m->progress.counts[k].total)
             ++*(failed ? &m->waiting[k].failed : &m->waiting[k].done);
     return failed ? progress_fail(&m->progress, record, e) : OK;
+}
+
+enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
+{
+    json_t *whole;
+    PASS(run_compose(&m->compose, &m->out, m->sweep.results, record, &whole, e));
+    const enum status st = add(m, whole, e);
+    json_decref(whole);
+    return st;
 }
 
 static enum status sync_journal(struct run_master *m, struct err *e)
@@ -192,7 +202,7 @@ enum status run_master_view(const struct run_master *m, struct results_view **ou
     const struct plan_part *part = &m->choice.part;
     if (part->n == 0) return OK;
     return parts_add_records(m->sweep.results, m->out.path, part->disjoint ? part->n : 0,
-                             VIEW_STATES, *out, e);
+                             VIEW_STATES, NULL, *out, e);
 }
 
 /* The records that the run is about, with their states. */

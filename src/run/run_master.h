@@ -3,6 +3,7 @@
 #pragma once
 #include "plan/plan.h"
 #include "run/progress.h"
+#include "run/run_compose.h"
 #include "run/run_journal.h"
 #include "run/run_lost_ranks.h"
 #include "run/running_visits.h"
@@ -30,6 +31,7 @@ struct run_master {
     struct plan plan;
     char *results; /* of the sweep, or of its part */
     struct run_journal out;
+    struct run_compose compose;
     struct plan_visits visits;
     struct sched_job *jobs; // (visits.n)
     int64_t *losses;        // (visits.n) ranks lost in each, since something of it was done

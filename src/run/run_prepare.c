@@ -140,20 +140,51 @@ static enum status make_jobs(struct run_master *m, const struct results_view *vi
     return OK;
 }
 
-/* What parts have finished is no part of its journal. */
-static enum status whole_sweep(struct run_master *m, struct err *e)
+/* Two runs would compute the same: those of the parts that run now. ERR_LOCKED. */
+static enum status check_idle(const struct part_places *parts, struct err *e)
 {
+    for (int64_t i = 0; i < parts->n; i++) {
+        const struct part_place *p = &parts->part[i];
+        const struct lock_holder h = lock_look(p->journal);
+        NEED(!h.held, ERR_LOCKED,
+             "part %lld of %lld of this sweep is running: %s.lock is held by process %lld on host "
+             "%s "
+             "since %s; wait until the parts have ended, or stop them",
+             (long long)p->k, (long long)p->n, p->journal, (long long)h.pid, h.host, h.utc);
+    }
+    return OK;
+}
+
+struct taking {
+    struct run_journal *out;
+    int64_t n;
+};
+
+static enum status take_record(void *context, const json_t *record, struct err *e)
+{
+    struct taking *t = context;
+    t->n++;
+    return run_journal_append(t->out, record, e);
+}
+
+/* What parts have finished and the results lack goes to the journal of a whole run. */
+static enum status take_parts(struct run_master *m, struct results_view *view, struct err *e)
+{
+    enum status st = OK;
     char *folder = NULL;
     struct part_places parts = {0};
-    PASS(mem_string(&m->results, m->sweep.results, e));
-    PASS(parts_folder(m->results, &folder, e));
-    if (parts_list(folder, &parts, NULL) == OK && parts.n)
-        log_warn("%s holds parts of this sweep, and a run without --part computes again what they "
-                 "have finished, unless `qtraj merge %s %s` has merged them",
-                 folder, m->results, folder);
+    struct taking t = {.out = &m->out};
+    const struct view_sink sink = {.take = take_record, .context = &t};
+    TRY(parts_folder(m->results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    TRY(check_idle(&parts, e));
+    if (parts.n) TRY(parts_add_records(m->results, m->out.path, 0, VIEW_STATES, &sink, view, e));
+    if (t.n) log_info("%lld results of the parts in %s are taken over", (long long)t.n, folder);
+    if (t.n) m->unsynced = m->cube_stale = true;
+done:
     parts_free(&parts);
     free(folder);
-    return OK;
+    return st;
 }
 
 /* Where the results go, and which visits they are of. */
@@ -161,7 +192,7 @@ static enum status find_part(struct run_master *m, struct err *e)
 {
     const struct plan_part *part = &m->choice.part;
     const char *results = m->sweep.results;
-    if (part->n == 0) return whole_sweep(m, e);
+    if (part->n == 0) return mem_string(&m->results, results, e);
     PASS(plan_part_find(&m->plan, true, &m->choice.part, e));
     PASS(parts_path(results, part->k, part->n, &m->results, e));
     m->plan.results = m->results;
@@ -187,6 +218,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     struct manner *manners = NULL;
     struct plan_faults faults = {0};
     const struct plan_part *part = &m->choice.part;
+    bool composed;
     TRY(run_read_sweep(m->sweep_path, m->set, m->n_set, m->so_far, &m->sweep, e));
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
@@ -196,10 +228,13 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(fsx_make_parent(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(run_master_view(m, &view, e));
-    TRY(plan_former(&m->plan, view, e));
+    if (part->n == 0) TRY(take_parts(m, view, e));
+    TRY(plan_take(&m->plan, view, e));
     m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
     TRY(plan_warn_changed(&m->plan, view, e));
     TRY(append_plan(m, view, argc, argv, e));
+    TRY(run_compose_whole(&m->compose, &m->plan, &m->out, &composed, e));
+    if (composed) m->unsynced = m->cube_stale = true;
     m->plan.costs.rates = m->rates;
     cost_rates_choose(&m->plan.costs.rates, (enum products)m->sweep.run.products);
     TRY(find_manners(m, &manners, e));

@@ -33,7 +33,7 @@ expect 0 plan --rate 10 --set curvature.trace=2
 says "curvature is pending again, as a whole: trace: 1 -> 2"
 [ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "trace: $(cat "$work/err")"
 expect 0 plan --rate 10 --set 'bits=[3,4]'
-says "movement is pending again, as a whole: bits: [4] -> [3,4]"
+says "movement is pending again, in part: bits: [4] -> [3,4]"
 [ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "bits: $(cat "$work/err")"
 # Only some checkpoints: nothing that is there is made again; of a new sweep only those are.
 for which in 'checkpoints="*1200"' every=2; do

@@ -147,8 +147,8 @@ static void add_journal(struct results_view *v, const char *entries)
         assert_int_equal(journal_append(j, r, NULL), OK);
         json_decref(r);
     }
-    assert_int_equal(view_add_elsewhere(v, j, VIEW_STATES, late, NULL), OK);
-    assert_int_equal(view_add_late(v, late, NULL), OK);
+    assert_int_equal(view_add_elsewhere(v, j, VIEW_STATES, NULL, late, NULL), OK);
+    assert_int_equal(view_add_late(v, NULL, late, NULL), OK);
     json_decref(late);
     journal_close(j);
 }

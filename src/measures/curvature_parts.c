@@ -1,0 +1,175 @@
+/* The parts of a record of curvature: sharpness, trace and density, each of which depends on its
+ * own options; loss and gradient are measured with any of them. */
+#include "measures/curvature.h"
+#include "measures/parts.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMES = 8 };
+static const struct part {
+    const char *name;
+    const char *options[NAMES];    /* that it depends on */
+    const char *values[NAMES];     /* what it has of a record: numbers, */
+    const char *columns[NAMES];    /* columns of the table of tensors, */
+    const char *table;             /* a table, */
+    const char *provenance[NAMES]; /* texts of the provenance */
+} all[] = {
+    {.name = "sharpness",
+     .options = {"sharpness", "stop", "tolerance", "products", "smallest"},
+     .values = {"sharpness", "sharpness_residual", "sharpness_converged", "sharpness_iterations",
+                "warm_start", "smallest_eigenvalue", "smallest_residual"},
+     .provenance = {"sharpness", "weights_chain"}},
+    {.name = "trace",
+     .options = {"trace", "trace_error", "trace_most", "hutchpp"},
+     .values = {"trace", "trace_stderr", "trace_probes"},
+     .columns = {"trace", "trace_stderr"},
+     .table = "traces"},
+    {.name = "density", .options = {"density", "density_runs"}, .table = "density"},
+};
+enum { SHARPNESS, TRACE, DENSITY, PARTS };
+
+static bool asked_for(const json_t *options, int i)
+{
+    if (i == SHARPNESS) return strcmp(json_text(options, "sharpness", "none"), "none") != 0;
+    return json_int(options, all[i].name) > 0;
+}
+
+/* More options that it depends on: vectors that Lanczos may store; probes between two looks at the
+ * trace's error. */
+static void add_options(const json_t *options, int i, json_t *to)
+{
+    const bool lanczos = strcmp(json_text(options, "sharpness", ""), "lanczos") == 0;
+    const bool looks = json_number_value(json_object_get(options, "trace_error")) > 0;
+    if ((i == SHARPNESS && lanczos) || i == DENSITY || (i == TRACE && looks))
+        json_object_set(to, "memory", json_object_get(options, "memory"));
+    if (i == TRACE && looks) json_object_set(to, "together", json_object_get(options, "together"));
+}
+
+/* What the key hashes, with the options of this part alone. */
+static json_t *part_of(const json_t *own, int i)
+{
+    json_t *of = json_copy((json_t *)(uintptr_t)own), *kept = json_object();
+    json_t *section = json_copy(json_object_get(own, "curvature"));
+    const json_t *options = json_object_get(section, "options");
+    json_object_set(kept, "subset", json_object_get(options, "subset"));
+    for (int k = 0; k < NAMES && all[i].options[k]; k++)
+        json_object_set(kept, all[i].options[k], json_object_get(options, all[i].options[k]));
+    add_options(options, i, kept);
+    json_object_set_new(section, "options", kept);
+    json_object_set_new(of, "curvature", section);
+    /* The chain of a warm start, whose options are the same. Only sharpness depends on it. */
+    json_object_del(of, "after");
+    if (i == SHARPNESS && json_object_get(own, "after"))
+        json_object_set_new(of, "warm_start", json_true());
+    return of;
+}
+
+static enum status list(const json_t *own, json_t **out, struct err *e)
+{
+    const json_t *options = json_object_get(json_object_get(own, "curvature"), "options");
+    *out = json_array();
+    for (int i = 0; i < PARTS; i++)
+        if (asked_for(options, i))
+            json_array_append_new(
+                *out, json_pack("{s:s, s:o}", "part", all[i].name, "of", part_of(own, i)));
+    return json_whole(e);
+}
+
+static enum status leave(void *setup, const json_t *parts, struct err *e)
+{
+    struct curvature_setup *t = setup;
+    const json_t *one;
+    size_t i;
+    json_array_foreach(parts, i, one)
+    {
+        const char *name = json_text(one, "part", "");
+        if (!json_object_get(one, "from")) continue;
+        if (strcmp(name, all[TRACE].name) == 0) t->options.trace = 0;
+        if (strcmp(name, all[DENSITY].name) == 0) t->options.density = 0;
+        if (strcmp(name, all[SHARPNESS].name) != 0) continue;
+        t->options.sharpness = SHARPNESS_NONE;
+        free(t->vectors); /* no warm start */
+        t->vectors = NULL;
+    }
+    return parts_keep(parts, &t->parts, e);
+}
+
+/* --- putting them together --- */
+
+static int64_t products_of(const json_t *record, int i)
+{
+    const json_t *values = json_object_get(record, "values");
+    const json_t *density = json_object_get(json_object_get(record, "tables"), "density");
+    if (i == SHARPNESS) return json_int(values, "sharpness_iterations");
+    if (i == DENSITY) return (int64_t)json_array_size(json_object_get(density, "node"));
+    return json_object_get(values, "trace")
+               ? json_int(values, "products") - products_of(record, SHARPNESS) -
+                     products_of(record, DENSITY)
+               : 0;
+}
+
+/* to[name] = from[name], or nothing. */
+static int take(json_t *to, const json_t *from, const char *const *names)
+{
+    int failed = 0;
+    for (int k = 0; k < NAMES && names[k]; k++) {
+        json_t *value = json_object_get(from, names[k]);
+        if (value)
+            failed |= json_object_set(to, names[k], value);
+        else
+            json_object_del(to, names[k]);
+    }
+    return failed;
+}
+
+/* The columns of what is not measured hold no number. */
+static int take_columns(json_t *to, const json_t *from, const struct part *p)
+{
+    int failed = take(to, from, p->columns);
+    const size_t n = json_array_size(json_object_get(to, "tensor"));
+    for (int k = 0; !from && k < NAMES && p->columns[k]; k++) {
+        json_t *none = json_array();
+        for (size_t i = 0; i < n; i++) failed |= json_array_append_new(none, json_number_new(NAN));
+        failed |= json_object_set_new(to, p->columns[k], none);
+    }
+    return failed;
+}
+
+/* from NULL: the record gets nothing of the part. */
+static int take_part(json_t *record, const json_t *from, const struct part *p)
+{
+    json_t *to = json_object_get(record, "tables");
+    const json_t *tables = json_object_get(from, "tables");
+    const char *const table[NAMES] = {p->table};
+    int failed =
+        take(json_object_get(record, "values"), json_object_get(from, "values"), p->values);
+    failed |= take(json_object_get(record, "provenance"), json_object_get(from, "provenance"),
+                   p->provenance);
+    failed |= take_columns(json_object_get(to, "tensors"), json_object_get(tables, "tensors"), p);
+    return failed | take(to, tables, table);
+}
+
+static enum status compose(json_t *record, const json_t *parts, const json_t *sources,
+                           struct err *e)
+{
+    int64_t products = 0;
+    bool wanted[PARTS];
+    const json_t *from[PARTS];
+    int failed = 0;
+    for (int i = 0; i < PARTS; i++) {
+        wanted[i] = parts_find(parts, sources, all[i].name, &from[i]);
+        if (wanted[i]) products += products_of(from[i] ? from[i] : record, i);
+    }
+    for (int i = 0; i < PARTS; i++)
+        if (!wanted[i] || from[i]) failed |= take_part(record, from[i], &all[i]);
+    if (!wanted[SHARPNESS])
+        json_object_set_new(json_object_get(record, "provenance"), "sharpness", json_string(""));
+    failed |= json_object_set_new(json_object_get(record, "values"), "products",
+                                  json_integer((json_int_t)products));
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+const struct measure_parts curvature_parts = {.list = list, .leave = leave, .compose = compose};

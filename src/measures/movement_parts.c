@@ -1,0 +1,131 @@
+/* The parts of a record of movement: the steps of the grid of each bit-width. The distances belong
+ * to all of them, since they are measured while both checkpoints are read. */
+#include "measures/movement.h"
+#include "measures/parts.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status list(const json_t *own, json_t **out, struct err *e)
+{
+    const json_t *bits;
+    size_t i;
+    *out = json_array();
+    json_array_foreach(json_object_get(own, "bits"), i, bits)
+    {
+        json_t *of = json_copy((json_t *)(uintptr_t)own);
+        json_object_set(of, "bits", (json_t *)(uintptr_t)bits);
+        json_array_append_new(
+            *out, json_pack("{s:o, s:o}", "part",
+                            json_sprintf("%lld", (long long)json_integer_value(bits)), "of", of));
+    }
+    return json_whole(e);
+}
+
+static enum status leave(void *setup, const json_t *parts, struct err *e)
+{
+    struct movement_setup *t = setup;
+    int64_t n = 0;
+    json_t *one;
+    size_t i;
+    json_array_foreach(parts, i, one) if (!json_object_get(one, "from")) t->grid.bits[n++] =
+        strtoll(json_text(one, "part", ""), NULL, 10);
+    t->grid.n_bits = n;
+    return parts_keep(parts, &t->parts, e);
+}
+
+/* --- putting them together --- */
+
+/* Appends row i of a table to another with the same columns. */
+static int append_row(json_t *to, const json_t *from, size_t i)
+{
+    static const char *const columns[] = {"tensor", "layer", "bits", "step", "in_steps"};
+    int failed = 0;
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
+        const char *name = columns[k];
+        if (!json_object_get(to, name)) json_object_set_new(to, name, json_array());
+        failed |= json_array_append(json_object_get(to, name),
+                                    json_array_get(json_object_get(from, name), i));
+    }
+    return failed;
+}
+
+static const json_t *grids_of(const json_t *record)
+{
+    return json_object_get(json_object_get(record, "tables"), "grids");
+}
+
+/* The row of tensor `name` at these bits, searched from *at on, where the last one was found. */
+static bool find_row(const json_t *grids, const char *name, int64_t bits, size_t *at)
+{
+    const json_t *tensors = json_object_get(grids, "tensor"), *all = json_object_get(grids, "bits");
+    const size_t n = json_array_size(tensors);
+    for (size_t k = 0; k < n; k++, *at = *at + 1 < n ? *at + 1 : 0)
+        if (json_integer_value(json_array_get(all, *at)) == bits &&
+            strcmp(json_string_value(json_array_get(tensors, *at)), name) == 0)
+            return true;
+    return false;
+}
+
+/* The rows of one tensor, of each part. */
+static int append_tensor(json_t *to, const char *name, const json_t *parts, const json_t *from,
+                         size_t *at)
+{
+    int failed = 0;
+    const json_t *one;
+    size_t i;
+    json_array_foreach(parts, i, one)
+    {
+        const json_t *grids = grids_of(json_array_get(from, i));
+        if (find_row(grids, name, strtoll(json_text(one, "part", ""), NULL, 10), &at[i]))
+            failed |= append_row(to, grids, at[i]);
+    }
+    return failed;
+}
+
+static enum status join_grids(const json_t *record, const json_t *parts, const json_t *from,
+                              json_t **out, struct err *e)
+{
+    const json_t *tensors = json_object_get(json_object_get(record, "tables"), "tensors");
+    const json_t *names = json_object_get(tensors, "tensor"), *one;
+    const json_t *quantized = json_object_get(tensors, "quantized");
+    size_t i, *at = NULL;
+    int failed = 0;
+    PASS(mem_zero(&at, (int64_t)json_array_size(parts), sizeof *at, "places of rows", e));
+    *out = json_object();
+    json_array_foreach(names, i, one) if (json_integer_value(json_array_get(quantized, i)))
+        failed |= append_tensor(*out, json_string_value(one), parts, from, at);
+    free(at);
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+static enum status compose(json_t *record, const json_t *parts, const json_t *sources,
+                           struct err *e)
+{
+    enum status st = OK;
+    json_t *grids = NULL, *bits = json_object(), *from = json_array(), *one;
+    size_t i;
+    int failed = 0;
+    json_array_foreach(parts, i, one)
+    {
+        const char *name = json_text(one, "part", "");
+        const json_t *source;
+        parts_find(parts, sources, name, &source);
+        json_t *of = source ? (json_t *)(uintptr_t)source : record;
+        failed |= json_array_append(from, of);
+        failed |= json_object_set(bits, name, json_object_get(json_object_get(of, "bits"), name));
+    }
+    TRY(join_grids(record, parts, from, &grids, e));
+    failed |= json_object_set(record, "bits", bits);
+    failed |= json_object_set(json_object_get(record, "tables"), "grids", grids);
+    ENSURE(!failed, ERR_NOMEM, "out of memory for a record");
+done:
+    json_decref(grids);
+    json_decref(bits);
+    json_decref(from);
+    return st;
+}
+
+const struct measure_parts movement_parts = {.list = list, .leave = leave, .compose = compose};

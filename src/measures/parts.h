@@ -1,0 +1,13 @@
+/* parts: what measures whose records have parts share (struct measure_parts). */
+#pragma once
+#include "util/err.h"
+#include "util/json.h"
+
+/* *text (the caller frees) = the list of parts, as a setup keeps it. ERR_NOMEM. */
+MUST_USE enum status parts_keep(const json_t *parts, char **text, struct err *e);
+/* Sets provenance.parts of a record from that text; NULL: nothing. */
+void parts_note(json_t *record, const char *text);
+
+/* Whether the record is to have the part, and its source (NULL: it has the part itself). */
+bool parts_find(const json_t *parts, const json_t *sources, const char *name,
+                const json_t **source);

@@ -1,0 +1,310 @@
+/* What finished records of other settings have of a record's parts (struct measure_parts,
+ * docs/decisions/0037-parts-of-records.md): the keys that earlier plans gave the checkpoints'
+ * records, and which of their parts are those of now. */
+#include "plan/plan_internal.h"
+#include "records/view.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The sweep as it was: shallow, but for the methods and the sections of measures with parts. */
+struct plan_then {
+    struct sweep sweep;
+    struct plan_checkpoint *checkpoints; // (n_checkpoints) shallow, with the keys of then
+};
+
+static void then_free(struct plan_then *t)
+{
+    for (int64_t i = 0; i < t->sweep.n_methods; i++)
+        options_free(&method_table, &t->sweep.methods[i]);
+    free(t->sweep.methods);
+    for (int k = 0; k < MEASURES_N; k++) {
+        if (measures[k]->parts && t->sweep.sections[k])
+            options_free(&measures[k]->section, t->sweep.sections[k]);
+        if (measures[k]->parts) free(t->sweep.sections[k]);
+    }
+    free(t->checkpoints);
+}
+
+void plan_reuse_free(struct plan *p)
+{
+    for (int64_t i = 0; i < p->n_then; i++) then_free(&p->then[i]);
+    free(p->then);
+    json_decref(p->composed);
+    p->then = NULL;
+    p->n_then = 0;
+    p->composed = NULL;
+}
+
+enum status plan_record_own(struct plan *p, const struct plan_checkpoint *c, int k, json_t **own,
+                            struct err *e)
+{
+    PASS(measures[k]->key(p, c, own, e));
+    if (!*own || measures[k]->of_cells) return OK;
+    json_object_set_new(*own, "model", json_string(p->sweep->models[c->model].name));
+    json_object_set_new(*own, "checkpoint", json_string(plan_name_of(p, c)));
+    if (c->recipe[0]) json_object_set_new(*own, "recipe", json_string(c->recipe));
+    return OK;
+}
+
+/* *out (a new reference, NULL: none) = what the key of that checkpoint hashes with that sweep. */
+static enum status own_of(const struct plan *p, const struct sweep *sweep,
+                          struct plan_checkpoint *checkpoints, int64_t c, int k, json_t **out,
+                          struct err *e)
+{
+    struct plan now = *p;
+    now.sweep = sweep;
+    now.checkpoints = checkpoints;
+    now.missing = (struct texts){0};
+    now.inputs = json_copy(p->inputs);
+    const enum status st = plan_record_own(&now, &checkpoints[c], k, out, e);
+    texts_free(&now.missing);
+    json_decref(now.inputs);
+    return st;
+}
+
+/* --- the sweep as it was --- */
+
+static enum status read_section(const json_t *settings, int k, void **out, struct err *e)
+{
+    enum status st = OK;
+    const struct option_table *t = &measures[k]->section;
+    json_t *own = json_object();
+    for (int64_t i = 0; i < t->n; i++) {
+        json_t *value = json_object_get(settings, t->options[i].name);
+        if (value) json_object_set(own, t->options[i].name, value);
+    }
+    st = mem_zero(out, 1, t->size, "settings", e);
+    if (st == OK) st = options_from_json(t, own, *out, e);
+    json_decref(own);
+    return st;
+}
+
+/* ERR_FORMAT: a version that this one does not understand. */
+static enum status read_then(const struct plan *p, const json_t *settings, struct plan_then *t,
+                             struct err *e)
+{
+    const json_t *methods = json_object_get(settings, "methods"), *one;
+    size_t i;
+    t->sweep = *p->sweep;
+    t->sweep.methods = NULL;
+    t->sweep.n_methods = 0;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->parts) t->sweep.sections[k] = NULL;
+    PASS(mem_zero(&t->sweep.methods, (int64_t)json_array_size(methods), sizeof *t->sweep.methods,
+                  "methods", e));
+    json_array_foreach(methods, i, one)
+    {
+        PASS(options_from_json(&method_table, one, &t->sweep.methods[i], e));
+        t->sweep.n_methods++;
+    }
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->parts) PASS(read_section(settings, k, &t->sweep.sections[k], e));
+    PASS(mem_zero(&t->checkpoints, p->n_checkpoints, sizeof *t->checkpoints, "checkpoints", e));
+    for (int64_t c = 0; c < p->n_checkpoints; c++) {
+        t->checkpoints[c] = p->checkpoints[c];
+        for (int k = 0; k < MEASURES_N; k++)
+            if (measures[k]->parts) t->checkpoints[c].keys[k][0] = '\0';
+    }
+    return OK;
+}
+
+/* The keys, in the order of training: a warm start's contains that of the checkpoint before. */
+static enum status find_keys(const struct plan *p, struct plan_then *t, struct err *e)
+{
+    for (int k = 0; k < MEASURES_N; k++)
+        for (int64_t c = 0; measures[k]->parts && c < p->n_checkpoints; c++) {
+            json_t *own;
+            PASS(own_of(p, &t->sweep, t->checkpoints, c, k, &own, e));
+            if (own) PASS(plan_digest(own, t->checkpoints[c].keys[k], e));
+        }
+    return OK;
+}
+
+/* Plans whose settings or texts are of no use now are left out. */
+static enum status add_then(struct plan *p, const json_t *settings, struct err *e)
+{
+    struct plan_then *t = &p->then[p->n_then];
+    struct err why = {0};
+    enum status st = read_then(p, settings, t, &why);
+    if (st == OK) st = find_keys(p, t, &why);
+    if (st == OK) {
+        p->n_then++;
+        return OK;
+    }
+    then_free(t);
+    *t = (struct plan_then){0};
+    if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
+    err_clear(&why);
+    return OK;
+}
+
+/* --- parts --- */
+
+/* The finished record of then, if it is of the weights of now. */
+static const json_t *record_then(const struct plan *p, const struct plan_then *t,
+                                 const struct plan_checkpoint *c, int k,
+                                 const struct results_view *view)
+{
+    const char *key = t->checkpoints[c - p->checkpoints].keys[k];
+    const json_t *record = key[0] ? results_view_find(view, key) : NULL;
+    const bool usable = result_state_of(record) == STATE_DONE &&
+                        !plan_weights_changed(c, record, "weights_hash") &&
+                        !plan_special_changed(c, record) &&
+                        !(measures[k]->stale && measures[k]->stale(p, c, record));
+    return usable ? record : NULL;
+}
+
+/* Of parts without "from", those that the other list has are from `key`. */
+static void match(json_t *parts, const json_t *other, const char *key)
+{
+    json_t *one, *had;
+    size_t i, j;
+    json_array_foreach(parts, i, one) json_array_foreach(other, j, had)
+    {
+        if (!json_object_get(one, "from") && json_equal(one, had))
+            json_object_set_new(one, "from", json_string(key));
+    }
+}
+
+/* Matches the parts with those of the record of then. */
+static enum status match_then(const struct plan *p, const struct plan_then *t,
+                              const struct plan_checkpoint *c, int k, json_t *parts, struct err *e)
+{
+    const int64_t at = c - p->checkpoints;
+    json_t *own, *list = NULL;
+    PASS(own_of(p, &t->sweep, t->checkpoints, at, k, &own, e));
+    const enum status st = own ? measures[k]->parts->list(own, &list, e) : OK;
+    if (st == OK) match(parts, list, t->checkpoints[at].keys[k]);
+    json_decref(own);
+    json_decref(list);
+    return st;
+}
+
+/* *parts (a new reference) = the parts of the record, and which records have them; *n: how many of
+ * them one has. NULL: none. */
+static enum status find_parts(const struct plan *p, const struct plan_checkpoint *c, int k,
+                              const struct results_view *view, json_t **parts, int64_t *n,
+                              struct err *e)
+{
+    enum status st = OK;
+    json_t *own, *list = NULL, *one;
+    size_t i;
+    *parts = NULL;
+    *n = 0;
+    if (!view || p->n_then == 0) return OK;
+    PASS(own_of(p, p->sweep, p->checkpoints, c - p->checkpoints, k, &own, e));
+    TRY(measures[k]->parts->list(own, &list, e));
+    for (int64_t t = p->n_then - 1; t >= 0; t--)
+        if (record_then(p, &p->then[t], c, k, view)) TRY(match_then(p, &p->then[t], c, k, list, e));
+    json_array_foreach(list, i, one)
+    {
+        json_object_del(one, "of");
+        *n += json_object_get(one, "from") != NULL;
+    }
+    if (*n) *parts = json_incref(list);
+done:
+    json_decref(own);
+    json_decref(list);
+    return st;
+}
+
+enum status plan_reuse(const struct plan *p, const struct plan_checkpoint *c, int k,
+                       const struct results_view *view, void *setup, struct err *e)
+{
+    json_t *parts;
+    int64_t n;
+    if (!measures[k]->parts) return OK;
+    PASS(find_parts(p, c, k, view, &parts, &n, e));
+    const enum status st = parts ? measures[k]->parts->leave(setup, parts, e) : OK;
+    json_decref(parts);
+    return st;
+}
+
+enum status plan_reuse_any(const struct plan *p, const struct plan_checkpoint *c, int k,
+                           const struct results_view *view, bool *any, struct err *e)
+{
+    json_t *parts;
+    int64_t n;
+    *any = false;
+    if (!measures[k]->parts) return OK;
+    PASS(find_parts(p, c, k, view, &parts, &n, e));
+    *any = parts != NULL;
+    json_decref(parts);
+    return OK;
+}
+
+struct cost plan_reuse_cost(const struct plan *p, const struct plan_model *m, const struct visit *v,
+                            int k)
+{
+    struct cost once = m->once[k], cell = {0};
+    if (m->known && measures[k]->parts && v->setup[k])
+        measures[k]->cost(v->setup[k], &m->sizes, &p->costs.own[k], m->kept[k], &once, &cell);
+    return once;
+}
+
+enum plan_had plan_completed_as(const struct plan *p, const struct plan_checkpoint *c, int k,
+                                const char *had)
+{
+    struct plan now = *p;
+    json_t *settings = NULL;
+    if (!had[0]) return HAD_LESS;
+    if (strcmp(had, c->keys[k]) == 0) return HAD_ALL;
+    now.missing = (struct texts){0};
+    if (measures[k]->alike && measures[k]->alike(&now, c, &settings, NULL) != OK) {
+        json_decref(settings);
+        settings = NULL;
+    }
+    const json_t *all = json_object_get(settings, had);
+    const enum plan_had as = !all ? HAD_OTHER : json_is_true(all) ? HAD_ALL : HAD_LESS;
+    json_decref(settings);
+    texts_free(&now.missing);
+    return as;
+}
+
+/* --- records that are there as a whole --- */
+
+/* The view gets the record as it will be, and the plan remembers of what it is made. */
+static enum status add_composed(struct plan *p, const char *key, const json_t *parts,
+                                struct results_view *view, struct err *e)
+{
+    const char *from = json_text(json_array_get(parts, 0), "from", "");
+    json_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
+    int failed = !record || json_object_set_new(record, "key", json_string(key));
+    failed |= json_array_append_new(
+        p->composed, json_pack("{s:s, s:O}", "key", key, "parts", (json_t *)(uintptr_t)parts));
+    const enum status st = failed ? OK : view_add_beside(view, record, e);
+    json_decref(record);
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return st;
+}
+
+static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c, int k,
+                                 struct results_view *view, struct err *e)
+{
+    json_t *parts;
+    int64_t n;
+    enum status st = OK;
+    if (!c->keys[k][0] || result_state_of(results_view_find(view, c->keys[k])) == STATE_DONE)
+        return OK;
+    PASS(find_parts(p, c, k, view, &parts, &n, e));
+    if (parts && n == (int64_t)json_array_size(parts))
+        st = add_composed(p, c->keys[k], parts, view, e);
+    json_decref(parts);
+    return st;
+}
+
+enum status plan_take(struct plan *p, struct results_view *view, struct err *e)
+{
+    const json_t *settings = view ? results_view_settings(view) : NULL, *one;
+    size_t i;
+    PASS(plan_former(p, view, e));
+    plan_reuse_free(p);
+    NEED(p->composed = json_array(), ERR_NOMEM, "out of memory for records");
+    PASS(mem_zero(&p->then, (int64_t)json_array_size(settings), sizeof *p->then, "plans", e));
+    json_array_foreach(settings, i, one) PASS(add_then(p, one, e));
+    for (int k = 0; k < MEASURES_N; k++)
+        for (int64_t c = 0; view && measures[k]->parts && c < p->n_checkpoints; c++)
+            PASS(compose_whole(p, &p->checkpoints[c], k, view, e));
+    return OK;
+}

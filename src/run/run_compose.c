@@ -1,0 +1,200 @@
+#include "run/run_compose.h"
+#include "records/complete.h"
+#include "records/part_files.h"
+#include "records/rows.h"
+#include "util/fsx.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct compose_source {
+    struct journal *journal; /* NULL: the run's own */
+    struct results_view *view;
+};
+
+void run_compose_free(struct run_compose *c)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        results_view_close(c->sources[i].view);
+        journal_close(c->sources[i].journal);
+    }
+    free(c->sources);
+    *c = (struct run_compose){0};
+}
+
+/* path NULL: the run's own journal. */
+static enum status add_source(struct run_compose *c, const struct run_journal *own,
+                              const char *path, struct err *e)
+{
+    if (path && (!fsx_is_file(path) || fsx_same(path, own->path))) return OK;
+    PASS(mem_grow(&c->sources, c->n, &c->capacity, sizeof *c->sources, e));
+    struct compose_source *s = &c->sources[c->n++];
+    *s = (struct compose_source){0};
+    if (path) PASS(journal_open_beside(path, &s->journal, e));
+    return results_view_of_journal(path ? s->journal : own->journal, VIEW_BY_LINE, &s->view, e);
+}
+
+static enum status open_sources(struct run_compose *c, const struct run_journal *own,
+                                const char *results, struct err *e)
+{
+    enum status st = OK;
+    char *journal = NULL, *folder = NULL;
+    struct part_places parts = {0};
+    if (c->open) return OK;
+    c->open = true;
+    TRY(add_source(c, own, NULL, e));
+    TRY(journal_path(results, &journal, e));
+    TRY(add_source(c, own, journal, e));
+    TRY(parts_folder(results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    for (int64_t i = 0; i < parts.n; i++) TRY(add_source(c, own, parts.part[i].journal, e));
+done:
+    parts_free(&parts);
+    free(folder);
+    free(journal);
+    return st;
+}
+
+/* *out (the caller's) = the finished record; NULL: none. */
+static enum status find(const struct run_compose *c, const char *key, json_t **out, struct err *e)
+{
+    *out = NULL;
+    for (int64_t i = 0; i < c->n && !*out; i++)
+        if (result_state_of(results_view_find(c->sources[i].view, key)) == STATE_DONE)
+            PASS(results_view_read(c->sources[i].view, key, out, e));
+    return OK;
+}
+
+/* *out (the caller's) = the records that the parts are from, in their order; null: from none.
+ * *all: they are there. */
+static enum status read_sources(const struct run_compose *c, const json_t *parts, json_t **out,
+                                bool *all, struct err *e)
+{
+    json_t *one, *record;
+    size_t i;
+    *out = json_array();
+    *all = true;
+    json_array_foreach(parts, i, one)
+    {
+        const char *key = json_text(one, "from", NULL);
+        record = NULL;
+        if (key) PASS(find(c, key, &record, e));
+        *all = *all && (!key || record);
+        json_array_append_new(*out, record ? record : json_null());
+    }
+    return json_whole(e);
+}
+
+/* Whether a source is of other weights than the record. */
+static bool differs(const json_t *record, const json_t *source)
+{
+    const json_t *own = json_object_get(record, "provenance"),
+                 *other = json_object_get(source, "provenance");
+    const char *name;
+    json_t *digest;
+    if (strcmp(json_text(own, "weights_hash", ""), json_text(other, "weights_hash", "")) != 0)
+        return true;
+    json_object_foreach(json_object_get(own, "weights_read"), name, digest)
+    {
+        const json_t *had = json_object_get(json_object_get(other, "weights_read"), name);
+        if (had && !json_equal(had, digest)) return true;
+    }
+    return false;
+}
+
+static bool any_differs(const json_t *record, const json_t *sources)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(sources, i,
+                       one) if (json_is_object(one) && differs(record, one)) return true;
+    return false;
+}
+
+/* The parts are taken from other weights: nothing of the record counts. */
+static int fail(json_t *record)
+{
+    json_t *provenance = json_object_get(record, "provenance");
+    json_object_del(record, "tables");
+    int failed = json_object_set_new(record, "status", json_string("failed"));
+    failed |= json_object_set_new(
+        record, "message",
+        json_string("its parts are of other weights: start the run again, with --redo if that "
+                    "does not help"));
+    failed |= json_object_set_new(record, "values", json_object());
+    return failed | json_object_set_new(provenance, "inputs", json_string("changed"));
+}
+
+/* Puts the record together, which is the caller's alone. */
+static enum status join(json_t *record, const json_t *parts, const json_t *sources, struct err *e)
+{
+    const struct measure *of = measure_find(json_text(record, "type", ""));
+    json_t *one;
+    size_t i;
+    PASS(of->parts->compose(record, parts, sources, e));
+    json_array_foreach(sources, i, one) if (json_is_object(one))
+        NEED(completion_fingerprint(record, one) == 0, ERR_NOMEM, "out of memory for a record");
+    return OK;
+}
+
+enum status run_compose(struct run_compose *c, const struct run_journal *own, const char *results,
+                        const json_t *record, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    json_t *sources = NULL, *whole = NULL;
+    const json_t *parts = json_object_get(json_object_get(record, "provenance"), "parts");
+    bool all;
+    *out = json_incref((json_t *)(uintptr_t)record);
+    if (!parts || result_state_of(record) != STATE_DONE) return OK;
+    TRY(open_sources(c, own, results, e));
+    TRY(read_sources(c, parts, &sources, &all, e));
+    ENSURE(whole = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
+    if (!all || any_differs(record, sources))
+        ENSURE(fail(whole) == 0, ERR_NOMEM, "out of memory for a record");
+    else
+        TRY(join(whole, parts, sources, e));
+    json_decref(*out);
+    *out = whole;
+    whole = NULL;
+done:
+    json_decref(sources);
+    json_decref(whole);
+    return st;
+}
+
+/* All parts are others'. The rest is that of the first. */
+static enum status append_composed(const struct run_compose *c, const json_t *one,
+                                   struct run_journal *own, bool *any, struct err *e)
+{
+    enum status st = OK;
+    json_t *sources = NULL, *record = NULL;
+    json_t *parts = json_object_get(one, "parts");
+    bool all;
+    TRY(read_sources(c, parts, &sources, &all, e));
+    if (!all) goto done; /* the next run computes it */
+    ENSURE(record = json_deep_copy(json_array_get(sources, 0)), ERR_NOMEM,
+           "out of memory for a record");
+    json_object_set(record, "key", json_object_get(one, "key"));
+    json_object_set(json_object_get(record, "provenance"), "parts", parts);
+    if (any_differs(record, sources)) goto done;
+    TRY(join(record, parts, sources, e));
+    TRY(run_journal_append(own, record, e));
+    *any = true;
+done:
+    json_decref(sources);
+    json_decref(record);
+    return st;
+}
+
+enum status run_compose_whole(struct run_compose *c, const struct plan *p, struct run_journal *own,
+                              bool *any, struct err *e)
+{
+    const json_t *one;
+    size_t i;
+    *any = false;
+    if (json_array_size(p->composed) == 0) return OK;
+    PASS(open_sources(c, own, p->sweep->results, e));
+    json_array_foreach(p->composed, i, one) PASS(append_composed(c, one, own, any, e));
+    return OK;
+}

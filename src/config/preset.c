@@ -7,13 +7,18 @@
 #include "util/page.h"
 #include <string.h>
 
-const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", NULL};
+const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", "W4A8",
+                                    "W4A4", "W8A8",           "W16A16KV4",   NULL};
 
 static const char *const docs[] = {
     [PRESET_NONE] = "nothing is fixed",
     [PRESET_GPTQ_REFERENCE] = "the reference implementation with its own defaults",
     [PRESET_GPTQMODEL_4] = "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts",
     [PRESET_GPTQMODEL_5] = "GPTQModel 5 run the same way: padding masked, group-aware order",
+    [PRESET_W4A8] = "weights at 4 bits, inputs of linears at 8, a range for each token",
+    [PRESET_W4A4] = "weights and inputs at 4 bits, these with QuaRot's clipping",
+    [PRESET_W8A8] = "weights and inputs at 8 bits",
+    [PRESET_W16A16KV4] = "keys and values at 4 bits as in QuaRot; with method none weights stay",
 };
 
 /* Blocks of 2048 that the paper's loop takes: range(0, tokens - 2049, 2048). */
@@ -59,6 +64,12 @@ static const struct rule {
      "{layout: document, length: none, within_positions: true, min_length: 11, documents: 1024, "
      "special_tokens: true, batch: 16, padding: masked, sort: length}"},
     {PRESET_GPTQMODEL_5, "evaluation", NULL, false, PAPER_EVALUATION},
+
+    {PRESET_W4A8, "methods", NULL, false, "{bits: [4], activations: {bits: 8}}"},
+    {PRESET_W4A4, "methods", NULL, false, "{bits: [4], activations: {bits: 4, clip: 0.9}}"},
+    {PRESET_W8A8, "methods", NULL, false, "{bits: [8], activations: {bits: 8}}"},
+    {PRESET_W16A16KV4, "methods", NULL, false,
+     "{keys: {bits: 4, clip: 0.95, rotation: hadamard}, values: {bits: 4, clip: 0.95}}"},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
@@ -170,6 +181,9 @@ enum status preset_find(const char *name, int *preset, struct err *e)
 enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
                                  struct err *e)
 {
+    NEED(preset < PRESET_W4A8, ERR_USAGE,
+         "--preset %s: it quantizes what the model computes, which only a sweep does",
+         preset_names[preset]);
     return apply(preset, "methods", method, &quant_table, q, e);
 }
 
@@ -182,12 +196,21 @@ enum status data_options_preset(struct data_options *d, int preset, const char *
 
 /* --- what there is --- */
 
+/* Characters of the value at p, up to the comma or brace behind it. */
+static int value_length(const char *p)
+{
+    int n = 0;
+    for (int depth = 0; p[n] && (depth > 0 || (p[n] != ',' && p[n] != '}')); n++)
+        depth += (p[n] == '{' || p[n] == '[') - (p[n] == '}' || p[n] == ']');
+    return n;
+}
+
 /* "{a: 1, b: 2}" without its braces, in lines of at most so many columns. */
 static void print_values(const char *values, int64_t width, FILE *out)
 {
     const char *p = values + 1, *end = values + strlen(values) - 1;
     for (int64_t column = width; p < end;) {
-        int n = (int)strcspn(p, ",}");
+        int n = value_length(p);
         bool fits = column + n + 2 <= width;
         column = (fits ? column + 1 : 6) + n + 1;
         fprintf(out, "%s%.*s%s", fits ? " " : "\n      ", n, p, p + n < end ? "," : "");
@@ -214,5 +237,6 @@ void preset_print(FILE *out)
 
 bool preset_concerns(int preset, const char *method)
 {
-    return rule_at(preset, "methods", method) != NULL;
+    const struct rule *r = rule_at(preset, "methods", method);
+    return r && r->method;
 }

@@ -1,6 +1,7 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/preset.h"
 #include "config/so_far.h"
+#include "config/spread.h"
 #include "config/trajectory.h"
 #include "options/nearest.h"
 #include "options/override.h"
@@ -344,8 +345,12 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, bits, INTS, "bit-widths of every method that has no `bits`", .unit = "bits",
            .count = offsetof(struct sweep, n_bits), .capacity = QUANT_BITS_N,
            .otherwise = "each method has its own", .low = QUANT_BITS_LEAST, .high = QUANT_BITS_MAX),
-    OPTION(sweep, methods, LIST, "the quantizers", .count = offsetof(struct sweep, n_methods),
-           .required = true, .low = 1, .high = SWEEP_ENTRIES_MAX, .table = &method_table),
+    OPTION(
+        sweep, methods, LIST,
+        "the quantizers; in an entry the lists W, A and KV of widths of weights, activations, and "
+        "keys and values stand for an entry for each combination",
+        .count = offsetof(struct sweep, n_methods), .required = true, .low = 1,
+        .high = SWEEP_ENTRIES_MAX, .table = &method_table),
     OPTION(sweep, calibration, GROUP, "text that methods with a Hessian are calibrated on",
            .otherwise = "none, if no method needs it", .table = &data_table),
     OPTION_AT("evaluation", sweep, evaluations, LIST, "texts that losses are measured on",
@@ -359,19 +364,6 @@ static const struct option sweep_keys[] = {
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 
-/* The sweep's `stage` becomes that of the models that say nothing of theirs. */
-static enum status spread_stage(struct node *root, struct err *e)
-{
-    const struct node *stage = node_find(root, "stage"), *models = node_find(root, "models");
-    for (int64_t i = 0; stage && models && models->kind == NODE_LIST && i < models->n; i++) {
-        struct node *m = models->items[i], *copy;
-        if (m->kind != NODE_MAP || node_find(m, "stage")) continue;
-        PASS(node_copy(stage, &copy, e));
-        PASS(node_append(m, copy, e));
-    }
-    return OK;
-}
-
 enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
                               struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
@@ -382,7 +374,7 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
     memset(out, 0, sizeof *out);
     TRY(yaml_read_file(path, &root, e));
     for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
-    TRY(spread_stage(root, e));
+    TRY(sweep_spread(root, e));
     TRY(fsx_parent(path, &folder, e));
     struct option_source source = {
         .code = ERR_USAGE, .folder = folder, .paths = json_object(), .context = so_far};

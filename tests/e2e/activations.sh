@@ -79,4 +79,37 @@ launch 120 2 run "$work/overflow.yaml"
 "$QTRAJ" status "$work/overflow.h5" >"$work/out"
 grep -qF 'model.layers.0.mlp.down_proj.weight: inputs that cannot be quantized: a number is NaN or infinite' "$work/out" || fail "overflow: $(cat "$work/out")"
 grep -q '2 failed' "$work/out" || fail "overflow: $(cat "$work/out")"
+
+# Widths in lists, ranges and outlier channels of the calibration text, floats, a cache: on one rank and on a group the same.
+quickstart_sweep '9p' <<YAML
+name: grids
+results: alone.h5
+methods:
+  - {method: rtn, group_size: 64, W: [16, 4], A: [16, 8], activations: {granularity: static, down_bits: 4}}
+  - {method: none, activations: {bits: 4, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}}
+  - {name: fp8, method: none, activations: {bits: 8, codes: fp8_e4m3}, keys: {bits: 8, codes: fp8_e5m2}}
+  - {name: kivi, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 32}, values: {bits: 2, residual: 32}}
+  - {name: whole, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 128}, values: {bits: 2, residual: 128}}
+calibration: {text: text.txt, length: 64, samples: 4}
+evaluation: [{name: own, text: text.txt, length: 128, skip: 8, samples: 4}]
+YAML
+launch 120 1 run "$work/sweep.yaml" || fail "grids: exit code $?: $(cat "$work/err")"
+launch 120 3 run "$work/sweep.yaml" --set "results=$work/group.h5" --set run.reproducible=true --set run.ranks_per_group=2 || fail "grids, a group: exit code $?: $(cat "$work/err")"
+"$python" - "$work/alone.h5" "$work/group.h5" <<'PYTHON' || fail "the cube of grids"
+import sys
+import h5py
+import numpy as np
+
+alone, group = (h5py.File(name) for name in sys.argv[1:])
+names = [name.decode() for name in alone["quantizer"]]
+assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "fp8", "kivi", "whole"], names
+loss, other = (np.nan_to_num(c["loss"][0, 0, :, :, 0], nan=0).sum(0) for c in (alone, group))
+base = alone["baseline_loss"][0, 0, 0]
+print(dict(zip(names, (loss / base - 1).round(6))))
+assert (loss > 0).all() and abs(loss - other).max() < 1e-5, (loss, other)
+at = dict(zip(names, loss))
+assert at["whole"] == base and all(at[n] != base for n in names if n != "whole"), "a text within the residual has the loss without quantization"
+assert abs(at["fp8"] / base - 1) < 0.01 and at["kivi"] > base
+PYTHON
+refused 'calibration: ' --set calibration=null
 finish

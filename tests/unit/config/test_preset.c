@@ -86,6 +86,29 @@ static void each_preset_sets_its_values(void **state)
     sweep_free(&s);
 }
 
+/* Presets of widths, for any method; what is written wins. */
+static void presets_of_widths(void **state)
+{
+    (void)state;
+    const char *set[] = {
+        "preset=null", "calibration=null",
+        "methods=[{method: rtn, preset: W4A8}, {method: hqq, preset: W4A4}, {method: rtn, "
+        "preset: W8A8}, {method: none, preset: W16A16KV4}, {method: rtn, name: own, preset: W4A4, "
+        "activations: {bits: 6}, bits: [3]}]"};
+    static const int64_t bits[] = {4, 4, 8, 16, 3}, inputs[] = {8, 4, 8, 16, 6};
+    struct sweep s;
+    struct err e = {0};
+    if (sweep_read(file, set, 3, &s, &e) != OK) fail_msg("%s", e.text);
+    for (int i = 0; i < 5; i++) {
+        const struct method_entry *m = &s.methods[i];
+        assert_true(m->n_bits == 1 && m->bits[0] == bits[i] && m->grids.inputs.bits == inputs[i]);
+        assert_int_equal(m->grids.keys.bits, i == 3 ? 4 : 16);
+        assert_true(m->grids.inputs.clip == (i == 1 ? 0.9 : 1));
+    }
+    assert_string_equal(s.methods[3].name, "none-kv4");
+    sweep_free(&s);
+}
+
 static void contradicting_presets_are_refused(void **state)
 {
     (void)state;
@@ -182,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_wins_over_the_preset),
         cmocka_unit_test(each_preset_sets_its_values),
+        cmocka_unit_test(presets_of_widths),
         cmocka_unit_test(contradicting_presets_are_refused),
         cmocka_unit_test(workers_get_the_values_of_presets),
         cmocka_unit_test(test_every_rule),

@@ -1,6 +1,7 @@
 /* Good sweep files: every value is read; defaults, overrides, JSON round trip. */
 #include "config/sweep.h"
 #include "measures/curvature.h"
+#include "quant/quant.h"
 #include "scratch.h"
 #include <math.h>
 #include <setjmp.h>
@@ -77,6 +78,59 @@ static void methods_are_read_as_written(void **state)
     assert_true(m[1].options.damping == 0.01);
     assert_int_equal(m[2].options.group_size, -1);
     assert_false(m[2].options.symmetric);
+    sweep_free(&s);
+}
+
+/* One entry is every combination of widths but that in which nothing is quantized; what is written
+ * of grids and methods goes to those that have them. */
+static void widths_become_entries(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"none-kv4",    "none-a8",  "none-a8-kv4",
+                                        "gptq",        "gptq-kv4", "gptq-a8",
+                                        "gptq-a8-kv4", "rtn",      "rtn-a8-k4"};
+    const char *set[] = {
+        "bits=null",
+        "methods=[{method: gptq, group_size: 64, W: [16, 3], A: [16, 8], KV: [16, 4], activations: "
+        "{clip: 0.9}, keys: {rotation: hadamard}}, {method: rtn, bits: [4], A: [16]}, {method: "
+        "rtn, bits: [4], A: [8], keys: {bits: 4}}]",
+        "calibration={text: a.txt, length: 8}"};
+    struct sweep s;
+    read_ok(minimal, set, 3, &s);
+    assert_int_equal(s.n_methods, 9);
+    for (int i = 0; i < 9; i++) {
+        const struct method_entry *m = &s.methods[i];
+        assert_string_equal(m->name, names[i]);
+        assert_int_equal(m->n_bits, 1);
+        assert_int_equal(m->bits[0], i < 3 ? 16 : i < 7 ? 3 : 4);
+        assert_true(m->options.group_size == (i >= 3 && i < 7 ? 64 : 128));
+        if (i < 7 && activation_quantizes(&m->grids.inputs))
+            assert_true(m->grids.inputs.clip == 0.9);
+        if (i < 7 && activation_quantizes(&m->grids.keys))
+            assert_true(m->grids.keys.rotation == RUN_ROTATION_HADAMARD &&
+                        m->grids.values.bits == 4);
+    }
+    sweep_free(&s);
+}
+
+/* Statistics of inputs are a method's need: with none too. */
+static void grids_calibrate(void **state)
+{
+    (void)state;
+    struct sweep s;
+    const char *set[] = {
+        "methods=[{method: none, activations: {bits: 8, granularity: static}}, {method: rtn, "
+        "activations: {bits: 4, outliers: 4, outlier_score: squares}}, {method: rtn, name: plain, "
+        "activations: {bits: 4}}]",
+        "calibration={text: a.txt, length: 8}"};
+    read_ok(minimal, set, 2, &s);
+    const unsigned expected[] = {WANTS(STATISTIC_LARGEST), WANTS(STATISTIC_SQUARES), 0};
+    for (int i = 0; i < 3; i++) {
+        const struct quant_method *m = quant_find(s.methods[i].method);
+        const struct quant_needs needs = quant_needs_of(m, &s.methods[i].options);
+        assert_true(needs.statistics == expected[i] && needs.own == (i < 2) && !needs.shared);
+        assert_true(quant_calibrates(m, &s.methods[i].options) == (i < 2));
+    }
     sweep_free(&s);
 }
 
@@ -575,6 +629,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_are_read_as_written),
         cmocka_unit_test(methods_are_read_as_written),
+        cmocka_unit_test(widths_become_entries),
+        cmocka_unit_test(grids_calibrate),
         cmocka_unit_test(texts_are_read_as_written),
         cmocka_unit_test(what_is_not_written_has_its_default),
         cmocka_unit_test(examples_of_the_docs_are_read),

@@ -146,8 +146,7 @@ done:
     return st;
 }
 
-/* hash = that of n files with these digests. */
-static void join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX])
+void dataset_join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX])
 {
     if (n == 1)
         memcpy(hash, hashes[0], HASH_HEX);
@@ -163,7 +162,7 @@ enum status dataset_hash(const struct data_options *d, char hash[33], struct err
     TRY(all_paths(d, &p, e));
     TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
     for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all[i], e));
-    join_hashes(all, p.n, hash);
+    dataset_join_hashes(all, p.n, hash);
 done:
     free(all);
     paths_free(&p);
@@ -262,8 +261,9 @@ done:
     return st;
 }
 
-static enum status load_text(struct collector *c, const struct tokenizer *t, char hash[HASH_HEX],
-                             struct err *e)
+/* start: NULL: all. */
+static enum status load_text(struct collector *c, const struct tokenizer *t,
+                             const struct text_start *start, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct paths p = {0};
@@ -272,9 +272,10 @@ static enum status load_text(struct collector *c, const struct tokenizer *t, cha
     TRY(text_paths(c->options->text, &p, e));
     TRY(collector_frame(c, t, e));
     TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
-    TRY(documents_load(p.path, p.n, t, c, all, e));
+    const int64_t n = start ? min64(start->files, p.n) : p.n;
+    TRY(documents_load(p.path, n, start ? start->bytes : INT64_MAX, t, c, all, e));
     TRY(collector_end(c, e));
-    join_hashes(all, p.n, hash);
+    dataset_join_hashes(all, n, hash);
 done:
     free(all);
     paths_free(&p);
@@ -315,8 +316,9 @@ static enum status arrange(const struct data_options *d, const struct tokenizer 
     return sequences_arrange(s, &a, e);
 }
 
-enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
-                         struct sequences *out, char hash[33], struct err *e)
+static enum status load(const struct data_options *d, const struct tokenizer *t,
+                        const struct text_start *start, struct sequences *out, char hash[HASH_HEX],
+                        struct err *e)
 {
     enum status st = OK;
     struct collector c = {.options = d};
@@ -327,7 +329,7 @@ enum status dataset_load(const struct data_options *d, const struct tokenizer *t
     ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
            (long long)d->length);
     if (d->text)
-        TRY(load_text(&c, t, hash, e));
+        TRY(load_text(&c, t, start, hash, e));
     else
         TRY(load_ids(&c, hash, e));
     ENSURE(c.n > 0, ERR_USAGE,
@@ -344,21 +346,92 @@ done:
     return st;
 }
 
+enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
+                         struct sequences *out, char hash[33], struct err *e)
+{
+    return load(d, t, NULL, out, hash, e);
+}
+
+/* What draws of `size` sequences are taken from (shallow). */
+static struct data_options pool_of(const struct data_options *d, int64_t size)
+{
+    struct data_options all = *d;
+    all.samples = DRAWS_POOL * size;
+    all.tokens = all.cut = 0;
+    all.sort = SORT_NONE;
+    all.padding = PADDING_NONE;
+    return all;
+}
+
 enum status dataset_draw(const struct data_options *d, const struct tokenizer *t, int64_t size,
                          const struct sequences *avoid, uint64_t seed, int64_t n_draws,
                          struct sequences *out, char hash[HASH_HEX], struct err *e)
 {
     enum status st = OK;
     struct sequences pool = {0};
-    struct data_options all = *d; /* shallow */
-    all.samples = DRAWS_POOL * size;
-    all.tokens = all.cut = 0;
-    all.sort = SORT_NONE;
-    all.padding = PADDING_NONE;
+    const struct data_options all = pool_of(d, size);
     TRY(dataset_load(&all, t, &pool, hash, e));
     TRY(draws_make(&pool, size, avoid, seed, n_draws, out, e));
     for (int64_t i = 0; i < n_draws; i++) TRY(arrange(d, t, &out[i], e));
 done:
     sequences_free(&pool);
     return st;
+}
+
+/* --- starts --- */
+
+static bool equal(const struct sequences *a, const struct sequences *b)
+{
+    const size_t tokens = (size_t)a->offset[a->n];
+    return a->n == b->n &&
+           memcmp(a->offset, b->offset, (size_t)(a->n + 1) * sizeof *a->offset) == 0 &&
+           memcmp(a->ids, b->ids, tokens * sizeof *a->ids) == 0 &&
+           memcmp(a->bytes, b->bytes, tokens * sizeof *a->bytes) == 0;
+}
+
+/* *n = the number of its sequences. */
+static enum status compare(const struct data_options *d, const struct tokenizer *t,
+                           const struct text_start *start, bool *same, int64_t *n, struct err *e)
+{
+    enum status st = OK;
+    struct sequences whole = {0}, begun = {0};
+    char hash[HASH_HEX];
+    TRY(load(d, t, NULL, &whole, hash, e));
+    TRY(load(d, t, start, &begun, hash, e));
+    *same = equal(&whole, &begun);
+    *n = whole.n;
+done:
+    sequences_free(&whole);
+    sequences_free(&begun);
+    return st;
+}
+
+/* How sequences are cut, sorted and padded does not depend on what else is in the text. */
+enum status dataset_starts_alike(const struct data_options *d, const struct tokenizer *t,
+                                 const struct text_start *start, bool pool, bool *same,
+                                 struct err *e)
+{
+    struct err why = {0};
+    struct data_options whole = *d; /* shallow */
+    int64_t n = 0;
+    whole.cut = 0;
+    whole.sort = SORT_NONE;
+    whole.padding = PADDING_NONE;
+    *same = false;
+    if (d->within_positions) { /* they are not known here: of documents that are not cut, not fewer
+                                  are read */
+        if (d->layout != LAYOUT_DOCUMENT) return OK;
+        whole.within_positions = false;
+        whole.length = LENGTH_WHOLE;
+        whole.tokens = 0;
+    }
+    enum status st = compare(&whole, t, start, same, &n, &why);
+    if (st == OK && *same && pool) {
+        const struct data_options all = pool_of(&whole, n);
+        st = compare(&all, t, start, same, &n, &why);
+    }
+    if (st != OK) *same = false;
+    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    err_clear(&why);
+    return OK;
 }

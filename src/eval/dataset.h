@@ -25,6 +25,17 @@
 MUST_USE enum status dataset_load(const struct data_options *d, const struct tokenizer *t,
                                   struct sequences *out, char hash[33], struct err *e);
 
+/* A text's start: its first files, and of the last of them so many bytes. */
+struct text_start {
+    int64_t files, bytes;
+};
+/* *same = whether what is read of d->text are the same sequences as of that start alone; `pool`:
+ * also those that dataset_draw draws from, with as many in a draw. What cannot be read is not the
+ * same. ERR_NOMEM. */
+MUST_USE enum status dataset_starts_alike(const struct data_options *d, const struct tokenizer *t,
+                                          const struct text_start *start, bool pool, bool *same,
+                                          struct err *e);
+
 /* out[0..n_draws) (the caller frees each with sequences_free, also after a failure) = draws
  * (draws.h) of `size` sequences of the text or the ids, after the first d->skip: d's limits samples
  * and tokens do not hold, and d arranges each draw as it does the usual sequences. hash and errors
@@ -42,6 +53,9 @@ void dataset_name(const struct data_options *d, char text[DATASET_NAME]);
 /* hash = digest of the bytes of the input file (for cell keys); of several files, the digest of
  * their digests. ERR_IO, ERR_USAGE (neither text nor ids), ERR_NOMEM. */
 MUST_USE enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e);
+
+/* hash = that of n > 0 files with these digests. */
+void dataset_join_hashes(char (*hashes)[33], int64_t n, char hash[33]);
 
 /* Calls see for every input file, which may be missing. ERR_IO: no file matches a pattern;
  * ERR_USAGE (neither text nor ids), ERR_NOMEM. */

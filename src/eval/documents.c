@@ -244,13 +244,15 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
     return OK;
 }
 
-static enum status push_file(struct batch *b, const char *path, char *hash, struct err *e)
+static enum status push_file(struct batch *b, const char *path, int64_t most, char *hash,
+                             struct err *e)
 {
     enum status st = OK;
     struct textfile *f = NULL;
     char *text;
     size_t n;
     TRY(textfile_open(path, &f, e));
+    textfile_end_at(f, most);
     if (b->options->field)
         TRY(push_lines(b, path, f, e));
     else {
@@ -263,8 +265,9 @@ done:
     return st;
 }
 
-enum status documents_load(char *const *paths, int64_t n_paths, const struct tokenizer *t,
-                           struct collector *c, char (*hashes)[HASH_HEX], struct err *e)
+enum status documents_load(char *const *paths, int64_t n_paths, int64_t last,
+                           const struct tokenizer *t, struct collector *c, char (*hashes)[HASH_HEX],
+                           struct err *e)
 {
     enum status st = OK;
     struct batch b = {.options = c->options,
@@ -274,10 +277,11 @@ enum status documents_load(char *const *paths, int64_t n_paths, const struct tok
                       .left = c->options->bytes,
                       .last = UINT64_MAX};
     for (int64_t i = 0; i < n_paths; i++) {
+        char *hash = hashes ? hashes[i] : NULL;
         if (wants_more(&b))
-            TRY(push_file(&b, paths[i], hashes ? hashes[i] : NULL, e));
-        else if (hashes)
-            TRY(hash_file(paths[i], hashes[i], e));
+            TRY(push_file(&b, paths[i], i + 1 < n_paths ? INT64_MAX : last, hash, e));
+        else if (hash)
+            TRY(hash_file(paths[i], hash, e));
     }
     if (c->options->draw) trim(&b);
     TRY(flush(&b, e));

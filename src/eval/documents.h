@@ -9,6 +9,7 @@
  * Parallel inside (OpenMP) over documents; c does not depend on the number of threads. ERR_IO;
  * ERR_FORMAT with file and line; ERR_NOMEM, ERR_NUMERIC, ERR_USAGE of tokenizer_encode. hashes =
  * digest of each file's bytes as they were read; NULL: not wanted, and nothing is read behind the
- * last document. */
-MUST_USE enum status documents_load(char *const *paths, int64_t n_paths, const struct tokenizer *t,
-                                    struct collector *c, char (*hashes)[HASH_HEX], struct err *e);
+ * last document. last: bytes that the last file ends after; INT64_MAX: where it ends. */
+MUST_USE enum status documents_load(char *const *paths, int64_t n_paths, int64_t last,
+                                    const struct tokenizer *t, struct collector *c,
+                                    char (*hashes)[HASH_HEX], struct err *e);

@@ -15,6 +15,7 @@ struct textfile {
     char *path;
     int fd;
     int64_t at;                  /* bytes of it that have been read */
+    int64_t most;                /* bytes that it has at most */
     struct XXH3_state_s *digest; /* of these */
     unsigned char start[4];      /* by which the format was recognised */
     ssize_t n_start;
@@ -60,6 +61,7 @@ enum status textfile_open(const char *path, struct textfile **out, struct err *e
     struct textfile *f = NULL;
     TRY(mem_zero(&f, 1, sizeof *f, path, e));
     f->fd = -1;
+    f->most = INT64_MAX;
     TRY(mem_string(&f->path, path, e));
     TRY(open_stream(f, e));
     *out = f;
@@ -67,6 +69,11 @@ enum status textfile_open(const char *path, struct textfile **out, struct err *e
 done:
     textfile_close(f);
     return st;
+}
+
+void textfile_end_at(struct textfile *f, int64_t bytes)
+{
+    f->most = bytes;
 }
 
 void textfile_close(struct textfile *f)
@@ -84,7 +91,8 @@ void textfile_close(struct textfile *f)
 
 static enum status read_file(struct textfile *f, char *dst, size_t size, size_t *got, struct err *e)
 {
-    ssize_t n = fsx_pread(f->fd, dst, size, f->at);
+    const int64_t left = f->most - f->at;
+    ssize_t n = fsx_pread(f->fd, dst, (int64_t)size < left ? size : (size_t)left, f->at);
     NEED(n >= 0, ERR_IO, "%s: %s", f->path, strerror(errno));
     const size_t first = n < f->n_start ? (size_t)n : (size_t)f->n_start;
     NEED(f->at > 0 || memcmp(dst, f->start, first) == 0, ERR_CHANGED,

@@ -144,7 +144,7 @@ static enum status write_tokens(const struct corpus_options *o, const struct tok
     TRY(frame(o, t, &d, &c, e));
     for (int64_t i = 0; i < paths->n; i++) {
         char found[HASH_HEX];
-        TRY(documents_load(paths->text + i, 1, t, &c, &found, e));
+        TRY(documents_load(paths->text + i, 1, INT64_MAX, t, &c, &found, e));
         TRY(hash_expect(paths->text[i], "the tokenizing began", hashes[i], found, e));
         TRY(fsx_write(fd, path, c.part.id, (size_t)c.part.n * sizeof *c.part.id, e));
         *tokens += c.part.n;
@@ -240,7 +240,8 @@ static enum status look_at_files(const struct corpus_options *o, const struct or
         struct collector c = {0};
         enum status st = frame(o, x->tokenizer, &d, &c, e);
         d.documents = 1;
-        if (st == OK) st = documents_load(x->texts.paths.text + i, 1, x->tokenizer, &c, NULL, e);
+        if (st == OK)
+            st = documents_load(x->texts.paths.text + i, 1, INT64_MAX, x->tokenizer, &c, NULL, e);
         collector_free(&c);
         PASS(st);
     }
@@ -259,7 +260,7 @@ enum status corpus_look(const struct corpus_options *o, const char *tokenizer, c
     TRY(frame(o, x.tokenizer, &d, &c, e));
     d.length = enough;
     d.samples = 1;
-    TRY(documents_load(x.texts.paths.text, x.texts.paths.n, x.tokenizer, &c, NULL, e));
+    TRY(documents_load(x.texts.paths.text, x.texts.paths.n, INT64_MAX, x.tokenizer, &c, NULL, e));
     *tokens = c.full ? enough : c.part.n;
     if (hash) TRY(origin_digest(o, &x, false, hash, e));
 done:

@@ -1,0 +1,103 @@
+#include "eval/grown.h"
+#include "eval/dataset.h"
+#include "util/fsx.h"
+#include "util/hash.h"
+#include "util/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20 };
+
+struct scan {
+    const json_t *known;
+    char (*hashes)[HASH_HEX]; // (files) of the whole files, and of the start of the last one
+    int64_t files, bytes;     /* of the last one */
+    struct XXH3_state_s *digest;
+    json_t *found;
+};
+
+static enum status look(const struct scan *s, struct err *e)
+{
+    char hash[HASH_HEX];
+    hash_get(s->digest, s->hashes[s->files - 1]);
+    dataset_join_hashes(s->hashes, s->files, hash);
+    if (!json_object_get(s->known, hash) || json_object_get(s->found, hash)) return OK;
+    json_t *place = json_pack("[I, I]", (json_int_t)s->files, (json_int_t)s->bytes);
+    NEED(json_object_set_new(s->found, hash, place) == 0, ERR_NOMEM, "out of memory for a text");
+    return OK;
+}
+
+static void take(struct scan *s, const char *data, size_t n)
+{
+    hash_add(s->digest, data, n);
+    s->bytes += (int64_t)n;
+}
+
+static enum status scan_lines(struct scan *s, const char *data, size_t n, struct err *e)
+{
+    const char *end;
+    for (; n > 0 && (end = memchr(data, '\n', n)); n -= (size_t)(end + 1 - data), data = end + 1) {
+        take(s, data, (size_t)(end - data));
+        PASS(look(s, e));
+        take(s, end, 1);
+        PASS(look(s, e));
+    }
+    take(s, data, n);
+    return OK;
+}
+
+static enum status scan_file(struct scan *s, const char *path, char *chunk, struct err *e)
+{
+    enum status st = OK;
+    int fd = -1;
+    ssize_t n = 0;
+    TRY(hash_new(&s->digest, e));
+    TRY(fsx_open(path, &fd, NULL, e));
+    for (s->bytes = 0; (n = fsx_pread(fd, chunk, CHUNK, s->bytes)) > 0;)
+        TRY(scan_lines(s, chunk, (size_t)n, e));
+    ENSURE(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    TRY(look(s, e));
+done:
+    if (fd >= 0) close(fd);
+    hash_free(s->digest);
+    s->digest = NULL;
+    return st;
+}
+
+struct found_files {
+    char **path; // (n)
+    int64_t n, capacity;
+    enum status st;
+};
+
+static void see(void *context, const char *path)
+{
+    struct found_files *f = context;
+    if (f->st == OK) f->st = mem_grow(&f->path, f->n, &f->capacity, sizeof *f->path, NULL);
+    if (f->st == OK) f->st = mem_string(&f->path[f->n], path, NULL);
+    f->n += f->st == OK;
+}
+
+enum status grown_starts(const struct data_options *d, const json_t *known, json_t **out,
+                         struct err *e)
+{
+    enum status st = OK;
+    struct found_files f = {0};
+    struct scan s = {.known = known, .found = json_object()};
+    char *chunk = NULL;
+    TRY(dataset_files(d, see, &f, e));
+    ENSURE(f.st == OK && s.found, ERR_NOMEM, "out of memory for a text");
+    TRY(mem_alloc(&chunk, CHUNK, 1, "a text", e));
+    TRY(mem_zero(&s.hashes, f.n, sizeof *s.hashes, "digests", e));
+    for (s.files = 1; s.files <= f.n; s.files++) TRY(scan_file(&s, f.path[s.files - 1], chunk, e));
+    *out = json_incref(s.found);
+done:
+    json_decref(s.found);
+    free(chunk);
+    free(s.hashes);
+    for (int64_t i = 0; i < f.n; i++) free(f.path[i]);
+    free(f.path);
+    return st;
+}

@@ -421,7 +421,8 @@ enum status report_status(const struct results_view *v, const struct report_abou
     *verdict = r.verdict = find_verdict(&r);
     if (r.verdict == VERDICT_OPEN)
         TRY(results_view_changed(results_view_inputs_before(v),
-                                 json_object_get(results_view_plan(v), "inputs"), &r.changed, e));
+                                 json_object_get(results_view_plan(v), "inputs"),
+                                 json_object_get(results_view_plan(v), "grown"), &r.changed, e));
     if (json)
         TRY(print_json(&r, e));
     else

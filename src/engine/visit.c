@@ -27,6 +27,7 @@ static const struct option_table requests_table = {OPTION_ROWS(requests_fields, 
 static const struct option fields[] = {
     OPTION(visit, model, TEXT, "", .required = true),
     OPTION(visit, checkpoint, TEXT, "", .required = true),
+    OPTION(visit, known, TEXT, ""),
     OPTION(visit, weights, GROUP, "", .required = true, .table = &weights_table),
     OPTION(visit, tokenizer, TEXT, ""),
     OPTION(visit, key, TEXT, "", .required = true),

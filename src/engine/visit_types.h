@@ -15,8 +15,9 @@ struct saved;
 /* Everything that a worker needs to know about a visit. */
 struct visit {
     char *model, *checkpoint; /* labels */
-    struct weights weights;   /* of the checkpoint */
-    char *tokenizer;          /* path; NULL: visit_tokenizer finds it */
+    char *known;            /* the model's name in digests of weights (reads.h); NULL: the label */
+    struct weights weights; /* of the checkpoint */
+    char *tokenizer;        /* path; NULL: visit_tokenizer finds it */
     json_t *inputs; /* {NAME: digest} of what the visit reads but its weights, by which the keys of
                        its records were made (inputs.h); NULL: nothing is planned. Owned */
     char *key;      /* key of the checkpoint's record, or of the surface point's */

@@ -18,8 +18,9 @@ static enum status open_stored(const struct weights *w, const struct part_contex
 {
     (void)parts;
     if (!context) return checkpoint_open(w->path, out, e);
-    return reads_open(context->provenance.reads, context->visit->model, w->name ? w->name : w->path,
-                      w->path, out, e);
+    const struct visit *v = context->visit;
+    return reads_open(context->provenance.reads, v->known ? v->known : v->model,
+                      w->name ? w->name : w->path, w->path, out, e);
 }
 
 /* A sum or an average. */

@@ -97,7 +97,7 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
         json_array_append_new(bits, json_integer((json_int_t)grid->bits[i]));
     const struct quant_options *o = &grid->options;
     *own = json_pack("{s:i, s:s, s:s*, s:s, s:I, s:b, s:f, s:i, s:o}", "movement", 1, "before",
-                     plan_name_of(p, before), "recipe_before",
+                     plan_known_name(p, before), "recipe_before",
                      before->recipe[0] ? before->recipe : NULL, "grid", grid->method, "group_size",
                      (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
                      o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);

@@ -96,22 +96,19 @@ static enum status make_key(struct plan *p, struct planned_surface *s, struct er
     const struct surface_entry *entry = s->entry;
     char variant[HASH_HEX] = "";
     json_t *names = json_array(), *data = NULL, *calibration = NULL;
-    char *recipe = NULL;
     TRY(plan_data_identity(p, s->model, s->dataset, &data, e));
     TRY(plan_calibration_identity(p, s->model, &calibration, e));
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++) {
-        TRY(weights_recipe(&p->checkpoints[s->checkpoints[i]].weights, &recipe, e));
-        json_array_append_new(names, json_string(recipe[0] ? recipe : checkpoint_name(p, s, i)));
-        free(recipe);
-        recipe = NULL;
+        const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[i]];
+        json_array_append_new(names, json_string(c->recipe[0] ? c->recipe : plan_name_of(p, c)));
     }
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(
         json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*, s:s*}", "surface",
-                  1, "plane", surface_planes[entry->plane], "model", entry->model, "tokenizer",
-                  origin_of(p, s)->tokenizer, "checkpoints", names, "data", data, "samples",
-                  (json_int_t)entry->samples, "variant", variant, "extent",
+                  1, "plane", surface_planes[entry->plane], "model", plan_known_model(p, s->model),
+                  "tokenizer", origin_of(p, s)->tokenizer, "checkpoints", names, "data", data,
+                  "samples", (json_int_t)entry->samples, "variant", variant, "extent",
                   random ? entry->radius : entry->margin, "seed",
                   (json_int_t)(random ? p->sweep->seed : 0), "activations",
                   plan_activations(p->sweep), "products", plan_products(p->sweep), "rounding",
@@ -121,7 +118,6 @@ done:
     json_decref(names);
     json_decref(data);
     json_decref(calibration);
-    free(recipe);
     return st;
 }
 

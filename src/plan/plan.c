@@ -21,6 +21,7 @@ void plan_free(struct plan *p)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         options_free(&weights_table, &p->checkpoints[i].weights);
         free(p->checkpoints[i].recipe);
+        free(p->checkpoints[i].known);
         json_decref(p->checkpoints[i].former);
     }
     free(p->checkpoints);
@@ -36,6 +37,7 @@ void plan_free(struct plan *p)
     plan_reuse_free(p);
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
+    plan_past_free(&p->past);
     json_decref(p->inputs);
     json_decref(p->tokenizers);
     json_decref(p->specials);
@@ -90,8 +92,7 @@ enum status plan_data_identity(struct plan *p, int64_t model, const struct data_
     char hash[HASH_HEX];
     const struct data_options resolved = plan_data(p, model, d);
     PASS(text_hash(p, d, hash, e));
-    *out = plan_identity(&resolved, hash);
-    return OK;
+    return plan_grown(p, model, &resolved, hash, out, e);
 }
 
 enum status plan_calibration_identity(struct plan *p, int64_t model, json_t **out, struct err *e)
@@ -337,9 +338,10 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row, s
 {
     struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
     *c = (struct plan_checkpoint){.model = model, .row = row};
-    PASS(plan_find_weights(p->sweep, model, row, &c->weights, e));
+    PASS(plan_find_weights(p, model, row, &c->weights, e));
     PASS(plan_find_heldout(p, c, e));
     PASS(weights_recipe(&c->weights, &c->recipe, e));
+    PASS(plan_name_average(p, c, e));
     return find_tokenizer(p, &p->sweep->models[model], c, e);
 }
 
@@ -357,8 +359,8 @@ enum status plan_key(const struct plan *p, const struct plan_checkpoint *c, json
                      char key[HASH_HEX], struct err *e)
 {
     return plan_digest(json_pack("{s:i, s:s, s:s, s:s, s:o*, s:s*, s:s*, s:s*, s:s*}", "schema",
-                                 KEY_SCHEMA, "model", p->sweep->models[c->model].name, "checkpoint",
-                                 plan_name_of(p, c), "tokenizer", c->tokenizer, "evaluations",
+                                 KEY_SCHEMA, "model", plan_known_model(p, c->model), "checkpoint",
+                                 plan_known_name(p, c), "tokenizer", c->tokenizer, "evaluations",
                                  evaluations, "activations", plan_activations(p->sweep), "products",
                                  plan_products(p->sweep), "rounding", plan_rounding(p->sweep),
                                  "recipe", c->recipe[0] ? c->recipe : NULL),
@@ -414,7 +416,9 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
                      .look_ahead = look_ahead};
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
+    TRY(plan_past_open(s->results, &p.past, e));
     TRY(plan_lengths_make(&p, e));
+    TRY(plan_names_make(&p, e));
     TRY(plan_common_check(&p, e));
     TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);

@@ -9,7 +9,8 @@
  * how they are cut are in no key: records name those that they were scored on by their digests
  * (records/scores.h). Labels are not included. Weights are not included either, because they may
  * not be on disk yet: a run compares their digest with the recorded one and recomputes a changed
- * checkpoint. */
+ * checkpoint. A text that has grown behind what is read of it, and a renamed model or average, keep
+ * the keys that they had (plan_grown.c, plan_names.c). */
 #pragma once
 #include "config/sweep.h"
 #include "engine/visit.h"
@@ -32,6 +33,7 @@ struct plan_variant {
 /* What differs between the models of a sweep because lengths may depend on their positions
  * (docs/decisions/0019-default-length.md). */
 struct plan_lengths {
+    char *known;                    /* its name in keys (plan_names.c); NULL: not found yet */
     int64_t positions;              /* from one config.json as in struct plan_model; 0: unknown */
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
     char (*texts)[HASH_HEX];        /* (evaluations) digests, by which records name the texts */
@@ -47,7 +49,8 @@ struct plan_record_of {
 struct plan_checkpoint {
     int64_t model, row;
     struct weights weights;
-    char *recipe; /* of the weights; "": stored */
+    char *recipe; /* of the weights, as keys hash it; "": stored */
+    char *known;  /* its name in keys, if that is not its label; else NULL */
     char key[HASH_HEX];
     char keys[MEASURES_N][HASH_HEX]; /* of its records of measures that have one of each checkpoint;
                                         digest of the settings of what completes records; "": not
@@ -86,6 +89,16 @@ struct plan_costs {
     int64_t learned;             /* finished records used for corrections */
 };
 
+/* What earlier runs into the same results have planned, and what the plan takes from it. */
+struct plan_past {
+    json_t *plans;      /* plans_of (records/plans.h) */
+    json_t *read;       /* {USE: DIGEST}: as which text each use of a text is taken (plan_grown.c):
+                           itself, or one that it has grown from and of which the same is read */
+    json_t *starts;     /* {text: grown_starts}, */
+    json_t *tokenizers; /* {path: digest}, */
+    json_t *grown;      /* {text: whether all uses of it are in `read`} */
+};
+
 struct plan {
     const struct sweep *sweep; /* borrowed */
     const char *results; /* what a run of it writes: the sweep's results, until the caller sets
@@ -109,7 +122,8 @@ struct plan {
     struct plan_then *then;       // (n_then) private to plan_reuse.c
     json_t *composed; /* [{"key", "parts"}] of records of which finished ones have all parts
                          (records/measures.h); NULL: none */
-    json_t *inputs;   /* {path: digest} but for tokenizers */
+    struct plan_past past;
+    json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */
     struct texts missing; /* texts and tokenizers, which a run would refuse to do without: a draft,
@@ -132,7 +146,7 @@ void plan_free(struct plan *p);
 /* A shallow copy of d with the length that it stands for with this model (-1: unknown positions).
  */
 struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d);
-/* Takes the view's records of earlier versions under the keys of the plan, which remembers them for
+/* Takes the view's records of earlier versions under the keys of the plan, which it remembers for
  * its record. view NULL: nothing. ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status plan_former(struct plan *p, struct results_view *view, struct err *e);
 /* plan_former, and what records of other settings have of the plan's: those with all parts of one
@@ -338,6 +352,9 @@ MUST_USE enum status plan_path_of(const char *path, const char *checkpoint, char
                                   struct err *e);
 /* Its label on the cube's checkpoint axis. */
 const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c);
+/* By which names keys know the model and the checkpoint (plan_names.c). */
+const char *plan_known_model(const struct plan *p, int64_t model);
+const char *plan_known_name(const struct plan *p, const struct plan_checkpoint *c);
 /* The checkpoint before c in training, or the average before c of the same entry; NULL: none. */
 const struct plan_checkpoint *plan_before(const struct plan *p, const struct plan_checkpoint *c);
 /* Whether its weights are there and differ from those whose digest that field of the record's

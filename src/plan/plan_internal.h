@@ -13,13 +13,33 @@ int64_t plan_more(const struct plan *p);
 
 /* --- plan_weights.c --- */
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
-MUST_USE enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
+MUST_USE enum status plan_find_weights(const struct plan *p, int64_t model, int64_t row,
                                        struct weights *out, struct err *e);
+/* *out (the caller frees) = the recipe of c by the labels of now. ERR_NOMEM. */
+MUST_USE enum status plan_shown_recipe(const struct plan *p, const struct plan_checkpoint *c,
+                                       char **out, struct err *e);
 /* *out (the caller frees) = the path of an entry `stored` for checkpoint c. ERR_NOMEM. */
 MUST_USE enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
                                       const struct method_entry *m, char **out, struct err *e);
 /* Whether the checkpoint at the path is another than the one that a record is of. */
 bool plan_stored_changed(const char *path, const json_t *record);
+
+/* --- plan_grown.c --- */
+void plan_past_free(struct plan_past *p);
+/* Reads what earlier runs of the results have planned. ERR_NOMEM. */
+MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, struct err *e);
+/* *out (a new reference) = plan_identity of a text with that digest (d: with its options for this
+ * model, -1: for all), or with that of an earlier plan, if that knew a start of its files from
+ * which the same is read. ERR_IO, ERR_FORMAT (tokenizers), ERR_NOMEM. */
+MUST_USE enum status plan_grown(struct plan *p, int64_t model, const struct data_options *d,
+                                const char *hash, json_t **out, struct err *e);
+
+/* --- plan_names.c --- */
+/* Finds by which names keys know the models. Errors of parts_view. */
+MUST_USE enum status plan_names_make(struct plan *p, struct err *e);
+/* The same of checkpoint c, if it is an average: of the same recipe. ERR_NOMEM. */
+MUST_USE enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c,
+                                       struct err *e);
 
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */

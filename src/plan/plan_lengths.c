@@ -10,6 +10,7 @@
 void plan_lengths_free(struct plan *p)
 {
     for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) {
+        free(p->lengths[i].known);
         free(p->lengths[i].variant_keys);
         free(p->lengths[i].texts);
     }
@@ -47,7 +48,7 @@ static enum status find_positions(struct plan *p, int64_t model, struct err *e)
     free(kept);
     for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
         struct weights w = {0};
-        enum status st = plan_find_weights(p->sweep, model, i, &w, e);
+        enum status st = plan_find_weights(p, model, i, &w, e);
         if (st == OK) p->lengths[model].positions = positions_near(weights_folder(&w));
         options_free(&weights_table, &w);
         PASS(st);

@@ -1,9 +1,19 @@
 /* Why what earlier runs have measured is pending again, by the newest plan of the journal. */
 #include "plan/plan_internal.h"
+#include "records/plans.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* The entry of an array that keys know by that name; NULL: none. */
+static const json_t *known(const json_t *list, const char *name)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(list, i, one) if (strcmp(plans_known(one), name) == 0) return one;
+    return NULL;
+}
 
 /* The entry of an array whose "name" is that; NULL: none. */
 static const json_t *named(const json_t *list, const char *name)
@@ -87,8 +97,8 @@ other_record(const struct plan *p, const struct results_view *view, const json_t
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        const json_t *model = named(models, p->sweep->models[c->model].name);
-        const json_t *then = named(json_object_get(model, "checkpoints"), plan_name_of(p, c));
+        const json_t *model = known(models, plan_known_model(p, c->model));
+        const json_t *then = known(json_object_get(model, "checkpoints"), plan_known_name(p, c));
         const char *key = json_text(then, measures[k]->plan_key, "");
         if (!c->keys[k][0] || !results_view_find(view, key)) continue;
         return results_view_find(view, c->keys[k]) ? NULL : c;
@@ -168,13 +178,18 @@ static enum status warn_inputs(const struct plan *p, const struct results_view *
     struct texts changed = {0};
     bool again = false;
     json_t *now = plan_inputs(p);
-    TRY(results_view_changed(then, now, &changed, e));
+    TRY(results_view_changed(then, now, NULL, &changed, e));
     if (changed.n) TRY(is_pending_again(p, view, &again, e)); /* not if a text was put back */
-    for (int64_t i = 0; again && i < changed.n; i++)
-        log_warn("%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
-                 "is pending again",
-                 changed.text[i], json_text(then, changed.text[i], ""),
-                 json_text(now, changed.text[i], ""));
+    for (int64_t i = 0; i < changed.n; i++)
+        if (json_is_true(json_object_get(p->past.grown, changed.text[i])))
+            log_info("%s: has changed since the last run, but not what is read of it",
+                     changed.text[i]);
+        else if (again)
+            log_warn(
+                "%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
+                "is pending again",
+                changed.text[i], json_text(then, changed.text[i], ""),
+                json_text(now, changed.text[i], ""));
 done:
     json_decref(now);
     texts_free(&changed);

@@ -6,24 +6,31 @@
 #include "util/num.h"
 #include "util/version.h"
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-static void checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
-                              const json_t *columns, json_t *list)
+static enum status checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
+                                     const json_t *columns, json_t *list, struct err *e)
 {
+    char *recipe;
     const struct model_entry *m = &p->sweep->models[c->model];
     const struct trajectory_row *row = &m->rows[c->row];
     const char *average = row->average ? m->averages[row->average - 1].name : NULL;
+    PASS(plan_shown_recipe(p, c, &recipe, e));
     json_t *one = json_pack(
-        "{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:O*, s:o*}", "name", row->checkpoint,
-        "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens), "learning_rate",
-        json_number_new(row->learning_rate), "phase", row->phase, "kind",
-        row->average ? "average" : "stored", "recipe", c->recipe, "average", average, "key", c->key,
-        "former", c->former, "columns", plan_columns_of(columns, p->sweep, c->model, c->row));
+        "{s:s, s:I, s:o, s:o, s:s, s:s, s:s, s:s*, s:s, s:O*, s:o*, s:s*, s:s*}", "name",
+        row->checkpoint, "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
+        "learning_rate", json_number_new(row->learning_rate), "phase", row->phase, "kind",
+        row->average ? "average" : "stored", "recipe", recipe, "average", average, "key", c->key,
+        "former", c->former, "columns", plan_columns_of(columns, p->sweep, c->model, c->row),
+        "known", c->known, "known_recipe", strcmp(recipe, c->recipe) ? c->recipe : NULL);
+    free(recipe);
     for (int k = 0; k < MEASURES_N; k++)
         if (c->keys[k][0] && measures[k]->plan_key)
             json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
     json_array_append_new(list, one);
+    return OK;
 }
 
 /* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
@@ -52,15 +59,17 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         json_t *list = json_array(), *common = NULL;
         st = plan_common_record(p, i, &cache, &common, e);
-        json_array_append_new(
-            models, json_pack("{s:s, s:s*, s:o, s:o, s:o*, s:o*}", "name", p->sweep->models[i].name,
-                              "branch_of", p->sweep->models[i].branch_of, "checkpoints", list,
-                              "texts", texts_record(p, i), "variant_keys",
-                              variant_keys_record(p, i), "common_tokens", common));
+        const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
+        json_array_append_new(models,
+                              json_pack("{s:s, s:s*, s:s*, s:o, s:o, s:o*, s:o*}", "name", name,
+                                        "known", strcmp(name, known) ? known : NULL, "branch_of",
+                                        p->sweep->models[i].branch_of, "checkpoints", list, "texts",
+                                        texts_record(p, i), "variant_keys",
+                                        variant_keys_record(p, i), "common_tokens", common));
         TRY(st);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                checkpoint_record(p, &p->checkpoints[k], columns, list);
+                TRY(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
     }
 done:
     visit_cache_free(&cache);
@@ -135,6 +144,8 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set_new(record, "inputs", plan_inputs(p));
+    if (json_object_size(p->past.read)) json_object_set(record, "read", p->past.read);
+    if (json_object_size(p->past.grown)) json_object_set(record, "grown", p->past.grown);
     if (json_object_size(p->former)) json_object_set(record, "former_keys", p->former);
 done:
     *out = record;

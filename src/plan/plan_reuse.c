@@ -41,8 +41,8 @@ enum status plan_record_own(struct plan *p, const struct plan_checkpoint *c, int
 {
     PASS(measures[k]->key(p, c, own, e));
     if (!*own || measures[k]->of_cells) return OK;
-    json_object_set_new(*own, "model", json_string(p->sweep->models[c->model].name));
-    json_object_set_new(*own, "checkpoint", json_string(plan_name_of(p, c)));
+    json_object_set_new(*own, "model", json_string(plan_known_model(p, c->model)));
+    json_object_set_new(*own, "checkpoint", json_string(plan_known_name(p, c)));
     if (c->recipe[0]) json_object_set_new(*own, "recipe", json_string(c->recipe));
     return OK;
 }

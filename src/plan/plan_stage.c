@@ -23,15 +23,15 @@ enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, s
 
 /* Adds the item (stager.h) of a stored row, with its "path", to those known by the paths that
  * visits name. */
-static enum status add_item(const struct sweep *s, int64_t model, int64_t row, const char *folder,
+static enum status add_item(const struct plan *p, int64_t model, int64_t row, const char *folder,
                             json_t *known, struct err *e)
 {
     enum status st = OK;
-    const struct model_entry *m = &s->models[model];
+    const struct model_entry *m = &p->sweep->models[model];
     struct weights w = {0};
     json_t *command = NULL;
     char *path = NULL, *partial = NULL, *log = NULL;
-    TRY(plan_find_weights(s, model, row, &w, e));
+    TRY(plan_find_weights(p, model, row, &w, e));
     TRY(ledger_path(w.path, &path, e));
     TRY(ledger_partial(path, &partial, e));
     TRY(ledger_file(folder, path, "log", &log, e));
@@ -134,7 +134,7 @@ enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
         json_object_set_new(json_object_get(*out, "models"), s->models[m].name,
                             json_integer((json_int_t)bytes));
         for (int64_t row = 0; s->models[m].stage && row < s->models[m].n_stored; row++)
-            TRY(add_item(s, m, row, json_text(*out, "folder", ""), known, e));
+            TRY(add_item(p, m, row, json_text(*out, "folder", ""), known, e));
     }
     qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
     add_visits(*out, known, v);

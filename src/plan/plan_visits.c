@@ -125,6 +125,7 @@ enum status plan_visit_begin(const struct plan *p, const struct plan_checkpoint 
     const struct model_entry *m = &p->sweep->models[c->model];
     PASS(mem_string(&v->model, m->name, e));
     PASS(mem_string(&v->checkpoint, plan_name_of(p, c), e));
+    PASS(mem_string(&v->known, plan_known_model(p, c->model), e));
     PASS(weights_copy(&c->weights, &v->weights, e));
     if (m->tokenizer) PASS(mem_string(&v->tokenizer, m->tokenizer, e));
     PASS(plan_visit_inputs(p, c, v, e));
@@ -373,7 +374,7 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
 static enum status note_changed(const struct visit *v, json_t *changed, struct err *e)
 {
     char *name = NULL;
-    PASS(mem_format(&name, e, "%s/%s", v->model, v->checkpoint));
+    PASS(mem_format(&name, e, "%s/%s", v->known, v->checkpoint));
     const int failed = json_object_set_new(changed, name, json_true());
     free(name);
     NEED(!failed, ERR_NOMEM, "out of memory for changed checkpoints");

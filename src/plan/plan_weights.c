@@ -27,15 +27,16 @@ static enum status find_stored(const struct model_entry *m, int64_t row, const c
     return plan_path_of(m->path, m->rows[row].checkpoint, &out->path, e);
 }
 
-/* Members that are another model's are called MODEL/CHECKPOINT. */
-static enum status find_member(const struct sweep *s, int64_t model, const struct average_member *a,
-                               struct weights *out, struct err *e)
+/* Members that are another model's are called MODEL/CHECKPOINT. shown: by its label. */
+static enum status find_member(const struct plan *p, int64_t model, const struct average_member *a,
+                               bool shown, struct weights *out, struct err *e)
 {
     enum status st = OK;
-    const struct model_entry *m = &s->models[a->model];
+    const struct model_entry *m = &p->sweep->models[a->model];
+    const char *of = shown ? m->name : plan_known_model(p, a->model);
     const char *name = m->rows[a->row].checkpoint;
     char *full = NULL;
-    if (a->model != model) TRY(mem_format(&full, e, "%s/%s", m->name, name));
+    if (a->model != model) TRY(mem_format(&full, e, "%s/%s", of, name));
     out->coefficient = a->weight;
     TRY(find_stored(m, a->row, full ? full : name, out, e));
 done:
@@ -43,10 +44,10 @@ done:
     return st;
 }
 
-enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
-                              struct weights *out, struct err *e)
+static enum status find_weights(const struct plan *p, int64_t model, int64_t row, bool shown,
+                                struct weights *out, struct err *e)
 {
-    const struct model_entry *m = &s->models[model];
+    const struct model_entry *m = &p->sweep->models[model];
     const struct trajectory_row *r = &m->rows[row];
     if (!r->average) return find_stored(m, row, r->checkpoint, out, e);
     const struct average_entry *a = &m->averages[r->average - 1];
@@ -55,8 +56,28 @@ enum status plan_find_weights(const struct sweep *s, int64_t model, int64_t row,
     out->evaluated = a->evaluated;
     PASS(mem_zero(&out->parts, r->n_members, sizeof *out->parts, "members of an average", e));
     for (; out->n < r->n_members; out->n++)
-        PASS(find_member(s, model, &r->members[out->n], &out->parts[out->n], e));
+        PASS(find_member(p, model, &r->members[out->n], shown, &out->parts[out->n], e));
     return OK;
+}
+
+enum status plan_find_weights(const struct plan *p, int64_t model, int64_t row, struct weights *out,
+                              struct err *e)
+{
+    return find_weights(p, model, row, false, out, e);
+}
+
+enum status plan_shown_recipe(const struct plan *p, const struct plan_checkpoint *c, char **out,
+                              struct err *e)
+{
+    enum status st = OK;
+    struct weights w = {0};
+    if (!c->recipe[0]) return mem_string(out, "", e);
+    TRY(find_weights(p, c->model, c->row, true, &w, e));
+    if (c->weights.identity) TRY(mem_string(&w.identity, c->weights.identity, e));
+    TRY(weights_recipe(&w, out, e));
+done:
+    options_free(&weights_table, &w);
+    return st;
 }
 
 enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,

@@ -47,14 +47,17 @@
  *
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
- *    "models": [{"name", "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase",
- *                "kind", "recipe", ["average"], "key", ["curvature_key"], ["gradient_key"],
+ *    "models": [{"name", ["known": its name in keys, if another,] "checkpoints": [{"name", "step",
+ * "tokens", "learning_rate", "phase", "kind", "recipe", ["known", "known_recipe": in keys, if
+ * others,] ["average"], "key", ["curvature_key"], ["gradient_key"],
  *                ["movement_key"],
  *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
  *                "texts": [digest of each text of "datasets", ..]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
+ *    ["read": {USE: hash}: as which text each use of one is taken (plan_grown.c),
+ *     "grown": {text: whether that is so of all its uses},]
  *    "tasks": [{"name", "key"}] (none: not asked for),
  *    "of_cells": {MEASURE: digest of what the keys of its records hash} (measures with cell_key),
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
@@ -202,9 +205,10 @@ const json_t *results_view_settings(const struct results_view *v);
 const json_t *results_view_plan(const struct results_view *v);
 /* The inputs of the plan before the newest one (digests by path); NULL: none. */
 const json_t *results_view_inputs_before(const struct results_view *v);
-/* Adds the paths whose digests differ between the inputs of two plans. ERR_NOMEM. */
+/* Adds the paths whose digests differ between the inputs of two plans, but for those that `grown`
+ * of the later one (NULL: none) names. ERR_NOMEM. */
 MUST_USE enum status results_view_changed(const json_t *before, const json_t *now,
-                                          struct texts *out, struct err *e);
+                                          const json_t *grown, struct texts *out, struct err *e);
 /* Where in the journal it was made. */
 struct journal_mark results_view_mark(const struct results_view *v);
 /* What was left out of the journal that it is of; zeros for a cube. */

@@ -1,25 +1,25 @@
 #include "run/owner.h"
 #include "records/part_files.h"
+#include "records/plans.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool in_sweep(const struct sweep *s, const char *model, const char *checkpoint)
+static bool in_plan(const struct plan *p, const json_t *model, const json_t *checkpoint)
 {
-    for (int64_t i = 0; i < s->n_models; i++) {
-        if (strcmp(s->models[i].name, model) != 0) continue;
-        for (int64_t k = 0; k < s->models[i].n_rows; k++)
-            if (strcmp(s->models[i].rows[k].checkpoint, checkpoint) == 0) return true;
-    }
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        if (strcmp(plan_known_model(p, p->checkpoints[i].model), plans_known(model)) == 0 &&
+            strcmp(plan_known_name(p, &p->checkpoints[i]), plans_known(checkpoint)) == 0)
+            return true;
     return false;
 }
 
-/* *there (the caller frees) = "11 checkpoints of a, 3 of b"; *shared = whether the sweep has one of
+/* *there (the caller frees) = "11 checkpoints of a, 3 of b"; *shared = whether the plan has one of
  * them. */
-static enum status list_models(const struct sweep *s, const json_t *plan, char **there,
-                               bool *shared, struct err *e)
+static enum status list_models(const struct plan *p, const json_t *plan, char **there, bool *shared,
+                               struct err *e)
 {
     size_t i, k;
     json_t *model, *one;
@@ -30,8 +30,7 @@ static enum status list_models(const struct sweep *s, const json_t *plan, char *
         const char *name = json_text(model, "name", "");
         const json_t *list = json_object_get(model, "checkpoints");
         const int64_t n = (int64_t)json_array_size(list);
-        json_array_foreach(list, k, one) *shared =
-            *shared || in_sweep(s, name, json_text(one, "name", ""));
+        json_array_foreach(list, k, one) *shared = *shared || in_plan(p, model, one);
         if (i == 0)
             PASS(mem_append(there, e, "%lld checkpoint%s", (long long)n, quantity_plural(n)));
         if (i > 0 && i < 3) PASS(mem_append(there, e, ", %lld", (long long)n));
@@ -88,17 +87,17 @@ done:
     return st;
 }
 
-enum status owner_check(const struct sweep *s, const char *results, struct err *e)
+enum status owner_check(const struct plan *p, const char *results, struct err *e)
 {
     enum status st = OK;
-    struct former f = {.sweep = s};
+    struct former f = {.sweep = p->sweep};
     char *there = NULL;
     bool shared;
     TRY(find_former(&f, results, e));
     if (!f.look.plan) goto done;
-    TRY(list_models(s, f.look.plan, &there, &shared, e));
+    TRY(list_models(p, f.look.plan, &there, &shared, e));
     const char *name = json_text(f.look.plan, "name", "");
-    ENSURE(shared && strcmp(name, s->name) == 0, ERR_USAGE,
+    ENSURE(shared && strcmp(name, p->sweep->name) == 0, ERR_USAGE,
            "results: %s is another sweep's: %s, %s, planned %s on %s; name another file, or take "
            "it over with `qtraj run --adopt`",
            results, name, there, json_text(f.look.plan, "utc", "?"),
@@ -113,13 +112,14 @@ done:
 static enum status folder_then(const json_t *plan, const struct plan *p,
                                const struct plan_checkpoint *c, char **out, struct err *e)
 {
+    const json_t *config = json_object_get(json_object_get(plan, "config"), "models");
     size_t i;
     json_t *model;
     *out = NULL;
-    json_array_foreach(json_object_get(json_object_get(plan, "config"), "models"), i, model)
+    json_array_foreach(json_object_get(plan, "models"), i, model)
     {
-        const char *path = json_text(model, "path", NULL);
-        if (path && strcmp(json_text(model, "name", ""), p->sweep->models[c->model].name) == 0)
+        const char *path = json_text(json_array_get(config, i), "path", NULL);
+        if (path && strcmp(plans_known(model), plan_known_model(p, c->model)) == 0)
             return plan_path_of(path, plan_name_of(p, c), out, e);
     }
     return OK;

@@ -3,10 +3,11 @@
 #include "plan/plan.h"
 
 /* Refuses results (a cube's path; without a journal: the sweep's whole results, its parts) whose
- * newest plan is of a sweep with another name, or has no checkpoint (model and name) of this one,
- * so that nothing of it would be shown any more. ERR_USAGE: the text says what is there; ERR_NOMEM.
+ * newest plan is of a sweep with another name, or has no checkpoint (by its name in keys) of the
+ * plan, so that nothing of it would be shown any more. ERR_USAGE: the text says what is there;
+ * ERR_NOMEM.
  */
-MUST_USE enum status owner_check(const struct sweep *s, const char *results, struct err *e);
+MUST_USE enum status owner_check(const struct plan *p, const char *results, struct err *e);
 /* Refuses the results of the plan if finished ones of a checkpoint are of other weights in another
  * folder than it has now: they would be replaced, and computed again with the folder of before. Of
  * checkpoints that are on disk. A folder whose weights have changed in place is none of these, nor

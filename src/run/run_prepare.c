@@ -223,7 +223,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(plan_make(&m->sweep, false, &m->plan, e));
     TRY(plan_choice_match(&m->plan, &m->choice, e));
     TRY(find_part(m, e));
-    if (!m->adopt) TRY(owner_check(&m->sweep, m->results, e));
+    if (!m->adopt) TRY(owner_check(&m->plan, m->results, e));
     if (!m->adopt) TRY(owner_check_weights(&m->plan, e));
     TRY(fsx_make_parent(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));

@@ -31,7 +31,7 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
     if (st == OK && f->all.n == before &&
-        (run_journal_check(results, &why) != OK || owner_check(p->sweep, results, &why) != OK ||
+        (run_journal_check(results, &why) != OK || owner_check(p, results, &why) != OK ||
          owner_check_weights(p, &why) != OK))
         st = plan_faults_add(f, p, e, "%s", why.text);
     err_clear(&why);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A finished sweep that changes: an added text scores what is there on that text alone, an added task likewise, and both give the
 # bits of a sweep that had them from the start; a removed text, a renamed label, a moved folder compute nothing. A journal of a
-# version whose keys hashed the texts is finished, and a text can be added to it. Parts and merging join scores on different texts.
+# version whose keys hashed the texts is finished, also after lines were appended to them, and a text can be added to it. Parts and
+# merging join scores on different texts.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -207,6 +208,11 @@ sweep "$first, $second"
 gzip -dc "$SOURCE/tests/fixtures/results/added.journal.gz" >"$work/old.journal"
 go "a journal of an earlier version" old
 nothing "old"
+all_done old
+sed -n 5,20p "$work/more.txt" >>"$work/text.txt"
+sed -n 5,20p "$work/text.txt" >>"$work/more.txt"
+go "texts that have grown since" old
+nothing "old, grown"
 all_done old
 sweep "$first"
 go "a text removed from it" old

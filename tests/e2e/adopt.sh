@@ -27,7 +27,9 @@ refused() {
 }
 expect 0 run
 refused --set name=second
-refused --set 'models[0].name=other'
+mkdir "$work/others"
+cp -r "$quickstart/trajectory/step001200" "$work/others/step000100"
+refused --set 'models[0].name=other' --set "models[0].path=$work/others/{checkpoint}"
 expect 1 plan --rate 10 --set name=second
 grep -q "is another sweep's" "$work/err" || fail "plan: $(cat "$work/err")"
 expect 2 launch -n 2 --set name=second

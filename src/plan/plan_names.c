@@ -1,0 +1,245 @@
+/* By which names keys know models and averages. A label may change: what earlier plans of the
+ * results had under another one, with the same weights or of the same members, keeps the name that
+ * it had there (docs/decisions/0002-cell-keys.md). */
+#include "plan/plan_internal.h"
+#include "records/part_files.h"
+#include "records/plans.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *plan_known_model(const struct plan *p, int64_t model)
+{
+    const char *known = p->lengths[model].known;
+    return known ? known : p->sweep->models[model].name;
+}
+
+const char *plan_known_name(const struct plan *p, const struct plan_checkpoint *c)
+{
+    return c->known ? c->known : plan_name_of(p, c);
+}
+
+/* The lists of models of earlier plans, newest first, each once; NULL after the oldest. *k: the
+ * number of plans at first. */
+static const json_t *next_models(const struct plan *p, size_t *k, const json_t *last)
+{
+    while (*k > 0) {
+        const json_t *models = json_object_get(json_array_get(p->past.plans, --*k), "models");
+        if (models && models != last) return models;
+    }
+    return NULL;
+}
+
+/* --- models --- */
+
+static bool taken(const struct plan *p, const char *known)
+{
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        if (p->lengths[i].known && strcmp(p->lengths[i].known, known) == 0) return true;
+    return false;
+}
+
+/* As the newest plan that had the label knew it. */
+static enum status by_label(struct plan *p, int64_t model, const json_t *models, struct err *e)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)models, i, one)
+    {
+        const char *known = plans_known(one);
+        if (strcmp(json_text(one, "name", ""), p->sweep->models[model].name) == 0 &&
+            !taken(p, known))
+            return mem_string(&p->lengths[model].known, known, e);
+    }
+    return OK;
+}
+
+static int64_t row_named(const struct model_entry *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_rows; i++)
+        if (!m->rows[i].average && strcmp(m->rows[i].checkpoint, name) == 0) return i;
+    return -1;
+}
+
+/* What speaks for a model being one of an earlier plan: checkpoints of the same names that are on
+ * disk with the weights of its results, with others, or not there. */
+struct evidence {
+    int64_t same, other, away;
+};
+
+static enum status weigh(const struct plan *p, int64_t model, const json_t *then,
+                         const struct results_view *view, struct evidence *out, struct err *e)
+{
+    const json_t *record = results_view_find(view, json_text(then, "key", ""));
+    const int64_t row = row_named(&p->sweep->models[model], json_text(then, "name", ""));
+    const char *had = json_text(json_object_get(record, "provenance"), "weights_hash", "");
+    struct weights w = {0};
+    char now[HASH_HEX];
+    if (row < 0 || strcmp(json_text(then, "kind", ""), "average") == 0) return OK;
+    enum status st = plan_find_weights(p, model, row, &w, e);
+    if (st == OK && !weights_present(&w))
+        out->away++;
+    else if (st == OK && had[0])
+        ++*(weights_hash(&w, now, NULL) == OK && strcmp(now, had) == 0 ? &out->same : &out->other);
+    options_free(&weights_table, &w);
+    return st;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Of checkpoints that are not there, the place decides. */
+static enum status is_it(const struct plan *p, int64_t model, const json_t *then,
+                         const struct results_view *view, bool *is, struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[model];
+    struct evidence found = {0};
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(then, "checkpoints"), i, one)
+    {
+        PASS(weigh(p, model, one, view, &found, e));
+    }
+    const bool place = same_text(m->path, json_text(then, "path", NULL)) &&
+                       same_text(m->hub, json_text(then, "hub", NULL));
+    *is = !found.other && (found.same || (found.away && place));
+    return OK;
+}
+
+/* *view: the results, read when they are first needed. */
+static enum status by_weights(struct plan *p, int64_t model, const json_t *models,
+                              struct results_view **view, struct err *e)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)models, i, one)
+    {
+        bool is;
+        if (taken(p, plans_known(one))) continue;
+        if (!*view) PASS(parts_view(p->sweep->results, VIEW_STATES, view, e));
+        PASS(is_it(p, model, one, *view, &is, e));
+        if (is) return mem_string(&p->lengths[model].known, plans_known(one), e);
+    }
+    return OK;
+}
+
+/* A label that is another model's known name cannot be its own. */
+static enum status by_itself(struct plan *p, int64_t model, struct err *e)
+{
+    const char *label = p->sweep->models[model].name;
+    char *known = NULL;
+    PASS(mem_string(&known, label, e));
+    for (int n = 2; taken(p, known); n++) {
+        free(known);
+        PASS(mem_format(&known, e, "%s~%d", label, n));
+    }
+    p->lengths[model].known = known;
+    return OK;
+}
+
+enum status plan_names_make(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    struct results_view *view = NULL;
+    const int64_t n = p->sweep->n_models;
+    const json_t *models = NULL;
+    for (size_t k = json_array_size(p->past.plans); (models = next_models(p, &k, models));)
+        for (int64_t i = 0; i < n; i++)
+            if (!p->lengths[i].known) TRY(by_label(p, i, models, e));
+    for (int64_t i = 0; i < n; i++) {
+        struct plan_lengths *l = &p->lengths[i];
+        models = NULL;
+        for (size_t k = json_array_size(p->past.plans);
+             !l->known && (models = next_models(p, &k, models));)
+            TRY(by_weights(p, i, models, &view, e));
+        if (!l->known) TRY(by_itself(p, i, e));
+    }
+done:
+    results_view_close(view);
+    return st;
+}
+
+/* --- averages --- */
+
+/* Length of a recipe up to the label of a judge (plan_soups.c), and *rest behind it. */
+static size_t until_judge(const char *recipe, const char **rest)
+{
+    static const char judge[] = "; judge ";
+    const char *at = strstr(recipe, judge), *end = recipe + strlen(recipe);
+    *rest = end;
+    if (!at) return (size_t)(end - recipe);
+    at += strlen(judge);
+    for (int words = 0; end > at && words < 2; words += *end == ' ') end--;
+    *rest = end;
+    return (size_t)(at - recipe);
+}
+
+/* Whether they are the same but for a label. */
+static bool recipes_alike(const char *a, const char *b)
+{
+    const char *rest_a, *rest_b;
+    const size_t n = until_judge(a, &rest_a), m = until_judge(b, &rest_b);
+    return n == m && memcmp(a, b, n) == 0 && strcmp(rest_a, rest_b) == 0;
+}
+
+static bool is_label(const struct plan *p, const struct plan_checkpoint *c, const char *name)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    for (int64_t i = 0; i < m->n_rows; i++)
+        if (m->rows[i].average && strcmp(m->rows[i].checkpoint, name) == 0) return true;
+    return false;
+}
+
+static bool name_taken(const struct plan *p, const struct plan_checkpoint *c, const char *known)
+{
+    for (const struct plan_checkpoint *one = p->checkpoints; one < c; one++)
+        if (one->model == c->model && one->known && strcmp(one->known, known) == 0) return true;
+    return false;
+}
+
+/* The average of a list of checkpoints that c is, with its label or another; NULL: none. */
+static const json_t *find_average(const struct plan *p, const struct plan_checkpoint *c,
+                                  const json_t *list, bool renamed)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)list, i, one)
+    {
+        const char *name = json_text(one, "name", "");
+        const bool named = strcmp(name, plan_name_of(p, c)) == 0;
+        if (!recipes_alike(plans_recipe(one), c->recipe)) continue;
+        if (renamed ? !is_label(p, c, name) && !name_taken(p, c, plans_known(one)) : named)
+            return one;
+    }
+    return NULL;
+}
+
+static const json_t *model_known(const struct plan *p, int64_t model, const json_t *models)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach((json_t *)(uintptr_t)models, i, one)
+    {
+        if (strcmp(plans_known(one), plan_known_model(p, model)) == 0) return one;
+    }
+    return NULL;
+}
+
+enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c, struct err *e)
+{
+    const json_t *found = NULL;
+    if (!c->recipe[0]) return OK;
+    for (int renamed = 0; renamed < 2 && !found; renamed++) {
+        const json_t *models = NULL;
+        for (size_t k = json_array_size(p->past.plans);
+             !found && (models = next_models(p, &k, models));)
+            found = find_average(
+                p, c, json_object_get(model_known(p, c->model, models), "checkpoints"), renamed);
+    }
+    if (!found) return OK;
+    PASS(mem_string(&c->known, plans_known(found), e));
+    free(c->recipe);
+    return mem_string(&c->recipe, plans_recipe(found), e);
+}

@@ -1,0 +1,162 @@
+#include "records/plans.h"
+#include "records/part_files.h"
+#include "records/results.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *plans_known(const json_t *entry)
+{
+    return json_text(entry, "known", json_text(entry, "name", ""));
+}
+
+const char *plans_recipe(const json_t *checkpoint)
+{
+    return json_text(checkpoint, "known_recipe", json_text(checkpoint, "recipe", ""));
+}
+
+/* --- what is kept of a plan --- */
+
+static json_t *members_of(const json_t *from, const char *const *names)
+{
+    json_t *out = json_object();
+    for (; *names; names++) {
+        json_t *value = json_object_get(from, *names);
+        if (value) json_object_set(out, *names, value);
+    }
+    return out;
+}
+
+/* config: the model's entry in the sweep file of then. */
+static json_t *model_of(const json_t *model, const json_t *config)
+{
+    static const char *const own[] = {"name", "known", NULL},
+                             *const place[] = {"path", "hub", NULL},
+                             *const rows[] = {"name",         "known", "kind", "recipe",
+                                              "known_recipe", "key",   NULL};
+    size_t i;
+    json_t *row, *out = members_of(model, own), *more = members_of(config, place),
+                 *list = json_array();
+    json_array_foreach(json_object_get(model, "checkpoints"), i, row)
+    {
+        json_array_append_new(list, members_of(row, rows));
+    }
+    json_object_update(out, more);
+    json_decref(more);
+    json_object_set_new(out, "checkpoints", list);
+    return out;
+}
+
+static json_t *plan_of(const json_t *plan)
+{
+    static const char *const own[] = {"utc", "inputs", "read", NULL};
+    const json_t *config = json_object_get(json_object_get(plan, "config"), "models");
+    size_t i;
+    json_t *model, *out = members_of(plan, own), *models = json_array();
+    json_array_foreach(json_object_get(plan, "models"), i, model)
+    {
+        json_array_append_new(models, model_of(model, json_array_get(config, i)));
+    }
+    json_object_set_new(out, "models", models);
+    return out;
+}
+
+/* Whether it repeats the one before; of equal models it has those of that one. */
+static bool repeats(json_t *one, const json_t *before)
+{
+    bool same = before != NULL;
+    static const char *const names[] = {"inputs", "read", "models", NULL};
+    for (int i = 0; before && names[i]; i++) {
+        json_t *had = json_object_get(before, names[i]), *has = json_object_get(one, names[i]);
+        if (had && has && json_equal(had, has))
+            json_object_set(one, names[i], had);
+        else
+            same = same && !had && !has;
+    }
+    return same;
+}
+
+/* --- where they are --- */
+
+/* *plan (a new reference): NULL: the record is none. */
+static enum status read_plan(struct journal *j, int64_t i, json_t **plan, struct err *e)
+{
+    static const char *const without[] = {"values",     "layers",    "tables", "datasets",
+                                          "provenance", "completes", NULL};
+    json_t *head;
+    *plan = NULL;
+    PASS(journal_read(j, i, without, &head, e));
+    const bool is = strcmp(json_text(head, "type", ""), "plan") == 0;
+    json_decref(head);
+    return is ? journal_read(j, i, NULL, plan, e) : OK;
+}
+
+static enum status add_journal(const char *path, json_t *list, struct err *e)
+{
+    enum status st = OK;
+    struct journal *j = NULL;
+    json_t *plan = NULL;
+    if (!fsx_is_file(path)) return OK;
+    TRY(journal_open_beside(path, &j, e));
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        TRY(read_plan(j, i, &plan, e));
+        if (!plan) continue;
+        json_t *one = plan_of(plan);
+        if (repeats(one, json_array_get(list, json_array_size(list) - 1)))
+            json_decref(one);
+        else
+            json_array_append_new(list, one);
+        json_decref(plan);
+        plan = NULL;
+    }
+done:
+    json_decref(plan);
+    journal_close(j);
+    return st;
+}
+
+/* A bad journal is as none. */
+static enum status try_journal(const char *path, json_t *list, struct err *e)
+{
+    struct err why = {0};
+    const enum status st = add_journal(path, list, &why);
+    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    err_clear(&why);
+    return OK;
+}
+
+/* By their times; stable. */
+static void sort(json_t *list)
+{
+    for (size_t i = 1; i < json_array_size(list); i++)
+        for (size_t k = i; k > 0; k--) {
+            json_t *a = json_array_get(list, k - 1), *b = json_array_get(list, k);
+            if (strcmp(json_text(a, "utc", ""), json_text(b, "utc", "")) <= 0) break;
+            json_incref(a);
+            json_array_set(list, k - 1, b);
+            json_array_set_new(list, k, a);
+        }
+}
+
+enum status plans_of(const char *results, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char *journal = NULL, *folder = NULL;
+    struct part_places parts = {0};
+    json_t *list = json_array();
+    TRY(journal_path(results, &journal, e));
+    TRY(try_journal(journal, list, e));
+    TRY(parts_folder(results, &folder, e));
+    if (parts_list(folder, &parts, NULL) != OK) parts = (struct part_places){0};
+    for (int64_t i = 0; i < parts.n; i++) TRY(try_journal(parts.part[i].journal, list, e));
+    sort(list);
+    TRY(json_whole(e));
+    *out = json_incref(list);
+done:
+    json_decref(list);
+    parts_free(&parts);
+    free(folder);
+    free(journal);
+    return st;
+}

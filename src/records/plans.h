@@ -1,0 +1,17 @@
+/* plans: what earlier runs into the same results have planned. */
+#pragma once
+#include "util/err.h"
+#include "util/json.h"
+
+/* *out (a new reference) = the plan records of the journals of the results and of their parts in
+ * the order of their times, without those that repeat the one before, and of each only
+ * {"utc", "inputs", "read" (as in results.h),
+ *  "models": [{"name", ["known",] "path", ["hub",]
+ *              "checkpoints": [{"name", ["known",] "kind", "recipe", ["known_recipe",]
+ *                              "key"}]}]}.
+ * A journal that cannot be read is left out: who opens it says why. ERR_NOMEM. */
+MUST_USE enum status plans_of(const char *results, json_t **out, struct err *e);
+/* "known", else "name": as what keys name a model or checkpoint of it. Borrowed. */
+const char *plans_known(const json_t *entry);
+/* The same of a checkpoint's recipe. */
+const char *plans_recipe(const json_t *checkpoint);

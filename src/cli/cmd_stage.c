@@ -33,6 +33,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(plan_choice_match(&plan, choice, e));
     TRY(plan_part_find(&plan, true, &choice->part, e));
     TRY(run_arguments_view(&sweep, &choice->part, &view, e));
+    TRY(plan_former(&plan, view, e));
     TRY(plan_visits_make(&plan, view, choice, &visits, e));
     TRY(plan_stage_job(&plan, &visits, &choice->part, false, &job, e));
     TRY(stager_open(job, &s, e));

@@ -38,6 +38,7 @@ void plan_free(struct plan *p)
     plan_costs_free(&p->costs);
     plan_lengths_free(p);
     plan_past_free(&p->past);
+    json_decref(p->back);
     json_decref(p->inputs);
     json_decref(p->tokenizers);
     json_decref(p->specials);

@@ -123,6 +123,8 @@ struct plan {
     json_t *composed; /* [{"key", "parts"}] of records of which finished ones have all parts
                          (records/measures.h); NULL: none */
     struct plan_past past;
+    json_t *back;                  /* {MODEL/CHECKPOINT: digest} of weights that are on disk again
+                                      and whose earlier results count; NULL: of none */
     json_t *inputs;                /* {path: digest} but for tokenizers */
     json_t *tokenizers, *specials; /* {path: digest}, {path: struct plan_checkpoint's special} */
     bool look_ahead;               /* argument of plan_make */
@@ -146,8 +148,9 @@ void plan_free(struct plan *p);
 /* A shallow copy of d with the length that it stands for with this model (-1: unknown positions).
  */
 struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d);
-/* Takes the view's records of earlier versions under the keys of the plan, which it remembers for
- * its record. view NULL: nothing. ERR_NOMEM, ERR_FORMAT. */
+/* Takes the view's records of earlier versions under the keys of the plan, and of weights that
+ * results were left out of and that are on disk again; the plan remembers both for its record. view
+ * NULL: nothing. ERR_NOMEM, ERR_FORMAT. */
 MUST_USE enum status plan_former(struct plan *p, struct results_view *view, struct err *e);
 /* plan_former, and what records of other settings have of the plan's: those with all parts of one
  * are put together in the view and are in p->composed. ERR_NOMEM, ERR_FORMAT. */

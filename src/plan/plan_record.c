@@ -144,6 +144,8 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set_new(record, "inputs", plan_inputs(p));
+    if (p->back)
+        json_object_set_new(record, "provenance", json_pack("{s:O}", "weights_read", p->back));
     if (json_object_size(p->past.read)) json_object_set(record, "read", p->past.read);
     if (json_object_size(p->past.grown)) json_object_set(record, "grown", p->past.grown);
     if (json_object_size(p->former)) json_object_set(record, "former_keys", p->former);

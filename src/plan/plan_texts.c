@@ -96,9 +96,11 @@ enum status plan_former(struct plan *p, struct results_view *view, struct err *e
     size_t k;
     json_array_foreach(plans, k, one) for (int64_t i = 0; i < p->n_checkpoints; i++)
         TRY(add_former(p, &p->checkpoints[i], one, e));
-    if (!view || (json_array_size(plans) == 0 && json_object_size(p->former) == 0)) goto done;
-    TRY(plan_record(p, "", &record, e));
-    TRY(results_view_former(view, record, e));
+    if (view && (json_array_size(plans) || json_object_size(p->former))) {
+        TRY(plan_record(p, "", &record, e));
+        TRY(results_view_former(view, record, e));
+    }
+    if (view) TRY(plan_weights_back(p, view, e));
 done:
     json_decref(record);
     return st;

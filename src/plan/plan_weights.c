@@ -146,3 +146,40 @@ const struct plan_checkpoint *plan_before(const struct plan *p, const struct pla
 {
     return trajectory_follows(&p->sweep->models[c->model], c->row) ? c - 1 : NULL;
 }
+
+/* Adds the digest of all bytes of weights that are on disk again; other: a record of them. */
+static enum status add_back(const struct plan *p, const struct plan_checkpoint *c,
+                            const json_t *other, json_t *back, struct err *e)
+{
+    char *name = NULL;
+    PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_name_of(p, c)));
+    json_t *read = json_object_get(json_object_get(other, "provenance"), "weights_read"),
+           *digest = json_object_get(read, name);
+    if (digest) json_object_set(back, name, digest);
+    free(name);
+    return OK;
+}
+
+enum status plan_weights_back(struct plan *p, struct results_view *view, struct err *e)
+{
+    enum status st = OK;
+    json_t *back = json_object(),
+           *plan = json_pack("{s:{s:O}}", "provenance", "weights_read", back);
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        char now[HASH_HEX];
+        if (c->weights.kind != WEIGHTS_STORED || !weights_present(&c->weights) ||
+            !plan_weights_changed(c, results_view_find(view, c->key), "weights_hash") ||
+            weights_hash(&c->weights, now, NULL) != OK)
+            continue;
+        TRY(add_back(p, c, results_view_other(view, c->key, now), back, e));
+    }
+    TRY(json_whole(e));
+    if (json_object_size(back)) results_view_choose(view, plan);
+    json_decref(p->back);
+    p->back = json_object_size(back) ? json_incref(back) : NULL;
+done:
+    json_decref(plan);
+    json_decref(back);
+    return st;
+}

@@ -58,6 +58,8 @@
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
  *    ["read": {USE: hash}: as which text each use of one is taken (plan_grown.c),
  *     "grown": {text: whether that is so of all its uses},]
+ *    ["provenance": {"weights_read": {MODEL/CHECKPOINT: digest}}: of those that are on disk again,
+ *     whose earlier results count (weights_read.h),]
  *    "tasks": [{"name", "key"}] (none: not asked for),
  *    "of_cells": {MEASURE: digest of what the keys of its records hash} (measures with cell_key),
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",
@@ -216,6 +218,13 @@ struct journal_damage results_view_damage(const struct results_view *v);
 /* {key: true} of the results of its own journal that it leaves out because a newer one was made
  * from other weights of the same checkpoint. Borrowed. */
 const json_t *results_view_stale(const struct results_view *v);
+/* The newest record of the key that the view leaves out and that was made from weights of that
+ * sampled digest (checkpoint.h); NULL: none. Borrowed. */
+const json_t *results_view_other(const struct results_view *v, const char *key,
+                                 const char *weights_hash);
+/* Has those weights count that a plan record names (weights_read.h), as if it were the next of the
+ * journal. */
+void results_view_choose(struct results_view *v, const json_t *plan);
 /* The end record of the last run; NULL while a run is active or if it was killed. */
 const json_t *results_view_end(const struct results_view *v);
 /* How often ranks were lost in the visit of this checkpoint or point. */

@@ -20,11 +20,12 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->lines = json_object();
     (*out)->weights = json_object();
     (*out)->stale = json_object();
+    (*out)->others = json_object();
     (*out)->former = json_object();
     (*out)->old_plans = json_array();
     (*out)->settings = json_array();
     NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
-             (*out)->former && (*out)->old_plans && (*out)->settings,
+             (*out)->others && (*out)->former && (*out)->old_plans && (*out)->settings,
          ERR_NOMEM, "out of memory for a view");
     return OK;
 }
@@ -64,25 +65,6 @@ done:
     return st;
 }
 
-static void leave_out(struct results_view *v, const char *key)
-{
-    json_object_set_new(v->stale, key, json_true());
-    json_object_del(v->lines, key);
-    json_object_del(v->records, key);
-}
-
-/* What was made from other weights than the newest is left out. */
-void view_leave_out_stale(struct results_view *v)
-{
-    const char *key;
-    json_t *record;
-    void *next;
-    json_object_foreach_safe(v->records, next, key, record)
-    {
-        if (!weights_read_agree(v->weights, record)) leave_out(v, key);
-    }
-}
-
 static void warn_of_stale(const struct results_view *v)
 {
     const int64_t n = (int64_t)json_object_size(v->stale);
@@ -110,6 +92,7 @@ static enum status add_known(struct results_view *v, json_t *record, int64_t at,
     if (!measure_find(type) || !key) return OK;
     const json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
+    if (!weights_read_same(old, record)) view_set_aside(v, key);
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     json_object_del(v->stale, key);
     return add_line(v, key, at, true, e);
@@ -233,6 +216,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->records);
     json_decref(v->weights);
     json_decref(v->stale);
+    json_decref(v->others);
     json_decref(v->losses);
     json_decref(v->lines);
     json_decref(v->former);

@@ -61,9 +61,8 @@ static enum status add_scores(struct results_view *v, const json_t *record,
 }
 
 /* record: what the view takes of line i. */
-static enum status add_line(struct results_view *v, struct journal *j, int64_t i,
-                            const json_t *record, const struct view_sink *sink, json_t *late,
-                            struct err *e)
+static enum status add_line(struct results_view *v, struct journal *j, int64_t i, json_t *record,
+                            const struct view_sink *sink, json_t *late, struct err *e)
 {
     enum status st = OK;
     json_t *whole = NULL;
@@ -72,9 +71,11 @@ static enum status add_line(struct results_view *v, struct journal *j, int64_t i
     if (sink)
         TRY(read_whole(v, j, i, &whole, e));
     else
-        whole = json_incref((json_t *)(uintptr_t)record);
+        whole = json_incref(record);
     if (completion)
         ENSURE(json_array_append(late, whole) == 0, ERR_NOMEM, "out of memory for a view");
+    else if (!weights_read_agree(v->weights, record))
+        view_remember(v, json_text(record, "key", ""), record);
     else if (wanted)
         TRY(take(v, record, whole, sink, e));
     else

@@ -11,7 +11,8 @@ struct results_view {
     struct journal_damage damage;
     bool lean;       /* what the records are not asked for is left out */
     json_t *weights; /* the newest of each checkpoint (weights_read.h) */
-    json_t *stale;   /* key → true of results of other weights, which are left out */
+    json_t *stale;   /* key → true of results of other weights, which are left out, and */
+    json_t *others;  /* key → [{"record", ["lines"]}], in the order of the journal */
     json_t *losses;  /* key of a visit → the newest of its loss records */
     /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
     struct journal *journal;
@@ -25,5 +26,10 @@ struct results_view {
  * ERR_NOMEM. */
 MUST_USE enum status settings_learn(json_t *list, const json_t *plan, struct err *e);
 
-/* Leaves out results of other weights than the newest. */
+/* Leaves out results of other weights than the newest, and takes back those of the newest. */
 void view_leave_out_stale(struct results_view *v);
+/* --- view_weights.c --- */
+/* Remembers the view's record of the key, before one of other weights replaces it. */
+void view_set_aside(struct results_view *v, const char *key);
+/* Remembers a record that is left out as it comes. */
+void view_remember(struct results_view *v, const char *key, json_t *record);

@@ -61,6 +61,17 @@ bool weights_read_agree(const json_t *newest, const json_t *record)
     return true;
 }
 
+bool weights_read_any(const json_t *record)
+{
+    return json_object_size(digests_of(record)) > 0;
+}
+
+bool weights_read_same(const json_t *a, const json_t *b)
+{
+    const json_t *x = digests_of(a), *y = digests_of(b);
+    return x == y || (x && y && json_equal(x, y));
+}
+
 void weights_read_share(const json_t *newest, json_t *record)
 {
     json_t *own = digests_of(record);

@@ -13,6 +13,9 @@ bool weights_read_learn(json_t *newest, const json_t *record);
 bool weights_read_join(json_t *newest, const json_t *other);
 /* Whether the record was made from the newest weights. */
 bool weights_read_agree(const json_t *newest, const json_t *record);
+/* Whether it names weights; whether two records name the same. */
+bool weights_read_any(const json_t *record);
+bool weights_read_same(const json_t *a, const json_t *b);
 /* Makes a record that is held in memory smaller: equal digests are one object, and its time is
  * forgotten. After weights_read_learn. */
 void weights_read_share(const json_t *newest, json_t *record);

@@ -70,7 +70,10 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
     return measure_find(type) ? add_result(s, key, at, head, done, e) : OK;
 }
 
-static enum status scan_journal(struct merge_source *s, json_t *weights, struct err *e)
+/* chosen: of other weights than these, which a plan has found on disk again, nothing counts; NULL:
+ * all does. *again: whether a plan has. */
+static enum status scan_lines(struct merge_source *s, json_t *weights, const json_t *chosen,
+                              bool *again, struct err *e)
 {
     enum status st = OK;
     json_t *head = NULL, *done = json_object();
@@ -80,7 +83,9 @@ static enum status scan_journal(struct merge_source *s, json_t *weights, struct 
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
         TRY(journal_read(s->journal, i, without.name, &head, e));
         weights_read_learn(weights, head);
-        TRY(add_line(s, i, head, done, e));
+        *again =
+            *again || (strcmp(json_text(head, "type", ""), "plan") == 0 && weights_read_any(head));
+        if (!chosen || weights_read_agree(chosen, head)) TRY(add_line(s, i, head, done, e));
         json_decref(head);
         head = NULL;
     }
@@ -88,6 +93,19 @@ done:
     json_decref(head);
     json_decref(done);
     view_names_free(&without);
+    return st;
+}
+
+static enum status scan_journal(struct merge_source *s, json_t *weights, struct err *e)
+{
+    bool again = false;
+    PASS(scan_lines(s, weights, NULL, &again, e));
+    if (!again) return OK;
+    json_t *chosen = json_deep_copy(weights);
+    json_object_clear(s->places[CLASS_RESULT]);
+    json_object_clear(s->places[CLASS_COMPLETION]);
+    const enum status st = scan_lines(s, weights, chosen, &again, e);
+    json_decref(chosen);
     return st;
 }
 

@@ -9,7 +9,7 @@
  */
 MUST_USE enum status owner_check(const struct plan *p, const char *results, struct err *e);
 /* Refuses the results of the plan if finished ones of a checkpoint are of other weights in another
- * folder than it has now: they would be replaced, and computed again with the folder of before. Of
- * checkpoints that are on disk. A folder whose weights have changed in place is none of these, nor
- * one that was moved. ERR_USAGE; errors of parts_view. */
+ * folder than it has now, and none are of its own: they would be shown no more. Of checkpoints that
+ * are on disk. A folder whose weights have changed in place is none of these, nor one that was
+ * moved. ERR_USAGE; errors of parts_view. */
 MUST_USE enum status owner_check_weights(struct plan *p, struct err *e);

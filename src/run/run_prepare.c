@@ -54,7 +54,7 @@ static enum status append_plan(struct run_master *m, const struct results_view *
     }
     TRY(plan_record(&m->plan, command, &record, e));
     TRY(add_part(&m->choice.part, record, e));
-    if (plan_known(results_view_plan(v), record)) goto done;
+    if (!m->plan.back && plan_known(results_view_plan(v), record)) goto done;
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
 done:

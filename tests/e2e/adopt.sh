@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Results of another sweep (a copied sweep file whose `results` was not changed) are not taken over: a run ends with 2, says what is
-# there and leaves it as it is; --adopt takes them. So does one of the same sweep whose checkpoints are other weights in another folder.
+# there and leaves it as it is; --adopt takes them. So does one of the same sweep whose checkpoints are other weights in another folder,
+# which the results do not know.
 # A sweep that grows, or whose text or folder changes, goes on with its own.
 . "$SOURCE/tests/tools/lib.sh"
 quickstart_sweep '1p;/step000100/p' fixed_text <<'YAML'
@@ -51,7 +52,8 @@ for more in "" "--part 1/3"; do # shellcheck disable=SC2086
 done
 [ ! -e "$work/apart.h5" ] || fail "parts: taken over"
 # Other weights of the same names in another folder do not replace what is finished, whatever is chosen, also in parts; they do with
-# --adopt, and then the first folder's do not. A moved folder keeps its results; one whose weights change in place is computed again.
+# --adopt, and then the first folder's are known too. A moved folder keeps its results; one whose weights change in place is computed
+# again.
 mkdir "$work/a" "$work/b"
 for of in a/step000100:step000100 a/step001200:step001200 b/step000100:step000100 b/step001200:step000100; do
     cp -r "$quickstart/trajectory/${of#*:}" "$work/${of%:*}"
@@ -76,9 +78,11 @@ grep -q "nothing to do" "$work/err" "$work/out" || fail "moved: $(cat "$work/err
 placed 0 run b --adopt
 grep -q "1 visit, 1 cell to do" "$work/err" "$work/out" || fail "adopted: $(cat "$work/err")"
 placed 0 run b
-placed 2 run moved
-other b moved
-cp "$quickstart/trajectory/step001200/"* "$work/b/step001200"
+for folder in moved b; do
+    placed 0 run $folder
+    grep -q "nothing to do" "$work/err" "$work/out" || fail "back to $folder: $(cat "$work/err")"
+done
+cp "$quickstart/trajectory/step000500/"* "$work/b/step001200"
 placed 0 run b
 grep -q "weights have changed since" "$work/err" || fail "in place: $(cat "$work/err")"
 # A cube whose journal is gone is nothing that a run goes on with; the plan says the same.

@@ -1,113 +1,203 @@
 #!/usr/bin/env bash
-# Parts of records: of curvature a change of one part computes that part alone, of movement a further bit-width its steps alone, a part
-# that is left out nothing; all give the bits of a run that had them from the start. A whole run takes what parts hold.
+# What is known is not computed again: texts to which lines are appended behind what is read of them, also by a plan that was made with
+# the grown text and after more growth; models and averages under other labels, whose weights and members decide; weights that a folder
+# has again. What reads other sequences than before, other weights under an old label, and a text that is edited after the plan was made,
+# are found.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
-quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
+fixed_text "$work/all.txt"
+mkdir "$work/first"
+cp -r "$quickstart"/trajectory/{tokenizer.json,step000100,step001200} "$work/first"
+sed -n '1p;/step000100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+json_lines() { sed -n "$1" "$work/all.txt" | "$python" -c 'import json, sys; [print(json.dumps({"text": line})) for line in sys.stdin]'; }
+json_lines 1,100p >"$work/calibration.jsonl"
+json_lines 101,150p >"$work/lines.jsonl"
+sed -n 151,250p "$work/all.txt" >"$work/plain.txt"
+sed -n 251,260p "$work/all.txt" >"$work/whole.txt"
+
+judge=rtn # label of a method
+# sweep TEXTS MODEL AVERAGES [FOLDER]: writes the sweep
+lines='{name: lines, text: lines.jsonl, field: text, length: 32, tokens: 128}'
+plain='{name: plain, text: plain.txt, length: 32, samples: 3}'
+sweep() {
+    cat >"$work/sweep.yaml" <<YAML
 name: known
 results: cube.h5
-methods: [{method: rtn, bits: [4], group_size: 64}]
-evaluation: [{name: text, text: text.txt, length: 64, samples: 2}]
-movement: rtn
-curvature: {sharpness: power, products: 3, trace: 2, sequences: 1, length: 64}
+methods: [{method: rtn, name: $judge, bits: [4], group_size: 64}, {method: gptq, bits: [4], group_size: 64}]
+calibration: {text: calibration.jsonl, field: text, length: 32, samples: 4}
+evaluation: [$1]
+curvature: {sharpness: none, trace: 1, second_order: total, sequences: 1, length: 32}
+movement: $judge
+models:
+  - name: $2
+    trajectory: trajectory.csv
+    path: "${4:-first}/{checkpoint}"
+    tokenizer: first/tokenizer.json
+    averages: [$3]
 YAML
-export QTRAJ_TRACE=visit
-
-# go WHAT PRODUCTS STEPS KEY=VALUE ...: runs the sweep so; it takes so many products of curvature, and steps of so many bit-widths of
-# movement, over both checkpoints. Then compares with a run from nothing.
-go() {
-    local what=$1 key
-    local -a set=()
-    for key in "${@:4}"; do set+=(--set "$key"); done
-    "$QTRAJ" run "$work/sweep.yaml" "${set[@]}" >"$work/out" 2>"$work/err" </dev/null || fail "$what: exit code $?: $(cat "$work/err")"
-    local products steps
-    products=$(sed -n 's/.*curvature: \([0-9]*\) products$/\1/p' "$work/err" | awk '{ n += $1 } END { print n + 0 }')
-    steps=$(sed -n 's/.*movement: steps of \([0-9]*\) bit-widths$/\1/p' "$work/err" | awk '{ n += $1 } END { print n + 0 }')
-    echo "$what: $products products, steps of $steps bit-widths"
-    [ "$products $steps" = "$2 $3" ] || fail "$what: $products products and steps of $steps bit-widths, expected $2 and $3: $(cat "$work/err")"
-    [ "$2 $3" != "0 0" ] || grep -q 'nothing to do' "$work/err" || [ "$what" = "a method" ] || fail "$what: $(cat "$work/err")"
-    "$QTRAJ" plan "$work/sweep.yaml" "${set[@]}" --rate 10 >"$work/out" 2>"$work/err"
-    grep -q 'left: 0 visits' "$work/out" || fail "$what: the plan: $(cat "$work/out")"
-    "$QTRAJ" status "$work/cube.journal" --exit-code >"$work/out" || fail "$what: status ends with $?: $(cat "$work/out")"
-    rm -f "$work"/fresh.*
-    "$QTRAJ" run "$work/sweep.yaml" "${set[@]}" --set "results=$work/fresh.h5" >"$work/out" 2>"$work/err" </dev/null || fail "$what, fresh: $(cat "$work/err")"
-    compare fresh cube
 }
-first='curvature={sharpness: power, products: 3, trace: 2, sequences: 1, length: 64}'
-probes=${first/trace: 2/trace: 3}
-dense=${probes/trace: 3/trace: 3, density: 4}
-go "from nothing" 10 1
-go "more probes" 6 0 "$probes"
-cp "$work/cube.journal" "$work/before.journal"
-"$QTRAJ" plan "$work/sweep.yaml" --set "$dense" --rate 10 >"$work/out" 2>"$work/err"
-grep -q 'curvature is pending again, in part: density: 0 -> 4' "$work/err" || fail "the plan's reason: $(cat "$work/err")"
-cmp "$work/cube.journal" "$work/before.journal" || fail "the plan writes"
-go "a density" 8 0 "$dense"
-go "another sharpness" 8 0 "${dense/products: 3/products: 4}"
-go "Lanczos" 6 0 "${dense/power/lanczos}"
-go "the density alone" 0 0 'curvature={density: 4, sequences: 1, length: 64}'
-go "probes that share a pass" 0 0 "${probes/trace/together: 1, trace}"
-go "memory of what stores no vectors" 0 0 "${probes/trace/memory: 1, trace}"
-go "the first again" 0 0
-go "another text" 10 0 "${first/length: 64/length: 32}"
-go "another seed" 10 0 "${first/sequences/seed: 1, sequences}"
+soup='{name: soup, of: [step000100, step001200], weights: [1, 2]}'
+mean='{name: mean, window: 2}'
+greedy() { echo "{name: $1, of: [step000100, step001200], greedy: {text: plain.txt, length: 32, skip: 8, samples: 2, judge: $judge, bits: 4}}"; }
 
-both='methods=[{method: rtn, bits: [4,3], group_size: 64}]'
-go "a bit-width" 0 1 "$both"
-go "the new one alone" 0 0 'methods=[{method: rtn, bits: [3], group_size: 64}]'
-go "a method" 0 0 'methods=[{method: rtn, bits: [4,3], group_size: 64}, {method: rtn, name: other, bits: [2], group_size: 32}]'
-go "movement on another grid" 0 1 'methods=[{method: rtn, bits: [4,3], group_size: 64}, {method: rtn, name: other, bits: [2], group_size: 32}]' movement=other
+# go WHAT NAME [ARGUMENT ...]: runs the sweep into NAME.h5; computed: how many records that added
+go() {
+    local before
+    before=$(records "$2")
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null || fail "$1: exit code $?: $(cat "$work/err")"
+    computed=$(($(records "$2") - before))
+    echo "$1: $computed records computed"
+}
+records() { cat "$work/$1.journal" 2>/dev/null | grep -cE '"type":"(cell|checkpoint|completion|curvature|movement)"'; }
+# nothing WHAT: that was nothing, and a plan says the same
+nothing() {
+    [ "$computed" = 0 ] && grep -q 'nothing to do' "$work/err" || fail "$1: $computed records: $(cat "$work/err")"
+    "$QTRAJ" plan "$work/sweep.yaml" --rate 10 >"$work/out" 2>"$work/plan" || fail "$1: plan: $(cat "$work/plan")"
+    grep -q 'left: 0 visits' "$work/out" || fail "$1: the plan: $(cat "$work/out")"
+}
+append() { json_lines 300,303p | tee -a "$work/lines.jsonl" >>"$work/calibration.jsonl" && sed -n 304,307p "$work/all.txt" >>"$work/plain.txt"; }
 
-# What must be computed again: other weights, and with --redo all.
-sum() { "$python" -c 'import h5py, sys; print(float(h5py.File(sys.argv[1])["sharpness"][0, -1]))' "$work/cube.h5"; }
-was=$(sum)
-"$QTRAJ" run "$work/sweep.yaml" --redo --set "$dense" >"$work/out" 2>"$work/err" || fail "redo: $(cat "$work/err")"
-[ "$(grep -c 'curvature: 10 products' "$work/err")" = 2 ] || fail "redo: $(grep 'products' "$work/err")"
-cp -r "$quickstart/trajectory" "$work/trajectory"
-sed -i "s|$quickstart/trajectory/{|$work/trajectory/{|" "$work/sweep.yaml"
-"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err" || fail "moved: $(cat "$work/err")"
-grep -q 'nothing to do' "$work/err" || fail "moved: $(cat "$work/err")"
-rm -r "$work/trajectory/step001200"
-cp -r "$quickstart/trajectory/step000100" "$work/trajectory/step001200"
-"$QTRAJ" run "$work/sweep.yaml" --set "$probes" >"$work/out" 2>"$work/err" || fail "other weights: $(cat "$work/err")"
-[ "$(grep -c 'curvature: [0-9]* products' "$work/err")" = 1 ] && grep -q 'curvature: 6 products' "$work/err" || fail "other weights: $(grep products "$work/err")"
-[ "$(sum)" != "$was" ] || fail "other weights have the old sharpness"
+# same A B: two cubes, but for what they say of settings, files and keys
+same() {
+    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" >"$work/differences"
+    grep -v -e '^provenance/' -e '/key: ' -e '/recipe: ' -e '^recipe: ' -e ' objects, ' "$work/differences" >"$work/more" && fail "$1 and $2: $(head -n 5 "$work/more")"
+}
 
-# --- a warm start ---
+# --- texts that grow ---
 
-rm -f "$work"/cube.*
-warm='curvature={sharpness: power, products: 3, warm_start: true, sequences: 1, length: 64}'
-go "a warm start" 6 1 "$warm"
-go "a trace beside it" 4 0 "${warm/warm_start/trace: 2, warm_start}"
-go "without the warm start" 6 0 "${first/trace: 2, /}"
+sweep "$lines, $plain" quickstart "$soup, $mean, $(greedy greedy)"
+go "from the start" cube
+cp "$work/cube.h5" "$work/start.h5"
+append
+"$QTRAJ" plan "$work/sweep.yaml" --rate 10 >"$work/out" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+grep -q 'left: 0 visits' "$work/out" || fail "appended: the plan: $(cat "$work/out" "$work/err")"
+[ "$(grep -c 'has changed since the last run, but not what is read of it' "$work/err")" = 3 ] || fail "appended: $(cat "$work/err")"
+grep -q 'pending again' "$work/err" && fail "appended: $(cat "$work/err")"
+go "appended" cube
+nothing "appended"
+append
+go "appended again" cube
+nothing "appended again"
+same start cube
+sweep "$lines" quickstart "$soup, $mean, $(greedy greedy)"
+append
+go "without a text, appended again" cube
+nothing "without a text"
+sweep "$lines, $plain" quickstart "$soup, $mean, $(greedy greedy)"
+go "with it again" cube
+nothing "with it again"
+go "and a bit-width" cube --set 'methods[1].bits=[3,4]'
+compared=$computed
+rm -f "$work"/fresh.*
+go "all of it from the start" fresh --set 'methods[1].bits=[3,4]'
+[ "$compared" -lt $((computed / 2)) ] || fail "a bit-width: $compared records of $computed"
+same fresh cube
+cp "$work/lines.jsonl" "$work/kept.jsonl"
+sed -i '2s/"text": "/&x/' "$work/lines.jsonl"
+"$QTRAJ" plan "$work/sweep.yaml" --rate 10 2>"$work/err" | grep -q 'left: 5 visits' || fail "edited: the plan does not see it"
+grep -q "lines.jsonl: has changed since the last run (.*pending again" "$work/err" || fail "edited: $(cat "$work/err")"
+mv "$work/kept.jsonl" "$work/lines.jsonl"
+go "put back" cube
+nothing "put back"
 
-# --- parts of a sweep ---
+# What is read to its end, or drawn from all of it, is another text when it grows.
+for text in '{name: whole, text: whole.txt, length: 32}' '{name: whole, text: lines.jsonl, field: text, length: 32, documents: 3, draw: 1}'; do
+    sweep "$text" quickstart ""
+    sed -i '/^movement/d; /^curvature/d' "$work/sweep.yaml"
+    go "read whole" whole --only checkpoint=step000100
+    sed -n 310,330p "$work/all.txt" >>"$work/whole.txt"
+    json_lines 310,400p >>"$work/lines.jsonl"
+    go "read whole, appended" whole --only checkpoint=step000100
+    [ "$computed" = 3 ] || fail "a text that is read whole: $computed records computed: $(cat "$work/err")"
+done
 
-rm -f "$work"/cube.*
-"$QTRAJ" run "$work/sweep.yaml" --part 1/2 >"$work/out" 2>"$work/err" || fail "part: $(cat "$work/err")"
-"$QTRAJ" run "$work/sweep.yaml" --part 2/2 --set "$probes" >"$work/out" 2>"$work/err" || fail "part: $(cat "$work/err")"
-QTRAJ_TRACE='' "$QTRAJ" plan "$work/sweep.yaml" --rate 10 >"$work/out" 2>"$work/err"
-grep -q 'left: 0 visits' "$work/out" || fail "a plan beside parts: $(cat "$work/out")"
-cp "$work"/cube.h5.parts/*-002-*.journal "$work/part.journal"
-go "a whole run beside parts, other probes in one" 0 0
-grep -c '"type":"cell"' "$work/cube.journal" | grep -qx 2 || fail "cells of parts are not in the journal"
-cmp "$work/part.journal" "$work"/cube.h5.parts/*-002-*.journal || fail "the journal of a part was changed"
-lines=$(wc -l <"$work/cube.journal")
-"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err" || fail "again: $(cat "$work/err")"
-[ "$(wc -l <"$work/cube.journal")" = "$lines" ] || fail "what parts hold is taken twice"
-# One that runs is not doubled.
-rm -f "$work"/cube.* && rm -r "$work"/cube.h5.parts
-"$QTRAJ" run "$work/sweep.yaml" --part 1/2 >/dev/null 2>"$work/part.err" &
-pid=$!
-wait_for 120 [ -e "$work/cube.h5.parts/part-001-of-002.journal" ]
-kill -STOP $pid
-if [ -e "$work/cube.h5.parts/part-001-of-002.journal.lock" ]; then
-    "$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q 'part 1 of 2 of this sweep is running' "$work/err" || fail "beside a part that runs: $(cat "$work/err")"
-else
-    fail "the part ended too early"
-fi
-kill -CONT $pid
-wait $pid
+# --- labels ---
+
+sweep "$lines, $plain" other "$soup, $mean, $(greedy greedy)"
+go "a renamed model" cube
+nothing "a renamed model"
+"$python" - "$work/start.h5" "$work/cube.h5" <<'PY' || fail "renamed: other numbers, or the label of before"
+import sys, h5py
+before, now = (h5py.File(name) for name in sys.argv[1:])
+assert [list(c["model"].asstr()) for c in (before, now)] == [["quickstart"], ["other"]]
+for name in ("loss", "loss_relative", "baseline_loss", "trace", "movement", "second_order"):
+    assert before[name][()].tobytes() == now[name][()].tobytes(), name
+PY
+judge=nearest
+sweep "$lines, $plain" other "{name: mixture, ${soup#*, }, {name: lawa, ${mean#*, }, $(greedy chosen)"
+go "renamed averages and judge" cube
+nothing "renamed averages"
+"$QTRAJ" show "$work/cube.h5" --checkpoint mixture >"$work/out" 2>"$work/err" && grep -q mixture "$work/out" || fail "the new label: $(cat "$work/out" "$work/err")"
+go "and a bit-width of the renamed" cube --set 'methods[1].bits=[3,4]'
+nothing "a bit-width of the renamed, which was known"
+
+# Another label of other weights is another model.
+mkdir "$work/second"
+cp -r "$work/first/step000100" "$work/second/step001200"
+cp -r "$work/first/step001200" "$work/second/step000100"
+cp "$work/sweep.yaml" "$work/renamed.yaml"
+sweep "$lines, $plain" third "" second
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err" </dev/null
+[ $? = 2 ] && grep -q "is another sweep's" "$work/err" || fail "a label of other weights: $(cat "$work/err")"
+cp "$work/renamed.yaml" "$work/sweep.yaml"
+
+# The old label, of other weights in another folder beside the renamed model: the two are never mixed.
+echo "  - {name: quickstart, trajectory: trajectory.csv, path: \"second/{checkpoint}\", tokenizer: first/tokenizer.json}" >>"$work/sweep.yaml"
+go "the old label of other weights" cube
+[ "$computed" -gt 0 ] || fail "the old label: nothing was computed"
+"$python" - "$work/cube.h5" <<'PY' || fail "two models of exchanged checkpoints"
+import sys, h5py
+loss = h5py.File(sys.argv[1])["baseline_loss"][()]
+assert loss[0, 0].tobytes() == loss[1, 1].tobytes() and loss[0, 1].tobytes() == loss[1, 0].tobytes() != loss[0, 0].tobytes(), loss
+PY
+go "the same again" cube
+nothing "the old label"
+mv "$work/renamed.yaml" "$work/sweep.yaml"
+go "without it" cube
+nothing "without it"
+
+# --- weights that are there again ---
+
+judge=rtn
+sweep "$lines" quickstart "$mean"
+go "of the first folder" back
+cp "$work/back.h5" "$work/before.h5"
+sweep "$lines" quickstart "$mean" second
+go "of the second" back --adopt
+[ "$computed" -gt 0 ] || fail "the second folder: nothing was computed"
+cp "$work/back.h5" "$work/after.h5"
+for times in 1 2; do
+    sweep "$lines" quickstart "$mean"
+    go "of the first again, $times" back
+    [ "$computed" = 0 ] || fail "the first folder again: $computed records: $(cat "$work/err")"
+    same before back
+    sweep "$lines" quickstart "$mean" second
+    go "of the second again, $times" back
+    [ "$computed" = 0 ] || fail "the second folder again: $computed records: $(cat "$work/err")"
+    same after back
+done
+sweep "$lines" quickstart "$mean"
+go "of the first, and a bit-width" back --set 'methods[1].bits=[3,4]'
+"$QTRAJ" merge "$work/merged.h5" "$work/back.journal" >"$work/out" 2>"$work/err" || fail "merge: $(cat "$work/err")"
+go "after merging" merged --set 'methods[1].bits=[3,4]'
+[ "$computed" = 0 ] || fail "after merging: $computed records: $(cat "$work/err")"
+
+# --- a text that is edited after the plan was made ---
+
+cat >"$work/stage.sh" <<STAGE
+#!/bin/sh
+cp -r "$work/first/\$1/." "\$2"
+[ ! -e "$work/edit" ] || sed -i '2s/"text": "/&x/' "$work/lines.jsonl"
+STAGE
+chmod +x "$work/stage.sh"
+cp "$work/first/step001200/config.json" "$work/first/config.json"
+sed -i '/step000100/d' "$work/trajectory.csv"
+sweep "$lines" quickstart ""
+sed -i 's|path: .*|path: "staged/{checkpoint}"\n    keep: false\n    stage: [./stage.sh, "{checkpoint}", "{path}"]|; /averages/d; /^movement/d; /^curvature/d' "$work/sweep.yaml"
+go "staged" staged
+append
+touch "$work/edit"
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/staged.h5" --set 'methods[1].bits=[3,4]' >"$work/out" 2>"$work/err" </dev/null
+[ $? = 1 ] && grep -q "lines.jsonl: .*the run was planned" "$work/err" || fail "edited after the plan: $(cat "$work/err")"
 finish

@@ -205,6 +205,39 @@ static void leaves_own_records_out(void **state)
     results_view_close(v);
 }
 
+/* A plan that finds weights on disk again has their results count, as whole as they were, and those
+ * of the others wait for theirs. */
+static void takes_weights_back(void **state)
+{
+    (void)state;
+    struct results_view *v;
+    assert_int_equal(view_new(&v, NULL), OK);
+    add_read(v, "a", "m/s1", "old", 1);
+    add(v, "{\"type\":\"completion\",\"key\":\"a\",\"completes\":{\"second_order\":\"id\"},"
+           "\"provenance\":{\"weights_hash\":\"w\"}}");
+    add_read(v, "b", "m/s1", "old", 2);
+    add_read(v, "c", "m/s1", "new", 3);
+    add_read(v, "a", "m/s1", "new", 4);
+    assert_holds(v, "n-n-");
+    assert_non_null(results_view_other(v, "b", "w"));
+    assert_null(results_view_other(v, "b", "x"));
+    for (int back = 0; back < 3; back++) {
+        static const char *const plan =
+            "{\"type\":\"plan\",\"utc\":\"2026-01-02T03:05:00Z\",\"models\":[],\"provenance\":"
+            "{\"weights_read\":{\"m/s1\":\"%s\"}}}";
+        char text[200];
+        snprintf(text, sizeof text, plan, back % 2 ? "new" : "old");
+        add(v, text);
+        assert_holds(v, back % 2 ? "n-n-" : "oo--");
+        const json_t *from = json_object_get(results_view_find(v, "a"), "provenance");
+        assert_string_equal(json_text(from, "second_order", ""), back % 2 ? "" : "id");
+        assert_int_equal(json_object_size(results_view_stale(v)), 1);
+    }
+    add_read(v, "c", "m/s1", "old", 5);
+    assert_holds(v, "ooo-");
+    results_view_close(v);
+}
+
 /* The record's line was damaged, it failed, or the weights have changed since. */
 static void leaves_alone(void **state)
 {
@@ -248,6 +281,7 @@ int main(void)
         cmocka_unit_test(the_newest_weights_of_many_journals),
         cmocka_unit_test(never_mixes_weights_of_journals),
         cmocka_unit_test(leaves_own_records_out),
+        cmocka_unit_test(takes_weights_back),
         cmocka_unit_test(leaves_alone),
         cmocka_unit_test(names_both),
     };

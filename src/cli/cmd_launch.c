@@ -6,6 +6,7 @@
 #include "records/saved.h"
 #include "records/slurm.h"
 #include "run/launched.h"
+#include "run/run_journal.h"
 #include "run/run_until.h"
 #include "run/startup.h"
 #include "util/fsx.h"
@@ -259,7 +260,7 @@ enum status launch_run(struct launch *l, int *code, struct err *e)
     struct sweep sweep = {0};
     char *results = NULL, *journal = NULL;
     TRY(run_arguments_find(&l->run, &sweep, &results, &journal, e));
-    TRY(fsx_make_parent(journal, e));
+    TRY(run_journal_folder(journal, e));
     TRY(startup_room(true, e));
     TRY(make_command(l, e));
     l->since = time(NULL);

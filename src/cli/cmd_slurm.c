@@ -4,6 +4,7 @@
 #include "records/part_files.h"
 #include "records/slurm.h"
 #include "run/plan_report.h"
+#include "run/run_journal.h"
 #include "run/slurm_checks.h"
 #include "run/slurm_parts.h"
 #include "util/fsx.h"
@@ -380,7 +381,7 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
         log_info("nothing to do: %s has all results", sweep.results);
         goto done;
     }
-    if (a->submit) TRY(fsx_make_parent(sweep.results, e));
+    if (a->submit) TRY(run_journal_folder(sweep.results, e));
     TRY(slurm_rate_known(paths.results, a->partition, &paths.rate_file, &rate, e));
     TRY(put_sweep(c, a, &plan, &at, &paths, a->rate ? a->rate : rate, e));
 done:

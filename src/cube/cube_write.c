@@ -313,6 +313,7 @@ enum status cube_check_place(const char *what, const char *path, struct err *e)
     struct stat info;
     bool is;
     if (stat(path, &info) != 0 && errno == ENOENT) return OK;
+    NEED(!fsx_is_dir(path), ERR_USAGE, "%s%s is a folder; give the name of a file", what, path);
     NEED(fsx_is_file(path), ERR_USAGE, "%s%s is not a file that can be replaced; name another",
          what, path);
     PASS(seal_is_cube(path, &is, e));

@@ -9,6 +9,7 @@
 #include "util/num.h"
 #include "util/temporary.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +125,17 @@ static void end_file(const struct second_order *s, struct weights_spill *spill)
     spill->path = NULL;
 }
 
+/* st, with the folder in the place of the file's name, which is nobody's but the program's. */
+static enum status name_scratch(const struct weights_spill *spill, enum status st, struct err *e)
+{
+    char folder[1024];
+    if (st != ERR_FULL && st != ERR_IO) return st;
+    snprintf(folder, sizeof folder, "run.scratch: %.*s",
+             (int)(strrchr(spill->path, '/') - spill->path), spill->path);
+    err_rename(e, spill->path, folder);
+    return st;
+}
+
 /* Names the node's file of variant i; the rank that writes it chooses the name. */
 static enum status name_file(struct second_order *s, int64_t i, struct err *e)
 {
@@ -150,6 +162,7 @@ static enum status create_files(struct second_order *s, struct err *e)
         if (writes(s))
             st = weights_file_create(s->context->checkpoint, spill->path, &s->n_linears,
                                      &spill->out, e);
+        st = name_scratch(spill, st, e);
         PASS(group_agree(s->group, st, e));
     }
     s->n_linears = group_max(s->group, s->n_linears);
@@ -160,6 +173,7 @@ enum status second_order_quantized(struct second_order *s, struct weights_spill 
                                    struct err *e)
 {
     enum status st = spill->out ? safetensors_commit(spill->out, e) : OK;
+    st = name_scratch(spill, st, e);
     safetensors_out_close(spill->out);
     spill->out = NULL;
     PASS(group_agree(s->group, st, e));
@@ -219,7 +233,8 @@ static enum status linear(struct part_context *c, const struct variant *v, const
     (void)grids;
     if (!s->group) return OK;
     struct weights_spill *spill = &s->spills[v - c->visit->variants];
-    if (spill->out) PASS(safetensors_append(spill->out, q, l->rows * l->cols, e));
+    if (spill->out)
+        PASS(name_scratch(spill, safetensors_append(spill->out, q, l->rows * l->cols, e), e));
     spill->linears++;
     return OK;
 }

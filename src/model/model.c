@@ -37,14 +37,17 @@ static enum status slot_check(const struct model *m, const struct slot *t, int64
     const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
     if (!entry && t->buffer) return OK;
     shape_text(t->n_dims, t->n, want, sizeof want);
-    NEED(entry, ERR_FORMAT, "%s: tensor %s is missing; a %s of this config.json has it, shape %s",
+    NEED(entry, ERR_FORMAT,
+         "%s: tensor %s is missing; a %s of this config.json has it, shape %s: "
+         "is a weight file missing, or config.json of another model?",
          checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want);
     shape_text(entry->n_dims, entry->shape, have, sizeof have);
     bool same = t->n_dims == 0
                     ? entry->n_elements == 1
                     : entry->n_dims == t->n_dims &&
                           memcmp(entry->shape, t->n, sizeof *t->n * (size_t)t->n_dims) == 0;
-    NEED(same, ERR_SHAPE, "%s: tensor %s has shape %s; config.json asks for %s",
+    NEED(same, ERR_SHAPE,
+         "%s: tensor %s has shape %s; config.json asks for %s: is it of another model?",
          checkpoint_dir(m->checkpoint), name, have, want);
     NEED(dtype_is_float(entry->dtype), ERR_FORMAT, "%s: tensor %s is %s; expected a floating type",
          checkpoint_dir(m->checkpoint), name, dtype_name(entry->dtype));

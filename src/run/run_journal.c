@@ -149,6 +149,13 @@ enum status run_journal_watch(struct run_journal *j, struct err *e)
 
 /* --- opening and closing --- */
 
+enum status run_journal_folder(const char *results, struct err *e)
+{
+    const enum status st = fsx_make_parent(results, e);
+    if (st != OK && st != ERR_NOMEM) err_prefix(e, "results: cannot make its folder");
+    return st;
+}
+
 enum status run_journal_check(const char *results, struct err *e)
 {
     enum status st = OK;

@@ -28,6 +28,8 @@ MUST_USE enum status run_journal_watch(struct run_journal *j, struct err *e);
  * watched. */
 void run_journal_break(void *context, const char *why);
 
+/* Makes the folder of the results. ERR_IO, ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status run_journal_folder(const char *results, struct err *e);
 /* The cube would replace the file at its path, which must be an earlier cube of the journal beside
  * it. ERR_USAGE: there is a file in the cube's place that is no cube, or a cube without a journal;
  * ERR_IO, ERR_NOMEM. */

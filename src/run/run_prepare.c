@@ -6,7 +6,6 @@
 #include "run/run_job.h"
 #include "run/run_master.h"
 #include "run/run_stage.h"
-#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
@@ -225,7 +224,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(find_part(m, e));
     if (!m->adopt) TRY(owner_check(&m->plan, m->results, e));
     if (!m->adopt) TRY(owner_check_weights(&m->plan, e));
-    TRY(fsx_make_parent(m->results, e));
+    TRY(run_journal_folder(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(run_master_view(m, &view, e));
     if (part->n == 0) TRY(take_parts(m, view, e));

@@ -164,10 +164,10 @@ cmp -s "$work/text.txt" "$work/mine.txt" || fail "a file of the user's was writt
 mkdir "$work/folder"
 sed -i 's/mine.txt/folder/' "$work/sweep.yaml"
 sweep_alone
-expect "a folder as results" 2 folder
+expect "a folder as results" 2 "results: $work/folder is a folder; give the name of a file"
 sed -i 's,folder,/sys/qtraj/x.h5,' "$work/sweep.yaml"
 sweep
-expect "results where nothing can be made" 2 "error: /sys/qtraj"
+expect "results where nothing can be made" 2 "error: results: cannot make its folder: /sys/qtraj: "
 ! grep -qF "No such file" "$work/err" || fail "the message names another cause: $(cat "$work/err")"
 
 # --- bad checkpoints: their cells fail, the others are done, exit code 1; in single-checkpoint commands 2 ---
@@ -178,7 +178,8 @@ tensor=model.layers.0.mlp.down_proj.weight
 needle() {
     case $1 in
     absent) echo absent ;;
-    shape | missing) echo $tensor ;;
+    shape) echo "$tensor has shape (384, 128); config.json asks for (128, 384): is it of another model?" ;;
+    missing) echo "$tensor is missing; a smollm3 of this config.json has it, shape (128, 384): is a weight file missing, or" ;;
     *) echo "$1/model.safetensors" ;;
     esac
 }
@@ -285,7 +286,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=64k qtraj-test "$work/disk" 2>/d
     mount -o remount,size=128k "$work/disk"
     launch 60 3 run "$work/sweep.yaml" --set "run.scratch=$work/disk" --set run.ranks_per_group=2
     status=$?
-    expect "full scratch of a group" 3 "$work/disk" space
+    expect "full scratch of a group" 3 "run.scratch: $work/disk: No space left" "; stopped: start the run again"
     mount -o remount,size=64m "$work/disk"
     launch 60 3 run "$work/sweep.yaml" --set "run.scratch=$work/disk" --set run.ranks_per_group=2 ||
         fail "after the scratch was full: $(cat "$work/err")"

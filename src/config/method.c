@@ -61,8 +61,9 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
         return options_fail(scope, "granularity", e,
                             "static: one symmetric range without groups, of inputs as they come; "
                             "expected symmetric: true, group_size: -1 and calibrated: false");
-    if (g->outliers > 0 && g->granularity != GRANULARITY_TOKEN)
-        return options_fail(scope, "outliers", e, "expected granularity: token");
+    if (g->outliers > 0 && (g->granularity != GRANULARITY_TOKEN || g->calibrated))
+        return options_fail(scope, "outliers", e,
+                            "expected granularity: token and calibrated: false");
     if (g->codes != INPUT_INTEGER &&
         ((activation_quantizes(g) && g->bits != 8) ||
          (g->down_bits > 0 && g->down_bits != 8 && g->down_bits != ACTIVATION_BITS_NONE)))

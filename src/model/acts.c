@@ -33,8 +33,8 @@ enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *
     TRY(mem_alloc(&a->tiles, tokens, sizeof *a->tiles, "tiles", e));
     TRY(mem_alloc(&a->cosine, tokens * angles, sizeof(float), "RoPE table", e));
     TRY(mem_alloc(&a->sine, tokens * angles, sizeof(float), "RoPE table", e));
-    TRY(mem_alloc(&a->scores, a->threads * scores_floats(m->spec.shape.head_dim, a->in_width), sizeof(float),
-                  "attention scores", e));
+    TRY(mem_alloc(&a->scores, a->threads * scores_floats(m->spec.shape.head_dim, a->in_width),
+                  sizeof(float), "attention scores", e));
 done:
     if (st != OK) model_acts_free(a);
     return st;

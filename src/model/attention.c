@@ -285,7 +285,8 @@ static void attend_tile(const struct model *m, const struct block *b, struct act
                      .valid = t->valid,
                      .window = spec_window(s, b->layer),
                      .grids = b->grids};
-    struct queries x = {.scores = a->scores + omp_get_thread_num() * scores_floats(h.D, a->in_width)};
+    struct queries x = {.scores =
+                            a->scores + omp_get_thread_num() * scores_floats(h.D, a->in_width)};
     h.cache = x.scores + QUERY_TILE * KEY_TILE;
     set_runs(&h, t);
     for (int64_t i = 0; i < t->n; i += QUERY_TILE) {

@@ -156,7 +156,7 @@ static inline struct activation_grids grids_of(const json_t *s)
  * of its row sees: `agree` is how many positions of it stay. Where none does, GPTQ's near ties are
  * decided by the kernel, and f32 programs differ by up to 0.08 on these random models. */
 static inline void check_losses(const char *name, const json_t *setting, const double *nll,
-                         const double *reference, int64_t n)
+                                const double *reference, int64_t n)
 {
     const bool exact = number(setting, "agree", 0) >= 1, eight = number(setting, "a_bits", 16) == 8,
                none = number(setting, "agree", 1) == 0;

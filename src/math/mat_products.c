@@ -60,7 +60,7 @@ int64_t mat_work_bytes(enum products kind, struct mat_largest largest, int64_t t
 {
     const int64_t left = min64(largest.left, BLOCK), right = min64(largest.right, BLOCK);
     const int64_t terms = products_terms(real_kind(kind));
-    const int64_t panels = has_panels(kind) ? panels_bytes(threads) : 0;
+    const int64_t panels = has_panels(kind) ? panels_bytes() : 0;
     if (terms == 0) return panels;
     return panels + right * (int64_t)sizeof(float) + terms * left * (int64_t)sizeof(uint16_t) +
            product_weights_bytes(kind, right) + threads * TILE * TILE * (int64_t)sizeof(float);

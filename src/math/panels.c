@@ -2,17 +2,16 @@
 #include "math/kernel.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The innermost loop adds ROWS x COLUMNS products to sums in registers, DEPTH times or fewer: 24 of
- * the 32 registers are sums. A block of the left factor, BLOCK x DEPTH, fits a core's second-level
- * cache; a panel of the right factor is read from there or from the first level. WIDTH: columns of
- * the result that stay in the cache while all terms are added. GRAIN: rows that a thread takes at
- * least. */
+ * the 32 registers are sums. Panels of WIDTH columns of the right factor, of DEPTH terms, are
+ * copied once for all rows and fit a core's second-level cache. Rows of the left factor are read
+ * where they are; where it is turned, BLOCK rows at a time are copied. GRAIN: rows that a thread
+ * takes at a time. */
 enum { ROWS = 8, LANES = 16, VECTORS = 3, COLUMNS = VECTORS * LANES };
-enum { DEPTH = 384, BLOCK = 512, WIDTH = 64 * COLUMNS, GRAIN = 64 };
+enum { DEPTH = 384, BLOCK = 512, WIDTH = 22 * COLUMNS, GRAIN = 64 };
 /* The same in products of so many multiplications or more; below, BLAS computes them. */
 enum { FROM = 1 << 21 };
 
@@ -21,8 +20,7 @@ enum status panels_open(struct panels *p, int64_t threads, struct err *e)
     *p = (struct panels){.threads = threads};
     if (!panels_run()) return OK;
     PASS(mem_alloc(&p->left, BLOCK * DEPTH, sizeof *p->left, "a block of a factor", e));
-    return mem_alloc(&p->right, threads * COLUMNS * DEPTH, sizeof *p->right, "panels of a factor",
-                     e);
+    return mem_alloc(&p->right, WIDTH * DEPTH, sizeof *p->right, "panels of a factor", e);
 }
 
 void panels_close(struct panels *p)
@@ -32,9 +30,9 @@ void panels_close(struct panels *p)
     *p = (struct panels){0};
 }
 
-int64_t panels_bytes(int64_t threads)
+int64_t panels_bytes(void)
 {
-    return panels_run() ? (BLOCK + threads * COLUMNS) * DEPTH * (int64_t)sizeof(float) : 0;
+    return panels_run() ? (BLOCK + WIDTH) * DEPTH * (int64_t)sizeof(float) : 0;
 }
 
 bool panels_pay(int64_t m, int64_t n, int64_t k)
@@ -86,23 +84,36 @@ WITH_AVX2 static inline void transpose(float *to, int64_t width, const float *x,
     }
 }
 
+/* Terms [from, to) of a panel from a turned factor, `width` known where this is inlined. */
+WITH_AVX2 static inline __attribute__((always_inline)) void
+copy_turned(float *to, const int64_t width, const struct panels_factor *f, int64_t n, int64_t from,
+            int64_t end)
+{
+    for (int64_t t = from; t < end; t++) {
+        const float *x = f->x + t * f->ld;
+        float *row = to + t * width;
+        if (n >= width)
+            for (int64_t i = 0; i < width; i += 8)
+                _mm256_storeu_ps(row + i, _mm256_loadu_ps(x + i));
+        else
+            for (int64_t i = 0; i < width; i++) row[i] = i < n ? x[i] : 0;
+    }
+}
+
 WITH_AVX2 static void copy_panel(float *to, int64_t width, const struct panels_factor *f, int64_t n,
                                  int64_t k)
 {
-    const int64_t whole = k / 8 * 8;
-    struct panels_factor rest = *f;
-    if (n < width) {
-        copy_plainly(to, width, f, n, k);
-    } else if (f->turned) {
-        for (int64_t t = 0; t < k; t++)
-            for (int64_t i = 0; i < width; i++) to[t * width + i] = f->x[t * f->ld + i];
-    } else {
-        for (int64_t i = 0; i < width; i += 8)
-            for (int64_t t = 0; t < whole; t += 8)
-                transpose(to + t * width + i, width, f->x + i * f->ld + t, f->ld);
-        rest.x += whole;
-        copy_plainly(to + whole * width, width, &rest, n, k - whole);
+    const int64_t whole = k / 8 * 8, eights = n / 8 * 8;
+    if (f->turned) {
+        copy_turned(to, width, f, n, 0, k);
+        return;
     }
+    for (int64_t i = 0; i < eights; i += 8)
+        for (int64_t t = 0; t < whole; t += 8)
+            transpose(to + t * width + i, width, f->x + i * f->ld + t, f->ld);
+    for (int64_t t = 0; t < k; t++)
+        for (int64_t i = t < whole ? eights : 0; i < width; i++)
+            to[t * width + i] = i < n ? f->x[i * f->ld + t] : 0;
 }
 
 void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
@@ -110,27 +121,39 @@ void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_
     (isa_active() == ISA_PLAIN ? copy_plainly : copy_panel)(to, width, f, n, k);
 }
 
-/* y (ROWS, COLUMNS) = or += the product of two panels, a (k, ROWS) and b (k, COLUMNS). */
-WITH_AVX512 static void panel_product(float *y, int64_t ldy, const float *a, const float *b,
-                                      int64_t k, bool add)
+/* The left factor of a tile: ROWS rows, whose terms are `step` numbers apart. */
+struct tile {
+    const float *row[ROWS];
+    bool copied; /* step is ROWS, else 1 */
+};
+
+/* y (ROWS, vectors * LANES) = or += the tile times a panel b (k, COLUMNS). */
+WITH_AVX512 static inline __attribute__((always_inline)) void
+product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k, bool add,
+        const int64_t step, const int vectors)
 {
     __m512 sum[ROWS][VECTORS];
-    UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < VECTORS; j++)
+    const float *row[ROWS];
+    UNROLL for (int i = 0; i < ROWS; i++)
     {
-        sum[i][j] = _mm512_setzero_ps();
-        _mm_prefetch((const char *)(y + i * ldy + j * LANES), _MM_HINT_T0);
-    }
-    for (int64_t t = 0; t < k; t++, a += ROWS, b += COLUMNS) {
-        __m512 row[VECTORS];
-        UNROLL for (int j = 0; j < VECTORS; j++) row[j] = _mm512_load_ps(b + j * LANES);
-        UNROLL for (int i = 0; i < ROWS; i++)
+        row[i] = a->row[i];
+        UNROLL for (int j = 0; j < vectors; j++)
         {
-            const __m512 left = _mm512_set1_ps(a[i]);
-            UNROLL for (int j = 0; j < VECTORS; j++) sum[i][j] =
-                _mm512_fmadd_ps(left, row[j], sum[i][j]);
+            sum[i][j] = _mm512_setzero_ps();
+            _mm_prefetch((const char *)(y + i * ldy + j * LANES), _MM_HINT_T0);
         }
     }
-    UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < VECTORS; j++)
+    for (int64_t t = 0; t < k * step; t += step, b += COLUMNS) {
+        __m512 right[VECTORS];
+        UNROLL for (int j = 0; j < vectors; j++) right[j] = _mm512_load_ps(b + j * LANES);
+        UNROLL for (int i = 0; i < ROWS; i++)
+        {
+            const __m512 left = _mm512_set1_ps(row[i][t]);
+            UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
+                _mm512_fmadd_ps(left, right[j], sum[i][j]);
+        }
+    }
+    UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < vectors; j++)
     {
         float *to = y + i * ldy + j * LANES;
         if (add) sum[i][j] = _mm512_add_ps(_mm512_loadu_ps(to), sum[i][j]);
@@ -138,68 +161,143 @@ WITH_AVX512 static void panel_product(float *y, int64_t ldy, const float *a, con
     }
 }
 
-/* The same where the result has fewer rows or columns. */
-static void edge_product(float *y, int64_t ldy, const float *a, const float *b, int64_t rows,
-                         int64_t columns, int64_t k, bool add)
+#define PRODUCT(name, step, vectors)                                                               \
+    WITH_AVX512 static void name(float *y, int64_t ldy, const struct tile *a, const float *b,      \
+                                 int64_t k, bool add)                                              \
+    {                                                                                              \
+        product(y, ldy, a, b, k, add, step, vectors);                                              \
+    }
+PRODUCT(product_1, 1, 1)
+PRODUCT(product_2, 1, 2)
+PRODUCT(product_3, 1, 3)
+PRODUCT(copied_1, ROWS, 1)
+PRODUCT(copied_2, ROWS, 2)
+PRODUCT(copied_3, ROWS, 3)
+typedef void tile_product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k,
+                          bool add);
+static tile_product *const products[2][VECTORS + 1] = {{NULL, product_1, product_2, product_3},
+                                                       {NULL, copied_1, copied_2, copied_3}};
+
+/* y (rows, n) = or += the tile times a panel, of both of which only so many rows and columns are
+ * wanted. */
+static void panel_product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t rows,
+                          int64_t n, int64_t k, bool add)
 {
     float sum[ROWS * COLUMNS];
-    panel_product(sum, COLUMNS, a, b, k, false);
+    tile_product *of = products[a->copied][(n + LANES - 1) / LANES];
+    if (rows == ROWS && n % LANES == 0) {
+        of(y, ldy, a, b, k, add);
+        return;
+    }
+    of(sum, COLUMNS, a, b, k, false);
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
+        for (int64_t j = 0; j < n; j++)
             y[i * ldy + j] = (add ? y[i * ldy + j] : 0) + sum[i * COLUMNS + j];
 }
 
-/* y (m, n <= COLUMNS) = or += the block `left`, of m rows, times a panel. */
-static void block_product(float *y, int64_t ldy, const float *left, const float *right, int64_t m,
-                          int64_t n, int64_t k, bool add)
+/* One product, of at most WIDTH columns and DEPTH terms; the panels of b lie in `right`. */
+struct block {
+    float *y;
+    int64_t ldy;
+    struct panels_factor a, b;
+    int64_t m, n, k;
+    bool add;
+};
+
+/* The tile at row i; rows beyond the last are the last. In a turned factor, i is a row of the block
+ * that was copied. */
+static struct tile tile_at(const struct panels *p, const struct block *x, int64_t i)
 {
-    for (int64_t i = 0; i < m; i += ROWS)
-        if (m - i >= ROWS && n == COLUMNS)
-            panel_product(y + i * ldy, ldy, left + i * k, right, k, add);
-        else
-            edge_product(y + i * ldy, ldy, left + i * k, right, min64(m - i, ROWS), n, k, add);
+    struct tile t = {.copied = x->a.turned};
+    for (int r = 0; r < ROWS; r++)
+        t.row[r] = x->a.turned ? p->left + i * x->k + r : x->a.x + min64(i + r, x->m - 1) * x->a.ld;
+    return t;
 }
 
-/* One block: m <= BLOCK rows, n <= WIDTH columns, k <= DEPTH terms. A thread takes a panel of the
- * right factor and, where there are few of them, some of the rows. */
-static void multiply_block(struct panels *p, float *y, int64_t ldy, const struct panels_factor *a,
-                           const struct panels_factor *b, int64_t m, int64_t n, int64_t k, bool add)
+/* Copies n rows of a turned factor to panels: TURN terms at a time, so that the matrix's rows are
+ * read from end to end. All threads call it. */
+WITH_AVX2 static inline __attribute__((always_inline)) void
+copy_panels(float *to, const int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
 {
-    const int64_t across = (n + COLUMNS - 1) / COLUMNS, most = (m + GRAIN - 1) / GRAIN;
-    const int64_t down = min64((4 * p->threads + across - 1) / across, most);
-    const int64_t grain = ((m + down - 1) / down + ROWS - 1) / ROWS * ROWS;
-#pragma omp parallel num_threads(p->threads)
-    {
-        float *right = p->right + omp_get_thread_num() * COLUMNS * DEPTH;
+    enum { TURN = 8 };
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < m; i += ROWS) {
-            const struct panels_factor part = panels_part(a, i, 0);
-            panels_copy(p->left + i * k, ROWS, &part, min64(m - i, ROWS), k);
+    for (int64_t t = 0; t < k; t += TURN)
+        for (int64_t i = 0; i < n; i += width) {
+            const struct panels_factor part = panels_part(f, i, 0);
+            copy_turned(to + i * k, width, &part, n - i, t, min64(t + TURN, k));
         }
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < across * down; i++) {
-            const int64_t c = i / down * COLUMNS, r = i % down * grain;
-            const struct panels_factor part = panels_part(b, c, 0);
-            if (r >= m) continue;
-            panels_copy(right, COLUMNS, &part, min64(n - c, COLUMNS), k);
-            block_product(y + r * ldy + c, ldy, p->left + r * k, right, min64(m - r, grain),
-                          min64(n - c, COLUMNS), k, add);
-        }
+}
+
+WITH_AVX2 static void copy_left(const struct panels *p, const struct block *x)
+{
+    copy_panels(p->left, ROWS, &x->a, x->m, x->k);
+}
+
+WITH_AVX2 static void copy_right(const struct panels *p, const struct block *x)
+{
+    if (x->b.turned) {
+        copy_panels(p->right, COLUMNS, &x->b, x->n, x->k);
+        return;
+    }
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < x->n; c += COLUMNS) {
+        const struct panels_factor part = panels_part(&x->b, c, 0);
+        panels_copy(p->right + c * x->k, COLUMNS, &part, min64(x->n - c, COLUMNS), x->k);
     }
 }
 
+/* A thread takes GRAIN rows and, where there are few of them, some of the columns. */
+static void multiply_rows(const struct panels *p, const struct block *x)
+{
+    const int64_t down = (x->m + GRAIN - 1) / GRAIN, most = (x->n + COLUMNS - 1) / COLUMNS;
+    const int64_t across = min64((4 * p->threads + down - 1) / down, most);
+    const int64_t width = (most + across - 1) / across * COLUMNS;
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t item = 0; item < down * across; item++) {
+        const int64_t r = item / across * GRAIN, from = item % across * width;
+        for (int64_t c = from; c < min64(from + width, x->n); c += COLUMNS)
+            for (int64_t i = r; i < min64(r + GRAIN, x->m); i += ROWS) {
+                const struct tile t = tile_at(p, x, i);
+                panel_product(x->y + i * x->ldy + c, x->ldy, &t, p->right + c * x->k,
+                              min64(x->m - i, ROWS), min64(x->n - c, COLUMNS), x->k, x->add);
+            }
+    }
+}
+
+static void multiply_block(const struct panels *p, const struct block *x)
+{
+    const int64_t rows = x->a.turned ? BLOCK : x->m;
+    copy_right(p, x);
+    for (int64_t r = 0; r < x->m; r += rows) {
+        struct block part = *x;
+        part.a = panels_part(&x->a, r, 0);
+        part.y += r * x->ldy;
+        part.m = min64(x->m - r, rows);
+        if (x->a.turned) copy_left(p, &part);
+        multiply_rows(p, &part);
+    }
+}
+
+/* All threads pass the same blocks together. Columns and terms are cut evenly. */
 void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panels_factor *a,
                      const struct panels_factor *b, int64_t m, int64_t n, int64_t k, bool add)
 {
     const int64_t parts = (k + DEPTH - 1) / DEPTH, depth = ((k + parts - 1) / parts + 7) / 8 * 8;
-    for (int64_t r = 0; r < m; r += BLOCK)
-        for (int64_t c = 0; c < n; c += WIDTH)
-            for (int64_t t = 0; t < k; t += depth) {
-                const struct panels_factor left = panels_part(a, r, t),
-                                           right = panels_part(b, c, t);
-                multiply_block(p, y + r * ldy + c, ldy, &left, &right, min64(m - r, BLOCK),
-                               min64(n - c, WIDTH), min64(k - t, depth), add || t > 0);
-            }
+    const int64_t cuts = (n + WIDTH - 1) / WIDTH;
+    const int64_t width = ((n + cuts - 1) / cuts + COLUMNS - 1) / COLUMNS * COLUMNS;
+#pragma omp parallel num_threads(p->threads)
+    for (int64_t c = 0; c < n; c += width)
+        for (int64_t t = 0; t < k; t += depth) {
+            const struct block x = {.y = y + c,
+                                    .ldy = ldy,
+                                    .a = panels_part(a, 0, t),
+                                    .b = panels_part(b, c, t),
+                                    .m = m,
+                                    .n = min64(n - c, width),
+                                    .k = min64(k - t, depth),
+                                    .add = add || t > 0};
+            multiply_block(p, &x);
+        }
 }
 
 #else /* other compilers and CPUs */

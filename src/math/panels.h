@@ -1,6 +1,6 @@
-/* panels: products of f32 matrices with AVX-512, for factors that are multiplied once. Both are
- * copied into panels, which the innermost loop reads one after the other: so rows may begin any
- * distance apart, and a factor may be stored turned, at the same speed. */
+/* panels: products of f32 matrices with AVX-512, for factors that are multiplied once. The right
+ * one, and the left one where it is stored turned, are copied into panels, which the innermost loop
+ * reads one after the other: so rows may begin any distance apart at the same speed. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
@@ -12,12 +12,12 @@ bool panels_run(void);
 struct panels {
     int64_t threads;
     float *left;  // a block of the left factor
-    float *right; // (threads) a panel of the right factor
+    float *right; // panels of the right factor
 };
 /* Free with panels_close whatever is returned. ERR_NOMEM. */
 MUST_USE enum status panels_open(struct panels *p, int64_t threads, struct err *e);
 void panels_close(struct panels *p);
-int64_t panels_bytes(int64_t threads);
+int64_t panels_bytes(void);
 
 /* A factor as rows of k numbers: of a matrix (rows, k), or turned: of one (k, rows). Rows of the
  * matrix begin ld numbers apart. */

@@ -20,8 +20,9 @@ struct strip_factor {
     const float *a;
     int64_t a_row, a_col, k, ldy, ldb;
     int64_t cols; /* a multiple of STRIP_GRAIN, at most STRIP_COLS */
-    bool lower;   /* only elements (i, j) with j <= i are not zero; others may or may not be read */
-    bool add;     /* to y */
+    bool lower;   /* only elements (i, j) with j <= i + shift are not zero; others may be read */
+    int64_t shift;
+    bool add; /* to y */
 };
 
 /* Whether strips are faster than BLAS for GPTQ: with AVX-512 (math/isa.h). Thread-safe. */

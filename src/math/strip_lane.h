@@ -50,7 +50,7 @@ TARGET static void SET(part)(const struct strip *s, const struct strip_factor *f
         const int64_t left = s->rows - i;
         float *y = s->y + i * f->ldy;
         n = left >= ROWS ? ROWS : left >= 2 ? 2 : 1;
-        const int64_t k = max64((f->lower ? min64(to, i + n) : to) - from, 0);
+        const int64_t k = max64((f->lower ? min64(to, i + n + f->shift) : to) - from, 0);
         if (k == 0 && add) continue;
         if (n == ROWS)
             SET(block_rows)(y, a, b, f, k, add, ROWS);

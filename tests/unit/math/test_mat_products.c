@@ -190,7 +190,7 @@ static void work_takes_the_bytes_that_are_counted(void **state)
 {
     (void)state;
     const struct mat_largest small = {1000, 2000}, large = {INT64_C(1) << 40, INT64_C(1) << 40};
-    assert_int_equal(mat_work_bytes(PRODUCTS_F32, small, 2), panels_bytes(2));
+    assert_int_equal(mat_work_bytes(PRODUCTS_F32, small, 2), panels_bytes());
     assert_true(mat_work_bytes(PRODUCTS_BF16, small, 2) > 1000 * 2 + 2000 * 6);
     assert_true(mat_work_bytes(PRODUCTS_BF16X3, small, 2) >
                 mat_work_bytes(PRODUCTS_BF16, small, 2));

@@ -103,8 +103,10 @@ struct diff_work {
     double *scalars;    // (max_tiles, 4) the same for xIELU's scalars
     real *ones, *zeros; // (partial_width)
     real *scores;       // (threads, 4, QUERY_TILE, keys) attention
-    int64_t keys;       /* that the queries of a tile see, at most */
-    int64_t longest;    /* tokens of the longest sequence */
+    real *copies;       // (threads, copies_size) attention's copies of keys and values; NULL: none
+    int64_t copies_size;
+    int64_t keys;    /* that the queries of a tile see, at most */
+    int64_t longest; /* tokens of the longest sequence */
     int threads;
     struct mat_work products;
 };

@@ -1,6 +1,7 @@
 /* Memory of the derivatives of a block: lanes, scratch arrays, and its weights in `real`. */
 #include "math/row.h"
-#include "model/diff_block.h"
+#include "math/strip.h"
+#include "model/diff_ops.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
@@ -53,15 +54,16 @@ static int64_t partial_width(const struct model_shape *n)
     return max64(n->hidden, n->heads * n->head_dim);
 }
 
-/* A tile of queries against a window sees the window of its first query and its other queries. */
+/* A tile of queries against a window sees the window of its first query and its other queries; with
+ * strips, some keys before it. */
 static int64_t keys_max(const struct spec *s, int64_t longest)
 {
     int64_t most = 0;
     for (int64_t i = 0; i < s->shape.layers; i++) {
         int64_t window = spec_window(s, i);
-        most = max64(most, window > 0 ? min64(longest, window + QUERY_TILE - 1) : longest);
+        most = max64(most, window > 0 ? min64(longest, window + QUERY_TILE + STRIP_COLS) : longest);
     }
-    return most;
+    return (most + STRIP_COLS - 1) / STRIP_COLS * STRIP_COLS;
 }
 
 static int64_t tiles_max(int64_t tokens, int64_t sequences)
@@ -89,7 +91,8 @@ int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences,
 {
     int64_t width = partial_width(&s->shape), tiles = tiles_max(tokens, sequences);
     int64_t numbers = 2 * longest * s->n_ropes * s->rope[0].half + 2 * width + tiles * 2 * width +
-                      threads * 4 * QUERY_TILE * keys_max(s, longest);
+                      threads * 4 * QUERY_TILE * keys_max(s, longest) +
+                      threads * diff_attend_copies(s->shape.head_dim, longest);
     return numbers * (int64_t)sizeof(real) +
            tiles * (int64_t)(sizeof(struct tile) + 4 * sizeof(double)) +
            mat_work_bytes(kind, factors(s, tokens), threads);
@@ -131,6 +134,9 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     TRY(mem_alloc(&w->scalars, w->max_tiles * 4, sizeof(double), "partial sums", e));
     TRY(mem_alloc(&w->scores, (int64_t)w->threads * 4 * QUERY_TILE * w->keys, sizeof(real),
                   "attention scores", e));
+    w->copies_size = diff_attend_copies(n->head_dim, longest);
+    if (w->copies_size > 0)
+        TRY(mem_alloc(&w->copies, w->threads * w->copies_size, sizeof(real), "keys and values", e));
     TRY(mat_work_open(&w->products, kind, factors(&m->spec, tokens), w->threads, e));
     for (int64_t i = 0; i < w->partial_width; i++) w->ones[i] = 1;
     TRY(angles_make(m, longest, w->cosine, w->sine, e));
@@ -149,6 +155,7 @@ void diff_work_free(struct diff_work *w)
     free(w->zeros);
     free(w->scalars);
     free(w->scores);
+    free(w->copies);
     mat_work_close(&w->products);
     memset(w, 0, sizeof *w);
 }

@@ -15,6 +15,10 @@ diff_operation diff_attend;   /* DIFF_ATTEND */
 diff_operation diff_activate; /* DIFF_ACTIVATE */
 diff_operation diff_sum;      /* DIFF_ADD */
 
+/* Numbers of a thread's copies of keys and values (diff_work) of sequences of up to so many tokens;
+ * 0: they are not copied. */
+int64_t diff_attend_copies(int64_t head_dim, int64_t longest);
+
 /* The lane whose buffers a form writes. */
 static inline const struct diff_lane *diff_lane_written(enum diff_form form,
                                                         const struct diff_pass *p)

@@ -63,13 +63,14 @@ int64_t hvp_scored(const struct hvp *h)
 
 void hvp_total(struct hvp *h, int64_t tokens)
 {
+    if (tokens != h->total) hvp_state_close(&h->kept);
     h->total = tokens;
-    hvp_state_close(&h->kept);
 }
 
-enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e)
+static enum status check_targets(struct hvp *h, const struct sequences *s, const int32_t *targets,
+                                 struct err *e)
 {
-    const int64_t T = h->s->offset[h->s->n];
+    const int64_t T = s->offset[s->n];
     h->scored = 0;
     for (int64_t t = 0; t < T; t++) {
         NEED(targets[t] >= -1 && targets[t] < h->m->spec.shape.vocab, ERR_FORMAT,
@@ -77,8 +78,26 @@ enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e)
              (long long)h->m->spec.shape.vocab);
         h->scored += targets[t] >= 0;
     }
+    return OK;
+}
+
+enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e)
+{
+    PASS(check_targets(h, h->s, targets, e));
+    hvp_state_close(&h->kept);
     h->targets = targets;
     hvp_total(h, h->scored);
+    return OK;
+}
+
+enum status hvp_next(struct hvp *h, const struct sequences *s, const int32_t *targets,
+                     struct err *e)
+{
+    PASS(model_check_ids(h->m, s, e));
+    PASS(check_targets(h, s, targets, e));
+    if (h->kept) h->kept->known = false;
+    h->s = s;
+    h->targets = targets;
     return OK;
 }
 
@@ -90,7 +109,7 @@ void hvp_blocks(struct hvp *h, const struct block *blocks)
 
 void hvp_z_loss(struct hvp *h, double coefficient)
 {
-    hvp_state_close(&h->kept);
+    if (coefficient != h->z_loss) hvp_state_close(&h->kept);
     h->z_loss = coefficient;
 }
 
@@ -185,6 +204,12 @@ void hvp_keep(struct hvp *h, bool keep)
 {
     if (!keep) hvp_state_close(&h->kept);
     h->keep = keep;
+}
+
+void hvp_keep_values(struct hvp *h, bool keep)
+{
+    if (!keep) hvp_state_close(&h->kept);
+    h->keep_values = keep;
 }
 
 void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), void *context)

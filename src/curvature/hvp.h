@@ -65,6 +65,10 @@ void hvp_total(struct hvp *h, int64_t tokens);
  * none. The mean is over them until hvp_total. Borrowed. ERR_FORMAT: one is outside the vocabulary.
  */
 MUST_USE enum status hvp_targets(struct hvp *h, const int32_t *targets, struct err *e);
+/* Goes on with s, whose sequences are as long as those before, and with targets as hvp_targets, in
+ * the memory of the calls before and with the same hvp_total. Borrowed. ERR_FORMAT. */
+MUST_USE enum status hvp_next(struct hvp *h, const struct sequences *s, const int32_t *targets,
+                              struct err *e);
 /* blocks (L): weights in memory that later calls use in place of the checkpoint's; borrowed. Not
  * with hvp_move or hvp_share_over. */
 void hvp_blocks(struct hvp *h, const struct block *blocks);
@@ -131,6 +135,10 @@ MUST_USE enum status hvp_weights(struct hvp *h, real *w, struct err *e);
  * vectors are processed one by one. Same bits. Default: off. Ranks that share vectors must pass the
  * same value. */
 void hvp_keep(struct hvp *h, bool keep);
+/* The same for gradients alone, whose backward pass then recomputes nothing: retains values, from
+ * the forward pass to the backward pass, and their memory for the next gradient. Not together with
+ * hvp_keep. */
+void hvp_keep_values(struct hvp *h, bool keep);
 
 /* moved is called after every block of every pass with the share that it was of a gradient, or of
  * the products with all vectors of the call: they add up to 1 for a gradient and for each product,
@@ -144,6 +152,7 @@ struct hvp_extent {
     int64_t tokens, sequences, longest, threads;
     bool shared; /* the vectors are distributed over ranks, which share the blocks too */
     bool kept;   /* hvp_keep */
+    bool values; /* hvp_keep_values; gradients only */
     enum hvp_subset subset;
     enum products products; /* hvp_multiply */
 };

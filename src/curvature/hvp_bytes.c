@@ -83,6 +83,17 @@ static int64_t call_kept(const struct spec *s, const struct hvp_extent *x, int64
            work(s, x) + max64(weights(s, x), head(s, x, 1, true));
 }
 
+static int64_t gradient_of_values(const struct spec *s, const struct hvp_extent *x)
+{
+    const int64_t rows = min64(hvp_head_rows(s->shape.vocab), x->tokens);
+    struct diff_program p;
+    diff_program(s, &p);
+    return states(s, x, true) + hvp_logits_bytes(s->shape.hidden, s->shape.vocab, rows, 0) +
+           s->shape.layers * diff_lane_bytes(&p, &p.read, x->tokens, s->shape.heads) +
+           diff_lane_bytes(&p, &p.inside, chunk(x), 0) + buffers(s, x, 1) + work(s, x) +
+           max64(weights(s, x), head(s, x, 0, true));
+}
+
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out)
 {
     if (x->kept) {
@@ -94,5 +105,6 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
     *out = (struct hvp_bytes){.loss = call(s, x, 0, false),
                               .gradient = call(s, x, 0, true),
                               .product = call(s, x, 1, true)};
+    if (x->values) out->gradient = gradient_of_values(s, x);
     out->further = states(s, x, true) + buffers(s, x, 2);
 }

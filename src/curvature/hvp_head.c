@@ -308,7 +308,8 @@ enum status hvp_head(struct hvp_call *c, struct err *e)
         const struct hvp_logits *kept = &s->logits;
         d.n = min64(s->T - d.row, d.P);
         d.at = d.own;
-        if (s->kept)
+        if (s->kept == HVP_KEPT_VALUES) d.at = *kept;
+        if (s->kept == HVP_KEPT_ALL)
             d.at = (struct hvp_logits){kept->gh + d.row * d.C, kept->z + d.row * d.V,
                                        kept->p + d.row, kept->dz};
         const int64_t first[2] = {0, d.n};

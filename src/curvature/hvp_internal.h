@@ -41,8 +41,8 @@ struct hvp {
     int64_t chunk;                                 /* tokens */
     void (*moved)(void *context, double products); /* hvp_watch */
     void *watcher;                                 /* its context */
-    bool keep;
-    struct hvp_state *kept; /* retained since the first call after hvp_keep; or NULL */
+    bool keep, keep_values;
+    struct hvp_state *kept; /* retained since the first call after hvp_keep(_values); or NULL */
     int64_t rows;           /* positions of a slice of the head */
     struct diff_program program;
 };
@@ -136,9 +136,11 @@ struct hvp_logits {
 
 /* Of one call, or retained for many (hvp_keep). A retained state has lanes for each chunk of each
  * block, so that the backward pass recomputes nothing; values and adjoints, which do not depend on
- * the vectors, serve all calls; vectors are processed one by one. T: all tokens. */
+ * the vectors, serve all calls; vectors are processed one by one. With hvp_keep_values only values
+ * have so many lanes. T: all tokens. */
+enum hvp_kept { HVP_KEPT_NONE, HVP_KEPT_VALUES, HVP_KEPT_ALL };
 struct hvp_state {
-    bool kept;  /* retained */
+    enum hvp_kept kept;
     bool known; /* values and adjoints are valid */
     int64_t L, T, C, k;
     struct hvp_chunk *chunks; // (n_chunks)
@@ -146,20 +148,21 @@ struct hvp_state {
     int64_t n_chunks, max_tokens, max_sequences, longest;
     struct diff_work work;
     struct hvp_outer_weights outer;
-    int64_t levels;           /* of hidden states: L + 1, or 2 without a backward pass */
-    real *x, *dx;             // (levels, T, C), (k, levels, T, C) inputs of the blocks
-    real *gx, *dgx;           // (T, C), (k, T, C) adjoints between the blocks
-    struct hvp_logits logits; /* of all T positions, if retained */
-    double loss;              /* of this rank's sequences, if known */
-    int64_t n_lanes;          /* of each of the three: L * n_chunks if retained, else 1 */
+    int64_t levels;            /* of hidden states: L + 1, or 2 without a backward pass */
+    real *x, *dx;              // (levels, T, C), (k, levels, T, C) inputs of the blocks
+    real *gx, *dgx;            // (T, C), (k, T, C) adjoints between the blocks
+    struct hvp_logits logits;  /* of all T positions, if all is retained; of a slice, if values */
+    double loss;               /* of this rank's sequences, if known */
+    int64_t n_values, n_lanes; /* of values, of the other two: L * n_chunks if retained, else 1 */
     struct diff_lane *value, *tangent, *adjoint;
-    struct diff_lane
-        adjoint_tangent; /* if retained, the others borrow short-lived buffers from it */
+    /* If all are retained, the others borrow short-lived buffers from it; if values, those do from
+     * the adjoints. */
+    struct diff_lane adjoint_tangent;
 };
 /* For calls with up to k vectors (kept: one at a time). *out is NULL before, and on failure.
  * ERR_NOMEM; errors of the checkpoint. */
 MUST_USE enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k,
-                                    bool backward, bool kept, struct err *e);
+                                    bool backward, enum hvp_kept kept, struct err *e);
 /* Frees *state and sets it to NULL; it may be NULL. */
 void hvp_state_close(struct hvp_state **state);
 /* Block `layer`'s input from row `row` on, and vector j's tangent of it. */

@@ -10,10 +10,11 @@ struct layer {
     struct diff_weights w;
 };
 
-static struct diff_lane *lane(const struct hvp_state *s, struct diff_lane *lanes, int64_t layer,
-                              int64_t chunk)
+/* Of `n` lanes. */
+static struct diff_lane *lane(const struct hvp_state *s, struct diff_lane *lanes, int64_t n,
+                              int64_t layer, int64_t chunk)
 {
-    return &lanes[s->kept ? layer * s->n_chunks + chunk : 0];
+    return &lanes[n > 1 ? layer * s->n_chunks + chunk : 0];
 }
 
 static struct diff_pass pass_of(struct hvp_call *r, const struct layer *l, int64_t chunk,
@@ -26,7 +27,7 @@ static struct diff_pass pass_of(struct hvp_call *r, const struct layer *l, int64
                           .layer = l->at,
                           .work = &s->work,
                           .w = &l->w.params,
-                          .value = lane(s, s->value, l->at, chunk),
+                          .value = lane(s, s->value, s->n_values, l->at, chunk),
                           .again = again};
     diff_work_cut(&s->work, c->first, c->s1 - c->s0);
     p.value->b[DIFF_X0] = hvp_level(s, l->at, c->row);
@@ -41,7 +42,7 @@ static void set_tangents(struct hvp_call *r, struct diff_pass *p, int64_t chunk,
     struct hvp_state *s = r->s;
     int64_t row = s->chunks[chunk].row;
     p->v = v;
-    p->tangent = lane(s, s->tangent, p->layer, chunk);
+    p->tangent = lane(s, s->tangent, s->n_lanes, p->layer, chunk);
     p->tangent->b[DIFF_X0] = hvp_tangent_level(s, j, p->layer, row);
     p->tangent->b[DIFF_X2] = hvp_tangent_level(s, j, p->layer + 1, row);
 }
@@ -72,7 +73,7 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
         int64_t at = s->chunks[c].row * s->C;
         struct diff_pass p = pass_of(r, l, c, true);
         if (!s->kept) diff_run(DIFF_VALUE, &p);
-        p.adjoint = lane(s, s->adjoint, l->at, c);
+        p.adjoint = lane(s, s->adjoint, s->n_lanes, l->at, c);
         p.adjoint->b[DIFF_X0] = p.adjoint->b[DIFF_X2] = s->gx + at;
         p.g = r->b.g ? &g : NULL;
         if (!r->known) diff_run(DIFF_ADJOINT, &p);
@@ -81,7 +82,7 @@ static void layer_backward(struct hvp_call *r, const struct layer *l)
             hvp_params(r->h, r->b.v[j], l->at, &v);
             hvp_params(r->h, r->b.hv[j], l->at, &hv);
             set_tangents(r, &p, c, j, &v);
-            if (!s->kept) diff_run(DIFF_TANGENT, &p);
+            if (s->kept != HVP_KEPT_ALL) diff_run(DIFF_TANGENT, &p);
             p.g = &hv;
             p.adjoint_tangent = &s->adjoint_tangent;
             p.adjoint_tangent->b[DIFF_X0] = p.adjoint_tangent->b[DIFF_X2] = s->dgx + j * TC + at;
@@ -197,13 +198,16 @@ static enum status passes(struct hvp_call *r, double *loss, struct err *e)
 static enum status take_state(struct hvp_call *r, struct hvp_state **temporary, struct err *e)
 {
     struct hvp *h = r->h;
-    bool kept = h->keep && r->backward;
+    const bool gradient = r->b.g && r->b.k == 0;
+    const enum hvp_kept kept = h->keep && r->backward       ? HVP_KEPT_ALL
+                               : h->keep_values && gradient ? HVP_KEPT_VALUES
+                                                            : HVP_KEPT_NONE;
     struct hvp_state **s = kept ? &h->kept : temporary;
     if (!*s) PASS(hvp_state_open(s, h, r->b.k, r->backward, kept, e));
     r->s = *s;
     r->known = r->s->known && !r->b.g;
     r->s->known = r->known;
-    if (kept && !r->known) r->from = 0; /* the whole state is to be made */
+    if (kept == HVP_KEPT_ALL && !r->known) r->from = 0; /* the whole state is to be made */
     return OK;
 }
 
@@ -218,7 +222,7 @@ static enum status run_one(struct hvp *h, int64_t from, int64_t k, const real *c
     TRY(hvp_buffers_open(h, k, v, hv, g, &r.b, e));
     TRY(take_state(&r, &temporary, e));
     TRY(passes(&r, loss, e));
-    r.s->known = r.s->kept;
+    r.s->known = r.s->kept == HVP_KEPT_ALL;
 done:
     hvp_buffers_free(&r.b);
     hvp_state_close(&temporary);

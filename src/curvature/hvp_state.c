@@ -25,40 +25,63 @@ static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
     return OK;
 }
 
+static bool of_all(const struct hvp_state *r)
+{
+    return r->kept == HVP_KEPT_ALL;
+}
+
+static int64_t tokens_of(const struct hvp_state *r, int64_t lane, int64_t lanes)
+{
+    return lanes > 1 || r->n_chunks == 1 ? r->chunks[lane % r->n_chunks].tokens : r->max_tokens;
+}
+
+static enum status values_open(struct hvp_state *r, const struct hvp *h,
+                               const struct diff_lane *rest, struct err *e)
+{
+    const struct diff_program *p = &h->program;
+    const struct diff_set *set = r->kept ? &p->read : &p->inside;
+    r->n_values = r->kept ? r->L * r->n_chunks : 1;
+    PASS(mem_zero(&r->value, r->n_values, sizeof *r->value, "activations of blocks", e));
+    for (int64_t i = 0; i < r->n_values; i++)
+        PASS(diff_lane_init(&r->value[i], p, set, rest, tokens_of(r, i, r->n_values),
+                            h->m->spec.shape.heads, e));
+    return OK;
+}
+
 /* One set of lanes for all chunks of all blocks, one after the other. Retained: a set for each
  * chunk of each block; they own only what later passes read, and all borrow the other buffers from
- * the lane of the last pass, which does not read them. */
+ * the lane of the last pass, which does not read them; where only values are retained, from that of
+ * adjoints.
+ */
 static enum status lanes_open(struct hvp_state *r, const struct hvp *h, bool backward,
                               struct err *e)
 {
     const struct diff_program *p = &h->program;
-    const struct diff_set *values = r->kept ? &p->read : &p->inside;
-    const struct diff_set *adjoints = r->kept ? &p->adjoint_read : &p->inside;
-    struct diff_lane *last = &r->adjoint_tangent, *rest = r->kept ? last : NULL;
-    r->n_lanes = r->kept ? r->L * r->n_chunks : 1;
-    PASS(mem_zero(&r->value, r->n_lanes, sizeof *r->value, "activations of blocks", e));
+    const struct diff_set *tangents = of_all(r) ? &p->read : &p->inside;
+    const struct diff_set *adjoints = of_all(r) ? &p->adjoint_read : &p->inside;
+    struct diff_lane *last = &r->adjoint_tangent, *rest = of_all(r) ? last : NULL;
+    r->n_lanes = of_all(r) ? r->L * r->n_chunks : 1;
     PASS(mem_zero(&r->tangent, r->n_lanes, sizeof *r->tangent, "activations of blocks", e));
     PASS(mem_zero(&r->adjoint, r->n_lanes, sizeof *r->adjoint, "activations of blocks", e));
     if (r->k > 0) PASS(diff_lane_init(last, p, &p->inside, NULL, r->max_tokens, 0, e));
     for (int64_t i = 0; i < r->n_lanes; i++) {
-        int64_t tokens = r->kept ? r->chunks[i % r->n_chunks].tokens : r->max_tokens;
-        int64_t heads = h->m->spec.shape.heads;
-        PASS(diff_lane_init(&r->value[i], p, values, rest, tokens, heads, e));
-        if (r->k > 0) PASS(diff_lane_init(&r->tangent[i], p, values, rest, tokens, 0, e));
+        const int64_t tokens = tokens_of(r, i, r->n_lanes);
+        if (r->k > 0) PASS(diff_lane_init(&r->tangent[i], p, tangents, rest, tokens, 0, e));
         if (backward) PASS(diff_lane_init(&r->adjoint[i], p, adjoints, rest, tokens, 0, e));
     }
-    return OK;
+    return values_open(r, h, r->kept == HVP_KEPT_VALUES ? r->adjoint : rest, e);
 }
 
 enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t k, bool backward,
-                           bool kept, struct err *e)
+                           enum hvp_kept kept, struct err *e)
 {
     enum status st = OK;
     const struct model_shape *m = &h->m->spec.shape;
     struct hvp_state *s;
     TRY(mem_zero(&s, 1, sizeof *s, "the state of a call", e));
     *out = s;
-    *s = (struct hvp_state){.kept = kept, .L = m->layers, .C = m->hidden, .k = kept ? 1 : k};
+    *s = (struct hvp_state){
+        .kept = kept, .L = m->layers, .C = m->hidden, .k = kept == HVP_KEPT_ALL ? 1 : k};
     s->T = h->s->offset[h->s->n];
     s->levels = backward ? s->L + 1 : 2;
     int64_t TC = s->T * s->C;
@@ -70,7 +93,8 @@ enum status hvp_state_open(struct hvp_state **out, const struct hvp *h, int64_t 
     TRY(mem_alloc(&s->dx, s->k * s->levels * TC, sizeof(real), "tangents of the blocks' inputs",
                   e));
     TRY(mem_alloc(&s->gx, backward ? TC : 0, sizeof(real), "adjoints", e));
-    if (kept) TRY(hvp_logits_open(&s->logits, m, s->T, min64(h->rows, s->T), e));
+    if (kept == HVP_KEPT_ALL) TRY(hvp_logits_open(&s->logits, m, s->T, min64(h->rows, s->T), e));
+    if (kept == HVP_KEPT_VALUES) TRY(hvp_logits_open(&s->logits, m, min64(h->rows, s->T), 0, e));
     TRY(mem_alloc(&s->dgx, s->k * TC, sizeof(real), "tangents of adjoints", e));
     TRY(lanes_open(s, h, backward, e));
 done:
@@ -83,8 +107,9 @@ void hvp_state_close(struct hvp_state **state)
     struct hvp_state *s = *state;
     if (!s) return;
     struct diff_lane *const lanes[] = {s->value, s->tangent, s->adjoint};
+    const int64_t n[] = {s->n_values, s->n_lanes, s->n_lanes};
     for (int j = 0; j < 3; j++) {
-        for (int64_t i = 0; lanes[j] && i < s->n_lanes; i++) diff_lane_free(&lanes[j][i]);
+        for (int64_t i = 0; lanes[j] && i < n[j]; i++) diff_lane_free(&lanes[j][i]);
         free(lanes[j]);
     }
     diff_lane_free(&s->adjoint_tangent);

@@ -109,6 +109,7 @@ done:
 void trainer_close(struct trainer *t)
 {
     if (!t) return;
+    trainer_forget(t);
     hvp_close(t->table);
     sequences_free(&t->none);
     const int64_t L = t->blocks ? model_shape(t->model)->layers : 0;

@@ -10,18 +10,18 @@
 
 /* --- a micro-batch --- */
 
-/* Some sequences as the derivatives take them: without the last token of each, which is a target
- * alone; cut where documents end, since tokens of a document see no others: RoPE depends on
- * distances alone. */
-struct micro {
-    struct sequences s;
-    int32_t *targets;
-};
-
-static void micro_free(struct micro *m)
+static void micro_free(struct trainer_micro *m)
 {
     sequences_free(&m->s);
     free(m->targets);
+    *m = (struct trainer_micro){0};
+}
+
+void trainer_forget(struct trainer *t)
+{
+    hvp_close(t->derivatives);
+    t->derivatives = NULL;
+    micro_free(&t->micro);
 }
 
 static bool begins(const struct train_tokens *x, int64_t sequence, int64_t at)
@@ -30,8 +30,8 @@ static bool begins(const struct train_tokens *x, int64_t sequence, int64_t at)
     return at == 0 || (d && d[0] != d[-1]);
 }
 
-static enum status micro_make(const struct train_tokens *x, int64_t a, int64_t b, struct micro *m,
-                              struct err *e)
+static enum status micro_make(const struct train_tokens *x, int64_t a, int64_t b,
+                              struct trainer_micro *m, struct err *e)
 {
     int64_t n = 0, row = 0;
     for (int64_t i = a; i < b; i++)
@@ -60,34 +60,54 @@ static bool fits_kept(const struct trainer *t, const struct sequences *s, int64_
                                       .sequences = s->n,
                                       .longest = longest,
                                       .threads = omp_get_max_threads(),
-                                      .kept = true,
+                                      .values = true,
                                       .subset = HVP_ALL,
                                       .products = t->o.products};
     hvp_bytes_of(&sizes.spec, &extent, &bytes);
     return bytes.gradient <= t->o.memory;
 }
 
+static bool as_long(const struct sequences *a, const struct sequences *b)
+{
+    return a->n == b->n &&
+           memcmp(a->offset, b->offset, (size_t)(a->n + 1) * sizeof *a->offset) == 0;
+}
+
+/* t->micro = sequences [a, b), t->derivatives are of them. */
+static enum status micro_take(struct trainer *t, const struct train_tokens *x, int64_t a, int64_t b,
+                              struct err *e)
+{
+    struct trainer_micro m = {0};
+    const enum status st = micro_make(x, a, b, &m, e);
+    if (st != OK || !t->derivatives || !as_long(&m.s, &t->micro.s)) {
+        trainer_forget(t);
+        t->micro = m;
+        PASS(st);
+        PASS(hvp_open(t->model, &t->micro.s, HVP_ALL, &t->derivatives, e));
+        hvp_blocks(t->derivatives, t->blocks);
+        return hvp_targets(t->derivatives, m.targets, e);
+    }
+    micro_free(&t->micro);
+    t->micro = m;
+    return hvp_next(t->derivatives, &t->micro.s, m.targets, e);
+}
+
 /* loss, z: this micro-batch's parts of the means over the whole batch; g: NULL: the loss alone. */
-static enum status micro_run(const struct trainer *t, const struct train_tokens *x, int64_t i,
-                             float *g, double loss_z[2], struct err *e)
+static enum status micro_run(struct trainer *t, const struct train_tokens *x, int64_t i, float *g,
+                             double loss_z[2], struct err *e)
 {
     enum status st = OK;
-    struct micro m = {0};
-    struct hvp *h = NULL;
     const int64_t a = i * t->o.micro, b = min64(a + t->o.micro, x->n);
-    TRY(micro_make(x, a, b, &m, e));
-    TRY(hvp_open(t->model, &m.s, HVP_ALL, &h, e));
-    TRY(hvp_targets(h, m.targets, e));
+    TRY(micro_take(t, x, a, b, e));
+    struct hvp *h = t->derivatives;
     hvp_total(h, x->n * x->length);
-    hvp_blocks(h, t->blocks);
     hvp_z_loss(h, g ? t->o.z_loss : 0);
-    hvp_keep(h, g && fits_kept(t, &m.s, x->length));
-    st = g ? hvp_gradient(h, g, &loss_z[0], e) : hvp_loss(h, &loss_z[0], e);
+    hvp_keep_values(h, g && fits_kept(t, &t->micro.s, x->length));
+    TRY(g ? hvp_gradient(h, g, &loss_z[0], e) : hvp_loss(h, &loss_z[0], e));
     loss_z[1] = hvp_z_part(h);
     loss_z[0] -= loss_z[1];
 done:
-    hvp_close(h);
-    micro_free(&m);
+    if (st != OK) trainer_forget(t);
     return st;
 }
 

@@ -155,6 +155,56 @@ static void kept_in_slices(void **state)
     hvp_fixture_close(&f);
 }
 
+/* The gradient on s with targets, by a new handle. */
+static real *gradient_on(const struct hvp_fixture *f, const struct sequences *s,
+                         const int32_t *targets)
+{
+    struct hvp *h;
+    real *g = hvp_vector(f);
+    OK_OR_FAIL(hvp_open(f->model, s, HVP_ALL, &h, e));
+    OK_OR_FAIL(hvp_targets(h, targets, e));
+    OK_OR_FAIL(hvp_gradient(h, g, NULL, e));
+    hvp_close(h);
+    return g;
+}
+
+/* One handle goes on with other tokens and targets in the memory of the first: the bits are those
+ * of new handles; so are those of a product between. */
+static void values_kept(void **state)
+{
+    struct hvp_fixture f;
+    hvp_fixture_open(&f, *state, HVP_ALL);
+    const int64_t T = f.s.offset[f.s.n];
+    int32_t *ids = must_alloc(T, sizeof *ids);
+    for (int64_t t = 0; t < T; t++) ids[t] = f.s.ids[T - 1 - t];
+    struct sequences other = f.s;
+    other.ids = ids;
+    const struct sequences *const s[] = {&f.s, &other};
+    int32_t *const targets[] = {ids, f.s.ids};
+    real *want[2], *g = hvp_vector(&f), *v = hvp_vector(&f), *hv = hvp_vector(&f);
+    for (int i = 0; i < 2; i++) want[i] = gradient_on(&f, s[i], targets[i]);
+    hvp_probe(&f, 0, v);
+    OK_OR_FAIL(hvp_targets(f.h, targets[0], e));
+    f.h->chunk = 40;
+    hvp_keep_values(f.h, true);
+    OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e)); /* in smaller chunks */
+    assert_true(memcmp(g, want[0], sizeof *g * (size_t)f.n) != 0 || T <= 40);
+    hvp_keep_values(f.h, false);
+    f.h->chunk = HVP_CHUNK;
+    hvp_keep_values(f.h, true);
+    for (int i = 0; i < 4; i++) {
+        OK_OR_FAIL(hvp_next(f.h, s[i % 2], targets[i % 2], e));
+        OK_OR_FAIL(hvp_gradient(f.h, g, NULL, e));
+        assert_memory_equal(g, want[i % 2], sizeof *g * (size_t)f.n);
+        if (i == 1) OK_OR_FAIL(hvp_apply(f.h, 1, (const real *const[]){v}, &hv, e));
+    }
+    ids[0] = (int32_t)f.model->spec.shape.vocab;
+    struct err err = {0};
+    assert_int_equal(hvp_next(f.h, &other, f.s.ids, &err), ERR_FORMAT);
+    free(ids), free(want[0]), free(want[1]), free(g), free(v), free(hv);
+    hvp_fixture_close(&f);
+}
+
 #ifndef QTRAJ_REAL_F64
 /* Largest errors with products in bf16 terms: of a part of the gradient and of Hv relative to that
  * part's norm (at least a thousandth of the whole), and of v'Hv relative to |v| |Hv|. Those of f32
@@ -266,13 +316,14 @@ static void watched(void **state)
 int main(void)
 {
     linalg_setup();
-    struct CMUnitTest tests[6 * FIXTURES_N + 1];
+    struct CMUnitTest tests[7 * FIXTURES_N + 1];
     size_t n = 0;
     EACH_FIXTURE(tests, n, gradient)
     EACH_FIXTURE(tests, n, product)
     EACH_FIXTURE(tests, n, gradient_in_slices)
     EACH_FIXTURE(tests, n, product_in_slices)
     EACH_FIXTURE(tests, n, kept_in_slices)
+    EACH_FIXTURE(tests, n, values_kept)
 #ifndef QTRAJ_REAL_F64
     EACH_FIXTURE(tests, n, product_in_terms)
 #endif

@@ -3,6 +3,7 @@
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/hash.h"
+#include "util/process.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,36 +14,6 @@
 #include <unistd.h>
 
 /* --- this process --- */
-
-/* A field of /proc/PID/stat from the third on, at its start in line; NULL: there is none. The name,
- * field 2, may contain blanks and brackets, so fields are counted from the last ')'. */
-static const char *process_field(long pid, int field, char line[1024])
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    fsx_text(path, line, 1024);
-    const char *p = strrchr(line, ')');
-    p = p && p[1] ? p + 2 : NULL;
-    for (int i = 3; p && i < field; i++)
-        if ((p = strchr(p, ' '))) p++;
-    return p && *p ? p : NULL;
-}
-
-/* Clock ticks from boot to its start; -1 if unknown. */
-static long long process_start(long pid)
-{
-    char line[1024];
-    const char *start = process_field(pid, 22, line);
-    return start ? atoll(start) : -1;
-}
-
-/* It has ended, but its parent has not waited for it. */
-static bool is_zombie(long pid)
-{
-    char line[1024];
-    const char *state = process_field(pid, 3, line);
-    return state && (*state == 'Z' || *state == 'X');
-}
 
 /* Process ids are valid only inside one namespace. */
 static void pid_namespace(char *out, size_t size)
@@ -97,13 +68,6 @@ static bool same_text(const json_t *a, const json_t *b, const char *key)
     return text[0] && strcmp(text, json_text(b, key, "")) == 0;
 }
 
-static bool is_running(long pid, long long start)
-{
-    if ((kill((pid_t)pid, 0) != 0 && errno == ESRCH) || is_zombie(pid)) return false;
-    const long long now = process_start(pid);
-    return start <= 0 || now <= 0 || now == start; /* else the id was reused */
-}
-
 bool holder_is_ending(const json_t *holder)
 {
     const unsigned long exiting = 4; /* PF_EXITING of the kernel, in field 9 */
@@ -125,7 +89,7 @@ enum holder_state holder_look(const json_t *holder, const json_t *self, double a
     const long long start = json_int(holder, "start");
     const bool this_boot = same_text(holder, self, "boot_id");
     if (pid > 0 && this_boot && same_text(holder, self, "pid_namespace"))
-        return is_running(pid, start) ? HOLDER_RUNS : HOLDER_GONE;
+        return process_runs(pid, start) ? HOLDER_RUNS : HOLDER_GONE;
     /* An earlier boot of this host. Another host of the same name would have renewed its lock since
      * this one was booted. */
     if (!this_boot && same_text(holder, self, "host") && json_text(holder, "boot_id", "")[0] &&

@@ -1,5 +1,6 @@
 #include "util/temporary.h"
 #include "util/mem.h"
+#include "util/process.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +65,9 @@ enum status temporary_begin(const char *path, char **out, struct err *e)
     host_name(host);
     NEED(getrandom(&number, sizeof number, 0) == (ssize_t)sizeof number, ERR_IO,
          "%s: no random number for a temporary name: %s", path, strerror(errno));
-    PASS(mem_format(out, e, "%s.tmp.%s.%ld.%08x", path, host, (long)getpid(), number));
+    const long pid = (long)getpid();
+    const long long start = process_start(pid) > 0 ? process_start(pid) : 0;
+    PASS(mem_format(out, e, "%s.tmp.%s.%ld-%lld.%08x", path, host, pid, start, number));
     temporary_remove_left(path, TEMPORARY_DEAD);
     enter(*out);
     return OK;
@@ -130,11 +133,12 @@ static bool all_of(const char *text, size_t n, const char *set)
 }
 
 /* Whether a name's end, behind ".tmp.", is of a process that is gone, or of any one. Earlier
- * versions wrote the number of the process alone. */
+ * versions wrote the number of the process alone, or without its start. */
 static bool is_left(const char *end, enum temporary_whose whose)
 {
     static const char digits[] = "0123456789", hex[] = "0123456789abcdef";
     char host[25];
+    long long start = 0;
     const char *pid = end, *random = strrchr(end, '.');
     size_t n = strlen(end);
     if (random) {
@@ -143,12 +147,18 @@ static bool is_left(const char *end, enum temporary_whose whose)
         if (pid == end) return false;
         n = (size_t)(random - pid);
     }
+    const char *dash = memchr(pid, '-', n);
+    if (dash) {
+        if (!all_of(dash + 1, n - (size_t)(dash + 1 - pid), digits)) return false;
+        start = strtoll(dash + 1, NULL, 10);
+        n = (size_t)(dash - pid);
+    }
     if (!all_of(pid, n, digits)) return false;
     if (whose == TEMPORARY_ALL) return true;
     host_name(host);
     const size_t length = random ? (size_t)(pid - 1 - end) : 0;
     if (random && (strlen(host) != length || strncmp(host, end, length) != 0)) return false;
-    return kill((pid_t)strtol(pid, NULL, 10), 0) != 0 && errno == ESRCH;
+    return !process_runs(strtol(pid, NULL, 10), start);
 }
 
 void temporary_remove_left(const char *path, enum temporary_whose whose)

@@ -3,7 +3,8 @@
 #pragma once
 #include "util/err.h"
 
-/* *out = PATH.tmp.HOST.PID.RANDOM, which no other process uses, on any host. What is made under it
+/* *out = PATH.tmp.HOST.PID-START.RANDOM, which no other process uses, on any host; START tells the
+ * process from a later one of that number (process_start). What is made under it
  * is removed by temporary_end, or when a signal ends the process. Removes what processes of this
  * host that are gone left of the same path. ERR_IO, ERR_NOMEM. */
 MUST_USE enum status temporary_begin(const char *path, char **out, struct err *e);

@@ -1,6 +1,7 @@
 /* Temporary names: nothing is left after an error, a signal, or by processes that are gone. */
 #include "../scratch.h"
 #include "util/fsx.h"
+#include "util/process.h"
 #include "util/temporary.h"
 #include <signal.h>
 #include <sys/stat.h>
@@ -115,12 +116,35 @@ static void of_the_dead(void **state)
     assert_int_equal(waitpid(alive, NULL, 0), alive);
 }
 
+/* A killed process left a file, and another has its number since: that one began at another time.
+ */
+static void of_a_reused_number(void **state)
+{
+    (void)state;
+    char host[25] = "", path[256], *name;
+    gethostname(host, sizeof host);
+    host[24] = '\0';
+    const long pid = (long)getpid(), start = (long)process_start(pid);
+    for (int same = 0; same < 2; same++) {
+        snprintf(path, sizeof path, "reused.tmp.%s.%ld-%ld.0123abcd", host, pid, start + 1 - same);
+        touch(scratch_path(path));
+    }
+    assert_int_equal(left("reused"), 2);
+    assert_int_equal(temporary_begin(scratch_path("reused"), &name, NULL), OK);
+    assert_int_equal(left("reused"), 1);
+    assert_true(fsx_is_file(scratch_path(path)));
+    temporary_end(name);
+    temporary_remove_left(scratch_path("reused"), TEMPORARY_ALL);
+    assert_int_equal(left("reused"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_unique_and_go_at_the_end),
         cmocka_unit_test(signals_remove_what_is_left),
         cmocka_unit_test(of_the_dead),
+        cmocka_unit_test(of_a_reused_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,8 @@ static enum status commit_folder(struct quantize *o, struct err *e)
                                     .format = o->format,
                                     .calibration = &v->calibration,
                                     .sequences = json_int(provenance, "calibration_sequences"),
-                                    .cell = o->single.cell};
+                                    .cell = o->single.cell,
+                                    .label = o->single.label};
     TRY(model_card_text(&card, &text, e));
     TRY(export_folder_commit(o->folder_out, text, e));
 done:

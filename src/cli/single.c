@@ -17,6 +17,7 @@ void single_free(struct single *s)
     visit_free(&s->visit);
     json_decref(s->checkpoint);
     json_decref(s->cell);
+    free(s->label);
     *s = (struct single){0};
 }
 
@@ -28,7 +29,8 @@ enum status single_add_evaluation(struct single *s, struct data_options *d, cons
     PASS(data_options_finish(d, prefix, e));
     PASS(mem_grow(&s->visit.evaluations, s->visit.n_evaluations, &capacity, sizeof *d, e));
     PASS(mem_string(&name, "evaluation", e)); /* the name that single_number looks up */
-    free(d->name);
+    free(s->label);
+    s->label = d->name;
     d->name = name;
     s->visit.evaluations[s->visit.n_evaluations++] = *d;
     *d = (struct data_options){0};

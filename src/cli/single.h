@@ -13,6 +13,7 @@ struct single {
     bool terminal;            /* which rewrites that line */
     json_t *checkpoint;       /* its record */
     json_t *cell;             /* the record of the variant, NULL: there is none */
+    char *label;              /* of the text that is scored; NULL: there is none */
 };
 void single_free(struct single *s);
 

@@ -233,8 +233,8 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
 {
     enum status st = OK;
     struct results_view *view = NULL;
-    char *folder = NULL, *texts = NULL;
-    json_t *cell = NULL;
+    char *folder = NULL;
+    json_t *cell = NULL, *texts = NULL;
     if (section_of(p->sweep)->n == 0) return OK;
     TRY(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
     for (int64_t i = 0; i < p->n_checkpoints * p->n_variants; i++) {
@@ -248,12 +248,14 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
                         v->bits, &folder, e));
         plan_cell_key(p, c, i % p->n_variants, key);
         TRY(results_view_read(view, key, &cell, e));
-        free(texts);
-        texts = NULL;
+        ENSURE(texts = json_object(), ERR_NOMEM, "labels of texts: out of memory");
         for (int64_t k = 0; k < p->sweep->n_evaluations; k++)
-            TRY(mem_append(&texts, e, "%s\n", p->lengths[c->model].texts[k]));
-        if (cell && model_card_complete(folder, cell, texts ? texts : "", &own) != OK)
+            json_object_set_new(texts, p->lengths[c->model].texts[k],
+                                json_string(p->sweep->evaluations[k].name));
+        if (cell && model_card_complete(folder, cell, texts, &own) != OK)
             log_warn("%s has no losses in its README.md: %s", folder, own.text);
+        json_decref(texts);
+        texts = NULL;
         json_decref(cell);
         free(folder);
         cell = NULL;
@@ -261,8 +263,8 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
     }
 done:
     json_decref(cell);
+    json_decref(texts);
     free(folder);
-    free(texts);
     results_view_close(view);
     return st;
 }

@@ -72,9 +72,10 @@ static enum status add_loss(const char *name, const json_t *scores, char **text,
 /* The last section, so that it can be replaced. */
 static const char heading[] = "\n## Loss\n\n";
 
-/* cell: the record of the cell; NULL or without losses: nothing. texts: digests of those to list,
- * one a line; NULL: all. */
-static enum status add_losses(const json_t *cell, const char *texts, char **text, struct err *e)
+/* cell: the record of the cell; NULL or without losses: nothing. texts: {digest: label} of those to
+ * list; NULL: all. label: of a text that has none otherwise; NULL: what the record calls it. */
+static enum status add_losses(const json_t *cell, const json_t *texts, const char *label,
+                              char **text, struct err *e)
 {
     json_t *all = json_object_get(cell, "datasets"), *scores;
     const char *name;
@@ -90,8 +91,9 @@ static enum status add_losses(const json_t *cell, const char *texts, char **text
                     heading, bits));
     json_object_foreach(all, name, scores)
     {
-        if (!texts || strstr(texts, name))
-            PASS(add_loss(json_text(scores_find(cell, name), "name", name), scores, text, e));
+        if (texts && !json_object_get(texts, name)) continue;
+        const char *recorded = json_text(scores_find(cell, name), "name", label ? label : name);
+        PASS(add_loss(json_text(texts, name, recorded), scores, text, e));
     }
     return OK;
 }
@@ -143,10 +145,10 @@ enum status model_card_text(const struct model_card *c, char **text, struct err 
     if (c->variant->key && c->variant->key[0])
         PASS(mem_append(text, e, "| key of the cell in the cube | `%s` |\n", c->variant->key));
     PASS(add_loading(c, text, e));
-    return add_losses(c->cell, NULL, text, e);
+    return add_losses(c->cell, NULL, c->label, text, e);
 }
 
-enum status model_card_complete(const char *folder, const json_t *cell, const char *texts,
+enum status model_card_complete(const char *folder, const json_t *cell, const json_t *texts,
                                 struct err *e)
 {
     enum status st = OK;
@@ -159,7 +161,7 @@ enum status model_card_complete(const char *folder, const json_t *cell, const ch
     if (!strstr(before, json_text(cell, "key", "?"))) goto done; /* of other results, or edited */
     const int head = (int)(end ? end - before : (ptrdiff_t)strlen(before));
     TRY(mem_append(&text, e, "%.*s", head, before));
-    TRY(add_losses(cell, texts, &text, e));
+    TRY(add_losses(cell, texts, NULL, &text, e));
     if (strcmp(text, before) != 0) TRY(fsx_write_atomic(path, text, strlen(text), e));
 done:
     free(text);

@@ -12,12 +12,13 @@ struct model_card {
     int64_t sequences;                      /* that it gave; 0: as many as it asks for */
     const json_t *inputs;                   /* digests of texts, as of a visit; NULL: not known */
     const json_t *cell; /* the record of the cell, with its losses; NULL: not known yet */
+    const char *label;  /* of the text that it was scored on; NULL: the record names its texts */
 };
 
 /* *text (the caller frees) = the card. ERR_NOMEM. */
 MUST_USE enum status model_card_text(const struct model_card *c, char **text, struct err *e);
 /* Gives the card in `folder` the losses of a cell's record, in place of those that it has. texts:
- * digests of those to list, one a line. Does nothing if there is no card, or if it is not the card
- * of this cell. ERR_IO, ERR_FULL, ERR_NOMEM. */
-MUST_USE enum status model_card_complete(const char *folder, const json_t *cell, const char *texts,
-                                         struct err *e);
+ * {digest: label} of those to list. Does nothing if there is no card, or if it is not the card of
+ * this cell. ERR_IO, ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status model_card_complete(const char *folder, const json_t *cell,
+                                         const json_t *texts, struct err *e);

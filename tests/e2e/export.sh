@@ -53,6 +53,7 @@ for model in "$models"/*/ "$SOURCE"/tests/fixtures/checkpoints/*_bin/; do
     [ "$(loss "$work/quantize.json")" != "$(loss "$work/quantize.json" baseline_loss)" ] || fail "$name: nothing was quantized"
     case $name in *_bin) ;; *) tensors "$model" "$work/$name" ;; esac
 done
+grep -q '^| reference | ' "$work/llama/README.md" || fail "the card does not name the text: $(cat "$work/llama/README.md")"
 grep -q '"torch_dtype": "float32"' "$work/llama/config.json" || fail "config.json of a folder in float32 does not say so"
 
 # --- GPT-NeoX whose output matrix has the name of other families' ---

@@ -99,6 +99,11 @@ diff -r "$work/first" "$work/exports" || fail "after kills: other files"
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/killed.h5" --set 'evaluation[0].samples=1' >"$work/out" 2>"$work/err" || fail "fewer: $(cat "$work/err")"
 [ "$(grep -c '^| own |' "$work/exports/m/b/rtn-3bit/README.md")" = 1 ] || fail "the card: $(cat "$work/exports/m/b/rtn-3bit/README.md")"
 
+# --- and by the labels that they have now ---
+"$QTRAJ" run "$work/sweep.yaml" --set "results=$work/killed.h5" --set 'evaluation[0].name=renamed' >"$work/out" 2>"$work/err" || fail "renamed: $(cat "$work/err")"
+grep -q "nothing to do" "$work/err" || fail "renamed: $(cat "$work/err")"
+[ "$(grep -c '^| renamed |' "$work/exports/m/b/rtn-3bit/README.md")$(grep -c '^| own |' "$work/exports/m/b/rtn-3bit/README.md")" = 10 ] || fail "renamed: $(cat "$work/exports/m/b/rtn-3bit/README.md")"
+
 # --- what cannot be exported is said before any work ---
 # refuse NAME PATTERN KEY=VALUE ...
 refuse() {

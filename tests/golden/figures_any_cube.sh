@@ -16,12 +16,16 @@ done
 # a model that is chosen, one that is not there, and what Spearman's correlation is
 "$python" "$SOURCE/analysis/figures.py" "$CUBES/two_models.h5" --out "$work/chosen" --model 'OLMo2*' --only relative_error 2>"$work/err" ||
     fail "--model: $(cat "$work/err")"
+"$python" "$SOURCE/analysis/figures.py" "$CUBES/two_datasets.h5" --out "$work/chosen" --dataset 'a-text*' --quantizer gptq --only quantized_loss >"$work/names" 2>"$work/err" ||
+    fail "--dataset and --quantizer: $(cat "$work/err")"
 "$python" "$SOURCE/analysis/figures.py" "$CUBES/averages.h5" --out "$work/pages" --only curvature --width 3.3 >"$work/names" 2>"$work/err" &&
     [ "$(sed 's|.*/||' "$work/names" | tr '\n' ' ')" = "curvature-1.png curvature-1.pdf curvature-2.png curvature-2.pdf " ] ||
     fail "pages: $(cat "$work/names" "$work/err")"
 : >"$work/file"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/figures.py" >"$work/refused" <<EOF || fail "$(cat "$work/refused")"
 "no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2" $CUBES/two_models.h5 --model nobody --out $work/chosen
+"--dataset: no text is called nothing; there are refinedweb, a-text-with-a-rather-long-name" $CUBES/two_datasets.h5 --dataset nothing --out $work/chosen
+"--quantizer: no method is called awqq; there are rtn, gptq" $CUBES/two_datasets.h5 --quantizer gptq,awqq --out $work/chosen
 "--compare: the cube has no column weight_decay of runs; there are branch_of, checkpoint_name" $CUBES/two_models.h5 --compare weight_decay --out $work/chosen
 "$CUBES/one.h5: named twice" $CUBES/one.h5 $CUBES/one.h5 --out $work/chosen
 "--out $work/file/figures: Not a directory" $CUBES/two_models.h5 --out $work/file/figures
@@ -92,6 +96,31 @@ assert [part_of(part) for _, part in drawn] == ["2 bits, 3 bits", "8 bits"], [pa
 assert [axes.get_title() for axes in drawn[0][0].axes] == 2 * ["2 bits"] + 2 * ["3 bits"], [axes.get_title() for axes in drawn[0][0].axes]
 for page, _ in drawn:
     assert not list(text_complaints(page)), list(text_complaints(page))
+
+# a method, a bit-width and a run have one colour in all figures and cubes, whatever stands beside them; a legend lists what is drawn
+from qtraj.figures import colours
+first, second = colours.of_methods(["rtn", "gptq", "gptq-g64", "mine"]), colours.of_methods(["mine", "awq", "gptq-g64", "gptq", "nf4"])
+assert all(first[name] == second[name] for name in ("gptq", "gptq-g64", "mine")), (first, second)
+assert len(set(colours.of_methods(colours.METHODS).values())) == len(colours.METHODS) and colours.of_bits(3) == colours.of_bits(np.int64(3)) != colours.of_bits(4)
+assert not {colour for colour, _ in colours.of_methods([*colours.METHODS, *map(str, range(30))]).values()} & {colours.BLACK}
+runs = colours.of_names([f"run {i}" for i in range(7)])
+assert len({colour for colour, _ in runs.values()}) == len({marker for _, marker in runs.values()}) == 7, runs
+told = qtraj.select(qtraj.open(sys.argv[3]), bits=3)
+part, whole_of = qtraj.select(told, quantizer="gptq", model="*soup*"), (colours.of_quantizers(told), colours.of_models(told))
+assert colours.of_quantizers(part) == whole_of[0] and all(colours.of_models(part)[name] == whole_of[1][name] for name in map(str, told.model.values))
+
+
+def drawn_in(figure, label):
+    """Colour and marker of an entry of the legend."""
+    (entry,) = [one for one in figure.legends[0].get_lines() if one.get_label() == label]
+    return entry.get_color(), entry.get_marker()
+
+
+for some in (told, part):
+    assert drawn_in(qtraj.figures.relative_error(some), "gptq") == drawn_in(qtraj.figures.quantized_loss(some), "gptq") == colours.of_methods(["gptq"])["gptq"]
+lost = told.assign(loss_relative=told.loss_relative.where(told.quantizer != "rtn"))
+entries = [text.get_text() for text in qtraj.figures.relative_error(lost).legends[0].get_texts()]
+assert "gptq" in entries and "rtn" not in entries, entries
 
 import qtraj.figures.pages as module
 module.PAGE_HIGH = 6

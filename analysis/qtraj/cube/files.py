@@ -18,6 +18,7 @@ from qtraj.cube import parts
 
 NOT_ASKED = 3  # in variables of states: not_applicable
 SEPARATE = ("name", "title", "models", "results", "run", "export", "surfaces")  # sections of a sweep that say nothing of how a cell was measured
+NAMED = {"model": "model", "dataset": "text", "quantizer": "method"}  # axes along which names stand, and what these are
 log = logging.getLogger("qtraj")
 
 
@@ -42,6 +43,11 @@ def open(*paths: "str | os.PathLike") -> xr.Dataset:
     return cubes[0] if len(cubes) == 1 else join(cubes)
 
 
+def with_all_names(cube):
+    """The cube with the names of its models and methods as attributes, which its parts keep: colours follow from them."""
+    return cube.assign_attrs({f"all_{axis}": [str(name) for name in cube[axis].values] for axis in ("model", "quantizer") if axis in cube.dims})
+
+
 def read(path: "str | os.PathLike") -> xr.Dataset:
     """One cube with the coordinates `file` and `name_in_file` of its models; of a sweep file, or of parts, see parts.located."""
     path = parts.located(path)
@@ -52,6 +58,7 @@ def read(path: "str | os.PathLike") -> xr.Dataset:
         raise ValueError(f"{path}: not a results cube that can be read: {error}") from None
     if "model" not in cube.dims:
         raise ValueError(f"{path}: not a results cube that can be read: it has no axis model")
+    cube = with_all_names(cube)
     return cube.assign_coords(file=("model", np.array([str(path)] * cube.sizes["model"], dtype=object)),
                               name_in_file=("model", cube.model.values.astype(object)))
 
@@ -116,6 +123,7 @@ def join(cubes: "Sequence[xr.Dataset]") -> xr.Dataset:
         whole.append(cube.assign_coords({name: values for name, values in axes.items()}))
     out = xr.concat(whole, dim="model", join="exact", combine_attrs="drop_conflicts")
     out.attrs["title"] = ", ".join(dict.fromkeys(cube.attrs.get("title") or pathlib.Path(files_of(cube)[0]).stem for cube in cubes))
+    out = with_all_names(out)
     found = differences(out)
     if len(found):
         log.warning("settings differ between the cubes: %s", ", ".join(found.index))
@@ -213,8 +221,8 @@ def rows_of_models(cube, group):
 
 
 def select(cube: xr.Dataset, **wanted) -> xr.Dataset:
-    """A part of the cube that keeps all axes, as the figures need them: one value or a list for each named axis; of models, names or
-    shell patterns. ValueError: the cube has none of them.
+    """A part of the cube that keeps all axes, as the figures need them: one value or a list for each named axis; of models, texts and
+    methods, names or shell patterns. ValueError: the cube has none of them.
 
     >>> cube = qtraj.open("two_models.h5")
     >>> qtraj.select(cube, model="SmolLM3*", bits=3).sizes["model"]
@@ -224,8 +232,8 @@ def select(cube: xr.Dataset, **wanted) -> xr.Dataset:
         if axis not in cube.dims:
             raise ValueError(f"the cube has no axis {axis}; its axes are {', '.join(map(str, cube.dims))}")
         values = [values] if isinstance(values, (str, int, float, np.generic)) else list(values)
-        if axis == "model":
-            cube = choose_models(cube, values)
+        if axis in NAMED:
+            cube = choose(cube, axis, values)
         else:
             cube = cube.sel({axis: [value for value in cube[axis].values if value in values]})
         if cube.sizes[axis] == 0:
@@ -233,13 +241,15 @@ def select(cube: xr.Dataset, **wanted) -> xr.Dataset:
     return cube
 
 
-def choose_models(cube: xr.Dataset, patterns: "Sequence[str]") -> xr.Dataset:
-    """The cube with only the models whose names match one of the shell patterns."""
-    names = [str(name) for name in cube.model.values]
-    chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-    if not chosen:
-        raise ValueError(f"no model is called {', '.join(patterns)}; there are {', '.join(names)}")
-    return cube.sel(model=chosen)
+def choose(cube: xr.Dataset, axis: str, patterns: "Sequence[str]") -> xr.Dataset:
+    """The cube with only what is called like one of the patterns (names, or those of a shell) along an axis of NAMED. ValueError: a pattern
+    that nothing is called like."""
+    names = [str(name) for name in cube[axis].values]
+    found = {pattern: [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)] for pattern in patterns}
+    lost = [pattern for pattern, alike in found.items() if not alike]
+    if lost:
+        raise ValueError(f"no {NAMED[axis]} is called {', '.join(lost)}; there are {', '.join(names)}")
+    return cube.sel({axis: [name for name in names if name in sum(found.values(), [])]})
 
 
 def of_models(cube: xr.Dataset, names: "Sequence[str]") -> xr.Dataset:

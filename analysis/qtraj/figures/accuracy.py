@@ -69,6 +69,6 @@ def accuracy(cube, bits, place):
         for axes in row:
             style.draw_learning_rate(place, axes, lines, unit, cube)
             style.name_progress(axes, label, lines, unit, cube)
-    place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube)
+    place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube, bits, "accuracy_degradation_mean")
                  + style.context_handles(everything, cube))
     return figure

@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.accuracy import with_errors
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import checkpoint_labels, families
-from qtraj.figures import scatter, style
+from qtraj.figures import colours, scatter, style
 from qtraj.figures.accuracy import DEGRADATION, measured
 from qtraj.figures.figure import OF_ITEMS, PAIRED, REPLICATED, enough, figure_of_cube, points_of
 from qtraj.figures.relative_error import ERROR
@@ -24,12 +24,12 @@ def draw_method(axes, lines, cells, series):
 
 
 def draw_panel(axes, lines, part):
-    height = 0.0
-    for i, quantizer in enumerate(part.quantizer.values):
-        cells = part.isel(quantizer=i)
-        draw_method(axes, lines, cells, style.series_of(i))
-        both = (np.concatenate([line.own(quantity.of(cells)[0]) for line in scatter.stored(lines)]) for quantity in (ERROR, DEGRADATION))
-        height = scatter.write_beside(axes, scatter.correlation_text(quantizer, *both), height, style.series_of(i)[0])
+    found, series = [], colours.of_quantizers(part)
+    for quantizer in map(str, part.quantizer.values):
+        cells = part.sel(quantizer=quantizer)
+        draw_method(axes, lines, cells, series[quantizer])
+        found.append((quantizer, ERROR.of(cells)[0], DEGRADATION.of(cells)[0], series[quantizer][0]))
+    scatter.write_correlations(axes, lines, found)
     axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
     axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
 
@@ -74,7 +74,7 @@ def accuracy_loss(cube, bits, place):
         place.title(axes, lines[0].model, f"{int(part.bits)} bits", str(part.dataset.values))
         axes.set_xlabel(ERROR.label)
         axes.set_ylabel(DEGRADATION.label)
-    place.finish(style.quantizer_handles(cube) + style.context_handles([line for lines in groups for line in lines]))
+    place.finish(style.quantizer_handles(cube, bits, "accuracy_degradation_mean") + style.context_handles([line for lines in groups for line in lines]))
     for axes, lines, part in parts:
         label_panel(axes, cube, lines, part)
     return figure

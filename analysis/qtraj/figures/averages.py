@@ -5,7 +5,7 @@ import numpy as np
 from qtraj.cube.files import widths
 from qtraj.cube.paired import changes, rows_of
 from qtraj.cube.trajectories import families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import PAIRED, REPLICATED, figure_of_cube
 
 
@@ -30,13 +30,14 @@ def averages(cube, bits, place):
         axes.axhline(0, color=style.GREY, linestyle=":", linewidth=1, zorder=1)
         style.draw_points(axes, [0], [full[0]], [full[1]], None, style.FULL_PRECISION)
         everything = [full]
+        series = colours.of_quantizers(cube)
         for i, (quantizer, values) in enumerate(of.items()):
             moved = across + 0.3 * ((i + 0.5) / len(of) - 0.5)
-            style.draw_points(axes, moved, *zip(*values), style.series_of(i))
+            style.draw_points(axes, moved, *zip(*values), series[str(quantizer)])
             everything += [value[:2] for value in values]
         style.signed_log(axes, *np.array(everything).T)
         axes.set_xticks([0, *across], ["full", *(f"{width}" for width in bits)])
         axes.set(xlabel="Bits", ylabel="Change of the loss (nats)", xlim=(-0.5, len(bits) + 0.5))
         place.title(axes, f"{names[0]} − {names[1]}", line.model, dataset)
-    place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube))
+    place.finish([style.handle(style.FULL_PRECISION, "full precision")] + style.quantizer_handles(cube, bits))
     return figure

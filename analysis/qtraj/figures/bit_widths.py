@@ -4,7 +4,7 @@ import numpy as np
 
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube
 
 
@@ -30,7 +30,7 @@ def bit_widths(cube, bits, place):
     if not panels_of:
         return None
     figure, panels = place.panels(len(panels_of), 3.3, 2.2)
-    across = np.arange(len(bits))
+    across, looks = np.arange(len(bits)), colours.of_quantizers(cube)
     for axes, (lines, dataset) in zip(panels, panels_of):
         cells = cube.sel(dataset=dataset, bits=bits)
         part = 100 * cells[["loss_relative", "loss_relative_stderr"]]
@@ -44,12 +44,13 @@ def bit_widths(cube, bits, place):
                 continue
             moved = across + 0.3 * (k / max(len(series) - 1, 1) - 0.5)
             outer = None if spread is None else 100 * spread.sel(model=line.model).isel(checkpoint=last, quantizer=i).values
-            style.draw_points(axes, moved, y, error, outer, style.series_of(i), style.marker_style(style.series_of(i)[0], line),
+            look = looks[str(cube.quantizer.values[i])]
+            style.draw_points(axes, moved, y, error, outer, look, style.marker_style(look[0], line),
                               linestyle=style.dash(line), linewidth=0.8)
             drawn.append((y, error))
         style.signed_log(axes, *(np.concatenate(v) for v in zip(*drawn))) if drawn else None
         axes.set_xticks(across, [str(width) for width in bits])
         axes.set(xlabel="Bits", ylabel="Relative error (%)", xlim=(-0.5, len(bits) - 0.5))
         place.title(axes, lines[0].model, dataset)
-    place.finish(style.quantizer_handles(cube) + style.context_handles([line for lines in groups for line in lines]))
+    place.finish(style.quantizer_handles(cube, bits) + style.context_handles([line for lines in groups for line in lines]))
     return figure

@@ -19,6 +19,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the figures")
     parser.add_argument("--bits", help="bit-widths to show, such as 3,4; default: all")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
+    parser.add_argument("--dataset", help="texts to show, as --model; default: all")
+    parser.add_argument("--quantizer", help="methods to show, as --model; default: all")
     parser.add_argument("--only", help=f"which figures ({', '.join(BY_NAME)}); default: all that the cube has numbers for")
     parser.add_argument("--width", type=float, metavar="INCHES", help="of each figure: 3.3 for a column of a journal, 6.8 for a page; default: what its "
                         "panels need of these two")
@@ -38,11 +40,12 @@ def main():
         cube = files.open(*options.results)
     except ValueError as error:
         sys.exit(str(error))
-    if options.model:
+    for axis in files.NAMED:
+        patterns = getattr(options, axis)
         try:
-            cube = files.choose_models(cube, options.model.split(","))
+            cube = files.choose(cube, axis, patterns.split(",")) if patterns else cube
         except ValueError as error:
-            parser.error(f"--model: {error}")
+            parser.error(f"--{axis}: {error}")
     if not families(cube):
         sys.exit(f"{named}: none of its checkpoints has a place in training")
     make_folder("--out", options.out)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from qtraj.cube import accuracy
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import Trajectory, compact, trajectories
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.accuracy import DEGRADATION, measured
 from qtraj.figures.agreement import QUANTITIES as AGREEMENT
 from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
@@ -43,15 +43,14 @@ def value_of(cube: xr.Dataset, line: Trajectory, column: str) -> "float | str":
 
 
 def colours_of(values):
-    """A colour for each value: of numbers in order along a colour bar, of texts one after the other; the bar (None: of texts)."""
+    """A colour for each value: of numbers in order along a colour bar, of texts by their names; the bar (None: of texts)."""
     if all(isinstance(value, float) for value in values):
         known = [value for value in values if np.isfinite(value)] or [0.0]
         logarithmic = min(known) > 0 and max(known) >= 8 * min(known)
         scale = (matplotlib.colors.LogNorm if logarithmic else matplotlib.colors.Normalize)(min(known), max(known))
         bar = ScalarMappable(scale, matplotlib.colors.ListedColormap(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, 256))))
         return {value: bar.to_rgba(value) for value in values}, bar
-    names = list(dict.fromkeys(values))
-    return {name: style.series_of(i)[0] for i, name in enumerate(names)}, None
+    return {name: series[0] for name, series in colours.of_names(values).items()}, None
 
 
 def draw(cube, by, bits, of, place):
@@ -59,7 +58,9 @@ def draw(cube, by, bits, of, place):
     lines = trajectories(cube)
     values = {line.model: value_of(cube, line, by) for line in lines}
     lines.sort(key=lambda line: values[line.model])
-    colours, bar = colours_of([values[line.model] for line in lines])
+    of_values, bar = colours_of([values[line.model] for line in lines])
+    of_models = colours.of_models(cube)
+    series = {line.model: of_models[line.model] if by == "model" else (of_values[values[line.model]], of_models[line.model][1]) for line in lines}
     wanted = [(str(dataset), width, str(quantizer)) for dataset in cube.dataset.values for width in widths(cube, bits)
               for quantizer in cube.quantizer.values
               if np.isfinite(cube[of.value].sel(dataset=dataset, bits=width, quantizer=quantizer)).any()]
@@ -69,18 +70,17 @@ def draw(cube, by, bits, of, place):
     figure, panels = place.panels(len(wanted), 3.3, 2.0)
     for axes, (dataset, width, quantizer) in zip(panels, wanted):
         cells = cube.sel(dataset=dataset, bits=width, quantizer=quantizer)
-        for i, line in enumerate(lines):
+        for line in lines:
             if np.isfinite(line.own(cells[of.value])).any():
-                series = colours[values[line.model]], style.series_of(i)[1]
-                style.draw_curve(axes, line, unit, *of.of(cells), series, of.spread_of(cells))
+                style.draw_curve(axes, line, unit, *of.of(cells), series[line.model], of.spread_of(cells))
         place.title(axes, quantizer, f"{width} bits", dataset)
         axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         axes.set_ylabel(of.label)
         style.name_progress(axes, label, lines, unit, cube)
         if bar is not None:
             figure.colorbar(bar, ax=axes, format=lambda value, _: compact(value)).set_label(by.replace("_", " "))
-    place.finish([style.handle((colours[values[line.model]], style.series_of(i)[1]), line.model if bar is not None or by == "model" else
-                               f"{line.model}: {values[line.model]}") for i, line in enumerate(lines)] + [one for one in style.context_handles(lines, cube) if one.get_linestyle() != ":" and not one.get_label().startswith("branch")])
+    place.finish([style.handle(series[line.model], line.model if bar is not None or by == "model" else f"{line.model}: {values[line.model]}")
+                  for line in lines] + [one for one in style.context_handles(lines, cube) if one.get_linestyle() != ":" and not one.get_label().startswith("branch")])
     return figure
 
 

@@ -5,7 +5,7 @@ from matplotlib.lines import Line2D
 
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import checkpoint_labels, families
-from qtraj.figures import scatter, style
+from qtraj.figures import colours, scatter, style
 from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube, points_of
 
 QUANTITIES = (("sharpness", "sharpness_residual", "Sharpness (largest eigenvalue)"),
@@ -22,17 +22,17 @@ def draw_panel(axes, cube, lines, part, quantity):
     converged = cube.sharpness_converged if name == "sharpness" else 1 + 0 * cube[name]
     unsure = sum(int((line.own(converged) == 0).sum()) for line in lines)
     all_of_them = sum(len(line.places) for line in lines)
-    height = 0.0
+    height, series, found = 0.0, colours.of_quantizers(cube), []
     if unsure:
         height = scatter.write_beside(axes, f"{unsure} of {all_of_them} not converged:\nρ is that of estimates", height, style.GREY)
-    for i, quantizer in enumerate(cube.quantizer.values):
+    for quantizer in map(str, cube.quantizer.values):
         one = part.sel(quantizer=quantizer)
         spread = with_replicates(one, "loss_relative", "loss_relative_stderr")
         y = (100 * one.loss_relative, 100 * one.loss_relative_stderr, None if spread is None else 100 * spread)
         for line in lines:
-            scatter.draw_points(axes, line, (cube[name], cube[error]), y, style.series_of(i), converged)
-        text = scatter.correlation_text(quantizer, *(np.concatenate([line.own(v) for line in scatter.stored(lines)]) for v in (cube[name], y[0])))
-        height = scatter.write_beside(axes, text, height, style.series_of(i)[0])
+            scatter.draw_points(axes, line, (cube[name], cube[error]), y, series[quantizer], converged)
+        found.append((quantizer, cube[name], y[0], series[quantizer][0]))
+    scatter.write_correlations(axes, lines, found, height)
 
 
 def label_panel(axes, cube, lines, part, quantity):
@@ -85,7 +85,7 @@ def curvature(cube, bits, place):
             place.title(axes, lines[0].model, f"{width} bits", dataset)
             axes.set(xlabel=quantity[2], ylabel="Relative error (%)")
     everything = [line for lines in groups for line in lines]
-    handles = style.quantizer_handles(cube) + style.context_handles(everything)
+    handles = style.quantizer_handles(cube, bits) + style.context_handles(everything)
     if "sharpness" in (q[0] for q in there) and (cube.sharpness_converged == 0).any():
         handles.append(Line2D([], [], color=style.GREY, linestyle="none", marker="o",
                                         label="sharpness not converged", **style.marker_style(style.GREY, hollow=True)))

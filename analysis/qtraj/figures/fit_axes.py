@@ -3,7 +3,7 @@
 from matplotlib import ticker
 
 from qtraj.cube.trajectories import compact
-from qtraj.figures import style
+from qtraj.figures import colours, style
 
 
 def logarithmic(axes, *which):
@@ -21,4 +21,4 @@ def logarithmic(axes, *which):
 
 
 def legend_of_widths(points):
-    return [style.handle(style.series_of(i), f"{bits:g} bits") for i, bits in enumerate(sorted(set(points.bits)))]
+    return [style.handle(colours.of_bits(bits), f"{bits:g} bits") for bits in sorted(set(points.bits))]

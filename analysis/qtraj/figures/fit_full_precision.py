@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from qtraj.cube.trajectories import compact
-from qtraj.figures import fit_axes, style
+from qtraj.figures import colours, fit_axes, style
 from qtraj.figures.figure import figure_of_fits
 from qtraj.laws import full_precision
 
@@ -19,9 +19,10 @@ def fit_full_precision(found, points, place):
         return None
     part = full_precision.full_precision_points(points)
     figure, panels = place.panels(1, 3.3, 2.4)
-    axes, sizes = panels[0], sorted(set(part.parameters))
-    for i, size in enumerate(sizes):
-        rows, series = part.parameters == size, style.series_of(i)
+    axes, sizes = panels[0], {size: f"{compact(float(f'{size:.3g}'))} parameters" for size in sorted(set(part.parameters))}
+    series_of = colours.of_names(sizes.values())
+    for size, name in sizes.items():
+        rows, series = part.parameters == size, series_of[name]
         style.draw_points(axes, part.tokens[rows], part.loss[rows], None, None, series)
         tokens = np.geomspace(part.tokens[rows].min(), part.tokens[rows].max(), 50)
         axes.plot(tokens, full_precision.full_precision_value(fit.coefficients, size, tokens), color=series[0])
@@ -29,7 +30,7 @@ def fit_full_precision(found, points, place):
     fit_axes.logarithmic(axes, "x")
     axes.set_xlabel("Training tokens")
     axes.set_ylabel("Full-precision loss (nats)")
-    place.finish([style.handle(style.series_of(i), f"{compact(float(f'{size:.3g}'))} parameters") for i, size in enumerate(sizes)] + [
+    place.finish([style.handle(series_of[name], name) for name in sizes.values()] + [
         Line2D([], [], color=style.GREY, label="fit"),
         Line2D([], [], color=style.GREY, linestyle=":", linewidth=1, label="arXiv 2411.17691")])
     return figure

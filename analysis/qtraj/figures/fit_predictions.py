@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.lines import Line2D
 
-from qtraj.figures import fit_axes, style
+from qtraj.figures import colours, fit_axes, style
 from qtraj.figures.figure import figure_of_fits
 
 
@@ -22,9 +22,9 @@ def fit_predictions(found, points, place):
     everything = np.concatenate([score["predicted"] for score in scores.values()] + [actual])
     bounds = [0.7 * np.nanmin(everything), 1.4 * np.nanmax(everything)]
     for axes, (name, score) in zip(panels, scores.items()):
-        for i, bits in enumerate(widths):
+        for bits in widths:
             rows = (part.bits == bits).to_numpy() & np.isfinite(score["predicted"])
-            style.draw_points(axes, 100 * score["predicted"][rows], 100 * actual[rows], None, None, style.series_of(i))
+            style.draw_points(axes, 100 * score["predicted"][rows], 100 * actual[rows], None, None, colours.of_bits(bits))
         axes.plot(100 * np.array(bounds), 100 * np.array(bounds), color=style.GREY, linestyle=":", zorder=1)
         axes.set(xlim=100 * np.array(bounds), ylim=100 * np.array(bounds))
         fit_axes.logarithmic(axes, "x", "y")

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from qtraj.cube.trajectories import compact
-from qtraj.figures import fit_axes, style
+from qtraj.figures import colours, fit_axes, style
 from qtraj.figures.figure import REPLICATED, figure_of_fits
 from qtraj.laws import added_loss
 from qtraj.laws.fit import uncertainty
@@ -15,8 +15,8 @@ def draw_law(axes, part, fit, widths):
     size = float(np.exp(np.log(part.parameters).mean()))
     moved = (part.parameters / size) ** fit.coefficients.get("alpha", 0.0)
     tokens = np.geomspace(part.tokens.min(), part.tokens.max(), 50)
-    for i, bits in enumerate(widths):
-        series, rows = style.series_of(i), part.bits == bits
+    for bits in widths:
+        series, rows = colours.of_bits(bits), part.bits == bits
         if not rows.any():
             continue
         known = part.delta_deviation > 0

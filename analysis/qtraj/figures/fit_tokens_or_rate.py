@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib import patches
 from matplotlib.lines import Line2D
 
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import figure_of_fits
 from qtraj.laws import effects, regression
 
@@ -30,14 +30,14 @@ def fit_tokens_or_rate(found, points, place):
     cell = effects.cells_of(part)
     weights = effects.weights_of(part, np.column_stack([effects.constants_of(cell), x]))
     x, y = (regression.within(v, cell, weights) for v in (x, np.log(part.relative.to_numpy(float))))
-    runs = list(dict.fromkeys(part.family))
+    runs = colours.of_names(part.family)
     figure, panels = place.panels(2, 3.3, 2.2)
     labels = {"ln tokens": "ln(tokens), rate held fixed", "ln rate": "ln(learning rate), tokens held fixed"}
     for i, (axes, variable) in enumerate(zip(panels, use)):
         across, up = partial(x[:, i], np.delete(x, i, axis=1), y, weights)
-        for k, run in enumerate(runs):
+        for run, series in runs.items():
             rows = (part.family == run).to_numpy()
-            style.draw_points(axes, across[rows], up[rows], None, None, style.series_of(k), alpha=0.8)
+            style.draw_points(axes, across[rows], up[rows], None, None, series, alpha=0.8)
         line = np.array([across.min(), across.max()])
         axes.plot(line, fit.coefficients[variable] * line, color=style.BLACK, zorder=5)
         low, high = next(iter(fit.intervals.values()))[variable]
@@ -45,7 +45,7 @@ def fit_tokens_or_rate(found, points, place):
         place.title(axes, f"effect {fit.coefficients[variable]:.2f}", f"95 % {low:.2f} to {high:.2f}")
         axes.set_xlabel(labels[variable])
         axes.set_ylabel("ln(relative error), the same held fixed")
-    place.finish([style.handle(style.series_of(k), str(run)) for k, run in enumerate(runs)] + [
+    place.finish([style.handle(series, run) for run, series in runs.items()] + [
         Line2D([], [], color=style.BLACK, label="fit"),
         patches.Patch(color=style.GREY, alpha=0.25, linewidth=0, label="95 % of the slope")])
     return figure

@@ -6,7 +6,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import NONE, enough, figure_of_cube, points_of
 
 WEIGHTS = (("movement_relative", "all weights", (style.BLACK, "*")),
@@ -58,8 +58,8 @@ def movement(cube, bits, place):
         for line in lines:
             for name, _, series in WEIGHTS:
                 draw_line(row[0], line, unit, cube[name], series)
-            for i, width in enumerate(bits):
-                draw_line(row[1], line, unit, cube.movement_in_steps.sel(bits=width), style.series_of(i))
+            for width in bits:
+                draw_line(row[1], line, unit, cube.movement_in_steps.sel(bits=width), colours.of_bits(width))
         row[1].axhline(1, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         row[1].axhline(ROUNDING, color=style.GREY, linestyle="-.", linewidth=0.8, zorder=1)
         for axes, name in zip(row, ("Change of the weights ‖Δθ‖/‖θ‖", "Change of a weight (steps)")):
@@ -69,7 +69,7 @@ def movement(cube, bits, place):
             axes.set_ylabel(name)
             style.name_progress(axes, label, lines, unit, cube)
     place.finish([style.handle(series, what) for _, what, series in WEIGHTS]
-                 + [style.handle(style.series_of(i), f"{width} bits") for i, width in enumerate(bits)]
+                 + [style.handle(colours.of_bits(width), f"{width} bits") for width in bits]
                  + [Line2D([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="one step"),
                     Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding (1/√12 step)")]
                  + style.context_handles(everything, cube))

@@ -6,7 +6,7 @@ import numpy as np
 
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import enough, points_of
 
 
@@ -29,13 +29,14 @@ class Quantity:
 
 def draw_methods(axes, lines, unit, cells, quantity):
     """The curves of every method. cells: those of one bit-width, and of one text where the quantity is of texts."""
-    for i, quantizer in enumerate(cells.quantizer.values):
+    series = colours.of_quantizers(cells)
+    for quantizer in cells.quantizer.values:
         one = cells.sel(quantizer=quantizer)
         values, errors = quantity.of(one)
         spread = quantity.spread_of(one)
         for line in lines:
             if np.isfinite(line.own(values)).any():
-                style.draw_curve(axes, line, unit, values, errors, style.series_of(i), spread)
+                style.draw_curve(axes, line, unit, values, errors, series[str(quantizer)], spread)
 
 
 def losses_of_training(cube):
@@ -89,6 +90,6 @@ def draw(cube, bits, place, quantities, full_precision=None):
             style.name_progress(axes, label, lines, unit, cube)
     handles = [style.handle(style.FULL_PRECISION, "full precision")] if full_precision else []
     handles += [style.handle(series, label) for _, series, label in losses_of_training(cube) if full_precision]
-    place.finish(handles + style.quantizer_handles(cube)
+    place.finish(handles + style.quantizer_handles(cube, bits)
                  + style.context_handles(everything, cube))
     return figure

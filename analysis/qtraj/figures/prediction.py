@@ -5,7 +5,7 @@ from matplotlib.lines import Line2D
 
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import checkpoint_labels, families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import NONE, enough, figure_of_cube, points_of
 
 
@@ -15,10 +15,10 @@ def predictions(cells):
 
 
 def draw_panel(axes, cube, lines, width):
-    ends = []
-    for i, quantizer in enumerate(cube.quantizer.values):
+    ends, series = [], colours.of_quantizers(cube)
+    for quantizer in cube.quantizer.values:
         cells = cube.sel(bits=width, quantizer=quantizer)
-        colour, marker = style.series_of(i)
+        colour, marker = series[str(quantizer)]
         for line in lines:
             true = line.own(cells.true_difference)
             for predicted, hollow in predictions(cells):
@@ -35,7 +35,7 @@ def draw_panel(axes, cube, lines, width):
 
 
 def label_panel(axes, cube, lines, width):
-    """Steps of the method with the greatest difference, beside the bisector and where there is space."""
+    """Steps of the method with the greatest difference, where there is space."""
     part = cube.sel(bits=width)
     highest = max(part.quantizer.values, key=lambda name: np.nan_to_num(part.true_difference.sel(quantizer=name).max().item(), nan=-1))
     points, labels, others = [], [], []
@@ -49,7 +49,6 @@ def label_panel(axes, cube, lines, width):
                 labels += checkpoint_labels(cube, line)
             else:
                 others += full
-    others += [(x, x) for x in np.linspace(*axes.get_xlim(), 60)]  # the bisector
     style.label_points(axes, points, labels, first=(len(points) - 1,), avoid=others)
 
 
@@ -78,7 +77,7 @@ def prediction(cube, bits, place):
             draw_panel(axes, cube, lines, width)
             place.title(axes, lines[0].model, f"{width} bits")
             axes.set(xlabel="Predicted difference (nats)", ylabel="True difference (nats)")
-    handles = style.quantizer_handles(cube)
+    handles = style.quantizer_handles(cube, bits, "second_order")
     handles += [Line2D([], [], color=style.GREY, linestyle="none", marker="o", label=name,
                            **style.marker_style(style.GREY, hollow=hollow))
                 for name, hollow in (("gᵀδ + ½δᵀHδ", False), ("½δᵀHδ alone", True))]

@@ -5,7 +5,7 @@ from matplotlib.lines import Line2D
 
 from qtraj.cube.files import widths, with_replicates
 from qtraj.cube.trajectories import checkpoint_labels, families
-from qtraj.figures import style
+from qtraj.figures import colours, style
 from qtraj.figures.figure import PAIRED, REPLICATED, enough, figure_of_cube, points_of
 
 
@@ -51,23 +51,24 @@ def quantized_loss(cube, bits, place):
     if not rows:
         return None
     figure, panels = place.grid(len(rows), len(bits), height=2.0)
+    series = colours.of_quantizers(cube)
     for (lines, part), row in zip(rows, panels):
         base = np.concatenate([line.own(part.baseline_loss) for line in lines])
         for axes, width in zip(row, bits):
             if not points_of(lines, part.loss.sel(bits=width)):
                 place.leave_out(axes)
                 continue
-            for i in range(len(cube.quantizer)):
-                cells = part.sel(bits=width).isel(quantizer=i)
+            for quantizer in map(str, part.quantizer.values):
+                cells = part.sel(bits=width, quantizer=quantizer)
                 for line in lines:
                     if np.isfinite(line.own(cells.loss)).any():
-                        draw_line(axes, line, part.baseline_loss, cells, style.series_of(i))
+                        draw_line(axes, line, part.baseline_loss, cells, series[quantizer])
             if np.isfinite(base).any():
                 ends = [np.nanmin(base), np.nanmax(base)]
                 axes.plot(ends, ends, color=style.GREY, linestyle=":", zorder=1)
             place.title(axes, lines[0].model, f"{width} bits", str(part.dataset.values))
             axes.set(xlabel="Full-precision loss (nats)", ylabel="Quantized loss (nats)")
-    place.finish(style.quantizer_handles(cube)
+    place.finish(style.quantizer_handles(cube, bits)
                  + [Line2D([], [], color=style.GREY, linestyle=":", label="equal (nothing lost)")]
                  + style.context_handles([line for lines in groups for line in lines]))
     for (lines, part), row in zip(rows, panels):

@@ -38,5 +38,20 @@ def write_beside(axes, text, height, colour):
     return height + 8.7 * len(text.split("\n")) + 2
 
 
+def write_correlations(axes, lines, found, height=0.0):
+    """Rank correlations over the stored checkpoints at the panel's right edge, from `height` points below its top: of each method that has
+    points, and without intervals where the panel is too low for them. found: name, values of both axes and colour of each method."""
+    texts = []
+    for name, x, y, colour in found:
+        x, y = (np.concatenate([line.own(v) for line in stored(lines)]) for v in (x, y))
+        if (np.isfinite(x) & np.isfinite(y)).any():
+            texts.append((correlation_text(name, x, y), colour))
+    room = 72 * axes.get_window_extent().height / axes.figure.dpi
+    if height + 19.4 * len(texts) > room + 10:
+        texts = [(text.split(" (")[0].replace("\n", ""), colour) for text, colour in texts]
+    for text, colour in texts:
+        height = write_beside(axes, text, height, colour)
+
+
 def stored(lines):
     return [line for line in lines if not line.average]

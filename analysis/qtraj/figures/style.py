@@ -13,11 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
 from qtraj.cube.trajectories import LATE, progress
+from qtraj.figures import colours
+from qtraj.figures.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-SERIES = [(VERMILION, "s"), (BLUE, "o"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"), (BLACK, "X"),
-          (VERMILION, "<"), (BLUE, ">"), (GREEN, "p"), (PURPLE, "h"), (ORANGE, "*")]
 GREY = "#767676"
 FULL_PRECISION = (BLACK, "*")
 OF_TRAINING = {"training_loss": ((GREY, "."), "in training"), "validation_loss": ((SKY, "P"), "held out in training")}  # columns of `qtraj train`
@@ -47,11 +45,6 @@ LOOK = {
     "figure.dpi": 100,
     "savefig.dpi": 200,
 }
-
-
-def series_of(i):
-    """Colour and marker of the i-th series."""
-    return SERIES[i % len(SERIES)]
 
 
 def progress_scale(cube, lines):
@@ -203,8 +196,10 @@ def handle(series, label):
     return Line2D([], [], color=colour, marker=marker, label=plain(label))
 
 
-def quantizer_handles(cube):
-    return [handle(series_of(i), str(name)) for i, name in enumerate(cube.quantizer.values)]
+def quantizer_handles(cube, bits, of="loss_relative"):
+    """Entries of the legend for the methods that have numbers at some of these bit-widths. of: the variable that is drawn."""
+    series, known = colours.of_quantizers(cube), np.isfinite(cube[of].sel(bits=list(bits)))
+    return [handle(series[str(name)], str(name)) for name in cube.quantizer.values if known.sel(quantizer=name).any()]
 
 
 def named(line):
@@ -281,16 +276,28 @@ def bars_of(axes):
     return [Bbox([end.min(axis=0) - 1, end.max(axis=0) + 1]) for end in ends]
 
 
+def curves_of(axes):
+    """Small boxes in pixels along the lines that are as strong as curves."""
+    for line in axes.lines:
+        if line.get_linestyle() in ("None", "none", "", " ") or line.get_linewidth() <= 0.8:
+            continue
+        at = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
+        at = at[np.isfinite(at).all(axis=1)]
+        for start, end in zip(at, at[1:]):
+            for x, y in start + np.linspace(0, 1, 2 + int(np.hypot(*(end - start)) / 4))[:, None] * (end - start):
+                yield Bbox.from_bounds(x - 1, y - 1, 2, 2)
+
+
 def label_points(axes, points, labels, first=(), avoid=(), padding=0):
     """Labels as many of the points (x, y) as there is space for, those of `first` before the others: inside the axes,
-    over no other label, no point, none of the points in `avoid` and no error bar. Call it when the layout is final."""
+    over no other label, no point, none of the points in `avoid`, no error bar and no curve. Call it when the layout is final."""
     points = [(x, y) for x, y in points]
     renderer = axes.figure.canvas.get_renderer()
     inside = axes.get_window_extent(renderer)
     at = [axes.transData.transform(point) for point in points]
     marks = at + [axes.transData.transform(point) for point in avoid]
     taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in marks if np.isfinite([x, y]).all()]
-    taken += bars_of(axes)
+    taken += bars_of(axes) + list(curves_of(axes))
     order = [i % len(points) for i in first] + list(range(len(points)))
     for i in dict.fromkeys(order):
         if not np.isfinite(at[i]).all():

@@ -35,7 +35,7 @@ def opened(path, patterns):
     """The cube, with the chosen models; the program ends with one line if it cannot be read."""
     try:
         cube = files.read(path)
-        cube = files.choose_models(cube, patterns.split(",")) if patterns else cube
+        cube = files.choose(cube, "model", patterns.split(",")) if patterns else cube
     except ValueError as error:
         sys.exit(str(error))
     if "loss_relative" not in cube or not families(cube):

@@ -36,13 +36,13 @@ place = list(cube.checkpoint_name.sel(model="quickstart").values).index("step000
 value, error = (100 * float(cube[name].sel(model="quickstart", bits=3, quantizer="gptq").isel(checkpoint=place, dataset=0))
                 for name in ("loss_relative", "loss_relative_stderr"))
 row = re.search(r'<th scope="row">700</th>(.*?)</tr>', page, re.S).group(1)
-shown = [float(text) for text in re.findall(r"<td>([^<]*)</td>", row)[4].replace("−", "-").split(" ± ")]  # tokens, rate, CE, rtn, gptq
+shown = [float(text) for text in re.findall(r"<td>([^<]*)</td>", row)[4].replace("−", "-").split(" ±\u00a0")]  # tokens, rate, CE, rtn, gptq
 assert abs(shown[0] - value) < 0.5 * error and abs(shown[1] / error - 1) < 0.2, (shown, value, error)
 with h5py.File(sys.argv[1]) as file:
     commit = file["provenance/git"].asstr()[()]
 tokens = int(cube.baseline_tokens.max())
 done = int((cube.status == 1).sum())
-for text in (f"commit {commit}", f"{tokens} tokens scored in 8 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
+for text in (f"commit {commit}", f"{tokens:,} tokens scored in 8 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
              "<li>Spectra of the Hessian: the cube has no spectral densities",
              "quickstart, end of stable", "since step 500", "quickstart-cooldown, end of decay", str(cube.weights_digest.values[0, place])):
     assert text in page, text

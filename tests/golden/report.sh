@@ -46,13 +46,13 @@ grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the
 [ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
 
 # what the first figure does not show has figures of its own; replicates and methods are told of where there are some
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" "$CUBES/one.h5" <<'PY' || fail "the first figure, its error bars, or the first sentence"
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" "$CUBES/one.h5" "$CUBES/averages.h5" <<'PY' || fail "the first figure, its error bars, or the first sentence"
 import sys
 import qtraj
 from qtraj.cube import files
 from qtraj.figures.figure import REPLICATED
 from qtraj.report import answer, page
-several, one = map(qtraj.open, sys.argv[1:])
+several, one = map(qtraj.open, sys.argv[1:3])
 found = {"models": ["SmolLM3-3B", "cooldown of it"], "bits": [3], "dataset": str(several.dataset.values[0])}
 parts = [(list(part.model.values), some, part.attrs["told"]) for part, some in answer.others(several, found, None)]
 others = [str(name) for name in several.model.values if name not in found["models"]]
@@ -64,6 +64,20 @@ caption = qtraj.figures.relative_error.caption
 assert REPLICATED in caption.bars and page.bars_of(caption, answer.replicated(one)) == caption.bars and REPLICATED not in page.bars_of(caption, answer.replicated(several))
 text = answer.of_cube(several, {"config": {}, "inputs": {}}, None)["sentences"][0]
 assert all(f"with {name} (" in text for name in several.quantizer.values), text
+
+# a column for each method that is asked for at a width, as many widths as have space; averages stand in the table of their run; what to cite, once
+import numpy as np
+from qtraj.report import summary
+asked = several.assign(loss_relative=several.loss_relative.where((several.quantizer != "gptq") | (several.bits != 4)))
+assert ([(4, "rtn")] in summary.groups_of(asked, [4]) and summary.groups_of(asked, [3, 4]) == [[(3, "rtn"), (3, "gptq"), (4, "rtn")]]
+        and (4, "gptq") not in answer.columns_of(asked, asked.isel(dataset=0), None)), summary.groups_of(asked, [3, 4])
+averaged = qtraj.open(sys.argv[3])
+(names,) = [[row[0] for row in table.rows] for table in summary.all_results(averaged, [2])]
+stored = int((averaged.kind == "stored").sum())
+assert names[stored:] == [str(name) for name, kind in zip(averaged.checkpoint_name.values[0], averaged.kind.values[0]) if kind == "average"], names
+first, second = summary.Table(["file", "digest"], [["a", "1"], ["b", "2"]]), summary.Table(["file", "digest"], [["a", "1"], ["a", "3"]])
+assert page.together([first, None, second]).rows == [["a", "1"], ["b", "2"], ["a", "3"]] and page.together([None]) is None
+assert summary.with_error(-0.0002, 0.003) == "0.000 ± 0.003" and summary.with_error(-0.004, 0.003) == "−0.004 ± 0.003"
 
 # steps that differ read differently, also of a run and its branch
 line, branch = qtraj.trajectories(several)[:2]
@@ -83,6 +97,8 @@ assert [any(head.startswith(begin) for head in said) for begin, _, _ in sentence
 target = [block for block in tables.blocks(found) if block.kind == "table" and block.rows[0][0].startswith("tokens until")][0]
 assert sentences.mark_outside(target.rows, points) and sentences.of_block(target, found, "gptq, wikitext").endswith("(†)"), target.rows
 assert "by " in sentences.of_effects({"tokens and learning rate": "no", "tokens alone": found["tokens or learning rate"]["tokens alone"]})
+from qtraj.laws.all_fits import law_of
+assert law_of(points[points.quantizer == "gptq"].assign(delta=-1.0).reset_index(drop=True), 0) == "there is no usable point"
 fit = found["token law"]["gptq, wikitext"]["robust"]
 assert any(f"added loss (nats a token) by {2 ** fit.coefficients['beta']:.3g}" in text for text in said.values()), said
 PY
@@ -110,6 +126,8 @@ for line in sys.argv[1].splitlines():
     listed.setdefault(name, set()).update(line.replace("options:", "").split() if inside else [])
 assert listed == options.USED, {name: (listed.get(name), options.USED.get(name)) for name in {*listed, *options.USED} if listed.get(name) != options.USED.get(name)}
 assert options.of_method({"method": "rtn", "group_size": 64, "damping": 0.01, "replicates": 3, "mixing": "none", "symmetric": True}) == "group size 64, symmetric, replicates 3"
+assert (options.of_method({"method": "none", "damping": 0.01, "activations": {"bits": 8, "clip": 0.9, "symmetric": True, "rotation": "none"}})
+        == "activations: bits 8, clip 0.9, symmetric")
 assert summary.step_text(471500) == "471,500" and compact(471503, 6) == "471.503k"
 PY
 

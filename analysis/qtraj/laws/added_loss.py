@@ -41,12 +41,14 @@ def with_logarithms(points: pandas.DataFrame, x: np.ndarray, notes: list) -> pan
 
 def determined(points: pandas.DataFrame, form: Form, notes: list) -> Form:
     """The form with the coefficients that the points determine; what does not vary cannot be told from k."""
+    if len(points) == 0:
+        raise ValueError("there is no usable point")
     x = form.terms(points)
     same = [name for i, name in enumerate(form.names) if i and np.ptp(x[:, i]) == 0]
     notes.extend(f"{name} is not fitted: its variable has one value in all points" for name in same)
     form = form.without(same)
     if len(points) <= len(form.names):
-        raise ValueError(f"{len(points)} usable points are too few for {len(form.names)} coefficients")
+        raise ValueError(f"usable points: {len(points)}, which are too few for coefficients: {', '.join(form.names)}")
     if np.linalg.matrix_rank(form.terms(points)) < len(form.names):
         raise ValueError(f"the points do not tell {', '.join(form.names)} apart: their variables change together")
     return form

@@ -52,11 +52,17 @@ def ends_of(cube, part):
     return found
 
 
-def columns_of(cube, bits):
-    """The bit-widths that have space beside each other."""
-    bits, most = widths(cube, bits), max(1, MOST_COLUMNS // cube.sizes["quantizer"])
-    order = [width for width in FIRST if width in bits] + [width for width in bits if width not in FIRST]
-    return sorted(order[:most])
+def columns_of(cube, part, bits):
+    """Pairs of a bit-width and a method that has errors at it, of the bit-widths that have space beside each other. part: the cells of one
+    text."""
+    bits, chosen = widths(cube, bits), []
+    known = np.isfinite(part.loss_relative).any(("model", "checkpoint"))
+    for width in [width for width in FIRST if width in bits] + [width for width in bits if width not in FIRST]:
+        columns = [(width, str(name)) for name in cube.quantizer.values if known.sel(bits=width, quantizer=name)]
+        if chosen and len(chosen) + len(columns) > MOST_COLUMNS:
+            break
+        chosen += columns
+    return sorted(chosen, key=lambda column: column[0])
 
 
 def replicated(cube):
@@ -152,15 +158,14 @@ def of_cube(cube, said, bits):
     ends = ends_of(cube, numbers.part)
     if not ends:
         return None
-    shown, chosen = ends[:MOST_ENDS], columns_of(cube, bits)
-    columns = [(width, str(quantizer)) for width in chosen for quantizer in cube.quantizer.values
-               if np.isfinite(numbers.part.loss_relative.sel(bits=width, quantizer=quantizer)).any()]
+    shown, columns = ends[:MOST_ENDS], columns_of(cube, numbers.part, bits)
+    chosen = list(dict.fromkeys(width for width, _ in columns))
     rows = []
     for end in shown:
         rows.append([end.name, step_of(cube, end)] + [interval(*numbers.at(end, *column)) for column in columns])
         if end.before:
             rows.append(["change", f"since {step_of(cube, end.before)}"] + [interval(*numbers.since(end, *column), True) for column in columns])
-    groups = [("", 2)] + [(f"{width} bits", sum(c[0] == width for c in columns)) for width in dict.fromkeys(c[0] for c in columns)]
+    groups = [("", 2)] + [(f"{width} bits", sum(c[0] == width for c in columns)) for width in chosen]
     others = [f"{len(ends) - MOST_ENDS} more ends of phases"] if len(ends) > MOST_ENDS else []
     others += ["other bit-widths"] if len(chosen) < len(widths(cube, bits)) else []
     others += ["other texts"] if cube.sizes["dataset"] > 1 else []
@@ -172,6 +177,6 @@ def of_cube(cube, said, bits):
     methods = ", ".join(quantizers)
     question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
                 f"Text: {scored_text(cube, said, 'evaluation')}.")
-    table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error CE(quantized)/CE − 1 (%)", groups, note)
+    table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error of the loss (%): quantized over full precision, less one", groups, note)
     return {"question": question, "sentences": texts[:MOST_SENTENCES], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
             "models": [line.model for lines in families(cube)[:2] for line in lines], "dataset": dataset}

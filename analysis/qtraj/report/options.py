@@ -14,6 +14,7 @@ USED = {algorithm: set(names.split()) for algorithm, names in {
     **dict.fromkeys(("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_0", "iq4_nl"), "importance"),
     **dict.fromkeys(("noise", "permuted", "flipped"), f"group_size symmetric {CALIBRATED} true_sequential hessian change_of change_seed"),
 }.items()}  # as `qtraj methods` lists them
+OWN = {"stored": {"path"}, "none": set()}  # of methods that `qtraj methods` does not list
 IDLE = {"batch", "together", "memory", "name", "text", "ids", "log_likelihoods"}  # say how, not what, is computed
 
 
@@ -25,7 +26,7 @@ def words(options, leave_out=()):
 
 def of_method(entry):
     """Those that the method uses, its preset and its replicates."""
-    used = {"path"} if entry.get("method") == "stored" else USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
+    used = OWN[entry["method"]] if entry.get("method") in OWN else USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
     if entry.get("codes", "integer") == "integer":
         used = used - {"scale_rows"}
     options = {k: v for k, v in entry.items() if k in used}
@@ -35,4 +36,5 @@ def of_method(entry):
         options |= {"rotation": " ".join(entry["rotation"]), "rotation_seed": entry.get("rotation_seed")}
     if entry.get("replicates", 1) > 1:
         options["replicates"] = entry["replicates"]
-    return words(options)
+    computed = [f"{part}: {words(entry[part])}" for part in ("activations", "keys", "values") if entry.get(part)]  # quantized too, when losses are measured
+    return "; ".join([text for text in [words(options)] if text] + computed)

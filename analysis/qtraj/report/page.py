@@ -141,6 +141,13 @@ def fits_of(paths, models, bits, draws, out):
     return blocks, missing
 
 
+def together(tables):
+    """One table of the rows of all, each once; None without any."""
+    tables = [table for table in tables if table]
+    rows = [list(row) for row in dict.fromkeys(tuple(row) for table in tables for row in table.rows)]
+    return summary.Table(tables[0].head, rows, tables[0].caption) if tables else None
+
+
 def claims_of(cubes, bits):
     """The table of the claims that the cubes can speak to."""
     cube = files.join(list(cubes.values())) if len(cubes) > 1 else next(iter(cubes.values()))
@@ -175,5 +182,6 @@ def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, f
     missing = [text for part in parts for text in ([f"{part['file']}: {m}" for m in part["missing"]] if len(parts) > 1 else part["missing"])]
     title = title or ", ".join(dict.fromkeys(part["title"] for part in parts)) + ": quantization along training"
     page = out / "report.html"
-    write_page({"title": title, "cubes": parts, "claims": claimed, "coming": coming, "fits": fitted, "missing": missing + unfitted}, page)
+    inputs, weights = (together([part[name] for part in parts]) for name in ("inputs", "weights"))
+    write_page({"title": title, "cubes": parts, "inputs": inputs, "weights": weights, "claims": claimed, "coming": coming, "fits": fitted, "missing": missing + unfitted}, page)
     return page

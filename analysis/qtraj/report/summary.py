@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qtraj.cube.accuracy import with_errors
-from qtraj.cube.files import open_group
+from qtraj.cube.files import NOT_ASKED, open_group
 from qtraj.cube.points import points as points_of, states
 from qtraj.cube.trajectories import compact, trajectories
 from qtraj.figures.accuracy import DEGRADATION, FULL
@@ -67,7 +67,8 @@ def with_error(value, error, most=8):
         return f"{value:.4g}"
     power = np.floor(np.log10(error))
     digits = int(np.clip((1 if error < 3 * 10**power else 0) - power, 0, most))
-    return f"{value:.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    shown = f"{value:.{digits}f}"
+    return f"{shown if float(shown) else shown.lstrip('-')} ± {error:.{digits}f}".replace("-", "−")
 
 
 # --- what was run ---
@@ -157,7 +158,7 @@ def of_texts(cube, said):
     for name in map(str, cube.dataset.values):
         entry = entries.get(name, {})
         rows.append([name, "evaluation", str(entry.get("text") or entry.get("ids") or MISSING), options.words(entry, options.IDLE) or DASH,
-                     str(sequences.get(name, DASH)), between(tokens_of(cube, name), lambda v: f"{v:.0f}")])
+                     str(sequences.get(name, DASH)), between(tokens_of(cube, name), step_text)])
     entry = config.get("calibration")
     if entry:
         rows.append([str(entry.get("name", "")) or "calibration", "calibration", str(entry.get("text") or entry.get("ids") or MISSING),
@@ -167,7 +168,7 @@ def of_texts(cube, said):
         data = curvature.get("data") or next(iter(config.get("evaluation", [])), {})
         rows.append([str(data.get("name") or "curvature"), "Hessian of the loss", str(data.get("text") or data.get("ids") or MISSING),
                      options.words(data, options.IDLE) or DASH, number(curvature.get("sequences", np.nan), ".0f"),
-                     between(cube.curvature_tokens, lambda v: f"{v:.0f}")])
+                     between(cube.curvature_tokens, step_text)])
     return Table(["text", "used for", "file", "options", "sequences", "tokens scored"], rows, "Texts")
 
 
@@ -220,46 +221,48 @@ def of_weights(cube):
 # --- what came out ---
 
 
-def table_of(cube, line, bits, what, base, texts_of):
-    """A row a checkpoint of one run, a column a bit-width and method. base: heading and texts of what stands before them;
-    texts_of(width, quantizer): the texts of a column."""
-    tokens, names = line.own(cube.tokens), exact_names(cube, line)
-    columns = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in tokens],
-               [number(rate, ".3g") for rate in line.learning_rate], base[1]]
-    columns += [texts_of(width, quantizer) for width in bits for quantizer in cube.quantizer.values]
-    head = ["step", "tokens", "learning rate", base[0]]
-    name = f"average {line.average} of {line.model}" if line.average else line.model
-    return Table(head + [str(q) for _ in bits for q in cube.quantizer.values], [list(row) for row in zip(*columns)], f"{name}, {what}",
-                 [("", 4)] + [(f"{width} bits", len(cube.quantizer)) for width in bits])
+def table_of(cube, lines, columns, what, base, texts_of):
+    """A row a checkpoint of a run and of its averages, a column each (bit-width, method). base: heading and, of a line, texts of what stands
+    before them; texts_of(line, width, quantizer): the texts of a column."""
+    rows = []
+    for line in lines:
+        names = line.own(cube.checkpoint_name) if line.average else exact_names(cube, line)
+        texts = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in line.own(cube.tokens)],
+                 [number(rate, ".3g") for rate in line.learning_rate], base[1](line)]
+        rows += [list(row) for row in zip(*texts, *(texts_of(line, *column) for column in columns))]
+    widths = list(dict.fromkeys(width for width, _ in columns))
+    return Table(["step", "tokens", "learning rate", base[0]] + [quantizer for _, quantizer in columns], rows, f"{lines[0].model}, {what}",
+                 [("", 4)] + [(f"{width} bits", sum(one == width for one, _ in columns)) for width in widths])
 
 
-def of_results(cube, line, dataset, bits):
-    """Relative errors of the checkpoints of one run, in percent, with their paired standard errors."""
+def of_results(cube, lines, dataset, columns):
+    """Relative errors of the checkpoints of one run and of its averages, in percent, with their paired standard errors."""
     part = cube.sel(dataset=dataset)
 
-    def texts_of(width, quantizer):
+    def texts_of(line, width, quantizer):
         cell = part.sel(bits=width, quantizer=quantizer)
         values, errors = (100 * line.own(cell[name]) for name in ("loss_relative", "loss_relative_stderr"))
         found = line.own(states(cell)) if "status" in cell else np.where(np.isfinite(values), 1, 0)
         return [cell_text(*one) for one in zip(values, errors, found)]
 
-    losses = zip(*(line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")))
-    return table_of(cube, line, bits, dataset, ("CE", [with_error(*one, 3) for one in losses]), texts_of)
+    def losses_of(line):
+        return [with_error(*one, 3) for one in zip(*(line.own(part[name]) for name in ("baseline_loss", "baseline_loss_stderr")))]
+
+    return table_of(cube, lines, columns, dataset, ("CE", losses_of), texts_of)
 
 
-def of_accuracies(cube, line, bits):
-    """Accuracy degradations of the checkpoints of one run, in percent, means over tasks with their paired standard errors, and
+def of_accuracies(cube, lines, columns):
+    """Accuracy degradations of the checkpoints of one run and of its averages, in percent, means over tasks with their paired standard errors, and
     behind them in how many tasks McNemar's test finds a difference. cube: of accuracy.with_errors."""
     flipped = (cube.mcnemar_p < FLIPPED).sum("task")
 
-    def texts_of(width, quantizer):
+    def texts_of(line, width, quantizer):
         cell = cube.sel(bits=width, quantizer=quantizer)
         values = zip(*map(line.own, DEGRADATION.of(cell)), line.own(flipped.sel(bits=width, quantizer=quantizer)))
         return [f"{with_error(value, error)} ({count})" if np.isfinite(value) else DASH for value, error, count in values]
 
-    accuracies = zip(*map(line.own, FULL.of(cube)))
-    return table_of(cube, line, bits, f"mean over {', '.join(map(str, cube.task.values))}",
-                    ("accuracy", [with_error(*one) for one in accuracies]), texts_of)
+    return table_of(cube, lines, columns, f"mean over {', '.join(map(str, cube.task.values))}",
+                    ("accuracy", lambda line: [with_error(*one) for one in zip(*map(line.own, FULL.of(cube)))]), texts_of)
 
 
 def cell_text(value, error, state):
@@ -268,15 +271,33 @@ def cell_text(value, error, state):
     return {2: "failed", 0: "pending", 3: ""}.get(int(state), "")
 
 
+def columns_of(cube, width):
+    """Pairs of the bit-width and each method that the sweep asks for at it."""
+    asked = cube.status != NOT_ASKED if "status" in cube else np.isfinite(cube.loss_relative).any("dataset")
+    there = asked.sel(bits=width).any(("model", "checkpoint"))
+    return [(width, str(quantizer)) for quantizer in cube.quantizer.values if there.sel(quantizer=quantizer)]
+
+
 def groups_of(cube, bits):
-    """The bit-widths in groups of as many as a table has space for."""
-    at_once = max(1, MOST_COLUMNS // len(cube.quantizer))
-    return [bits[i:i + at_once] for i in range(0, len(bits), at_once)]
+    """The columns of bit-widths in groups of as many as a table has space for."""
+    groups = []
+    for columns in (columns_of(cube, width) for width in bits):
+        if groups and len(groups[-1]) + len(columns) <= MOST_COLUMNS:
+            groups[-1] += columns
+        elif columns:
+            groups.append(columns)
+    return groups
+
+
+def with_averages(cube):
+    """Each run with its averages."""
+    lines = trajectories(cube, averages=True)
+    return [[line] + [one for one in lines if one.average and one.model == line.model] for line in lines if not line.average]
 
 
 def all_results(cube, bits):
     """A table a run and text, and more where the columns are many."""
-    return [of_results(cube, line, str(dataset), part) for line in trajectories(cube, averages=True) for dataset in cube.dataset.values
+    return [of_results(cube, lines, str(dataset), part) for lines in with_averages(cube) for dataset in cube.dataset.values
             for part in groups_of(cube, bits)]
 
 
@@ -285,7 +306,7 @@ def all_accuracies(cube, bits):
     if "task" not in cube.dims:
         return []
     cube = with_errors(cube)
-    return [of_accuracies(cube, line, part) for line in trajectories(cube, averages=True) for part in groups_of(cube, bits)]
+    return [of_accuracies(cube, lines, part) for lines in with_averages(cube) for part in groups_of(cube, bits)]
 
 
 # --- what failed ---
@@ -346,7 +367,7 @@ def scored_text(cube, said, kind):
     if kind == "evaluation":
         texts = []
         for name in map(str, cube.dataset.values):
-            tokens = between(tokens_of(cube, name), lambda v: f"{v:.0f}")
+            tokens = between(tokens_of(cube, name), step_text)
             count = f" in {sequences[name]} sequences" if name in sequences else ""
             texts.append(f"{name}, {tokens} tokens scored{count}" if tokens != DASH else f"{name}, number of tokens not recorded")
         return "; ".join(texts)
@@ -356,7 +377,7 @@ def scored_text(cube, said, kind):
         counts = ", ".join(f"{name} {items_text(cube, name)}" for name in map(str, cube.task.values))
         return f"{scored_text(cube, said, 'evaluation')}; items of tasks: {counts}; {asked}"
     if kind == "curvature":
-        tokens = between(cube.curvature_tokens, lambda v: f"{v:.0f}") if "curvature_tokens" in cube else DASH
+        tokens = between(cube.curvature_tokens, step_text) if "curvature_tokens" in cube else DASH
         curvature = f"the Hessian's loss, {tokens} tokens scored" if tokens != DASH else "the Hessian's loss, number of tokens not recorded"
         return f"{curvature}; {scored_text(cube, said, 'evaluation')}"
     if kind == "calibration":
@@ -364,7 +385,7 @@ def scored_text(cube, said, kind):
         if not entry.get("samples"):
             return "calibration text, number of tokens not recorded"
         length = entry.get("length")
-        tokens = f", at most {entry['samples'] * length} tokens" if isinstance(length, int) else ""
+        tokens = f", at most {entry['samples'] * length:,} tokens" if isinstance(length, int) else ""
         return f"calibration text {entry.get('name', '')}, {entry['samples']} sequences{tokens}"
     if kind == "weights":
         return "the weights themselves; no text is scored"
@@ -379,7 +400,7 @@ def surface_text(cube, said):
         tokens, count, most = tokens_of(cube, dataset), sequences_of(cube).get(dataset, 0), surface.get("samples") or 0
         if len(tokens) and np.isfinite(tokens).all() and count:
             used = min(most, count) if most else count
-            texts.append(f"{surface.get('name')}: {dataset}, {used} of its {count} sequences (about {tokens.max() * used / count:.0f} tokens scored)")
+            texts.append(f"{surface.get('name')}: {dataset}, {used} of its {count} sequences (about {tokens.max() * used / count:,.0f} tokens scored)")
     return "; ".join(texts) or "number of tokens not recorded"
 
 

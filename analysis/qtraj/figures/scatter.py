@@ -6,14 +6,18 @@ from qtraj.figures import style
 from qtraj.laws.correlation import spearman
 
 
+def number(value):
+    return f"{value:.2f}".replace("-", "−")
+
+
 def correlation_text(name, x, y):
     rho, interval = spearman(x, y)
     n = int((np.isfinite(x) & np.isfinite(y)).sum())
     if rho is None:
         return f"{name}\n n = {n}"
     if interval is None:
-        return f"{name}\n ρ = {rho:.2f}, n = {n}"
-    return f"{name}\n ρ = {rho:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+        return f"{name}\n ρ = {number(rho)}, n = {n}"
+    return f"{name}\n ρ = {number(rho)} ({number(interval[0])} to {number(interval[1])})"
 
 
 def draw_points(axes, line, x, y, series, converged):

@@ -277,9 +277,10 @@ def bars_of(axes):
 
 
 def curves_of(axes):
-    """Small boxes in pixels along the lines that are as strong as curves."""
+    """Small boxes in pixels along curves and the grey lines of zero."""
     for line in axes.lines:
-        if line.get_linestyle() in ("None", "none", "", " ") or line.get_linewidth() <= 0.8:
+        strong = line.get_linewidth() > 0.8 or line.get_color() == GREY
+        if line.get_linestyle() in ("None", "none", "", " ") or not strong:
             continue
         at = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
         at = at[np.isfinite(at).all(axis=1)]

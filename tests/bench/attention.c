@@ -81,7 +81,7 @@ static void run(struct setting *o, int form)
                           .adjoint_tangent = &o->lane[DIFF_ADJOINT_TANGENT]};
     struct diff_op op = {.kind = DIFF_ATTEND, .a = DIFF_QKV, .b = DIFF_QKV, .y = DIFF_ATT};
     if (form == 0)
-        attention_forward(model, o->layer, &o->acts, false);
+        attention_forward(model, &(struct block){.layer = o->layer}, &o->acts, false);
     else
         diff_attend((enum diff_form)(form - 1), &op, &p);
 }

@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement many/movement many/movement_layers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement many/movement many/movement_layers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 

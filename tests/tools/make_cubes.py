@@ -77,7 +77,8 @@ def cube_of(runs, methods=METHODS, bits=(3, 4), datasets=("wikitext",), seed=0):
     data |= {"baseline_loss": (axes[:2] + axes[4:], baseline), "baseline_loss_stderr": (axes[:2] + axes[4:], 0.01 * baseline),
              "loss_relative": (axes, relative), "loss_relative_stderr": (axes, 0.05 * relative), "loss_delta": (axes, delta),
              "loss_delta_stderr": (axes, 0.05 * delta), "kl_divergence": (axes, 1.1 * delta),
-             "top1_agreement": (axes, np.exp(-3 * delta))}
+             "top1_agreement": (axes, np.exp(-3 * delta)),
+             "bits_per_weight": (axes[:4], 0 * delta[..., 0] + np.array(bits)[:, None] + 0.25 * np.arange(1, 1 + len(methods)))}
     cells = delta[..., 0]
     data |= {"first_order": (axes[:4], 0.05 * cells), "second_order": (axes[:4], 0.8 * cells),
              "true_difference": (axes[:4], cells), "weight_distance": (axes[:4], 30 * np.sqrt(cells))}

@@ -20,6 +20,7 @@ from qtraj.figures.fit_full_precision import fit_full_precision
 from qtraj.figures.fit_predictions import fit_predictions
 from qtraj.figures.fit_token_law import fit_token_law
 from qtraj.figures.fit_tokens_or_rate import fit_tokens_or_rate
+from qtraj.figures.frontier import frontier
 from qtraj.figures.gradient import gradient
 from qtraj.figures.imitations import imitations
 from qtraj.figures.layer_errors import layer_errors
@@ -34,7 +35,7 @@ from qtraj.figures.spectral_density import spectral_density
 from qtraj.figures.validation_loss import validation_loss
 from qtraj.figures.figure import Caption, NoNumbers
 
-FIGURES = (relative_error, validation_loss, quantized_loss, bit_widths, methods, imitations, averages, agreement, accuracy, accuracy_loss, curvature, gradient,
+FIGURES = (relative_error, validation_loss, quantized_loss, bit_widths, methods, frontier, imitations, averages, agreement, accuracy, accuracy_loss, curvature, gradient,
            prediction, spectral_density, layer_errors, movement, movement_layers, loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)
 __all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["compared", "value_of", "FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]

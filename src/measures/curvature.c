@@ -2,7 +2,7 @@
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
 #include "engine/stamp.h"
-#include "measures/parts.h"
+#include "records/record_parts.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"

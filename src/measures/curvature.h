@@ -41,7 +41,7 @@ MUST_USE enum status curvature_make_setup(const struct plan *p, const struct pla
                                           void *setup, struct err *e);
 bool curvature_stale(const struct plan *p, const struct plan_checkpoint *c, const json_t *record);
 
-extern const struct measure_parts curvature_parts; /* curvature_parts.c */
+extern const struct measure_parts curvature_parts; /* curvature_plan.c */
 
 /* The text that curvature and second order are measured on (struct measure). */
 struct data_options curvature_text(const struct plan *p, int64_t model);

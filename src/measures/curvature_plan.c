@@ -3,6 +3,7 @@
 #include "curvature/hvp_predict.h"
 #include "measures/curvature.h"
 #include "plan/plan.h"
+#include "records/record_parts.h"
 #include "util/mem.h"
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -162,6 +163,28 @@ enum status curvature_key(struct plan *p, const struct plan_checkpoint *c, json_
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
 }
+
+static enum status leave(void *setup, const json_t *parts, struct err *e)
+{
+    struct curvature_setup *t = setup;
+    const json_t *one;
+    size_t i;
+    json_array_foreach(parts, i, one)
+    {
+        const char *name = json_text(one, "part", "");
+        if (!json_object_get(one, "from")) continue;
+        if (strcmp(name, "trace") == 0) t->options.trace = 0;
+        if (strcmp(name, "density") == 0) t->options.density = 0;
+        if (strcmp(name, "sharpness") != 0) continue;
+        t->options.sharpness = SHARPNESS_NONE;
+        free(t->vectors); /* no warm start */
+        t->vectors = NULL;
+    }
+    return parts_keep(parts, &t->parts, e);
+}
+
+const struct measure_parts curvature_parts = {
+    .list = parts_of_curvature, .leave = leave, .compose = compose_curvature};
 
 /* Number of checkpoints before c in the chain. */
 static int64_t chain_length(const struct plan *p, const struct plan_checkpoint *c)

@@ -1,13 +1,12 @@
 /* movement: how far a checkpoint's weights are from those of the checkpoint before it in training,
  * in all and by tensor, and beside the step of a quantizer (docs/math/movement.md). */
-#include "measures/movement.h"
 #include "engine/part.h"
 #include "engine/stamp.h"
 #include "measures/distance.h"
-#include "measures/parts.h"
 #include "options/nearest.h"
 #include "plan/plan.h"
 #include "quant/grids.h"
+#include "records/record_parts.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -78,6 +77,13 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
 
 /* --- its setup --- */
 
+struct movement_setup {
+    char *from;               /* name of the checkpoint before */
+    struct weights before;    /* its weights */
+    struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
+    char *parts; /* of its record, if finished ones have some of them (record_parts.h) */
+};
+
 static const struct option setup_fields[] = {
     OPTION(movement_setup, from, TEXT, ""),
     OPTION(movement_setup, before, GROUP, "", .table = &weights_table),
@@ -122,6 +128,21 @@ static enum status make_setup(const struct plan *p, const struct plan_checkpoint
     PASS(mem_string(&t->from, plan_name_of(p, before), e));
     return weights_copy(&before->weights, &t->before, e);
 }
+
+static enum status leave(void *setup, const json_t *parts, struct err *e)
+{
+    struct movement_setup *t = setup;
+    int64_t n = 0;
+    json_t *one;
+    size_t i;
+    json_array_foreach(parts, i, one) if (!json_object_get(one, "from")) t->grid.bits[n++] =
+        strtoll(json_text(one, "part", ""), NULL, 10);
+    t->grid.n_bits = n;
+    return parts_keep(parts, &t->parts, e);
+}
+
+static const struct measure_parts parts = {
+    .list = parts_of_movement, .leave = leave, .compose = compose_movement};
 
 static bool stale(const struct plan *p, const struct plan_checkpoint *c, const json_t *record)
 {
@@ -392,7 +413,7 @@ const struct measure measure_movement = {
     .json = "movement",
     .key = key,
     .former = former,
-    .parts = &movement_parts,
+    .parts = &parts,
     .make_setup = make_setup,
     .stale = stale,
     .doing = "movement",

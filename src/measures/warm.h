@@ -22,7 +22,8 @@ struct curvature_setup {
     int64_t n_before;
     struct curvature_step *before; // (n_before)
     bool followed;
-    char *parts; /* of its record, if finished ones have some of them (parts.h); NULL: none has */
+    char *parts; /* of its record, if finished ones have some of them (record_parts.h); NULL: none
+                    has */
 };
 
 /* out = digest of the weights of n >= 1 checkpoints, in order. Local. ERR_IO, ERR_FORMAT: a

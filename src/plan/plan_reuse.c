@@ -188,12 +188,12 @@ static enum status find_parts(const struct plan *p, const struct plan_checkpoint
                               struct err *e)
 {
     enum status st = OK;
-    json_t *own, *list = NULL, *one;
+    json_t *own = NULL, *list = NULL, *one;
     size_t i;
     *parts = NULL;
     *n = 0;
     if (!view || p->n_then == 0) return OK;
-    PASS(own_of(p, p->sweep, p->checkpoints, c - p->checkpoints, k, &own, e));
+    TRY(own_of(p, p->sweep, p->checkpoints, c - p->checkpoints, k, &own, e));
     TRY(measures[k]->parts->list(own, &list, e));
     for (int64_t t = p->n_then - 1; t >= 0; t--)
         if (record_then(p, &p->then[t], c, k, view)) TRY(match_then(p, &p->then[t], c, k, list, e));

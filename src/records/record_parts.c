@@ -1,4 +1,4 @@
-#include "measures/parts.h"
+#include "records/record_parts.h"
 #include <string.h>
 
 enum status parts_keep(const json_t *parts, char **text, struct err *e)

@@ -1,13 +1,11 @@
 /* The parts of a record of movement: the steps of the grid of each bit-width. The distances belong
  * to all of them, since they are measured while both checkpoints are read. */
-#include "measures/movement.h"
-#include "measures/parts.h"
+#include "records/record_parts.h"
 #include "util/mem.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static enum status list(const json_t *own, json_t **out, struct err *e)
+enum status parts_of_movement(const json_t *own, json_t **out, struct err *e)
 {
     const json_t *bits;
     size_t i;
@@ -22,20 +20,6 @@ static enum status list(const json_t *own, json_t **out, struct err *e)
     }
     return json_whole(e);
 }
-
-static enum status leave(void *setup, const json_t *parts, struct err *e)
-{
-    struct movement_setup *t = setup;
-    int64_t n = 0;
-    json_t *one;
-    size_t i;
-    json_array_foreach(parts, i, one) if (!json_object_get(one, "from")) t->grid.bits[n++] =
-        strtoll(json_text(one, "part", ""), NULL, 10);
-    t->grid.n_bits = n;
-    return parts_keep(parts, &t->parts, e);
-}
-
-/* --- putting them together --- */
 
 /* Appends row i of a table to another with the same columns. */
 static int append_row(json_t *to, const json_t *from, size_t i)
@@ -101,8 +85,8 @@ static enum status join_grids(const json_t *record, const json_t *parts, const j
     return OK;
 }
 
-static enum status compose(json_t *record, const json_t *parts, const json_t *sources,
-                           struct err *e)
+enum status compose_movement(json_t *record, const json_t *parts, const json_t *sources,
+                             struct err *e)
 {
     enum status st = OK;
     json_t *grids = NULL, *bits = json_object(), *from = json_array(), *one;
@@ -127,5 +111,3 @@ done:
     json_decref(from);
     return st;
 }
-
-const struct measure_parts movement_parts = {.list = list, .leave = leave, .compose = compose};

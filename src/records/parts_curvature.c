@@ -1,20 +1,15 @@
 /* The parts of a record of curvature: sharpness, trace and density, each of which depends on its
  * own options; loss and gradient are measured with any of them. */
-#include "measures/curvature.h"
-#include "measures/parts.h"
-#include "util/mem.h"
+#include "records/record_parts.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAMES = 8 };
+/* The options that each depends on. What it has of a record: numbers, columns of the table of
+ * tensors, a table, and texts of the provenance. */
 static const struct part {
     const char *name;
-    const char *options[NAMES];    /* that it depends on */
-    const char *values[NAMES];     /* what it has of a record: numbers, */
-    const char *columns[NAMES];    /* columns of the table of tensors, */
-    const char *table;             /* a table, */
-    const char *provenance[NAMES]; /* texts of the provenance */
+    const char *options[NAMES], *values[NAMES], *columns[NAMES], *table, *provenance[NAMES];
 } all[] = {
     {.name = "sharpness",
      .options = {"sharpness", "stop", "tolerance", "products", "smallest"},
@@ -66,7 +61,7 @@ static json_t *part_of(const json_t *own, int i)
     return of;
 }
 
-static enum status list(const json_t *own, json_t **out, struct err *e)
+enum status parts_of_curvature(const json_t *own, json_t **out, struct err *e)
 {
     const json_t *options = json_object_get(json_object_get(own, "curvature"), "options");
     *out = json_array();
@@ -75,25 +70,6 @@ static enum status list(const json_t *own, json_t **out, struct err *e)
             json_array_append_new(
                 *out, json_pack("{s:s, s:o}", "part", all[i].name, "of", part_of(own, i)));
     return json_whole(e);
-}
-
-static enum status leave(void *setup, const json_t *parts, struct err *e)
-{
-    struct curvature_setup *t = setup;
-    const json_t *one;
-    size_t i;
-    json_array_foreach(parts, i, one)
-    {
-        const char *name = json_text(one, "part", "");
-        if (!json_object_get(one, "from")) continue;
-        if (strcmp(name, all[TRACE].name) == 0) t->options.trace = 0;
-        if (strcmp(name, all[DENSITY].name) == 0) t->options.density = 0;
-        if (strcmp(name, all[SHARPNESS].name) != 0) continue;
-        t->options.sharpness = SHARPNESS_NONE;
-        free(t->vectors); /* no warm start */
-        t->vectors = NULL;
-    }
-    return parts_keep(parts, &t->parts, e);
 }
 
 /* --- putting them together --- */
@@ -151,8 +127,8 @@ static int take_part(json_t *record, const json_t *from, const struct part *p)
     return failed | take(to, tables, table);
 }
 
-static enum status compose(json_t *record, const json_t *parts, const json_t *sources,
-                           struct err *e)
+enum status compose_curvature(json_t *record, const json_t *parts, const json_t *sources,
+                              struct err *e)
 {
     int64_t products = 0;
     bool wanted[PARTS];
@@ -171,5 +147,3 @@ static enum status compose(json_t *record, const json_t *parts, const json_t *so
     NEED(!failed, ERR_NOMEM, "out of memory for a record");
     return OK;
 }
-
-const struct measure_parts curvature_parts = {.list = list, .leave = leave, .compose = compose};

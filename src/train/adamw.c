@@ -1,10 +1,13 @@
 /* AdamW (Loshchilov and Hutter 2019) as torch.optim.AdamW computes it: decay before the update,
  * eps outside the root of the corrected second moment. */
+#include "math/kernel.h"
 #include "train/optimizer.h"
 #include <math.h>
 
-static void step(const struct optimizer_step *s, int64_t n, const float *w, const float *g,
-                 float *m, float *v, float *out)
+KERNEL_STATIC(void, step,
+              (const struct optimizer_step *s, int64_t n, const float *w, const float *g, float *m,
+               float *v, float *out),
+              (s, n, w, g, m, v, out))
 {
     const struct optimizer_settings *o = s->settings;
     const double correct1 = 1 - pow(o->beta1, (double)s->k);

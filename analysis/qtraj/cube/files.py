@@ -245,7 +245,7 @@ def choose(cube: xr.Dataset, axis: str, patterns: "Sequence[str]") -> xr.Dataset
     """The cube with only what is called like one of the patterns (names, or those of a shell) along an axis of NAMED. ValueError: a pattern
     that nothing is called like."""
     names = [str(name) for name in cube[axis].values]
-    found = {pattern: [name for name in names if name == pattern or fnmatch.fnmatchcase(name, pattern)] for pattern in patterns}
+    found = {pattern: [pattern] if pattern in names else fnmatch.filter(names, pattern) for pattern in patterns}
     lost = [pattern for pattern, alike in found.items() if not alike]
     if lost:
         raise ValueError(f"no {NAMED[axis]} is called {', '.join(lost)}; there are {', '.join(names)}")

@@ -147,11 +147,26 @@ static enum status check_idle(const struct part_places *parts, struct err *e)
         const struct lock_holder h = lock_look(p->journal);
         NEED(!h.held, ERR_LOCKED,
              "part %lld of %lld of this sweep is running: %s.lock is held by process %lld on host "
-             "%s "
-             "since %s; wait until the parts have ended, or stop them",
+             "%s since %s; wait until the parts have ended, or stop them",
              (long long)p->k, (long long)p->n, p->journal, (long long)h.pid, h.host, h.utc);
     }
     return OK;
+}
+
+/* A whole run, which leaves no journal of its own if it is refused. */
+static enum status whole_sweep(struct run_master *m, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    struct part_places parts = {0};
+    TRY(mem_string(&m->results, m->sweep.results, e));
+    TRY(parts_folder(m->results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    TRY(check_idle(&parts, e));
+done:
+    parts_free(&parts);
+    free(folder);
+    return st;
 }
 
 struct taking {
@@ -176,7 +191,6 @@ static enum status take_parts(struct run_master *m, struct results_view *view, s
     const struct view_sink sink = {.take = take_record, .context = &t};
     TRY(parts_folder(m->results, &folder, e));
     TRY(parts_list(folder, &parts, e));
-    TRY(check_idle(&parts, e));
     if (parts.n) TRY(parts_add_records(m->results, m->out.path, 0, VIEW_STATES, &sink, view, e));
     if (t.n) log_info("%lld results of the parts in %s are taken over", (long long)t.n, folder);
     if (t.n) m->unsynced = m->cube_stale = true;
@@ -191,7 +205,7 @@ static enum status find_part(struct run_master *m, struct err *e)
 {
     const struct plan_part *part = &m->choice.part;
     const char *results = m->sweep.results;
-    if (part->n == 0) return mem_string(&m->results, results, e);
+    if (part->n == 0) return whole_sweep(m, e);
     PASS(plan_part_find(&m->plan, true, &m->choice.part, e));
     PASS(parts_path(results, part->k, part->n, &m->results, e));
     m->plan.results = m->results;

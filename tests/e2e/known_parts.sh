@@ -79,7 +79,7 @@ sed -i "s|$quickstart/trajectory/{|$work/trajectory/{|" "$work/sweep.yaml"
 run "moved"
 nothing "moved"
 rm -r "$work/trajectory/step001200"
-cp -r "$quickstart/trajectory/step000200" "$work/trajectory/step001200"
+cp -r "$quickstart/trajectory/step000300" "$work/trajectory/step001200"
 go "other weights" 10 1 "${first/trace: 2/trace: 5, density: 2}"
 
 # --- a warm start ---
@@ -132,6 +132,7 @@ wait_for 120 [ -e "$work/cube.h5.parts/part-001-of-002.journal.lock" ]
 kill -STOP $pid
 "$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>"$work/err"
 [ $? = 2 ] && grep -q 'part 1 of 2 of this sweep is running' "$work/err" || fail "beside a part that runs: $(cat "$work/err")"
+[ ! -e "$work/cube.journal" ] || fail "a run that is refused leaves a journal"
 kill -CONT $pid
 wait $pid || fail "the part: $(cat "$work/part.err")"
 finish

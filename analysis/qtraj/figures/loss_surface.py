@@ -1,5 +1,7 @@
 """Loss surfaces."""
 
+import warnings
+
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
@@ -42,7 +44,8 @@ def axis_names(points, plane):
 def draw_panel(place, figure, axes, points):
     plane = str(points.plane.values[0])
     a, b, loss = grid(points)
-    with np.errstate(all="ignore"):
+    with warnings.catch_warnings():  # rows and columns of which no point is finished yet
+        warnings.simplefilter("ignore", RuntimeWarning)
         x, y = axis_of(np.nanmean(a, axis=0)), axis_of(np.nanmean(b, axis=1))
     known = loss[np.isfinite(loss)]
     low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)

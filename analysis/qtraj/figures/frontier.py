@@ -51,7 +51,7 @@ def frontier(cube, bits, place):
     found = [panel for panel in found if panel[2]]
     if not found:
         return None
-    figure, panels = place.panels(len(found), 3.3, 2.6)
+    figure, panels = place.panels(len(found), 3.3, 2.4)
     labels = []
     for axes, (line, dataset, at) in zip(panels, found):
         for k, x, y, names in at:

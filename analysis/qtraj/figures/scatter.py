@@ -10,6 +10,9 @@ def number(value):
     return f"{value:.2f}".replace("-", "−")
 
 
+LONG = 12  # letters of a name that leave the panel too little room beside them
+
+
 def correlation_text(name, x, y):
     rho, interval = spearman(x, y)
     n = int((np.isfinite(x) & np.isfinite(y)).sum())
@@ -44,7 +47,8 @@ def write_beside(axes, text, height, colour):
 
 def write_correlations(axes, lines, found, height=0.0):
     """Rank correlations over the stored checkpoints at the panel's right edge, from `height` points below its top: of each method that has
-    points, and without intervals where the panel is too low for them. found: name, values of both axes and colour of each method."""
+    points, without intervals where the panel is too low for them, and without names, which the legend has in these colours, where they are
+    long. found: name, values of both axes and colour of each method."""
     texts = []
     for name, x, y, colour in found:
         x, y = (np.concatenate([line.own(v) for line in stored(lines)]) for v in (x, y))
@@ -53,6 +57,8 @@ def write_correlations(axes, lines, found, height=0.0):
     room = 72 * axes.get_window_extent().height / axes.figure.dpi
     if height + 19.4 * len(texts) > room + 10:
         texts = [(text.split(" (")[0].replace("\n", ""), colour) for text, colour in texts]
+    if max((len(name) for name, *_ in found), default=0) > LONG:
+        texts = [(text[text.index(" ρ" if " ρ" in text else " n") + 1:], colour) for text, colour in texts]
     for text, colour in texts:
         height = write_beside(axes, text, height, colour)
 

@@ -260,7 +260,7 @@ def wrap(figure, parts, size, room):
 def title(axes, *parts):
     """A panel's title, wrapped to the panel's width."""
     figure = axes.figure
-    room = axes.get_window_extent().width * 1.1
+    room = axes.get_window_extent().width
     axes.set_title(wrap(figure, [plain(part) for part in parts if part], matplotlib.rcParams["axes.titlesize"], room))
 
 

@@ -92,12 +92,15 @@ static void who_reads_the_same(void **state)
         {"samples", {.length = 4, .samples = 5}, false, true},
         {"tokens", {.length = 4, .tokens = 21}, false, true},
         {"skip", {.length = 4, .skip = 3, .samples = 4}, false, true},
-        {"skipped behind the start", {.length = 4, .skip = 24, .samples = 4}, false, false},
+        {"skipped behind the start",
+         {.layout = LAYOUT_DOCUMENT, .skip = 20, .samples = 4},
+         false,
+         false},
         {"documents", {.length = 4, .documents = 20}, false, true},
         {"one more", {.length = 4, .documents = 21}, false, false},
         {"bytes", {.length = 4, .bytes = 90}, false, true},
         {"all", {.length = 4}, false, false},
-        {"more than there were", {.length = 4, .samples = 28}, false, false},
+        {"more than there were", {.layout = LAYOUT_DOCUMENT, .samples = 21}, false, false},
         {"a draw", {.length = 4, .documents = 3, .draw = 1}, false, false},
         {"one each", {.layout = LAYOUT_DOCUMENT, .samples = 20}, false, true},
         {"padded, sorted, cut",
@@ -118,7 +121,7 @@ static void who_reads_the_same(void **state)
          {.length = 4, .samples = 4, .within_positions = true},
          false,
          false},
-        {"replicates", {.length = 4, .samples = 5}, true, false},
+        {"replicates", {.layout = LAYOUT_DOCUMENT, .samples = 5}, true, false},
     };
     struct tokenizer *t;
     assert_int_equal(tokenizer_open(FIXTURES "/tokenizers/gpt2/tokenizer.json", &t, NULL), OK);

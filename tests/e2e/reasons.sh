@@ -54,7 +54,7 @@ says "mkdir -p '$work/made'"
 [ ! -e "$work/made" ] || fail "printing has made a folder"
 # What the merge's report needs is checked before anything is submitted: its folder, and the Python of the scripts beside the binary.
 mkdir -p "$work"/tree/{build/dev,slurm,analysis}
-cp "$QTRAJ" "$work/tree/build/dev" && cp "$SOURCE"/slurm/*.sbatch "$work/tree/slurm" && touch "$work/tree/analysis/report.py"
+cp "$QTRAJ" "$work/tree/build/dev/qtraj" && cp "$SOURCE"/slurm/*.sbatch "$work/tree/slurm" && touch "$work/tree/analysis/report.py"
 printf '#!/bin/sh\necho "no Python here has the modules h5py" >&2\necho "python3 -m venv installs them" >&2\nexit 1\n' >"$work/tree/slurm/python.sh"
 chmod +x "$work/tree/slurm/python.sh"
 submit() {
@@ -95,4 +95,7 @@ expect 0 run "${plain[@]}"
 says "nothing to do"
 silent "a run with a text that was put back"
 cp "$work/changed.txt" "$work/text.txt"
-expect 0 plan --rate 10 "${plain[@]}" --set 'bits=[3,4]' # what is pending was never finish
+expect 0 plan --rate 10 "${plain[@]}" --set 'bits=[3,4]' # what is pending was never finished
+says "left: 2 visits"
+silent "bits and a text that was put back"
+finish

@@ -77,7 +77,7 @@ stored = int((averaged.kind == "stored").sum())
 assert names[stored:] == [str(name) for name, kind in zip(averaged.checkpoint_name.values[0], averaged.kind.values[0]) if kind == "average"], names
 first, second = summary.Table(["file", "digest"], [["a", "1"], ["b", "2"]]), summary.Table(["file", "digest"], [["a", "1"], ["a", "3"]])
 assert page.together([first, None, second]).rows == [["a", "1"], ["b", "2"], ["a", "3"]] and page.together([None]) is None
-assert summary.with_error(-0.0002, 0.003) == "0.000 ± 0.003" and summary.with_error(-0.004, 0.003) == "−0.004 ± 0.003"
+assert summary.with_error(-50, 1e-6) == "-50" and summary.with_error(-0.0002, 0.003) == "0.000 ± 0.003" and summary.with_error(-0.004, 0.003) == "−0.004 ± 0.003"
 
 # steps that differ read differently, also of a run and its branch
 line, branch = qtraj.trajectories(several)[:2]

@@ -7,6 +7,7 @@ import numpy as np
 from qtraj.cube import paired
 from qtraj.cube.files import of_models, select, widths, with_replicates
 from qtraj.cube.trajectories import Trajectory, families, trajectories
+from qtraj.figures.imitations import KINDS
 from qtraj.report.summary import DASH, Table, models_text, scored_text, step_text, with_error
 
 MOST_ENDS = 4  # of phases, and
@@ -173,7 +174,8 @@ def of_cube(cube, said, bits):
     note += "; of a change, paired: both are scored on the same sequences." + (f" Under Results: {', '.join(others)}." if others else "")
     picked = next((width for width in FIRST if width in chosen), chosen[0])
     quantizers = [str(name) for name in cube.quantizer.values]
-    texts = [text for end in shown if end.before and (text := sentence(cube, numbers, end, picked, quantizers))]
+    told = [name for name in quantizers if not name.startswith(KINDS)] or quantizers  # not those that only imitate quantization
+    texts = [text for end in shown if end.before and (text := sentence(cube, numbers, end, picked, told))]
     methods = ", ".join(quantizers)
     question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
                 f"Text: {scored_text(cube, said, 'evaluation')}.")

@@ -63,7 +63,7 @@ def with_error(value, error, most=8):
     """A number and its error, with two digits of an error that begins with 1 or 2, else with one."""
     if not np.isfinite(value):
         return DASH
-    if not np.isfinite(error) or error <= 0:
+    if not np.isfinite(error) or error <= 1e-6 * abs(value):  # none, or of rounding
         return f"{value:.4g}"
     power = np.floor(np.log10(error))
     digits = int(np.clip((1 if error < 3 * 10**power else 0) - power, 0, most))

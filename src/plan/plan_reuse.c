@@ -95,8 +95,10 @@ static enum status read_then(const struct plan *p, const json_t *settings, struc
                   "methods", e));
     json_array_foreach(methods, i, one)
     {
-        PASS(options_from_json(&method_table, one, &t->sweep.methods[i], e));
-        t->sweep.n_methods++;
+        struct method_entry *to = &t->sweep.methods[t->sweep.n_methods];
+        const enum status st = options_from_json(&method_table, one, to, NULL);
+        NEED(st != ERR_NOMEM, st, "out of memory for methods");
+        t->sweep.n_methods += st == OK; /* another may be of an earlier version */
     }
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->parts) PASS(read_section(settings, k, &t->sweep.sections[k], e));

@@ -209,11 +209,16 @@ gzip -dc "$SOURCE/tests/fixtures/results/added.journal.gz" >"$work/old.journal"
 go "a journal of an earlier version" old
 nothing "old"
 all_done old
+cp "$work/text.txt" "$work/text.then" && cp "$work/more.txt" "$work/more.then"
 sed -n 5,20p "$work/more.txt" >>"$work/text.txt"
 sed -n 5,20p "$work/text.txt" >>"$work/more.txt"
 go "texts that have grown since" old
 nothing "old, grown"
 all_done old
+mv "$work/text.then" "$work/text.txt" && mv "$work/more.then" "$work/more.txt"
+# Of its curvature, whose options an earlier version wrote, a density takes the trace.
+QTRAJ_TRACE=visit go "a density added to it" old --set curvature.density=2
+grep -q 'curvature: 2 products' "$work/err" || fail "old, density: $(grep -E 'products|pending' "$work/err")"
 sweep "$first"
 go "a text removed from it" old
 nothing "old, removed"

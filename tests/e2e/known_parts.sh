@@ -35,7 +35,7 @@ go() {
 same() {
     run "$1, from nothing" "${set[@]}" --set "results=$work/fresh.h5"
     compare fresh cube
-    rm "$work"/fresh.*
+    rm -rf "$work"/fresh.*
 }
 nothing() { grep -q 'nothing to do' "$work/err" || fail "$1: $(cat "$work/err")"; }
 
@@ -80,11 +80,11 @@ run "moved"
 nothing "moved"
 rm -r "$work/trajectory/step001200"
 cp -r "$quickstart/trajectory/step000300" "$work/trajectory/step001200"
-go "other weights" 10 1 "${first/trace: 2/trace: 5, density: 2}"
+go "other weights" 17 1 "${first/trace: 2/trace: 5, density: 2}"
 
 # --- a warm start ---
 
-rm -f "$work"/cube.*
+rm -rf "$work"/cube.*
 warm='curvature={sharpness: power, products: 3, warm_start: true, sequences: 1, length: 64}'
 go "a warm start" 6 1 "$warm"
 go "a trace beside it" 4 0 "${warm/warm_start/trace: 2, warm_start}"
@@ -95,7 +95,7 @@ go "without the warm start" 6 0 "${warm/warm_start: true, /}"
 
 # cells N WHAT: the journal has so many records of cells
 cells() { [ "$(grep -c '"type":"cell"' "$work/cube.journal")" = "$1" ] || fail "$2: cells are scored again"; }
-rm -f "$work"/cube.*
+rm -rf "$work"/cube.*
 total='curvature={second_order: total, sequences: 1, length: 64}'
 go "second order" 0 1 "$total"
 go "critical sharpness beside it" 0 0 "${total/total/total, critical: true}"
@@ -111,7 +111,7 @@ cells 4 "other tokens"
 
 # --- parts of a sweep ---
 
-rm -f "$work"/cube.*
+rm -rf "$work"/cube.*
 run "part 1" --part 1/2
 run "part 2" --part 2/2 --set "$probes"
 "$QTRAJ" plan "$work/sweep.yaml" --rate 10 >"$work/out" 2>"$work/err"
@@ -125,7 +125,7 @@ go "the same again" 0 0
 nothing "the same again"
 [ "$(wc -l <"$work/cube.journal")" = "$lines" ] || fail "what parts hold is taken twice"
 # One that runs is not doubled.
-rm -r "$work"/cube.*
+rm -rf "$work"/cube.*
 "$QTRAJ" run "$work/sweep.yaml" --part 1/2 >/dev/null 2>"$work/part.err" &
 pid=$!
 wait_for 120 [ -e "$work/cube.h5.parts/part-001-of-002.journal.lock" ]

@@ -76,7 +76,7 @@ says "curvature is pending again, as a whole: it is measured on the first evalua
 says "second order, with its cells, is pending again, as a whole: it is measured on the first evaluation text, which was first and is second"
 mv "$work/before.yaml" "$work/sweep.yaml"
 cp "$work/text.txt" "$work/former.txt"
-echo "more" >>"$work/text.txt"
+sed -i "1s/^/more /" "$work/text.txt"
 expect 0 plan --rate 10
 grep -qE "text.txt: has changed since the last run \\([0-9a-f]{8}\\.\\. -> [0-9a-f]{8}\\.\\.\\): what was measured with it" "$work/err" || fail "text: $(cat "$work/err")"
 # A text that is put back: what was measured with it is there, and nothing is pending.

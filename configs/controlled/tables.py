@@ -20,7 +20,7 @@ def over_seeds(values):
     if not len(values):
         return ""
     low = interval(values.mean(), values.std(ddof=1) / np.sqrt(len(values)), len(values) - 1)[0] if len(values) > 1 else np.nan
-    return f"{values.mean():.3f}" + ("" if np.isnan(low) else f" ± {values.mean() - low:.3f}")
+    return f"{values.mean():.3f}" + ("" if np.isnan(low) else f"±{values.mean() - low:.3f}")
 
 
 def row_of(cube, values, models, steps):
@@ -30,7 +30,15 @@ def row_of(cube, values, models, steps):
         there = (own.step.values == step) & (own.kind.values == "stored")
         return values.sel(model=model).values[there].squeeze() if there.sum() == 1 else np.nan
 
-    return " | ".join(over_seeds([at(model, step) for model in models]) for step in steps)
+    return "|".join(over_seeds([at(model, step) for model in models]) for step in steps)
+
+
+def shown(cube):
+    """The first step, the last of each run, and the last before a run's rate falls."""
+    lines = [line for lines in qtraj.families(cube) for line in lines]
+    steps = {line.own(cube.step)[-1] for line in lines}
+    steps |= {line.own(cube.step)[k] for line in lines if line.parent is None for k in (0, np.flatnonzero(line.learning_rate == line.learning_rate.max())[-1])}
+    return sorted(int(step) for step in steps)
 
 
 def tables(cube):
@@ -38,15 +46,15 @@ def tables(cube):
     kinds = {}
     for name in map(str, cube.model.values):
         kinds.setdefault(name.split("-", 1)[1], []).append(name)
-    steps = sorted({int(step) for step in cube.step.values.ravel() if step > 0})
+    steps = shown(cube)
     tokens = {int(step): float(of) for step, of in zip(cube.step.values.ravel(), cube.tokens.values.ravel()) if step > 0}
     bits, one = int(cube.bits.min()), cube.isel(dataset=0)
     for title, values in [(f"Relative error in percent, {label}, {bits} bits", 100 * one.loss_relative.sel(quantizer=label, bits=bits))
                           for label in map(str, cube.quantizer.values)] + [("Loss in full precision, nats", one.baseline_loss)]:
-        yield f"| {title}; after tokens | " + " | ".join(f"{tokens[step] / 1e6:.2f}M" for step in steps) + " |"
+        yield f"|{title}; after tokens|" + "|".join(f"{tokens[step] / 1e6:.2f}M" for step in steps) + "|"
         yield "|---" * (len(steps) + 1) + "|"
         for kind in sorted(kinds):
-            yield f"| {kind} | {row_of(one, values, kinds[kind], steps)} |"
+            yield f"|{kind}|{row_of(one, values, kinds[kind], steps)}|"
         yield ""
 
 
@@ -56,7 +64,7 @@ def claims(cube):
     for row in qtraj.claims.claims(cube).itertuples():
         if row.reason != "not measured":
             found = f"{row.estimate:.3g}" + ("" if row.reason else f" ({row.low:.3g} to {row.high:.3g})")
-            yield f"| {row.claim} | {row.estimand} | {found} | {row.n} | {row.verdict} |"
+            yield f"|{row.claim}|{row.estimand}|{found}|{row.n}|{row.verdict}|"
     yield ""
 
 

@@ -74,7 +74,8 @@ def draw(cube, by, bits, of, place):
             if np.isfinite(line.own(cells[of.value])).any():
                 style.draw_curve(axes, line, unit, *of.of(cells), series[line.model], of.spread_of(cells))
         place.title(axes, quantizer, f"{width} bits", dataset)
-        axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
+        if of.value != "loss":
+            axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         axes.set_ylabel(of.label)
         style.name_progress(axes, label, lines, unit, cube)
         if bar is not None:

@@ -28,7 +28,7 @@ def rows(cube):
         for k in sorted(done, key=lambda k: cells.loss_relative.values[places[-1], k]):
             cell = cells.isel(quantizer=k)
             errors = [f"{number(100 * cell.loss_relative.values[at])}±{number(196 * cell.loss_relative_stderr.values[at])}" for at in places]
-            seconds = np.median(cell.seconds.values[line.places])
+            seconds = np.nanmedian(cell.seconds.values[places])
             yield [str(cell.quantizer.values), str(width), f"{cell.bits_per_weight.values[places[-1]]:.2f}", *errors, number(seconds)]
 
 

@@ -30,10 +30,13 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     PASS(fsx_parent(results, &folder, e));
     enum status st = check_folder(p, "results", folder, f, e);
     free(folder);
-    if (st == OK && f->all.n == before &&
-        (run_journal_check(results, &why) != OK || owner_check(p, results, &why) != OK ||
-         owner_check_weights(p, &why) != OK))
-        st = plan_faults_add(f, p, e, "%s", why.text);
+    if (st != OK || f->all.n != before) return st;
+    st = run_journal_check(results, &why);
+    if (st == OK) st = owner_check(p, results, &why);
+    if (st == OK) st = owner_check_weights(p, &why);
+    if (st == OK) return OK;
+    if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
+    st = plan_faults_add(f, p, e, "%s", why.text);
     err_clear(&why);
     return st;
 }

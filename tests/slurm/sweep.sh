@@ -33,7 +33,7 @@ ends() {
 }
 # requeued JOB N: it waits for its N-th new start, which Slurm would let it do for two minutes, and starts
 requeued_to() { [ "$(value "$1" JobState) $(value "$1" Reason) $(value "$1" Restarts)" = "PENDING BeginTime $2" ] || runs_again "$@"; }
-runs_again() { [ "$(value "$1" Restarts)" = "$2" ] && started "$1"; } # the two minutes were over before a busy machine looked
+runs_again() { [ "$(value "$1" Restarts)" -ge "$2" ] && started "$1"; } # the two minutes, or more starts, were over before a busy machine looked
 started() { is "$1" RUNNING || is "$1" COMPLETED; }
 start_now() { started "$1" || { scontrol update jobid="$1" StartTime=now; started "$1"; }; }
 requeued() {

@@ -223,8 +223,21 @@ static void print_remarks(const struct plan *p, const struct plan_line *l, FILE 
     if (l->saved && l->total >= saved_first_after(l->saved / 2))
         fprintf(out, "%s: up to %.3g GiB of disk for the saved state of a visit\n", name,
                 (double)l->saved / gib);
-    if (l->memory.after == l->memory.peak) fprintf(out, "%s: most memory for curvature\n", name);
     if (!l->fits) fprintf(out, "%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
+}
+
+/* Models of which curvature takes more memory than their cells. */
+static void print_curvature_memory(const struct plan_report *r, FILE *out)
+{
+    int64_t n = 0, last = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        const struct plan_line *l = &r->lines[i];
+        if (!r->plan->costs.models[l->model].known || l->memory.after != l->memory.peak) continue;
+        n++;
+        last = l->model;
+    }
+    if (n == 1) fprintf(out, "%s: most memory for curvature\n", r->plan->sweep->models[last].name);
+    if (n > 1) fprintf(out, "most memory for curvature: %lld models\n", (long long)n);
 }
 
 static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
@@ -238,6 +251,7 @@ static enum status print_models(const struct plan_report *r, FILE *out, struct e
                  "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
     TRY(table_print(&t, table_page_width(stdout), out, e));
     for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
+    print_curvature_memory(r, out);
 done:
     table_free(&t);
     return st;

@@ -62,7 +62,7 @@ static void check_valid(int64_t heads, int64_t kv_heads, bool fused, int64_t win
     int64_t W = qkv_width(&m.spec), ld = heads * D;
     for (int64_t i = 0; i < offset[3] * W; i++) a.inner[i] = 2.0f * uniform();
     acts_cut(&a, &s, 0, 3, TOKEN_TILE, false);
-    attention_forward(&m, 0, &a, false);
+    attention_forward(&m, &(struct block){0}, &a, false);
     for (int64_t n = 0; n < 3; n++)
         for (int64_t t = 0; t < offset[n + 1] - offset[n]; t += t < 70 ? 1 : 37)
             for (int64_t h = 0; h < heads; h++) {

@@ -67,10 +67,11 @@ refused 'rtn-kv4 quantizes activations, keys or values too, so that its weights 
 # Numbers that no grid holds: the cells fail with the layer's name, and nothing else does.
 quickstart=$SOURCE/configs/quickstart
 "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$quickstart/trajectory/step001200" "$work/overflow" overflow
+printf 'checkpoint,step\noverflow,1\n' >"$work/overflow.csv"
 cat >"$work/overflow.yaml" <<YAML
 name: overflow
 results: overflow.h5
-models: [{name: m, path: overflow, tokenizer: "$quickstart/trajectory/tokenizer.json"}]
+models: [{name: m, trajectory: overflow.csv, path: "{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}]
 methods: [{method: rtn, group_size: 64, bits: [4]}, {method: none, activations: {bits: 8}}, {name: shared, method: none, activations: {bits: 8, granularity: tensor}}]
 evaluation: [{name: own, text: text.txt, length: 128, samples: 3}]
 YAML
@@ -78,10 +79,10 @@ launch 120 2 run "$work/overflow.yaml"
 [ $? = 1 ] || fail "overflow: $(cat "$work/err")"
 "$QTRAJ" status "$work/overflow.h5" >"$work/out"
 grep -qF 'model.layers.0.mlp.down_proj.weight: inputs that cannot be quantized: a number is NaN or infinite' "$work/out" || fail "overflow: $(cat "$work/out")"
-grep -q '2 failed' "$work/out" || fail "overflow: $(cat "$work/out")"
+grep -qE '^m +1 +3 +1 +2 ' "$work/out" || fail "overflow: $(cat "$work/out")"
 
 # Widths in lists, ranges and outlier channels of the calibration text, floats, a cache: on one rank and on a group the same.
-quickstart_sweep '9p' <<YAML
+quickstart_sweep '1p;9p' <<YAML
 name: grids
 results: alone.h5
 methods:
@@ -106,10 +107,10 @@ assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "fp8", "kivi", "whole"],
 loss, other = (np.nan_to_num(c["loss"][0, 0, :, :, 0], nan=0).sum(0) for c in (alone, group))
 base = alone["baseline_loss"][0, 0, 0]
 print(dict(zip(names, (loss / base - 1).round(6))))
-assert (loss > 0).all() and abs(loss - other).max() < 1e-5, (loss, other)
+assert (loss > 0).all() and abs(loss - other).max() < 1e-5, (loss - other)
 at = dict(zip(names, loss))
 assert at["whole"] == base and all(at[n] != base for n in names if n != "whole"), "a text within the residual has the loss without quantization"
-assert abs(at["fp8"] / base - 1) < 0.01 and at["kivi"] > base
+assert abs(at["fp8"] / base - 1) < 0.01 and abs(at["kivi"] / base - 1) < 0.01
 PYTHON
 refused 'calibration: ' --set calibration=null
 finish

@@ -38,6 +38,6 @@ left 0
 left 1 --set evaluation[0].draw=4
 left 1 --set evaluation[0].bytes=6001
 left 1 --set evaluation[0].documents=10
-echo '{"text": "one more"}' >>"$work/lines.jsonl"
+for i in $(seq 100); do echo "{\"text\": \"and one more, number $i, of which some are drawn\"}"; done >>"$work/lines.jsonl"
 left 1
 finish

@@ -4,7 +4,6 @@
 #include "model/rotated.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
-#include "tokenizer/eos.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -65,7 +64,7 @@ enum status plan_without(struct plan *p, const char *why, struct err *e)
     return texts_add(&p->missing, why, e);
 }
 
-/* hash = digest of the text; "" if it is missing and p is a draft. */
+/* hash = digest of the text; if it is missing and p is a draft, that of earlier plans. */
 static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
                              struct err *e)
 {
@@ -80,7 +79,7 @@ static enum status text_hash(struct plan *p, const struct data_options *d, char 
     st = dataset_hash(d, hash, &own);
     if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
     if (st != OK) {
-        hash[0] = '\0';
+        snprintf(hash, HASH_HEX, "%s", plan_past_input(p, name));
         PASS(plan_without(p, own.text, e));
     }
     json_object_set_new(p->inputs, name, json_string(hash));
@@ -178,69 +177,6 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
 
 /* --- checkpoints --- */
 
-/* Whether any text asks for tokens that the files beside a tokenizer name. */
-static bool names_tokens(const struct plan *p)
-{
-    const struct sweep *s = p->sweep;
-    bool any = input_names_tokens(&s->calibration);
-    for (int k = 0; k < MEASURES_N; k++) {
-        const struct data_options own = {0},
-                                  text = measures[k]->text ? measures[k]->text(p, 0) : own;
-        any = any || input_names_tokens(&text) ||
-              (measures[k]->names_tokens && measures[k]->names_tokens(s));
-    }
-    for (int64_t i = 0; i < s->n_evaluations; i++)
-        any = any || input_names_tokens(&s->evaluations[i]);
-    for (int64_t i = 0; i < s->n_models; i++)
-        for (int64_t j = 0; j < s->models[i].n_averages; j++)
-            any = any || input_names_tokens(&s->models[i].averages[j].greedy.text);
-    return any;
-}
-
-/* What cannot be read now is an error of the visits, and changed once it can. */
-static void read_special(const char *path, char special[HASH_HEX])
-{
-    struct special x = {0};
-    const enum status st = special_read(path, &x, NULL);
-    snprintf(special, HASH_HEX, "%s", st == OK ? x.hash : "unreadable");
-    special_free(&x);
-}
-
-/* The digests of the tokenizer at the path, from those of earlier checkpoints or read now. */
-static enum status tokenizer_digests(struct plan *p, const char *path, struct plan_checkpoint *c,
-                                     struct err *e)
-{
-    const json_t *known = json_object_get(p->tokenizers, path);
-    if (known) {
-        snprintf(c->tokenizer, HASH_HEX, "%s", json_string_value(known));
-        snprintf(c->special, HASH_HEX, "%s", json_text(p->specials, path, ""));
-        return OK;
-    }
-    if (p->look_ahead && !fsx_is_file(path)) {
-        char why[512];
-        snprintf(why, sizeof why, "%s: no such tokenizer", path);
-        PASS(plan_without(p, why, e));
-    } else {
-        PASS(hash_file(path, c->tokenizer, e));
-        if (names_tokens(p)) read_special(path, c->special);
-    }
-    json_object_set_new(p->tokenizers, path, json_string(c->tokenizer));
-    json_object_set_new(p->specials, path, json_string(c->special));
-    return OK;
-}
-
-/* Sets c->tokenizer and c->special. */
-static enum status find_tokenizer(struct plan *p, const struct model_entry *m,
-                                  struct plan_checkpoint *c, struct err *e)
-{
-    char *found = NULL;
-    if (m->tokenizer) return tokenizer_digests(p, m->tokenizer, c, e);
-    PASS(visit_tokenizer(weights_folder(&c->weights), &found, e));
-    const enum status st = found ? tokenizer_digests(p, found, c, e) : OK;
-    free(found);
-    return st;
-}
-
 json_t *plan_inputs(const struct plan *p)
 {
     json_t *all = json_copy(p->inputs);
@@ -255,12 +191,6 @@ enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint
     if (c->tokenizer[0]) json_object_set_new(v->inputs, INPUT_TOKENIZER, json_string(c->tokenizer));
     if (c->special[0]) json_object_set_new(v->inputs, INPUT_SPECIAL, json_string(c->special));
     return json_whole(e);
-}
-
-bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record)
-{
-    const char *was = json_text(json_object_get(record, "provenance"), "special_tokens", "");
-    return was[0] && c->special[0] && strcmp(was, c->special) != 0;
 }
 
 const char *plan_activations(const struct sweep *s)
@@ -343,7 +273,7 @@ static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row, s
     PASS(plan_find_heldout(p, c, e));
     PASS(weights_recipe(&c->weights, &c->recipe, e));
     PASS(plan_name_average(p, c, e));
-    return find_tokenizer(p, &p->sweep->models[model], c, e);
+    return plan_find_tokenizer(p, c, e);
 }
 
 static enum status make_checkpoints(struct plan *p, struct err *e)

@@ -59,6 +59,7 @@ struct plan_checkpoint {
     char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
     char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
                                  asked for */
+    bool recalled;            /* the tokenizer is not there; an earlier plan had that one */
 };
 
 /* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read

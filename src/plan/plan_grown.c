@@ -4,31 +4,11 @@
 #include "eval/dataset.h"
 #include "eval/grown.h"
 #include "plan/plan_internal.h"
-#include "records/plans.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/texts.h"
 #include <stdlib.h>
 #include <string.h>
-
-void plan_past_free(struct plan_past *p)
-{
-    json_decref(p->plans);
-    json_decref(p->read);
-    json_decref(p->starts);
-    json_decref(p->grown);
-    json_decref(p->tokenizers);
-    *p = (struct plan_past){0};
-}
-
-enum status plan_past_open(const char *results, struct plan_past *out, struct err *e)
-{
-    *out = (struct plan_past){.read = json_object(),
-                              .starts = json_object(),
-                              .grown = json_object(),
-                              .tokenizers = json_object()};
-    return plans_of(results, &out->plans, e);
-}
 
 /* --- who reads a text --- */
 

@@ -27,10 +27,20 @@ MUST_USE enum status plan_weights_back(struct plan *p, struct results_view *view
 /* Whether the checkpoint at the path is another than the one that a record is of. */
 bool plan_stored_changed(const char *path, const json_t *record);
 
-/* --- plan_grown.c --- */
+/* --- plan_tokenizer.c --- */
+/* Sets c->tokenizer and c->special. ERR_IO: it cannot be read. ERR_NOMEM. */
+MUST_USE enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e);
+
+/* --- plan_past.c --- */
 void plan_past_free(struct plan_past *p);
 /* Reads what earlier runs of the results have planned. ERR_NOMEM. */
 MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, struct err *e);
+/* Digest of the input file in the newest plan that had it; "": none had. Borrowed. */
+const char *plan_past_input(const struct plan *p, const char *path);
+/* Positions of the model of that label in the newest plan that says them; 0: none does. */
+int64_t plan_past_positions(const struct plan *p, const char *model);
+
+/* --- plan_grown.c --- */
 /* *out (a new reference) = plan_identity of a text with that digest (d: with its options for this
  * model, -1: for all), or with that of an earlier plan, if that knew a start of its files from
  * which the same is read. ERR_IO, ERR_FORMAT (tokenizers), ERR_NOMEM. */

@@ -53,6 +53,8 @@ static enum status find_positions(struct plan *p, int64_t model, struct err *e)
         options_free(&weights_table, &w);
         PASS(st);
     }
+    if (p->lengths[model].positions <= 0)
+        p->lengths[model].positions = plan_past_positions(p, m->name);
     NEED(!m->stage || p->lengths[model].positions > 0, ERR_USAGE,
          "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",
          m->name, m->tokenizer);

@@ -61,10 +61,11 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
         st = plan_common_record(p, i, &cache, &common, e);
         const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
         json_array_append_new(models,
-                              json_pack("{s:s, s:s*, s:s*, s:o, s:o, s:o*, s:o*}", "name", name,
-                                        "known", strcmp(name, known) ? known : NULL, "branch_of",
-                                        p->sweep->models[i].branch_of, "checkpoints", list, "texts",
-                                        texts_record(p, i), "variant_keys",
+                              json_pack("{s:s, s:s*, s:I, s:s*, s:o, s:o, s:o*, s:o*}", "name",
+                                        name, "known", strcmp(name, known) ? known : NULL,
+                                        "positions", (json_int_t)p->lengths[i].positions,
+                                        "branch_of", p->sweep->models[i].branch_of, "checkpoints",
+                                        list, "texts", texts_record(p, i), "variant_keys",
                                         variant_keys_record(p, i), "common_tokens", common));
         TRY(st);
         for (int64_t k = 0; k < p->n_checkpoints; k++)

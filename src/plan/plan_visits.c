@@ -190,6 +190,7 @@ static bool inputs_changed(const struct search *s, const json_t *record, const c
 static enum need completion_of(const struct search *s, const json_t *record, bool of_checkpoint)
 {
     enum need need = NEED_NOTHING;
+    const bool there = weights_present(&s->c->weights);
     for (int k = 0; k < MEASURES_N; k++) {
         const void *setup = s->v->setup[k];
         const struct measure *m = measures[k];
@@ -200,7 +201,8 @@ static enum need completion_of(const struct search *s, const json_t *record, boo
         snprintf(inputs, sizeof inputs, "%s_inputs", m->name);
         const enum plan_had as = plan_completed_as(s->p, s->c, k, had);
         if (as == HAD_OTHER) return NEED_ALL;
-        if (as == HAD_LESS || inputs_changed(s, record, inputs, k)) need = NEED_COMPLETION;
+        if (as == HAD_LESS || (there && inputs_changed(s, record, inputs, k)))
+            need = NEED_COMPLETION;
     }
     return need;
 }

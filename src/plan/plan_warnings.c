@@ -140,11 +140,20 @@ static enum status warn_own(const struct plan *p, struct visit_cache *cache, con
         st = doubt_length(d, v->model, of->text_name, s, 0, s->n, positions, e);
     else
         st = doubt_unread(d, v->model, of->text_name, &data, positions, e);
-    if (st == OK && p->look_ahead && positions > 0 && why.text[0] && judged(p, &data))
+    if (st == OK && p->look_ahead && positions > 0 && why.text[0] && judged(p, &data) &&
+        !plan_a_checkpoint(p, model)->recalled)
         st = plan_faults_add_model(f, p, model, false, e, "its %s will fail: %s", of->text_name,
                                    why.text);
     err_clear(&why);
     return st;
+}
+
+/* Whether the plan says already that it lacks this. */
+static bool is_missing(const struct plan *p, const char *why)
+{
+    for (int64_t i = 0; i < p->missing.n; i++)
+        if (strcmp(p->missing.text[i], why) == 0) return true;
+    return false;
 }
 
 /* In a run, the visit says what is wrong with a text. */
@@ -157,7 +166,8 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         const struct sequences *s;
         struct err why = {0};
         enum status st = OK;
-        if (judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK)
+        if (judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
+            !is_missing(p, why.text))
             st = plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text);
         err_clear(&why);
         PASS(st);
@@ -239,7 +249,8 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     TRY(texts_of(p, model, &v, &evaluations, e));
     const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
     err_clear(&none);
-    if (p->look_ahead && !read && positions > 0 && plan_a_checkpoint(p, model)->tokenizer[0])
+    const struct plan_checkpoint *one = plan_a_checkpoint(p, model);
+    if (p->look_ahead && !read && positions > 0 && one->tokenizer[0] && !one->recalled)
         TRY(find_unreadable(p, cache, &v, model, f, e));
     snprintf(text, sizeof text, "length auto is %lld tokens, the model's positions",
              (long long)positions);

@@ -31,7 +31,7 @@ static json_t *members_of(const json_t *from, const char *const *names)
 /* config: the model's entry in the sweep file of then. */
 static json_t *model_of(const json_t *model, const json_t *config)
 {
-    static const char *const own[] = {"name", "known", NULL},
+    static const char *const own[] = {"name", "known", "positions", NULL},
                              *const place[] = {"path", "hub", NULL},
                              *const rows[] = {"name",         "known", "kind", "recipe",
                                               "known_recipe", "key",   NULL};

@@ -6,7 +6,7 @@
 /* *out (a new reference) = the plan records of the journals of the results and of their parts in
  * the order of their times, without those that repeat the one before, and of each only
  * {"utc", "inputs", "read" (as in results.h),
- *  "models": [{"name", ["known",] "path", ["hub",]
+ *  "models": [{"name", ["known",] ["positions",] "path", ["hub",]
  *              "checkpoints": [{"name", ["known",] "kind", "recipe", ["known_recipe",]
  *                              "key"}]}]}.
  * A journal that cannot be read is left out: who opens it says why. ERR_NOMEM. */

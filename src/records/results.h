@@ -47,9 +47,9 @@
  *
  *   {"type": "plan", "name", "version", "git", "libraries": {...}, "host", "command", "utc",
  *    "config": {resolved sweep},
- *    "models": [{"name", ["known": its name in keys, if another,] "checkpoints": [{"name", "step",
- * "tokens", "learning_rate", "phase", "kind", "recipe", ["known", "known_recipe": in keys, if
- * others,] ["average"], "key", ["curvature_key"], ["gradient_key"],
+ *    "models": [{"name", ["known": its name in keys, if another,] "positions": number,
+ * "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase", "kind", "recipe", ["known",
+ * "known_recipe": in keys, if others,] ["average"], "key", ["curvature_key"], ["gradient_key"],
  *                ["movement_key"],
  *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
  *                "texts": [digest of each text of "datasets", ..]}],

@@ -1,0 +1,49 @@
+/* What earlier plans of the results knew, for what is not there now. */
+#include "plan/plan_internal.h"
+#include "records/plans.h"
+#include <string.h>
+
+void plan_past_free(struct plan_past *p)
+{
+    json_decref(p->plans);
+    json_decref(p->read);
+    json_decref(p->starts);
+    json_decref(p->grown);
+    json_decref(p->tokenizers);
+    *p = (struct plan_past){0};
+}
+
+enum status plan_past_open(const char *results, struct plan_past *out, struct err *e)
+{
+    *out = (struct plan_past){.read = json_object(),
+                              .starts = json_object(),
+                              .grown = json_object(),
+                              .tokenizers = json_object()};
+    return plans_of(results, &out->plans, e);
+}
+
+const char *plan_past_input(const struct plan *p, const char *path)
+{
+    const char *digest = "";
+    for (size_t k = json_array_size(p->past.plans); k-- > 0 && !digest[0];) {
+        const json_t *plan = json_array_get(p->past.plans, k);
+        digest = json_text(json_object_get(plan, "inputs"), path, "");
+    }
+    return digest;
+}
+
+int64_t plan_past_positions(const struct plan *p, const char *model)
+{
+    int64_t positions = 0;
+    for (size_t k = json_array_size(p->past.plans); k-- > 0 && positions <= 0;) {
+        const json_t *plan = json_array_get(p->past.plans, k);
+        size_t i;
+        json_t *one;
+        json_array_foreach(json_object_get(plan, "models"), i, one)
+        {
+            if (strcmp(json_text(one, "name", ""), model) == 0)
+                positions = json_integer_value(json_object_get(one, "positions"));
+        }
+    }
+    return positions;
+}

@@ -1,0 +1,95 @@
+/* The tokenizers of a plan's checkpoints, and the special tokens that files beside them name. */
+#include "engine/inputs.h"
+#include "plan/plan_internal.h"
+#include "tokenizer/eos.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether any text asks for tokens that the files beside a tokenizer name. */
+static bool names_tokens(const struct plan *p)
+{
+    const struct sweep *s = p->sweep;
+    bool any = input_names_tokens(&s->calibration);
+    for (int k = 0; k < MEASURES_N; k++) {
+        const struct data_options own = {0},
+                                  text = measures[k]->text ? measures[k]->text(p, 0) : own;
+        any = any || input_names_tokens(&text) ||
+              (measures[k]->names_tokens && measures[k]->names_tokens(s));
+    }
+    for (int64_t i = 0; i < s->n_evaluations; i++)
+        any = any || input_names_tokens(&s->evaluations[i]);
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t j = 0; j < s->models[i].n_averages; j++)
+            any = any || input_names_tokens(&s->models[i].averages[j].greedy.text);
+    return any;
+}
+
+/* What cannot be read now is an error of the visits, and changed once it can. */
+static void read_special(const char *path, char special[HASH_HEX])
+{
+    struct special x = {0};
+    const enum status st = special_read(path, &x, NULL);
+    snprintf(special, HASH_HEX, "%s", st == OK ? x.hash : "unreadable");
+    special_free(&x);
+}
+
+/* The digests of the tokenizer at the path, from those of earlier checkpoints or read now. */
+static enum status tokenizer_digests(struct plan *p, const char *path, struct plan_checkpoint *c,
+                                     struct err *e)
+{
+    const json_t *known = json_object_get(p->tokenizers, path);
+    if (known) {
+        snprintf(c->tokenizer, HASH_HEX, "%s", json_string_value(known));
+        snprintf(c->special, HASH_HEX, "%s", json_text(p->specials, path, ""));
+        return OK;
+    }
+    if (p->look_ahead && !fsx_is_file(path)) {
+        char why[512];
+        snprintf(why, sizeof why, "%s: no such tokenizer", path);
+        snprintf(c->tokenizer, HASH_HEX, "%s", plan_past_input(p, path));
+        PASS(plan_without(p, why, e));
+    } else {
+        PASS(hash_file(path, c->tokenizer, e));
+        if (names_tokens(p)) read_special(path, c->special);
+    }
+    json_object_set_new(p->tokenizers, path, json_string(c->tokenizer));
+    json_object_set_new(p->specials, path, json_string(c->special));
+    return OK;
+}
+
+/* A tokenizer that is gone, with the checkpoint's folder or alone, is that of the newest plan that
+ * had it: what is finished keeps its keys. */
+static enum status recall_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
+{
+    static const char *const places[] = {"", "/.."};
+    for (int i = 0; i < 2 && !c->tokenizer[0]; i++) {
+        char *path;
+        PASS(mem_format(&path, e, "%s%s/tokenizer.json", weights_folder(&c->weights), places[i]));
+        const char *known = plan_past_input(p, path);
+        snprintf(c->tokenizer, HASH_HEX, "%s", known);
+        c->recalled = known[0] != '\0';
+        if (c->recalled) json_object_set_new(p->tokenizers, path, json_string(known));
+        free(path);
+    }
+    return OK;
+}
+
+enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    char *found = NULL;
+    if (m->tokenizer) return tokenizer_digests(p, m->tokenizer, c, e);
+    PASS(visit_tokenizer(weights_folder(&c->weights), &found, e));
+    const enum status st = found ? tokenizer_digests(p, found, c, e) : recall_tokenizer(p, c, e);
+    free(found);
+    return st;
+}
+
+bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record)
+{
+    const char *was = json_text(json_object_get(record, "provenance"), "special_tokens", "");
+    return was[0] && c->special[0] && strcmp(was, c->special) != 0;
+}

@@ -1,6 +1,7 @@
 /* qtraj slurm: the commands that submit a sweep to Slurm as arrays of parts, and then its merge. */
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/shell_words.h"
 #include "records/part_files.h"
 #include "records/slurm.h"
 #include "run/plan_report.h"
@@ -24,6 +25,7 @@ struct arguments {
     const char *path, *time, *rate, *partition, *account, *memory, *report;
     struct arg_list set;
     int64_t nodes, cores;
+    struct plan_choice choice; /* which visits are to be done */
     bool submit, anyway;
 };
 
@@ -116,32 +118,6 @@ static enum status find_nodes(const struct arguments *a, struct slurm_nodes *at,
 
 /* --- the commands --- */
 
-/* A word for the shell. */
-static void put_word(FILE *out, const char *word)
-{
-    putc('\'', out);
-    for (; *word; word++)
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            putc(*word, out);
-    putc('\'', out);
-}
-
-/* Text and words for the shell in turn, NULL after the last. */
-static void put(FILE *out, ...)
-{
-    va_list all;
-    const char *text;
-    va_start(all, out);
-    for (bool word = false; (text = va_arg(all, const char *)) != NULL; word = !word)
-        if (word)
-            put_word(out, text);
-        else
-            fputs(text, out);
-    va_end(all);
-}
-
 static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm_nodes *at)
 {
     char time[QUANTITY], longest[QUANTITY];
@@ -163,14 +139,14 @@ static void put_parts(FILE *out, const struct slurm_parts *s, const struct slurm
 /* The variables of the jobs and the function that submits one; n: parts. */
 static void put_head(FILE *out, int64_t n, const struct arguments *given, const struct paths *p)
 {
-    put(out, "set -u\ncd ", p->here /* what paths are relative to */, " || exit\nmkdir -p ",
-        p->folder, " || exit\nexport SWEEP=", p->sweep, " QTRAJ=", p->self, " RESULTS=", p->results,
-        " RATE_FILE=", p->rate_file, NULL);
+    shell_put(out, "set -u\ncd ", p->here /* what paths are relative to */, " || exit\nmkdir -p ",
+              p->folder, " || exit\nexport SWEEP=", p->sweep, " QTRAJ=", p->self,
+              " RESULTS=", p->results, " RATE_FILE=", p->rate_file, NULL);
     fprintf(out, " PARTS=%lld", (long long)n);
     if (given->report)
-        put(out, " REPORT=", given->report, " REPORT_PY=", p->report,
-            /* one for all jobs, whatever is first on their PATH */
-            "\nexport PYTHON; PYTHON=$(", p->scripts, "/python.sh) || exit", NULL);
+        shell_put(out, " REPORT=", given->report, " REPORT_PY=", p->report,
+                  /* one for all jobs, whatever is first on their PATH */
+                  "\nexport PYTHON; PYTHON=$(", p->scripts, "/python.sh) || exit", NULL);
     putc('\n', out);
     fputs("jobs=\nsubmit() { local id; id=$(${SBATCH:-sbatch} --parsable --export=ALL \"$@\") || "
           "exit; "
@@ -196,14 +172,15 @@ static void put_elements(FILE *out, const struct slurm_parts *s, int64_t nodes)
 
 static void put_site(FILE *out, const struct arguments *a)
 {
-    if (a->partition) put(out, " --partition=", a->partition, NULL);
-    if (a->account) put(out, " --account=", a->account, NULL);
+    if (a->partition) shell_put(out, " --partition=", a->partition, NULL);
+    if (a->account) shell_put(out, " --account=", a->account, NULL);
 }
 
 static void put_script(FILE *out, const struct paths *p, const char *name)
 {
     char *script = NULL;
-    if (mem_format(&script, NULL, "%s/%s.sbatch", p->scripts, name) == OK) put_word(out, script);
+    if (mem_format(&script, NULL, "%s/%s.sbatch", p->scripts, name) == OK)
+        shell_put_word(out, script);
     free(script);
 }
 
@@ -223,7 +200,8 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     fputs("--output=qtraj-%A_%a.out ", out);
     put_script(out, p, a->nodes > 1 ? "large" : "trajectory");
     if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
-    for (int64_t i = 0; i < given->set.n; i++) put(out, " --set ", given->set.items[i], NULL);
+    if (given->choice.retry_failed) fputs(" --retry failed", out);
+    for (int64_t i = 0; i < given->set.n; i++) shell_put(out, " --set ", given->set.items[i], NULL);
     putc('\n', out);
 }
 
@@ -249,7 +227,7 @@ static void put_measurement(FILE *out, const struct call *c, const struct argume
     put_script(out, p, "measure");
     for (int i = 1; i < c->argc; i++) {
         if (strcmp(c->argv[i], "--submit") == 0) continue;
-        put(out, " ", c->argv[i], NULL);
+        shell_put(out, " ", c->argv[i], NULL);
     }
 }
 
@@ -275,13 +253,19 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
     return OK;
 }
 
+/* What a sweep has: visits that are to be done, and failed results. */
+struct left {
+    int64_t visits, failed;
+};
+
 /* Everything that is wrong with the sweep and its jobs. nodes: what is wrong with theirs; "":
- * nothing. *left: visits that are to be done. */
+ * nothing. */
 static enum status find_faults(const struct arguments *a, struct plan *p,
                                const struct slurm_nodes *at, const char *nodes,
-                               struct plan_faults *f, int64_t *left, struct err *e)
+                               struct plan_faults *f, struct left *left, struct err *e)
 {
     enum status st = OK;
+    struct inventory all = {0};
     const int64_t memory = p->sweep->run.memory;
     struct results_view *view = NULL;
     struct plan_report report = {0};
@@ -290,11 +274,14 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
     TRY(plan_take(p, view, e));
     TRY(plan_warn(p, f, e));
     TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
-                         &(struct plan_choice){0}, &report, e));
+                         &a->choice, &report, e));
     TRY(plan_report_faults(&report, true, f, e));
-    *left = report.remaining.n;
+    TRY(plan_inventory(p, view, &all, e));
+    *left = (struct left){report.remaining.n,
+                          inventory_count(&all, 0, INT64_MAX).by_state[STATE_FAILED]};
     if (nodes[0]) TRY(plan_faults_add(f, p, e, "%s", nodes));
 done:
+    inventory_close(&all);
     results_view_close(view);
     plan_report_free(&report);
     return st;
@@ -353,7 +340,20 @@ static enum status put_sweep(const struct call *c, const struct arguments *a, st
     return st;
 }
 
-static enum status check_and_put(const struct call *c, const struct arguments *a, struct err *e)
+/* Says that no job has anything to do. */
+static void say_nothing_to_do(struct call *c, const struct sweep *s, const struct left *left)
+{
+    if (left->failed == 0) {
+        log_info("nothing to do: %s has all results", s->results);
+        return;
+    }
+    log_warn("nothing to do: %s: %lld failed (qtraj status says why); --retry failed computes them "
+             "again",
+             s->results, (long long)left->failed);
+    c->code = EXIT_CELLS_FAILED;
+}
+
+static enum status check_and_put(struct call *c, const struct arguments *a, struct err *e)
 {
     enum status st = OK;
     struct sweep sweep = {0};
@@ -363,7 +363,7 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
     struct err nodes = {0};
     struct paths paths = {0};
     char *rate = NULL;
-    int64_t left = 0;
+    struct left left = {0};
     TRY(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(a, &sweep, &paths, e));
@@ -377,8 +377,8 @@ static enum status check_and_put(const struct call *c, const struct arguments *a
            a->submit ? "nothing is submitted" : "there is nothing to submit",
            (long long)faults.all.n, quantity_plural(faults.all.n),
            a->submit ? "submits" : "prints how to submit");
-    if (left == 0 && !faults.all.n && fsx_is_file(sweep.results)) {
-        log_info("nothing to do: %s has all results", sweep.results);
+    if (left.visits == 0 && !faults.all.n && fsx_is_file(sweep.results)) {
+        say_nothing_to_do(c, &sweep, &left);
         goto done;
     }
     if (a->submit) TRY(run_journal_folder(sweep.results, e));
@@ -401,6 +401,8 @@ static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
     struct arguments a = {.nodes = 4, .time = "24:00:00"};
+    static const char *const retried[] = {"failed", NULL};
+    struct arg_choice retry = {.words = retried};
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
         {"--nodes", ARG_INTEGER, &a.nodes, "N", "nodes that may be in use at once (default 4)"},
@@ -414,11 +416,14 @@ static enum status run(struct call *c, struct err *e)
         {"--account", ARG_TEXT, &a.account, "NAME", "account of Slurm"},
         {"--report", ARG_TEXT, &a.report, "FOLDER",
          "after the merge, write figures and a page there (needs Python with the modules)"},
+        {"--retry", ARG_CHOICE, &retry, "failed",
+         "compute failed cells again even if no input file has changed"},
         {"--submit", ARG_SWITCH, &a.submit, NULL, "submit the jobs instead of printing how"},
         {"--anyway", ARG_SWITCH, &a.anyway, NULL, "although something is wrong as seen from here"},
     };
     const struct args args = {ARGS(table)};
     TRY(args_parse(&args, c, &a.path, 1, e));
+    a.choice.retry_failed = retry.word != NULL;
     if (!c->help) TRY(check_and_put(c, &a, e));
 done:
     arg_list_free(&a.set);

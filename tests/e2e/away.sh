@@ -72,6 +72,11 @@ go 1 "tokenizer, bits" run --set bits=[4,5]
 says "6 of 8 cells done, 2 failed" "tokenizer, bits"
 says "no tokenizer.json there" "tokenizer, bits"
 same "tokenizer" cells
+# Jobs of a sweep that has failures and nothing else to do.
+go 1 "slurm" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5]
+says "nothing to do: .*away.h5: 3 failed \(qtraj status says why\); --retry failed computes them again" "slurm"
+go 0 "slurm --retry" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5] --retry failed
+says "^submit --array=.* --retry failed" "slurm --retry"
 mv "$work/gone.json" "$work/store/step001200/tokenizer.json"
 
 # A text is away: a run refuses and leaves all as it is; the plan knows what is finished.

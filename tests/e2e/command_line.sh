@@ -181,7 +181,7 @@ cat >"$work/always" <<'END'
 run --set --only --part --retry --redo --until --adopt --so-far
 launch --set --only --part --retry --redo --until -n --mpirun --requeue --meet --adopt --so-far
 watch --set --only --part --retry --redo --until -n --mpirun --requeue --meet --adopt --so-far --every --idle --limit
-slurm --set --nodes --time --rate --node-cores --node-memory --partition --account --report --submit --anyway
+slurm --set --nodes --time --rate --node-cores --node-memory --partition --account --report --retry --submit --anyway
 plan --set --only --part --redo --rate --simulate --json
 stage --set --only --part --retry --redo --until --no-wait --adopt --so-far
 status --json --exit-code

@@ -269,8 +269,24 @@ struct plan_arguments {
     int64_t group;
 };
 
-static enum status report(struct plan *p, const struct results_view *view,
-                          const struct plan_arguments *a, struct plan_faults *f, struct err *e)
+/* Leaves out the results of weights that have changed since, which are to be computed again. */
+static enum status leave_changed(struct results_view *view, const json_t *changed, struct err *e)
+{
+    const char *name;
+    json_t *one, *other = json_object(),
+                 *plan = json_pack("{s:{s:o}}", "provenance", "weights_read", other);
+    json_object_foreach((json_t *)(uintptr_t)changed, name, one)
+    {
+        json_object_set_new(other, name, json_string("of now"));
+    }
+    const enum status st = json_whole(e);
+    if (st == OK && view && json_object_size(other)) results_view_choose(view, plan);
+    json_decref(plan);
+    return st;
+}
+
+static enum status report(struct plan *p, struct results_view *view, const struct plan_arguments *a,
+                          struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
     const struct run_options *o = &p->sweep->run;
@@ -290,6 +306,7 @@ static enum status report(struct plan *p, const struct results_view *view,
     r.rates_from = a->rate ? "as given" : "measured now";
     TRY(plan_report_faults(&r, o->memory || !a->rate, f, e));
     if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
+    TRY(leave_changed(view, r.remaining.changed, e));
     TRY(plan_inventory(p, view, &states.all, e));
     if (part->n) {
         states.first = min64(part->first, p->n_checkpoints);

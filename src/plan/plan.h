@@ -267,7 +267,8 @@ MUST_USE enum status plan_faults_add_model(struct plan_faults *f, const struct p
 MUST_USE enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line,
                                       struct err *e);
 /* Adds the files that a draft misses, and the checkpoints of the visits that are not on disk,
- * unless they are staged, or not whole; counts the visits. ERR_NOMEM. */
+ * unless they are staged, or not whole, and other checkpoints whose weights are there and cannot be
+ * read; counts the visits. ERR_NOMEM. */
 MUST_USE enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
                                       const struct plan_visits *left, struct err *e);
 /* Warns of each, and how many visits fail. */

@@ -106,6 +106,24 @@ static enum status check_stored(const struct search *s, struct err *e)
     return OK;
 }
 
+/* Weights of checkpoints that nothing is to be computed of, whose folder is there. */
+static enum status check_finished(const struct search *s, struct err *e)
+{
+    for (int64_t i = 0; i < s->p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &s->p->checkpoints[i];
+        struct err why = {0};
+        if (c->weights.kind != WEIGHTS_STORED || json_object_get(s->seen, c->weights.path) ||
+            !weights_present(&c->weights) || try_folder(c->weights.path, &why) == OK)
+            continue;
+        const enum status st = plan_faults_add(
+            s->f, s->p, e, "%s %s: its weights cannot be read, its finished results stay: %s",
+            s->p->sweep->models[c->model].name, plan_name_of(s->p, c), why.text);
+        err_clear(&why);
+        PASS(st);
+    }
+    return OK;
+}
+
 enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
                              const struct plan_visits *left, struct err *e)
 {
@@ -120,6 +138,7 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
         TRY(check_stored(&s, e));
         f->failing += !whole;
     }
+    TRY(check_finished(&s, e));
     if (p->missing.n) f->failing = f->left;
 done:
     json_decref(s.seen);

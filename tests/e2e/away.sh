@@ -97,4 +97,21 @@ cp "$work/all.csv" "$work/trajectory.csv"
 go 0 "as long again" run
 says "4 of 4 cells done, 0 failed, 0 pending; nothing to do" "as long again"
 same "as long again"
+
+# Weights that were cut short: the plan says so although nothing is to be computed.
+cp "$work/store/step001200/model.safetensors" "$work/whole"
+truncate -s -1000 "$work/store/step001200/model.safetensors"
+go 1 "truncated" plan --rate 10
+says "small step001200: its weights cannot be read, its finished results stay: .*model.safetensors" "truncated"
+says "done 4, ! failed 0, . pending 0" "truncated"
+go 0 "truncated, run" run
+says "small step001200: its weights cannot be read, its finished results stay: " "truncated, run"
+cp "$work/whole" "$work/store/step001200/model.safetensors"
+
+# Changed weights: the header of the plan and its rows say what is left, as its end does.
+cp "$work/store/step000100/model.safetensors" "$work/store/step001200/"
+go 0 "changed" plan --rate 10
+says "done 2, ! failed 0, . pending 2" "changed"
+says "step001200  rtn 4\\.  gptq 4\\.  curvature\\.  movement\\." "changed"
+says "1 visit, 2 cells to do" "changed"
 finish

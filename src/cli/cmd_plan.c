@@ -6,6 +6,7 @@
 #include "records/part_files.h"
 #include "run/plan_print.h"
 #include "run/slurm_checks.h"
+#include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/num.h"
@@ -200,6 +201,17 @@ static void print_accuracies(const struct plan_states *p, FILE *out)
     }
 }
 
+/* Where results go. A wrong name would start over. */
+static void print_place(const char *results, const struct results_view *view, FILE *out)
+{
+    char *folder = NULL;
+    const bool begun = view && results_view_plan(view);
+    const bool made = !begun && fsx_parent(results, &folder, NULL) == OK && !fsx_is_dir(folder);
+    fprintf(out, " into %s%s%s\n", results, begun ? "" : ", a new results file",
+            made ? " in a folder that a run makes" : "");
+    free(folder);
+}
+
 static void print_visits(struct plan_states *p, FILE *out)
 {
     const struct plan *plan = p->plan;
@@ -219,7 +231,7 @@ static void print_visits(struct plan_states *p, FILE *out)
                 quantity_plural(more.records));
         print_counts(&more, 0, out);
     }
-    fprintf(out, " into %s\n", plan->results);
+    print_place(plan->results, p->view, out);
     for (int64_t i = p->first; i < p->end; i++) {
         const struct plan_checkpoint *c = &plan->checkpoints[i];
         const struct model_entry *m = &plan->sweep->models[c->model];

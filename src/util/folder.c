@@ -2,10 +2,12 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* The first of the folder and those above it that is there; the caller frees it. NULL: no memory.
@@ -24,6 +26,13 @@ static char *nearest(const char *path)
     return folder;
 }
 
+/* Whether it is on a file system of the kernel, where root may write and nobody can make a file. */
+static bool of_kernel(const char *folder)
+{
+    struct statfs s;
+    return statfs(folder, &s) == 0 && (s.f_type == PROC_SUPER_MAGIC || s.f_type == SYSFS_MAGIC);
+}
+
 bool folder_is_writable(const char *path, char *why, size_t size)
 {
     char *folder = nearest(path);
@@ -32,6 +41,8 @@ bool folder_is_writable(const char *path, char *why, size_t size)
         snprintf(why, size, "%s is no folder", folder);
     else if (folder && access(folder, W_OK | X_OK) != 0)
         snprintf(why, size, "%s: %s", folder, strerror(errno));
+    else if (folder && of_kernel(folder))
+        snprintf(why, size, "%s: no files can be made there", folder);
     free(folder);
     return !why[0];
 }

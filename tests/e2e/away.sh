@@ -114,4 +114,17 @@ go 0 "changed" plan --rate 10
 says "done 2, ! failed 0, . pending 2" "changed"
 says "step001200  rtn 4\\.  gptq 4\\.  curvature\\.  movement\\." "changed"
 says "1 visit, 2 cells to do" "changed"
+
+# A results file that is not there yet is said to be new; one that cannot be made is a fault.
+grep -q "new results file" "$work/out" && fail "new: $(cat "$work/out")"
+go 0 "new" plan --rate 10 --set "results=$work/typo.h5"
+says "into $work/typo.h5, a new results file$" "new"
+go 0 "new folder" plan --rate 10 --set "results=$work/none/typo.h5"
+says "into $work/none/typo.h5, a new results file in a folder that a run makes$" "new folder"
+go 1 "/proc" plan --rate 10 --set results=/proc/x/s.h5
+says "results: /proc/x: /proc: no files can be made there" "/proc"
+go 2 "slurm, /proc" slurm --rate 10 --node-cores 4 --node-memory 8 --set results=/proc/x/s.h5
+says "results: /proc/x: /proc: no files can be made there" "slurm, /proc"
+go 2 "report in /proc" slurm --rate 10 --node-cores 4 --node-memory 8 --report /proc/x
+says "--report: /proc/x: /proc: no files can be made there" "report in /proc"
 finish

@@ -74,9 +74,11 @@ enum status jsonline_text(const char *line, size_t size, const char *field, char
 {
     enum status st = OK;
     json_t *root = NULL;
+    char fields[JSON_KEYS];
     TRY(jsonline_object(line, size, &root, replaced, e));
     const json_t *value = json_object_get(root, field);
-    ENSURE(value, ERR_FORMAT, "no field \"%s\"", field);
+    if (!value) json_keys(root, fields);
+    ENSURE(value, ERR_FORMAT, "no field \"%s\" (its fields: %s)", field, fields);
     ENSURE(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);
     *n = json_string_length(value);
     TRY(bytes_copy(text, json_string_value(value), *n, "text of a document", e));

@@ -2,6 +2,7 @@
  * that also calibrate, mixings of dimensions for which none is known, products without
  * instructions for them. */
 #include "engine/input_warnings.h"
+#include "eval/json_warning.h"
 #include "plan/plan_internal.h"
 #include "quant/mixing.h"
 #include "quant/quant.h"
@@ -270,6 +271,20 @@ done:
     return st;
 }
 
+static void warn_of_fields(const struct plan *p)
+{
+    const struct sweep *s = p->sweep;
+    json_t *said = json_object();
+    for (int64_t i = 0; i < s->n_evaluations; i++) warn_of_json(&s->evaluations[i], said);
+    if (calibrates(p)) warn_of_json(&s->calibration, said);
+    for (int k = 0; k < MEASURES_N && s->n_models; k++)
+        if (measures[k]->text) {
+            const struct data_options d = measures[k]->text(p, 0);
+            warn_of_json(&d, said);
+        }
+    json_decref(said);
+}
+
 enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
@@ -278,6 +293,7 @@ enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e
     struct doubts d = {0};
     TRY(plan_check_heldout(p, e));
     products_warn((enum products)p->sweep->run.products);
+    warn_of_fields(p);
     for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, &d, f, e));
     TRY(doubts_log(&d, e));
 done:

@@ -1,6 +1,7 @@
 /* The file of tokens: 32-bit integers, ~id for a token that is no text. */
 #include "eval/dataset.h"
 #include "eval/documents.h"
+#include "eval/json_warning.h"
 #include "train/corpus.h"
 #include "util/fsx.h"
 #include "util/json.h"
@@ -201,6 +202,9 @@ static enum status origin_open(const struct corpus_options *o, const char *token
     x->texts.e = e;
     PASS(dataset_files(&texts, see, &x->texts, e));
     PASS(x->texts.st);
+    json_t *said = json_object();
+    if (!o->field) warn_of_json(&texts, said);
+    json_decref(said);
     PASS(tokenizer_open(tokenizer, &x->tokenizer, e));
     PASS(mem_alloc(&x->hashes, x->texts.paths.n, sizeof *x->hashes, "digests", e));
     return mem_format(&x->file, e, "%s/texts.json", cache);

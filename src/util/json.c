@@ -205,3 +205,19 @@ const char *json_text(const json_t *object, const char *key, const char *otherwi
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : otherwise;
 }
+
+void json_keys(const json_t *object, char text[JSON_KEYS])
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+    text[0] = '\0';
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        if (n + strlen(key) + 8 > JSON_KEYS) {
+            snprintf(text + n, JSON_KEYS - n, "%s...", n ? ", " : "");
+            return;
+        }
+        n += (size_t)snprintf(text + n, JSON_KEYS - n, "%s%s", n ? ", " : "", key);
+    }
+}

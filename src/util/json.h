@@ -51,6 +51,10 @@ char *json_write_text(const json_t *value, size_t flags);
 MUST_USE enum status json_write_file(const char *path, const json_t *value, size_t flags,
                                      struct err *e);
 
+/* text = the object's keys, "a, b, c", and "..." where there are too many. */
+enum { JSON_KEYS = 120 };
+void json_keys(const json_t *object, char text[JSON_KEYS]);
+
 /* The integer of that name; 0 if there is none. Whether the value of that name is true. */
 static inline int64_t json_int(const json_t *object, const char *key)
 {

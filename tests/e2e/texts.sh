@@ -65,6 +65,16 @@ refused '--separator eos' 'separator eos: no eos_token in a tokenizer_config.jso
 refused '--min-length 100000' '13 documents too short'
 refused '--layout pakced' 'did you mean packed?'
 
+# JSON lines without a field, however they are read: one warning, which names the fields.
+lines="part-1.jsonl: its lines are JSON objects, and are read as plain text; \`field: NAME\` takes the text (its fields: content)"
+warned() { [ "$(grep -cF -- "$lines" "$work/err")" = "$1" ] || fail "$2: not $1 warnings of JSON lines: $(cat "$work/err")"; }
+score --text "$work/part-1.jsonl" --length 32 || fail "plain: $(cat "$work/err")"
+warned 1 eval
+score --text "$work/part-1.jsonl" --field content --length 32 || fail "field: $(cat "$work/err")"
+warned 0 "eval with a field"
+score --text "$work/part-1.jsonl" --field txt --length 32 && fail "an unknown field is taken"
+grep -qF 'part-1.jsonl:1: no field "txt" (its fields: content)' "$work/err" || fail "an unknown field: $(cat "$work/err")"
+
 # a sweep: a text that is cut differently gives another result, moving its files does not
 mkdir "$work/moved"
 cp "$work"/part-?.jsonl "$work/moved"
@@ -87,4 +97,11 @@ done_of --set 'evaluation[0].special_tokens=true'
 cmp -s "$work/plan" "$work/finished" && fail "special tokens make no other cell: $(cat "$work/plan")"
 done_of --set 'evaluation[0].layout=document' --set 'evaluation[0].length=none'
 cmp -s "$work/plan" "$work/finished" && fail "another layout makes no other cell: $(cat "$work/plan")"
+done_of --set 'evaluation[0].field=null'
+warned 1 plan
+launch 120 2 run "$work/sweep.yaml" --set 'evaluation[0].field=null' --set "results=$work/plain.h5" || fail "run: exit code $?: $(cat "$work/err")"
+warned 1 run
+"$QTRAJ" quantize "$checkpoint" --method gptq --bits 4 --group-size 64 --calibration-text "$work/part-1.jsonl" --calibration-length 16 --tokenizer "$tokenizer" --out "$work/quantized" >"$work/out" 2>"$work/err" ||
+    fail "quantize: $(cat "$work/err")"
+warned 1 quantize
 finish

@@ -30,6 +30,8 @@ code=0; "$QTRAJ" train runs.yaml --plan --simulate 1,no >out.txt 2>err.txt || co
 [ $code = 2 ] && grep -qF "1,no: expected numbers of ranks" err.txt || fail "--simulate 1,no: $code, $(cat err.txt)"
 plan 2 "tiny: $work/text.jsonl:1: " runs.yaml --set data.field=txet
 grep -q "(1 more run likewise)" err.txt && grep -q "2 of 2 runs left would fail" err.txt || fail "not once: $(cat err.txt)"
+plan 2 "(its fields: text)" runs.yaml --set data.field=txet
+plan 0 "text.jsonl: its lines are JSON objects, and are read as plain text" runs.yaml --set data.field=null --set data.validation=20
 plan 2 "separator: the tokenizer has no token none" runs.yaml --set data.separator=none
 plan 2 "are held out (data.validation): none is left to train on" runs.yaml --set data.validation=1000000
 plan 2 "model.vocab: 100, but the tokenizer has ids up to 999; give 1000 or more" runs.yaml --set model.vocab=100

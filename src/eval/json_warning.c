@@ -1,0 +1,79 @@
+#include "eval/json_warning.h"
+#include "eval/dataset.h"
+#include "eval/jsonline.h"
+#include "eval/textfile.h"
+#include "util/log.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_blank(const char *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(" \t\r", line[i]) || !line[i]) return false;
+    return true;
+}
+
+/* *object (a new reference) = the first line that is not blank; NULL: it is no JSON object. */
+static enum status first_object(const char *path, json_t **object, struct err *e)
+{
+    enum status st = OK;
+    struct textfile *f = NULL;
+    const char *line;
+    size_t n;
+    int64_t number, replaced;
+    TRY(textfile_open(path, &f, e));
+    do TRY(textfile_line(f, &line, &n, &number, e));
+    while (line && is_blank(line, n));
+    if (line && line[0] == '{') TRY(jsonline_object(line, n, object, &replaced, e));
+done:
+    textfile_close(f);
+    return st;
+}
+
+struct look {
+    json_t *object;
+    char *path;
+};
+
+static void look(void *context, const char *path)
+{
+    struct look *l = context;
+    struct err none = {0};
+    if (l->object) return;
+    if (first_object(path, &l->object, &none) != OK ||
+        (l->object && mem_string(&l->path, path, &none) != OK)) {
+        json_decref(l->object);
+        l->object = NULL;
+    }
+    err_clear(&none);
+}
+
+enum status json_of_text(const struct data_options *d, json_t **object, char **path, struct err *e)
+{
+    struct look l = {0};
+    struct err why = {0};
+    const enum status st = dataset_files(d, look, &l, &why);
+    *object = l.object;
+    *path = l.path;
+    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    err_clear(&why);
+    return OK;
+}
+
+void warn_of_json(const struct data_options *d, json_t *said)
+{
+    json_t *object = NULL;
+    char *path = NULL, fields[JSON_KEYS];
+    struct err none = {0};
+    if (!d->text || d->field || json_object_get(said, d->text)) return;
+    json_object_set_new(said, d->text, json_true());
+    if (json_of_text(d, &object, &path, &none) != OK) err_clear(&none);
+    if (!object) return;
+    json_keys(object, fields);
+    log_warn("%s: its lines are JSON objects, and are read as plain text; `field: NAME` takes the "
+             "text (its fields: %s)",
+             path, fields);
+    json_decref(object);
+    free(path);
+}

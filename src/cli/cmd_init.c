@@ -323,8 +323,8 @@ done:
 static enum status sweep_text(const struct init *o, char **text, struct err *e)
 {
     enum status st = OK;
-    char *name = NULL, *results = NULL, *data = NULL;
-    const char *field = strstr(o->text, ".jsonl") ? ", field: text" : "";
+    char *name = NULL, *results = NULL, *data = NULL, *field = NULL;
+    TRY(init_field(o->text_path, &field, e));
     TRY(named(o, o->stem, "", &name, e));
     TRY(named(o, o->stem, ".h5", &results, e));
     TRY(named(o, o->text_path, "", &data, e));
@@ -349,6 +349,7 @@ done:
     free(name);
     free(results);
     free(data);
+    free(field);
     return st;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/init_checkpoint.h"
 #include "engine/inputs.h"
+#include "eval/json_warning.h"
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
@@ -165,4 +166,29 @@ enum status init_checkpoint_row(const struct init_checkpoint *f, char **text, st
     PASS(add_number(f->tokens, text, e));
     PASS(add_number(f->learning_rate, text, e));
     return mem_append(text, e, ",\n");
+}
+
+enum status init_field(char *text, char **out, struct err *e)
+{
+    const struct data_options data = {.text = text};
+    json_t *object, *value;
+    const char *key, *field = "text";
+    char *path, *quoted = NULL;
+    PASS(json_of_text(&data, &object, &path, e));
+    free(path);
+    if (!object) return mem_string(out, "", e);
+    json_t *name = json_object_get(object, "text");
+    if (!json_is_string(name)) name = NULL;
+    json_object_foreach(object, key, value) if (!name && json_is_string(value))
+    {
+        name = value;
+        field = key;
+    }
+    name = json_string(field);
+    if (name && strcmp(field, "text") != 0) quoted = json_write_text(name, JSON_ENCODE_ANY);
+    json_decref(name);
+    const enum status st = mem_format(out, e, ", field: %s", quoted ? quoted : "text");
+    json_decref(object);
+    free(quoted);
+    return st;
 }

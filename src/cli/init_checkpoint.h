@@ -22,3 +22,7 @@ int init_checkpoint_order(const void *a, const void *b);
 /* Appends its row of a trajectory table: name, step, tokens, rate and an empty phase. ERR_NOMEM. */
 MUST_USE enum status init_checkpoint_row(const struct init_checkpoint *f, char **text,
                                          struct err *e);
+
+/* *out (the caller frees) = ", field: NAME" for a text of JSON lines: `text`, or else the first
+ * field whose value is a string; "" for a plain one. ERR_NOMEM. */
+MUST_USE enum status init_field(char *text, char **out, struct err *e);

@@ -50,6 +50,14 @@ main,,,," ] || fail "names: $(cat two-run.csv)"
 has two-run-2.csv '"epoch3, ""best""",,,,'
 has two.yaml '    tokenizer: "a: #1/run/main/tokenizer.json"'
 
+# JSON lines: the field of the text, or else the first string.
+echo '{"id": 1, "txt": "words enough for a sequence of the sweep", "url": "a"}' >lines.jsonl
+init trainer/ --text lines.jsonl --out lines.yaml
+grep -qF 'text: "lines.jsonl", field: "txt", length' lines.yaml || fail "the field: $(cat lines.yaml)"
+echo '{"url": "a", "text": "words"}' >lines.jsonl
+init trainer/ --text lines.jsonl --out lines.yaml --force
+grep -qF 'text: "lines.jsonl", field: text, length' lines.yaml || fail "the field: $(cat lines.yaml)"
+
 # Files are replaced only with --force; equal steps are none; a folder elsewhere is named from the root.
 echo mine >one.csv
 refuses "./one.yaml is there already; --force replaces it" trainer --text text.txt --out ./one.yaml

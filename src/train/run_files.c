@@ -80,6 +80,26 @@ static bool differ(const json_t *a, const json_t *b, char *key, size_t size)
     return true; /* b has more */
 }
 
+/* text = ": 24 -> 12", the values under a key of two objects; "": one has none, or an object. */
+static void say_values(const json_t *was, const json_t *now, const char *key, char *text,
+                       size_t size)
+{
+    char part[64];
+    text[0] = '\0';
+    for (size_t n; *key; key += n + (key[n] == '.')) {
+        n = strcspn(key, ".");
+        snprintf(part, sizeof part, "%.*s", (int)n, key);
+        was = json_object_get(was, part);
+        now = json_object_get(now, part);
+    }
+    if (!was || !now || json_is_object(was) || json_is_object(now)) return;
+    const int how = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6);
+    char *from = json_dumps(was, how), *to = json_dumps(now, how);
+    if (from && to) snprintf(text, size, ": %.60s -> %.60s", from, to);
+    free(from);
+    free(to);
+}
+
 /* What the file of runs calls a key of run.json. */
 static const char *key_of_recipe(const char *key)
 {
@@ -93,16 +113,18 @@ enum status run_settings_check(const struct run *r, const json_t *settings, bool
                                struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, key[200] = "";
+    char *path = NULL, key[200] = "", values[140] = "";
     json_t *before = NULL;
     TRY(run_path(r, &path, e, "run.json"));
     *there = fsx_is_file(path);
     if (!*there) goto done;
     TRY(json_read_file(path, 1 << 20, &before, e));
-    ENSURE(!differ(settings, before, key, sizeof key), ERR_USAGE,
-           "begun with another %s (run.json); remove the run's folder in %s to begin it anew, or "
+    const bool other = differ(settings, before, key, sizeof key);
+    if (strcmp(key, "data") != 0) say_values(before, settings, key, values, sizeof values);
+    ENSURE(!other, ERR_USAGE,
+           "begun with another %s (run.json%s); remove the run's folder in %s to begin it anew, or "
            "give the runs another output",
-           key_of_recipe(key), r->recipe->output);
+           key_of_recipe(key), values, r->recipe->output);
 done:
     json_decref(before);
     free(path);

@@ -63,8 +63,8 @@ plan 0 "" runs.yaml
 says "^tiny +done +done .* done +done$"
 says "^left: 0 tokens, 0B on disk, about 0 s "
 plan 0 "" runs.yaml --set 'branches=[{name: "cool-{from}", from: [9], steps: 5}, {name: later, of: cool-9, from: [14], steps: 5}]' --only tiny
-plan 1 "tiny: begun with another schedule.peak (run.json)" runs.yaml --set schedule.peak=1e-3
-plan 1 "tiny: begun with another number of steps" runs.yaml --set steps=12
+plan 1 "tiny: begun with another schedule.peak (run.json: 0.01 -> 0.001)" runs.yaml --set schedule.peak=1e-3
+plan 1 "tiny: begun with another number of steps (run.json: 24 -> 12)" runs.yaml --set steps=12
 echo '{"text": "one more"}' >>"$work/text.jsonl"
 plan 1 "begun with another text, field, separator or tokenizer" runs.yaml
 sed -i '$d' "$work/text.jsonl"

@@ -184,6 +184,9 @@ static enum status warn_inputs(const struct plan *p, const struct results_view *
         if (json_is_true(json_object_get(p->past.grown, changed.text[i])))
             log_info("%s: has changed since the last run, but not what is read of it",
                      changed.text[i]);
+        else if (again && !json_text(now, changed.text[i], "")[0])
+            log_warn("%s: is gone since the last run: what was measured with it is pending again",
+                     changed.text[i]);
         else if (again)
             log_warn(
                 "%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "

@@ -394,6 +394,7 @@ static enum status set_up(struct init *o, struct err *e)
     char *given = NULL, *ending;
     PASS(fsx_parent(o->out, &given, e));
     const enum status st = resolve(given, &o->folder, e);
+    if (st == ERR_IO) err_prefix(e, "--out: make its folder first");
     free(given);
     PASS(st);
     PASS(mem_string(&o->stem, name, e));
@@ -401,8 +402,7 @@ static enum status set_up(struct init *o, struct err *e)
     NEED(o->text, ERR_USAGE,
          "--text is missing; name a text that the models were not trained on, plain or JSON lines");
     PASS(resolve_text((char *)(uintptr_t)o->text, &o->text_path, e));
-    if (o->tokenizer) PASS(resolve(o->tokenizer, &o->tokenizer_path, e));
-    return OK;
+    return o->tokenizer ? resolve(o->tokenizer, &o->tokenizer_path, e) : OK;
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -60,6 +60,7 @@ grep -qF 'text: "lines.jsonl", field: text, length' lines.yaml || fail "the fiel
 
 # Files are replaced only with --force; equal steps are none; a folder elsewhere is named from the root.
 echo mine >one.csv
+refuses "--out: make its folder first: none: No such file or directory" trainer --text text.txt --out none/one.yaml
 refuses "./one.yaml is there already; --force replaces it" trainer --text text.txt --out ./one.yaml
 rm one.yaml
 refuses "one.csv is there already" trainer --text text.txt --out one.yaml

@@ -279,11 +279,14 @@ static enum status run_rebuild(struct call *c, struct err *e)
 {
     enum status st = OK;
     const char *paths[2];
+    char *beside = NULL;
     struct target target = {0};
     struct journal *journal = NULL;
     struct results_view *view = NULL;
-    TRY(args_parse(&(struct args){0}, c, paths, 2, e));
+    TRY(args_parse(&(struct args){.optional = 1}, c, paths, 2, e));
     if (c->help) goto done;
+    if (!paths[1]) TRY(journal_path(paths[0], &beside, e));
+    if (!paths[1]) paths[1] = beside;
     TRY(target_open(&target, paths[0], &paths[1], 1, e));
     TRY(journal_open_readonly(paths[1], &journal, e));
     TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
@@ -297,12 +300,13 @@ done:
     results_view_close(view);
     journal_close(journal);
     target_free(&target);
+    free(beside);
     return st;
 }
 
 const struct command cmd_rebuild = {
     .name = "rebuild",
-    .arguments = "OUT.h5 JOURNAL",
-    .doc = "write the cube anew from the journal",
+    .arguments = "OUT.h5 [JOURNAL]",
+    .doc = "write the cube anew from the journal, that beside it if none is named",
     .run = run_rebuild,
 };

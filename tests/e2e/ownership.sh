@@ -178,6 +178,9 @@ says 2 'put the journal back' run sweep.yaml --set results=alone.h5
 ln -s whole.h5 also.h5 # a link stays one
 says 0 'made from' rebuild also.h5 whole.journal
 [ -L also.h5 ] || fail "rebuild replaced a link"
+cp whole.journal beside.journal
+says 0 'of beside.journal' rebuild beside.h5
+rm beside.*
 
 # --- what readers say ---
 for reader in "status x.journal" "show x.journal" "rebuild x.h5 x.journal"; do

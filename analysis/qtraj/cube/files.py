@@ -48,9 +48,19 @@ def with_all_names(cube):
     return cube.assign_attrs({f"all_{axis}": [str(name) for name in cube[axis].values] for axis in ("model", "quantizer") if axis in cube.dims})
 
 
+def file_of(path):
+    """The file of results that a path names. ValueError: it is not there, or a journal."""
+    path = parts.located(path)
+    if not os.path.exists(path):
+        raise ValueError(f"{path}: not a results cube: there is no such file")
+    if path.endswith(".journal"):
+        raise ValueError(f"{path}: not a results cube but a journal: give {path.removesuffix('.journal')}.h5, which qtraj rebuild makes of it")
+    return path
+
+
 def read(path: "str | os.PathLike") -> xr.Dataset:
     """One cube with the coordinates `file` and `name_in_file` of its models; of a sweep file, or of parts, see parts.located."""
-    path = parts.located(path)
+    path = file_of(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as cube:
             cube = cube.load()
@@ -132,7 +142,7 @@ def join(cubes: "Sequence[xr.Dataset]") -> xr.Dataset:
 
 def provenance(file: "str | os.PathLike") -> dict:
     """The texts of a file's group provenance/ by name, JSON decoded; empty for a cube without it."""
-    with h5py.File(parts.located(file)) as opened:
+    with h5py.File(file_of(file)) as opened:
         group = opened.get("provenance")
         texts = {name: group[name].asstr()[()] for name in group} if group is not None else {}
     for name in ("config", "libraries", "inputs", "end"):

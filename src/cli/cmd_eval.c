@@ -6,6 +6,8 @@
 #include "cli/single.h"
 #include "engine/inputs.h"
 #include "eval/head.h"
+#include "util/exit_code.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>
@@ -219,6 +221,17 @@ static void print_reference(const json_t *numbers)
 
 /* --- results --- */
 
+/* Whether the loss is a number, and a warning if it is not. */
+static bool is_finite(const struct eval *o)
+{
+    const json_t *sets = json_object_get(o->single.checkpoint, "datasets"),
+                 *d = json_object_get(sets, "evaluation");
+    if (!d || isfinite(json_number_get(json_object_get(d, "loss")))) return true;
+    log_warn("%s: its loss is not finite: the weights hold numbers that are none, or overflow",
+             o->single.visit.checkpoint);
+    return false;
+}
+
 static enum status print(const struct eval *o, bool json, struct err *e)
 {
     const json_t *record = o->single.checkpoint;
@@ -314,6 +327,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(single_run(&o.single, dir, tokenizer ? tokenizer : common, e));
     TRY(add_common(&o, e));
     TRY(print(&o, json, e));
+    if (!is_finite(&o)) c->code = EXIT_CELLS_FAILED;
 done:
     free(counts);
     free(common);

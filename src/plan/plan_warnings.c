@@ -8,6 +8,7 @@
 #include "quant/quant.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/num.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,27 @@ static void linear_name(const struct spec *s, int stage, char *name, size_t size
     snprintf(name, size, "%s0.%s.weight", s->arch->layers, s->arch->linear[role[stage]]);
 }
 
+static int64_t largest_id(const struct sequences *s)
+{
+    int64_t most = -1;
+    for (int64_t t = 0; s && t < s->offset[s->n]; t++) most = max64(most, s->ids[t]);
+    return most;
+}
+
+/* Ids of the texts that the model's vocabulary lacks. In a run, the visit says so. */
+static enum status find_outside(const struct plan *p, int64_t model, const struct visit_inputs *in,
+                                struct plan_faults *f, struct err *e)
+{
+    const struct plan_model *m = &p->costs.models[model];
+    const long long most = max64(largest_id(in->evaluation), largest_id(in->calibration)),
+                    vocab = m->sizes.shape.vocab;
+    if (!m->known || most < vocab || !p->look_ahead) return OK;
+    return plan_faults_add_model(f, p, model, true, e,
+                                 "models[%lld].tokenizer: gives its texts ids up to %lld, but the "
+                                 "model's vocabulary is %lld",
+                                 (long long)model, most, vocab);
+}
+
 /* Each quantizer that wants a mixing, once, with the first linear that has none. */
 static enum status find_mixings(const struct plan *p, int64_t model, struct plan_faults *f,
                                 struct err *e)
@@ -263,6 +285,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
         if (measures[k]->text && measures[k]->text_name)
             TRY(warn_own(p, cache, &v, model, measures[k], d, f, e));
     TRY(find_mixings(p, model, f, e));
+    if (read) TRY(find_outside(p, model, &in, f, e));
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
         TRY(warn_of_overlap(&v, &in, e));
     if (read) *last = in;

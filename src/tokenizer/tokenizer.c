@@ -64,7 +64,9 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     struct tokenizer *t = NULL;
     json_t *root = NULL;
     TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
-    TRY(json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e));
+    st = json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e);
+    if (st == ERR_FORMAT) err_prefix(e, "not a tokenizer.json");
+    if (st != OK) goto done;
     st = special_read(path, &t->special, &t->unnamed); /* an error of who asks for them */
     ENSURE(st != ERR_NOMEM, st, "%s", t->unnamed.text);
     st = OK;

@@ -75,6 +75,23 @@ warned 0 "eval with a field"
 score --text "$work/part-1.jsonl" --field txt --length 32 && fail "an unknown field is taken"
 grep -qF 'part-1.jsonl:1: no field "txt" (its fields: content)' "$work/err" || fail "an unknown field: $(cat "$work/err")"
 
+"$QTRAJ" eval "$checkpoint" --tokenizer "$work/all.jsonl" --text "$work/all" --length 32 >"$work/out" 2>"$work/err" && fail "lines as a tokenizer are taken"
+grep -qF "not a tokenizer.json: $work/all.jsonl:2:1: " "$work/err" || fail "lines as a tokenizer: $(cat "$work/err")"
+
+# Weights that are no numbers: the loss is printed, and the command says so and ends with 1.
+cp -r "$checkpoint" "$work/nan"
+"$python" - "$work/nan/model.safetensors" <<'PY'
+import json, struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+size = struct.unpack("<Q", data[:8])[0]
+first, end = json.loads(data[8 : 8 + size])["model.norm.weight"]["data_offsets"]
+data[8 + size + first : 8 + size + end] = b"\xff\x7f" * ((end - first) // 2)
+open(sys.argv[1], "wb").write(data)
+PY
+code=0
+"$QTRAJ" eval "$work/nan" --tokenizer "$tokenizer" --text "$work/all" --length 32 --samples 4 >"$work/out" 2>"$work/err" || code=$?
+[ $code = 1 ] && grep -q "loss nan" "$work/out" && grep -qF "nan: its loss is not finite" "$work/err" || fail "NaN: exit code $code, $(cat "$work/out" "$work/err")"
+
 # a sweep: a text that is cut differently gives another result, moving its files does not
 mkdir "$work/moved"
 cp "$work"/part-?.jsonl "$work/moved"
@@ -104,4 +121,28 @@ warned 1 run
 "$QTRAJ" quantize "$checkpoint" --method gptq --bits 4 --group-size 64 --calibration-text "$work/part-1.jsonl" --calibration-length 16 --tokenizer "$tokenizer" --out "$work/quantized" >"$work/out" 2>"$work/err" ||
     fail "quantize: $(cat "$work/err")"
 warned 1 quantize
+
+# A tokenizer with ids that the model lacks: a fault if the texts have such.
+"$python" - "$tokenizer" "$work/large.json" <<'PY'
+import json, sys
+tokens = json.load(open(sys.argv[1]))
+tokens["added_tokens"].append({"id": 2999, "content": "ORDINARY", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False})
+json.dump(tokens, open(sys.argv[2], "w"))
+PY
+cp "$work/all" "$work/usual.txt"
+{ echo ORDINARY; cat "$work/all"; } >"$work/outside.txt"
+sed -i "s|tokenizer: .*}\]|tokenizer: large.json}]|" "$work/sweep.yaml"
+# large CODE TEXT LIMIT: plan of the sweep with that text
+large() {
+    local code=0
+    "$QTRAJ" plan "$work/sweep.yaml" --rate 100 --brief --set results="$work/large.h5" --set "evaluation=[{name: own, text: $work/$2, length: 32, $3}]" >"$work/out" 2>"$work/err" || code=$?
+    [ $code = "$1" ] || fail "large ids, $2: exit code $code: $(cat "$work/out" "$work/err")"
+}
+large 0 usual.txt "samples: 8"
+grep -q "vocabulary" "$work/err" && fail "ids that no text has: $(cat "$work/err")"
+large 2 outside.txt "samples: 8"
+grep -qF "m: models[0].tokenizer: gives its texts ids up to 2999, but the model's vocabulary is 2048" "$work/err" || fail "outside: $(cat "$work/err")"
+"$QTRAJ" slurm "$work/sweep.yaml" --rate 100 --node-cores 4 --node-memory 8 --set results="$work/large.h5" --set "evaluation=[{name: own, text: $work/outside.txt, length: 32, samples: 8}]" >"$work/out" 2>"$work/err" &&
+    fail "slurm takes ids outside the vocabulary"
+grep -qF "gives its texts ids up to 2999" "$work/err" || fail "slurm: $(cat "$work/err")"
 finish

@@ -144,7 +144,12 @@ static int find_code(const struct launched *how, const char *results, const char
     if (recorded >= 0) return recorded;
     if (how->stopped) return EXIT_STOPPED;
     if (how->code > 0 && how->code < 128) {
-        log_error("mpirun has failed (code %d); nothing says how the run ended", how->code);
+        const bool refused = geteuid() == 0 && !(getenv("OMPI_ALLOW_RUN_AS_ROOT") &&
+                                                 getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"));
+        log_error("mpirun has failed (code %d); %s", how->code,
+                  refused ? "Open MPI runs as root only if OMPI_ALLOW_RUN_AS_ROOT=1 and "
+                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set"
+                          : "nothing says how the run ended");
         return EXIT_INTERNAL;
     }
     log_error("%s: the run was killed; start it again to continue", results);

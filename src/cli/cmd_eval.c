@@ -232,8 +232,9 @@ static bool is_finite(const struct eval *o)
     return false;
 }
 
-static enum status print(const struct eval *o, bool json, struct err *e)
+static enum status print(const struct eval *o, bool json, int *code, struct err *e)
 {
+    if (!is_finite(o)) *code = EXIT_CELLS_FAILED;
     const json_t *record = o->single.checkpoint;
     const json_t *d = json_object_get(json_object_get(record, "datasets"), "evaluation");
     json_t *tasks = o->accuracies;
@@ -326,8 +327,7 @@ static enum status run(struct call *c, struct err *e)
     single_numbers(&o.single, products.word, rounding.word);
     TRY(single_run(&o.single, dir, tokenizer ? tokenizer : common, e));
     TRY(add_common(&o, e));
-    TRY(print(&o, json, e));
-    if (!is_finite(&o)) c->code = EXIT_CELLS_FAILED;
+    TRY(print(&o, json, &c->code, e));
 done:
     free(counts);
     free(common);

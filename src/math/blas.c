@@ -97,10 +97,26 @@ bool linalg_blas_is_generic(void)
     return false;
 }
 
+/* By its path, if it still has one: started as /proc/self/exe a process is called "exe". */
+static void start_again(char **argv)
+{
+    char path[4096];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n > 0) {
+        path[n] = '\0';
+        execv(path, argv);
+    }
+    execv("/proc/self/exe", argv);
+}
+
 void linalg_choose_kernels(char **argv)
 {
     const char *forced = getenv("OPENBLAS_CORETYPE");
-    if ((forced && forced[0]) || !linalg_blas_is_generic() || !isa_runs(ISA_AVX2)) return;
-    setenv("OPENBLAS_CORETYPE", isa_runs(ISA_AVX512) ? "SkylakeX" : "Haswell", 1);
-    execv("/proc/self/exe", argv); /* comes back if it cannot: slower kernels then */
+    bool again = false;
+    if (!(forced && forced[0]) && linalg_blas_is_generic() && isa_runs(ISA_AVX2))
+        again = setenv("OPENBLAS_CORETYPE", isa_runs(ISA_AVX512) ? "SkylakeX" : "Haswell", 1) == 0;
+    /* The OpenMP library has read the environment already. */
+    if (!getenv("OMP_WAIT_POLICY") && !getenv("GOMP_SPINCOUNT"))
+        again = setenv("OMP_WAIT_POLICY", "passive", 1) == 0 || again;
+    if (again) start_again(argv); /* comes back if it cannot: slower then */
 }

@@ -21,8 +21,10 @@ const char *linalg_blas_name(void);
 /* Whether OpenBLAS computes with kernels for CPUs without AVX. */
 bool linalg_blas_is_generic(void);
 /* An OpenBLAS that is older than the CPU may take such kernels, several times slower, on a CPU with
- * AVX2 or AVX-512. If so, and OPENBLAS_CORETYPE is not set, sets it and starts the program again
- * with argv. Call first in main, before threads and MPI. */
+ * AVX2 or AVX-512: sets OPENBLAS_CORETYPE then, if it is not set. Sets OMP_WAIT_POLICY=passive, if
+ * neither it nor GOMP_SPINCOUNT is set: threads that wait sleep, and do not take the cores of other
+ * processes. Where it has set one, starts the program again with argv, once. Call first in main,
+ * before threads and MPI. */
 void linalg_choose_kernels(char **argv);
 
 /* --- Gram matrices of layer inputs, XᵀX --- */

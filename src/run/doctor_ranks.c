@@ -4,6 +4,7 @@
 #include "util/agree.h"
 #include <omp.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Information of one rank; numbers about work are 0 on a rank that only waits. */
 struct card {
@@ -108,6 +109,19 @@ enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct er
     return OK;
 }
 
+/* Whether other processes use this machine. */
+static void check_others(struct doctor *d)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    double running;
+    if (getloadavg(&running, 1) != 1) return;
+    doctor_note(d, "load_average", json_real(running));
+    if (running > (double)cpus)
+        doctor_warn(d, "wait for others' jobs, or start fewer ranks and threads",
+                    "the machine's load average is %.3g on %ld CPUs: other processes use the cores",
+                    running, cpus);
+}
+
 void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
 {
     const char *given = getenv("OMP_NUM_THREADS");
@@ -124,6 +138,7 @@ void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "bound", json_boolean(r->all_bound));
     doctor_note(d, "seconds_to_meet", json_real(r->met));
     doctor_note(d, "seconds_to_meet_most", json_real(r->limit));
+    check_others(d);
     if (r->met > r->limit / 2)
         doctor_warn(d, "qtraj launch --meet SECONDS, or QTRAJ_MEET=SECONDS",
                     "the ranks took %.0f s to connect; a run ends after %.0f s", r->met, r->limit);

@@ -51,6 +51,19 @@ if grep -q avx512_bf16 /proc/cpuinfo; then # which are not used: a warning and i
     has old products "this CPU has instructions for bf16, but"
     grep -Eq '"remedy": "(unset ONEDNN_MAX_CPU_ISA|install oneDNN 2)' old.json || fail "old: no remedy: $(cat old.json)"
 fi
+cat >load.c <<'C'
+int getloadavg(double *out, int n);
+int getloadavg(double *out, int n)
+{
+    return *out = LOAD, n > 0;
+}
+C
+for load in 0 4097; do
+    cc -shared -fPIC -DLOAD=$load -o load.so load.c || fail "cc"
+    doctor load$load env LD_PRELOAD="$work/load.so" "$QTRAJ" doctor --json --scratch scratch
+done
+has load4097 ranks "load average is 4.1e+03 on $(getconf _NPROCESSORS_ONLN) CPUs"
+! grep -q "load average is" load0.json || fail "load0: a warning about an idle machine"
 doctor nowhere "$QTRAJ" doctor --json --results "$work/missing/x.h5" --scratch "$work/absent"
 has nowhere results "cannot write there"
 has nowhere scratch "not a folder"

@@ -213,6 +213,20 @@ assert np.isclose(whole, np.hypot(error, 0.3 * abs(added[0] - added[1]))) and np
 has(qtraj.figures.averages(cube, [2, 3]), [error], [whole], "averages")
 PY
 
+# the legend names the branches whose movement is drawn, and no others
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "the legend of movement"
+import sys
+import numpy as np
+import qtraj
+cube = qtraj.open(sys.argv[1]).copy(deep=True)
+branches = [line.model for lines in qtraj.families(cube) for line in lines if line.number]
+named = lambda: " ".join(text.get_text() for text in qtraj.figures.movement(cube).legends[0].get_texts()).replace("\n", " ")
+assert f"branch {branches[0]}" in named(), named()
+for name in ("movement", "movement_in_steps", "movement_relative", "movement_quantized_relative"):
+    cube[name].loc[{"model": branches[0]}] = np.nan
+assert f"branch {branches[0]}" not in named() and "all weights" in named(), named()
+PY
+
 # docs/figures.md names figures, sweeps and commands that there are
 mkdir -p "$work/page"
 PYTHONPATH=$SOURCE/analysis "$python" "$SOURCE/tests/tools/check_figures_page.py" "$SOURCE" "$work/page" || fail "docs/figures.md"

@@ -52,6 +52,7 @@ def movement(cube, bits, place):
     if not groups:
         return None
     everything = [line for lines in groups for line in lines]
+    drawn = [line for line in everything if not line.number or points_of([line], cube.movement)]
     unit, label = style.progress_scale(cube, everything)
     figure, panels = place.grid(len(groups), 2, width=3.3, height=2.0)
     for lines, row in zip(groups, panels):
@@ -72,5 +73,5 @@ def movement(cube, bits, place):
                  + [style.handle(colours.of_bits(width), f"{width} bits") for width in bits]
                  + [Line2D([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="one step"),
                     Line2D([], [], color=style.GREY, linestyle="-.", linewidth=0.8, label="rounding (1/√12 step)")]
-                 + style.context_handles(everything, cube))
+                 + style.context_handles(drawn, cube))
     return figure

@@ -21,6 +21,9 @@ done
 
 report() { "$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$@" --draws 5 >"$work/out" 2>"$work/err"; }
 report "$CUBES/odd.h5" "$CUBES/averages.h5" --bits 2,3 --out "$work/two" || fail "two cubes: $(cat "$work/err")"
+grep -q '^figure 1 of [0-9]*: relative_error$' "$work/err" || fail "no word of the figure that is drawn: $(cat "$work/err")"
+report "$CUBES/two_datasets.h5" --bits 3 --out "$work/texts" || fail "two texts: $(cat "$work/err")"
+grep -q 'Full-precision law: losses on several texts have no law in common' "$work/texts/report.html" || fail "no law of two texts, for another reason than Fits says"
 report "$CUBES/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
 

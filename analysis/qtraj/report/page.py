@@ -27,6 +27,7 @@ from qtraj.report import answer, sentences, summary
 PIXELS = 96  # of the page, an inch
 PRINTED = {"fit_token_law": "Token law", "fit_tokens_or_rate": "Tokens or learning rate", "fit_predictions": "Predicting",
            "fit_full_precision": "Full-precision law"}
+REASONS = {"fit_tokens_or_rate": "tokens or learning rate", "fit_predictions": "predictions", "fit_full_precision": "full-precision law"}  # of fit_all
 
 
 def picture(figure, identity, title, shows, data, bars):
@@ -47,8 +48,9 @@ def pictures_of(cube, said, bits, out, prefix, first):
     """Draws and stores every figure, page by page; returns them and the names of those that the cube has no data for. first: of
     answer_of, whose figure is the first page of its kind and is not drawn again."""
     pictures, missing, replicated = [], [], answer.replicated(cube)
-    for figure in figures.FIGURES:
+    for number, figure in enumerate(figures.FIGURES, start=1):
         caption = figure.caption
+        print(f"figure {number} of {len(figures.FIGURES)}: {figure.__name__}", file=sys.stderr, flush=True)
         there = first and first["picture"] and figure is figures.relative_error
         try:
             drawn = [one for part, some in answer.others(cube, first, bits) for one in pages_of(figure, part, some)] if there else pages(figure, cube, bits)
@@ -118,7 +120,8 @@ def fits_of(paths, models, bits, draws, out):
         try:
             figure = draw(found, chosen)
         except figures.NoNumbers:
-            missing.append(f"{caption.title}: the points are too few for this fit (see Fits).")
+            why = found.get(REASONS.get(draw.__name__))
+            missing.append(f"{caption.title}: {why if isinstance(why, str) else 'the points are too few for this fit (see Fits)'}.")
             continue
         runs = "1 run" if chosen.model.nunique() == 1 else f"{chosen.model.nunique()} runs and branches"
         data = f"{tables.counted(len(chosen), 'point')} of {runs}; {', '.join(sorted(set(chosen.dataset)))}"

@@ -63,6 +63,20 @@ grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/f
 "--set trace: expected a column and a number" published --set trace
 EOF
 
+# points that are too few: which variables they have, and how many it takes
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "too few points"
+import sys
+import qtraj
+points = qtraj.points(sys.argv[1])
+for fit in (qtraj.laws.compare_forms, qtraj.laws.predictions):
+    try:
+        fit(points[:7].reset_index(drop=True))
+    except ValueError as error:
+        assert "points with " in str(error) and "tokens" in str(error) and "12" in str(error), error
+    else:
+        raise AssertionError(fit.__name__)
+PY
+
 # bad input: one line that says what is wrong
 printf 'model,bits\na,3\n' >"$work/wrong.csv"
 printf 'model,parameters,tokens,bits,delta\na,1e8,1e9,3,0.1\na,1e8,many,3,0.1\n' >"$work/text.csv"

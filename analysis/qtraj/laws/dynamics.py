@@ -75,7 +75,8 @@ def usable(points, forms):
     part = part[part.bits < limit].reset_index(drop=True)
     part = with_logarithms(part, forms[0].terms(part), notes)
     if len(part) < LEAST_POINTS:
-        raise ValueError(f"{len(part)} points with all variables are too few")
+        raise ValueError(f"{len(part)} points with {', '.join(columns)} and an added loss clear of zero are too few for all forms, which take "
+                         f"{LEAST_POINTS}; fit one form, or give more checkpoints or bit-widths")
     _, groups = left_out_groups(part)
     if len(np.unique(groups)) < 3:
         raise ValueError("a single run with fewer than three checkpoints")

@@ -84,7 +84,7 @@ def predictions(points: pandas.DataFrame) -> dict:
     known[known] = clear_of_zero(good[known], with_constants(known, everything), notes)
     part = good[known].reset_index(drop=True)
     if len(part) < 12:
-        raise ValueError(f"{len(part)} points with all variables are too few")
+        raise ValueError(f"{len(part)} points with {', '.join(everything) or 'a relative error'} are too few: it takes 12")
     unit, groups = left_out_groups(part)
     if len(np.unique(groups)) < 3 and unit == "checkpoint":
         raise ValueError("a single run with fewer than three checkpoints")

@@ -1,7 +1,6 @@
 /* qtraj slurm: the commands that submit a sweep to Slurm as arrays of parts, and then its merge. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/shell_words.h"
 #include "records/part_files.h"
 #include "records/slurm.h"
 #include "run/plan_report.h"
@@ -13,6 +12,7 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
+#include "util/shell_words.h"
 #include "util/span.h"
 #include <errno.h>
 #include <limits.h>

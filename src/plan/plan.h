@@ -224,6 +224,7 @@ struct plan_visits {
     int64_t n_texts;           /* scores on a text that finished records lack */
     int64_t asked[MEASURES_N]; /* cells that a measure takes anew (struct measure.of_cell) */
     struct plan_visit *visits; // (n)
+    bool of_all;               /* of all checkpoints, not of a part or of --only */
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
      * {MODEL/CHECKPOINT: true} */
     json_t *changed;

@@ -433,7 +433,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     int64_t *which = NULL;
     int64_t first = p->n_checkpoints;
     struct plan_choice of = *choice;
-    *out = (struct plan_visits){0};
+    *out = (struct plan_visits){.of_all = choice->n_only == 0 && choice->part.n == 0};
     ENSURE(out->changed = json_object(), ERR_NOMEM, "out of memory for visits");
     of.changed = out->changed;
     TRY(mem_zero(&out->visits, first + plan_more(p), sizeof *out->visits, "visits", e));

@@ -50,7 +50,7 @@ export_of() {
     [ "$method" = rtn ] || calibration=(--calibration-ids "$ids")
     "$QTRAJ" quantize "$base" --method "$method" --bits "$bits" "${calibration[@]}" --evaluation-ids "$ids" --json \
         --format "$format" --out "$work/$name" "$@" >"$work/$name.reported.json" 2>"$work/err" || fail "$name: $(cat "$work/err")"
-    tail -n 1 "$work/$name/README.md" | grep -qE '^\| evaluation \| [0-9.]+ \| [0-9.]+ \| ' || fail "$name: losses: $(cat "$work/$name/README.md")"
+    tail -n 1 "$work/$name/README.md" | grep -qE '^\| [^|]+ \| [0-9.]+ \| [0-9.]+ \| ' || fail "$name: losses: $(cat "$work/$name/README.md")"
     "$QTRAJ" eval "$work/$name" --ids "$ids" --json >"$work/$name.read.json" 2>"$work/err" || fail "$name: eval: $(cat "$work/err")"
 }
 

@@ -26,6 +26,6 @@ echo "no cube" >"$work/no.h5"
 "no.h5: not a results cube" $work/no.h5
 "there is no claim nothing; there are decay-rises" $CUBES/one.h5 --only nothing
 "--bits few: expected numbers" $CUBES/one.h5 --bits few
-"the cube has no quantizer nobody" $CUBES/one.h5 --quantizer nobody
+"no method is called nobody; there are rtn, gptq" $CUBES/one.h5 --quantizer nobody
 EOF
 finish

@@ -46,7 +46,7 @@ refused "results: $work/folder is a folder" --set "results=$work/folder"
 refused "/proc/1/scratch" --set run.scratch=/proc/1/scratch
 refused "Slurm refuses such jobs: " --partition declared
 refused "quickstart: stage: no-such-program: no such program" --set 'models[0].stage=[no-such-program, "{path}"]'
-refused "--report: $work/file: $work/file is no folder" --report "$work/file/page"
+refused "--report: $work/file/page: $work/file is no folder" --report "$work/file/page"
 refused "sinfo does not say what nodes there are|none.txt: No such file|/nowhere/step000100|/nowhere/step001200|is no folder|/proc/1/scratch" \
     --partition nowhere --set 'evaluation[0].text=none.txt' --set "models[0].path=$work/nowhere/{checkpoint}" --set "results=$work/file/good.h5" \
     --set run.scratch=/proc/1/scratch

@@ -179,7 +179,7 @@ grep -q "${#names[@]} of ${#names[@]} checkpoints staged" stage_err || fail "qtr
 
 # --- what cannot be ---
 rm config.json
-"$QTRAJ" run sweep.yaml --set results=none.h5 --set 'models[0].path=none/{checkpoint}' 2>err && fail "no config.json"
+"$QTRAJ" run sweep.yaml --set results=never.h5 --set 'models[0].path=none/{checkpoint}' 2>err && fail "no config.json"
 grep -q "small: no config.json beside .*tokenizer.json" err || fail "message: $(cat err)"
 "$QTRAJ" run sweep.yaml --set $two --set 'models[0].keep=true' 2>err && fail "kept, with a limit"
 grep -q "keep" err || fail "message: $(cat err)"

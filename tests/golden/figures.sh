@@ -6,12 +6,12 @@ own_text "$work/text.txt"
 
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
     --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
-    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
+    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=24' \
     --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
     --only 'checkpoint=*000[5789]00' || fail "exit code $?: $(cat "$work/err")"
 launch 120 3 run "$SOURCE/configs/quickstart/quickstart.yaml" --set "results=$work/cube.h5" --set 'bits=[3, 4]' \
     --set "calibration.text=$work/text.txt" --set 'calibration.samples=8' \
-    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=8' \
+    --set "evaluation[0].text=$work/text.txt" --set 'evaluation[0].samples=24' \
     --set 'curvature={sharpness: lanczos, products: 4, trace: 2, sequences: 1, second_order: total}' \
     --set 'surfaces=[{plane: quantization, columns: 3, rows: 3}, {plane: trajectory, columns: 3, rows: 2, samples: 2}]' \
     --only 'surface=*' || fail "surfaces: exit code $?: $(cat "$work/err")"
@@ -42,7 +42,7 @@ with h5py.File(sys.argv[1]) as file:
     commit = file["provenance/git"].asstr()[()]
 tokens = int(cube.baseline_tokens.max())
 done = int((cube.status == 1).sum())
-for text in (f"commit {commit}", f"{tokens:,} tokens scored in 8 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
+for text in (f"commit {commit}", f"{tokens:,} tokens scored in 24 sequences", f"{done} done, 0 failed", "average(step000500, step000700, step000900)",
              "<li>Spectra of the Hessian: the cube has no spectral densities",
              "quickstart, end of stable", "since step 500", "quickstart-cooldown, end of decay", str(cube.weights_digest.values[0, place])):
     assert text in page, text

@@ -11,8 +11,9 @@ install() {
     python_find
 }
 
-# Three places a core: tests wait for processes and clocks half of their time. Tests of several ranks take two places (tests.cmake).
-places=$((3 * $(cores)))
+# Two places a core: a test that waits leaves its core to another. Tests of several ranks take two places (tests.cmake), which an even
+# number of them lets run beside each other. With three, the suite is a third faster, but what measures memory or time may fail.
+places=$((2 * $(cores)))
 
 # test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {

@@ -63,7 +63,7 @@ endforeach()
 set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
 set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report golden.runs PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
-# machine. tests/run.sh gives ctest three places for each core. Two places are taken by tests whose ranks compute on several
+# machine. tests/run.sh gives ctest two places for each core. Two places are taken by tests whose ranks compute on several
 # cores, and by those in which ranks count as lost after a few seconds of silence.
 set_tests_properties(golden.extending golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
   mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks mpi.losses mpi.messages fault.kills fault.start e2e.until

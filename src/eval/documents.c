@@ -216,13 +216,6 @@ static bool wants_more(const struct batch *b)
     return b->options->draw || (!is_read(b) && (limit == 0 || b->pushed < limit));
 }
 
-static bool is_blank(const char *line, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strchr(" \t\r", line[i]) || !line[i]) return false;
-    return true;
-}
-
 static enum status push_lines(struct batch *b, const char *path, struct textfile *f, struct err *e)
 {
     const char *line;
@@ -235,7 +228,7 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
             line += 3;
             n -= 3;
         }
-        if (is_blank(line, n)) continue;
+        if (textfile_is_blank(line, n)) continue;
         char *copy;
         PASS(mem_alloc(&copy, (int64_t)n, 1, path, e));
         memcpy(copy, line, n);

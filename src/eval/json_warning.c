@@ -5,14 +5,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdlib.h>
-#include <string.h>
-
-static bool is_blank(const char *line, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strchr(" \t\r", line[i]) || !line[i]) return false;
-    return true;
-}
 
 /* *object (a new reference) = the first line that is not blank; NULL: it is no JSON object. */
 static enum status first_object(const char *path, json_t **object, struct err *e)
@@ -24,7 +16,7 @@ static enum status first_object(const char *path, json_t **object, struct err *e
     int64_t number, replaced;
     TRY(textfile_open(path, &f, e));
     do TRY(textfile_line(f, &line, &n, &number, e));
-    while (line && is_blank(line, n));
+    while (line && textfile_is_blank(line, n));
     if (line && line[0] == '{') TRY(jsonline_object(line, n, object, &replaced, e));
 done:
     textfile_close(f);

@@ -176,6 +176,13 @@ static enum status fill(struct textfile *f, struct err *e)
     return OK;
 }
 
+bool textfile_is_blank(const char *line, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return false;
+    return true;
+}
+
 enum status textfile_line(struct textfile *f, const char **line, size_t *n, int64_t *number,
                           struct err *e)
 {

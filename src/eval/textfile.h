@@ -16,6 +16,9 @@ void textfile_end_at(struct textfile *f, int64_t bytes);
 MUST_USE enum status textfile_line(struct textfile *f, const char **line, size_t *n,
                                    int64_t *number, struct err *e);
 
+/* Whether the line of n bytes has nothing but spaces, tabs and "\r". */
+bool textfile_is_blank(const char *line, size_t n);
+
 /* hash = digest of the file's bytes as they were read; reads those that are left. The last call.
  * ERR_IO. */
 MUST_USE enum status textfile_hash(struct textfile *f, char hash[HASH_HEX], struct err *e);

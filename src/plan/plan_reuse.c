@@ -296,15 +296,28 @@ static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c
     return st;
 }
 
+/* Whether one of the first n plans had the settings. */
+static bool had_before(const json_t *plans, size_t n, const json_t *settings)
+{
+    while (n-- > 0)
+        if (json_equal(json_object_get(json_array_get(plans, n), "settings"), settings))
+            return true;
+    return false;
+}
+
 enum status plan_take(struct plan *p, struct results_view *view, struct err *e)
 {
-    const json_t *settings = view ? results_view_settings(view) : NULL, *one;
+    const json_t *plans = p->past.plans, *one;
     size_t i;
     PASS(plan_former(p, view, e));
     plan_reuse_free(p);
     NEED(p->composed = json_array(), ERR_NOMEM, "out of memory for records");
-    PASS(mem_zero(&p->then, (int64_t)json_array_size(settings), sizeof *p->then, "plans", e));
-    json_array_foreach(settings, i, one) PASS(add_then(p, one, e));
+    PASS(mem_zero(&p->then, (int64_t)json_array_size(plans), sizeof *p->then, "plans", e));
+    json_array_foreach(plans, i, one)
+    {
+        const json_t *settings = json_object_get(one, "settings");
+        if (settings && !had_before(plans, i, settings)) PASS(add_then(p, settings, e));
+    }
     for (int k = 0; k < MEASURES_N; k++)
         for (int64_t c = 0; view && measures[k]->parts && c < p->n_checkpoints; c++)
             PASS(compose_whole(p, &p->checkpoints[c], k, view, e));

@@ -1,4 +1,5 @@
 #include "records/plans.h"
+#include "records/measures.h"
 #include "records/part_files.h"
 #include "records/results.h"
 #include "util/fsx.h"
@@ -48,10 +49,30 @@ static json_t *model_of(const json_t *model, const json_t *config)
     return out;
 }
 
+/* Of the measures whose records have parts, with the methods that they name; NULL: none was asked
+ * for. */
+static json_t *settings_of(const json_t *config)
+{
+    json_t *own = json_object();
+    for (int k = 0; k < MEASURES_N; k++)
+        for (int64_t i = 0; measures[k]->parts && i < measures[k]->section.n; i++) {
+            const char *key = measures[k]->section.options[i].name;
+            json_t *value = json_object_get(config, key);
+            if (value) json_object_set(own, key, value);
+        }
+    if (json_object_size(own) > 0) {
+        json_object_set(own, "methods", json_object_get(config, "methods"));
+        return own;
+    }
+    json_decref(own);
+    return NULL;
+}
+
 static json_t *plan_of(const json_t *plan)
 {
     static const char *const own[] = {"utc", "inputs", "read", NULL};
-    const json_t *config = json_object_get(json_object_get(plan, "config"), "models");
+    const json_t *sweep = json_object_get(plan, "config"),
+                 *config = json_object_get(sweep, "models");
     size_t i;
     json_t *model, *out = members_of(plan, own), *models = json_array();
     json_array_foreach(json_object_get(plan, "models"), i, model)
@@ -59,6 +80,8 @@ static json_t *plan_of(const json_t *plan)
         json_array_append_new(models, model_of(model, json_array_get(config, i)));
     }
     json_object_set_new(out, "models", models);
+    json_t *settings = settings_of(sweep);
+    if (settings) json_object_set_new(out, "settings", settings);
     return out;
 }
 
@@ -66,7 +89,7 @@ static json_t *plan_of(const json_t *plan)
 static bool repeats(json_t *one, const json_t *before)
 {
     bool same = before != NULL;
-    static const char *const names[] = {"inputs", "read", "models", NULL};
+    static const char *const names[] = {"inputs", "read", "models", "settings", NULL};
     for (int i = 0; before && names[i]; i++) {
         json_t *had = json_object_get(before, names[i]), *has = json_object_get(one, names[i]);
         if (had && has && json_equal(had, has))

@@ -5,7 +5,8 @@
 
 /* *out (a new reference) = the plan records of the journals of the results and of their parts in
  * the order of their times, without those that repeat the one before, and of each only
- * {"utc", "inputs", "read" (as in results.h),
+ * {"utc", "inputs", "read" (as in results.h), ["settings": {SECTION: .., "methods"} of the measures
+ *  whose records have parts,]
  *  "models": [{"name", ["known",] ["positions",] "path", ["hub",]
  *              "checkpoints": [{"name", ["known",] "kind", "recipe", ["known_recipe",]
  *                              "key"}]}]}.

@@ -200,9 +200,6 @@ void results_view_close(struct results_view *v);
 MUST_USE enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e);
 /* [{"evaluation", "inputs"}] of the plans of earlier versions that it has seen (former_plan). */
 const json_t *results_view_old_plans(const struct results_view *v);
-/* [{SECTION: .., "methods"}] of the plans that it has seen: what measures whose records have parts
- * were asked for, the newest last. */
-const json_t *results_view_settings(const struct results_view *v);
 /* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
 const json_t *results_view_plan(const struct results_view *v);
 /* The inputs of the plan before the newest one (digests by path); NULL: none. */

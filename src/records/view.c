@@ -23,9 +23,8 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->others = json_object();
     (*out)->former = json_object();
     (*out)->old_plans = json_array();
-    (*out)->settings = json_array();
     NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
-             (*out)->others && (*out)->former && (*out)->old_plans && (*out)->settings,
+             (*out)->others && (*out)->former && (*out)->old_plans,
          ERR_NOMEM, "out of memory for a view");
     return OK;
 }
@@ -81,7 +80,6 @@ static enum status add_known(struct results_view *v, json_t *record, int64_t at,
         replace(&v->before, json_object_get(v->plan, "inputs"));
         replace(&v->plan, record);
         PASS(former_plan(v->old_plans, record, e));
-        PASS(settings_learn(v->settings, record, e));
         PASS(results_view_former(v, record, e));
     }
     if (weights_read_learn(v->weights, record)) view_leave_out_stale(v);
@@ -221,7 +219,6 @@ void results_view_close(struct results_view *v)
     json_decref(v->lines);
     json_decref(v->former);
     json_decref(v->old_plans);
-    json_decref(v->settings);
     free(v);
 }
 
@@ -329,11 +326,6 @@ enum status results_view_former(struct results_view *v, const json_t *plan, stru
 const json_t *results_view_old_plans(const struct results_view *v)
 {
     return v->old_plans;
-}
-
-const json_t *results_view_settings(const struct results_view *v)
-{
-    return v->settings;
 }
 
 const json_t *results_view_find(const struct results_view *v, const char *key)

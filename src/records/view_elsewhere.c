@@ -85,17 +85,6 @@ done:
     return st;
 }
 
-/* Of a plan of another journal, which is read without its labels. */
-static enum status learn_settings(struct results_view *v, struct journal *j, int64_t i,
-                                  struct err *e)
-{
-    json_t *plan;
-    PASS(journal_read(j, i, NULL, &plan, e));
-    const enum status st = settings_learn(v->settings, plan, e);
-    json_decref(plan);
-    return st;
-}
-
 /* Learns the newest weights and the former keys of another journal. */
 static enum status learn_elsewhere(struct results_view *v, struct journal *j,
                                    const char *const *without, struct err *e)
@@ -106,10 +95,8 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
     for (int64_t i = 0; i < journal_n(j); i++) {
         TRY(journal_read(j, i, without, &record, e));
         weights_read_learn(weights, record);
-        if (strcmp(json_text(record, "type", ""), "plan") == 0) {
+        if (strcmp(json_text(record, "type", ""), "plan") == 0)
             TRY(former_plan(v->old_plans, record, e));
-            TRY(learn_settings(v, j, i, e));
-        }
         json_decref(record);
         record = NULL;
     }

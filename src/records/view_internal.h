@@ -18,13 +18,8 @@ struct results_view {
     struct journal *journal;
     json_t *lines;
     json_t *former;    /* key of an earlier version → what it is now (scores.h) */
-    json_t *settings;  /* of the plans that it has seen (settings_learn) */
     json_t *old_plans; /* what plans of earlier versions scored (former_plan) */
 };
-
-/* Adds the plan's settings of measures whose records have parts, if the list does not have them.
- * ERR_NOMEM. */
-MUST_USE enum status settings_learn(json_t *list, const json_t *plan, struct err *e);
 
 /* Leaves out results of other weights than the newest, and takes back those of the newest. */
 void view_leave_out_stale(struct results_view *v);

@@ -37,13 +37,6 @@ bool lines_exist(const char *folder, const char *name)
     return exist;
 }
 
-static bool is_blank(const char *line, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return false;
-    return true;
-}
-
 static enum status add(struct lines *r, const char *line, size_t n, int64_t number, struct err *e)
 {
     char *copy;
@@ -69,7 +62,7 @@ enum status lines_read(const char *folder, const char *name, int64_t limit, stru
     while (limit == 0 || r.n < limit) {
         TRY(textfile_line(f, &line, &n, &number, e));
         if (!line) break;
-        if (!is_blank(line, n)) TRY(add(&r, line, n, number, e));
+        if (!textfile_is_blank(line, n)) TRY(add(&r, line, n, number, e));
     }
     ENSURE(r.n > 0, ERR_FORMAT, "%s: no rows", r.path);
     TRY(textfile_hash(f, r.hash, e));

@@ -73,6 +73,26 @@ done:
     return st;
 }
 
+enum status parts_of(const char *results, struct part_places *out, struct err *e)
+{
+    enum status st = OK;
+    char *folder = NULL;
+    struct part_places parts = {0};
+    *out = (struct part_places){0};
+    TRY(parts_folder(results, &folder, e));
+    TRY(parts_list(folder, &parts, e));
+    TRY(mem_zero(&out->part, parts.n + 1, sizeof *out->part, "journals", e));
+    out->n = 1;
+    TRY(journal_path(results, &out->part[0].journal, e));
+    for (; out->n <= parts.n; out->n++) out->part[out->n] = parts.part[out->n - 1];
+    parts.n = 0; /* they are of *out now */
+done:
+    parts_free(&parts);
+    free(folder);
+    if (st != OK) parts_free(out);
+    return st;
+}
+
 /* --- what they hold --- */
 
 static enum status add_journal(const char *path, const char *own, enum view_content content,
@@ -95,23 +115,17 @@ enum status parts_add_records(const char *results, const char *own, int64_t but,
                               struct results_view *v, struct err *e)
 {
     enum status st = OK;
-    char *journal = NULL, *folder = NULL;
-    struct part_places parts = {0};
+    struct part_places all = {0};
     json_t *late = json_array();
     ENSURE(late, ERR_NOMEM, "out of memory for a view");
-    TRY(journal_path(results, &journal, e));
-    TRY(add_journal(journal, own, content, sink, v, late, e));
-    TRY(parts_folder(results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    for (int64_t i = 0; i < parts.n; i++)
-        if (parts.part[i].n != but)
-            TRY(add_journal(parts.part[i].journal, own, content, sink, v, late, e));
+    TRY(parts_of(results, &all, e));
+    for (int64_t i = 0; i < all.n; i++)
+        if (i == 0 || all.part[i].n != but)
+            TRY(add_journal(all.part[i].journal, own, content, sink, v, late, e));
     TRY(view_add_late(v, sink, late, e));
 done:
     json_decref(late);
-    parts_free(&parts);
-    free(folder);
-    free(journal);
+    parts_free(&all);
     return st;
 }
 

@@ -27,6 +27,10 @@ void parts_free(struct part_places *p);
  * ERR_NOMEM. */
 MUST_USE enum status parts_list(const char *folder, struct part_places *out, struct err *e);
 
+/* *out = where the results have records: their own journal, which may not be there, as part 0 of 0
+ * without a cube, and then those of their parts. Errors as above. */
+MUST_USE enum status parts_of(const char *results, struct part_places *out, struct err *e);
+
 /* Adds to a view what the journal of the results and those of their parts hold, but for the journal
  * `own` (NULL: none) and those of the parts of `but` (0: none): records of keys that the view has
  * none of, or a failed one of where theirs is done. sink: who is given them, whole; NULL: nobody.

@@ -165,21 +165,18 @@ static void sort(json_t *list)
 enum status plans_of(const char *results, json_t **out, struct err *e)
 {
     enum status st = OK;
-    char *journal = NULL, *folder = NULL;
-    struct part_places parts = {0};
+    struct err why = {0};
+    struct part_places all = {0};
     json_t *list = json_array();
-    TRY(journal_path(results, &journal, e));
-    TRY(try_journal(journal, list, e));
-    TRY(parts_folder(results, &folder, e));
-    if (parts_list(folder, &parts, NULL) != OK) parts = (struct part_places){0};
-    for (int64_t i = 0; i < parts.n; i++) TRY(try_journal(parts.part[i].journal, list, e));
+    st = parts_of(results, &all, &why);
+    ENSURE(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    err_clear(&why);
+    for (int64_t i = 0; i < all.n; i++) TRY(try_journal(all.part[i].journal, list, e));
     sort(list);
     TRY(json_whole(e));
     *out = json_incref(list);
 done:
     json_decref(list);
-    parts_free(&parts);
-    free(folder);
-    free(journal);
+    parts_free(&all);
     return st;
 }

@@ -39,20 +39,14 @@ static enum status open_sources(struct run_compose *c, const struct run_journal 
                                 const char *results, struct err *e)
 {
     enum status st = OK;
-    char *journal = NULL, *folder = NULL;
-    struct part_places parts = {0};
+    struct part_places all = {0};
     if (c->open) return OK;
     c->open = true;
     TRY(add_source(c, own, NULL, e));
-    TRY(journal_path(results, &journal, e));
-    TRY(add_source(c, own, journal, e));
-    TRY(parts_folder(results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    for (int64_t i = 0; i < parts.n; i++) TRY(add_source(c, own, parts.part[i].journal, e));
+    TRY(parts_of(results, &all, e));
+    for (int64_t i = 0; i < all.n; i++) TRY(add_source(c, own, all.part[i].journal, e));
 done:
-    parts_free(&parts);
-    free(folder);
-    free(journal);
+    parts_free(&all);
     return st;
 }
 

@@ -131,11 +131,29 @@ done:
     return st;
 }
 
+static enum status hash_folder(struct checkpoint *c, const char *config, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    TRY(mem_string(&text, config, e));
+    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, " %s", c->files[i].hash));
+    hash_text(text, c->hash);
+done:
+    free(text);
+    return st;
+}
+
+enum status checkpoint_known_as(struct checkpoint *c, const char *config, const char *known,
+                                struct err *e)
+{
+    const bool is = c->texts[0].path && strcmp(c->texts[0].hash, config) == 0;
+    return is ? hash_folder(c, known, e) : OK;
+}
+
 enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
 {
     enum status st = OK;
     struct checkpoint *c = NULL;
-    char *text = NULL;
     const bool alone = fsx_is_file(dir);
     TRY(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
@@ -146,14 +164,11 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
            "a GGUF file",
            dir);
     TRY(alone ? open_alone(c, e) : open_folder(c, e));
-    TRY(mem_string(&text, c->texts[0].hash, e));
-    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, " %s", c->files[i].hash));
-    hash_text(text, c->hash);
+    TRY(hash_folder(c, c->texts[0].hash, e));
     TRY(checkpoint_unpack(c, e));
     *out = c;
     c = NULL;
 done:
-    free(text);
     checkpoint_close(c);
     return st;
 }

@@ -41,6 +41,12 @@ const json_t *checkpoint_config(const struct checkpoint *c);
  * of 4 KiB evenly spaced over the data. Borrowed. */
 const char *checkpoint_hash(const struct checkpoint *c);
 
+/* Has digests of c, a folder whose config.json has that digest, name it by another one: that of a
+ * config.json that says the same (docs/decisions/0002-cell-keys.md). Of any other c nothing.
+ * ERR_NOMEM. */
+MUST_USE enum status checkpoint_known_as(struct checkpoint *c, const char *config,
+                                         const char *known, struct err *e);
+
 /* Number of tensors; tensor i (borrowed), in bytewise order of names. */
 int64_t checkpoint_n_tensors(const struct checkpoint *c);
 const struct tensor_entry *checkpoint_tensor(const struct checkpoint *c, int64_t i);

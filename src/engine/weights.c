@@ -67,6 +67,8 @@ static const struct option fields[] = {
     OPTION(weights, kind, CHOICE, "", .required = true, .choices = weights_kinds),
     OPTION(weights, name, TEXT, ""),
     OPTION(weights, path, TEXT, ""),
+    OPTION(weights, config, TEXT, ""),
+    OPTION(weights, known, TEXT, ""),
     OPTION(weights, parts, LIST, "", OPTION_ENTRIES(weights, n, &weights_table)),
     OPTION(weights, coefficient, REAL, "", OPTION_ANY_REAL),
     OPTION(weights, f32, BOOL, ""),

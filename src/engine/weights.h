@@ -37,9 +37,11 @@ MUST_USE enum status variant_copy(const struct method_entry *m, int64_t bits, co
 
 /* A zero-initialised struct with a path is a stored folder. */
 struct weights {
-    int kind;   /* enum weights_kind */
-    char *name; /* its name in recipes; NULL: the path */
-    char *path; /* stored */
+    int kind;             /* enum weights_kind */
+    char *name;           /* its name in recipes; NULL: the path */
+    char *path;           /* stored */
+    char *config, *known; /* of a stored one with a config.json of the first digest, of one that
+                             said the same: checkpoint_known_as; NULL: as it is */
     int64_t n;
     struct weights *parts; // (n) the sources that it is computed from
     double coefficient;    /* of this source in a sum or an average that it is a part of */

@@ -17,10 +17,17 @@ static enum status open_stored(const struct weights *w, const struct part_contex
                                struct err *e)
 {
     (void)parts;
-    if (!context) return checkpoint_open(w->path, out, e);
-    const struct visit *v = context->visit;
-    return reads_open(context->provenance.reads, v->known ? v->known : v->model,
-                      w->name ? w->name : w->path, w->path, out, e);
+    if (!context) {
+        PASS(checkpoint_open(w->path, out, e));
+    } else {
+        const struct visit *v = context->visit;
+        PASS(reads_open(context->provenance.reads, v->known ? v->known : v->model,
+                        w->name ? w->name : w->path, w->path, out, e));
+    }
+    if (!w->known) return OK;
+    const enum status st = checkpoint_known_as(*out, w->config, w->known, e);
+    if (st != OK) checkpoint_close(*out);
+    return st;
 }
 
 /* A sum or an average. */

@@ -1,8 +1,10 @@
 /* Lists of a model's tensors, for the commands and tools that work on names. */
 #include "model/describe.h"
 #include "model/model_internal.h"
+#include "model/positions.h"
 #include "util/mem.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 _Static_assert((int)SLOTS_MAX <= (int)DESCRIBE_MAX && (int)NAME_MAX_LEN <= (int)DESCRIBE_NAME,
                "every tensor and every name fits");
@@ -77,4 +79,44 @@ const char *model_stage_name(int stage)
     static const char *const names[STAGE_N] = {
         [STAGE_QKV] = "qkv", [STAGE_O] = "o", [STAGE_UP] = "up", [STAGE_DOWN] = "down"};
     return names[stage];
+}
+
+/* What of config.json is read besides the spec, as it is written. */
+static json_t *read_beside(const json_t *config)
+{
+    static const char *const keys[] = {"pad_token_id", "bos_token_id", "eos_token_id",
+                                       "quantization_config"};
+    json_t *out = json_pack("{s:I, s:I}", "written", (json_int_t)positions_written(config),
+                            "usable", (json_int_t)positions_usable(config));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(config, keys[i]);
+        if (value && !json_is_null(value)) json_object_set(out, keys[i], value);
+    }
+    return out;
+}
+
+/* The bytes of a spec, which spec_read zeroes, without the addresses in it. */
+enum status model_config_digest(const json_t *config, const char *file, char out[HASH_HEX],
+                                struct err *e)
+{
+    enum status st = OK;
+    struct spec spec;
+    char numbers[HASH_HEX], *text = NULL;
+    json_t *words = NULL;
+    TRY(spec_read(config, file, &spec, e));
+    words = json_pack("{s:s, s:o}", "family", spec.arch->name, "beside", read_beside(config));
+    for (int i = 0; i < spec.n_ropes; i++) {
+        json_object_set_new(words, i ? "window" : "rope", json_string(spec.rope[i].info.type));
+        spec.rope[i].info.type = NULL;
+    }
+    spec.arch = NULL;
+    hash_bytes(&spec, sizeof spec, numbers);
+    json_object_set_new(words, "numbers", json_string(numbers));
+    ENSURE(text = json_dump_whole(words, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM,
+           "out of memory for a configuration");
+    hash_text(text, out);
+done:
+    free(text);
+    json_decref(words);
+    return st;
 }

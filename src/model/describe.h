@@ -1,6 +1,7 @@
 /* describe: the names and shapes of the tensors of a model, from its config.json. */
 #pragma once
 #include "model/model.h"
+#include "util/hash.h"
 
 enum { DESCRIBE_NAME = 256, DESCRIBE_MAX = 64 };
 
@@ -30,6 +31,13 @@ MUST_USE enum status model_parameters(const struct checkpoint *c, struct tensor_
 
 /* How many numbers the tensor has. */
 int64_t tensor_elements(const struct tensor_description *t);
+
+/* out = digest of all that config.json says and that is read of it: what the forward pass depends
+ * on, however it is written, positions, ids of padding, and how weights are packed. The keys with
+ * the same effect have the same digest; no key hashes it (plan_alike.c). Errors as model_describe.
+ */
+MUST_USE enum status model_config_digest(const json_t *config, const char *file, char out[HASH_HEX],
+                                         struct err *e);
 
 /* "qkv", "o", "up" or "down". Static string. */
 const char *model_stage_name(int stage);

@@ -188,7 +188,8 @@ enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint
                               struct visit *v, struct err *e)
 {
     v->inputs = json_copy(p->inputs);
-    if (c->tokenizer[0]) json_object_set_new(v->inputs, INPUT_TOKENIZER, json_string(c->tokenizer));
+    if (c->tokenizer_now[0])
+        json_object_set_new(v->inputs, INPUT_TOKENIZER, json_string(c->tokenizer_now));
     if (c->special[0]) json_object_set_new(v->inputs, INPUT_SPECIAL, json_string(c->special));
     return json_whole(e);
 }

@@ -56,10 +56,12 @@ struct plan_checkpoint {
                                         digest of the settings of what completes records; "": not
                                         requested */
     json_t *former; /* {key of an earlier version: {label of a text: its digest}}; NULL: none */
-    char tokenizer[HASH_HEX]; /* digest; "": it is among checkpoints that do not exist yet */
-    char special[HASH_HEX];   /* of the tokens that the files beside it name (eos.h); "": none is
-                                 asked for */
-    bool recalled;            /* the tokenizer is not there; an earlier plan had that one */
+    char
+        tokenizer[HASH_HEX]; /* digest in keys; "": it is among checkpoints that do not exist yet */
+    char tokenizer_now[HASH_HEX]; /* of the file's bytes (plan_alike.c) */
+    char special[HASH_HEX]; /* of the tokens that the files beside it name (eos.h); "": none is
+                               asked for */
+    bool recalled;          /* the tokenizer is not there; an earlier plan had that one */
 };
 
 /* Costs of the visits of one model, whose checkpoints all have the same shape. The shape is read
@@ -96,8 +98,9 @@ struct plan_past {
     json_t *read;       /* {USE: DIGEST}: as which text each use of a text is taken (plan_grown.c):
                            itself, or one that it has grown from and of which the same is read */
     json_t *starts;     /* {text: grown_starts}, */
-    json_t *tokenizers; /* {path: digest}, */
+    json_t *tokenizers; /* {path: digest in keys}, */
     json_t *grown;      /* {text: whether all uses of it are in `read`} */
+    json_t *meanings;   /* {digest of a config.json or tokenizer.json: what it says} (plan_alike.c) */
 };
 
 struct plan {

@@ -25,15 +25,18 @@ static void readers_free(struct readers *r)
     json_decref(r->digests);
 }
 
-/* *path (the caller frees): of the model's first checkpoint that has one; NULL: none. */
-static enum status find_tokenizer(const struct plan *p, int64_t model, char **path, struct err *e)
+/* *path (the caller frees): of the model's first checkpoint that has one, *row; NULL: none. */
+static enum status find_tokenizer(const struct plan *p, int64_t model, int64_t *row, char **path,
+                                  struct err *e)
 {
     const struct model_entry *m = &p->sweep->models[model];
     *path = NULL;
+    *row = 0;
     if (m->tokenizer) return mem_string(path, m->tokenizer, e);
     for (int64_t i = 0; i < m->n_rows && !*path; i++) {
         struct weights w = {0};
         enum status st = plan_find_weights(p, model, i, &w, e);
+        *row = i;
         if (st == OK) st = visit_tokenizer(weights_folder(&w), path, e);
         options_free(&weights_table, &w);
         PASS(st);
@@ -44,16 +47,18 @@ static enum status find_tokenizer(const struct plan *p, int64_t model, char **pa
 static enum status add_reader(struct plan *p, int64_t model, struct readers *r, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, hash[HASH_HEX];
+    char *path = NULL, hash[HASH_HEX], known[HASH_HEX];
     json_t *digest = NULL, *one;
+    int64_t row;
     size_t i;
-    TRY(find_tokenizer(p, model, &path, e));
+    TRY(find_tokenizer(p, model, &row, &path, e));
     r->complete = r->complete && path && fsx_is_file(path);
     if (!r->complete) goto done;
     digest = json_incref(json_object_get(p->past.tokenizers, path));
     if (!digest) {
         TRY(hash_file(path, hash, e));
-        digest = json_string(hash);
+        TRY(plan_known_digest(p, PLAN_TOKENIZER, model, row, path, hash, known, e));
+        digest = json_string(known);
         json_object_set(p->past.tokenizers, path, digest);
     }
     json_array_foreach(r->digests, i, one) if (json_equal(one, digest)) goto done;

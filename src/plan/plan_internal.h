@@ -31,6 +31,12 @@ bool plan_stored_changed(const char *path, const json_t *record);
 /* Sets c->tokenizer and c->special. ERR_IO: it cannot be read. ERR_NOMEM. */
 MUST_USE enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e);
 
+/* *path (the caller frees) = the file of a checkpoint's tokenizer; NULL: it is not there.
+ * ERR_NOMEM.
+ */
+MUST_USE enum status plan_tokenizer_path(const struct plan *p, const struct plan_checkpoint *c,
+                                         char **path, struct err *e);
+
 /* --- plan_past.c --- */
 void plan_past_free(struct plan_past *p);
 /* Reads what earlier runs of the results have planned. ERR_NOMEM. */
@@ -39,6 +45,26 @@ MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, 
 const char *plan_past_input(const struct plan *p, const char *path);
 /* Positions of the model of that label in the newest plan that says them; 0: none does. */
 int64_t plan_past_positions(const struct plan *p, const char *model);
+
+/* --- plan_alike.c --- */
+/* Files of a checkpoint, by the names of their digests in its entry of the plan record. */
+enum plan_file { PLAN_CONFIG, PLAN_TOKENIZER };
+extern const char *const plan_files[];
+/* known = the digest of the row's file in the newest plan that had one that says the same as that
+ * at the path, with the digest `now`; else that. ERR_NOMEM. */
+MUST_USE enum status plan_known_digest(const struct plan *p, enum plan_file what, int64_t model,
+                                       int64_t row, const char *path, const char *now,
+                                       char known[HASH_HEX], struct err *e);
+/* The same of the config.json of a folder, with its digest; both "": there is none. ERR_NOMEM. */
+MUST_USE enum status plan_config(const struct plan *p, int64_t model, int64_t row,
+                                 const char *folder, char now[HASH_HEX], char known[HASH_HEX],
+                                 struct err *e);
+/* Adds both to the checkpoint's entry of the plan record, and what they say to plan_meanings.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c,
+                                     json_t *entry, struct err *e);
+/* The plan record's "meanings": a new reference. */
+json_t *plan_meanings(const struct plan *p);
 
 /* --- plan_grown.c --- */
 /* *out (a new reference) = plan_identity of a text with that digest (d: with its options for this

@@ -216,17 +216,6 @@ static const json_t *find_average(const struct plan *p, const struct plan_checkp
     return NULL;
 }
 
-static const json_t *model_known(const struct plan *p, int64_t model, const json_t *models)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach((json_t *)(uintptr_t)models, i, one)
-    {
-        if (strcmp(plans_known(one), plan_known_model(p, model)) == 0) return one;
-    }
-    return NULL;
-}
-
 enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
     const json_t *found = NULL;
@@ -236,7 +225,9 @@ enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c, s
         for (size_t k = json_array_size(p->past.plans);
              !found && (models = next_models(p, &k, models));)
             found = find_average(
-                p, c, json_object_get(model_known(p, c->model, models), "checkpoints"), renamed);
+                p, c,
+                json_object_get(plans_entry(models, plan_known_model(p, c->model)), "checkpoints"),
+                renamed);
     }
     if (!found) return OK;
     PASS(mem_string(&c->known, plans_known(found), e));

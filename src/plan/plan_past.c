@@ -9,6 +9,7 @@ void plan_past_free(struct plan_past *p)
     json_decref(p->read);
     json_decref(p->starts);
     json_decref(p->grown);
+    json_decref(p->meanings);
     json_decref(p->tokenizers);
     *p = (struct plan_past){0};
 }
@@ -18,8 +19,14 @@ enum status plan_past_open(const char *results, struct plan_past *out, struct er
     *out = (struct plan_past){.read = json_object(),
                               .starts = json_object(),
                               .grown = json_object(),
-                              .tokenizers = json_object()};
-    return plans_of(results, &out->plans, e);
+                              .tokenizers = json_object(),
+                              .meanings = json_object()};
+    const json_t *plan;
+    size_t i;
+    PASS(plans_of(results, &out->plans, e));
+    json_array_foreach(out->plans, i, plan)
+        json_object_update(out->meanings, json_object_get(plan, "meanings"));
+    return json_whole(e);
 }
 
 const char *plan_past_input(const struct plan *p, const char *path)

@@ -6,15 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The entry of an array that keys know by that name; NULL: none. */
-static const json_t *known(const json_t *list, const char *name)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach(list, i, one) if (strcmp(plans_known(one), name) == 0) return one;
-    return NULL;
-}
-
 /* The entry of an array whose "name" is that; NULL: none. */
 static const json_t *named(const json_t *list, const char *name)
 {
@@ -97,8 +88,9 @@ other_record(const struct plan *p, const struct results_view *view, const json_t
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        const json_t *model = known(models, plan_known_model(p, c->model));
-        const json_t *then = known(json_object_get(model, "checkpoints"), plan_known_name(p, c));
+        const json_t *model = plans_entry(models, plan_known_model(p, c->model));
+        const json_t *then =
+            plans_entry(json_object_get(model, "checkpoints"), plan_known_name(p, c));
         const char *key = json_text(then, measures[k]->plan_key, "");
         if (!c->keys[k][0] || !results_view_find(view, key)) continue;
         return results_view_find(view, c->keys[k]) ? NULL : c;

@@ -30,7 +30,7 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
         if (c->keys[k][0] && measures[k]->plan_key)
             json_object_set_new(one, measures[k]->plan_key, json_string(c->keys[k]));
     json_array_append_new(list, one);
-    return OK;
+    return plan_note_files(p, c, one, e);
 }
 
 /* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
@@ -145,6 +145,7 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     json_object_set_new(record, "utc", json_string(utc));
     json_object_set_new(record, "config", sweep_to_json(p->sweep));
     json_object_set_new(record, "inputs", plan_inputs(p));
+    json_object_set_new(record, "meanings", plan_meanings(p));
     if (p->back)
         json_object_set_new(record, "provenance", json_pack("{s:O}", "weights_read", p->back));
     if (json_object_size(p->past.read)) json_object_set(record, "read", p->past.read);

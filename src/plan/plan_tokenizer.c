@@ -42,49 +42,74 @@ static enum status tokenizer_digests(struct plan *p, const char *path, struct pl
 {
     const json_t *known = json_object_get(p->tokenizers, path);
     if (known) {
-        snprintf(c->tokenizer, HASH_HEX, "%s", json_string_value(known));
+        snprintf(c->tokenizer_now, HASH_HEX, "%s", json_string_value(known));
         snprintf(c->special, HASH_HEX, "%s", json_text(p->specials, path, ""));
         return OK;
     }
     if (p->look_ahead && !fsx_is_file(path)) {
         char why[512];
         snprintf(why, sizeof why, "%s: no such tokenizer", path);
-        snprintf(c->tokenizer, HASH_HEX, "%s", plan_past_input(p, path));
+        snprintf(c->tokenizer_now, HASH_HEX, "%s", plan_past_input(p, path));
         PASS(plan_without(p, why, e));
     } else {
-        PASS(hash_file(path, c->tokenizer, e));
+        PASS(hash_file(path, c->tokenizer_now, e));
         if (names_tokens(p)) read_special(path, c->special);
     }
-    json_object_set_new(p->tokenizers, path, json_string(c->tokenizer));
+    json_object_set_new(p->tokenizers, path, json_string(c->tokenizer_now));
     json_object_set_new(p->specials, path, json_string(c->special));
     return OK;
 }
 
 /* A tokenizer that is gone, with the checkpoint's folder or alone, is that of the newest plan that
- * had it: what is finished keeps its keys. */
-static enum status recall_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
+ * had it: what is finished keeps its keys. *path (the caller frees): where it was; NULL: nowhere.
+ */
+static enum status recall_tokenizer(struct plan *p, struct plan_checkpoint *c, char **path,
+                                    struct err *e)
 {
     static const char *const places[] = {"", "/.."};
-    for (int i = 0; i < 2 && !c->tokenizer[0]; i++) {
-        char *path;
-        PASS(mem_format(&path, e, "%s%s/tokenizer.json", weights_folder(&c->weights), places[i]));
-        const char *known = plan_past_input(p, path);
-        snprintf(c->tokenizer, HASH_HEX, "%s", known);
+    for (int i = 0; i < 2 && !*path; i++) {
+        PASS(mem_format(path, e, "%s%s/tokenizer.json", weights_folder(&c->weights), places[i]));
+        const char *known = plan_past_input(p, *path);
+        snprintf(c->tokenizer_now, HASH_HEX, "%s", known);
         c->recalled = known[0] != '\0';
-        if (c->recalled) json_object_set_new(p->tokenizers, path, json_string(known));
-        free(path);
+        if (c->recalled) {
+            json_object_set_new(p->tokenizers, *path, json_string(known));
+        } else {
+            free(*path);
+            *path = NULL;
+        }
     }
     return OK;
 }
 
-enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
+enum status plan_tokenizer_path(const struct plan *p, const struct plan_checkpoint *c, char **path,
+                                struct err *e)
 {
     const struct model_entry *m = &p->sweep->models[c->model];
-    char *found = NULL;
-    if (m->tokenizer) return tokenizer_digests(p, m->tokenizer, c, e);
-    PASS(visit_tokenizer(weights_folder(&c->weights), &found, e));
-    const enum status st = found ? tokenizer_digests(p, found, c, e) : recall_tokenizer(p, c, e);
-    free(found);
+    return m->tokenizer ? mem_string(path, m->tokenizer, e)
+                        : visit_tokenizer(weights_folder(&c->weights), path, e);
+}
+
+/* A stored checkpoint that has the tokenizer of c: itself, or the first member of an average. */
+static struct average_member reader_of(const struct plan *p, const struct plan_checkpoint *c)
+{
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct trajectory_row *r = &m->rows[c->row];
+    const bool other = !r->average || (m->tokenizer && r->members[0].model != c->model);
+    return other ? (struct average_member){c->model, c->row, 1} : r->members[0];
+}
+
+enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(plan_tokenizer_path(p, c, &path, e));
+    TRY(path ? tokenizer_digests(p, path, c, e) : recall_tokenizer(p, c, &path, e));
+    const struct average_member by = reader_of(p, c);
+    TRY(plan_known_digest(p, PLAN_TOKENIZER, by.model, by.row, path, c->tokenizer_now, c->tokenizer,
+                          e));
+done:
+    free(path);
     return st;
 }
 

@@ -27,6 +27,18 @@ static enum status find_stored(const struct model_entry *m, int64_t row, const c
     return plan_path_of(m->path, m->rows[row].checkpoint, &out->path, e);
 }
 
+/* The same with its config.json. */
+static enum status find_known(const struct plan *p, int64_t model, int64_t row, const char *name,
+                              struct weights *out, struct err *e)
+{
+    char now[HASH_HEX], known[HASH_HEX];
+    PASS(find_stored(&p->sweep->models[model], row, name, out, e));
+    PASS(plan_config(p, model, row, out->path, now, known, e));
+    if (strcmp(now, known) == 0) return OK;
+    PASS(mem_string(&out->config, now, e));
+    return mem_string(&out->known, known, e);
+}
+
 /* Members that are another model's are called MODEL/CHECKPOINT. shown: by its label. */
 static enum status find_member(const struct plan *p, int64_t model, const struct average_member *a,
                                bool shown, struct weights *out, struct err *e)
@@ -38,7 +50,7 @@ static enum status find_member(const struct plan *p, int64_t model, const struct
     char *full = NULL;
     if (a->model != model) TRY(mem_format(&full, e, "%s/%s", of, name));
     out->coefficient = a->weight;
-    TRY(find_stored(m, a->row, full ? full : name, out, e));
+    TRY(find_known(p, a->model, a->row, full ? full : name, out, e));
 done:
     free(full);
     return st;
@@ -49,7 +61,7 @@ static enum status find_weights(const struct plan *p, int64_t model, int64_t row
 {
     const struct model_entry *m = &p->sweep->models[model];
     const struct trajectory_row *r = &m->rows[row];
-    if (!r->average) return find_stored(m, row, r->checkpoint, out, e);
+    if (!r->average) return find_known(p, model, row, r->checkpoint, out, e);
     const struct average_entry *a = &m->averages[r->average - 1];
     out->kind = average_is_greedy(a) ? WEIGHTS_GREEDY : WEIGHTS_AVERAGE;
     out->f32 = a->dtype == AVERAGE_F32;

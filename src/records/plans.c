@@ -12,6 +12,14 @@ const char *plans_known(const json_t *entry)
     return json_text(entry, "known", json_text(entry, "name", ""));
 }
 
+const json_t *plans_entry(const json_t *list, const char *known)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(list, i, one) if (strcmp(plans_known(one), known) == 0) return one;
+    return NULL;
+}
+
 const char *plans_recipe(const json_t *checkpoint)
 {
     return json_text(checkpoint, "known_recipe", json_text(checkpoint, "recipe", ""));
@@ -34,8 +42,9 @@ static json_t *model_of(const json_t *model, const json_t *config)
 {
     static const char *const own[] = {"name", "known", "positions", NULL},
                              *const place[] = {"path", "hub", NULL},
-                             *const rows[] = {"name",         "known", "kind", "recipe",
-                                              "known_recipe", "key",   NULL};
+                             *const rows[] = {"name",         "known", "kind",   "recipe",
+                                              "known_recipe", "key",   "config", "tokenizer",
+                                              NULL};
     size_t i;
     json_t *row, *out = members_of(model, own), *more = members_of(config, place),
                  *list = json_array();
@@ -70,7 +79,7 @@ static json_t *settings_of(const json_t *config)
 
 static json_t *plan_of(const json_t *plan)
 {
-    static const char *const own[] = {"utc", "inputs", "read", NULL};
+    static const char *const own[] = {"utc", "inputs", "read", "meanings", NULL};
     const json_t *sweep = json_object_get(plan, "config"),
                  *config = json_object_get(sweep, "models");
     size_t i;
@@ -89,7 +98,8 @@ static json_t *plan_of(const json_t *plan)
 static bool repeats(json_t *one, const json_t *before)
 {
     bool same = before != NULL;
-    static const char *const names[] = {"inputs", "read", "models", "settings", NULL};
+    static const char *const names[] = {"inputs",   "read", "meanings", "models",
+                                        "settings", NULL};
     for (int i = 0; before && names[i]; i++) {
         json_t *had = json_object_get(before, names[i]), *has = json_object_get(one, names[i]);
         if (had && has && json_equal(had, has))

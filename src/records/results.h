@@ -50,12 +50,13 @@
  *    "models": [{"name", ["known": its name in keys, if another,] "positions": number,
  * "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase", "kind", "recipe", ["known",
  * "known_recipe": in keys, if others,] ["average"], "key", ["curvature_key"], ["gradient_key"],
- *                ["movement_key"],
+ *                ["movement_key"], ["config", "tokenizer": digests of its files in keys,]
  *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
  *                "texts": [digest of each text of "datasets", ..]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
+ *    "meanings": {digest of a config.json or tokenizer.json: that of what it says (plan_alike.c)},
  *    ["read": {USE: hash}: as which text each use of one is taken (plan_grown.c),
  *     "grown": {text: whether that is so of all its uses},]
  *    ["provenance": {"weights_read": {MODEL/CHECKPOINT: digest}}: of those that are on disk again,

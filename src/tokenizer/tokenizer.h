@@ -2,6 +2,8 @@
  * and decodes. Ids are those of that library (0.23). "truncation" and "padding" are ignored. */
 #pragma once
 #include "util/err.h"
+#include "util/hash.h"
+#include "util/json.h"
 
 struct tokenizer;
 struct pad_hint;
@@ -15,6 +17,9 @@ void tokenizer_close(struct tokenizer *t);
  * end of a text and as padding (eos.h), which is "" if these cannot be read. Borrowed. */
 const char *tokenizer_hash(const struct tokenizer *t);
 const char *tokenizer_special_hash(const struct tokenizer *t);
+
+/* out = digest of what of a tokenizer.json is read: equal ones give the same ids. ERR_NOMEM. */
+MUST_USE enum status tokenizer_meaning(const json_t *root, char out[HASH_HEX], struct err *e);
 
 /* Largest id + 1, added tokens included. */
 int64_t tokenizer_n_ids(const struct tokenizer *t);

@@ -1,0 +1,139 @@
+/* config.json and tokenizer.json that say the same as at an earlier plan of the results in other
+ * bytes keep the digest of then (docs/decisions/0002-cell-keys.md). */
+#include "engine/inputs.h"
+#include "model/describe.h"
+#include "plan/plan_internal.h"
+#include "records/plans.h"
+#include "tokenizer/tokenizer.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_MAX = 256 << 20 };
+
+const char *const plan_files[] = {[PLAN_CONFIG] = "config", [PLAN_TOKENIZER] = "tokenizer"};
+
+/* "": what it says is not known. */
+static enum status read_meaning(enum plan_file what, const char *path, const char *digest,
+                                char out[HASH_HEX], struct err *e)
+{
+    json_t *root = NULL;
+    char now[HASH_HEX];
+    enum status st = json_read_hashed(path, READ_MAX, now, &root, NULL);
+    if (st == OK && strcmp(now, digest) != 0) st = ERR_CHANGED;
+    if (st == OK)
+        st = what == PLAN_CONFIG ? model_config_digest(root, path, out, NULL)
+                                 : tokenizer_meaning(root, out, NULL);
+    json_decref(root);
+    if (st != OK) out[0] = '\0';
+    NEED(st != ERR_NOMEM, st, "%s: out of memory", path);
+    return OK;
+}
+
+/* What the file with that digest says: as a plan knew it, or as it is read now. */
+static enum status meaning_of(const struct plan *p, enum plan_file what, const char *path,
+                              const char *digest, const char **out, struct err *e)
+{
+    char now[HASH_HEX];
+    *out = json_text(p->past.meanings, digest, NULL);
+    if (*out) return OK;
+    PASS(read_meaning(what, path, digest, now, e));
+    json_object_set_new(p->past.meanings, digest, json_string(now));
+    *out = json_text(p->past.meanings, digest, "");
+    return json_whole(e);
+}
+
+/* The row's entry in an earlier plan; NULL: it had none. */
+static const json_t *entry_then(const struct plan *p, int64_t model, int64_t row,
+                                const json_t *plan)
+{
+    const json_t *then = plans_entry(json_object_get(plan, "models"), plan_known_model(p, model));
+    return plans_entry(json_object_get(then, "checkpoints"),
+                       p->sweep->models[model].rows[row].checkpoint);
+}
+
+enum status plan_known_digest(const struct plan *p, enum plan_file what, int64_t model, int64_t row,
+                              const char *path, const char *now, char known[HASH_HEX],
+                              struct err *e)
+{
+    const char *said = NULL;
+    snprintf(known, HASH_HEX, "%s", now);
+    for (size_t k = json_array_size(p->past.plans); k-- > 0 && now[0];) {
+        const json_t *entry = entry_then(p, model, row, json_array_get(p->past.plans, k));
+        const char *had = json_text(entry, plan_files[what], NULL);
+        if (had && strcmp(had, now) == 0) return OK;
+        if (had && !said) PASS(meaning_of(p, what, path, now, &said, e));
+        if (!had || !said[0] || strcmp(json_text(p->past.meanings, had, ""), said) != 0) continue;
+        snprintf(known, HASH_HEX, "%s", had);
+        return OK;
+    }
+    return OK;
+}
+
+enum status plan_config(const struct plan *p, int64_t model, int64_t row, const char *folder,
+                        char now[HASH_HEX], char known[HASH_HEX], struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    now[0] = known[0] = '\0';
+    TRY(fsx_join(folder, "config.json", &path, e));
+    if (!fsx_is_file(path) || hash_file(path, now, NULL) != OK) {
+        now[0] = '\0';
+        goto done;
+    }
+    TRY(plan_known_digest(p, PLAN_CONFIG, model, row, path, now, known, e));
+done:
+    free(path);
+    return st;
+}
+
+/* What both digests of the file say is known to later plans; of a file that is not there (now: "")
+ * the newest digest stays. */
+static enum status note(const struct plan *p, const struct plan_checkpoint *c, enum plan_file what,
+                        const char *path, const char *now, const char *known, json_t *entry,
+                        struct err *e)
+{
+    const char *said, *had = NULL;
+    for (size_t k = json_array_size(p->past.plans); k-- > 0 && !now[0] && !had;)
+        had = json_text(entry_then(p, c->model, c->row, json_array_get(p->past.plans, k)),
+                        plan_files[what], NULL);
+    if (had) json_object_set_new(entry, plan_files[what], json_string(had));
+    if (!now[0]) return OK;
+    PASS(meaning_of(p, what, path, now, &said, e));
+    if (!json_object_get(p->past.meanings, known))
+        json_object_set_new(p->past.meanings, known, json_string(said));
+    json_object_set_new(entry, plan_files[what], json_string(known));
+    return json_whole(e);
+}
+
+enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c, json_t *entry,
+                            struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, now[HASH_HEX], known[HASH_HEX];
+    if (c->weights.kind == WEIGHTS_STORED) {
+        TRY(plan_config(p, c->model, c->row, c->weights.path, now, known, e));
+        TRY(fsx_join(c->weights.path, "config.json", &path, e));
+        TRY(note(p, c, PLAN_CONFIG, path, now, known, entry, e));
+        free(path);
+        path = NULL;
+    }
+    TRY(plan_tokenizer_path(p, c, &path, e));
+    TRY(note(p, c, PLAN_TOKENIZER, path ? path : "", c->tokenizer_now, c->tokenizer, entry, e));
+done:
+    free(path);
+    return st;
+}
+
+json_t *plan_meanings(const struct plan *p)
+{
+    const char *digest;
+    json_t *said, *out = json_object();
+    json_object_foreach(p->past.meanings, digest, said)
+    {
+        if (json_string_length(said)) json_object_set(out, digest, said);
+    }
+    return out;
+}

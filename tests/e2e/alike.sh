@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# What says the same stays known: config.json and tokenizer.json that were written again in another form, or with keys that have no
+# effect; also in a journal of a version that did not know what they say. What has an effect is computed again.
+. "$SOURCE/tests/tools/lib.sh"
+need_python h5py numpy
+
+fixed_text "$work/all.txt"
+sed -n 1,120p "$work/all.txt" >"$work/calibration.txt"
+sed -n 121,200p "$work/all.txt" >"$work/text.txt"
+mkdir "$work/first"
+cp -r "$quickstart"/trajectory/{step000100,step001200} "$work/first"
+for step in step000100 step001200; do cp "$quickstart/trajectory/tokenizer.json" "$work/first/$step"; done
+sed -n '1p;/step000100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+cat >"$work/sweep.yaml" <<YAML
+name: alike
+results: cube.h5
+seed: 7
+methods: [{method: rtn, bits: [4], group_size: 64}, {method: gptq, bits: [4], group_size: 64, replicates: 2}]
+calibration: {text: calibration.txt, length: 32, samples: 4}
+evaluation: [{name: plain, text: text.txt, length: 32, samples: 3}]
+curvature: {sharpness: none, trace: 1, second_order: total, sequences: 1, length: 32}
+movement: rtn
+models:
+  - name: quickstart
+    trajectory: trajectory.csv
+    path: "first/{checkpoint}"
+    averages: [{name: mean, window: 2}]
+YAML
+
+# go WHAT NAME [ARGUMENT ...]: runs the sweep into NAME.h5; computed: how many records that added
+go() {
+    local before
+    before=$(records "$2")
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null || fail "$1: exit code $?: $(cat "$work/err")"
+    computed=$(($(records "$2") - before))
+    echo "$1: $computed records computed"
+}
+records() { cat "$work/$1.journal" 2>/dev/null | grep -cE '"type":"(cell|checkpoint|completion|curvature|movement|replicate)"'; }
+# nothing WHAT NAME [ARGUMENT ...]: a plan and a run find nothing to do
+nothing() {
+    "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" || fail "$1: plan: $(cat "$work/err")"
+    grep -q 'left: 0 visits' "$work/out" && ! grep -q 'pending again' "$work/err" || fail "$1: the plan: $(cat "$work/out" "$work/err")"
+    go "$@"
+    [ "$computed" = 0 ] && grep -q 'nothing to do' "$work/err" || fail "$1: $computed records: $(cat "$work/err")"
+}
+# left WHAT NAME: a plan finds something to do
+left() {
+    "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --set "results=$work/$2.h5" >"$work/out" 2>"$work/err" || fail "$1: plan: $(cat "$work/err")"
+    ! grep -q 'left: 0 visits' "$work/out" || fail "$1: nothing is left"
+}
+# same A B: two cubes, but for what they say of settings, files and keys
+same() {
+    "$python" "$SOURCE/tests/tools/compare_cubes.py" "$work/$1.h5" "$work/$2.h5" >"$work/differences"
+    grep -v -e '^provenance/' -e '/key: ' -e '/recipe: ' -e '^recipe: ' -e ' objects, ' -e 'weights_\(hash\|digest\): ' "$work/differences" >"$work/more" && fail "$1 and $2: $(head -n 5 "$work/more")"
+}
+# written FILE CODE: writes the JSON files of first/*/FILE again after CODE has changed x, from the last key to the first
+written() {
+    "$python" - "$2" "$work"/first/*/"$1" <<'PY'
+import json, sys
+def turned(x):
+    return {k: turned(x[k]) for k in reversed(x)} if isinstance(x, dict) else [turned(y) for y in x] if isinstance(x, list) else x
+for name in sys.argv[2:]:
+    x = json.load(open(name))
+    exec(sys.argv[1])
+    json.dump(turned(x), open(name, "w"), indent=3)
+PY
+}
+config='x.update(transformers_version="9.9", _name_or_path="elsewhere", use_cache=not x.get("use_cache"), rope_scaling=None, hidden_size=float(x["hidden_size"])); x.pop("attention_bias"); x.pop("torch_dtype", 0); x.pop("dtype", 0)'
+tokenizer='m = x["model"]; x.update(version="9.9", truncation={"max_length": 8}, padding=None); m["ignore_merges"] = False; m["merges"] = [p.split(" ") if isinstance(p, str) else p for p in m["merges"]]'
+again() { rm -r "$work/first" && cp -r "$work/kept" "$work/first"; }
+cp -r "$work/first" "$work/kept"
+
+# --- from the start ---
+
+go "from the start" cube
+cp "$work/cube.h5" "$work/start.h5"
+nothing "the same" cube
+written config.json "$config"
+nothing "another config.json" cube
+written tokenizer.json "$tokenizer"
+nothing "another tokenizer.json" cube
+cp -r "$work/first" "$work/second" && sed -i 's|first/|second/|' "$work/sweep.yaml"
+nothing "both in a moved folder" cube
+sed -i 's|second/|first/|' "$work/sweep.yaml"
+same start cube
+go "and a bit-width" cube --set 'methods[1].bits=[3,4]'
+[ "$computed" = 9 ] || fail "a bit-width: $computed records"
+nothing "a bit-width" cube --set 'methods[1].bits=[3,4]'
+go "all of it from the start" fresh --set 'methods[1].bits=[3,4]'
+same fresh cube
+again
+nothing "put back" cube --set 'methods[1].bits=[3,4]'
+for change in 'config.json x["rms_norm_eps"]=2*x["rms_norm_eps"]' 'tokenizer.json x["model"]["merges"]=x["model"]["merges"][:-1]'; do
+    written "${change%% *}" "${change#* }"
+    left "an effect of ${change%% *}" cube
+    again
+done
+
+# --- a journal of a version that did not know what the files say ---
+
+gzip -dc "$SOURCE/tests/fixtures/results/alike.journal.gz" >"$work/old.journal"
+nothing "a journal of an earlier version" old
+written config.json "$config"
+written tokenizer.json "$tokenizer"
+nothing "of an earlier version, files written again" old
+again
+finish

@@ -336,7 +336,7 @@ static const struct option sweep_keys[] = {
     OPTION(sweep, preset, CHOICE,
            "a published protocol: defaults of methods, calibration and evaluation (listed below)",
            .fallback = "none", .choices = preset_names),
-    OPTION(sweep, seed, INT, "seed of everything random", .fallback = "0", .low = 0,
+    OPTION(sweep, seed, INT, "seed of replicates and of random surfaces", .fallback = "0", .low = 0,
            .high = INT64_MAX),
     OPTION(sweep, stage, TEXTS, "`stage` of every model that has none of its own",
            .otherwise = "none: the checkpoints are on disk"),

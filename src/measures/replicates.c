@@ -46,7 +46,7 @@ static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct r
         results_cell_key(a->models[m].checkpoints[c].key, axes_variant_key(a, m, i), cell);
         for (int64_t r = 1; r < v->replicates; r++) {
             struct row row = {.at = {m, c, v->bits_at, v->quantizer_at, r - 1}};
-            results_replicate_key(cell, r, row.key);
+            results_replicate_key(cell, r, a->seed, row.key);
             PASS(rows_add(out, &row, e));
         }
     }

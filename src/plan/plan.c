@@ -148,7 +148,7 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
         json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*, s:o*}", "method", m->method, "bits",
                   (json_int_t)bits, "options", concerning(m, method), "calibration",
                   quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
-                  "seed", (json_int_t)p->sweep->seed, "stored", m->path ? m->name : NULL, "grids",
+                  "seed", (json_int_t)p->known_seed, "stored", m->path ? m->name : NULL, "grids",
                   method_grids_to_json(m)),
         key, e);
 }
@@ -349,6 +349,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     json_t *calibration = NULL;
     TRY(plan_columns_check(s, e));
     TRY(plan_past_open(s->results, &p.past, e));
+    plan_past_seed(&p);
     TRY(plan_lengths_make(&p, e));
     TRY(plan_names_make(&p, e));
     TRY(plan_common_check(&p, e));

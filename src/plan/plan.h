@@ -100,13 +100,17 @@ struct plan_past {
     json_t *starts;     /* {text: grown_starts}, */
     json_t *tokenizers; /* {path: digest in keys}, */
     json_t *grown;      /* {text: whether all uses of it are in `read`} */
-    json_t *meanings;   /* {digest of a config.json or tokenizer.json: what it says} (plan_alike.c) */
+    json_t *entries;    /* [{MODEL: plan_past_entries}] of each plan, or null: not made yet */
+    json_t *meanings; /* {digest of a config.json or tokenizer.json: what it says} (plan_alike.c) */
 };
 
 struct plan {
     const struct sweep *sweep; /* borrowed */
     const char *results; /* what a run of it writes: the sweep's results, until the caller sets
                             those of a part; borrowed */
+    int64_t known_seed;  /* in keys of variants: that by which the results first knew them, since
+                            only replicates are drawn by the sweep's */
+    int64_t seed;        /* in keys of replicates: the sweep's, if it is another; else -1 */
     int64_t n_bits;
     int64_t bits[QUANT_BITS_N]; /* labels of the axis, ascending */
     int64_t n_variants;

@@ -41,6 +41,11 @@ MUST_USE enum status plan_tokenizer_path(const struct plan *p, const struct plan
 void plan_past_free(struct plan_past *p);
 /* Reads what earlier runs of the results have planned. ERR_NOMEM. */
 MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, struct err *e);
+/* {NAME in keys: entry} of the checkpoints of that model, by its name in keys, in earlier plan k;
+ * NULL: it had none. Borrowed. */
+const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model);
+/* Sets known_seed and seed, of which variants use none. */
+void plan_past_seed(struct plan *p);
 /* Digest of the input file in the newest plan that had it; "": none had. Borrowed. */
 const char *plan_past_input(const struct plan *p, const char *path);
 /* Positions of the model of that label in the newest plan that says them; 0: none does. */

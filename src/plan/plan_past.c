@@ -10,6 +10,7 @@ void plan_past_free(struct plan_past *p)
     json_decref(p->starts);
     json_decref(p->grown);
     json_decref(p->meanings);
+    json_decref(p->entries);
     json_decref(p->tokenizers);
     *p = (struct plan_past){0};
 }
@@ -20,12 +21,16 @@ enum status plan_past_open(const char *results, struct plan_past *out, struct er
                               .starts = json_object(),
                               .grown = json_object(),
                               .tokenizers = json_object(),
+                              .entries = json_array(),
                               .meanings = json_object()};
     const json_t *plan;
     size_t i;
     PASS(plans_of(results, &out->plans, e));
     json_array_foreach(out->plans, i, plan)
+    {
         json_object_update(out->meanings, json_object_get(plan, "meanings"));
+        json_array_append_new(out->entries, json_null());
+    }
     return json_whole(e);
 }
 
@@ -53,4 +58,35 @@ int64_t plan_past_positions(const struct plan *p, const char *model)
         }
     }
     return positions;
+}
+
+void plan_past_seed(struct plan *p)
+{
+    const json_t *known = NULL;
+    for (size_t k = json_array_size(p->past.plans); k-- > 0 && !known;)
+        known = json_object_get(json_array_get(p->past.plans, k), "seed");
+    p->known_seed = known ? (int64_t)json_integer_value(known) : p->sweep->seed;
+    p->seed = p->known_seed == p->sweep->seed ? -1 : p->sweep->seed;
+}
+
+static json_t *index_models(const json_t *models)
+{
+    size_t i, k;
+    json_t *model, *one, *out = json_object();
+    json_array_foreach(models, i, model)
+    {
+        json_t *of = json_object();
+        json_array_foreach(json_object_get(model, "checkpoints"), k, one)
+            json_object_set(of, plans_known(one), one);
+        json_object_set_new(out, plans_known(model), of);
+    }
+    return out;
+}
+
+const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model)
+{
+    const json_t *models = json_object_get(json_array_get(p->past.plans, k), "models");
+    if (!json_is_object(json_array_get(p->past.entries, k)))
+        json_array_set_new(p->past.entries, k, index_models(models));
+    return json_object_get(json_array_get(p->past.entries, k), model);
 }

@@ -121,6 +121,10 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                      datasets, "variants", variants, "replicates", replicates_record(p), "columns",
                      columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
+    if (p->seed >= 0) {
+        json_object_set_new(*out, "seed", json_integer((json_int_t)p->seed));
+        json_object_set_new(*out, "known_seed", json_integer((json_int_t)p->known_seed));
+    }
     json_object_update(*out, p->lists);
     return models_record(p, columns, models, e);
 }

@@ -257,7 +257,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     bool asked[MEASURES_N] = {false}, any = false;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
-    if (replicate > 0) results_replicate_key(cell, replicate, key);
+    if (replicate > 0) results_replicate_key(cell, replicate, p->seed, key);
     enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     bool again = false;

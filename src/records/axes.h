@@ -62,6 +62,7 @@ struct axes {
     struct axis_model *models;           // (labels[AXIS_MODEL].n)
     int64_t n_variants;
     struct axis_variant *variants; // (n_variants), in the order of the plan
+    int64_t seed;                  /* in the keys of replicates (results_replicate_key) */
 };
 
 /* Borrows the plan. ERR_FORMAT names the key of the plan that is missing or of a wrong type. */

@@ -42,9 +42,9 @@ static json_t *model_of(const json_t *model, const json_t *config)
 {
     static const char *const own[] = {"name", "known", "positions", NULL},
                              *const place[] = {"path", "hub", NULL},
-                             *const rows[] = {"name",         "known", "kind",   "recipe",
-                                              "known_recipe", "key",   "config", "tokenizer",
-                                              NULL};
+                             *const rows[] = {"name",   "known",        "kind",
+                                              "recipe", "known_recipe", "key",
+                                              "config", "tokenizer",    NULL};
     size_t i;
     json_t *row, *out = members_of(model, own), *more = members_of(config, place),
                  *list = json_array();
@@ -89,6 +89,8 @@ static json_t *plan_of(const json_t *plan)
         json_array_append_new(models, model_of(model, json_array_get(config, i)));
     }
     json_object_set_new(out, "models", models);
+    json_t *seed = json_object_get(plan, "known_seed");
+    json_object_set(out, "seed", seed ? seed : json_object_get(sweep, "seed"));
     json_t *settings = settings_of(sweep);
     if (settings) json_object_set_new(out, "settings", settings);
     return out;
@@ -98,8 +100,8 @@ static json_t *plan_of(const json_t *plan)
 static bool repeats(json_t *one, const json_t *before)
 {
     bool same = before != NULL;
-    static const char *const names[] = {"inputs",   "read", "meanings", "models",
-                                        "settings", NULL};
+    static const char *const names[] = {"inputs", "read",     "meanings", "models",
+                                        "seed",   "settings", NULL};
     for (int i = 0; before && names[i]; i++) {
         json_t *had = json_object_get(before, names[i]), *has = json_object_get(one, names[i]);
         if (had && has && json_equal(had, has))

@@ -22,10 +22,13 @@ void results_task_key(const char *of, const char *task_key, char out[HASH_HEX])
     key_of("task", of, task_key, out);
 }
 
-void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX])
+void results_replicate_key(const char *cell_key, int64_t replicate, int64_t seed,
+                           char out[HASH_HEX])
 {
-    char text[64 + HASH_HEX];
-    snprintf(text, sizeof text, "replicate %lld of %s", (long long)replicate, cell_key);
+    char text[96 + HASH_HEX];
+    const int n =
+        snprintf(text, sizeof text, "replicate %lld of %s", (long long)replicate, cell_key);
+    if (seed >= 0) snprintf(text + n, sizeof text - (size_t)n, ", seed %lld", (long long)seed);
     hash_text(text, out);
 }
 

@@ -56,6 +56,7 @@
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
  *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
+ *    ["seed", "known_seed": in keys of variants, if that is another,]
  *    "meanings": {digest of a config.json or tokenizer.json: that of what it says (plan_alike.c)},
  *    ["read": {USE: hash}: as which text each use of one is taken (plan_grown.c),
  *     "grown": {text: whether that is so of all its uses},]
@@ -87,8 +88,10 @@ void results_cell_key(const char *checkpoint_key, const char *variant_key, char 
 /* The key of the record of an accuracy; of: the key that all accuracies of the checkpoint or cell
  * have in common. */
 void results_task_key(const char *of, const char *task_key, char out[HASH_HEX]);
-/* The key of a replicate (from 1) of a cell. */
-void results_replicate_key(const char *cell_key, int64_t replicate, char out[HASH_HEX]);
+/* The key of a replicate (from 1) of a cell. seed: by which it is drawn, if that is not the one in
+ * the cell's key; else -1. */
+void results_replicate_key(const char *cell_key, int64_t replicate, int64_t seed,
+                           char out[HASH_HEX]);
 
 /* Key of the plan record: {NAME: digest of what its keys hash} of the measures of cells. */
 #define PLAN_OF_CELLS "of_cells"

@@ -112,7 +112,7 @@ static int map_cells(json_t *map, const struct axes *a, int64_t m, const char *f
         results_cell_key(now, axes_variant_key(a, m, i), cells[1]);
         failed |= map_key(map, cells[0], cells[1], texts);
         for (int64_t r = 1; r < a->variants[i].replicates; r++) {
-            for (int k = 0; k < 2; k++) results_replicate_key(cells[k], r, keys[k]);
+            for (int k = 0; k < 2; k++) results_replicate_key(cells[k], r, a->seed, keys[k]);
             failed |= map_key(map, keys[0], keys[1], texts);
         }
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What says the same stays known: config.json and tokenizer.json that were written again in another form, or with keys that have no
-# effect; also in a journal of a version that did not know what they say. What has an effect is computed again.
+# effect, and what is not drawn by a seed that has changed; also in a journal of a version that did not know what they say. What has an effect is computed again.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 
@@ -96,6 +96,20 @@ for change in 'config.json x["rms_norm_eps"]=2*x["rms_norm_eps"]' 'tokenizer.jso
     again
 done
 
+# --- another seed: replicates alone are drawn by it ---
+
+go "the seed of before" seed
+nothing "another seed without replicates" seed --set seed=9 --set 'methods[1].replicates=1'
+go "another seed" seed --set seed=9
+[ "$computed" = 3 ] || fail "another seed: $computed records: $(cat "$work/err")"
+nothing "another seed, again" seed --set seed=9
+go "another seed from the start" nine --set seed=9
+same nine seed
+nothing "the seed of before" seed
+same start seed
+"$QTRAJ" merge "$work/merged.h5" "$work/seed.journal" >"$work/out" 2>"$work/err" || fail "merge: $(cat "$work/err")"
+nothing "another seed, merged" merged --set seed=9
+
 # --- a journal of a version that did not know what the files say ---
 
 gzip -dc "$SOURCE/tests/fixtures/results/alike.journal.gz" >"$work/old.journal"
@@ -103,5 +117,7 @@ nothing "a journal of an earlier version" old
 written config.json "$config"
 written tokenizer.json "$tokenizer"
 nothing "of an earlier version, files written again" old
+go "of an earlier version, another seed" old --set seed=9
+[ "$computed" = 3 ] || fail "of an earlier version, another seed: $computed records: $(cat "$work/err")"
 again
 finish

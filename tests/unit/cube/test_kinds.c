@@ -129,7 +129,7 @@ static json_t *replicate_record(int64_t number, double loss)
 {
     char cell[HASH_HEX], key[HASH_HEX];
     results_cell_key(sample_checkpoint_keys[0], sample_variant_keys[REPLICATED], cell);
-    results_replicate_key(cell, number, key);
+    results_replicate_key(cell, number, -1, key);
     json_t *r = sample_head("replicate", key, 0), *faq = json_object(), *c4 = json_object();
     json_object_set_new(r, "bits", json_integer(3));
     json_object_set_new(r, "quantizer", json_string("gptq"));

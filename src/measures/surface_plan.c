@@ -101,7 +101,7 @@ static enum status make_key(struct plan *p, struct planned_surface *s, struct er
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[i]];
-        json_array_append_new(names, json_string(c->recipe[0] ? c->recipe : plan_name_of(p, c)));
+        json_array_append_new(names, json_string(c->recipe[0] ? c->recipe : plan_known_name(p, c)));
     }
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(

@@ -352,6 +352,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     plan_past_seed(&p);
     TRY(plan_lengths_make(&p, e));
     TRY(plan_names_make(&p, e));
+    TRY(plan_rows_make(&p, e));
     TRY(plan_common_check(&p, e));
     TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);

@@ -45,13 +45,12 @@ static enum status meaning_of(const struct plan *p, enum plan_file what, const c
     return json_whole(e);
 }
 
-/* The row's entry in an earlier plan; NULL: it had none. */
-static const json_t *entry_then(const struct plan *p, int64_t model, int64_t row,
-                                const json_t *plan)
+/* The row's entry in earlier plan k; NULL: it had none. */
+static const json_t *entry_then(const struct plan *p, int64_t model, int64_t row, size_t k)
 {
-    const json_t *then = plans_entry(json_object_get(plan, "models"), plan_known_model(p, model));
-    return plans_entry(json_object_get(then, "checkpoints"),
-                       p->sweep->models[model].rows[row].checkpoint);
+    const json_t *of = plan_past_entries(p, k, plan_known_model(p, model));
+    const struct trajectory_row *r = &p->sweep->models[model].rows[row];
+    return json_object_get(of, r->average ? r->checkpoint : plan_known_row(p, model, row));
 }
 
 enum status plan_known_digest(const struct plan *p, enum plan_file what, int64_t model, int64_t row,
@@ -61,7 +60,7 @@ enum status plan_known_digest(const struct plan *p, enum plan_file what, int64_t
     const char *said = NULL;
     snprintf(known, HASH_HEX, "%s", now);
     for (size_t k = json_array_size(p->past.plans); k-- > 0 && now[0];) {
-        const json_t *entry = entry_then(p, model, row, json_array_get(p->past.plans, k));
+        const json_t *entry = entry_then(p, model, row, k);
         const char *had = json_text(entry, plan_files[what], NULL);
         if (had && strcmp(had, now) == 0) return OK;
         if (had && !said) PASS(meaning_of(p, what, path, now, &said, e));
@@ -97,8 +96,7 @@ static enum status note(const struct plan *p, const struct plan_checkpoint *c, e
 {
     const char *said, *had = NULL;
     for (size_t k = json_array_size(p->past.plans); k-- > 0 && !now[0] && !had;)
-        had = json_text(entry_then(p, c->model, c->row, json_array_get(p->past.plans, k)),
-                        plan_files[what], NULL);
+        had = json_text(entry_then(p, c->model, c->row, k), plan_files[what], NULL);
     if (had) json_object_set_new(entry, plan_files[what], json_string(had));
     if (!now[0]) return OK;
     PASS(meaning_of(p, what, path, now, &said, e));

@@ -81,6 +81,10 @@ MUST_USE enum status plan_grown(struct plan *p, int64_t model, const struct data
 /* --- plan_names.c --- */
 /* Finds by which names keys know the models. Errors of parts_view. */
 MUST_USE enum status plan_names_make(struct plan *p, struct err *e);
+/* The same of their stored checkpoints. Errors of parts_view. */
+MUST_USE enum status plan_rows_make(struct plan *p, struct err *e);
+/* Name in keys of a model's stored checkpoint. */
+const char *plan_known_row(const struct plan *p, int64_t model, int64_t row);
 /* The same of checkpoint c, if it is an average: of the same recipe. ERR_NOMEM. */
 MUST_USE enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c,
                                        struct err *e);

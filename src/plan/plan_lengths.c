@@ -11,6 +11,9 @@ void plan_lengths_free(struct plan *p)
 {
     for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) {
         free(p->lengths[i].known);
+        for (int64_t k = 0; p->lengths[i].rows && k < p->sweep->models[i].n_stored; k++)
+            free(p->lengths[i].rows[k]);
+        free(p->lengths[i].rows);
         free(p->lengths[i].variant_keys);
         free(p->lengths[i].texts);
     }

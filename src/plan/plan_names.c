@@ -16,7 +16,9 @@ const char *plan_known_model(const struct plan *p, int64_t model)
 
 const char *plan_known_name(const struct plan *p, const struct plan_checkpoint *c)
 {
-    return c->known ? c->known : plan_name_of(p, c);
+    if (c->known) return c->known;
+    return c->weights.kind == WEIGHTS_STORED ? plan_known_row(p, c->model, c->row)
+                                             : plan_name_of(p, c);
 }
 
 /* The lists of models of earlier plans, newest first, each once; NULL after the oldest. *k: the

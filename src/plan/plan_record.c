@@ -16,6 +16,7 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     char *recipe;
     const struct model_entry *m = &p->sweep->models[c->model];
     const struct trajectory_row *row = &m->rows[c->row];
+    const char *known = plan_known_name(p, c);
     const char *average = row->average ? m->averages[row->average - 1].name : NULL;
     PASS(plan_shown_recipe(p, c, &recipe, e));
     json_t *one = json_pack(
@@ -24,7 +25,8 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
         "learning_rate", json_number_new(row->learning_rate), "phase", row->phase, "kind",
         row->average ? "average" : "stored", "recipe", recipe, "average", average, "key", c->key,
         "former", c->former, "columns", plan_columns_of(columns, p->sweep, c->model, c->row),
-        "known", c->known, "known_recipe", strcmp(recipe, c->recipe) ? c->recipe : NULL);
+        "known", strcmp(known, row->checkpoint) ? known : NULL, "known_recipe",
+        strcmp(recipe, c->recipe) ? c->recipe : NULL);
     free(recipe);
     for (int k = 0; k < MEASURES_N; k++)
         if (c->keys[k][0] && measures[k]->plan_key)

@@ -46,7 +46,7 @@ static enum status find_member(const struct plan *p, int64_t model, const struct
     enum status st = OK;
     const struct model_entry *m = &p->sweep->models[a->model];
     const char *of = shown ? m->name : plan_known_model(p, a->model);
-    const char *name = m->rows[a->row].checkpoint;
+    const char *name = shown ? m->rows[a->row].checkpoint : plan_known_row(p, a->model, a->row);
     char *full = NULL;
     if (a->model != model) TRY(mem_format(&full, e, "%s/%s", of, name));
     out->coefficient = a->weight;
@@ -61,7 +61,7 @@ static enum status find_weights(const struct plan *p, int64_t model, int64_t row
 {
     const struct model_entry *m = &p->sweep->models[model];
     const struct trajectory_row *r = &m->rows[row];
-    if (!r->average) return find_known(p, model, row, r->checkpoint, out, e);
+    if (!r->average) return find_known(p, model, row, plan_known_row(p, model, row), out, e);
     const struct average_entry *a = &m->averages[r->average - 1];
     out->kind = average_is_greedy(a) ? WEIGHTS_GREEDY : WEIGHTS_AVERAGE;
     out->f32 = a->dtype == AVERAGE_F32;
@@ -164,7 +164,7 @@ static enum status add_back(const struct plan *p, const struct plan_checkpoint *
                             const json_t *other, json_t *back, struct err *e)
 {
     char *name = NULL;
-    PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_name_of(p, c)));
+    PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_known_name(p, c)));
     json_t *read = json_object_get(json_object_get(other, "provenance"), "weights_read"),
            *digest = json_object_get(read, name);
     if (digest) json_object_set(back, name, digest);

@@ -110,6 +110,33 @@ same start seed
 "$QTRAJ" merge "$work/merged.h5" "$work/seed.journal" >"$work/out" 2>"$work/err" || fail "merge: $(cat "$work/err")"
 nothing "another seed, merged" merged --set seed=9
 
+# --- checkpoints under other names ---
+
+cp "$work/sweep.yaml" "$work/without.yaml"
+sed -i 's/{name: mean, window: 2}/&, {name: soup, of: [step000100, step001200], greedy: {text: text.txt, length: 32, skip: 8, samples: 2}}/' "$work/sweep.yaml"
+go "named as before" names
+renamed() {
+    sed -i "s/$1/$2/" "$work/trajectory.csv" "$work/sweep.yaml"
+    [ "${3:-}" = stay ] || mv "$work/first/$1" "$work/first/$2"
+}
+renamed step000100 early
+nothing "a renamed checkpoint" names
+cp "$work/names.h5" "$work/early.h5"
+"$python" - "$work/names.h5" <<'PY' || fail "renamed: the label of before"
+import sys, h5py
+assert list(h5py.File(sys.argv[1])["checkpoint_name"].asstr()[0][:2]) == ["early", "step001200"]
+PY
+go "and a bit-width of it" names --set 'methods[1].bits=[3,4]'
+nothing "a bit-width of it" names --set 'methods[1].bits=[3,4]'
+renamed early begin
+renamed step001200 step000100
+nothing "one has the other's name" names --set 'methods[1].bits=[3,4]'
+renamed step000100 step001200
+nothing "and its own again" names --set 'methods[1].bits=[3,4]'
+renamed begin step000100
+nothing "named as before again" names
+mv "$work/without.yaml" "$work/sweep.yaml"
+
 # --- a journal of a version that did not know what the files say ---
 
 gzip -dc "$SOURCE/tests/fixtures/results/alike.journal.gz" >"$work/old.journal"
@@ -119,5 +146,10 @@ written tokenizer.json "$tokenizer"
 nothing "of an earlier version, files written again" old
 go "of an earlier version, another seed" old --set seed=9
 [ "$computed" = 3 ] || fail "of an earlier version, another seed: $computed records: $(cat "$work/err")"
+gzip -dc "$SOURCE/tests/fixtures/results/alike.journal.gz" >"$work/old.journal"
+again
+renamed step000100 early
+nothing "of an earlier version, a renamed checkpoint" old
+renamed early step000100
 again
 finish

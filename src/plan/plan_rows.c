@@ -1,0 +1,164 @@
+/* By which names keys know stored checkpoints. As of models (plan_names.c), a label may change. */
+#include "plan/plan_internal.h"
+#include "records/part_files.h"
+#include "records/plans.h"
+#include "util/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *plan_known_row(const struct plan *p, int64_t model, int64_t row)
+{
+    char **names = p->lengths[model].rows;
+    return names && names[row] ? names[row] : p->sweep->models[model].rows[row].checkpoint;
+}
+
+/* What is being found of one model. */
+struct search {
+    struct plan *p;
+    int64_t model;
+    char **names;  // (n_stored) NULL: not found yet
+    json_t *rows;  /* {LABEL: row} */
+    json_t *taken; /* {NAME: true} */
+    int64_t left;
+    struct results_view *view; /* read when it is first needed */
+};
+
+static enum status take(struct search *s, int64_t row, const char *name, struct err *e)
+{
+    s->left--;
+    json_object_set_new(s->taken, name, json_true());
+    return mem_string(&s->names[row], name, e);
+}
+
+static bool is_stored(const json_t *then)
+{
+    return strcmp(json_text(then, "kind", ""), "average") != 0;
+}
+
+/* As the plan knew the labels. */
+static enum status by_label(struct search *s, const json_t *list, struct err *e)
+{
+    size_t i;
+    json_t *then;
+    json_array_foreach(list, i, then)
+    {
+        const json_t *row = json_object_get(s->rows, json_text(then, "name", ""));
+        const int64_t at = json_integer_value(row);
+        if (row && is_stored(then) && !s->names[at] &&
+            !json_object_get(s->taken, plans_known(then)))
+            PASS(take(s, at, plans_known(then), e));
+    }
+    return OK;
+}
+
+/* The row without a name that has the weights of the record now; -1: none. */
+static enum status find_row(struct search *s, const json_t *record, json_t *digests, int64_t *row,
+                            struct err *e)
+{
+    const struct model_entry *m = &s->p->sweep->models[s->model];
+    const char *had = json_text(json_object_get(record, "provenance"), "weights_hash", "");
+    *row = -1;
+    for (int64_t i = 0; had[0] && i < m->n_stored && *row < 0; i++) {
+        const char *label = m->rows[i].checkpoint;
+        if (s->names[i]) continue;
+        if (!json_object_get(digests, label)) {
+            struct weights w = {0};
+            char now[HASH_HEX] = "";
+            const enum status st = plan_find_weights(s->p, s->model, i, &w, e);
+            if (st == OK && weights_present(&w) && weights_hash(&w, now, NULL) != OK) now[0] = '\0';
+            options_free(&weights_table, &w);
+            PASS(st);
+            json_object_set_new(digests, label, json_string(now));
+        }
+        if (strcmp(json_text(digests, label, ""), had) == 0) *row = i;
+    }
+    return OK;
+}
+
+/* Checkpoints of the plan whose labels are gone, by their weights. */
+static enum status by_weights(struct search *s, const json_t *list, json_t *digests, struct err *e)
+{
+    size_t i;
+    json_t *then;
+    json_array_foreach(list, i, then)
+    {
+        int64_t row;
+        if (!is_stored(then) || json_object_get(s->rows, json_text(then, "name", "")) ||
+            json_object_get(s->taken, plans_known(then)))
+            continue;
+        if (!s->view) PASS(parts_view(s->p->sweep->results, VIEW_STATES, &s->view, e));
+        PASS(find_row(s, results_view_find(s->view, json_text(then, "key", "")), digests, &row, e));
+        if (row >= 0) PASS(take(s, row, plans_known(then), e));
+    }
+    return OK;
+}
+
+/* A label that another one's name is cannot be its own. */
+static enum status by_itself(struct search *s, int64_t row, struct err *e)
+{
+    enum status st = OK;
+    const char *label = s->p->sweep->models[s->model].rows[row].checkpoint;
+    char *name = NULL;
+    TRY(mem_string(&name, label, e));
+    for (int n = 2; json_object_get(s->taken, name); n++) {
+        free(name);
+        name = NULL;
+        TRY(mem_format(&name, e, "%s~%d", label, n));
+    }
+    TRY(take(s, row, name, e));
+done:
+    free(name);
+    return st;
+}
+
+/* The lists of the model's checkpoints in earlier plans, newest first, each once; NULL after the
+ * oldest. *k: the number of plans at first. */
+static const json_t *next_list(const struct search *s, size_t *k, const json_t *last)
+{
+    while (*k > 0) {
+        const json_t *models = json_object_get(json_array_get(s->p->past.plans, --*k), "models");
+        const json_t *model = plans_entry(models, plan_known_model(s->p, s->model)),
+                     *list = json_object_get(model, "checkpoints");
+        if (list && list != last) return list;
+    }
+    return NULL;
+}
+
+static enum status find_all(struct search *s, struct err *e)
+{
+    enum status st = OK;
+    const struct model_entry *m = &s->p->sweep->models[s->model];
+    const size_t n = json_array_size(s->p->past.plans);
+    const json_t *list = NULL;
+    json_t *digests = json_object();
+    for (int64_t i = 0; i < m->n_stored; i++)
+        json_object_set_new(s->rows, m->rows[i].checkpoint, json_integer((json_int_t)i));
+    /* A newer plan may have had an older one's label under another. */
+    for (size_t k = n; s->left && (list = next_list(s, &k, list));) {
+        TRY(by_label(s, list, e));
+        if (s->left) TRY(by_weights(s, list, digests, e));
+    }
+    for (int64_t i = 0; s->left && i < m->n_stored; i++)
+        if (!s->names[i]) TRY(by_itself(s, i, e));
+    TRY(json_whole(e));
+done:
+    json_decref(digests);
+    return st;
+}
+
+enum status plan_rows_make(struct plan *p, struct err *e)
+{
+    enum status st = OK;
+    for (int64_t i = 0; st == OK && i < p->sweep->n_models && json_array_size(p->past.plans); i++) {
+        const int64_t n = p->sweep->models[i].n_stored;
+        struct search s = {
+            .p = p, .model = i, .left = n, .rows = json_object(), .taken = json_object()};
+        st = mem_zero(&s.names, n, sizeof *s.names, "checkpoints", e);
+        if (st == OK) st = find_all(&s, e);
+        p->lengths[i].rows = s.names;
+        json_decref(s.rows);
+        json_decref(s.taken);
+        results_view_close(s.view);
+    }
+    return st;
+}

@@ -45,16 +45,25 @@ static enum status add_changes(char **text, const json_t *was, const json_t *now
     return OK;
 }
 
+/* Whether the first evaluation text is that of the plan of then, by whatever label. */
+static bool same_first(const struct plan *p, const json_t *plan)
+{
+    const json_t *model = plans_entry(json_object_get(plan, "models"), plan_known_model(p, 0));
+    const char *was = json_string_value(json_array_get(json_object_get(model, "texts"), 0));
+    return was && p->sweep->n_evaluations > 0 && strcmp(was, p->lengths[0].texts[0]) == 0;
+}
+
 /* What a measure without a text of its own was measured on: the first evaluation text. */
-static enum status add_text(char **text, const struct plan *p, const json_t *then,
+static enum status add_text(char **text, const struct plan *p, const json_t *plan,
                             const json_t *section, const struct measure *of, struct err *e)
 {
+    const json_t *then = json_object_get(plan, "config");
     const struct data_options now = of->text ? of->text(p, 0) : (struct data_options){0};
     const json_t *data = json_object_get(section, "data"),
                  *first = json_array_get(json_object_get(then, "evaluation"), 0);
     const char *was = json_text(first, "name", "");
     const bool own = json_object_get(data, "text") || json_object_get(data, "ids");
-    if (!now.name || own || strcmp(was, now.name) == 0) return OK;
+    if (!now.name || own || strcmp(was, now.name) == 0 || same_first(p, plan)) return OK;
     return mem_append(text, e,
                       "%sit is measured on the first evaluation text, which was %s and is %s "
                       "(`data` of its section names one of its own)",
@@ -62,10 +71,11 @@ static enum status add_text(char **text, const struct plan *p, const json_t *the
 }
 
 /* Says in a line what differs between the settings of then and of now. kept: some of it is not. */
-static enum status say_why(const struct plan *p, const json_t *then, const struct measure *of,
+static enum status say_why(const struct plan *p, const json_t *plan, const struct measure *of,
                            const char *what, bool kept, struct err *e)
 {
     enum status st = OK;
+    const json_t *then = json_object_get(plan, "config");
     json_t *config = sweep_to_json(p->sweep);
     char *text = NULL;
     const json_t *was = json_object_get(then, of->name), *now = json_object_get(config, of->name);
@@ -74,7 +84,7 @@ static enum status say_why(const struct plan *p, const json_t *then, const struc
         now = named(json_object_get(config, "methods"), json_string_value(now));
     }
     TRY(add_changes(&text, was, now, e));
-    TRY(add_text(&text, p, then, was, of, e));
+    TRY(add_text(&text, p, plan, was, of, e));
     if (text) log_warn("%s is pending again, %s: %s", what, kept ? "in part" : "as a whole", text);
 done:
     free(text);
@@ -125,37 +135,46 @@ done:
     return st;
 }
 
-/* Records in this state become names in the set or, the set being there (find), are looked for:
- * *found: one of them is in it. */
-static enum status each_name(const struct inventory *all, enum result_state state, json_t *set,
-                             bool find, bool *found, struct err *e)
+/* Records of kind k in this state become names in the set or, the set being there (find), are
+ * looked for: *found: one of them is in it. */
+static enum status each_name(const struct inventory *all, int k, enum result_state state,
+                             json_t *set, bool find, bool *found, struct err *e)
 {
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct rows *r = &all->rows[k];
-        for (int64_t i = 0; i < r->n && !*found; i = rows_next(r, i)) {
-            char *name;
-            if (row_state(r, &r->rows[i], NULL) != state) continue;
-            PASS(name_of(r, &r->rows[i], &name, e));
-            if (find) *found = json_object_get(set, name) != NULL;
-            if (!find) json_object_set_new(set, name, json_true());
-            free(name);
-        }
+    const struct rows *r = &all->rows[k];
+    for (int64_t i = 0; i < r->n && !*found; i = rows_next(r, i)) {
+        char *name;
+        if (row_state(r, &r->rows[i], NULL) != state) continue;
+        PASS(name_of(r, &r->rows[i], &name, e));
+        if (find) *found = json_object_get(set, name) != NULL;
+        if (!find) json_object_set_new(set, name, json_true());
+        free(name);
     }
     return OK;
 }
 
-/* Whether something that was finished by the plan of then is pending by that of now. */
-static enum status is_pending_again(const struct plan *p, const struct results_view *view,
-                                    bool *again, struct err *e)
+/* Of which kinds of records something that was finished by the plan of then is pending by that of
+ * now; found when something differs that may be why. */
+struct again {
+    const struct results_view *view;
+    bool known, any, of[RECORDED_N];
+};
+
+static enum status find_again(const struct plan *p, struct again *out, struct err *e)
 {
     enum status st = OK;
     struct inventory then = {0}, now = {0};
-    json_t *done = json_object();
-    *again = false;
+    const struct results_view *view = out->view;
+    json_t *done;
+    if (out->known) return OK;
+    done = json_object();
+    out->known = true;
     TRY(inventory_open(results_view_plan(view), view, &then, e));
     TRY(plan_inventory(p, view, &now, e));
-    TRY(each_name(&then, STATE_DONE, done, false, again, e));
-    TRY(each_name(&now, STATE_PENDING, done, true, again, e));
+    for (int k = 0; recorded_measures[k]; k++) {
+        TRY(each_name(&then, k, STATE_DONE, done, false, &out->of[k], e));
+        TRY(each_name(&now, k, STATE_PENDING, done, true, &out->of[k], e));
+        out->any = out->any || out->of[k];
+    }
 done:
     inventory_close(&then);
     inventory_close(&now);
@@ -163,49 +182,148 @@ done:
     return st;
 }
 
-static enum status warn_inputs(const struct plan *p, const struct results_view *view,
-                               const json_t *then, struct err *e)
+/* --- files --- */
+
+/* Whether both are of a tokenizer.json that says the same. */
+static bool same_meaning(const struct plan *p, const char *then, const char *now)
+{
+    const char *said = json_text(p->past.meanings, then, "");
+    return said[0] && strcmp(said, json_text(p->past.meanings, now, "")) == 0;
+}
+
+static void warn_input(const struct plan *p, const char *path, const char *then, const char *now,
+                       bool again)
+{
+    if (json_flag(p->past.grown, path) || same_meaning(p, then, now))
+        log_info("%s: has changed since the last run, but not what is read of it", path);
+    else if (again && !now[0])
+        log_warn("%s: is gone since the last run: what was measured with it is pending again",
+                 path);
+    else if (again)
+        log_warn("%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
+                 "is pending again",
+                 path, then, now);
+}
+
+static enum status warn_inputs(const struct plan *p, const json_t *then, struct again *again,
+                               struct err *e)
 {
     enum status st = OK;
     struct texts changed = {0};
-    bool again = false;
     json_t *now = plan_inputs(p);
     TRY(results_view_changed(then, now, NULL, &changed, e));
-    if (changed.n) TRY(is_pending_again(p, view, &again, e)); /* not if a text was put back */
+    if (changed.n) TRY(find_again(p, again, e)); /* nothing if a text was put back */
     for (int64_t i = 0; i < changed.n; i++)
-        if (json_is_true(json_object_get(p->past.grown, changed.text[i])))
-            log_info("%s: has changed since the last run, but not what is read of it",
-                     changed.text[i]);
-        else if (again && !json_text(now, changed.text[i], "")[0])
-            log_warn("%s: is gone since the last run: what was measured with it is pending again",
-                     changed.text[i]);
-        else if (again)
-            log_warn(
-                "%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
-                "is pending again",
-                changed.text[i], json_text(then, changed.text[i], ""),
-                json_text(now, changed.text[i], ""));
+        warn_input(p, changed.text[i], json_text(then, changed.text[i], ""),
+                   json_text(now, changed.text[i], ""), again->any);
 done:
     json_decref(now);
     texts_free(&changed);
     return st;
 }
 
+/* The digest of the checkpoint's tokenizer in the keys of then; "": not known. Earlier versions say
+ * only which file was all checkpoints' of a model. */
+static const char *tokenizer_then(const struct plan *p, const struct plan_checkpoint *c,
+                                  const json_t *plan)
+{
+    const json_t *models = json_object_get(plan, "models"),
+                 *model = plans_entry(models, plan_known_model(p, c->model)),
+                 *row = plans_entry(json_object_get(model, "checkpoints"), plan_known_name(p, c)),
+                 *config = json_object_get(json_object_get(plan, "config"), "models");
+    const char *file = json_text(named(config, json_text(model, "name", "")), "tokenizer", "");
+    return json_text(row, plan_files[PLAN_TOKENIZER],
+                     json_text(json_object_get(plan, "inputs"), file, ""));
+}
+
+/* Models that have another file as their tokenizer, a line for each. */
+static enum status warn_tokenizers(const struct plan *p, const json_t *plan, struct again *again,
+                                   struct err *e)
+{
+    const json_t *inputs = json_object_get(plan, "inputs");
+    int64_t said = -1;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        const char *then = tokenizer_then(p, c, plan);
+        char *path;
+        if (c->model == said || !then[0] || strcmp(then, c->tokenizer) == 0) continue;
+        PASS(find_again(p, again, e));
+        PASS(plan_tokenizer_path(p, c, &path, e));
+        if (again->any && path && !json_object_get(inputs, path)) {
+            said = c->model;
+            log_warn("%s: another tokenizer than in the last run (%.8s.. -> %.8s.., %s): what was "
+                     "measured with it is pending again",
+                     p->sweep->models[c->model].name, then, c->tokenizer, path);
+        }
+        free(path);
+    }
+    return OK;
+}
+
+/* --- settings --- */
+
+/* Records of these kinds depend on what the sweep has under a key. */
+struct dependence {
+    const struct measure *of[2];
+    const char *key, *what;
+};
+
+/* Says which of that differs, if some of the records are pending again. */
+static enum status say_key(const struct plan *p, const json_t *plan, const struct dependence *d,
+                           struct again *again, struct err *e)
+{
+    enum status st = OK;
+    json_t *config = sweep_to_json(p->sweep), *now = json_object_get(config, d->key);
+    const json_t *was = json_object_get(json_object_get(plan, "config"), d->key);
+    char *text = NULL;
+    if (was && json_object_get(was, "names") && now) /* each of them has records of its own */
+        json_object_set(now, "names", json_object_get(was, "names"));
+    if (json_is_object(was) && json_is_object(now))
+        TRY(add_changes(&text, was, now, e));
+    else if (!json_equal(was, now))
+        TRY(add_change(&text, d->key, was, now, e));
+    if (text) TRY(find_again(p, again, e));
+    for (int i = 0; text && i < 2; i++)
+        if (again->of[measure_place_of(d->of[i])]) {
+            log_warn("%s are pending again: %s", d->what, text);
+            break;
+        }
+done:
+    free(text);
+    json_decref(config);
+    return st;
+}
+
+static enum status warn_keys(const struct plan *p, const json_t *plan, struct again *again,
+                             struct err *e)
+{
+    static const struct dependence all[] = {
+        {{&measure_task, &measure_baseline_task}, "tasks", "accuracies"},
+        {{&measure_replicate, &measure_replicate}, "seed", "replicates"},
+        {{&measure_point, &measure_point}, "seed", "points of random surfaces"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) PASS(say_key(p, plan, &all[i], again, e));
+    return OK;
+}
+
 enum status plan_warn_changed(const struct plan *p, const struct results_view *view, struct err *e)
 {
     const json_t *plan = view ? results_view_plan(view) : NULL,
-                 *then = json_object_get(plan, "config"), *models = json_object_get(plan, "models");
-    PASS(warn_inputs(p, view, json_object_get(plan, "inputs"), e));
-    for (int k = 0; plan && k < MEASURES_N; k++) {
+                 *models = json_object_get(plan, "models");
+    struct again again = {.view = view};
+    if (!plan) return OK;
+    PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));
+    PASS(warn_tokenizers(p, plan, &again, e));
+    PASS(warn_keys(p, plan, &again, e));
+    for (int k = 0; k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;
         const struct plan_checkpoint *c =
             !cells && measures[k]->plan_key ? other_record(p, view, models, k) : NULL;
         bool kept = false;
         if (c) PASS(plan_reuse_any(p, c, k, view, &kept, e));
-        if (c) PASS(say_why(p, then, measures[k], measures[k]->doing, kept, e));
+        if (c) PASS(say_why(p, plan, measures[k], measures[k]->doing, kept, e));
         const enum plan_had as = cells ? completed_as(p, view, k) : HAD_ALL;
         if (as != HAD_ALL)
-            PASS(say_why(p, then, &measure_curvature,
+            PASS(say_why(p, plan, &measure_curvature,
                          as == HAD_OTHER ? "second order, with its cells," : "second order",
                          as != HAD_OTHER, e));
     }

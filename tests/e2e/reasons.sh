@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a change of a finished sweep makes pending, and that the plan says why in a line: options and text of curvature, bits of movement's
-# grid, a text's content. Curvature of some checkpoints only. Printing Slurm's jobs makes no folder.
+# grid, a text's content, another tokenizer, `limit` of tasks. Curvature of some checkpoints only. Printing Slurm's jobs makes no folder.
 . "$SOURCE/tests/tools/lib.sh"
+need_python h5py
 quickstart_sweep '1p;/step000100/p;/step001200/p' fixed_text <<'YAML'
 name: reasons
 results: cube.h5
@@ -35,6 +36,36 @@ says "curvature is pending again, as a whole: trace: 1 -> 2"
 expect 0 plan --rate 10 --set 'bits=[3,4]'
 says "movement is pending again, in part: bits: [4] -> [3,4]"
 [ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "bits: $(cat "$work/err")"
+# A text's label is a label, also where curvature is measured on the first text.
+renamed=(--set 'evaluation[0].name=renamed')
+expect 0 plan --rate 10 "${renamed[@]}"
+says "left: 0 visits"
+silent "a renamed text"
+expect 0 plan --rate 10 "${renamed[@]}" --set curvature.trace=2
+says "curvature is pending again, as a whole: trace: 1 -> 2"
+! grep -q "first evaluation text" "$work/err" || fail "a renamed text: $(cat "$work/err")"
+# Another tokenizer, which may say the same.
+"$python" - "$quickstart/trajectory/tokenizer.json" "$work/same.json" "$work/other.json" <<'PY'
+import json, sys
+x = json.load(open(sys.argv[1]))
+json.dump(x, open(sys.argv[2], "w"), indent=1)
+x["model"]["merges"] = x["model"]["merges"][:-1]
+json.dump(x, open(sys.argv[3], "w"))
+PY
+expect 0 plan --rate 10 --set "models[0].tokenizer=$work/same.json"
+says "left: 0 visits"
+silent "the same tokenizer"
+expect 0 plan --rate 10 --set "models[0].tokenizer=$work/other.json"
+says "quickstart: another tokenizer than in the last run ("
+[ "$(grep -c "another tokenizer" "$work/err")" = 1 ] || fail "another tokenizer: $(cat "$work/err")"
+# The options of tasks.
+tasks=(--rate 10 --set "results=$work/tasks.h5" --set "tasks.data=$SOURCE/tests/fixtures/tasks/inputs" --set curvature=null --set movement=null)
+expect 0 run "${tasks[@]:2}" --set 'tasks.names=[piqa]' --set tasks.limit=3
+expect 0 plan "${tasks[@]}" --set 'tasks.names=[piqa, arc_easy]' --set tasks.limit=3
+silent "a further task"
+expect 0 plan "${tasks[@]}" --set 'tasks.names=[piqa, arc_easy]' --set tasks.limit=2
+says "accuracies are pending again: limit: 3 -> 2"
+! grep -q "names" "$work/err" || fail "a further task: $(cat "$work/err")"
 # Only some checkpoints: nothing that is there is made again; of a new sweep only those are.
 for which in 'checkpoints="*1200"' every=2; do
     expect 0 plan --rate 10 --set "curvature.$which"

@@ -101,6 +101,7 @@ struct plan_past {
     json_t *starts;     /* {text: grown_starts}, */
     json_t *tokenizers; /* {path: digest in keys}, */
     json_t *grown;      /* {text: whether all uses of it are in `read`} */
+    json_t *configs;    /* {path: digest} of config.json of folders, "": none */
     json_t *entries;    /* [{MODEL: plan_past_entries}] of each plan, or null: not made yet */
     json_t *meanings; /* {digest of a config.json or tokenizer.json: what it says} (plan_alike.c) */
 };

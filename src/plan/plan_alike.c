@@ -78,10 +78,11 @@ enum status plan_config(const struct plan *p, int64_t model, int64_t row, const 
     char *path = NULL;
     now[0] = known[0] = '\0';
     TRY(fsx_join(folder, "config.json", &path, e));
-    if (!fsx_is_file(path) || hash_file(path, now, NULL) != OK) {
-        now[0] = '\0';
-        goto done;
+    if (!json_object_get(p->past.configs, path)) {
+        if (!fsx_is_file(path) || hash_file(path, now, NULL) != OK) now[0] = '\0';
+        json_object_set_new(p->past.configs, path, json_string(now));
     }
+    snprintf(now, HASH_HEX, "%s", json_text(p->past.configs, path, ""));
     TRY(plan_known_digest(p, PLAN_CONFIG, model, row, path, now, known, e));
 done:
     free(path);

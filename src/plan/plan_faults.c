@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void plan_faults_free(struct plan_faults *f)
 {
@@ -22,7 +23,7 @@ static enum status add(struct plan_faults *f, const struct plan *p, const char *
     char text[1024];
     vsnprintf(text, sizeof text, fmt, args);
     sweep_add_place(p->sweep, text, sizeof text, sizeof text, "");
-    return faults_add(&f->all, who, text, e);
+    return faults_add(&f->all, "model", who, text, e);
 }
 
 enum status plan_faults_add(struct plan_faults *f, const struct plan *p, struct err *e,
@@ -49,7 +50,7 @@ enum status plan_faults_add_model(struct plan_faults *f, const struct plan *p, i
 
 enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line, struct err *e)
 {
-    return faults_line(&f->all, i, "model", line, e);
+    return faults_line(&f->all, i, line, e);
 }
 
 /* The search through the checkpoints of visits. */
@@ -58,7 +59,25 @@ struct search {
     struct plan_faults *f;
     const struct plan_visit *v;
     json_t *seen; /* {folder: what is wrong with it, "": nothing} */
+    json_t *said; /* {what is wrong: true} of this visit */
 };
+
+/* Adds why something of a visit or checkpoint fails. The same about others counts, whatever file
+ * `why` begins with. */
+static enum status add_failing(const struct search *s, const char *who, const char *why,
+                               struct err *e)
+{
+    char text[1024], whole[1200];
+    snprintf(text, sizeof text, "%s", why);
+    sweep_add_place(s->p->sweep, text, sizeof text, sizeof text, "");
+    const char *end = strstr(text, ": "), *space = strchr(text, ' ');
+    const char *rest = end && end < space ? end + 2 : text;
+    snprintf(whole, sizeof whole, "%s: %.*s", who, rest > text ? (int)(end - text) : 0, text);
+    if (rest == text) snprintf(whole, sizeof whole, "%s", who);
+    if (json_flag(s->said, rest)) return OK;
+    json_object_set_new(s->said, rest, json_true());
+    return faults_add(&s->f->all, "checkpoint", whole, rest, e);
+}
 
 /* What a visit would say of the folder before it computes anything. */
 static enum status try_folder(const char *folder, struct err *e)
@@ -77,6 +96,7 @@ static enum status check_weights(const struct search *s, const struct weights *w
     const struct model_entry *m = &s->p->sweep->models[s->v->model];
     for (int64_t i = 0; i < w->n; i++) PASS(check_weights(s, &w->parts[i], whole, e));
     if (w->kind != WEIGHTS_STORED) return OK;
+    char who[400];
     const char *known = json_text(s->seen, w->path, NULL);
     struct err why = {0};
     if (!known) {
@@ -90,7 +110,8 @@ static enum status check_weights(const struct search *s, const struct weights *w
     err_clear(&why);
     if (!known[0]) return OK;
     *whole = false;
-    return plan_faults_add(s->f, s->p, e, "%s will fail: %s", s->v->name, known);
+    snprintf(who, sizeof who, "%s will fail", s->v->name);
+    return add_failing(s, who, known, e);
 }
 
 /* Stored variants, each of which fails alone. */
@@ -99,9 +120,11 @@ static enum status check_stored(const struct search *s, struct err *e)
     const struct visit *v = &s->v->visit;
     for (int64_t i = 0; i < v->n_variants; i++) {
         const struct method_entry *m = &v->variants[i].method;
+        char who[400];
         struct err why = {0};
         if (!m->path || try_folder(m->path, &why) == OK) continue;
-        PASS(plan_faults_add(s->f, s->p, e, "%s, %s will fail: %s", s->v->name, m->name, why.text));
+        snprintf(who, sizeof who, "%s, %s will fail", s->v->name, m->name);
+        PASS(add_failing(s, who, why.text, e));
     }
     return OK;
 }
@@ -111,13 +134,15 @@ static enum status check_finished(const struct search *s, struct err *e)
 {
     for (int64_t i = 0; i < s->p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &s->p->checkpoints[i];
+        char who[400];
         struct err why = {0};
         if (c->weights.kind != WEIGHTS_STORED || json_object_get(s->seen, c->weights.path) ||
             !weights_present(&c->weights) || try_folder(c->weights.path, &why) == OK)
             continue;
-        const enum status st = plan_faults_add(
-            s->f, s->p, e, "%s %s: its weights cannot be read, its finished results stay: %s",
-            s->p->sweep->models[c->model].name, plan_name_of(s->p, c), why.text);
+        json_object_clear(s->said);
+        snprintf(who, sizeof who, "%s %s: its weights cannot be read, its finished results stay",
+                 s->p->sweep->models[c->model].name, plan_name_of(s->p, c));
+        const enum status st = add_failing(s, who, why.text, e);
         err_clear(&why);
         PASS(st);
     }
@@ -128,11 +153,12 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
                              const struct plan_visits *left, struct err *e)
 {
     enum status st = OK;
-    struct search s = {.p = p, .f = f, .seen = json_object()};
+    struct search s = {.p = p, .f = f, .seen = json_object(), .said = json_object()};
     for (int64_t i = 0; i < p->missing.n; i++)
         TRY(plan_faults_add(f, p, e, "%s; a run refuses to start", p->missing.text[i]));
     for (; f->left < left->n; f->left++) {
         s.v = &left->visits[f->left];
+        json_object_clear(s.said);
         bool whole = !(f->model && f->model[s.v->model]);
         TRY(check_weights(&s, &s.v->visit.weights, &whole, e));
         TRY(check_stored(&s, e));
@@ -142,6 +168,7 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
     if (p->missing.n) f->failing = f->left;
 done:
     json_decref(s.seen);
+    json_decref(s.said);
     return st;
 }
 

@@ -93,6 +93,10 @@ MUST_USE enum status plan_name_average(const struct plan *p, struct plan_checkpo
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
 bool plan_text_is_short(const struct data_options *d);
 
+/* --- plan_reasons.c --- */
+/* Says in one line that the weights of {MODEL/CHECKPOINT: true} have changed. ERR_NOMEM. */
+MUST_USE enum status plan_tell_changed(const json_t *changed, struct err *e);
+
 /* --- plan_common.c --- */
 /* Adds the digest of the sweep's common tokenizer to the inputs. ERR_IO: it is missing. */
 MUST_USE enum status plan_common_check(struct plan *p, struct err *e);

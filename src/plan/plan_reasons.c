@@ -329,3 +329,21 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
     }
     return OK;
 }
+
+enum status plan_tell_changed(const json_t *changed, struct err *e)
+{
+    enum status st = OK;
+    const char *name;
+    char *line = NULL;
+    json_t *is;
+    struct faults all = {0};
+    json_object_foreach((json_t *)(uintptr_t)changed, name, is) TRY(faults_add(
+        &all, "checkpoint", name,
+        "weights have changed since their results were recorded; computing it again", e));
+    if (all.n) TRY(faults_line(&all, 0, &line, e));
+    if (line) log_warn("%s", line);
+done:
+    free(line);
+    faults_free(&all);
+    return st;
+}

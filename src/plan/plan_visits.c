@@ -396,10 +396,6 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     st = make_visit(p, c, view, choice, &v->visit, out->asked, which, &wanted, &changed, e);
     if (st != OK || !wanted) visit_free(&v->visit);
     if (st != OK || !wanted) return st;
-    if (changed)
-        log_warn("%s: weights have changed since their results were recorded; computing it again",
-                 c->weights.kind == WEIGHTS_STORED ? weights_folder(&c->weights)
-                                                   : v->visit.checkpoint);
     out->n++;
     PASS(mem_format(&v->name, e, "%s %s", v->visit.model, v->visit.checkpoint));
     if (changed) PASS(note_changed(&v->visit, out->changed, e));
@@ -441,6 +437,7 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
             TRY(add_checkpoint(p, &p->checkpoints[i], view, &of, which, out, e));
+    TRY(plan_tell_changed(out->changed, e));
     for (int k = 0; k < MEASURES_N; first += p->more[k++])
         if (p->more[k]) TRY(measures[k]->visits(p, view, &of, first, out, e));
 done:

@@ -56,7 +56,7 @@ static enum status doubt_length(struct doubts *d, const char *model, const char 
 {
     char text[400];
     if (!doubt_of_length(data, s, first, end, positions, text, sizeof text)) return OK;
-    return faults_add(&d->warnings, model, text, e);
+    return faults_add(&d->warnings, "model", model, text, e);
 }
 
 /* Packed blocks all have one length, whatever the text. */
@@ -75,7 +75,7 @@ static enum status doubts_log(struct doubts *d, struct err *e)
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < lists[k]->n; i++) {
             char *line;
-            PASS(faults_line(lists[k], i, "model", &line, e));
+            PASS(faults_line(lists[k], i, &line, e));
             if (k == 0) log_info("%s", line);
             if (k == 1) log_warn("%s", line);
             free(line);
@@ -111,7 +111,7 @@ static enum status doubt_lengths(struct doubts *d, const struct visit *v,
     }
     if (in && in->calibration &&
         doubt_of_number("calibration", &v->calibration, in->calibration, text, sizeof text))
-        PASS(faults_add(&d->warnings, v->model, text, e));
+        PASS(faults_add(&d->warnings, "model", v->model, text, e));
     if (in && in->calibration)
         return doubt_length(d, v->model, "calibration", in->calibration, 0, in->calibration->n,
                             positions, e);
@@ -278,7 +278,7 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     snprintf(text, sizeof text, "length auto is %lld tokens, the model's positions",
              (long long)positions);
     if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
-        TRY(faults_add(&d->infos, v.model, text, e));
+        TRY(faults_add(&d->infos, "model", v.model, text, e));
     TRY(doubt_lengths(d, &v, read ? &in : NULL, positions, e));
     warn_order(&p->sweep->models[model]);
     for (int k = 0; k < MEASURES_N; k++)

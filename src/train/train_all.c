@@ -136,7 +136,7 @@ static enum status check_all(const struct train_job *job, bool *failed, struct e
     for (int64_t i = 0; i < job->runs->n; i++)
         if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
     for (int64_t i = 0; i < f.n; i++) {
-        TRY(faults_line(&f, i, "run", &line, e));
+        TRY(faults_line(&f, i, &line, e));
         log_error("%s", line);
         free(line);
         line = NULL;

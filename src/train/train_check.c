@@ -73,7 +73,7 @@ static enum status note(struct faults *f, const struct run *r, const char *why, 
                         struct err *e)
 {
     *failing = true;
-    return faults_add(f, r->name, why, e);
+    return faults_add(f, "run", r->name, why, e);
 }
 
 enum status train_check_run(const struct train_job *job, int64_t run, struct faults *f,

@@ -140,7 +140,7 @@ static enum status check_memory(struct planning *p, int64_t i, const struct line
              "needs %sB of memory, where a rank has %sB: start fewer ranks on a node, or make "
              "batch.micro smaller",
              need, has);
-    return faults_add(&p->faults, r->name, line, e);
+    return faults_add(&p->faults, "run", r->name, line, e);
 }
 
 /* The row of a run. What is wrong with its settings, the check has told. */
@@ -181,7 +181,7 @@ static enum status check_disk(struct planning *p, struct err *e)
     quantity_prefix((double)there, has);
     snprintf(line, sizeof line, "output: %s: %sB are to be written, and %sB are free there", output,
              need, has);
-    return faults_add(&p->faults, "", line, e);
+    return faults_add(&p->faults, "run", "", line, e);
 }
 
 static enum status print_all(const struct planning *p, struct err *e)
@@ -198,7 +198,7 @@ static enum status print_all(const struct planning *p, struct err *e)
            p->rate);
     for (int64_t i = 0; i < p->faults.n; i++) {
         char *line;
-        PASS(faults_line(&p->faults, i, "run", &line, e));
+        PASS(faults_line(&p->faults, i, &line, e));
         log_warn("%s", line);
         free(line);
     }

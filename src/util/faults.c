@@ -15,7 +15,8 @@ void faults_free(struct faults *f)
     *f = (struct faults){0};
 }
 
-enum status faults_add(struct faults *f, const char *who, const char *text, struct err *e)
+enum status faults_add(struct faults *f, const char *noun, const char *who, const char *text,
+                       struct err *e)
 {
     for (int64_t i = 0; i < f->n; i++) {
         struct fault *one = &f->all[i];
@@ -28,19 +29,18 @@ enum status faults_add(struct faults *f, const char *who, const char *text, stru
     }
     PASS(mem_grow(&f->all, f->n, &f->capacity, sizeof *f->all, e));
     struct fault *one = &f->all[f->n];
-    *one = (struct fault){0};
+    *one = (struct fault){.noun = noun};
     f->n++; /* faults_free frees what there is of it */
     PASS(mem_string(&one->who, who, e));
     PASS(mem_string(&one->last, who, e));
     return mem_string(&one->text, text, e);
 }
 
-enum status faults_line(const struct faults *f, int64_t i, const char *noun, char **line,
-                        struct err *e)
+enum status faults_line(const struct faults *f, int64_t i, char **line, struct err *e)
 {
     const struct fault *one = &f->all[i];
     PASS(mem_format(line, e, "%s%s%s", one->who, one->who[0] ? ": " : "", one->text));
     if (!one->more) return OK;
-    return mem_append(line, e, " (%lld more %s%s likewise)", (long long)one->more, noun,
+    return mem_append(line, e, " (%lld more %s%s likewise)", (long long)one->more, one->noun,
                       quantity_plural(one->more));
 }

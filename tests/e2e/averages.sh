@@ -168,7 +168,12 @@ assert [list(line.at) for line in lines[2:]] == [[7e6, 9e6], [7e6, 1e7], [1e7], 
 PYTHON
 
 # --- nothing is left to do; a changed member makes the averages that have it pending, and no others ---
-changed() { grep -o '[^ ]*: weights have changed' "$work/err" | sed 's|.*/||; s/: .*//' | sort | tr '\n' ' '; }
+changed() { # the checkpoints that a plan asks for, of which its warning names the first
+    "$QTRAJ" plan "$work/fly.yaml" --json 2>/dev/null | "$python" -c '
+import json, sys
+visits = json.load(sys.stdin)["visits"]
+print("".join(sorted(f"{v['"'checkpoint'"']} " for v in visits if any(c["status"] == "pending" for c in v["cells"]))))'
+}
 cells() { grep -c '"type":"cell"' "$work/fly.journal"; }
 plan() { "$QTRAJ" plan "$work/fly.yaml" --brief 2>"$work/err" >"$work/out" || fail "plan: $(cat "$work/err")"; }
 plan
@@ -260,6 +265,8 @@ mv "$work/again" "$work/main/step000700"
 plan
 want="ema@step001000 greedy lawa@step000700 lawa@step000900 one@step000700 step000700 "
 [ "$(changed)" = "$want" ] || fail "changed: $(changed), expected: $want"
+[ "$(grep -o 'main/.*' "$work/err")" = "main/step000700: weights have changed since their results were recorded; computing it again (5 more checkpoints likewise)" ] ||
+    fail "the warning: $(cat "$work/err")"
 run fly
 [ "$(cells)" = 37 ] || fail "$(cells) cells in the journal, expected 12 more for 6 changed checkpoints"
 "$QTRAJ" rebuild "$work/new.h5" "$work/fly.journal" 2>/dev/null || fail "rebuild"

@@ -106,6 +106,10 @@ qtraj plan "$work/sweep.yaml" "${two[@]}" --json
 [ $? = 1 ] && grep -q '"quickstart step001100 will fail: ' "$work/out" || fail "--json: $(cat "$work/out")"
 expect 1 "2 of 3 visits left would fail" plan "$work/sweep.yaml" "${two[@]}" --set 'models[0].averages=[{name: soup, of: [step001100, step001200]}]'
 expect 0 "" plan "$work/sweep.yaml" "${two[@]}" --only checkpoint=step001200
+expect 2 "quickstart step001100 will fail: $work/none/step001100: no such checkpoint (" plan "$work/sweep.yaml" "${two[@]}" \
+    --set "models[0].path=$work/none/{checkpoint}" --set 'models[0].averages=[{name: soup, of: [step001100, step001200]}, {name: two, window: 2}]'
+[ "$(grep -c "no such checkpoint" "$work/err")" = 1 ] && grep -q "models\[0\].path) (3 more checkpoints likewise)$" "$work/err" ||
+    fail "a wrong path: $(cat "$work/err")"
 rm -r "$work/two/step001200"
 expect 2 "2 of 2 visits left would fail" plan "$work/sweep.yaml" "${two[@]}"
 mkdir "$work/beside" && cp "$quickstart"/trajectory/{tokenizer.json,step000100/config.json} "$work/beside"

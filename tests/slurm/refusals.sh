@@ -40,14 +40,14 @@ scontrol update PartitionName=declared State=INACTIVE
 refused "none.txt: No such file" --set 'evaluation[0].text=none.txt'
 refused "none.json: no such tokenizer" --set 'models[0].tokenizer=none.json'
 refused "few.txt: no sequence is left" --set 'evaluation[0].text=few.txt'
-refused "/nowhere/step000100: no such checkpoint|/nowhere/step001200: no such checkpoint" --set "models[0].path=$work/nowhere/{checkpoint}"
+refused "step000100 will fail: $work/nowhere/step000100: no such checkpoint" --set "models[0].path=$work/nowhere/{checkpoint}"
 refused "results: $work/file: $work/file is no folder" --set "results=$work/file/good.h5"
 refused "results: $work/folder is a folder" --set "results=$work/folder"
 refused "/proc/1/scratch" --set run.scratch=/proc/1/scratch
 refused "Slurm refuses such jobs: " --partition declared
 refused "quickstart: stage: no-such-program: no such program" --set 'models[0].stage=[no-such-program, "{path}"]'
 refused "--report: $work/file/page: $work/file is no folder" --report "$work/file/page"
-refused "sinfo does not say what nodes there are|none.txt: No such file|/nowhere/step000100|/nowhere/step001200|is no folder|/proc/1/scratch" \
+refused "sinfo does not say what nodes there are|none.txt: No such file|/nowhere/step000100|is no folder|/proc/1/scratch" \
     --partition nowhere --set 'evaluation[0].text=none.txt' --set "models[0].path=$work/nowhere/{checkpoint}" --set "results=$work/file/good.h5" \
     --set run.scratch=/proc/1/scratch
 [ ! -e new ] || fail "a refused sweep left a folder"

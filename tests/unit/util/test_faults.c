@@ -16,7 +16,7 @@
 static void says(const struct faults *f, int64_t i, const char *expected)
 {
     char *line;
-    assert_int_equal(faults_line(f, i, "model", &line, NULL), OK);
+    assert_int_equal(faults_line(f, i, &line, NULL), OK);
     assert_string_equal(line, expected);
     free(line);
 }
@@ -29,7 +29,7 @@ static void test_counts(void **state)
                                            {"d", "absent"},    {"", "no disk"}};
     (void)state;
     for (size_t i = 0; i < sizeof added / sizeof *added; i++)
-        assert_int_equal(faults_add(&f, added[i][0], added[i][1], NULL), OK);
+        assert_int_equal(faults_add(&f, "model", added[i][0], added[i][1], NULL), OK);
     assert_int_equal(f.n, 3);
     says(&f, 0, "a: too short (1 more model likewise)");
     says(&f, 1, "b: absent (2 more models likewise)");

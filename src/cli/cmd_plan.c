@@ -395,6 +395,7 @@ static enum status run(struct call *c, struct err *e)
     ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
+    if (view) TRY(results_warn_of_stale(view, e));
     TRY(plan_take(&plan, view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, &faults, e));

@@ -130,6 +130,7 @@ static enum status open_place(const char *name, struct place *p, bool newest,
     if (p->parts.n) {
         PASS(mem_zero(&p->looks, p->parts.n, sizeof *p->looks, "parts", e));
         PASS(parts_join(&p->parts, p->journal, content, p->looks, out, e));
+        PASS(results_warn_of_stale(*out, e));
         if (p->from_sweep) warn_of_sweep(name, *out);
         return OK;
     }
@@ -140,6 +141,7 @@ static enum status open_place(const char *name, struct place *p, bool newest,
          file, p->journal);
     PASS(results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
                            content, metrics, out, e));
+    PASS(results_warn_of_stale(*out, e));
     if (p->from_sweep) warn_of_sweep(name, *out);
     return OK;
 }

@@ -1,9 +1,12 @@
 /* The rows of a kind: which records a plan requests, and their states. */
 #include "records/rows.h"
 #include "records/scores.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/quantity.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -341,4 +344,58 @@ void inventory_close(struct inventory *all)
     axes_free(&all->axes);
     json_decref(all->plan);
     *all = (struct inventory){0};
+}
+
+void result_describe(const json_t *record, char *out, size_t size)
+{
+    static const char *const names[] = {"model", "checkpoint", "surface", "point", "quantizer"};
+    int n = snprintf(out, size, "%s", json_text(record, "type", ""));
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < (int)size; i++)
+        if (json_text(record, names[i], "")[0])
+            n += snprintf(out + n, size - (size_t)n, " %s", json_text(record, names[i], ""));
+    const json_t *bits = json_object_get(record, "bits");
+    if (bits && n < (int)size)
+        snprintf(out + n, size - (size_t)n, " %lld bits", (long long)json_integer_value(bits));
+}
+
+/* named: the first of the results that are left out. *n: their number. */
+static enum status list_stale(const struct results_view *v, const struct inventory *all,
+                              char *named, size_t size, int64_t *n, struct err *e)
+{
+    enum { MOST = 3 };
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all->rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+            char one[256];
+            if (!json_object_get(results_view_stale(v), r->rows[i].key) || (*n)++ >= MOST) continue;
+            json_t *record = json_pack("{s:s}", "type", r->kind->name);
+            const enum status st = row_identify(r, &r->rows[i], record, e);
+            result_describe(record, one, sizeof one);
+            json_decref(record);
+            PASS(st);
+            const size_t used = strlen(named);
+            snprintf(named + used, size - used, "%s%s", used ? ", " : "", one);
+        }
+    }
+    if (*n > MOST) {
+        const size_t used = strlen(named);
+        snprintf(named + used, size - used, " and %lld more", (long long)*n - MOST);
+    }
+    return OK;
+}
+
+enum status results_warn_of_stale(const struct results_view *v, struct err *e)
+{
+    struct inventory all = {0};
+    char named[900] = "";
+    int64_t n = 0;
+    if (!json_object_size(results_view_stale(v)) || !results_view_plan(v)) return OK;
+    PASS(inventory_open(results_view_plan(v), v, &all, e));
+    const enum status st = list_stale(v, &all, named, sizeof named, &n, e);
+    inventory_close(&all);
+    if (st == OK && n)
+        log_warn("%lld result%s left out, of weights that have changed since: %s; qtraj run "
+                 "computes what is missing",
+                 (long long)n, quantity_plural(n), named);
+    return st;
 }

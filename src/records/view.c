@@ -64,14 +64,6 @@ done:
     return st;
 }
 
-static void warn_of_stale(const struct results_view *v)
-{
-    const int64_t n = (int64_t)json_object_size(v->stale);
-    if (n)
-        log_warn("%lld result%s left out, of weights that have changed since", (long long)n,
-                 quantity_plural(n));
-}
-
 static enum status add_known(struct results_view *v, json_t *record, int64_t at, struct err *e)
 {
     const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
@@ -143,7 +135,6 @@ static enum status read_records(struct journal *j, const struct view_names *with
     for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
-    if (!by_line) warn_of_stale(v);
     *out = v;
     v = NULL;
 done:

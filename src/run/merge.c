@@ -203,19 +203,6 @@ static enum status list_items(const struct merge *m, struct item **out, int64_t 
     return OK;
 }
 
-/* "small step100 gptq 3 bits", as far as a record has it. */
-static void describe(const json_t *record, char *out, size_t size)
-{
-    static const char *const names[] = {"model", "checkpoint", "surface", "point", "quantizer"};
-    int n = snprintf(out, size, "%s", json_text(record, "type", ""));
-    for (size_t i = 0; i < sizeof names / sizeof *names && n < (int)size; i++)
-        if (json_text(record, names[i], "")[0])
-            n += snprintf(out + n, size - (size_t)n, " %s", json_text(record, names[i], ""));
-    const json_t *bits = json_object_get(record, "bits");
-    if (bits && n < (int)size)
-        snprintf(out + n, size - (size_t)n, " %lld bits", (long long)json_integer_value(bits));
-}
-
 static enum status note(const struct attempt *kept, const struct attempt *other, const char *name,
                         struct merge_findings *out, struct err *e)
 {
@@ -229,7 +216,7 @@ static enum status note(const struct attempt *kept, const struct attempt *other,
     out->repeated++;
     out->differing += verdict == MERGE_DIFFERENT;
     if (verdict != MERGE_CONFLICT) return OK;
-    describe(kept->record, what, sizeof what);
+    result_describe(kept->record, what, sizeof what);
     TRY(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
                    weights_read_time(kept->record)));
     TRY(texts_add(&out->conflicts, text, e));
@@ -280,7 +267,7 @@ static enum status leave_out(const json_t *record, const char *name, struct merg
 {
     enum status st = OK;
     char what[256], *text = NULL;
-    describe(record, what, sizeof what);
+    result_describe(record, what, sizeof what);
     TRY(mem_format(&text, e,
                    "%s: measured on other weights than the newest results of its checkpoint (%s; "
                    "left out)",

@@ -304,6 +304,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
                  : done                       ? ""
                  : outcome->end == SCHED_DONE ? "; start the run again"
                                               : "; stopped, resumable");
+    TRY(results_warn_of_stale(view, e));
     if (failed)
         log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "
                  "failed",

@@ -267,6 +267,11 @@ want="ema@step001000 greedy lawa@step000700 lawa@step000900 one@step000700 step0
 [ "$(changed)" = "$want" ] || fail "changed: $(changed), expected: $want"
 [ "$(grep -o 'main/.*' "$work/err")" = "main/step000700: weights have changed since their results were recorded; computing it again (5 more checkpoints likewise)" ] ||
     fail "the warning: $(cat "$work/err")"
+"$QTRAJ" run "$work/fly.yaml" --only quantizer=rtn 2>"$work/err" || [ $? = 3 ] || fail "rtn alone: $(cat "$work/err")"
+stale='15 results left out, of weights that have changed since: cell main step000700 gptq 3 bits, cell main lawa@step000700 gptq 3 bits, '
+grep -q "$stale.* and 12 more; qtraj run computes what is missing$" "$work/err" || fail "left out: $(cat "$work/err")"
+"$QTRAJ" show "$work/fly.yaml" 2>"$work/err" >/dev/null
+[ "$(grep -c "$stale" "$work/err")" = 1 ] || fail "left out, show: $(cat "$work/err")"
 run fly
 [ "$(cells)" = 37 ] || fail "$(cells) cells in the journal, expected 12 more for 6 changed checkpoints"
 "$QTRAJ" rebuild "$work/new.h5" "$work/fly.journal" 2>/dev/null || fail "rebuild"

@@ -80,6 +80,17 @@ struct node *node_find(const struct node *n, const char *key)
     return NULL;
 }
 
+enum status node_check_kind(const struct node *root, const char *const *own,
+                            const char *const *others, const char *message, struct err *e)
+{
+    for (int64_t i = 0; own[i]; i++)
+        if (node_find(root, own[i])) return OK;
+    for (int64_t i = 0; others[i]; i++)
+        NEED(!node_find(root, others[i]), ERR_USAGE, "%s: it has the key %s: %s", root->place.file,
+             others[i], message);
+    return OK;
+}
+
 void node_place_text(const struct node_place *place, char text[NODE_PLACE])
 {
     enum { FILE_MAX = 240 };

@@ -45,6 +45,11 @@ MUST_USE enum status node_append(struct node *n, struct node *child, struct err 
 /* The value of a key, borrowed; NULL if there is none or n is no mapping. */
 struct node *node_find(const struct node *n, const char *key);
 
+/* A mapping with none of the keys of `own` and one of `others` (both end with NULL) is a file of
+ * another kind. ERR_USAGE with "FILE: it has the key KEY: " and `message`. */
+MUST_USE enum status node_check_kind(const struct node *root, const char *const *own,
+                                     const char *const *others, const char *message, struct err *e);
+
 /* "file:line:column: ", "--set key=value: " or "". */
 void node_place_text(const struct node_place *place, char text[NODE_PLACE]);
 

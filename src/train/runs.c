@@ -171,12 +171,18 @@ static enum status add_runs(struct runs *r, int64_t *capacity, const struct reci
 enum status runs_read(const char *path, const char *const *overrides, int64_t n, struct runs *out,
                       struct err *e)
 {
+    static const char *const own[] = {"output", "schedule", "steps", "model", NULL},
+                             *const of_sweeps[] = {"models", "evaluation", "methods", "results",
+                                                   NULL};
     enum status st = OK;
     struct node *root = NULL, *grid = NULL;
     char *folder = NULL, *name = NULL;
     int64_t combinations, capacity = 0;
     struct runs r = {0};
     TRY(yaml_read_file(path, &root, e));
+    TRY(node_check_kind(root, own, of_sweeps,
+                        "a sweep, which qtraj plan and qtraj run take, not a file of training runs",
+                        e));
     for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
     grid = take_grid(root);
     TRY(check_grid(grid, &combinations, e));

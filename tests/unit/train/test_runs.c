@@ -154,13 +154,23 @@ static void test_mistakes(void **state)
     }
 }
 
+/* A sweep is no file of runs; test_bad.c has the reverse. */
+static void test_a_sweep(void **state)
+{
+    struct runs r;
+    struct err e = {0};
+    (void)state;
+    assert_int_equal(runs_read(FIXTURES "/config/minimal.yaml", NULL, 0, &r, &e), ERR_USAGE);
+    if (!strstr(e.text, "minimal.yaml: it has the key models: a sweep, which qtraj plan and"))
+        fail_msg("%s", e.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simulated),
-        cmocka_unit_test(test_one),
-        cmocka_unit_test(test_grid),
-        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_simulated), cmocka_unit_test(test_one),
+        cmocka_unit_test(test_grid),      cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_a_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

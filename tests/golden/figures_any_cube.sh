@@ -147,6 +147,23 @@ axes.set_yscale("linear")
 qtraj.figures.style.signed_log(axes, [-0.4, 0.01, 0.5], [0.6, 0.6, 0.6])
 assert axes.get_yscale() == "linear", axes.get_yscale()
 
+# a figure is laid out by three measurements of its panels at most, and a table of a file is read once, until the file changes
+import collections, os
+from matplotlib.axes import Axes
+from qtraj.cube import files
+measure, measured = Axes.get_tightbbox, collections.Counter()
+Axes.get_tightbbox = lambda axes, *given, **named: (measured.update([id(axes)]), measure(axes, *given, **named))[1]
+figure = qtraj.figures.relative_error(qtraj.open(sys.argv[3]))
+assert set(map(id, figure.axes)) <= set(measured) and max(measured.values()) <= 3, measured
+Axes.get_tightbbox = measure
+surfaces = qtraj.open(sys.argv[5])
+rows = qtraj.open_group(surfaces, "surfaces")
+before = files.read_group.cache_info().misses
+rows["loss"] = 0 * rows.loss
+assert (qtraj.open_group(surfaces, "surfaces").loss != 0).all() and files.read_group.cache_info().misses == before
+os.utime(sys.argv[5])
+assert qtraj.open_group(surfaces, "surfaces") is not None and files.read_group.cache_info().misses == before + 1
+
 # a column of a journal: no text outside, or over another; runs side by side, in order of what is compared
 for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=3.3) for name in ("relative_error", "quantized_loss")),
                qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):

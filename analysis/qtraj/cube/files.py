@@ -3,6 +3,7 @@ differ."""
 
 import collections
 import fnmatch
+import functools
 import json
 import logging
 import os
@@ -186,6 +187,26 @@ def differences(cube: xr.Dataset) -> pandas.DataFrame:
 # --- parts of a cube ---
 
 
+def changed(file):
+    """What differs once the file is written anew."""
+    status = os.stat(file)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=16)
+def read_group(file, name, _):
+    """A table of the file (None: it has none) and the number of its sequences. It is read once, so its arrays cannot be written to."""
+    with h5py.File(file) as opened:
+        if name not in opened:
+            return None, 0
+        count = len(opened["sequences/loss"]) if "sequences/loss" in opened else 0
+    with xr.open_dataset(file, engine="h5netcdf", group=name) as group:
+        group.load()
+    for variable in group.variables.values():
+        variable.values.flags.writeable = False
+    return group, count
+
+
 def open_group(cube: xr.Dataset, name: str) -> "xr.Dataset | None":
     """A table of the cube's files, such as `layers` (`qtraj variables` lists them), with the rows of the cube's models; None if it is
     not there or empty. Of several files the rows follow each other, and sequence_start counts through.
@@ -195,12 +216,10 @@ def open_group(cube: xr.Dataset, name: str) -> "xr.Dataset | None":
     """
     found, before = [], 0
     for file in files_of(cube):
-        with h5py.File(file) as opened:
-            if name not in opened:
-                continue
-            count = len(opened["sequences/loss"]) if "sequences/loss" in opened else 0
-        with xr.open_dataset(file, engine="h5netcdf", group=name) as group:
-            group = group.load()
+        group, count = read_group(file, name, changed(file))
+        if group is None:
+            continue
+        group = group.copy()
         if "sequence_start" in group:
             group["sequence_start"] = group.sequence_start + before
         before += count

@@ -1,5 +1,7 @@
 """Where a figure is drawn: the sizes of a journal's column and page, panels that fit them, titles, labels, and the legend below."""
 
+import contextlib
+import functools
 import textwrap
 
 import numpy as np
@@ -13,6 +15,18 @@ PAGE_HIGH = 8.5  # inches of a page that a figure may take
 HIGH = 7.6  # of these for panels, with room for a legend
 NARROW, LOW = 1.6, 0.75  # inches that a panel's width, and share that its height may be reduced to where the page is too short
 LETTER = 0.062  # inches, of the legend's type
+
+
+@contextlib.contextmanager
+def measured_once(figure):
+    """While nothing moves, panels are measured once: tight_layout asks twice where it lays out a part of the figure."""
+    for axes in figure.axes:
+        axes.get_tightbbox = functools.lru_cache(maxsize=None)(axes.get_tightbbox)
+    try:
+        yield
+    finally:
+        for axes in figure.axes:
+            del axes.get_tightbbox
 
 
 class Place:
@@ -100,11 +114,12 @@ class Place:
             style.title(axes, *(one[i] for i in sorted(differ)))
 
     def wrap_labels(self):
-        """Labels that are longer than their axis take two lines or more."""
+        """Labels that are longer than their axis will be, above which titles have no room yet, take two lines or more."""
         renderer = self.figure.canvas.get_renderer()
+        above = max((axes.title.get_window_extent(renderer).height for axes in self.all), default=0)
         for axes in self.figure.axes:
             box = axes.get_window_extent(renderer)
-            for label, room, size in ((axes.xaxis.label, box.width, "width"), (axes.yaxis.label, box.height, "height")):
+            for label, room, size in ((axes.xaxis.label, box.width, "width"), (axes.yaxis.label, box.height - above, "height")):
                 text = label.get_text()
                 long = getattr(label.get_window_extent(renderer), size) if text else 0
                 if long > 1.08 * room and " " in text:
@@ -124,6 +139,14 @@ class Place:
             box.remove()
         return 0.0
 
+    def lay_out(self, rect):
+        with measured_once(self.figure):
+            self.figure.tight_layout(rect=rect, pad=0.4, w_pad=0.8, h_pad=0.8)
+
+    def numbers(self):
+        """Where every axis has its numbers."""
+        return [tuple(axis.get_majorticklocs()) for axes in self.figure.axes for axis in (axes.xaxis, axes.yaxis)]
+
     def finish(self, handles):
         """Lays the panels out, with the legend below them. Returns the figure."""
         figure = self.figure
@@ -137,9 +160,13 @@ class Place:
         below = self.legend(handles)
         figure.set_figheight(figure.get_figheight() + below)
         rect = (0, below / figure.get_figheight(), 1, 1)
-        for step in (self.write_titles, self.wrap_labels, lambda: None):  # numbers of an axis change with its length
-            figure.tight_layout(rect=rect, pad=0.4, w_pad=0.8, h_pad=0.8)
-            step()
+        self.lay_out(rect)
+        self.write_titles()
+        self.wrap_labels()
+        before = self.numbers()
+        self.lay_out(rect)
+        if self.numbers() != before:  # they change with the length of their axis
+            self.lay_out(rect)
         renderer = figure.canvas.get_renderer()
         least = min(axes.yaxis.get_tightbbox(renderer).x0 for axes in self.all)
         if least < 0:

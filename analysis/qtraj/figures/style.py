@@ -258,10 +258,11 @@ def wrap(figure, parts, size, room):
 
 
 def title(axes, *parts):
-    """A panel's title, wrapped to the panel's width."""
+    """A panel's title, wrapped to the panel's width. Where it stands is searched for only if an axis has a factor above it."""
     figure = axes.figure
     room = axes.get_window_extent().width
-    axes.set_title(wrap(figure, [plain(part) for part in parts if part], matplotlib.rcParams["axes.titlesize"], room))
+    at = None if any(one.yaxis.get_offset_text().get_text() for one in figure.axes) else 1.0
+    axes.set_title(wrap(figure, [plain(part) for part in parts if part], matplotlib.rcParams["axes.titlesize"], room), y=at)
 
 
 # Where a label may stand beside its point: offset in points, and how it is aligned there.

@@ -164,6 +164,22 @@ assert (qtraj.open_group(surfaces, "surfaces").loss != 0).all() and files.read_g
 os.utime(sys.argv[5])
 assert qtraj.open_group(surfaces, "surfaces") is not None and files.read_group.cache_info().misses == before + 1
 
+# numbers of a logarithmic axis are plain, several where there are few decades, also around zero
+from matplotlib.figure import Figure
+numbered = Figure()
+for values, errors, wanted in (([0.3, 4, 9], [0, 0, 0], "0.5 1 2 5 10"), ([0.001, 3, 40], [0, 0, 0], "0.001 0.01 0.1 1 10"),
+                               ([-0.02, 0.004, 0.4], [0.05, 0.05, 0.05], "0 0.05 0.1 0.2"), ([0.001, -0.9, 9], [0.005, 0, 0], "−1 −0.1 −0.01 −0.005 0 0.005 0.01 0.1 1 10")):
+    axes = numbered.add_subplot()
+    axes.plot(values)
+    qtraj.figures.style.signed_log(axes, values, errors)
+    low, high = axes.get_ylim()
+    shown = [axes.yaxis.get_major_formatter()(at) for at in sorted(axes.yaxis.get_majorticklocs()) if low <= at <= high]
+    assert " ".join(shown) == wanted, (shown, wanted)
+    numbered.clear()
+# two columns of the legend fit below the figure of movement
+entries = qtraj.figures.movement(qtraj.open(sys.argv[4]), width=3.3).legends[0]
+assert entries._ncols == 2, entries._ncols
+
 # a column of a journal: no text outside, or over another; runs side by side, in order of what is compared
 for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=3.3) for name in ("relative_error", "quantized_loss")),
                qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from qtraj.cube.files import widths
 from qtraj.cube.trajectories import families
@@ -10,7 +10,7 @@ from qtraj.figures import colours, style
 from qtraj.figures.figure import NONE, enough, figure_of_cube, points_of
 
 WEIGHTS = (("movement_relative", "all weights", (style.BLACK, "*")),
-           ("movement_quantized_relative", "weights that are quantized", (style.SKY, "P")))
+           ("movement_quantized_relative", "quantized weights", (style.SKY, "P")))
 ROUNDING = 1 / np.sqrt(12)  # steps that rounding to nearest moves a weight, root mean square
 
 
@@ -30,9 +30,7 @@ def scale_log(axes):
     """A logarithmic axis with plain numbers."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    style.number_plainly(axes, LogLocator(subs=style.FEW if high < 200 * low else (1,)))
 
 
 @figure_of_cube(

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from qtraj.cube.trajectories import LATE, progress
@@ -141,6 +141,16 @@ def draw_curve(axes, line, unit, values, errors, series, spread=None):
         axes.plot(line.at[soup] / unit, line.own(values)[soup], "*", markersize=9, markeredgecolor=BLACK, markeredgewidth=0.5, color=colour, zorder=5)
 
 
+FEW = (1, 2, 5)  # numbers of each decade where an axis has few decades
+
+
+def number_plainly(axes, locator):
+    """Plain numbers on a logarithmic axis of y, where the locator says."""
+    axes.yaxis.set_major_locator(locator)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def signed_log(axes, values, errors):
     """A logarithmic axis of y where the values need one: one that is linear around zero if some are negative or not told
     from zero by twice their errors, and linear where that would leave nothing beyond."""
@@ -152,12 +162,16 @@ def signed_log(axes, values, errors):
     unsure = known & (np.abs(values) < 2 * errors)
     if not unsure.any() and (values[known] > 0).all():
         axes.set_yscale("log")
+        number_plainly(axes, LogLocator(subs=FEW if size.max() < 200 * size.min() else (1,)))
         return
     reach = errors[unsure].max() if unsure.any() else size.min()
     around = 10.0 ** np.ceil(np.log10(reach))
     if around < size.max():
         axes.set_yscale("symlog", linthresh=around, linscale=0.7)
         axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
+        decades = sum(np.log10(max(1, side.max(initial=0) / around)) for side in (values[known], -values[known]))
+        beyond = [digit * power for power in 10.0 ** np.arange(np.log10(around), np.log10(size.max()) + 1) for digit in (FEW if decades < 1.5 else (1,))]
+        number_plainly(axes, FixedLocator([sign * value for sign in (-1, 1) for value in [around / 2] + beyond] + [0]))
 
 
 def has_learning_rate(cube):

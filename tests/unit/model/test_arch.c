@@ -1,6 +1,7 @@
 /* config.json into shapes: the published sizes of every family, the key names of transformers 4 and
  * 5, and invalid input. */
 #include "model/arch.h"
+#include "model/describe.h"
 #include "model/positions.h"
 #include <math.h>
 #include <setjmp.h>
@@ -458,6 +459,67 @@ static void positions_come_from_any_of_their_keys(void **state)
     }
 }
 
+/* Digest of a small Qwen3 with some members set in place of its own. */
+static void digest_with(const char *members, char out[HASH_HEX])
+{
+    static const char base[] =
+        "{'model_type': 'qwen3', 'hidden_size': 64, 'num_hidden_layers': 2, 'intermediate_size': "
+        "128, 'num_attention_heads': 4, 'num_key_value_heads': 2, 'head_dim': 16, 'vocab_size': "
+        "100, 'rope_theta': 10000, 'rms_norm_eps': 1e-6, 'max_position_embeddings': 256}";
+    struct err e = {0};
+    char text[2][600];
+    json_t *config[2];
+    snprintf(text[0], sizeof text[0], "%s", base);
+    snprintf(text[1], sizeof text[1], "%s", members);
+    for (int i = 0; i < 2; i++) {
+        for (char *p = text[i]; *p; p++)
+            if (*p == '\'') *p = '"';
+        assert_int_equal(json_read_text("config.json", text[i], strlen(text[i]), &config[i], &e),
+                         OK);
+    }
+    json_object_update(config[0], config[1]);
+    if (model_config_digest(config[0], "config.json", out, &e) != OK) fail_msg("%s", e.text);
+    for (int i = 0; i < 2; i++) json_decref(config[i]);
+}
+
+static void digests_are_of_what_is_read(void **state)
+{
+    static const char *const none[] = {
+        "{'torch_dtype': 'float32', 'use_cache': true, '_name_or_path': 'x', 'architectures': []}",
+        "{'rope_theta': 10000.0, 'hidden_size': 64.0, 'rope_scaling': null}",
+        "{'attention_bias': false, 'hidden_act': 'silu', 'use_sliding_window': false}",
+        "{'rope_parameters': {'rope_type': 'default', 'rope_theta': 10000}}"};
+    static const char *const some[] = {"{'hidden_size': 128}",
+                                       "{'num_hidden_layers': 3}",
+                                       "{'intermediate_size': 129}",
+                                       "{'num_key_value_heads': 4}",
+                                       "{'head_dim': 32}",
+                                       "{'vocab_size': 101}",
+                                       "{'rms_norm_eps': 1.1e-6}",
+                                       "{'rope_theta': 10001}",
+                                       "{'tie_word_embeddings': true}",
+                                       "{'attention_bias': true}",
+                                       "{'hidden_act': 'gelu'}",
+                                       "{'rope_scaling': {'rope_type': 'linear', 'factor': 2}}",
+                                       "{'use_sliding_window': true, 'sliding_window': 8, "
+                                       "'max_window_layers': 1}",
+                                       "{'max_position_embeddings': 128}",
+                                       "{'pad_token_id': 3}",
+                                       "{'model_type': 'qwen2'}",
+                                       "{'quantization_config': {'bits': 4}}"};
+    char base[HASH_HEX], other[HASH_HEX];
+    (void)state;
+    digest_with("{}", base);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        digest_with(none[i], other);
+        if (strcmp(base, other) != 0) fail_msg("%s has an effect", none[i]);
+    }
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        digest_with(some[i], other);
+        if (strcmp(base, other) == 0) fail_msg("%s has no effect", some[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +535,7 @@ int main(void)
         cmocka_unit_test(olmo3_scales_full_layers),
         cmocka_unit_test(fixtures_in_both_wordings),
         cmocka_unit_test(table_is_whole),
+        cmocka_unit_test(digests_are_of_what_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,17 @@ enum status plan_known_digest(const struct plan *p, enum plan_file what, int64_t
     return OK;
 }
 
+/* now = the digest of the folder's config.json at the path; "": there is none. */
+static void config_digest(const struct plan *p, const char *path, char now[HASH_HEX])
+{
+    now[0] = '\0';
+    if (!json_object_get(p->past.configs, path)) {
+        if (!fsx_is_file(path) || hash_file(path, now, NULL) != OK) now[0] = '\0';
+        json_object_set_new(p->past.configs, path, json_string(now));
+    }
+    snprintf(now, HASH_HEX, "%s", json_text(p->past.configs, path, ""));
+}
+
 enum status plan_config(const struct plan *p, int64_t model, int64_t row, const char *folder,
                         char now[HASH_HEX], char known[HASH_HEX], struct err *e)
 {
@@ -78,11 +89,7 @@ enum status plan_config(const struct plan *p, int64_t model, int64_t row, const 
     char *path = NULL;
     now[0] = known[0] = '\0';
     TRY(fsx_join(folder, "config.json", &path, e));
-    if (!json_object_get(p->past.configs, path)) {
-        if (!fsx_is_file(path) || hash_file(path, now, NULL) != OK) now[0] = '\0';
-        json_object_set_new(p->past.configs, path, json_string(now));
-    }
-    snprintf(now, HASH_HEX, "%s", json_text(p->past.configs, path, ""));
+    config_digest(p, path, now);
     TRY(plan_known_digest(p, PLAN_CONFIG, model, row, path, now, known, e));
 done:
     free(path);
@@ -107,6 +114,47 @@ static enum status note(const struct plan *p, const struct plan_checkpoint *c, e
     return json_whole(e);
 }
 
+/* The config.json of a folder, its digest and what it says; *path is the caller's to free. */
+static enum status folder_meaning(const struct plan *p, const char *folder, char **path,
+                                  char now[HASH_HEX], const char **said, struct err *e)
+{
+    *said = "";
+    PASS(fsx_join(folder, "config.json", path, e));
+    config_digest(p, *path, now);
+    return now[0] ? meaning_of(p, PLAN_CONFIG, *path, now, said, e) : OK;
+}
+
+bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was)
+{
+    char *path = NULL, now[HASH_HEX];
+    const char *said, *digest;
+    json_t *one;
+    bool alike = false;
+    if (folder_meaning(p, checkpoint_dir(c), &path, now, &said, NULL) == OK && said[0])
+        json_object_foreach(p->past.meanings, digest, one) alike =
+            alike || (strcmp(json_string_value(one), said) == 0 &&
+                      checkpoint_known_as(c, now, digest, NULL) == OK &&
+                      strcmp(checkpoint_hash(c), was) == 0);
+    free(path);
+    return alike;
+}
+
+/* What the configurations of a checkpoint's stored quantized weights say. */
+static enum status note_stored(const struct plan *p, const struct plan_checkpoint *c, struct err *e)
+{
+    for (int64_t i = 0; i < p->sweep->n_methods; i++) {
+        char *folder = NULL, *path = NULL, now[HASH_HEX];
+        const char *said;
+        if (!p->sweep->methods[i].path) continue;
+        PASS(plan_stored_path(p, c, &p->sweep->methods[i], &folder, e));
+        const enum status st = folder_meaning(p, folder, &path, now, &said, e);
+        free(folder);
+        free(path);
+        PASS(st);
+    }
+    return OK;
+}
+
 enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c, json_t *entry,
                             struct err *e)
 {
@@ -120,6 +168,7 @@ enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *
         path = NULL;
     }
     TRY(plan_tokenizer_path(p, c, &path, e));
+    TRY(note_stored(p, c, e));
     TRY(note(p, c, PLAN_TOKENIZER, path ? path : "", c->tokenizer_now, c->tokenizer, entry, e));
 done:
     free(path);

@@ -25,7 +25,7 @@ MUST_USE enum status plan_stored_path(const struct plan *p, const struct plan_ch
  * ERR_NOMEM. */
 MUST_USE enum status plan_weights_back(struct plan *p, struct results_view *view, struct err *e);
 /* Whether the checkpoint at the path is another than the one that a record is of. */
-bool plan_stored_changed(const char *path, const json_t *record);
+bool plan_stored_changed(const struct plan *p, const char *path, const json_t *record);
 
 /* --- plan_tokenizer.c --- */
 /* Sets c->tokenizer and c->special. ERR_IO: it cannot be read. ERR_NOMEM. */
@@ -64,6 +64,8 @@ MUST_USE enum status plan_known_digest(const struct plan *p, enum plan_file what
 MUST_USE enum status plan_config(const struct plan *p, int64_t model, int64_t row,
                                  const char *folder, char now[HASH_HEX], char known[HASH_HEX],
                                  struct err *e);
+/* Whether c, a folder, has that digest with another config.json that says the same. */
+bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was);
 /* Adds both to the checkpoint's entry of the plan record, and what they say to plan_meanings.
  * ERR_NOMEM. */
 MUST_USE enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c,

@@ -263,7 +263,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     bool again = false;
     if (variant->method->path) TRY(plan_stored_path(p, s->c, variant->method, &path, e));
     if (replicate > 0 && need != NEED_ALL) TRY(plan_texts_drawn(p, s->c, record, v, &again, e));
-    if (again || (path && plan_stored_changed(path, record))) need = NEED_ALL;
+    if (again || (path && plan_stored_changed(p, path, record))) need = NEED_ALL;
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->of_cell && replicate == 0 &&
             (need == NEED_ALL || result_state_of(record) == STATE_DONE))

@@ -130,13 +130,13 @@ enum status plan_read_so_far(const char *path, const char *const *set, int64_t n
     return sweep_read_so_far(path, set, n, &how, out, e);
 }
 
-bool plan_stored_changed(const char *path, const json_t *record)
+bool plan_stored_changed(const struct plan *p, const char *path, const json_t *record)
 {
     const char *was = json_text(json_object_get(record, "provenance"), "quantized_hash", "");
     struct checkpoint *c = NULL;
     const bool changed = (fsx_is_file(path) || fsx_is_dir(path)) &&
                          checkpoint_open(path, &c, NULL) == OK &&
-                         strcmp(checkpoint_hash(c), was) != 0;
+                         strcmp(checkpoint_hash(c), was) != 0 && !plan_hash_alike(p, c, was);
     checkpoint_close(c);
     return changed;
 }

@@ -70,6 +70,11 @@ PYTHON
 
 run
 grep -q "nothing to do" "$work/out" || fail "again: $(cat "$work/out")"
+for name in step7 packed; do # the same in another form
+    "$python" -c 'import json, sys; x = json.load(open(sys.argv[1])); x.pop("torch_dtype", 0); x["use_cache"] = False; json.dump(x, open(sys.argv[1], "w"))' "$work/$name/config.json"
+done
+run
+grep -q "nothing to do" "$work/out" || fail "config.json written again: $(cat "$work/out")"
 rm -r "$work/step7"
 quantized step7 3
 mkdir "$work/none"

@@ -99,9 +99,9 @@ done
 # --- another seed: replicates alone are drawn by it ---
 
 go "the seed of before" seed
-nothing "another seed without replicates" seed --set seed=9 --set 'methods[1].replicates=1'
 "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --set "results=$work/seed.h5" --set seed=9 >"$work/out" 2>"$work/err"
 grep -q 'replicates are pending again: seed: 7 -> 9' "$work/err" || fail "another seed: no reason: $(cat "$work/err")"
+nothing "another seed without replicates" seed --set seed=9 --set 'methods[1].replicates=1'
 go "another seed" seed --set seed=9
 [ "$computed" = 3 ] || fail "another seed: $computed records: $(cat "$work/err")"
 nothing "another seed, again" seed --set seed=9

@@ -94,6 +94,8 @@ MUST_USE enum status plan_name_average(const struct plan *p, struct plan_checkpo
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
 bool plan_text_is_short(const struct data_options *d);
+/* Whether a text can be read for a judgement now: it is not what a draft does without. */
+bool plan_text_is_judged(const struct plan *p, const struct data_options *d);
 
 /* --- plan_reasons.c --- */
 /* Says in one line that the weights of {MODEL/CHECKPOINT: true} have changed. ERR_NOMEM. */
@@ -114,8 +116,8 @@ MUST_USE enum status plan_common_record(const struct plan *p, int64_t model,
  * keys. ERR_USAGE: no calibration text for the judge; errors of plan_data_identity. */
 MUST_USE enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e);
 /* ERR_USAGE: a greedy soup is chosen by sequences that are evaluated on. Long texts are left to the
- * visits. */
-MUST_USE enum status plan_check_heldout(const struct plan *p, struct err *e);
+ * visits. Ahead of a run adds soups whose text cannot be read to f. ERR_NOMEM. */
+MUST_USE enum status plan_check_heldout(const struct plan *p, struct plan_faults *f, struct err *e);
 /* What a visit of a checkpoint spends on choosing members; what one of the model does on average.
  */
 struct cost plan_choice_cost(const struct plan *p, const struct visit *v);

@@ -1,4 +1,5 @@
 /* Greedy soups of a plan: the text that chooses their members, and what the choice costs. */
+#include "engine/inputs.h"
 #include "engine/weights_greedy.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
@@ -57,7 +58,7 @@ done:
 /* evaluations (of the sweep): scratch. */
 static enum status check_heldout(const struct plan *p, const struct plan_checkpoint *c,
                                  struct visit_cache *cache, struct data_options *evaluations,
-                                 struct err *e)
+                                 struct plan_faults *f, struct err *e)
 {
     const struct sweep *s = p->sweep;
     const struct model_entry *m = &s->models[c->model];
@@ -73,13 +74,23 @@ static enum status check_heldout(const struct plan *p, const struct plan_checkpo
                             .checkpoint = m->rows[c->row].checkpoint,
                             .n_evaluations = s->n_evaluations,
                             .evaluations = evaluations};
+    const struct sequences *read;
+    if (!c->recalled && plan_text_is_judged(p, &c->weights.heldout) &&
+        visit_sequences_get(cache, &v, &c->weights.heldout, &read, &why) != OK) {
+        enum status st = OK; /* in a run, the visit says so */
+        if (p->look_ahead)
+            st = plan_faults_add_model(f, p, c->model, false, e, "its average %s will fail: %s",
+                                       v.checkpoint, why.text);
+        err_clear(&why);
+        return st;
+    }
     enum status st = weights_check_heldout(&c->weights, &v, cache, &why);
     NEED(st != ERR_USAGE, st, "%s: %s", m->name, why.text);
     err_clear(&why); /* what else is wrong, the visit says */
     return OK;
 }
 
-enum status plan_check_heldout(const struct plan *p, struct err *e)
+enum status plan_check_heldout(const struct plan *p, struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
     struct visit_cache cache = {0};
@@ -87,7 +98,7 @@ enum status plan_check_heldout(const struct plan *p, struct err *e)
     TRY(mem_zero(&evaluations, p->sweep->n_evaluations, sizeof *evaluations, "datasets", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
-            TRY(check_heldout(p, &p->checkpoints[i], &cache, evaluations, e));
+            TRY(check_heldout(p, &p->checkpoints[i], &cache, evaluations, f, e));
 done:
     visit_cache_free(&cache);
     free(evaluations);

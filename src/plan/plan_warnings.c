@@ -118,8 +118,7 @@ static enum status doubt_lengths(struct doubts *d, const struct visit *v,
     return doubt_unread(d, v->model, "calibration", &v->calibration, positions, e);
 }
 
-/* Whether a text can be read for a judgement now: it is not what a draft does without. */
-static bool judged(const struct plan *p, const struct data_options *d)
+bool plan_text_is_judged(const struct plan *p, const struct data_options *d)
 {
     const char *name = d->text ? d->text : d->ids;
     return name && plan_text_is_short(d) && json_text(p->inputs, name, "")[0];
@@ -142,8 +141,8 @@ static enum status warn_own(const struct plan *p, struct visit_cache *cache, con
         st = doubt_length(d, v->model, of->text_name, s, 0, s->n, positions, e);
     else
         st = doubt_unread(d, v->model, of->text_name, &data, positions, e);
-    if (st == OK && p->look_ahead && positions > 0 && why.text[0] && judged(p, &data) &&
-        !plan_a_checkpoint(p, model)->recalled)
+    if (st == OK && p->look_ahead && positions > 0 && why.text[0] &&
+        plan_text_is_judged(p, &data) && !plan_a_checkpoint(p, model)->recalled)
         st = plan_faults_add_model(f, p, model, false, e, "its %s will fail: %s", of->text_name,
                                    why.text);
     err_clear(&why);
@@ -168,7 +167,7 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         const struct sequences *s;
         struct err why = {0};
         enum status st = OK;
-        if (judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
+        if (plan_text_is_judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
             !is_missing(p, why.text))
             st = plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text);
         err_clear(&why);
@@ -314,7 +313,7 @@ enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e
     struct visit_cache cache = {0};
     struct visit_inputs last = {0};
     struct doubts d = {0};
-    TRY(plan_check_heldout(p, e));
+    TRY(plan_check_heldout(p, f, e));
     products_warn((enum products)p->sweep->run.products);
     warn_of_fields(p);
     for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, &d, f, e));

@@ -236,6 +236,16 @@ sed '/method: gptq/d' "$work/judged.yaml" >"$work/rounded.yaml" # its calibratio
 "$QTRAJ" plan "$work/rounded.yaml" --brief >"$work/out" 2>"$work/err" || fail "a judge that is no entry: $(cat "$work/err")"
 "$QTRAJ" plan "$work/rounded.yaml" --set calibration=null >"$work/out" 2>"$work/err"
 grep -q 'calibration: missing; gptq needs calibration text, by which average greedy is judged' "$work/err" || fail "no calibration: $(cat "$work/err")"
+echo '{"other": "field"}' >"$work/few.jsonl"
+for text in few.jsonl none.txt; do
+    judged plan --brief --set "models[0].averages[0].greedy.text=$work/$text" --set 'models[0].averages[0].greedy.field=text'
+    [ $? != 0 ] && [ "$(grep -c "$work/$text" "$work/err")" = 1 ] || fail "a text that cannot be read: $(cat "$work/err")"
+    grep -q "averages\[0\].greedy.text" "$work/err" || fail "no place of the text: $(cat "$work/err")"
+done
+echo short >"$work/few.txt"
+"$QTRAJ" run "$work/judged.yaml" --set "results=$work/few.h5" --set "models[0].averages[0].greedy.text=$work/few.txt" \
+    --only quantizer=rtn --only checkpoint=greedy 2>"$work/err"
+[ $? = 1 ] && grep -q "^failed: main greedy (rtn 3): $work/few.txt: no sequence is left" "$work/err" || fail "a text that is too short: $(cat "$work/err")"
 
 # --- what `plan` counts for the choice: an evaluation of each of n candidates and of n - 1 soups ---
 counted() { # NAME SED: the sweep with its greedy entry changed

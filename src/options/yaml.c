@@ -217,6 +217,14 @@ enum status yaml_read_text(const char *text, size_t n, const struct node_place *
     return st;
 }
 
+/* A cube, or a journal's first line. */
+static bool is_results(const char *text, size_t n)
+{
+    static const char journal[] = "\"type\":\"journal\"";
+    return strncmp(text, "\x89HDF", 4) == 0 ||
+           memmem(text, n < 64 ? n : 64, journal, strlen(journal));
+}
+
 enum status yaml_read_file(const char *path, struct node **out, struct err *e)
 {
     enum status st = OK;
@@ -228,6 +236,8 @@ enum status yaml_read_file(const char *path, struct node **out, struct err *e)
     st = fsx_read(path, YAML_BYTES, &text, &n, &why);
     /* A file that is too large is bad input, not an I/O error. */
     ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
+    ENSURE(!is_results(text, n), ERR_USAGE,
+           "%s: results, which qtraj show and qtraj status take; expected the .yaml file", path);
     TRY(yaml_read_text(text, n, &place, &root, e));
     ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);
     *out = root;

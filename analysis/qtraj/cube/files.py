@@ -209,7 +209,7 @@ def read_group(file, name, _):
 
 def open_group(cube: xr.Dataset, name: str) -> "xr.Dataset | None":
     """A table of the cube's files, such as `layers` (`qtraj variables` lists them), with the rows of the cube's models; None if it is
-    not there or empty. Of several files the rows follow each other, and sequence_start counts through.
+    not there or empty. Of several files the rows follow each other, and sequence_start counts through. Its arrays may be read-only.
 
     >>> qtraj.open_group(qtraj.open("surfaces.h5"), "surfaces").sizes["row"]
     736

@@ -54,6 +54,7 @@ enum status cube_build(const struct results_view *v, struct cube *out, struct er
     TRY(cube_add_grid(out, e));
     TRY(cube_add_frames(out, e));
     TRY(cube_add_lists(out, e));
+    TRY(cube_add_training(out, e));
     TRY(add_provenance(out, v, e));
     TRY(cube_fill(out, v, e));
 done:

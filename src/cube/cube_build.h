@@ -13,6 +13,9 @@ MUST_USE enum status cube_add_grid(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_frames(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_lists(struct cube *c, struct err *e);
 
+/* The group of training curves, if the plan has some. */
+MUST_USE enum status cube_add_training(struct cube *c, struct err *e);
+
 /* The variables that are made of others, and their values, once those that they are made of are
  * full. */
 MUST_USE enum status cube_add_derived(struct cube *c, struct err *e);

@@ -149,7 +149,7 @@ bool cube_reserves(const char *name)
 {
     static const char *const others[] = {
         "branch_of",  "row",           "sequence_start",       "sequence_count", "sequences",
-        "provenance", "common_tokens", "baseline_loss_common", "loss_common"};
+        "provenance", "common_tokens", "baseline_loss_common", "loss_common",    "training_curves"};
     bool found = false;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         found = found || strcmp(name, others[i]) == 0;

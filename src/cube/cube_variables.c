@@ -6,7 +6,7 @@
 
 /* A plan that has every axis: its cube has every variable. */
 static const char widest_plan[] =
-    "{\"type\":\"plan\",\"models\":[{\"name\":\"\",\"common_tokens\":{},"
+    "{\"type\":\"plan\",\"models\":[{\"name\":\"\",\"common_tokens\":{},\"training\":{},"
     "\"checkpoints\":[{\"name\":\"\",\"key\":\"\",\"task_key\":\"\"}]}],\"bits\":[2],"
     "\"quantizers\":[\"\"],\"datasets\":[\"\"],\"variants\":[{\"bits\":2,\"quantizer\":\"\","
     "\"key\":\"\",\"activation_bits\":8}],"

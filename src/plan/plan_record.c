@@ -1,4 +1,5 @@
 /* The plan as a record of the journal. */
+#include "config/steps_table.h"
 #include "engine/inputs.h"
 #include "math/linalg.h"
 #include "plan/plan_internal.h"
@@ -70,6 +71,9 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
                                         list, "texts", texts_record(p, i), "variant_keys",
                                         variant_keys_record(p, i), "common_tokens", common));
         TRY(st);
+        json_t *training = NULL;
+        TRY(steps_curve_read(p->sweep->models[i].trajectory, &training, e));
+        if (training) json_object_set_new(json_array_get(models, (size_t)i), "training", training);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
                 TRY(checkpoint_record(p, &p->checkpoints[k], columns, list, e));

@@ -143,7 +143,9 @@ static enum status remove_unfinished(const struct run *r, const char *within, st
     TRY(run_path(r, &folder, e, "%s", within));
     dir = opendir(folder);
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
-        if (!strstr(d->d_name, ".tmp.") || strncmp(d->d_name, STEPS, strlen(STEPS)) == 0) continue;
+        if (!strstr(d->d_name, ".tmp.") ||
+            strncmp(d->d_name, STEPS_TABLE, strlen(STEPS_TABLE)) == 0)
+            continue;
         free(path);
         TRY(fsx_join(folder, d->d_name, &path, e));
         temporary_remove(path);
@@ -164,7 +166,7 @@ enum status run_files_open(const struct run *r, const json_t *settings, struct r
     bool there;
     TRY(mem_zero(&f, 1, sizeof *f, "a run", e));
     *f = (struct run_files){.run = r, .fd = -1};
-    TRY(run_path(r, &f->steps, e, STEPS));
+    TRY(run_path(r, &f->steps, e, STEPS_TABLE));
     TRY(run_state_path(r, 0, &state, e));
     TRY(fsx_make_parent(state, e));
     TRY(lock_take(f->steps, &(struct lock_options){.create = true}, &f->lock, e));

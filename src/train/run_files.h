@@ -2,6 +2,7 @@
  * trajectory.csv, checkpoints, state/, end.json. Local, for the first rank of a group; the lock of
  * steps.csv keeps other groups away. */
 #pragma once
+#include "config/steps_table.h"
 #include "train/runs.h"
 
 /* How a run has ended. */
@@ -38,18 +39,13 @@ MUST_USE enum status run_files_open(const struct run *r, const json_t *settings,
                                     struct run_files **out, struct err *e);
 void run_files_close(struct run_files *f);
 
-/* What steps.csv says of a step. NaN: not known. */
-struct run_row {
-    int64_t step;
-    double rate, loss, z, norm, validation, speed;
-};
 /* Cuts steps.csv behind a step; *above = consecutive steps up to it with a loss above `limit`.
  * ERR_IO, ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status run_files_cut(struct run_files *f, int64_t step, double limit, int64_t *above,
                                    struct err *e);
 /* Appends a row; that of a step with a checkpoint joins trajectory.csv as well. ERR_FULL, ERR_IO.
  */
-MUST_USE enum status run_files_add(struct run_files *f, const struct run_row *row, struct err *e);
+MUST_USE enum status run_files_add(struct run_files *f, const struct steps_row *row, struct err *e);
 /* Writes the checkpoint of a step, unless it is there, and trajectory.csv. Errors as of
  * folder_create. */
 MUST_USE enum status run_files_checkpoint(struct run_files *f, const struct trainer *t,

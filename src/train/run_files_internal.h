@@ -2,8 +2,6 @@
 #pragma once
 #include "train/run_files.h"
 
-#define STEPS "steps.csv"
-
 struct run_files {
     const struct run *run;
     struct lock *lock;

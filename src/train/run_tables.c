@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char head[] =
-    "step,tokens,learning_rate,loss,z_loss,gradient_norm,validation_loss,tokens_per_second\n";
+static const char head[] = STEPS_TABLE_HEAD;
 
 /* A number of a table; one that is not known is an empty field. */
 static const char *number(double x, const char *format, char text[32])
@@ -23,38 +22,29 @@ static const char *number(double x, const char *format, char text[32])
 }
 
 /* The row of trajectory.csv of a checkpoint. */
-static enum status add_checkpoint(struct run_files *f, const struct run_row *x, struct err *e)
+static enum status add_checkpoint(struct run_files *f, const struct steps_row *x, struct err *e)
 {
     const struct run *r = f->run;
     char rate[32], loss[32], validation[32], norm[32];
     return mem_append(&f->trajectory, e, "step%06lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%g,%lld%s%s\n",
-                      (long long)x->step, (long long)x->step,
-                      (long long)(x->step * run_step_tokens(r)), number(x->rate, "%.9g", rate),
-                      schedule_phase(&r->schedule, x->step), number(x->loss, "%.9g", loss),
-                      number(x->validation, "%.9g", validation), number(x->norm, "%.9g", norm),
-                      schedule_kind(&r->schedule), r->recipe->optimizer.weight_decay,
-                      (long long)r->recipe->seed, r->left ? "," : "", r->left ? r->left : "");
+                      (long long)x->step, (long long)x->step, (long long)x->tokens,
+                      number(x->rate, "%.9g", rate), schedule_phase(&r->schedule, x->step),
+                      number(x->loss, "%.9g", loss), number(x->validation, "%.9g", validation),
+                      number(x->norm, "%.9g", norm), schedule_kind(&r->schedule),
+                      r->recipe->optimizer.weight_decay, (long long)r->recipe->seed,
+                      r->left ? "," : "", r->left ? r->left : "");
 }
 
-enum status run_files_add(struct run_files *f, const struct run_row *x, struct err *e)
+enum status run_files_add(struct run_files *f, const struct steps_row *x, struct err *e)
 {
     char line[400], rate[32], loss[32], z[32], norm[32], validation[32], speed[32];
-    const int n = snprintf(
-        line, sizeof line, "%lld,%lld,%s,%s,%s,%s,%s,%s\n", (long long)x->step,
-        (long long)(x->step * run_step_tokens(f->run)), number(x->rate, "%.9g", rate),
-        number(x->loss, "%.9g", loss), number(x->z, "%.9g", z), number(x->norm, "%.9g", norm),
-        number(x->validation, "%.9g", validation), number(x->speed, "%.4g", speed));
+    const int n =
+        snprintf(line, sizeof line, "%lld,%lld,%s,%s,%s,%s,%s,%s\n", (long long)x->step,
+                 (long long)x->tokens, number(x->rate, "%.9g", rate), number(x->loss, "%.9g", loss),
+                 number(x->z, "%.9g", z), number(x->norm, "%.9g", norm),
+                 number(x->validation, "%.9g", validation), number(x->speed, "%.4g", speed));
     PASS(fsx_write(f->fd, f->steps, line, (size_t)n, e));
     return run_has_checkpoint(f->run, x->step) ? add_checkpoint(f, x, e) : OK;
-}
-
-static double field(const char **at)
-{
-    char *end;
-    const double x = strtod(*at, &end);
-    const bool given = end > *at;
-    *at = end + (*end == ',');
-    return given ? x : NAN;
 }
 
 enum status run_files_cut(struct run_files *f, int64_t step, double limit, int64_t *above,
@@ -73,18 +63,9 @@ enum status run_files_cut(struct run_files *f, int64_t step, double limit, int64
         TRY(fsx_write(f->fd, f->steps, head, kept, e));
         goto done;
     }
-    for (const char *line = text + kept, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        struct run_row x = {.step = strtoll(line, NULL, 10)};
-        const char *at = strchr(line, ',');
-        if (x.step > step || !at || at > end) break;
-        kept = (size_t)(end + 1 - text);
-        at++;
-        (void)field(&at); /* tokens */
-        x.rate = field(&at);
-        x.loss = field(&at);
-        x.z = field(&at);
-        x.norm = field(&at);
-        x.validation = field(&at);
+    struct steps_row x;
+    for (const char *at = text + kept; steps_row_read(&at, &x) && x.step <= step;) {
+        kept = (size_t)(at - text);
         *above = x.loss > limit ? *above + 1 : 0;
         if (run_has_checkpoint(f->run, x.step)) TRY(add_checkpoint(f, &x, e));
     }

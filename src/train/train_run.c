@@ -163,7 +163,7 @@ static void tell_progress(struct training *x, int64_t step, double loss)
 }
 
 /* The row of a step, and what comes next. First rank. */
-static enum status note(struct training *x, const struct run_row *row, enum action *next,
+static enum status note(struct training *x, const struct steps_row *row, enum action *next,
                         struct err *e)
 {
     const struct run *r = x->run;
@@ -211,7 +211,9 @@ static enum status step_once(struct training *x, int64_t step, int *next, struct
     const double began = clock_seconds();
     struct train_tokens batch;
     struct train_result result;
-    struct run_row row = {.step = step, .rate = schedule_rate_of_step(&r->schedule, step)};
+    struct steps_row row = {.step = step,
+                            .tokens = (double)(step * run_step_tokens(r)),
+                            .rate = schedule_rate_of_step(&r->schedule, step)};
     enum action action = GO_ON;
     enum status st = corpus_take(x->corpus, false, (step - 1) * n, n, &batch, e);
     PASS(err_agree(x->group, st, e));

@@ -65,6 +65,19 @@ code=$?
 "$QTRAJ" run sweep.yaml --set results=whole.h5 2>err || fail "one run: $(cat err)"
 compare whole watched
 compare whole half
+# The training's curves are in the cube, and in one that is made of cubes or again of the journal.
+"$python" - whole.h5 <<'PY' || fail "curves"
+import sys, h5py, numpy as np
+curves = h5py.File(sys.argv[1])["training_curves"]
+model, step, validation = curves["model"].asstr()[:], curves["step"][:], curves["validation_loss"][:]
+assert list(step) == [*range(1, 25), *range(10, 15)] and list(model) == 24 * ["tiny"] + 5 * ["cool"], (model, step)
+assert set(step[:24][np.isfinite(validation[:24])]) == {6, 12, 18, 24} and np.isfinite(curves["training_loss"][:]).all(), validation
+PY
+cp whole.h5 copy.h5
+"$QTRAJ" rebuild whole.h5 >out.txt 2>err || fail "rebuild: $(cat err)"
+"$QTRAJ" merge merged.h5 copy.h5 >out.txt 2>err || fail "merge: $(cat err)"
+compare copy whole
+compare copy merged
 [ "$(grep -c '"status":"failed"' watched.journal)" = 0 ] || fail "cells failed"
 [ "$(sort watched.journal | grep '"type":"cell"' | grep -o '"key":"[0-9a-f]*"' | sort | uniq -d)" = "" ] || fail "computed twice"
 

@@ -1,0 +1,112 @@
+#include "config/steps_table.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CURVE_ROWS = 500 };
+
+/* The next field of a line. */
+static double field(const char **at)
+{
+    char *end = NULL;
+    const bool empty = **at == ',' || **at == '\n';
+    const double x = empty ? NAN : strtod(*at, &end);
+    if (!empty) *at = end;
+    *at += **at == ',';
+    return x;
+}
+
+bool steps_row_read(const char **at, struct steps_row *out)
+{
+    const char *line = *at, *end = strchr(line, '\n');
+    if (!end) return false;
+    const double step = field(&line);
+    *out = (struct steps_row){.step = step >= 0 && step < 1e15 ? (int64_t)step : -1};
+    out->tokens = field(&line);
+    out->rate = field(&line);
+    out->loss = field(&line);
+    out->z = field(&line);
+    out->norm = field(&line);
+    out->validation = field(&line);
+    out->speed = field(&line);
+    if (out->step < 0 || line != end) return false;
+    *at = end + 1;
+    return true;
+}
+
+/* --- curves --- */
+
+static const char *const columns[] = {
+    "step", "steps",         "tokens",          "learning_rate",
+    "loss", "gradient_norm", "validation_loss", "tokens_per_second"};
+enum { COLUMNS = sizeof columns / sizeof *columns, SPEED = COLUMNS - 1 };
+
+/* The next `most` rows as one. Returns how many there were. */
+static int64_t take_rows(const char **at, int64_t most, double sums[COLUMNS])
+{
+    struct steps_row x;
+    int64_t n = 0;
+    double validation = NAN;
+    memset(sums, 0, COLUMNS * sizeof *sums);
+    for (; n < most && steps_row_read(at, &x); n++) {
+        sums[4] += x.loss;
+        sums[5] += x.norm;
+        sums[SPEED] += 1 / x.speed;
+        if (!isnan(x.validation)) validation = x.validation;
+        sums[0] = (double)x.step;
+        sums[2] = x.tokens;
+        sums[3] = x.rate;
+    }
+    sums[1] = (double)n;
+    sums[4] /= (double)n;
+    sums[5] /= (double)n;
+    sums[6] = validation;
+    sums[SPEED] = (double)n / sums[SPEED];
+    return n;
+}
+
+/* {} where it has no rows. NULL: no memory. */
+static json_t *curve_of(const char *text)
+{
+    json_t *out = json_object();
+    struct steps_row x;
+    double row[COLUMNS];
+    int64_t n = 0;
+    int failed = !out;
+    for (const char *at = text; steps_row_read(&at, &x);) n++;
+    for (const char *at = text; !failed && take_rows(&at, (n + CURVE_ROWS - 1) / CURVE_ROWS, row);)
+        for (int i = 0; i < COLUMNS; i++) {
+            json_t *list = json_object_get(out, columns[i]);
+            if (!list) failed |= json_object_set_new(out, columns[i], list = json_array());
+            json_t *value = i < 2 ? json_integer((json_int_t)row[i]) : json_number_new(row[i]);
+            failed |= json_array_append_new(list, value);
+        }
+    if (!failed) return out;
+    json_decref(out);
+    return NULL;
+}
+
+enum status steps_curve_read(const char *trajectory, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    static const char head[] = STEPS_TABLE_HEAD;
+    char *folder = NULL, *path = NULL, *text = NULL;
+    struct err why = {0};
+    *out = NULL;
+    TRY(fsx_parent(trajectory, &folder, e));
+    TRY(fsx_join(folder, STEPS_TABLE, &path, e));
+    st = fsx_is_file(path) ? fsx_read(path, 0, &text, NULL, &why) : ERR_IO;
+    ENSURE(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    st = OK;
+    if (!text || strncmp(text, head, sizeof head - 1) != 0) goto done;
+    *out = curve_of(text + sizeof head - 1);
+    ENSURE(*out, ERR_NOMEM, "out of memory for %s", path);
+done:
+    err_clear(&why);
+    free(folder);
+    free(path);
+    free(text);
+    return st;
+}

@@ -6,14 +6,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static const uint64_t orders = (uint64_t)1 << 32; /* streams: epochs, far from initial weights' */
 
 struct corpus {
-    const int32_t *ids; /* mapped; ~id where it is no text */
-    size_t bytes;
+    char *path;
+    int fd; /* int32: ids; ~id where it is no text */
     int64_t n, length, held_out, train;
     uint64_t seed;
     bool before, mask;
@@ -43,18 +42,12 @@ static void enter_epoch(struct corpus *c, int64_t epoch)
     c->epoch = epoch;
 }
 
-static enum status map(struct corpus *c, const char *path, struct err *e)
+static enum status open_tokens(struct corpus *c, const char *path, struct err *e)
 {
-    int fd;
     int64_t size;
-    PASS(fsx_open(path, &fd, &size, e));
-    void *at = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-    const int why = size > 0 ? errno : 0;
-    close(fd);
-    NEED(at != MAP_FAILED, ERR_IO, "%s: %s", path, why ? strerror(why) : "no tokens");
-    c->ids = at;
-    c->bytes = (size_t)size;
-    c->n = size / (int64_t)sizeof *c->ids;
+    PASS(mem_string(&c->path, path, e));
+    PASS(fsx_open(path, &c->fd, &size, e));
+    c->n = size / (int64_t)sizeof(int32_t);
     return OK;
 }
 
@@ -86,12 +79,13 @@ enum status corpus_open(const struct corpus_options *o, const char *path, int64_
     enum status st = OK;
     struct corpus *c = NULL;
     TRY(mem_zero(&c, 1, sizeof *c, "tokens to train on", e));
-    *c = (struct corpus){.length = length,
+    *c = (struct corpus){.fd = -1,
+                         .length = length,
                          .seed = (uint64_t)o->seed,
                          .before = o->before,
                          .mask = o->document_mask,
                          .epoch = -1};
-    TRY(map(c, path, e));
+    TRY(open_tokens(c, path, e));
     const int64_t chunks = c->n / (length + 1);
     TRY(corpus_divide(o, c->n, length, &c->held_out, e));
     c->train = chunks - c->held_out;
@@ -110,7 +104,8 @@ done:
 void corpus_close(struct corpus *c)
 {
     if (!c) return;
-    if (c->ids) munmap((void *)(uintptr_t)c->ids, c->bytes);
+    if (c->fd >= 0) close(c->fd);
+    free(c->path);
     free(c->chunk);
     free(c->order);
     free(c->tokens);
@@ -134,15 +129,23 @@ int64_t corpus_held_out(const struct corpus *c)
 }
 
 /* One chunk; document: NULL: not wanted. */
-static void copy_chunk(const struct corpus *c, int64_t chunk, int32_t *tokens, int32_t *document)
+static enum status read_chunk(const struct corpus *c, int64_t chunk, int32_t *tokens,
+                              int32_t *document, struct err *e)
 {
-    const int32_t *from = c->ids + chunk * (c->length + 1);
+    const size_t bytes = (size_t)(c->length + 1) * sizeof *tokens;
+    const ssize_t got = fsx_pread(c->fd, tokens, bytes, chunk * (int64_t)bytes);
+    NEED(got >= 0, ERR_IO, "%s: %s", c->path, strerror(errno));
+    NEED((size_t)got == bytes, ERR_FORMAT,
+         "%s: it has become shorter; remove it, and the text is tokenized again", c->path);
+    int32_t before = 0;
     for (int64_t i = 0; i <= c->length; i++) {
-        tokens[i] = from[i] < 0 ? ~from[i] : from[i];
-        if (!document) continue;
-        const bool begins = i > 0 && from[i - 1] < 0 && (!c->before || from[i] < 0);
-        document[i] = i > 0 ? document[i - 1] + begins : 0;
+        const int32_t id = tokens[i];
+        const bool begins = i > 0 && before < 0 && (!c->before || id < 0);
+        if (document) document[i] = i > 0 ? document[i - 1] + begins : 0;
+        tokens[i] = id < 0 ? ~id : id;
+        before = id;
     }
+    return OK;
 }
 
 enum status corpus_take(struct corpus *c, bool held_out, int64_t first, int64_t n,
@@ -164,7 +167,8 @@ enum status corpus_take(struct corpus *c, bool held_out, int64_t first, int64_t 
             enter_epoch(c, (first + i) / c->train);
             chunk = c->order[(first + i) % c->train];
         }
-        copy_chunk(c, chunk, c->tokens + i * each, c->mask ? c->document + i * each : NULL);
+        PASS(
+            read_chunk(c, chunk, c->tokens + i * each, c->mask ? c->document + i * each : NULL, e));
     }
     *out = (struct train_tokens){
         .n = n, .length = c->length, .tokens = c->tokens, .document = c->document};

@@ -44,7 +44,7 @@ int64_t corpus_least(const struct corpus_options *o, int64_t length);
 
 struct corpus;
 
-/* Maps the file, cut into chunks of length + 1; close with corpus_close. o is copied. ERR_USAGE:
+/* Opens the file, cut into chunks of length + 1; close with corpus_close. o is copied. ERR_USAGE:
  * too few tokens for a chunk to train on; ERR_IO, ERR_NOMEM. Local. */
 MUST_USE enum status corpus_open(const struct corpus_options *o, const char *path, int64_t length,
                                  struct corpus **out, struct err *e);
@@ -56,7 +56,6 @@ int64_t corpus_held_out(const struct corpus *c);
 
 /* out = n sequences from place `first` of the run's order on (place 0: the first of epoch 0), or,
  * held_out, of those that are held out. Its arrays stay the corpus's until the next call.
- * ERR_NOMEM.
- */
+ * ERR_FORMAT: the file has become shorter; ERR_IO, ERR_NOMEM. */
 MUST_USE enum status corpus_take(struct corpus *c, bool held_out, int64_t first, int64_t n,
                                  struct train_tokens *out, struct err *e);

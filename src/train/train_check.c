@@ -76,6 +76,21 @@ static enum status note(struct faults *f, const struct run *r, const char *why, 
     return faults_add(f, "run", r->name, why, e);
 }
 
+enum status train_parents_check(const struct train_job *job, int64_t run, struct err *e)
+{
+    const struct run *runs = job->runs->runs;
+    enum status st = OK;
+    bool there;
+    for (int64_t i = runs[run].parent; st == OK && i >= 0; i = runs[i].parent) {
+        json_t *config = NULL, *settings = NULL;
+        st = train_settings(job, &runs[i], &config, &settings, e);
+        if (st == OK) st = run_settings_check(&runs[i], settings, &there, e);
+        json_decref(config);
+        json_decref(settings);
+    }
+    return st;
+}
+
 enum status train_check_run(const struct train_job *job, int64_t run, struct faults *f,
                             bool *failing, struct err *e)
 {
@@ -90,6 +105,7 @@ enum status train_check_run(const struct train_job *job, int64_t run, struct fau
         st = corpus_divide(&r->recipe->data, source->tokens, r->recipe->batch.length, &held_out,
                            &why);
     if (st == OK) st = run_settings_check(r, settings, &there, &why);
+    if (st == OK) st = train_parents_check(job, run, &why);
     json_decref(config);
     json_decref(settings);
     const enum status told = st == OK || st == ERR_NOMEM ? OK : note(f, r, why.text, failing, e);

@@ -87,6 +87,11 @@ says "begun with another number of steps"
 echo '{"text": "one more"}' >>"$work/text.jsonl"
 train 1 runs.yaml
 says "begun with another text, field, separator or tokenizer"
+# a branch that has not begun neither goes on from that run with the other text
+rm -rf other && mkdir -p other/tiny && cp -r both/tiny/. other/tiny
+train 1 later.yaml --set output=other
+says "0 of 3 runs done, 0 diverged, 3 not trained"
+[ ! -e other/tiny-cool-9 ] || fail "a branch on another text: $(ls other/tiny-cool-9)"
 sed -i '$d' "$work/text.jsonl"
 
 # a grid, of which one diverges and the rest goes on; names; --only takes what a branch needs

@@ -171,6 +171,14 @@ static void test_refusals(void **state)
     write_text(6); /* other data: another file */
     OK_OR_FAIL(corpus_prepare(&o, tokenizer, folder, &path, hash[1], e));
     assert_string_not_equal(hash[0], hash[1]);
+    struct train_tokens taken;
+    struct err third = {0};
+    OK_OR_FAIL(corpus_open(&o, path, 5, &c, e));
+    OK_OR_FAIL(corpus_take(c, false, 0, corpus_chunks(c), &taken, e));
+    assert_int_equal(truncate(path, 16), 0); /* while it is read */
+    assert_int_equal(corpus_take(c, false, 0, corpus_chunks(c), &taken, &third), ERR_FORMAT);
+    assert_non_null(strstr(third.text, "it has become shorter"));
+    corpus_close(c);
     free(path);
     FILE *f = fopen(text, "a");
     fprintf(f, "{\"other\": 1}\n");

@@ -1,10 +1,15 @@
 /* optimizer: turns gradients into new weights, number by number. An optimizer is one file and one
  * line of the table here. Local; the caller cuts the numbers among threads. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
+
+enum muon_scale { MUON_RMS, MUON_SPECTRAL };
 
 struct optimizer_settings {
     double beta1, beta2, eps, weight_decay, momentum;
+    double adamw_rate; /* muon: of what AdamW changes, times the rate */
+    enum muon_scale scale;
 };
 
 /* One step over numbers of one tensor. In f32, with coefficients made in f64 and rounded once. */
@@ -14,6 +19,7 @@ struct optimizer_step {
     double rate;  /* of this step */
     double clip;  /* factor of the gradient */
     double decay; /* weight decay of this tensor */
+    bool matrix;  /* it is one, within a block */
 };
 
 struct optimizer {
@@ -23,11 +29,22 @@ struct optimizer {
      * there is one). out may be g. */
     void (*step)(const struct optimizer_step *s, int64_t n, const float *w, const float *g,
                  float *m, float *v, float *out);
+    /* Of matrices within blocks, for which `step` makes a direction in place of weights: changes
+     * the weights w (rows, cols) along it, and overwrites it. room: optimizer_room(rows, cols)
+     * numbers. Parallel. NULL: `step` does all. */
+    void (*matrix)(const struct optimizer_step *s, int64_t rows, int64_t cols, float *w,
+                   float *direction, float *room);
 };
+static inline int64_t optimizer_room(int64_t rows, int64_t cols)
+{
+    const int64_t least = rows < cols ? rows : cols;
+    return rows * cols + 2 * least * least;
+}
 
 #define OPTIMIZERS(X)                                                                              \
     X(adamw)                                                                                       \
-    X(sgd)
+    X(sgd)                                                                                         \
+    X(muon)
 #define OPTIMIZER_DECLARE(name) extern const struct optimizer optimizer_##name;
 OPTIMIZERS(OPTIMIZER_DECLARE)
 #undef OPTIMIZER_DECLARE

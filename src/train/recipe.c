@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const char *const decays[] = {"matrices", "all", "no_embeddings", "olmo2", NULL};
+static const char *const scales[] = {"rms", "spectral", NULL}; /* enum muon_scale */
 static const char *const dtypes[] = {"float32", "bfloat16", NULL};
 
 /* Kinds of products but auto, which depends on the CPU. */
@@ -36,21 +37,30 @@ static const struct option_table batch_table = {OPTION_ROWS(batch_keys, batch_op
                                                 .finish = batch_finish};
 
 static const struct option optimizer_keys[] = {
-    OPTION(optimizer_options, kind, CHOICE, "adamw as torch has it, or sgd with momentum",
+    OPTION(optimizer_options, kind, CHOICE,
+           "adamw as torch has it, sgd with momentum, or muon for matrices within blocks",
            .fallback = "adamw", .choices = optimizer_names),
     {.name = "betas",
-     .doc = "adamw: decay of the moments",
+     .doc = "adamw, muon: decay of AdamW's moments",
      .type = OPTION_REALS,
      .offset = offsetof(struct optimizer_options, betas),
      .count = offsetof(struct optimizer_options, n_betas),
      .capacity = 2,
      .maximum = 1,
      .otherwise = "[0.9, 0.95]",
-     .with = "kind=adamw"},
-    OPTION(optimizer_options, eps, REAL, "adamw: added to the root of the second moment",
-           .fallback = "1e-8", .minimum = 0, .maximum = HUGE_VAL, .with = "kind=adamw"),
-    OPTION(optimizer_options, momentum, REAL, "sgd: of the gradient", .fallback = "0.9",
-           .minimum = 0, .maximum = 1, .with = "kind=sgd"),
+     .with = "kind=adamw|muon"},
+    OPTION(optimizer_options, eps, REAL, "adamw, muon: added to the root of the second moment",
+           .fallback = "1e-8", .minimum = 0, .maximum = HUGE_VAL, .with = "kind=adamw|muon"),
+    OPTION(optimizer_options, momentum, REAL, "sgd, muon: of the gradient", .fallback = "0.9",
+           .otherwise = "0.9; muon: 0.95", .minimum = 0, .maximum = 1, .with = "kind=sgd|muon"),
+    OPTION(
+        optimizer_options, scale, CHOICE,
+        "muon: size of an update: the root mean square of AdamW's, 0.2 sqrt(max(rows, columns)), "
+        "or sqrt(max(1, rows / columns))",
+        .fallback = "rms", .choices = scales, .with = "kind=muon"),
+    OPTION(optimizer_options, adamw_rate, REAL,
+           "muon: rate of embedding, head and vectors, which AdamW changes, times the schedule's",
+           .fallback = "1", .minimum = 0, .maximum = HUGE_VAL, .with = "kind=muon"),
     OPTION(optimizer_options, weight_decay, REAL, "decoupled, times the rate", .fallback = "0.1",
            .minimum = 0, .maximum = HUGE_VAL),
     OPTION(optimizer_options, decay_on, CHOICE,
@@ -64,7 +74,8 @@ static const struct option optimizer_keys[] = {
 };
 static enum status optimizer_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    const struct optimizer_options *o = entry;
+    struct optimizer_options *o = entry;
+    if (o->kind == OPTIMIZER_muon && !node_find(scope->node, "momentum")) o->momentum = 0.95;
     if (o->n_betas == 1) PASS(options_fail(scope, "betas", e, "expected two numbers"));
     return OK;
 }

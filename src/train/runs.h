@@ -15,8 +15,9 @@ struct optimizer_options {
     int kind; /* enum optimizer_id */
     int64_t n_betas;
     double betas[2];
-    double eps, weight_decay, momentum, clip, z_loss;
+    double eps, weight_decay, momentum, adamw_rate, clip, z_loss;
     int decay_on; /* enum decay_on */
+    int scale;    /* enum muon_scale */
 };
 struct checkpoint_options {
     int64_t every, n_at; /* every 0: only `at` and the last */

@@ -38,6 +38,8 @@ enum status train_settings(const struct train_job *job, const struct run *r, jso
     json_t *s = options_to_json(&recipe_table, recipe);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         json_object_del(s, elsewhere[i]);
+    for (size_t i = 0; recipe->optimizer.kind != OPTIMIZER_muon && i < 2; i++) /* as ever */
+        json_object_del(json_object_get(s, "optimizer"), i ? "scale" : "adamw_rate");
     json_t *schedule = options_to_json(&schedule_table, &r->schedule);
     json_t *own = json_pack(
         "{s:O, s:s, s:I, s:I, s:b, s:i, s:i, s:o, s:I, s:I, s:s*}", "config", *config, "data",

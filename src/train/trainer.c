@@ -73,7 +73,9 @@ static enum status open_state(struct trainer *t, struct err *e)
     PASS(mem_zero(&t->tensors, t->n_tensors, sizeof *t->tensors, "tensors", e));
     for (int64_t i = 0; i < t->n_tensors; i++) {
         PASS(hvp_place(t->table, i, &t->tensors[i].w, e));
-        t->tensors[i].decay = decay_of(t, hvp_tensor(t->table, i));
+        const struct hvp_tensor *x = hvp_tensor(t->table, i);
+        t->tensors[i].decay = decay_of(t, x);
+        t->tensors[i].matrix = x->layer >= 0 && x->n_dims == 2;
     }
     trainer_part(t, t->rank, &t->first, &t->held);
     PASS(mem_zero(&t->sum, t->held, sizeof(float), "the sum of gradients", e));

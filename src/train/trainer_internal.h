@@ -7,6 +7,7 @@ enum { TRAINER_BLOCK = 4096 }; /* numbers whose squares are summed together */
 struct trainer_tensor {
     float *w; // (elements)
     double decay;
+    bool matrix; /* within a block */
 };
 
 /* Some sequences as the derivatives take them: without the last token of each, which is a target

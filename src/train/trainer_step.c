@@ -194,7 +194,24 @@ done:
 
 /* --- the update --- */
 
-/* The new weights of this rank's numbers, in t->g if there are other ranks. */
+static bool turns(const struct trainer *t, int64_t tensor)
+{
+    return t->o.optimizer->matrix && t->tensors[tensor].matrix;
+}
+
+static struct optimizer_step step_of(const struct trainer *t, int64_t k, double rate, double clip,
+                                     int64_t tensor)
+{
+    return (struct optimizer_step){.settings = &t->o.settings,
+                                   .k = k,
+                                   .rate = rate,
+                                   .clip = clip,
+                                   .decay = t->tensors[tensor].decay,
+                                   .matrix = t->tensors[tensor].matrix};
+}
+
+/* The new weights of this rank's numbers, in t->g if there are other ranks; of matrices that turn,
+ * directions, there or in t->sum. */
 static void update_part(struct trainer *t, int64_t k, double rate, double clip)
 {
 #pragma omp parallel for schedule(static)
@@ -203,14 +220,12 @@ static void update_part(struct trainer *t, int64_t k, double rate, double clip)
         for (int64_t b = a, n; b < end; b += n) {
             int64_t i, at;
             n = trainer_run(t, t->first + b, end - b, &i, &at);
-            const struct optimizer_step s = {.settings = &t->o.settings,
-                                             .k = k,
-                                             .rate = rate,
-                                             .clip = clip,
-                                             .decay = t->tensors[i].decay};
+            const struct optimizer_step s = step_of(t, k, rate, clip, i);
             float *w = t->tensors[i].w + at;
             t->o.optimizer->step(&s, n, w, t->sum + b, t->m + b, t->v ? t->v + b : NULL,
-                                 t->size > 1 ? t->g + t->first + b : w);
+                                 t->size > 1   ? t->g + t->first + b
+                                 : turns(t, i) ? t->sum + b
+                                               : w);
         }
     }
 }
@@ -225,8 +240,42 @@ static void share_weights(struct trainer *t)
     }
     for (int64_t i = 0; i < t->n_tensors; i++) {
         const struct hvp_tensor *x = hvp_tensor(t->table, i);
-        memcpy(t->tensors[i].w, t->g + x->offset, (size_t)x->elements * sizeof(float));
+        if (!turns(t, i))
+            memcpy(t->tensors[i].w, t->g + x->offset, (size_t)x->elements * sizeof(float));
     }
+}
+
+/* Changes matrices along the directions that update_part has left, each by one rank, which sends it
+ * to the others. Collective. */
+static enum status update_matrices(struct trainer *t, int64_t k, double rate, double clip,
+                                   struct err *e)
+{
+    float *room = NULL;
+    int64_t most = 0;
+    int owner = 0;
+    for (int64_t i = 0; i < t->n_tensors; i++) {
+        const int64_t *shape = hvp_tensor(t->table, i)->shape;
+        if (turns(t, i)) most = max64(most, optimizer_room(shape[0], shape[1]));
+    }
+    PASS(trainer_agree(t, mem_alloc(&room, most, sizeof *room, "an update of matrices", e), e));
+    for (int64_t i = 0; i < t->n_tensors; i++) {
+        const struct hvp_tensor *x = hvp_tensor(t->table, i);
+        if (!turns(t, i)) continue;
+        const struct optimizer_step s = step_of(t, k, rate, clip, i);
+        float *direction = (t->size > 1 ? t->g : t->sum) + x->offset;
+        if (owner == t->rank)
+            t->o.optimizer->matrix(&s, x->shape[0], x->shape[1], t->tensors[i].w, direction, room);
+        owner = (owner + 1) % t->size;
+    }
+    free(room);
+    owner = 0;
+    for (int64_t i = 0; t->size > 1 && i < t->n_tensors; i++) {
+        if (!turns(t, i)) continue;
+        MPI_Bcast(t->tensors[i].w, (int)hvp_tensor(t->table, i)->elements, MPI_FLOAT, owner,
+                  t->o.ranks);
+        owner = (owner + 1) % t->size;
+    }
+    return OK;
 }
 
 static int64_t micro_batches(const struct trainer *t, const struct train_tokens *x)
@@ -263,6 +312,7 @@ enum status trainer_step(struct trainer *t, int64_t k, double rate,
     if (t->o.clip > 0) out->clip = fmin(1, t->o.clip / (out->norm + 1e-6));
     update_part(t, k, rate, out->clip);
     if (t->size > 1) share_weights(t);
+    if (t->o.optimizer->matrix) TRY(update_matrices(t, k, rate, out->clip, e));
     for (int64_t l = 0; l < model_shape(t->model)->layers; l++) model_block_complete(&t->blocks[l]);
 done:
     free(loss_z);

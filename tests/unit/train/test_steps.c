@@ -378,6 +378,58 @@ static void test_micro_and_ranks(void **state)
     }
 }
 
+/* Steps a < k <= b by Muon at one rate, with the fixture's tokens. */
+static void muon_steps(struct fixture *f, int64_t a, int64_t b)
+{
+    for (int64_t k = a + 1; k <= b; k++) {
+        struct train_result r;
+        const struct train_tokens x = {.n = f->batch,
+                                       .length = f->length,
+                                       .tokens = f->tokens + (k - 1) * f->batch * (f->length + 1)};
+        OK_OR_FAIL(trainer_step(f->trainer, k, 1e-2, &x, &r, e));
+    }
+}
+
+/* By Muon all ranks together have the bits of one alone, and of one that is resumed on another
+ * number of threads. */
+static void test_muon(void **state)
+{
+    (void)state;
+    struct fixture f, alone;
+    char path[3][300];
+    int64_t n, k;
+    int rank;
+    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/muon%d", folder, i);
+    fixture_open(&f, "llama", 1);
+    fixture_open(&alone, "llama", 1);
+    alone.o.ranks = MPI_COMM_SELF;
+    f.o.optimizer = alone.o.optimizer = optimizers[OPTIMIZER_muon];
+    f.o.settings.momentum = alone.o.settings.momentum = 0.95;
+    begin(&f);
+    begin(&alone);
+    muon_steps(&f, 0, 6);
+    OK_OR_FAIL(trainer_save(f.trainer, 6, path[0], e));
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        const int threads = omp_get_max_threads();
+        muon_steps(&alone, 0, 3);
+        OK_OR_FAIL(trainer_save(alone.trainer, 3, path[1], e));
+        begin(&alone);
+        OK_OR_FAIL(trainer_load(alone.trainer, path[1], &k, e));
+        omp_set_num_threads(threads + 1);
+        muon_steps(&alone, 3, 6);
+        omp_set_num_threads(threads);
+        OK_OR_FAIL(trainer_save(alone.trainer, 6, path[2], e));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    float *a = state_of(&f, path[0], &n), *b = state_of(&f, path[2], &n);
+    assert_memory_equal(a, b, (size_t)n * sizeof *a);
+    free(a);
+    free(b);
+    fixture_close(&f);
+    fixture_close(&alone);
+}
+
 /* A loss that is not finite leaves the weights as they were. */
 static void test_divergence(void **state)
 {
@@ -404,9 +456,8 @@ int main(int argc, char **argv)
     if (rank == 0) snprintf(folder, sizeof folder, "%s", scratch_dir());
     MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_micro_and_ranks),
+        cmocka_unit_test(test_cases),           cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_micro_and_ranks), cmocka_unit_test(test_muon),
         cmocka_unit_test(test_divergence),
     };
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static enum status sweep(struct call *c, char *path, char *until, struct err *e)
     return OK;
 }
 
-static enum status train(struct call *c, const struct runs *r, const bool *wanted, char *until,
+static enum status train(struct call *c, struct runs *r, const bool *wanted, char *until,
                          struct err *e)
 {
     struct train_totals t;
@@ -93,7 +93,7 @@ static enum status train(struct call *c, const struct runs *r, const bool *wante
     return all && r->recipes[0].then ? sweep(c, r->recipes[0].then, until, e) : OK;
 }
 
-static enum status plan_runs(struct call *c, const struct runs *r, const bool *wanted,
+static enum status plan_runs(struct call *c, struct runs *r, const bool *wanted,
                              const char *rate, const char *simulate, struct err *e)
 {
     static const int codes[] = {EXIT_DONE, EXIT_CELLS_FAILED, EXIT_BAD_INPUT};

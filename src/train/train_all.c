@@ -1,5 +1,6 @@
 #include "train/train_all.h"
 #include "records/lock.h"
+#include "train/known_runs.h"
 #include "train/train_check.h"
 #include "util/agree.h"
 #include "util/bulk.h"
@@ -213,6 +214,7 @@ enum status train_all(struct train_job *job, struct train_totals *out, struct er
     MPI_Comm_rank(job->world, &rank);
     MPI_Comm_size(job->world, &size);
     TRY(prepare_all(job, rank, e));
+    TRY(known_runs_take_all(job, e));
     st = mem_zero(&failed, job->runs->n, sizeof *failed, "runs", e);
     if (st == OK && rank == 0) st = check_all(job, failed, e);
     TRY(err_agree(job->world, st, e));

@@ -1,4 +1,5 @@
 #include "train/train_check.h"
+#include "train/known_runs.h"
 #include "train/run_files.h"
 #include "util/folder.h"
 #include "util/fsx.h"
@@ -21,7 +22,7 @@ void train_say_never(const struct run *r, bool passed, char *why, size_t size)
     else
         snprintf(why, size,
                  "%s has passed step %lld, from which it branches, and no state of it was kept: "
-                 "move the folder of %s away to train it again to the same weights, and the branch "
+                 "move the folder of %s out of the output to train it again to the same weights, and the branch "
                  "with it; checkpoints.states keeps states for branches to come",
                  r->left, first, r->left);
 }
@@ -137,20 +138,19 @@ done:
 
 /* What is known of a recipe's text. */
 struct look {
-    bool begun;      /* a run has settings to compare, with the digest of the text */
     const char *why; /* what is wrong with it; NULL: nothing */
     char *own;       /* of this recipe, not of the one before */
 };
 
-static enum status look_at_source(const struct recipe *r, struct train_source *s, struct look *l,
-                                  struct err *e)
+static enum status look_at_source(const struct recipe *r, bool begun, struct train_source *s,
+                                  struct look *l, struct err *e)
 {
     const int64_t enough = min64(corpus_least(&r->data, r->batch.length), MOST_COUNTED);
     struct err why = {0};
     enum status st = train_tokenizer(r, s, &why);
     if (st == OK)
         st = corpus_look(&r->data, r->tokenizer, r->output, enough, &s->tokens,
-                         l->begun ? s->hash : NULL, &why);
+                         begun ? s->hash : NULL, &why);
     if (st == OK && s->tokens >= MOST_COUNTED) s->tokens = INT64_MAX;
     if (st == OK) return OK;
     if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
@@ -160,40 +160,30 @@ static enum status look_at_source(const struct recipe *r, struct train_source *s
     return st;
 }
 
-/* Whether a run of the recipe is wanted, and one has begun. */
-static enum status look_at_runs(const struct train_job *job, const struct recipe *recipe,
-                                bool *wanted, bool *begun, struct err *e)
+static bool is_wanted(const struct train_job *job, const struct recipe *recipe)
 {
-    *wanted = *begun = false;
-    for (int64_t i = 0; i < job->runs->n; i++) {
-        const struct run *r = &job->runs->runs[i];
-        char *path;
-        if (r->recipe != recipe || !job->wanted[i]) continue;
-        *wanted = true;
-        PASS(run_path(r, &path, e, "run.json"));
-        *begun = *begun || fsx_is_file(path);
-        free(path);
-    }
-    return OK;
+    for (int64_t i = 0; i < job->runs->n; i++)
+        if (job->runs->runs[i].recipe == recipe && job->wanted[i]) return true;
+    return false;
 }
 
-/* Texts that recipes share are looked at once. */
-static enum status look_at_sources(struct train_job *job, struct look *looks, struct err *e)
+/* Texts that recipes share are looked at once. begun: there are settings to compare, with the
+ * digest of the text. */
+static enum status look_at_sources(struct train_job *job, bool begun, struct look *looks,
+                                   struct err *e)
 {
     const struct recipe *before = NULL;
     for (int64_t i = 0; i < job->runs->n_recipes; i++) {
         const struct recipe *own = &job->runs->recipes[i];
         struct look *l = &looks[i];
-        bool wanted;
-        PASS(look_at_runs(job, own, &wanted, &l->begun, e));
-        if (!wanted) continue;
+        if (!is_wanted(job, own)) continue;
         const int64_t last = before ? before - job->runs->recipes : i;
-        if (before && train_same_data(own, before) && own->batch.length == before->batch.length &&
-            l->begun == looks[last].begun) {
+        if (before && train_same_data(own, before) &&
+            own->batch.length == before->batch.length) {
             job->sources[i] = job->sources[last];
             l->why = looks[last].why;
         } else {
-            PASS(look_at_source(own, &job->sources[i], l, e));
+            PASS(look_at_source(own, begun, &job->sources[i], l, e));
         }
         before = own;
     }
@@ -230,12 +220,17 @@ enum status train_check_all(struct train_job *job, struct run_left *left, struct
     enum status st = OK;
     const struct runs *all = job->runs;
     struct look *looks = NULL;
+    struct known_runs known = {0};
     TRY(mem_zero(&looks, all->n_recipes, sizeof *looks, "runs", e));
-    TRY(look_at_sources(job, looks, e));
-    for (int64_t i = 0; i < all->n; i++)
-        if (job->wanted[i])
-            TRY(check_run(job, i, &looks[all->runs[i].recipe - all->recipes], left, f, e));
+    TRY(known_runs_read(all, &known, e));
+    TRY(look_at_sources(job, json_object_size(known.settings) > 0, looks, e));
+    for (int64_t i = 0; i < all->n; i++) {
+        const struct look *l = &looks[all->runs[i].recipe - all->recipes];
+        if (job->wanted[i] && !l->why) TRY(known_run_take(job, &known, i, e));
+        if (job->wanted[i]) TRY(check_run(job, i, l, left, f, e));
+    }
 done:
+    known_runs_free(&known);
     for (int64_t i = 0; looks && i < all->n_recipes; i++) free(looks[i].own);
     free(looks);
     return st;

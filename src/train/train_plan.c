@@ -244,7 +244,7 @@ static enum status find_rate(struct planning *p, struct err *e)
     return OK;
 }
 
-enum status train_plan_print(const struct runs *runs, const struct train_plan_options *o,
+enum status train_plan_print(struct runs *runs, const struct train_plan_options *o,
                              enum train_plan_verdict *out, struct err *e)
 {
     static const char *const heads[] = {"run",         "steps",  "tokens", "parameters",

@@ -16,5 +16,5 @@ enum train_plan_verdict { TRAIN_PLAN_GOOD, TRAIN_PLAN_SOME_FAIL, TRAIN_PLAN_ALL_
 /* Prints a line for each wanted run and what those take together that are left, how long that many
  * ranks take (train_simulate.h), and warns of what would fail (train_check.h); writes nothing.
  * ERR_USAGE: simulate cannot be read; ERR_NOMEM, ERR_IO. Local. */
-MUST_USE enum status train_plan_print(const struct runs *runs, const struct train_plan_options *o,
+MUST_USE enum status train_plan_print(struct runs *runs, const struct train_plan_options *o,
                                       enum train_plan_verdict *out, struct err *e);

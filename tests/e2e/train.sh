@@ -60,7 +60,7 @@ for output in kept out; do
     sed -i "s/output: out/output: $output/; s/from: .9./from: [9, 12]/" later.yaml
     [ $output = kept ] && train 0 later.yaml || train 1 later.yaml
 done
-says "tiny has passed step 12, from which it branches, and no state of it was kept: move the folder of tiny away"
+says "tiny has passed step 12, from which it branches, and no state of it was kept: move the folder of tiny out of the output"
 train 0 later.yaml --set output=both
 same_training both/tiny-cool-12 kept/tiny-cool-12
 train 0 later.yaml --set output=kept --set checkpoints.states=false
@@ -102,6 +102,23 @@ says "step 9 of peak1e30, from which it branches, is not there"
 [ -e grid/peak1e-2-cool-9/step000014/model.safetensors ] || fail "the rest: $(ls grid)"
 train 0 runs.yaml --set output=only --only '*-cool-9'
 [ -e only/tiny/step000024 ] || fail "--only: $(ls only)"
+
+# a grid whose values are written otherwise, or that has a key more: what is known goes on in its folder, with its branches
+train 0 runs.yaml --set output=again --set 'grid={schedule.peak: [1e-2, 3e-3]}' --only 'peak1e-2*'
+ls again/* >names.before
+for grid in '{seed: [0], schedule.peak: [0.010]}' '{schedule.peak: [1e-2], optimizer.weight_decay: [0.1]}'; do
+    train 0 runs.yaml --set output=again --set "grid=$grid" --plan
+    grep -qE "^peak1e-2-cool-9 +done " out.txt || fail "$grid: $(cat out.txt)"
+    says "the settings of peak1e-2, which is done: that folder is used"
+    launch 60 2 train runs.yaml --set output=again --set "grid=$grid" || fail "$grid: $(cat "$work/err")"
+    grep -q "steps 1 to" "$work/err" && fail "$grid: trained again: $(cat "$work/err")"
+    ls again/* | cmp -s - names.before || fail "$grid: $(ls again/*)"
+done
+says "peak1e-2-weight_decay0.1-cool-9: the settings of peak1e-2-cool-9, which is done"
+train 0 runs.yaml --set output=again --set 'grid={schedule.peak: [1e-2], optimizer.weight_decay: [0.1, 0.3]}' \
+    --set 'branches=[{name: "cool-{from}", from: [9, 24], steps: 5}]' --only '*weight_decay0.3-cool-9'
+[ "$(ls again | grep peak | xargs)" = "peak1e-2 peak1e-2-cool-9 peak1e-2-weight_decay0.3 peak1e-2-weight_decay0.3-cool-9" ] ||
+    fail "one more value: $(ls again | xargs)"
 
 # where nothing can be written; clear messages
 mkdir shut && chmod 500 shut

@@ -1,0 +1,23 @@
+/* known_runs: runs under other names. A grid's keys may be written otherwise, added or put in
+ * another order: a run whose settings some folder of the output was begun with is that one. */
+#pragma once
+#include "train/train_job.h"
+
+/* Settings (run.json) of folders of an output. Zero-initialise; free with known_runs_free. */
+struct known_runs {
+    json_t *settings; /* {FOLDER: run.json} */
+};
+/* Reads what is in the output of the runs, which may not be there; a run.json that cannot be read
+ * is left out. ERR_NOMEM. Local. */
+MUST_USE enum status known_runs_read(const struct runs *all, struct known_runs *out, struct err *e);
+void known_runs_free(struct known_runs *k);
+
+/* If the run has not begun and a folder that is no other run's was begun with its settings, the run
+ * takes that folder's name, which its branches' `left` follows, and a message says so.
+ * job->sources[] of its recipe is filled with the digest; runs that it branches from come before
+ * it. ERR_NOMEM. Local. */
+MUST_USE enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
+                                    struct err *e);
+
+/* The same of all wanted runs by rank 0, for all ranks. Collective on job->world. ERR_NOMEM. */
+MUST_USE enum status known_runs_take_all(struct train_job *job, struct err *e);

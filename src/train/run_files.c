@@ -109,11 +109,28 @@ static const char *key_of_recipe(const char *key)
     return strcmp(key, "first") == 0 ? "step to begin from" : key;
 }
 
+/* text = ", or ...": what a run with another number of steps can do besides beginning anew. */
+static enum status say_longer(const struct run *r, char *text, size_t size, struct err *e)
+{
+    int64_t latest;
+    PASS(run_state_latest(r, &latest, e));
+    if (latest > 0)
+        snprintf(text, size,
+                 ", or keep it and let a branch go on from a step whose state is in %s/state, as "
+                 "{name: longer, from: %lld, steps: ..., schedule: ...}",
+                 r->name, (long long)latest);
+    else
+        snprintf(text, size,
+                 "; no state of it was kept, so that a longer run trains all steps again "
+                 "(checkpoints.states keeps states, from which branches go on)");
+    return OK;
+}
+
 enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
                                struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, key[200] = "", values[140] = "";
+    char *path = NULL, key[200] = "", values[140] = "", longer[600] = "";
     json_t *before = NULL;
     TRY(run_path(r, &path, e, "run.json"));
     *there = fsx_is_file(path);
@@ -121,10 +138,11 @@ enum status run_settings_check(const struct run *r, const json_t *settings, bool
     TRY(json_read_file(path, 1 << 20, &before, e));
     const bool other = differ(settings, before, key, sizeof key);
     if (strcmp(key, "data") != 0) say_values(before, settings, key, values, sizeof values);
+    if (strcmp(key, "last") == 0) TRY(say_longer(r, longer, sizeof longer, e));
     ENSURE(!other, ERR_USAGE,
            "begun with another %s (run.json%s); remove the run's folder in %s to begin it anew, or "
-           "give the runs another output",
-           key_of_recipe(key), values, r->recipe->output);
+           "give the runs another output%s",
+           key_of_recipe(key), values, r->recipe->output, longer);
 done:
     json_decref(before);
     free(path);

@@ -65,6 +65,7 @@ says "^left: 0 tokens, 0B on disk, about 0 s "
 plan 0 "" runs.yaml --set 'branches=[{name: "cool-{from}", from: [9], steps: 5}, {name: later, of: cool-9, from: [14], steps: 5}]' --only tiny
 plan 1 "tiny: begun with another schedule.peak (run.json: 0.01 -> 0.001)" runs.yaml --set schedule.peak=1e-3
 plan 1 "tiny: begun with another number of steps (run.json: 24 -> 12)" runs.yaml --set steps=12
+grep -q "; no state of it was kept, so that a longer run trains all steps again (checkpoints.states keeps" err.txt || fail "$(cat err.txt)"
 echo '{"text": "one more"}' >>"$work/text.jsonl"
 plan 1 "begun with another text, field, separator or tokenizer" runs.yaml
 sed -i '$d' "$work/text.jsonl"
@@ -78,6 +79,11 @@ cp -r out begun && rm -r begun/tiny/end.json
 plan 0 "" runs.yaml --set output=begun
 says "^tiny +1 to 24 "
 train runs.yaml --set output=states --set checkpoints.states=true
+plan 1 "let a branch go on from a step whose state is in tiny/state, as {name: longer, from: 24, steps" runs.yaml \
+    --set output=states --set checkpoints.states=true --set steps=36
+plan 0 "" runs.yaml --set output=states --set checkpoints.states=true --only tiny-longer \
+    --set 'branches=[{name: longer, from: [18], steps: 18, schedule: {kind: constant}}]'
+says "^tiny-longer +19 to 36 "
 rm states/tiny/end.json states/tiny/state/step000024.safetensors
 plan 0 "" runs.yaml --set output=states --set checkpoints.states=true
 says "^tiny +19 to 24 +576 "

@@ -106,12 +106,12 @@ static void tell_start(const struct training *x, int64_t step)
 {
     const struct run *r = x->run;
     char count[QUANTITY], tokens[QUANTITY];
-    const double sequences = (double)(r->last * r->recipe->batch.sequences);
+    const double steps = (double)(r->last - step);
     quantity_count((double)trainer_n(x->trainer), count);
-    quantity_count((double)(r->last * run_step_tokens(r)), tokens);
+    quantity_count(steps * (double)run_step_tokens(r), tokens);
     log_info("%s: %s parameters, steps %lld to %lld: %s tokens, %.3g epochs of the data%s%s",
              r->name, count, (long long)step + 1, (long long)r->last, tokens,
-             sequences / (double)corpus_chunks(x->corpus), r->left ? ", a branch of " : "",
+             steps * (double)r->recipe->batch.sequences / (double)corpus_chunks(x->corpus), r->left ? ", a branch of " : "",
              r->left ? r->left : "");
 }
 

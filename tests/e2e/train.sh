@@ -14,7 +14,8 @@ says() { grep -qF -- "$1" err.txt || fail "does not say \"$1\": $(cat err.txt)";
 
 runs_file runs.yaml
 train 0 runs.yaml
-says "epochs of the data"
+says "tiny: 36.1k parameters, steps 1 to 24: 2.3k tokens, "
+says "tiny-cool-9: 36.1k parameters, steps 10 to 14: 480 tokens, "
 says "2 of 2 runs done"
 [ "$(ls out/tiny)" = "$(printf '%s\n' end.json run.json state step000000 step000006 step000012 step000018 step000024 steps.csv trajectory.csv)" ] ||
     fail "files: $(ls out/tiny)"

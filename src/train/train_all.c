@@ -128,6 +128,22 @@ static enum status choose(struct choice *c, struct err *e)
     return OK;
 }
 
+/* Warns of checkpoints that will not be made. */
+static enum status warn_passed(const struct train_job *job, int64_t i, struct err *e)
+{
+    const struct run *r = &job->runs->runs[i];
+    enum readiness state;
+    struct run_left left;
+    struct err none = {0};
+    char why[520] = "";
+    if (train_readiness(job->runs, i, &state, &left, why, sizeof why, &none) == OK)
+        PASS(train_check_passed(r, left.step, why, sizeof why, e));
+    else
+        err_clear(&none); /* choose tells */
+    if (why[0]) log_warn("%s: %s", r->name, why);
+    return OK;
+}
+
 /* Runs whose settings cannot be trained, or are not those that they began with, fail before any is
  * trained. */
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
@@ -137,6 +153,8 @@ static enum status check_all(const struct train_job *job, bool *failed, struct e
     char *line = NULL;
     for (int64_t i = 0; i < job->runs->n; i++)
         if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
+    for (int64_t i = 0; i < job->runs->n; i++)
+        if (job->wanted[i] && !failed[i]) TRY(warn_passed(job, i, e));
     for (int64_t i = 0; i < f.n; i++) {
         TRY(faults_line(&f, i, &line, e));
         log_error("%s", line);

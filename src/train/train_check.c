@@ -5,6 +5,7 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/quantity.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,32 @@ enum status train_check_run(const struct train_job *job, int64_t run, struct fau
     return told;
 }
 
+enum status train_check_passed(const struct run *r, int64_t step, char *why, size_t size,
+                               struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL, *rows = NULL, row[40];
+    int64_t n = 0, one = 0;
+    why[0] = '\0';
+    TRY(run_path(r, &path, e, "trajectory.csv"));
+    if (fsx_is_file(path)) TRY(fsx_read(path, 0, &rows, NULL, e));
+    for (int64_t i = r->first + 1; i <= step; i++) {
+        snprintf(row, sizeof row, "\nstep%06lld,", (long long)i);
+        if (!run_has_checkpoint(r, i) || (rows && strstr(rows, row))) continue;
+        if (n++ == 0) one = i;
+    }
+    if (n > 0)
+        snprintf(why, size,
+                 "%lld checkpoint%s of step%s %lld%s asked for, but passed: move the run's folder "
+                 "out of the output to train it again to the same weights, with all of them",
+                 (long long)n, quantity_plural(n), quantity_plural(n), (long long)one,
+                 n == 1 ? " is" : " and later are");
+done:
+    free(path);
+    free(rows);
+    return st;
+}
+
 /* --- before anything is written --- */
 
 /* The folders that a run writes. */
@@ -204,6 +231,8 @@ static enum status check_run(const struct train_job *job, int64_t i, const struc
     if (st != OK) PASS(note(f, r, why.text, &failing, e));
     err_clear(&why);
     if (never[0]) PASS(note(f, r, never, &failing, e));
+    PASS(train_check_passed(r, left[i].step, never, sizeof never, e));
+    if (never[0]) PASS(faults_add(f, r->name, never, e));
     if (state == WAITS && left[r->parent].failing) failing = true;
     if (state != ENDED) PASS(check_folders(r, f, &failing, e));
     if (l->why)

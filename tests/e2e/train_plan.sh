@@ -73,6 +73,13 @@ plan 2 "tiny-cool-12: tiny has passed step 12, from which it branches, and no st
     --set 'branches=[{name: "cool-{from}", from: [9, 12], steps: 5}]'
 says "^tiny-cool-9 +done "
 says "^tiny-cool-12 +13 to 17 "
+# checkpoints at steps that are passed, of which none is made; one that was removed is none of them
+plan 1 "tiny: 4 checkpoints of steps 3 and later are asked for, but passed: move the run's folder out of the output" runs.yaml --set checkpoints.every=3 --only tiny
+plan 1 "tiny: 1 checkpoint of step 7 is asked for, but passed" runs.yaml --set checkpoints.at=[7] --only tiny
+"$QTRAJ" train runs.yaml --set checkpoints.at=[7] --only tiny 2>err.txt && grep -q "warning: tiny: 1 checkpoint of step 7 is asked for, but passed" err.txt ||
+    fail "train: $(cat err.txt)"
+cp -r out less && rm -r less/tiny/step000006
+plan 0 "" runs.yaml --set output=less
 find out | sort | cmp -s - files.before || fail "a plan has changed a folder"
 # one that was stopped has less to do
 cp -r out begun && rm -r begun/tiny/end.json

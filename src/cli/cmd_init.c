@@ -2,11 +2,10 @@
  * checkpoints. The folder that checkpoints are in is a run. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/init_checkpoint.h"
+#include "cli/init_internal.h"
 #include "config/trajectory.h"
 #include "eval/dataset.h"
-#include "model/positions.h"
-#include "model/sizes.h"
+#include "train/unfinished.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -17,32 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct run_folder {
-    char *path; /* without links */
-    char *name, *table;
-    char *parent; /* the run that its own table says it branches from, or NULL */
-    bool own;     /* the table is the folder's own trajectory.csv, as of qtraj train */
-    int64_t rows; /* of that table */
-    int64_t n, capacity;
-    struct init_checkpoint *checkpoints; // (n)
-};
-
-/* Checkpoints that a sweep over the run visits: those of the table, where the folder has one. */
-static int64_t swept(const struct run_folder *r)
-{
-    return r->own ? r->rows : r->n;
-}
-
-struct init {
-    const char *out, *text, *tokenizer;
-    bool force;
-    char *folder; /* of the sweep file, without links */
-    char *stem;   /* its name without the ending */
-    char *text_path, *tokenizer_path;
-    int64_t n, capacity;
-    struct run_folder *runs;
-};
 
 static void init_free(struct init *o)
 {
@@ -84,23 +57,6 @@ static enum status resolve_text(char *text, char **out, struct err *e)
     PASS(dataset_files(&data, ignore, NULL, e));
     NEED(text[0] == '/' || getcwd(here, PATH_MAX), ERR_IO, ".: %s", strerror(errno));
     return mem_format(out, e, "%s%s%s", here, here[0] ? "/" : "", text);
-}
-
-/* As the sweep file names the path, in quotes: relative to its folder if it is in there. */
-static enum status named(const struct init *o, const char *path, const char *rest, char **out,
-                         struct err *e)
-{
-    const size_t n = strlen(o->folder);
-    const bool inside = strncmp(path, o->folder, n) == 0 && path[n] == '/';
-    char *whole = NULL;
-    PASS(mem_format(&whole, e, "%s%s", inside ? path + n + 1 : path, rest));
-    json_t *text = json_string(whole);
-    free(whole);
-    NEED(text, ERR_USAGE, "%s: its name is no UTF-8", path);
-    *out = json_write_text(text, JSON_ENCODE_ANY);
-    json_decref(text);
-    NEED(*out, ERR_NOMEM, "out of memory");
-    return OK;
 }
 
 /* --- the folders --- */
@@ -202,6 +158,7 @@ static enum status add_folder(struct init *o, const char *given, struct err *e)
         TRY(mem_format(&run, e, "%s/%s", path, all[i]->d_name));
         TRY(add_folder(o, run, e));
     }
+    if (!any) TRY(unfinished_warn(path, e));
     if (any || run) goto done;
     TRY(has_file(path, ".", "config.json", &has, e));
     ENSURE(has, ERR_USAGE,
@@ -234,125 +191,6 @@ static void order(struct run_folder *r)
     for (int64_t i = 0; i < r->n; i++) r->checkpoints[i].step = -1;
 }
 
-/* --- what is written --- */
-
-static enum status table_text(const struct run_folder *r, char **text, struct err *e)
-{
-    PASS(mem_append(text, e,
-                    "# Checkpoints of %s in the order of training, by qtraj init. Steps are from "
-                    "trainer_state.json or the names, rates\n# from trainer_state.json or "
-                    "scheduler.pt. phase: warmup, stable, decay, ... What is unknown stays empty.\n"
-                    "checkpoint,step,tokens,learning_rate,phase\n",
-                    r->name));
-    for (int64_t i = 0; i < r->n; i++) PASS(init_checkpoint_row(&r->checkpoints[i], text, e));
-    return OK;
-}
-
-/* The family and size of the last checkpoint, for people. */
-static enum status model_text(const struct run_folder *r, char **text, struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL, parameters[QUANTITY];
-    json_t *config = NULL;
-    struct model_sizes *sizes = NULL;
-    TRY(mem_zero(&sizes, 1, sizeof *sizes, "sizes of a model", e));
-    TRY(mem_format(&path, e, "%s/%s/config.json", r->path, r->checkpoints[r->n - 1].name));
-    TRY(json_read_file(path, 0, &config, e));
-    TRY(model_sizes_read(config, path, sizes, e));
-    quantity_count((double)sizes->shape.parameters, parameters);
-    TRY(mem_append(text, e, "  # %lld checkpoint%s of %s, %s parameters, %lld positions\n",
-                   (long long)swept(r), quantity_plural(swept(r)), arch_name(sizes->spec.arch),
-                   parameters, (long long)positions_usable(config)));
-done:
-    json_decref(config);
-    free(sizes);
-    free(path);
-    return st;
-}
-
-/* *out = the tokenizer that the sweep file must name (NULL: each checkpoint has one), in quotes. */
-static enum status tokenizer_text(const struct init *o, const struct run_folder *r, char **out,
-                                  struct err *e)
-{
-    const char *any = o->tokenizer_path;
-    bool all = !any;
-    for (int64_t i = 0; i < r->n; i++) {
-        const char *own = r->checkpoints[i].tokenizer;
-        all = all && own;
-        if (own && !any) any = own;
-    }
-    if (all) return OK;
-    NEED(any, ERR_USAGE, "%s: no tokenizer.json in its checkpoints; name one with --tokenizer",
-         r->path);
-    return named(o, any, "", out, e);
-}
-
-static const struct run_folder *parent_of(const struct init *o, const struct run_folder *r)
-{
-    for (const struct run_folder *p = o->runs; r->parent && p < o->runs + o->n; p++)
-        if (strcmp(p->name, r->parent) == 0) return p;
-    return NULL;
-}
-
-static enum status run_text(const struct init *o, const struct run_folder *r, char **text,
-                            struct err *e)
-{
-    enum status st = OK;
-    char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL, *parent = NULL;
-    TRY(model_text(r, text, e));
-    TRY(named(o, r->name, "", &name, e));
-    TRY(named(o, r->path, "/{checkpoint}", &path, e));
-    TRY(named(o, r->own ? r->table : strrchr(r->table, '/') + 1, "", &table, e));
-    TRY(tokenizer_text(o, r, &tokenizer, e));
-    TRY(mem_append(text, e, "  - name: %s\n    trajectory: %s%s\n    path: %s\n", name, table,
-                   r->own ? "" : " # add what is known there", path));
-    if (parent_of(o, r)) {
-        TRY(named(o, r->parent, "", &parent, e));
-        TRY(mem_append(text, e, "    branch_of: %s\n", parent));
-    }
-    if (tokenizer) TRY(mem_append(text, e, "    tokenizer: %s\n", tokenizer));
-done:
-    free(name);
-    free(path);
-    free(table);
-    free(tokenizer);
-    free(parent);
-    return st;
-}
-
-static enum status sweep_text(const struct init *o, char **text, struct err *e)
-{
-    enum status st = OK;
-    char *name = NULL, *results = NULL, *data = NULL, *field = NULL;
-    TRY(init_field(o->text_path, &field, e));
-    TRY(named(o, o->stem, "", &name, e));
-    TRY(named(o, o->stem, ".h5", &results, e));
-    TRY(named(o, o->text_path, "", &data, e));
-    TRY(mem_append(text, e,
-                   "# By qtraj init. docs/sweep-file.md explains all keys, `qtraj options` lists "
-                   "them. Paths are relative to this file.\nname: %s\nresults: %s\nmodels:\n",
-                   name, results));
-    for (int64_t i = 0; i < o->n; i++) TRY(run_text(o, &o->runs[i], text, e));
-    TRY(mem_append(
-        text, e,
-        "bits: [3, 4]\nmethods:\n"
-        "  - {method: rtn, group_size: 128} # round to nearest, without calibration\n"
-        "  # - {method: gptq, group_size: 128} # needs `calibration`\n"
-        "# what the loss is measured on; samples: sequences, at most\n"
-        "evaluation:\n  - {name: text, text: %s%s, length: auto, samples: 64}\n"
-        "# the sequences behind those of the evaluation\n"
-        "# calibration: {text: %s%s, skip: 64, samples: 128}\n"
-        "# curvature: {sharpness: lanczos, trace: 8, sequences: 4}\n"
-        "# movement: rtn # distance of the weights from those of the checkpoint before\n",
-        data, field, data, field));
-done:
-    free(name);
-    free(results);
-    free(data);
-    free(field);
-    return st;
-}
-
 static enum status check_place(const struct init *o, const char *path, struct err *e)
 {
     NEED(o->force || !fsx_is_file(path), ERR_USAGE,
@@ -366,6 +204,7 @@ static enum status write_all(const struct init *o, struct err *e)
     enum status st = OK;
     char *text = NULL;
     struct sweep sweep = {0};
+    if (!o->force && fsx_is_file(o->out)) TRY(init_print_missing(o, e));
     TRY(check_place(o, o->out, e));
     for (int64_t i = 0; i < o->n; i++)
         if (!o->runs[i].own) TRY(check_place(o, o->runs[i].table, e));
@@ -373,12 +212,12 @@ static enum status write_all(const struct init *o, struct err *e)
         if (o->runs[i].own) continue;
         free(text);
         text = NULL;
-        TRY(table_text(&o->runs[i], &text, e));
+        TRY(init_table_text(&o->runs[i], &text, e));
         TRY(fsx_write_atomic(o->runs[i].table, text, strlen(text), e));
     }
     free(text);
     text = NULL;
-    TRY(sweep_text(o, &text, e));
+    TRY(init_sweep_text(o, &text, e));
     TRY(fsx_write_atomic(o->out, text, strlen(text), e));
     TRY(sweep_read(o->out, NULL, 0, &sweep, e));
 done:
@@ -432,8 +271,8 @@ static enum status run(struct call *c, struct err *e)
     }
     TRY(write_all(&o, e));
     for (int64_t i = 0; i < o.n; i++)
-        printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)swept(&o.runs[i]),
-               quantity_plural(swept(&o.runs[i])), strrchr(o.runs[i].table, '/') + 1);
+        printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)init_swept(&o.runs[i]),
+               quantity_plural(init_swept(&o.runs[i])), strrchr(o.runs[i].table, '/') + 1);
     printf("Look at %s, then: qtraj plan %s\n", o.out, o.out);
 done:
     arg_list_free(&folders);

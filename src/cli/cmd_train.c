@@ -93,8 +93,8 @@ static enum status train(struct call *c, struct runs *r, const bool *wanted, cha
     return all && r->recipes[0].then ? sweep(c, r->recipes[0].then, until, e) : OK;
 }
 
-static enum status plan_runs(struct call *c, struct runs *r, const bool *wanted,
-                             const char *rate, const char *simulate, struct err *e)
+static enum status plan_runs(struct call *c, struct runs *r, const bool *wanted, const char *rate,
+                             const char *simulate, struct err *e)
 {
     static const int codes[] = {EXIT_DONE, EXIT_CELLS_FAILED, EXIT_BAD_INPUT};
     enum train_plan_verdict verdict;

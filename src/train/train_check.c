@@ -23,7 +23,8 @@ void train_say_never(const struct run *r, bool passed, char *why, size_t size)
     else
         snprintf(why, size,
                  "%s has passed step %lld, from which it branches, and no state of it was kept: "
-                 "move the folder of %s out of the output to train it again to the same weights, and the branch "
+                 "move the folder of %s out of the output to train it again to the same weights, "
+                 "and the branch "
                  "with it; checkpoints.states keeps states for branches to come",
                  r->left, first, r->left);
 }
@@ -205,8 +206,7 @@ static enum status look_at_sources(struct train_job *job, bool begun, struct loo
         struct look *l = &looks[i];
         if (!is_wanted(job, own)) continue;
         const int64_t last = before ? before - job->runs->recipes : i;
-        if (before && train_same_data(own, before) &&
-            own->batch.length == before->batch.length) {
+        if (before && train_same_data(own, before) && own->batch.length == before->batch.length) {
             job->sources[i] = job->sources[last];
             l->why = looks[last].why;
         } else {

@@ -13,7 +13,7 @@ struct train_source {
 };
 
 struct train_job {
-    struct runs *runs; /* known_runs.h may rename some */
+    struct runs *runs;       /* known_runs.h may rename some */
     const bool *wanted;      // (runs->n) with the runs that they branch from
     bool (*must_stop)(void); /* asked between steps, by the first rank of a group */
     int64_t memory;          /* of a rank, for activations (trainer.h) */

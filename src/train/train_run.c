@@ -111,8 +111,8 @@ static void tell_start(const struct training *x, int64_t step)
     quantity_count(steps * (double)run_step_tokens(r), tokens);
     log_info("%s: %s parameters, steps %lld to %lld: %s tokens, %.3g epochs of the data%s%s",
              r->name, count, (long long)step + 1, (long long)r->last, tokens,
-             steps * (double)r->recipe->batch.sequences / (double)corpus_chunks(x->corpus), r->left ? ", a branch of " : "",
-             r->left ? r->left : "");
+             steps * (double)r->recipe->batch.sequences / (double)corpus_chunks(x->corpus),
+             r->left ? ", a branch of " : "", r->left ? r->left : "");
 }
 
 static enum status begin(struct training *x, const json_t *config, int64_t *step, struct err *e)

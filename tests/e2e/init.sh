@@ -96,6 +96,21 @@ plans runs.yaml
 has runs.yaml '    trajectory: "runs/cooldown/trajectory.csv"'
 has runs.yaml '    branch_of: "base"'
 [ "$(grep -c 'name: "base"' runs.yaml)" = 1 ] && [ ! -e runs-base.csv ] || fail "runs with tables: $(cat runs.yaml)"
+# Beside a training: what is not finished, branches without a checkpoint; the models that an edited sweep file lacks.
+mkdir runs/late runs/later runs/old && echo '{"parent": "base"}' | tee runs/late/run.json >runs/later/run.json && echo '{}' >runs/old/run.json
+cp runs/late/run.json runs/cooldown && touch runs/cooldown/end.json && echo '{}' >runs/base/run.json
+sed -i '/cooldown/d; /branch_of/d; s/bits: .*/bits: [2]/' runs.yaml && cp runs.yaml edited.yaml
+refuses "runs.yaml is there already; --force replaces it" runs/base runs/cooldown --text text.txt --out runs.yaml
+[ "$(cat out)" = 'runs.yaml lacks these models:
+  # 1 checkpoint of smollm3, 1.05M parameters, 1024 positions
+  - name: "cooldown"
+    trajectory: "runs/cooldown/trajectory.csv"
+    path: "runs/cooldown/{checkpoint}"
+    branch_of: "base"' ] && cmp -s runs.yaml edited.yaml || fail "models to add: $(cat out)"
+init runs --text text.txt --out runs.yaml --force
+has err "qtraj: warning: base: not finished; 2 branches of it have no checkpoint yet"
+has err "qtraj: warning: old: no checkpoint yet"
+[ "$(grep -c warning err)" = 2 ] || fail "beside a training: $(cat err)"
 # A table against the order of training is told of.
 printf 'checkpoint,step,phase\nstep000020,20,stable\nstep000010,10,stable\n' >runs/base/trajectory.csv
 plans runs.yaml

@@ -1,4 +1,4 @@
-#include "cli/init_checkpoint.h"
+#include "run/init_checkpoint.h"
 #include "engine/inputs.h"
 #include "eval/json_warning.h"
 #include "util/fsx.h"

@@ -118,7 +118,7 @@ static enum status open_tokenizer(const json_t *planned, const char *path, struc
 
 /* --- sequences --- */
 
-static bool reads_text(const struct visit *v)
+bool visit_reads_text(const struct visit *v)
 {
     bool text = v->calibration.text != NULL || v->requests.tasks;
     for (int64_t i = 0; i < v->n_evaluations; i++) text = text || v->evaluations[i].text;
@@ -333,7 +333,7 @@ static enum status get_both(struct visit_cache *cache, const struct visit *v, ch
                             struct err *e)
 {
     *calibration = NULL;
-    PASS(visit_find_tokenizer(v, reads_text(v), tokenizer, e));
+    PASS(visit_find_tokenizer(v, visit_reads_text(v), tokenizer, e));
     struct source from = {.visit = v, .tokenizer = *tokenizer, .data = &v->calibration, .n = 1};
     if (v->calibration.text || v->calibration.ids) PASS(get(cache, &from, calibration, e));
     from.data = v->evaluations;

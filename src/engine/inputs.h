@@ -68,6 +68,8 @@ void visit_inputs_trim(struct visit_cache *cache);
  * which the checkpoints of a trajectory may share; NULL if neither has one. ERR_NOMEM. */
 MUST_USE enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e);
 
+/* Whether it reads texts, or rows of tasks, which need a tokenizer. */
+bool visit_reads_text(const struct visit *v);
 /* *path (the caller frees) = the file of the visit's tokenizer, which is needed if `text`; "": it
  * is not. ERR_IO: there is none; ERR_NOMEM. */
 MUST_USE enum status visit_find_tokenizer(const struct visit *v, bool text, char **path,

@@ -281,6 +281,10 @@ MUST_USE enum status plan_faults_line(const struct plan_faults *f, int64_t i, ch
  * read; counts the visits. ERR_NOMEM. */
 MUST_USE enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
                                       const struct plan_visits *left, struct err *e);
+/* Adds, once a model, that visits read texts and their checkpoints, which are there, have no
+ * tokenizer; plan_faults_find does it too. ERR_NOMEM. */
+MUST_USE enum status plan_faults_tokenizers(struct plan_faults *f, const struct plan *p,
+                                            const struct plan_visits *left, struct err *e);
 /* Warns of each, and how many visits fail. */
 void plan_faults_log(const struct plan_faults *f);
 

@@ -1,5 +1,6 @@
 /* What a plan knows that a run of it will not compute. */
 #include "checkpoint/checkpoint.h"
+#include "engine/inputs.h"
 #include "model/model.h"
 #include "plan/plan_internal.h"
 #include "util/log.h"
@@ -129,6 +130,41 @@ static enum status check_stored(const struct search *s, struct err *e)
     return OK;
 }
 
+/* Whether the visit reads texts, and its checkpoint is there without a tokenizer. */
+static enum status lacks_tokenizer(const struct visit *v, bool *lacks, struct err *e)
+{
+    char *path = NULL;
+    *lacks = false;
+    if (v->tokenizer || !visit_reads_text(v) || !weights_present(&v->weights)) return OK;
+    PASS(visit_tokenizer(weights_folder(&v->weights), &path, e));
+    *lacks = !path;
+    free(path);
+    return OK;
+}
+
+enum status plan_faults_tokenizers(struct plan_faults *f, const struct plan *p,
+                                   const struct plan_visits *left, struct err *e)
+{
+    for (int64_t m = 0; m < p->sweep->n_models; m++) {
+        int64_t n = 0, bad = 0;
+        const char *folder = NULL;
+        for (int64_t i = 0; i < left->n; i++) {
+            const struct plan_visit *v = &left->visits[i];
+            bool lacks;
+            if (v->model != m) continue;
+            n++;
+            PASS(lacks_tokenizer(&v->visit, &lacks, e));
+            if (lacks && !bad++) folder = weights_folder(&v->visit.weights);
+        }
+        if (!bad) continue;
+        PASS(plan_faults_add_model(f, p, m, false, e,
+                                   "%lld of its %lld visit%s will fail: neither %s nor the folder "
+                                   "above has a tokenizer.json; name one with models[].tokenizer",
+                                   (long long)bad, (long long)n, quantity_plural(n), folder));
+    }
+    return OK;
+}
+
 /* Weights of checkpoints that nothing is to be computed of, whose folder is there. */
 static enum status check_finished(const struct search *s, struct err *e)
 {
@@ -156,10 +192,13 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
     struct search s = {.p = p, .f = f, .seen = json_object(), .said = json_object()};
     for (int64_t i = 0; i < p->missing.n; i++)
         TRY(plan_faults_add(f, p, e, "%s; a run refuses to start", p->missing.text[i]));
+    TRY(plan_faults_tokenizers(f, p, left, e));
     for (; f->left < left->n; f->left++) {
         s.v = &left->visits[f->left];
         json_object_clear(s.said);
-        bool whole = !(f->model && f->model[s.v->model]);
+        bool lacks, whole = !(f->model && f->model[s.v->model]);
+        TRY(lacks_tokenizer(&s.v->visit, &lacks, e));
+        whole = whole && !lacks;
         TRY(check_weights(&s, &s.v->visit.weights, &whole, e));
         TRY(check_stored(&s, e));
         f->failing += !whole;

@@ -253,8 +253,9 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(find_manners(m, &manners, e));
     plan_costs_learn(&m->plan, view);
     TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    if (m->visits.n) TRY(plan_warn(&m->plan, &faults, e));
     if (m->visits.n)
-        TRY(plan_warn(&m->plan, &faults, e));
+        TRY(plan_faults_tokenizers(&faults, &m->plan, &m->visits, e));
     else
         TRY(plan_faults_find(&faults, &m->plan, &m->visits, e));
     plan_faults_log(&faults);

@@ -95,6 +95,22 @@ expect 2 "quickstart: its cells of mixed will fail: model.layers.0.mlp.down_proj
     plan "$work/sweep.yaml" --set "models[0].path=$work/odd/{checkpoint}" --set "$mixed" --set 'evaluation[1].skip=8'
 grep -q "quickstart step001200 will fail: $work/odd/step001200: tensor model.layers.0.mlp" "$work/err" || fail "a shape: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" --set "$mixed" --set 'evaluation[1].skip=8'
+# Checkpoints without a tokenizer, in one line a model; a run says so before it computes.
+mkdir "$work/bare"
+cp -r "$quickstart"/trajectory/step00{0100,1200} "$work/bare"
+cp "$work/trajectory.csv" "$work/one.csv"
+sed -n '1p;/step000100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"
+bare=(--set "models[0].path=$work/bare/{checkpoint}" --set 'models[0].tokenizer=null' --set 'evaluation[1].skip=8' --set 'methods=[{method: rtn}]'
+    --set "results=$work/bare.h5")
+lacking="visits will fail: neither $work/bare/step001200 nor the folder above has a tokenizer.json"
+expect 2 "of its 2 visits will fail: neither $work/bare/step000100 nor" plan "$work/sweep.yaml" "${bare[@]}"
+[ "$(grep -c "has a tokenizer.json" "$work/err")" = 1 ] && grep -q "2 of 2 visits left would fail" "$work/err" || fail "plan: $(cat "$work/err")"
+cp "$quickstart/trajectory/tokenizer.json" "$work/bare/step000100"
+expect 1 "1 of its 2 $lacking" run "$work/sweep.yaml" "${bare[@]}"
+expect 2 "1 fault" slurm "$work/sweep.yaml" --node-cores 2 --node-memory 4 --rate 10 "${bare[@]}" --retry failed
+mv "$work/bare/step000100/tokenizer.json" "$work/bare"
+expect 0 "" plan "$work/sweep.yaml" "${bare[@]}"
+mv "$work/one.csv" "$work/trajectory.csv"
 # One of two checkpoints has no weights, then both, then one is an average of them.
 cp "$work/trajectory.csv" "$work/one.csv"
 sed -n '1p;/step001100/p;/step001200/p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"

@@ -232,7 +232,7 @@ static enum status check_run(const struct train_job *job, int64_t i, const struc
     err_clear(&why);
     if (never[0]) PASS(note(f, r, never, &failing, e));
     PASS(train_check_passed(r, left[i].step, never, sizeof never, e));
-    if (never[0]) PASS(faults_add(f, r->name, never, e));
+    if (never[0]) PASS(faults_add(f, "run", r->name, never, e));
     if (state == WAITS && left[r->parent].failing) failing = true;
     if (state != ENDED) PASS(check_folders(r, f, &failing, e));
     if (l->why)

@@ -3,9 +3,9 @@
  * has been through all blocks. A folder that exists is left as it is. */
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
-#include "measures/export_folder.h"
-#include "measures/export_note.h"
-#include "measures/model_card.h"
+#include "export/export_folder.h"
+#include "export/export_note.h"
+#include "export/model_card.h"
 #include "plan/plan.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -20,7 +20,7 @@
 /* Cells whose quantized models are written as folders. */
 struct export_entry {
     char *out;                            /* folder of the folders */
-    char *format;                         /* as export_form_choose (measures/export_folder.h) */
+    char *format;                         /* as export_form_choose (export/export_folder.h) */
     char *model, *checkpoint, *quantizer; /* shell patterns; NULL: all */
     int64_t bits;                         /* 0: all */
 };

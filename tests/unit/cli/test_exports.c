@@ -5,7 +5,7 @@
  * of them; tests/README.md). */
 #include "checkpoint/folder_write.h"
 #include "cli/single.h"
-#include "measures/export_folder.h"
+#include "export/export_folder.h"
 #include "model/model.h"
 #include "quant/quant.h"
 #include "util/fsx.h"

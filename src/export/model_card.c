@@ -1,4 +1,4 @@
-#include "measures/model_card.h"
+#include "export/model_card.h"
 #include "quant/quant.h"
 #include "records/scores.h"
 #include "util/fsx.h"

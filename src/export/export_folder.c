@@ -1,4 +1,4 @@
-#include "measures/export_folder.h"
+#include "export/export_folder.h"
 #include "checkpoint/folder_write.h"
 #include "model/describe.h"
 #include "util/mem.h"

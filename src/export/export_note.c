@@ -1,4 +1,4 @@
-#include "measures/export_note.h"
+#include "export/export_note.h"
 #include "checkpoint/checkpoint.h"
 #include "util/fsx.h"
 #include "util/json.h"

@@ -87,7 +87,15 @@ done:
     return st;
 }
 
-/* One combination; a width is NULL where there is no list of it. */
+/* bits (a list) gets all widths of the list that quantize. */
+static enum status add_widths(struct node *bits, const struct node *list, struct err *e)
+{
+    for (int64_t i = 0; i < list->n; i++)
+        if (!is_none(list->items[i])) PASS(add_copy(bits, "", list->items[i], e));
+    return OK;
+}
+
+/* One combination; a width is NULL where there is no list of it. W: 16, or all others. */
 static enum status add_entry(struct node *to, const struct node *from, const struct node *W,
                              const struct node *A, const struct node *KV, struct err *e)
 {
@@ -111,7 +119,7 @@ static enum status add_entry(struct node *to, const struct node *from, const str
         TRY(add_copy(entry, "method", none, e));
     } else if (W) {
         TRY(node_new(NODE_LIST, &W->place, &bits, e));
-        TRY(add_copy(bits, "", W, e));
+        TRY(add_widths(bits, node_find(from, "W"), e));
         TRY(add_copy(entry, "bits", bits, e));
     }
     if (A) TRY(add_grid(entry, "activations", node_find(from, "activations"), A, e));
@@ -150,7 +158,10 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
     PASS(check_list(m, "W", of_weights, e));
     PASS(check_list(m, "A", others, e));
     PASS(check_list(m, "KV", others, e));
-    for (int64_t w = 0; w < count(W); w++)
+    bool quantized = false; /* the widths of W but 16 are one entry */
+    for (int64_t w = 0; w < count(W); w++) {
+        if (W && !is_none(width_of(W, w)) && quantized) continue;
+        quantized = quantized || (W && !is_none(width_of(W, w)));
         for (int64_t a = 0; a < count(A); a++)
             for (int64_t k = 0; k < count(KV); k++) {
                 const struct node *own[] = {width_of(W, w), width_of(A, a), width_of(KV, k)};
@@ -158,6 +169,7 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
                 if (own[0] && is_none(own[0]) && !grids) continue;
                 PASS(add_entry(to, m, own[0], own[1], own[2], e));
             }
+    }
     return OK;
 }
 

@@ -86,12 +86,13 @@ static void methods_are_read_as_written(void **state)
 static void widths_become_entries(void **state)
 {
     (void)state;
-    static const char *const names[] = {"none-kv4",    "none-a8",  "none-a8-kv4",
-                                        "gptq",        "gptq-kv4", "gptq-a8",
-                                        "gptq-a8-kv4", "rtn",      "rtn-a8-k4"};
+    static const char *const names[] = {"gptq",        "gptq-kv4", "gptq-a8",
+                                        "gptq-a8-kv4", "none-kv4", "none-a8",
+                                        "none-a8-kv4", "rtn",      "rtn-a8-k4"};
     const char *set[] = {
         "bits=null",
-        "methods=[{method: gptq, group_size: 64, W: [16, 3], A: [16, 8], KV: [16, 4], activations: "
+        "methods=[{method: gptq, group_size: 64, W: [3, 16, 2], A: [16, 8], KV: [16, 4], "
+        "activations: "
         "{clip: 0.9}, keys: {rotation: hadamard}}, {method: rtn, bits: [4], A: [16]}, {method: "
         "rtn, bits: [4], A: [8], keys: {bits: 4}}]",
         "calibration={text: a.txt, length: 8}"};
@@ -101,9 +102,10 @@ static void widths_become_entries(void **state)
     for (int i = 0; i < 9; i++) {
         const struct method_entry *m = &s.methods[i];
         assert_string_equal(m->name, names[i]);
-        assert_int_equal(m->n_bits, 1);
-        assert_int_equal(m->bits[0], i < 3 ? 16 : i < 7 ? 3 : 4);
-        assert_true(m->options.group_size == (i >= 3 && i < 7 ? 64 : 128));
+        assert_int_equal(m->n_bits, i < 4 ? 2 : 1);
+        assert_int_equal(m->bits[0], i < 4 ? 3 : i < 7 ? 16 : 4);
+        assert_true(i >= 4 || m->bits[1] == 2);
+        assert_true(m->options.group_size == (i < 4 ? 64 : 128));
         if (i < 7 && activation_quantizes(&m->grids.inputs))
             assert_true(m->grids.inputs.clip == 0.9);
         if (i < 7 && activation_quantizes(&m->grids.keys))

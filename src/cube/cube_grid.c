@@ -173,12 +173,14 @@ static enum status add_fields(struct cube *c, bool numbers, struct err *e)
         int dims[CUBE_RANK], rank = 0;
         if (!measure_is_there(k, &c->all.axes)) continue;
         for (; k->axes[rank]; rank++) dims[rank] = axis_place_of(k->axes[rank]);
+        const int inner = !k->inner ? 0 : k->within ? 2 : 1;
         if (k->inner) dims[rank] = axis_place_of(k->inner);
+        if (k->within) dims[rank + 1] = axis_place_of(k->within);
         for (const struct field *f = k->fields; f->name; f++) {
             const bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
             struct cube_variable *x;
             if (!measure_on_grid(k, f) || number != numbers) continue;
-            PASS(cube_add_field(c, f, "", rank + (f->place == IN_INNER), dims, &x, e));
+            PASS(cube_add_field(c, f, "", rank + (f->place == IN_INNER ? inner : 0), dims, &x, e));
             x->of = k;
             x->coordinates = c->coordinates;
         }

@@ -160,7 +160,9 @@ static json_t *object_of(const struct frame_reader *f, enum field_place place, i
     if (place == IN_VALUES) return json_object_get(record, "values");
     if (place != IN_INNER) return record;
     const char *label = row_inner_label(&f->rows, row, number);
-    return label ? member(json_object_get(record, inner->plan), label, json_object) : NULL;
+    if (!label) return NULL;
+    json_t *own = member(json_object_get(record, inner->plan), label, json_object);
+    return f->kind->within ? member(own, row_within_label(&f->rows, row), json_object) : own;
 }
 
 static enum status set_field(const struct frame_reader *f, const struct field *field,

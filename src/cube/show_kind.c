@@ -118,6 +118,9 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
         json_object_set_new(labels, k->inner->name,
                             label || row->at[inner] < 0 ? json_string(label ? label : "")
                                                         : json_sprintf("%lld", (long long)number));
+        if (k->within)
+            json_object_set_new(labels, k->within->name,
+                                json_string(row_within_label(p->rows, row)));
     }
     json_object_foreach(labels, key, value)
     {
@@ -139,8 +142,9 @@ done:
 static int64_t count_labels(const struct kind_page *p)
 {
     const struct measure *k = p->rows->kind;
-    int64_t n = p->inner;
-    while (k->axes[n - p->inner]) n++;
+    int64_t n = 0;
+    while (k->axes[n]) n++;
+    if (p->inner) n += k->within ? 2 : 1;
     for (int i = 0; k->identity && k->identity[i]; i++) n++;
     return n;
 }

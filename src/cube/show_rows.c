@@ -60,7 +60,8 @@ static enum status add_numbers(struct columns *c, struct err *e)
 {
     const struct measure *kind = c->rows->kind;
     const struct cube *cube = c->show->cube;
-    int inner = kind->inner ? axis_place_of(kind->inner) : -1;
+    const struct axis *last = kind->within ? kind->within : kind->inner;
+    const int inner = last ? axis_place_of(last) : -1;
     for (int with_inner = 1; with_inner >= 0; with_inner--)
         for (int rank = CUBE_RANK; rank > 0; rank--)
             for (int64_t k = 0; k < cube->n; k++) {

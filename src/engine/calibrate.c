@@ -377,19 +377,25 @@ enum status calibrate_block(struct workspace *w, struct stream *s, const struct 
     return OK;
 }
 
-/* Runs a block on a range of evaluation states; the last one only for what is scored. */
-static void forward_evaluation(struct workspace *w, const struct block *b, const struct range *r,
-                               float *x)
+/* Runs a block on a range of evaluation states; the last one only for what is scored or looked at.
+ */
+static enum status forward_evaluation(struct workspace *w, const struct stream *s,
+                                      const struct block *b, const struct range *r, float *x,
+                                      struct err *e)
 {
+    enum status st = OK;
     const enum products calibration = w->acts.products;
     w->acts.products = model_products(w->model);
-    if (w->wanted && workspace_last(w, b)) {
+    if (s == w->full && w->observed) {
+        st = observe_range(w, b, r, x, e);
+    } else if (w->wanted && workspace_last(w, b)) {
         const struct sequences some = {.n = r->view.n, .offset = w->n_wanted + r->first};
         model_block_forward_rows(w->model, b, &r->view, w->wanted + r->row, &some, x, &w->acts);
     } else {
         model_block_forward(w->model, b, &r->view, x, &w->acts);
     }
     w->acts.products = calibration;
+    return st;
 }
 
 /* A number that no grid holds, by the name of the first linear that it reaches. */
@@ -415,7 +421,7 @@ enum status forward_block(struct workspace *w, struct stream *s, const struct bl
         PASS(states_take(states, r->row, r->tokens, w->x, &x, e));
         expect_next(w, s, states, i, false);
         if (states == s->evaluation)
-            forward_evaluation(w, b, r, x);
+            PASS(forward_evaluation(w, s, b, r, x, e));
         else
             model_block_forward(w->model, b, &r->view, x, &w->acts);
         PASS(states_put(states, r->row, r->tokens, x, e));

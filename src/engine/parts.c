@@ -20,6 +20,7 @@ bool visit_wants(const struct visit *v, int i)
 /* Whether the part wants the weights of a variant. */
 static bool part_takes(int i, const struct variant *v)
 {
+    if (!v) return false;
     if (measures[i]->cell_key) return wanted_count(v->records, measures[i]->name, NULL) > 0;
     return measures[i]->of_cells ? variant_is_completed(v) : v->replicate == 0;
 }
@@ -50,7 +51,8 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
     struct part_context *own = (struct part_context *)(uintptr_t)c;
     for (int i = 0; i < MEASURES_N; i++) {
         const size_t size = measures[i]->state_of_variant;
-        if (!visit_wants(c->visit, i) || !part_takes(i, v)) continue;
+        if (!visit_wants(c->visit, i) || (measures[i]->observe ? v != NULL : !part_takes(i, v)))
+            continue;
         if (measures[i]->move) measures[i]->move(own, v, m);
         if (size)
             saved_bytes(m, (char *)c->state[i] + (size_t)(v - c->visit->variants) * size, size);

@@ -238,6 +238,8 @@ static enum status plan_memory(struct run *r, struct err *e)
             need.base += model_rotated_bytes(&need.sizes, need.threads);
             break;
         }
+    if (r->scored)
+        need.base += visit_observing(r->visit, &need.sizes, &need.evaluation, need.threads);
     for (int64_t i = 0; i < r->n_distinct; i++)
         memory_need_add(&need, r->order[i]->method, &r->order[i]->variant->method.options);
     PASS(group_agree(

@@ -23,6 +23,9 @@ MUST_USE enum status visit_from_json(const json_t *json, struct visit *out, stru
 /* Whether the visit requests part i; whether the part can run without the cells, as a separate
  * batch. */
 bool visit_wants(const struct visit *v, int i);
+/* Whether a measure of it looks at the full-precision stream (engine/observe.h), whose blocks and
+ * texts then run. */
+bool visit_observes(const struct visit *v);
 bool visit_has_batch(const struct visit *v, int i);
 
 /* A visit can be split into batches: batch 0 is the checkpoint's record, batch i + 1 its variant i,

@@ -116,6 +116,7 @@ struct workspace {
     int64_t calibration_first;               /* index of this rank's first sequence among them */
     int32_t *order[STAGE_N];      // (cols) channels by score, of the stream's outliers; NULL: none
     int64_t longest;              /* tokens of the longest sequence */
+    const struct run *observed;   /* the run, if measures look at its full-precision stream */
     void *computing[LINEARS_MAX]; /* linears of the quantized block that are computed at run time */
     const struct quant_method *linears_of; /* the method that computes them */
     /* The linears in `quantized` and in `unrounded`, prepared for products. */
@@ -315,7 +316,8 @@ void parts_annotate(const struct part_context *c, const struct variant *v,
 MUST_USE enum status parts_begin(struct part_context *c, struct err *e);
 MUST_USE enum status parts_linear(void *context, const struct variant *v, const struct linear *l,
                                   const float *q, const struct quant_grids *grids, struct err *e);
-/* Calls move of every part that the visit requests. Not collective. */
+/* Calls move of every part that the visit requests, of a variant or (NULL) of full precision. Not
+ * collective. */
 void parts_move(const struct part_context *c, const struct variant *v, struct saved_move *m);
 
 /* --- wave.c, wave_saved.c: runs a batch of variants through all blocks and the head --- */
@@ -342,6 +344,17 @@ double wave_share_of_full(const struct wave *v);
  * is one, and makes v->saved. The caller ends it with saved_leave and part_saved_end, also after an
  * error. Collective on the group. Errors of part_saved_open and saved_enter. */
 MUST_USE enum status wave_resume(struct wave *v, struct err *e);
+
+/* --- observe.c --- */
+
+/* model_block_forward of full precision on a range x, of which measures see what they look at;
+ * then, after the last range of the block, collective. Errors of their hooks. */
+MUST_USE enum status observe_range(struct workspace *w, const struct block *b,
+                                   const struct range *r, float *x, struct err *e);
+MUST_USE enum status observe_end(struct workspace *w, const struct block *b, struct err *e);
+/* Bytes that they take for such sequences of this rank. */
+int64_t visit_observing(const struct visit *v, const struct model_sizes *m,
+                        const struct memory_sequences *s, int64_t threads);
 
 /* --- score.c --- */
 

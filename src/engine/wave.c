@@ -82,6 +82,7 @@ static enum status pass_full(struct run *r, struct workspace *w, const struct bl
         st = forward_block(w, &r->full, b, r->full.evaluation, &w->evaluation, e);
     }
     PASS(group_agree(r->group, st, e));
+    if (first && w->observed) PASS(observe_end(w, b, e));
     /* Trials and pairs need the block's input. */
     if (r->full.calibration && (r->full.needs.statistics || !r->full.needs.trials))
         PASS(calibrate_block(w, &r->full, b, !r->full.needs.trials, e));

@@ -69,6 +69,7 @@ static void move(void *context, struct saved_move *m)
     else
         states_move(r->full.evaluation, m);
     if (v->layer < v->layers) states_move(r->full.calibration, m);
+    parts_move(r->context, NULL, m);
     for (int64_t i = 0; i < v->n; i++) move_stream(v, v->streams[i], m);
 }
 

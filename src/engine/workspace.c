@@ -149,6 +149,7 @@ enum status workspace_init(struct workspace *w, const struct run *r, struct stre
         .calibration_all = c,
         .calibration_first = r->first_calibration,
         .full = &r->full,
+        .observed = r->scored && visit_observes(r->visit) ? r : NULL,
         .longest = max64(sequences_longest(r->inputs.evaluation), c ? sequences_longest(c) : 0)};
     model_sizes(r->model, &w->sizes);
     PASS(group_agree(w->group, local_init(w, r, streams, n_streams, e), e));

@@ -104,7 +104,7 @@ struct cells {
 
 static bool wanted(const struct visit *v)
 {
-    return !v->cells_only || v->n_variants > 0 || v->records;
+    return !v->cells_only || v->n_variants > 0 || v->records || visit_observes(v);
 }
 
 static bool scores_checkpoint(const struct visit *v)
@@ -254,7 +254,7 @@ static enum status choose_scored(struct cells *s, const struct visit *v, struct 
     PASS(add_tasks(&s->tasks, v->records, e));
     for (int64_t i = 0; i < v->n_variants; i++)
         PASS(add_tasks(&s->tasks, v->variants[i].records, e));
-    if (!scores(v) && !scores_texts(v)) s->visit.n_evaluations = 0;
+    if (!scores(v) && !scores_texts(v) && !visit_observes(v)) s->visit.n_evaluations = 0;
     if (!s->run.hooks->answers) s->visit.requests.tasks = s->tasks;
     return OK;
 }
@@ -282,7 +282,8 @@ static enum status open_cells(struct part_context *c, struct err *e)
 static enum status run(struct part_context *c, struct err *e)
 {
     struct run *r = &((struct cells *)c->state[MEASURE_cell])->run;
-    if (!scores(c->visit) && !scores_texts(c->visit) && r->n == 0 && !r->visit->requests.tasks)
+    if (!scores(c->visit) && !scores_texts(c->visit) && !visit_observes(c->visit) && r->n == 0 &&
+        !r->visit->requests.tasks)
         return OK;
     PASS(streams_prepare(r, e));
     c->provenance.memory_planned = streams_planned(r);

@@ -25,6 +25,17 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
     *v = s->fused ? *k + D : D * (m->heads + m->kv_heads + kv);
 }
 
+void model_keys(const struct model *m, const struct acts *a, bool values, const float **x,
+                int64_t *pitch, int64_t *stride)
+{
+    const struct spec *s = &m->spec;
+    int64_t q, k, v;
+    qkv_columns(s, 0, &q, &k, &v);
+    *x = a->inner + (values ? v : k);
+    *pitch = qkv_width(s);
+    *stride = s->fused ? 3 * s->shape.head_dim : s->shape.head_dim;
+}
+
 /* q/k norm of `heads` heads, the first at column `column`, `stride` columns apart. */
 static void norm_heads(const struct model *m, const struct tile *t, const struct acts *a,
                        int64_t column, int64_t stride, int64_t heads, const float *norm)

@@ -148,6 +148,11 @@ void model_stage_output(const struct model *m, const struct block *b, int stage,
                         const struct sequences *s, int64_t s0, int64_t s1, float *x,
                         struct acts *a);
 
+/* *x = the keys, or values, of the stage's sequences after model_stage_output of STAGE_QKV, as the
+ * attention reads them, borrowed from a: of token t and head h at *x + t * *pitch + h * *stride. */
+void model_keys(const struct model *m, const struct acts *a, bool values, const float **x,
+                int64_t *pitch, int64_t *stride);
+
 /* Runs all stages for all sequences, in ranges of sequences that fit a; a->tokens must be at least
  * the longest sequence. */
 void model_block_forward(const struct model *m, const struct block *b, const struct sequences *s,

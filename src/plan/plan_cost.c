@@ -312,7 +312,7 @@ static enum status price(const struct plan *p, const struct plan_model *m, const
     PASS(mem_zero(&v->seconds, (1 + v->n_batches) * MEASURES_N, sizeof *v->seconds, "visits", e));
     double *row = v->seconds;
     /* What is asked for without cells runs the blocks itself. */
-    if (visit->n_variants > 0 || !visit->cells_only || visit->records)
+    if (visit->n_variants > 0 || !visit->cells_only || visit->records || visit_observes(visit))
         split_seconds(p, &shared, row);
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
     row += 2 * MEASURES_N; /* the checkpoint's own batch costs nothing more */

@@ -73,6 +73,9 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
         turned = turned || method_entry_places(m);
         memory_need_add(&need, quant_find(m->method), &m->options);
     }
+    for (int k = 0; k < MEASURES_N; k++)
+        if (measures[k]->observe && plan_asks(p, k))
+            need.base += measures[k]->observing(&need.sizes, &need.evaluation, need.threads);
     if (turned) need.base += model_rotated_bytes(&need.sizes, need.threads);
     return memory_plan_make(&need, &limits, out, e);
 }

@@ -99,6 +99,25 @@ static json_t *grid_bits(const struct activation_grid *g)
     return activation_quantizes(g) ? json_integer((json_int_t)g->bits) : NULL;
 }
 
+/* The blocks of the longest model, as far as shapes are known, now or by earlier plans; NULL: no
+ * measure has an axis of them. */
+static json_t *blocks_record(const struct plan *p)
+{
+    int64_t most = 0;
+    bool asked = false;
+    for (int k = 0; k < MEASURES_N; k++)
+        asked = asked || (measures[k]->inner == &axis_block && plan_asks(p, k));
+    for (int64_t i = 0; i < p->costs.n; i++)
+        if (p->costs.models[i].known) most = max64(most, p->costs.models[i].sizes.shape.layers);
+    for (size_t i = 0; most == 0 && i < json_array_size(p->past.plans); i++)
+        most = (int64_t)json_array_size(
+            json_object_get(json_array_get(p->past.plans, i), axis_block.plan));
+    json_t *labels = asked && most ? json_array() : NULL;
+    for (int64_t i = 0; labels && i < most; i++)
+        json_array_append_new(labels, json_integer((json_int_t)i));
+    return labels;
+}
+
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -132,6 +151,8 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
         json_object_set_new(*out, "known_seed", json_integer((json_int_t)p->known_seed));
     }
     json_object_update(*out, p->lists);
+    json_t *blocks = blocks_record(p);
+    if (blocks) json_object_set_new(*out, axis_block.plan, blocks);
     return models_record(p, columns, models, e);
 }
 

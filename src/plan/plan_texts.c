@@ -176,7 +176,7 @@ static bool lacks(const struct visit *v, const char *text)
 void plan_texts_keep(struct visit *v)
 {
     int64_t n = 0, wanted = 0;
-    bool all = !v->cells_only && !v->scored;
+    bool all = (!v->cells_only && !v->scored) || visit_observes(v);
     char text[HASH_HEX];
     for (int64_t i = 0; i < v->n_variants; i++) all = all || !v->variants[i].scored;
     for (int64_t i = 0; i < v->n_evaluations; i++)

@@ -4,7 +4,7 @@
 #include "util/err.h"
 #include "util/json.h"
 
-enum { AXES_MAX = 8 };
+enum { AXES_MAX = 10 };
 
 /* An axis: a dimension of the cube with a coordinate of the same name. */
 struct axis {
@@ -26,7 +26,9 @@ enum axis_place {
     AXIS_QUANTIZER,
     AXIS_REPLICATE,
     AXIS_DATASET,
-    AXIS_TASK
+    AXIS_TASK,
+    AXIS_BLOCK,
+    AXIS_SITE
 };
 /* Its index in results_axes. */
 int axis_place_of(const struct axis *axis);

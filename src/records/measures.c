@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define AXES(X) /* as enum axis_place */                                                           \
-    X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset) X(task)
+    X(model) X(checkpoint) X(bits) X(quantizer) X(replicate) X(dataset) X(task) X(block) X(site)
 
 #define DECLARE_AXIS(name) extern const struct axis axis_##name;
 AXES(DECLARE_AXIS)
@@ -43,6 +43,17 @@ const struct axis axis_dataset = {
     .name = "dataset", .plan = "datasets", .long_name = "evaluation text"};
 const struct axis axis_task = {
     .name = "task", .plan = "tasks", .long_name = "multiple-choice task", .optional = true};
+const struct axis axis_block = {.name = "block",
+                                .plan = "blocks",
+                                .long_name = "number of the layer: attention and MLP",
+                                .number = true,
+                                .optional = true};
+const struct axis axis_site = {.name = "site",
+                               .plan = "sites",
+                               .long_name =
+                                   "place in the block: inputs of linears, keys, values, or "
+                                   "the residual stream behind it",
+                               .optional = true};
 
 const struct measure *measure_find(const char *type)
 {
@@ -60,7 +71,7 @@ int measure_place_of(const struct measure *k)
 
 bool measure_has_axis(const struct measure *k, const struct axis *axis)
 {
-    bool found = axis == k->inner;
+    bool found = axis == k->inner || axis == k->within;
     for (int i = 0; k->axes[i]; i++) found |= axis == k->axes[i];
     return found;
 }
@@ -69,6 +80,9 @@ bool measure_is_there(const struct measure *k, const struct axes *a)
 {
     bool there = true;
     for (int i = 0; k->axes[i]; i++) there = there && !axis_is_absent(a, k->axes[i]);
+    for (int i = 0; i < AXES_MAX && results_axes[i]; i++)
+        if (measure_has_axis(k, results_axes[i]))
+            there = there && !axis_is_absent(a, results_axes[i]);
     return there;
 }
 

@@ -25,7 +25,7 @@ enum field_rerun { STABLE, VOLATILE };
 enum field_place {
     IN_RECORD,
     IN_VALUES,     /* record["values"] */
-    IN_INNER,      /* record[INNER AXIS][LABEL], once per label */
+    IN_INNER,      /* record[INNER AXIS][LABEL], once per label, or [LABEL][LABEL WITHIN] */
     IN_PROVENANCE, /* record["provenance"]: texts */
     IN_LIST,       /* entries of a list or columns of a table */
     IN_LABELS,     /* not in the record but from the plan (struct row) */
@@ -125,15 +125,17 @@ struct measure_parts {
 
 /* --- a measure --- */
 
-struct cost;         /* memory/cost.h */
-struct cost_tokens;  /* memory/cost.h */
-struct data_options; /* config/sweep.h */
-struct linear;       /* model/model.h */
-struct memory_after; /* memory/memory_after.h */
-struct memory_fit;   /* memory/memory_after.h */
-struct model_sizes;  /* memory/cost.h */
-struct part_context; /* engine/part.h */
-struct plan;         /* plan/plan.h, as those that begin so */
+struct cost;             /* memory/cost.h */
+struct cost_tokens;      /* memory/cost.h */
+struct data_options;     /* config/sweep.h */
+struct linear;           /* model/model.h */
+struct memory_after;     /* memory/memory_after.h */
+struct memory_fit;       /* memory/memory_after.h */
+struct memory_sequences; /* memory/memory.h */
+struct model_sizes;      /* memory/cost.h */
+struct observed;         /* engine/observe.h */
+struct part_context;     /* engine/part.h */
+struct plan;             /* plan/plan.h, as those that begin so */
 struct plan_checkpoint;
 struct plan_choice;
 struct plan_visits;
@@ -165,6 +167,7 @@ struct measure {
      * variables. */
     const struct axis *axes[AXES_MAX];
     const struct axis *inner;   /* records have values for each label of this axis; NULL: none */
+    const struct axis *within;  /* and of each of these for each label of this one; NULL: none */
     const struct field *fields; /* ends with a name NULL */
     bool sequences;             /* inner values have a list "sequence_loss" */
     const struct record_list *list;    /* NULL: none */
@@ -319,6 +322,16 @@ struct measure {
      * (saved.h). Without it and state_of_variant, blocks of visits that request the measure save
      * none. Not collective. */
     void (*move)(struct part_context *c, const struct variant *v, struct saved_move *m);
+    /* Receives what the full-precision model computes of evaluation sequences at one place of a
+     * block (engine/observe.h), from all ranks' own ones; not collective. Its error ends the cells.
+     * The blocks run for it too where no cell is missing, and its `move` is called once, without a
+     * variant. */
+    enum status (*observe)(struct part_context *c, const struct observed *o, struct err *e);
+    /* Called after each block, with nothing in `o` but the block and the texts. */
+    enum status (*observed)(struct part_context *c, const struct observed *o, struct err *e);
+    /* Bytes that it takes meanwhile, for such sequences of a rank. */
+    int64_t (*observing)(const struct model_sizes *m, const struct memory_sequences *s,
+                         int64_t threads);
     /* Does its work. An error becomes the failure of its records, except ERR_STOPPED, ERR_FULL and
      * ERR_MPI, which end the visit. */
     enum status (*run)(struct part_context *c, struct err *e);
@@ -345,6 +358,7 @@ struct measure {
     X(curvature, RECORDS)                                                                          \
     X(gradient, RECORDS)                                                                           \
     X(movement, RECORDS)                                                                           \
+    X(outliers, RECORDS)                                                                           \
     X(point, RECORDS)                                                                              \
     X(baseline_task, RECORDS)                                                                      \
     X(task, RECORDS)
@@ -365,7 +379,7 @@ extern const struct measure *const measures[MEASURES_N];
 extern const struct measure *const recorded_measures[RECORDED_N + 1];
 extern const char *const recorded_names[RECORDED_N + 1];
 extern const struct axis axis_model, axis_checkpoint, axis_bits, axis_quantizer, axis_replicate,
-    axis_dataset, axis_task;
+    axis_dataset, axis_task, axis_block, axis_site;
 
 /* measure_find: the measure of a record type; NULL: unknown. measure_place_of: its index in
  * recorded_measures. */

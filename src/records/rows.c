@@ -57,18 +57,21 @@ enum status rows_add_part(struct rows *r, const char *name, const json_t *labels
 enum status rows_add(struct rows *r, const struct row *like, struct err *e)
 {
     struct row row = *like;
-    const struct axis *inner = r->kind->inner;
-    int place = inner ? axis_place_of(inner) : 0;
-    int64_t n = inner ? r->axes->labels[place].n : 0;
+    const struct axis *inner = r->kind->inner, *within = r->kind->within;
+    const int place = inner ? axis_place_of(inner) : 0, deep = within ? axis_place_of(within) : 0;
+    const int64_t n = inner ? r->axes->labels[place].n : 0;
+    const int64_t m = within ? r->axes->labels[deep].n : 1;
     for (int i = 0; i < AXES_MAX; i++) {
         const struct axis *axis = results_axes[i];
-        if (!axis || axis == inner || !measure_has_axis(r->kind, axis)) row.at[i] = -1;
+        if (!axis || axis == inner || axis == within || !measure_has_axis(r->kind, axis))
+            row.at[i] = -1;
     }
     row.number = r->n_records++;
     row.part = r->n_parts - 1;
-    for (int64_t i = 0; i < n || i == 0; i++) {
+    for (int64_t i = 0; i < n * m || i == 0; i++) {
         PASS(mem_grow(&r->rows, r->n, &r->capacity, sizeof *r->rows, e));
-        if (i < n) row.at[place] = i;
+        if (i < n * m) row.at[place] = i / m;
+        if (within && i < n * m) row.at[deep] = i % m;
         r->rows[r->n++] = row;
         json_incref(row.labels);
     }
@@ -209,6 +212,14 @@ const char *row_inner_label(const struct rows *r, const struct row *row, char nu
     return label ? label : number;
 }
 
+const char *row_within_label(const struct rows *r, const struct row *row)
+{
+    const char *label = "";
+    int64_t number;
+    if (r->kind->within) row_label(r, row, axis_place_of(r->kind->within), &label, &number);
+    return label;
+}
+
 const json_t *row_object(const struct rows *r, const struct row *row, enum field_place place)
 {
     const struct axis *inner = r->kind->inner;
@@ -217,7 +228,9 @@ const json_t *row_object(const struct rows *r, const struct row *row, enum field
     if (place == IN_PROVENANCE) return json_object_get(row->record, "provenance");
     if (place != IN_INNER) return row->record;
     const char *label = row_inner_label(r, row, number);
-    return label ? json_object_get(json_object_get(row->record, inner->plan), label) : NULL;
+    if (!label) return NULL;
+    const json_t *own = json_object_get(json_object_get(row->record, inner->plan), label);
+    return r->kind->within ? json_object_get(own, row_within_label(r, row)) : own;
 }
 
 const json_t *row_value(const struct rows *r, const struct row *row, const struct field *f)

@@ -6,7 +6,7 @@
 
 /* --- which records there are --- */
 
-/* One row per record or, if its kind has an inner axis, per record and label. */
+/* One row per record or, if its kind has inner axes, per record and label or two. */
 struct row {
     int64_t at[AXES_MAX]; /* by index in results_axes; -1: not on that axis */
     int64_t number;       /* index of the record */
@@ -59,6 +59,8 @@ void row_label(const struct rows *r, const struct row *row, int axis, const char
  */
 enum { ROW_NUMBER = 24 };
 const char *row_inner_label(const struct rows *r, const struct row *row, char number[ROW_NUMBER]);
+/* The same on the axis within it; "": it has no such axis. */
+const char *row_within_label(const struct rows *r, const struct row *row);
 /* The row's checkpoint, of a kind whose first two axes are model and checkpoint. */
 const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct row *row);
 /* Sets the identifying fields of a record. ERR_NOMEM. */

@@ -20,6 +20,7 @@ methods:
   - {method: rtn, group_size: 64}
 calibration: {text: text.txt, length: 64, samples: 8}
 evaluation: [{name: own, text: text.txt, length: 64, skip: 16, samples: 8}]
+outliers: true
 YAML
 
 # run NAME RANKS ARGUMENT ...: RANKS 1: one process, without mpirun, which takes longer than the visit

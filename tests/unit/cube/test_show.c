@@ -164,7 +164,8 @@ static void rows_of_every_kind(void **state)
     }
     struct err e = {0};
     assert_int_equal(report_show(v, &(struct show_options){.kind = "x"}, stdout, &e), ERR_USAGE);
-    assert_true(has(e.text, "checkpoint, cell, replicate, curvature, gradient, movement, point"));
+    assert_true(
+        has(e.text, "checkpoint, cell, replicate, curvature, gradient, movement, outliers, point"));
 }
 
 static void bad_choices(void **state)

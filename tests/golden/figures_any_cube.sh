@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement many/movement many/movement_layers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement many/movement many/movement_layers activations/activation_widths activations/error_parts activations/outliers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 
@@ -30,6 +30,24 @@ done
 "$CUBES/one.h5: named twice" $CUBES/one.h5 $CUBES/one.h5 --out $work/chosen
 "--out $work/file/figures: Not a directory" $CUBES/two_models.h5 --out $work/file/figures
 EOF
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/activations.h5" <<'PY' || fail "parts alone and together"
+import sys
+import numpy as np
+import qtraj
+from qtraj.cube.trajectories import families
+from qtraj.figures.error_parts import combinations, over_training
+from qtraj.cube.paired import rows_of
+cube = qtraj.open(sys.argv[1])
+found = list(combinations(cube, [4, 16]))
+assert [one[1] for one in found] == [("none-a4-kv4", 16), ("rtn-a4-kv4", 4)], found
+assert found[1][2] == {"W": ("rtn", 4), "A": ("none-a4", 16), "KV": ("none-kv4", 16)}, found
+line = families(cube)[0][0]
+of = over_training(line, cube, "wikitext", *found[1][1:], rows_of(cube, "cells"), rows_of(cube, "checkpoints"))
+grow = 1 + np.arange(9) / 4
+for part, added in (("W", 0.02), ("A", 0.05), ("KV", 0.01), ("sum", 0.08), ("together", 0.088), ("difference", 0.008)):
+    assert np.allclose(of[part][:, 0], added * grow), (part, of[part])
+assert (of["difference"][:, 1] < 0.15 * of["sum"][:, 1]).all() and (of["sum"][:, 1] > 0).all(), of  # paired: most of the noise is common
+PY
 PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
 import numpy as np
 from qtraj.laws.correlation import spearman

@@ -10,6 +10,7 @@ unconverged.h5     curvature whose sharpness has not converged at some checkpoin
 names.h5           checkpoints of which only the names are known
 surfaces.h5        loss surfaces of all kinds, one of 7 x 7 points, one of 25 x 25
 averages.h5        a run with two series of averages and the losses of sequences; replicates as in one.h5, accuracies on one task
+activations.h5     a run and a branch whose weights, inputs, keys and values are quantized alone and together; outliers of four layers
 odd.h5             names and messages with the characters of HTML and of formulas, failed and pending cells
 """
 
@@ -183,6 +184,51 @@ def with_gradients(cube):
     return cube.assign({f"gradient_{name}": (axes, values) for name, values in numbers.items()})
 
 
+PARTS = {"none-a4": "a", "none-kv4": "k", "none-a4-kv4": "ak", "rtn": "w", "rtn-a4": "wa", "rtn-kv4": "wk", "rtn-a4-kv4": "wak"}
+SITES = ["qkv", "o", "up", "down", "keys", "values", "residual"]
+
+
+def with_activations(runs):
+    """Cube and groups: the parts add 0.02 (w), 0.05 (a) and 0.01 (k) times what grows with training, those together 10 % more than their sum."""
+    rng, names = np.random.default_rng(6), list(PARTS)
+    cube = cube_of(runs, names, (4, 16))
+    weights = np.array([name.startswith("rtn") for name in names])
+    there = xr.DataArray((np.array([4, 16])[:, None] == 4) == weights, dims=("bits", "quantizer"))
+    added = {name: sum({"w": 0.02, "a": 0.05, "k": 0.01}[part] for part in parts) * (1.1 if len(parts) > 1 else 1) for name, parts in PARTS.items()}
+    grow = 1 + cube.checkpoint / 4
+    delta = (grow * xr.DataArray([added[name] for name in names], dims="quantizer")).where(there & np.isfinite(cube.step))
+    delta = delta.expand_dims(dataset=cube.dataset).transpose(*cube.loss_delta.dims)
+    cube = cube.assign(loss_delta=delta, loss_delta_stderr=0.1 * delta, loss=cube.baseline_loss + delta, loss_relative=delta / cube.baseline_loss,
+                       loss_relative_stderr=0.1 * delta / cube.baseline_loss)
+    for name, width in (("activation_bits", "a"), ("key_bits", "k"), ("value_bits", "k")):
+        cube = cube.assign_coords({name: ("quantizer", [4 if width in PARTS[one] else 16 for one in names])})
+    shape = cube.step.shape + (4, len(SITES))
+    rise = np.where(np.isfinite(cube.step.values), 1 + np.arange(shape[1]) / shape[1], np.nan)[:, :, None, None]
+    for name, value in (("kurtosis", 4), ("over_median", 12), ("error_4", 0.1)):
+        values = value * rise * np.exp(0.5 * np.arange(len(SITES)) + 0.05 * rng.standard_normal(shape))
+        values[..., -1] *= np.nan if name == "error_4" else 1
+        cube["outlier_" + name] = (("model", "checkpoint", "block", "site"), values)
+    cube = cube.assign_coords(block=np.arange(4), site=SITES)
+    rows, losses = {"checkpoints": [], "cells": []}, []
+    for model, c in zip(*np.nonzero(np.isfinite(cube.step.values))):
+        key = str(cube.model.values[model]), str(cube.checkpoint_name.values[model, c])
+        full = float(cube.baseline_loss.values[model, c, 0]) + rng.standard_normal(20)
+        own = {part: 1 + 0.3 * rng.standard_normal(20) for part in "wak"}
+        every = [("checkpoints", (), full)]
+        for name, parts in PARTS.items():
+            of = sum({"w": 0.02, "a": 0.05, "k": 0.01}[part] * own[part] / own[part].mean() for part in parts) * (1.1 if len(parts) > 1 else 1)
+            every.append(("cells", (4.0 if "w" in parts else 16.0, name), full + float(grow[c]) * of))
+        for group, more, values in every:
+            rows[group].append((*key, str(cube.dataset.values[0]), float(20 * len(losses)), 20.0, *more))
+            losses.append(values)
+    groups = {}
+    for group, lines in rows.items():
+        columns = ["model", "checkpoint_name", "dataset", "sequence_start", "sequence_count", "bits", "quantizer"][:len(lines[0])]
+        groups[group] = xr.Dataset({name: ("row", np.array(values, dtype=object if isinstance(values[0], str) else float))
+                                    for name, values in zip(columns, zip(*lines))})
+    return cube, {**groups, "sequences": xr.Dataset({"loss": ("sequence", np.concatenate(losses))})}
+
+
 def spectrum_of(cube):
     rng = np.random.default_rng(2)
     model, rows = str(cube.model.values[0]), []
@@ -295,6 +341,8 @@ def main():
     first = cube_of(runs[:1])
     averaged, groups = with_averages(with_tasks(with_replicates(cube_of([run("SmolLM3-3B", 9)], bits=(2, 3, 8))), ("social_iqa",)))
     write(folder, "averages", averaged, **groups)
+    activations, groups = with_activations(runs[:2])
+    write(folder, "activations", activations, **groups)
     write(folder, "odd", odd())
     write(folder, "surfaces", first, surfaces=surfaces_of("SmolLM3-3B", [str(n) for n in first.checkpoint_name.values[0]]))
 

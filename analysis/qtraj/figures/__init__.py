@@ -11,11 +11,13 @@ array([0.82, 1.43, 5.46])
 
 from qtraj.figures.accuracy import accuracy
 from qtraj.figures.accuracy_loss import accuracy_loss
+from qtraj.figures.activation_widths import activation_widths
 from qtraj.figures.agreement import agreement
 from qtraj.figures.averages import averages
 from qtraj.figures.bit_widths import bit_widths
 from qtraj.figures.compared import compared, value_of
 from qtraj.figures.curvature import curvature
+from qtraj.figures.error_parts import error_parts
 from qtraj.figures.fit_full_precision import fit_full_precision
 from qtraj.figures.fit_predictions import fit_predictions
 from qtraj.figures.fit_token_law import fit_token_law
@@ -28,6 +30,7 @@ from qtraj.figures.loss_surface import loss_surface
 from qtraj.figures.methods import methods
 from qtraj.figures.movement import movement
 from qtraj.figures.movement_layers import movement_layers
+from qtraj.figures.outliers import outliers
 from qtraj.figures.prediction import prediction
 from qtraj.figures.quantized_loss import quantized_loss
 from qtraj.figures.relative_error import relative_error
@@ -35,7 +38,7 @@ from qtraj.figures.spectral_density import spectral_density
 from qtraj.figures.validation_loss import validation_loss
 from qtraj.figures.figure import Caption, NoNumbers
 
-FIGURES = (relative_error, validation_loss, quantized_loss, bit_widths, methods, frontier, imitations, averages, agreement, accuracy, accuracy_loss, curvature, gradient,
-           prediction, spectral_density, layer_errors, movement, movement_layers, loss_surface)
+FIGURES = (relative_error, validation_loss, quantized_loss, bit_widths, methods, frontier, imitations, activation_widths, error_parts, outliers, averages, agreement, accuracy,
+           accuracy_loss, curvature, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)
 __all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["compared", "value_of", "FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]

@@ -169,6 +169,46 @@ def test_values():
         assert np.isfinite(other).all() and np.isfinite(one(data).value), (name, value)
 
 
+def with_inputs(rng, rise, alike):
+    """Runs whose errors of inputs in 4 bits (weights as they are) have in decays a slope of about `rise`, as has the logarithm of the kurtosis,
+    and go with that of weights in 4 bits beyond tokens as far as `alike` says, from 0 to 1. All rise with tokens."""
+    frame = made(rng, decay=0.0, branch=0.0, peak=0.0, size=0.0)
+    frame = frame[(frame.quantizer == "gptq") & (frame.bits == 4)].copy()
+    at = frame.family + frame.checkpoint
+    common, own, other = (dict(zip(at.unique(), 0.15 * rng.standard_normal(at.nunique()))) for _ in range(3))
+    decay = np.where(frame.learning_rate < frame.groupby("family").learning_rate.transform("max"), np.log(frame.tokens / 6e9), 0.0)
+    weights = frame.assign(y=0.5 * np.log(frame.tokens / 1e9) + alike * rise * decay + at.map(common))
+    inputs = frame.assign(y=0.5 * np.log(frame.tokens / 1e9) + rise * decay + alike * at.map(common) + (1 - alike) * at.map(own),
+                          quantizer="none-a4", bits=16.0, activation_bits=4)
+    both = pandas.concat([weights.assign(activation_bits=16), inputs], ignore_index=True)
+    both = both.assign(key_bits=16, value_bits=16, relative=np.exp(both.y - 5), outliers=np.exp(rise * np.log(both.tokens / 1e9) + both.family.map(
+        dict(zip(both.family.unique(), rng.standard_normal(RUNS)))) + 0.1 * (both.family + both.checkpoint).map(other)))
+    return both.assign(delta=3 * both.relative, delta_stderr=0.06 * both.relative)
+
+
+def test_inputs():
+    """What is said of inputs of linears and of outliers: true claims are supported, false ones rarely; weights' claims do not count inputs."""
+    held = np.zeros(2)
+    for rise, alike, names in ((3.0, 1.0, ("inputs-rise", "outliers-rise", "inputs-cause")), (0.0, 0.0, ("outliers-rise", "inputs-cause"))):
+        counts = dict.fromkeys(names, 0)
+        for k in range(REPETITIONS):
+            data = data_of(with_inputs(np.random.default_rng(k), rise, alike))
+            assert data.runs[0].cells[2][0] == "none-a4" and list(curves.quantized(data.runs[0])) == [0, 1]
+            for name in names:
+                found = BY_NAME[name].measure(data)
+                assert found.n == RUNS and found.points, (name, found)
+                counts[name] += BY_NAME[name].rule.verdict(found) == claim.SUPPORTED
+                if name == "outliers-rise":
+                    held += (found.low <= rise <= found.high, 1)
+        print(f"rise {rise:g}, alike {alike:g}: supported", {name: f"{count / REPETITIONS:.1%}" for name, count in counts.items()}, flush=True)
+        for name, count in counts.items():
+            assert count > 0.9 * REPETITIONS if rise else count <= FALSE * REPETITIONS, (name, count)
+    assert held[0] >= LEAST * held[1], held
+    ranks = curves.partial_correlation(np.array([1, 2, 3, 4, 5, 7, 6.0]), np.array([2, 1, 3, 4, 5, 7, 6.0]), np.array([1, 2, 3, 4, 5, 6, 7.0]))
+    r = [1 - 6 * d / (7 * 48) for d in (2, 2, 4)]  # of the two, and of each with tokens, by the sums of squared differences of ranks
+    assert abs(ranks - (r[0] - r[1] * r[2]) / np.sqrt((1 - r[1] ** 2) * (1 - r[2] ** 2))) < 1e-12, ranks
+
+
 def test_rule():
     found = claim.Found(0.0, -1.0, 1.0, 5)
     assert [Rule(low=low).verdict(found) for low in (-2, 0, 2)] == ["supported", "cannot tell", "against"]
@@ -180,6 +220,7 @@ def main():
     test_rule()
     test_values()
     test_few_runs()
+    test_inputs()
     test_true()
     test_false()
     test_around_zero()

@@ -9,6 +9,7 @@ from scipy import stats
 from qtraj.claims.claim import Found, Value, over_columns, over_runs
 from qtraj.claims.data import IMITATIONS, Data, Run
 from qtraj.cube import paired
+from qtraj.cube.activations import FULL
 from qtraj.cube.trajectories import families
 from qtraj.laws.regression import CLEAR
 
@@ -18,8 +19,13 @@ SAME_TOKENS = 0.05  # relative: tokens that count as equal
 
 
 def quantized(run: Run) -> np.ndarray:
-    """Places of the cells of methods that quantize."""
-    return np.array([i for i, cell in enumerate(run.cells) if not cell[0].startswith(IMITATIONS)], int)
+    """Places of the cells of methods that quantize the weights and nothing else."""
+    return np.array([i for i, cell in enumerate(run.cells) if not cell[0].startswith(IMITATIONS) and set(run.widths[i]) == {FULL}], int)
+
+
+def with_inputs(run: Run, bits: int) -> np.ndarray:
+    """Places of the cells that quantize the inputs of linears to so many bits and nothing else."""
+    return np.array([i for i, cell in enumerate(run.cells) if cell[1] == FULL and run.widths[i] == (bits, FULL, FULL)], int)
 
 
 # --- within a run ---
@@ -84,6 +90,24 @@ def growth_while_constant(run):
 def growth_while_decaying(run):
     rows, labels = decays(run)
     return mean_growth(run, rows, quantized(run), labels)
+
+
+def growth_of_inputs_while_decaying(bits):
+    """The same of the error of inputs of linears in so many bits."""
+
+    def of_run(run):
+        rows, labels = decays(run)
+        return mean_growth(run, rows, with_inputs(run, bits), labels)
+
+    return of_run
+
+
+def growth_of_outliers_while_decaying(run):
+    """Of the logarithm of the kurtosis, which has no noise but the text's."""
+    rows, labels = decays(run)
+    y = np.log(run.measured["outliers"][rows])
+    good = np.isfinite(y)
+    return Value(slope(np.log(run.tokens[rows])[good], y[good], labels[good]), points=int(good.sum())) if good.any() else Value()
 
 
 def difference_of_growths(run):
@@ -214,6 +238,36 @@ def imitation(kind):
                 base = [i for i, other in enumerate(run.cells) if other[0] == cell[0].replace(kind, "gptq", 1) and other[1:] == cell[1:]]
                 for one, two in ((mean_growth(run, rows, [i], run.model[rows]), mean_growth(run, rows, [c], run.model[rows])) for i in base):
                     found.append(Value(one.value - two.value, points=one.points + two.points, left_out=one.left_out + two.left_out))
+        return over_cells(found)
+
+    return of_run
+
+
+def partial_correlation(x, y, given):
+    """Spearman's of x and y with `given` held fixed: that of what ranks of x and y have beside a line in the ranks of `given`."""
+    good = np.isfinite(x) & np.isfinite(y) & np.isfinite(given)
+    if good.sum() <= LEAST_CORRELATED:
+        return np.nan
+    a, b, c = (stats.rankdata(one[good]) - (good.sum() + 1) / 2 for one in (x, y, given))
+    if not c @ c > 0:
+        return np.nan
+    a, b = a - (a @ c) / (c @ c) * c, b - (b @ c) / (c @ c) * c
+    size = np.sqrt((a @ a) * (b @ b))
+    return a @ b / size if size > 1e-9 else np.nan
+
+
+def same_cause(bits):
+    """Partial rank correlation, given tokens, of the error of inputs and that of weights in so many bits, over a run's checkpoints and those
+    of its branches, which have other rates at equal tokens; mean over methods and texts."""
+
+    def of_run(run):
+        rows, found = np.flatnonzero(run.constant | run.decaying), []
+        for a in with_inputs(run, bits):
+            for w in (c for c in quantized(run) if run.cells[c][1] == bits and run.cells[c][2] == run.cells[a][2]):
+                one, two = run.error[rows, a], run.error[rows, w]
+                value, count = partial_correlation(one, two, run.tokens[rows]), int((np.isfinite(one) & np.isfinite(two)).sum())
+                clear = all(vary(run, rows, c) for c in (a, w))
+                found.append(Value() if not np.isfinite(value) else Value(float(value), points=count) if clear else Value(left_out=count))
         return over_cells(found)
 
     return of_run

@@ -6,6 +6,8 @@ import numpy as np
 import pandas
 import xarray as xr
 
+from qtraj.cube.activations import FULL
+from qtraj.cube.activations import NAMES as WIDTHS
 from qtraj.cube.points import of_cube
 from qtraj.laws.dynamics import AT_PEAK, with_dynamics
 from qtraj.laws.fit import uncertainty
@@ -25,10 +27,11 @@ class Run:
     decaying: np.ndarray  # whether it is below it
     parameters: float
     cells: "list[tuple]"
+    widths: "list[tuple]"  # of each cell's inputs of linears, keys and values; 16: as they are
     error: np.ndarray  # relative error, of either sign; NaN: not measured
     noise: np.ndarray  # its standard error over the text (and calibration, where there are replicates); NaN: unknown
     loss: np.ndarray  # of full precision, by cell
-    measured: "dict[str, np.ndarray]"  # trace, sharpness, and, by cell, distance
+    measured: "dict[str, np.ndarray]"  # trace, sharpness, outliers, and, by cell, distance
 
     def line(self, model):
         """The rows of a model."""
@@ -60,13 +63,19 @@ def run_of(name, part):
     warm = (first.phase != "warmup").to_numpy()
     return Run(name, model.astype(str), tokens.astype(float), peak, warm & (rate >= AT_PEAK * peak),
                warm & (rate < AT_PEAK * peak) & (first.decay_tokens.to_numpy(float) < tokens),  # below the peak, and after it
-               float(first.parameters.iloc[0]), [cell for cell, _ in cells], table(part.relative),
+               float(first.parameters.iloc[0]), [cell for cell, _ in cells], [widths_of(of) for _, of in cells], table(part.relative),
                table((uncertainty(part) / part.loss).where(part.delta_stderr.notna())), table(part.loss),
-               {"trace": first.trace.to_numpy(float), "sharpness": first.sharpness.to_numpy(float), "distance": table(part.distance)})
+               {"trace": first.trace.to_numpy(float), "sharpness": first.sharpness.to_numpy(float), "distance": table(part.distance), "outliers": first.outliers.to_numpy(float)})
+
+
+def widths_of(cell):
+    """What the points of a cell, or of a cube that knows of no such thing, say."""
+    return tuple(int(cell[name].iloc[0]) for name in WIDTHS)
 
 
 def data_of(points: pandas.DataFrame, cube: "xr.Dataset | None" = None) -> Data:
     """The runs of points (qtraj.points) that have tokens, and the cube, for its averages and columns."""
+    points = points.assign(**{name: points.get(name, FULL) for name in WIDTHS}, outliers=points.get("outliers", np.nan)).fillna(dict.fromkeys(WIDTHS, FULL))
     points = with_dynamics(points[(points.tokens > 0) & np.isfinite(points.delta)])
     return Data([run_of(str(name), part) for name, part in points.groupby("family", sort=False)], cube)
 

@@ -56,6 +56,12 @@ CLAIMS = [
     *(Claim(f"cause-{kind}", f"The error grows like that of {words}: flatness is the cause, not the direction of the change.", "this project",
             f"{PER_E} of gptq minus that of {kind}", Rule(-FLAT, FLAT), "imitations", curves.each_run(curves.imitation(kind)))
       for kind, words in (("noise", "noise of the same norm"), ("permuted", "its own changes in another order"))),
+    Claim("inputs-rise", "The error of inputs of linears in 4 bits rises while the learning rate decays, as that of weights.", "this project",
+          f"{PER_E} in decays, inputs alone in 4 bits", RISES, "activation_widths", curves.each_run(curves.growth_of_inputs_while_decaying(4))),
+    Claim("outliers-rise", "So do outliers.", "this project", "growth of the kurtosis of inputs of linears with ln(tokens) in decays", RISES, "outliers",
+          curves.each_run(curves.growth_of_outliers_while_decaying)),
+    Claim("inputs-cause", "Inputs and weights in 4 bits lose for the same cause: their errors go together beyond what tokens say.", "this project",
+          "partial rank correlation of both errors over checkpoints, given tokens", RISES, "activation_widths", curves.each_run(curves.same_cause(4))),
 ]
 
 

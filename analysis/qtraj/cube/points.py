@@ -8,6 +8,8 @@ import pandas
 import xarray as xr
 
 from qtraj.cube import files
+from qtraj.cube.activations import FULL
+from qtraj.cube.activations import NAMES as WIDTHS
 from qtraj.cube.trajectories import parents_first
 
 COLUMNS = {
@@ -18,6 +20,8 @@ COLUMNS = {
     "delta_deviation": "its standard deviation over replicates", "relative": "delta / loss",
     "sharpness": "of the full-precision loss", "trace": "of its Hessian", "distance": "norm of the change of the weights",
     "second_order": "added loss that curvature predicts, nats a token",
+    "activation_bits": "of the inputs of linears; 16: not quantized", "key_bits": "of keys", "value_bits": "of values",
+    "outliers": "kurtosis of the inputs of linears, their geometric mean",
 }
 NEEDED = ("model", "parameters", "tokens", "bits", "delta")
 TEXTS = ("model", "family", "checkpoint", "phase", "quantizer", "dataset")
@@ -37,6 +41,14 @@ def roots(cube):
     return root
 
 
+def kurtosis_of_inputs(cube):
+    """Of each checkpoint the geometric mean over blocks and inputs of linears; None: the cube has no outliers."""
+    if "outlier_kurtosis" not in cube:
+        return None
+    inputs = [site for site in cube.site.values if str(site) in ("qkv", "o", "up", "down")]
+    return np.exp(np.log(cube.outlier_kurtosis.sel(site=inputs)).mean(["block", "site"]))
+
+
 def states(cube):
     """The state of each cell on each text: 0, pending, where a finished one lacks the scores of a text that was added."""
     if "top1_agreement" not in cube:
@@ -50,10 +62,12 @@ def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
         raise ValueError(f"{', '.join(files.files_of(cube)) or 'the cube'}: it has no loss_delta, so it is not a results cube of qtraj")
     like = cube.loss_delta
     cube = cube.assign(status=states(cube)) if "status" in cube else cube
+    kurtosis = kurtosis_of_inputs(cube)
+    cube = cube.assign(outliers=kurtosis) if kurtosis is not None else cube
     source = {"parameters": "parameters_non_embedding", "tokens": "tokens", "learning_rate": "learning_rate",
               "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
               "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",
-              "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "second_order": "second_order", "status": "status", "kind": "kind",
+              "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "second_order": "second_order", "outliers": "outliers", **{name: name for name in WIDTHS}, "status": "status", "kind": "kind",
               "phase": "phase", "checkpoint": "checkpoint_name", "model": "model", "bits": "bits", "quantizer": "quantizer",
               "dataset": "dataset"}
     # Every variable in the order of the axes of `like`.
@@ -116,7 +130,7 @@ def points(*sources: "str | os.PathLike | xr.Dataset") -> pandas.DataFrame:
     for name in COLUMNS:
         if name not in out:
             out[name] = "" if name in TEXTS else np.nan
-    out[list(TEXTS)] = out[list(TEXTS)].fillna("")
+    out = out.fillna({name: "" for name in TEXTS} | {name: FULL for name in WIDTHS})
     out["family"] = out.family.where(out.family != "", out.model)
     twice = out.duplicated(KEY) if len(frames) > 1 else pandas.Series(False, index=out.index)
     dropped["points that an earlier file has too"] = int(twice.sum())

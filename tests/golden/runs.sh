@@ -10,6 +10,9 @@ tail -n 1 "$work/found"
     fail "decide.py: $(cat "$work/err")"
 grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" ||
     fail "decide.py: $(cat "$work/out")"
+grep -q pending "$work/out" && fail "decide.py: a finished cube is said to be unfinished: $(cat "$work/out")"
+"$python" "$SOURCE/analysis/decide.py" "$CUBES/odd.h5" --bits 3 >"$work/out" 2>"$work/err" || fail "decide.py: $(cat "$work/err")"
+head -n 1 "$work/out" | grep -q '^1 cell is pending, 1 failed at 3 bits; this is of the others:$' || fail "decide.py, unfinished: $(cat "$work/out")"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/decide.py" >"$work/refused" <<INPUT || fail "$(cat "$work/refused")"
 "the cube has no bits 5; there are 3, 4" $CUBES/one.h5 --bits 5
 "the cube has no quantizer awq; there are rtn, gptq" $CUBES/one.h5 --bits 3 --quantizer awq

@@ -56,6 +56,15 @@ def states(cube):
     return xr.where((cube.status == 1) & cube.top1_agreement.isnull(), 0, cube.status)
 
 
+def unfinished(cube: xr.Dataset) -> str:
+    """How many cells have no numbers on some text, in words: "6 cells are pending, 1 failed", or an empty text."""
+    state = states(cube) if "status" in cube else xr.DataArray([1], dims="cell")
+    others = [axis for axis in state.dims if axis not in cube.get("status", state).dims]
+    pending, failed = (int((state == word).any(others).sum()) for word in (0, 2))
+    words = [f"{pending} cell{'s are' if pending != 1 else ' is'} pending"] if pending else []
+    return ", ".join(words + ([f"{failed} failed"] if failed else []))
+
+
 def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
     """The points of a cube, and how many were left out by reason."""
     if "loss_delta" not in cube:
@@ -77,7 +86,7 @@ def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
     average = frame.kind == "average"
     diverged = ~average & (frame.status == 1) & ~np.isfinite(frame.delta)
     dropped = {"averages of checkpoints, which are no place of their own in training": int((average & np.isfinite(frame.delta)).sum()),
-               "points whose loss is not finite": int(diverged.sum())}
+               "points whose loss is not finite": int(diverged.sum()), "points that are pending": int((~average & (frame.status == 0)).sum())}
     return frame[~average & np.isfinite(frame.delta)].drop(columns=["status", "kind"]), dropped
 
 

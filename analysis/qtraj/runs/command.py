@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from qtraj.cube import files
+from qtraj.cube.points import unfinished
 from qtraj.cube.trajectories import compact
 from qtraj.laws.command import print_table
 from qtraj.report.summary import with_error
@@ -58,7 +59,11 @@ def main():
     try:
         cube = files.open(*options.results)
         dataset = options.dataset or str(cube.dataset.values[0])
-        show(decide(cube, options.bits, dataset, options.quantizer), options.bits, dataset)
+        wanted = {"bits": [options.bits], "dataset": dataset, **({"quantizer": options.quantizer} if options.quantizer else {})}
+        found = decide(cube, options.bits, dataset, options.quantizer)
+        if missing := unfinished(files.select(cube, **wanted)):
+            print(f"{missing} at {options.bits} bits; this is of the others:")
+        show(found, options.bits, dataset)
         for quantizer in ([options.quantizer] if options.quantizer else map(str, cube.quantizer.values)) if options.by else []:
             show_matched(cube, options.by, options.bits, quantizer, options.dataset)
     except ValueError as error:

@@ -11,6 +11,7 @@ from qtraj.laws.regression import interval
 
 FEW_RUNS = 3  # fewer do not say how much runs differ
 SUPPORTED, AGAINST, UNDECIDED = "supported", "against", "cannot tell"
+ALONE = {1: " in this run", 2: " in these runs"}  # the interval says nothing of others
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from qtraj.arguments import bit_widths
 from qtraj.claims.table import claims
 from qtraj.cube import files
+from qtraj.cube.points import unfinished
 
 
 def arguments():
@@ -29,7 +30,7 @@ def in_words(row):
     left_out = f", {row['left out']} left out" if row["left out"] else ""
     if np.isnan(row["estimate"]):
         return row["reason"] + left_out
-    said = row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}; {row['n']} runs"
+    said = row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}; {row['n']} run{'s'[:row['n'] != 1]}"
     return f"{row['estimate']:.3g} ({said}; {row['points']} errors{left_out}{'; of logarithms' if row['scale'] else ''})"
 
 
@@ -40,7 +41,8 @@ def main():
                                                                   for name, value in wanted.items())])
     try:
         cube = files.open(*options.results)
-        found = claims(files.select(cube, **wanted) if wanted else cube, options.only, command)
+        cube = files.select(cube, **wanted) if wanted else cube
+        found = claims(cube, options.only, command)
     except (OSError, ValueError) as error:
         sys.exit(f"claims.py: {error}")
     if options.json:
@@ -48,5 +50,7 @@ def main():
                 for row in found.to_dict("records")]
         print(json.dumps(rows, indent=1))
         return
+    if missing := unfinished(cube):
+        print(f"{missing}; this is of the others:")
     for row in found.to_dict("records"):
         print(f"{row['name']}: {row['claim']} ({row['place']})\n  {row['estimand']}: {in_words(row)}\n  supported if {row['rule']}: {row['verdict']}")

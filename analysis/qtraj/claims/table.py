@@ -4,7 +4,7 @@ import pandas
 import xarray as xr
 
 from qtraj.claims import curves
-from qtraj.claims.claim import Claim, Found, Rule
+from qtraj.claims.claim import ALONE, UNDECIDED, Claim, Found, Rule
 from qtraj.claims.data import Data, data_of, from_cube
 
 FLAT = 0.1  # of the error for an e-fold of tokens: a quarter for ten times the tokens
@@ -70,16 +70,19 @@ def row_of(claim: Claim, found: Found, command: str) -> dict:
     words = f"{found.n} run{'s' if found.n != 1 else ''}"
     unmeasured = "not told from zero" if found.left_out and not found.points else "not measured"
     reason = "" if found.low == found.low else unmeasured if found.value != found.value else f"{words}: no interval"
+    said = claim.rule.verdict(found)
+    if found.over == "text" and said != UNDECIDED:
+        said += ALONE[found.n]
     return {"name": claim.name, "claim": claim.text, "place": claim.place, "estimand": claim.estimand, "n": found.n, "estimate": found.value,
             "low": found.low, "high": found.high, "interval over": "" if reason else "runs" if found.over == "runs" else f"the text, of {words} alone",
-            "rule": str(claim.rule), "verdict": claim.rule.verdict(found), "reason": reason, "points": found.points, "left out": found.left_out,
+            "rule": str(claim.rule), "verdict": said, "reason": reason, "points": found.points, "left out": found.left_out,
             "scale": "logarithms" if found.logarithms else "", "figure": claim.figure, "command": f"{command} --only {claim.name}"}
 
 
 def claims(source: "pandas.DataFrame | xr.Dataset | Data", only: str = "", command: str = "analysis/claims.py") -> pandas.DataFrame:
     """What points (qtraj.points) or a cube say of each claim, or of that called `only`: estimate, the 95 % interval low to high, and the verdict
     `supported`, `against` or `cannot tell` by the rule. Runs are the unit; of one or two runs the interval is over the text alone, or
-    missing. `points` are the errors that the estimate is from, `left out` those of cells that cannot be told from zero (docs/fits.md).
+    missing, and the verdict adds `in this run` (`in these runs`). `points` are the errors that the estimate is from, `left out` those of cells that cannot be told from zero (docs/fits.md).
     ValueError: there is no such claim.
 
     >>> found = qtraj.claims.claims(qtraj.open("two_models.h5")).set_index("name")

@@ -11,8 +11,9 @@ chooser = Path(__file__).resolve().parent.parent / "slurm" / "python.sh"
 
 def choose():
     """Returns if this Python has the modules. Prefers it to the others, an activated environment's among them."""
-    answer = subprocess.run([chooser], env={**os.environ, "PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True)
+    answer = subprocess.run([chooser], env={**os.environ, "PYTHON": sys.executable}, capture_output=True, text=True)
     if answer.returncode != 0:
+        sys.stderr.write(answer.stderr)
         sys.exit(2)
     python = answer.stdout.strip()
     if python != sys.executable:

@@ -49,6 +49,21 @@ sed "s|^evaluation: \\[.*}|&, {name: more, ids: \"$models/qwen2/reference.safete
 run more --set outliers=false
 "$QTRAJ" run "$work/more.yaml" --set "results=$work/more.h5" >"$work/out" 2>&1 || fail "two texts: $(tail -3 "$work/out")"
 golden compare llama "$models/llama" "$work/more.h5"
+# a cube without its journal; two models, the shorter of which lacks blocks
+mkdir "$work/alone" && cp "$work/llama.h5" "$work/alone"
+"$QTRAJ" merge "$work/merged.h5" "$work/alone/llama.h5" >"$work/out" 2>&1 || fail "merge: $(cat "$work/out")"
+golden same "$work/llama.h5" "$work/merged.h5"
+printf 'checkpoint,step\ntiny_llama,1\n' >"$work/tiny.csv"
+sed "s|^models: \\[|&{name: short, trajectory: tiny.csv, path: \"$models/{checkpoint}\"}, |; s|$models/llama/|$models/tiny_llama/|" "$work/llama.yaml" >"$work/two.yaml"
+"$QTRAJ" run "$work/two.yaml" --set "results=$work/two.h5" >"$work/out" 2>&1 || fail "two models: $(tail -3 "$work/out")"
+"$python" - "$work/two.h5" <<'PY' || fail "two models of other lengths"
+import sys
+import h5py
+import numpy as np
+found = np.isfinite(h5py.File(sys.argv[1])["outlier_kurtosis"][:])
+assert found.shape == (2, 1, 3, 7) and (found.all(-1) == found.any(-1)).all() and found[..., 0].tolist() == [[[True, False, False]], [[True] * 3]], found
+PY
+
 "$QTRAJ" show "$work/llama.h5" --kind outliers >"$work/out" 2>&1 || fail "show: $(cat "$work/out")"
 grep -q '^llama *tiny *2 *values ' "$work/out" || fail "show: $(cat "$work/out")"
 "$QTRAJ" status "$work/llama.h5" | grep -q '^outliers of checkpoints: 1 done, 0 failed, 0 pending' || fail "status"

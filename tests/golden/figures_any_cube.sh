@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement many/movement many/movement_layers activations/activation_widths activations/error_parts activations/outliers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers activations/activation_widths activations/error_parts activations/outliers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 
@@ -235,6 +235,24 @@ figure, line = qtraj.figures.validation_loss(qtraj.select(told, bits=3, model=["
 assert any(len(one.get_ydata()) and np.array_equal(one.get_ydata(), line.own(told.training_loss)) for one in figure.axes[0].lines), figure.axes[0].lines
 assert "in training" in [text.get_text() for text in figure.legends[0].get_texts()]
 assert not list(text_complaints(figure)), list(text_complaints(figure))
+
+# curves of training: losses of a run and its branch above, the errors of one method below; none where the cube has none
+cube = qtraj.open(sys.argv[3])
+curves, figure = qtraj.open_group(cube, "training_curves"), qtraj.figures.training(cube, width=3.3)
+above, below = figure.axes[:2]
+own = {name: curves.training_loss.values[curves.model.values == name] for name in ("SmolLM3-3B", "cooldown of it")}
+assert all(any(np.array_equal(one.get_ydata(), loss) for one in above.lines) for loss in own.values()), above.lines
+errors = 100 * qtraj.trajectories(cube)[0].own(cube.loss_relative.sel(bits=4, quantizer="gptq").isel(dataset=0))
+assert any(np.array_equal(one.get_ydata(), errors) for one in below.lines), below.lines
+rates = figure.axes[2].lines[0].get_ydata() * 1e-4
+assert np.allclose(rates, curves.learning_rate.values[curves.model.values == "SmolLM3-3B"]), rates
+assert not list(text_complaints(figure)), list(text_complaints(figure))
+try:
+    qtraj.figures.training(qtraj.open(sys.argv[1]))
+except qtraj.figures.NoNumbers as error:
+    assert "no curves of training" in str(error), error
+else:
+    raise AssertionError("curves of a cube without any")
 
 # accuracies: both bars of the loss, the paired ones of the degradation; these are right to first order (jackknife over items)
 cube = accuracy.with_errors(qtraj.open(sys.argv[2]))

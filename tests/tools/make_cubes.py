@@ -1,7 +1,7 @@
 """Writes results cubes with synthetic numbers, in qtraj's format, for tests of the figures:  make_cubes.py FOLDER
 
 one.h5             one model, three checkpoints; replicates of one method at one bit-width
-two_models.h5      two unrelated models of different length, one of them with two branches; movement of the weights
+two_models.h5      two unrelated models of different length, one of them with two branches; movement of the weights; curves of training of one and a branch
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 changes.h5         gptq, rtn, and changes of their norm in other directions
 two_datasets.h5    two texts; accuracies on tasks
@@ -296,6 +296,20 @@ def sequences_of(cube, rng, model, axes):
                                  "sequence_start": ("row", start), "sequence_count": ("row", np.full(len(keys), 20.0))})
 
 
+def curves_of(runs, n=200):
+    """What the table of steps of a training says, of the runs."""
+    rng, parts = np.random.default_rng(3), []
+    for r in runs:
+        first = r["tokens"][0] - (r["tokens"][1] - r["tokens"][0])
+        at = first + (r["tokens"][-1] - first) * np.arange(1, n + 1) / n
+        loss = 2 + 8 * (at / 4e9 + 0.02) ** -0.3
+        parts.append({"model": np.full(n, r["name"], dtype=object), "step": at / 4e6, "steps": np.full(n, 20.0), "tokens": at,
+                      "learning_rate": np.interp(at, r["tokens"], r["rate"]) * np.minimum(1, at / 2e8), "training_loss": loss + 0.1 * rng.standard_normal(n),
+                      "training_gradient_norm": np.ones(n), "validation_loss": np.where(np.arange(n) % 25 == 24, loss, np.nan),
+                      "tokens_per_second": np.full(n, 1e4)})
+    return xr.Dataset({name: ("row", np.concatenate([part[name] for part in parts])) for name in parts[0]})
+
+
 def odd():
     """A cube whose texts would change a page if they were not escaped, with cells that failed or are pending."""
     cube = cube_of([run('<b>bold</b> & "quoted" $\\x$', 4)], datasets=("</table><script>alert(1)</script>",))
@@ -322,7 +336,7 @@ def main():
     runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
             run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
     two = with_gradients(cube_of(runs))
-    write(folder, "two_models", two, movement_grids=movement_of(two, 16))
+    write(folder, "two_models", two, movement_grids=movement_of(two, 16), training_curves=curves_of(runs[:2]))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
     write(folder, "changes", cube_of(runs[:2], ["gptq", "rtn", "noise", "permuted"]))
     write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))

@@ -181,14 +181,18 @@ def has_learning_rate(cube):
 def draw_learning_rate(place, axes, lines, unit, cube):
     """Dotted on an axis of its own at the right, behind everything."""
     lines = [line for line in lines if not line.average]  # averages have the rates of their last members
-    rates = np.concatenate([line.learning_rate for line in lines])
+    draw_rates(place, axes, [line.curve(cube.learning_rate) for line in lines], unit)
+
+
+def draw_rates(place, axes, curves, unit):
+    """The same of pairs of progress and rates."""
+    rates = np.concatenate([y for _, y in curves])
     if not (rates > 0).any():
         return
     greatest = np.nanmax(rates)
     power = int(np.floor(np.log10(greatest)))
     right = axes.twinx()
-    for line in lines:
-        x, y = line.curve(cube.learning_rate)
+    for x, y in curves:
         right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1)
     right.set_ylim(0, 1.3 * greatest / 10.0**power)
     right.tick_params(colors=GREY, labelsize=LOOK["ytick.labelsize"])

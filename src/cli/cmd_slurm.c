@@ -2,11 +2,10 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "records/part_files.h"
-#include "records/slurm.h"
 #include "run/plan_report.h"
 #include "run/run_journal.h"
 #include "run/slurm_checks.h"
-#include "run/slurm_parts.h"
+#include "run/slurm_site.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -22,9 +21,9 @@
 #include <unistd.h>
 
 struct arguments {
-    const char *path, *time, *rate, *partition, *account, *memory, *report;
+    const char *path, *rate, *report;
+    struct slurm_request of;
     struct arg_list set;
-    int64_t nodes, cores;
     struct plan_choice choice; /* which visits are to be done */
     bool submit, anyway;
 };
@@ -34,6 +33,7 @@ struct paths {
     char self[PATH_MAX], sweep[PATH_MAX], here[PATH_MAX], *results;
     char *folder;          /* of the results, which the commands make */
     char *scripts;         /* folder */
+    char *comment;         /* of the jobs */
     char *rate_file;       /* of the partition (slurm_rate_known) */
     char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
 };
@@ -79,6 +79,7 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     NEED(realpath(".", p->here), ERR_IO, "the current folder: %s", strerror(errno));
     PASS(fsx_resolve(s->results, &p->results, e));
     PASS(fsx_parent(p->results, &p->folder, e));
+    PASS(slurm_comment(p->results, &p->comment, e));
     PASS(find_scripts(p->self, &p->scripts, e));
     if (!a->report) return OK;
     char *file;
@@ -86,33 +87,6 @@ static enum status find_paths(const struct arguments *a, const struct sweep *s, 
     const bool found = realpath(file, p->report) != NULL;
     free(file);
     NEED(found, ERR_IO, "--report: there is no analysis/report.py beside %s", p->scripts);
-    return OK;
-}
-
-/* What nodes there are: as the flags say, else as Slurm does. */
-static enum status find_nodes(const struct arguments *a, struct slurm_nodes *at, struct err *e)
-{
-    char *end;
-    *at = (struct slurm_nodes){.nodes = a->nodes, .cores = a->cores, .most = slurm_array_most()};
-    if (at->most == 0) at->most = 1000;
-    NEED(at->nodes >= 1 && at->nodes <= 1000000, ERR_USAGE,
-         "--nodes %lld: expected at least 1 node", (long long)at->nodes);
-    PASS(span_parse(a->time, &at->time, e));
-    NEED(at->time >= 60, ERR_USAGE, "--time %s: expected at least a minute", a->time);
-    if (a->memory) {
-        const double gib = strtod(a->memory, &end);
-        NEED(end != a->memory && gib > 0 && gib < 1e6 && (!*end || strcmp(end, "G") == 0),
-             ERR_USAGE, "--node-memory %s: expected GiB, such as 256 or 256G", a->memory);
-        at->memory = (int64_t)(gib * (1 << 30));
-    }
-    if (at->cores == 0 || at->memory == 0) {
-        int64_t cores, memory;
-        NEED(slurm_smallest_node(a->partition, &cores, &memory), ERR_USAGE,
-             "sinfo does not say what nodes there are: give --node-cores and --node-memory");
-        if (at->cores == 0) at->cores = cores;
-        if (at->memory == 0) at->memory = memory;
-    }
-    NEED(at->cores >= 1, ERR_USAGE, "--node-cores %lld: expected at least 1", (long long)at->cores);
     return OK;
 }
 
@@ -170,10 +144,18 @@ static void put_elements(FILE *out, const struct slurm_parts *s, int64_t nodes)
     }
 }
 
-static void put_site(FILE *out, const struct arguments *a)
+/* minutes: of jobs whose script says so; a shorter limit of the partition counts; 0: --time does.
+ */
+static void put_site(FILE *out, const struct arguments *a, const struct slurm_nodes *at,
+                     double minutes)
 {
-    if (a->partition) shell_put(out, " --partition=", a->partition, NULL);
-    if (a->account) shell_put(out, " --account=", a->account, NULL);
+    char time[SPAN];
+    if (60 * minutes > at->limit) {
+        span_slurm(at->limit, time);
+        fprintf(out, " --time=%s", time);
+    }
+    if (a->of.partition) shell_put(out, " --partition=", a->of.partition, NULL);
+    if (a->of.account) shell_put(out, " --account=", a->of.account, NULL);
 }
 
 static void put_script(FILE *out, const struct paths *p, const char *name)
@@ -195,9 +177,8 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     fprintf(out, "%%%lld --nodes=%lld --ntasks-per-node=%lld --cpus-per-task=%lld --time=%s",
             (long long)a->at_once, (long long)a->nodes, (long long)a->workers,
             (long long)(at->cores / a->workers), time);
-    put_site(out, given);
-    putc(' ', out);
-    fputs("--output=qtraj-%A_%a.out ", out);
+    put_site(out, given, at, 0);
+    shell_put(out, " --comment=", p->comment, " --output=qtraj-%A_%a.out ", NULL);
     put_script(out, p, a->nodes > 1 ? "large" : "trajectory");
     if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
     if (given->choice.retry_failed) fputs(" --retry failed", out);
@@ -211,24 +192,32 @@ static void put_jobs(FILE *out, const struct arguments *a, const struct slurm_pa
 {
     for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
     fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
-    put_site(out, a);
+    put_site(out, a, at, 60);
     putc(' ', out);
     put_script(out, p, "merge");
 }
 
 /* The job that measures the rate and then does what this command was asked. */
 static void put_measurement(FILE *out, const struct call *c, const struct arguments *a,
-                            const struct paths *p)
+                            const struct slurm_nodes *at, const struct paths *p)
 {
     fputs("# the rate of a node is not known: this job measures it, and submits the others\nsubmit",
           out);
-    put_site(out, a);
-    putc(' ', out);
+    put_site(out, a, at, 15);
+    shell_put(out, " --comment=", p->comment, " ", NULL);
     put_script(out, p, "measure");
     for (int i = 1; i < c->argc; i++) {
         if (strcmp(c->argv[i], "--submit") == 0) continue;
         shell_put(out, " ", c->argv[i], NULL);
     }
+}
+
+/* Whether the results are others than the sweep file says. */
+static bool own_results(const struct arguments *a)
+{
+    for (int64_t i = 0; i < a->set.n; i++)
+        if (strncmp(a->set.items[i], "results=", 8) == 0) return true;
+    return false;
 }
 
 /* The commands, on stdout or to a shell. s: NULL while there is no rate. */
@@ -244,11 +233,12 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
     if (s)
         put_jobs(out, a, s, at, p);
     else
-        put_measurement(out, c, a, p);
+        put_measurement(out, c, a, at, p);
     fputs("\n[ -z \"$jobs\" ] || printf 'follow: %q status %q\\nstop: scancel%s\\n' \"$QTRAJ\" "
-          "\"$SWEEP\" "
-          "\"${jobs//:/ }\"\n",
+          "\"",
           out);
+    fputs(own_results(a) ? "$RESULTS" : "$SWEEP", out);
+    fputs("\" \"${jobs//:/ }\"\n", out);
     if (a->submit) NEED(pclose(out) == 0, ERR_IO, "a job is not submitted, see above");
     return OK;
 }
@@ -256,13 +246,13 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
 /* What a sweep has: visits that are to be done, and failed results. */
 struct left {
     int64_t visits, failed;
+    bool *which; // (visits of the plan) are to be done
 };
 
-/* Everything that is wrong with the sweep and its jobs. nodes: what is wrong with theirs; "":
- * nothing. */
+/* Everything that is wrong with the sweep. */
 static enum status find_faults(const struct arguments *a, struct plan *p,
-                               const struct slurm_nodes *at, const char *nodes,
-                               struct plan_faults *f, struct left *left, struct err *e)
+                               const struct slurm_nodes *at, struct plan_faults *f,
+                               struct left *left, struct err *e)
 {
     enum status st = OK;
     struct inventory all = {0};
@@ -277,9 +267,12 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
                          &a->choice, &report, e));
     TRY(plan_report_faults(&report, true, f, e));
     TRY(plan_inventory(p, view, &all, e));
-    *left = (struct left){report.remaining.n,
-                          inventory_count(&all, 0, INT64_MAX).by_state[STATE_FAILED]};
-    if (nodes[0]) TRY(plan_faults_add(f, p, e, "%s", nodes));
+    left->visits = report.remaining.n;
+    left->failed = inventory_count(&all, 0, INT64_MAX).by_state[STATE_FAILED];
+    int64_t visits = p->n_checkpoints;
+    for (int k = 0; k < MEASURES_N; k++) visits += p->more[k];
+    TRY(mem_zero(&left->which, visits, sizeof *left->which, "visits", e));
+    for (int64_t i = 0; i < left->visits; i++) left->which[report.remaining.visits[i].at] = true;
 done:
     inventory_close(&all);
     results_view_close(view);
@@ -287,51 +280,38 @@ done:
     return st;
 }
 
-/* Whether Slurm takes the jobs of this partition, account and time, and that of the merge. */
-static enum status ask_slurm(const struct arguments *a, const struct plan *p,
-                             const struct slurm_nodes *at, const struct paths *paths,
-                             struct plan_faults *f, struct err *e)
+/* What is wrong with the jobs, for nodes that are known, and with the Python of the merge. */
+static enum status check_jobs(const struct arguments *a, const struct plan *p,
+                              const struct slurm_nodes *at, const struct paths *paths, bool known,
+                              struct plan_faults *f, struct err *e)
 {
     enum status st = OK;
-    char time[SPAN], why[512], *script = NULL;
-    span_slurm(at->time, time);
-    TRY(mem_format(&script, e, "%s/merge.sbatch", paths->scripts));
-    if (!slurm_accepts(time, a->partition, a->account, script, why, sizeof why) ||
-        !slurm_accepts("01:00:00", a->partition, a->account, script, why, sizeof why))
-        TRY(plan_faults_add(f, p, e, "Slurm refuses such jobs: %s", why));
-done:
-    free(script);
-    return st;
-}
-
-/* The Python of the merge job, which is that of here. */
-static enum status check_python(const struct arguments *a, const struct plan *p,
-                                const struct paths *paths, struct plan_faults *f, struct err *e)
-{
-    enum status st = OK;
-    char why[900], *script = NULL;
-    if (!a->report) return OK;
-    TRY(mem_format(&script, e, "%s/python.sh", paths->scripts));
-    if (!slurm_python_found(script, why, sizeof why))
+    char why[900], *merge = NULL, *python = NULL;
+    TRY(mem_format(&merge, e, "%s/merge.sbatch", paths->scripts));
+    TRY(mem_format(&python, e, "%s/python.sh", paths->scripts));
+    if (known) TRY(slurm_site_check(&a->of, at, p, a->submit, merge, f, e));
+    if (a->submit) TRY(slurm_check_jobs(p, paths->comment, f, e));
+    if (a->report && !slurm_python_found(python, why, sizeof why))
         TRY(plan_faults_add(f, p, e, "--report: %s", why));
 done:
-    free(script);
+    free(merge);
+    free(python);
     return st;
 }
 
 /* Parts with their rate, or the job that measures it. */
 static enum status put_sweep(const struct call *c, const struct arguments *a, struct plan *plan,
-                             struct slurm_nodes *at, const struct paths *paths, const char *rate,
-                             struct err *e)
+                             struct slurm_nodes *at, const bool *which, const struct paths *paths,
+                             const char *rate, struct err *e)
 {
     struct slurm_parts parts = {0};
     if (!rate) {
         log_info("the rate of a node%s%s is not known (--rate): a short job measures it first",
-                 a->partition ? " of " : "", a->partition ? a->partition : "");
+                 a->of.partition ? " of " : "", a->of.partition ? a->of.partition : "");
         return put_commands(c, a, NULL, at, paths, e);
     }
     at->recorded = a->submit;
-    PASS(slurm_parts_make(plan, rate, at, &parts, e));
+    PASS(slurm_parts_make(plan, rate, at, which, &parts, e));
     if (parts.too_long)
         log_warn("a visit takes longer than --time on all nodes; its elements are requeued until "
                  "it is done");
@@ -367,10 +347,10 @@ static enum status check_and_put(struct call *c, const struct arguments *a, stru
     TRY(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
     TRY(plan_make(&sweep, true, &plan, e));
     TRY(find_paths(a, &sweep, &paths, e));
-    const bool known = find_nodes(a, &at, &nodes) == OK;
-    TRY(find_faults(a, &plan, &at, nodes.text, &faults, &left, e));
-    TRY(check_python(a, &plan, &paths, &faults, e));
-    if (a->submit && known) TRY(ask_slurm(a, &plan, &at, &paths, &faults, e));
+    const bool known = slurm_nodes_find(&a->of, &at, &nodes) == OK;
+    TRY(find_faults(a, &plan, &at, &faults, &left, e));
+    if (!known) TRY(plan_faults_add(&faults, &plan, e, "%s", nodes.text));
+    TRY(check_jobs(a, &plan, &at, &paths, known, &faults, e));
     plan_faults_log(&faults);
     ENSURE((a->anyway && known) || !faults.all.n, ERR_USAGE,
            "%s: %lld fault%s, see above; --anyway %s nevertheless",
@@ -382,10 +362,12 @@ static enum status check_and_put(struct call *c, const struct arguments *a, stru
         goto done;
     }
     if (a->submit) TRY(run_journal_folder(sweep.results, e));
-    TRY(slurm_rate_known(paths.results, a->partition, &paths.rate_file, &rate, e));
-    TRY(put_sweep(c, a, &plan, &at, &paths, a->rate ? a->rate : rate, e));
+    TRY(slurm_rate_known(paths.results, a->of.partition, &paths.rate_file, &rate, e));
+    TRY(put_sweep(c, a, &plan, &at, left.which, &paths, a->rate ? a->rate : rate, e));
 done:
     free(rate);
+    free(left.which);
+    free(paths.comment);
     free(paths.results);
     free(paths.folder);
     free(paths.scripts);
@@ -400,20 +382,21 @@ done:
 static enum status run(struct call *c, struct err *e)
 {
     enum status st = OK;
-    struct arguments a = {.nodes = 4, .time = "24:00:00"};
+    struct arguments a = {.of = {.nodes = 4, .time = "24:00:00"}};
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
-        {"--nodes", ARG_INTEGER, &a.nodes, "N", "nodes that may be in use at once (default 4)"},
-        {"--time", ARG_TEXT, &a.time, "TIME",
+        {"--nodes", ARG_INTEGER, &a.of.nodes, "N", "nodes that may be in use at once (default 4)"},
+        {"--time", ARG_TEXT, &a.of.time, "TIME",
          "walltime of an element: 24:00:00, 1-12:00:00, 8h (default 24 hours)"},
         {"--rate", ARG_TEXT, &a.rate, "GFLOPS",
          "sgemm's rate of a whole node, instead of what a job has measured"},
-        {"--node-cores", ARG_INTEGER, &a.cores, "N", "cores of a node; sinfo is asked by default"},
-        {"--node-memory", ARG_TEXT, &a.memory, "GIB", "its memory, likewise"},
-        {"--partition", ARG_TEXT, &a.partition, "NAME", "partition of Slurm"},
-        {"--account", ARG_TEXT, &a.account, "NAME", "account of Slurm"},
+        {"--node-cores", ARG_INTEGER, &a.of.cores, "N",
+         "cores of a node; sinfo is asked by default"},
+        {"--node-memory", ARG_TEXT, &a.of.memory, "GIB", "its memory, likewise"},
+        {"--partition", ARG_TEXT, &a.of.partition, "NAME", "partition of Slurm"},
+        {"--account", ARG_TEXT, &a.of.account, "NAME", "account of Slurm"},
         {"--report", ARG_TEXT, &a.report, "FOLDER",
          "after the merge, write figures and a page there (needs Python with the modules)"},
         {"--retry", ARG_CHOICE, &retry, "failed",

@@ -285,6 +285,7 @@ static enum status add_points(const struct plan *p, const struct planned_surface
         struct plan_visit *v = &visits->visits[visits->n++];
         *v = (struct plan_visit){.model = s->model,
                                  .row = p->sweep->models[s->model].n_rows,
+                                 .at = before + k,
                                  .kind = p->sweep->n_models + (s - all->surfaces),
                                  .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));

@@ -210,6 +210,7 @@ struct plan_visit {
     struct visit visit;
     char *name;         /* for people: "MODEL CHECKPOINT" */
     int64_t model, row; /* of its checkpoint; the number of rows: it is none of a checkpoint */
+    int64_t at;         /* its place in the list of all visits, which parts cut */
     double cost;        /* seconds of the work that every batch repeats */
     int64_t n_batches;  /* 0: it is never split */
     double *batches;    // (n_batches) seconds that each batch (visit.h) adds

@@ -391,8 +391,11 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     enum status st = OK;
     struct plan_visit *v = &out->visits[out->n];
     bool wanted, changed, completes = false;
-    *v = (struct plan_visit){
-        .model = c->model, .row = c->row, .kind = c->model, .files = 1 + out->n};
+    *v = (struct plan_visit){.model = c->model,
+                             .row = c->row,
+                             .at = c - p->checkpoints,
+                             .kind = c->model,
+                             .files = 1 + out->n};
     st = make_visit(p, c, view, choice, &v->visit, out->asked, which, &wanted, &changed, e);
     if (st != OK || !wanted) visit_free(&v->visit);
     if (st != OK || !wanted) return st;

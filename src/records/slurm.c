@@ -10,11 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER = 8192, CONFIG = 1 << 16 };
+enum { ANSWER = 8192 };
 
-/* out (size bytes) = what the command prints on both streams. False: it does not exist or does not
- * end. */
-static bool ask(const char *const command[], const char *seconds, char *out, size_t size)
+bool slurm_ask(const char *const command[], const char *seconds, char *out, size_t size)
 {
     enum { NO_ANSWER = 124 }; /* timeout ends with this, or more, if the command gives none */
     const char *argv[16] = {"timeout", "-s", "KILL", seconds};
@@ -51,7 +49,7 @@ bool slurm_job_is_over(const char *job, long restarts)
     char answer[ANSWER] = "", state[64], again[32];
     const char *const argv[] = {"scontrol", "-o", "show", "job", job, NULL};
     if (!job[0] || job[strspn(job, "0123456789")]) return false; /* not Slurm's */
-    if (!ask(argv, "5", answer, sizeof answer)) return false;
+    if (!slurm_ask(argv, "5", answer, sizeof answer)) return false;
     if (strstr(answer, "Invalid job id specified")) return true;
     value_of(answer, "JobState=", state, sizeof state);
     value_of(answer, " Restarts=", again, sizeof again);
@@ -78,7 +76,7 @@ bool slurm_job_ends(double *when)
     if (!job) return false;
     *when = given ? strtod(given, NULL) : 0;
     if (*when > 0) return true;
-    if (!ask(argv, "5", answer, sizeof answer)) return false;
+    if (!slurm_ask(argv, "5", answer, sizeof answer)) return false;
     value_of(answer, " EndTime=", text, sizeof text);
     if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
     *when = (double)mktime(&tm);
@@ -90,70 +88,8 @@ bool slurm_requeue(char *why, size_t size)
     const char *job = own_job();
     char answer[ANSWER] = "";
     const char *const argv[] = {"scontrol", "requeue", job, NULL};
-    const bool asked = job && ask(argv, "30", answer, sizeof answer);
+    const bool asked = job && slurm_ask(argv, "30", answer, sizeof answer);
     answer[strcspn(answer, "\n")] = '\0';
     snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);
     return asked && answer[0] == '\0';
-}
-
-int64_t slurm_array_most(void)
-{
-    char *answer = calloc(CONFIG, 1);
-    const char *const argv[] = {"scontrol", "show", "config", NULL};
-    const char *at = NULL;
-    if (answer && ask(argv, "5", answer, CONFIG)) at = strstr(answer, "MaxArraySize");
-    if (at) at = strchr(at, '=');
-    const int64_t size = at ? strtoll(at + 1, NULL, 10) : 0;
-    free(answer);
-    return size > 0 ? size - 1 : 0;
-}
-
-/* The lines of an answer in one. */
-static void join_lines(char *answer)
-{
-    for (char *c = answer; *c; c++)
-        if (*c == '\n') *c = c[1] ? ';' : '\0';
-}
-
-bool slurm_python_found(const char *script, char *why, size_t size)
-{
-    char answer[ANSWER] = "";
-    const char *const argv[] = {script, NULL};
-    const bool asked = ask(argv, "30", answer, sizeof answer);
-    join_lines(answer);
-    const char *last = strrchr(answer, ';');
-    snprintf(why, size, "%s", asked ? answer : "no answer");
-    return asked && (last ? last[1] : answer[0]) == '/'; /* its path is the last line */
-}
-
-bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,
-                   char *why, size_t size)
-{
-    char answer[ANSWER] = "";
-    const char *argv[12] = {"sbatch", "--test-only", "-t", time, "-N1"};
-    int n = 5;
-    if (partition) argv[n++] = "-p", argv[n++] = partition;
-    if (account) argv[n++] = "-A", argv[n++] = account;
-    argv[n] = script;
-    const bool asked = ask(argv, "30", answer, sizeof answer);
-    if (asked && strstr(answer, " to start at ")) return true;
-    join_lines(answer);
-    snprintf(why, size, "%s", asked ? answer : "no answer of sbatch");
-    return false;
-}
-
-bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory)
-{
-    char answer[ANSWER] = "", *next = NULL;
-    const char *const all[] = {"sinfo", "-h", "-e", "-o", "%c %m", NULL};
-    const char *const one[] = {"sinfo", "-h", "-e", "-p", partition, "-o", "%c %m", NULL};
-    *cores = 0;
-    if (!ask(partition ? one : all, "5", answer, sizeof answer)) return false;
-    for (char *line = strtok_r(answer, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
-        long long c, m;
-        if (sscanf(line, "%lld %lld", &c, &m) != 2 || (*cores > 0 && c >= *cores)) continue;
-        *cores = c;
-        *memory = m << 20;
-    }
-    return *cores > 0;
 }

@@ -17,17 +17,6 @@ bool slurm_job_ends(double *when);
  * False: it is in no job, or Slurm refuses; why (size bytes): what it says. */
 bool slurm_requeue(char *why, size_t size);
 
-/* The largest index of an array's element (`scontrol show config`); 0: Slurm does not say. */
-int64_t slurm_array_most(void);
-
-/* Whether the report's Python is found: by `script`, slurm/python.sh; why (size bytes) = what it
- * says. */
-bool slurm_python_found(const char *script, char *why, size_t size);
-/* Whether sbatch would take a job of one node with this time (as --time), partition and account
- * (NULL: none is named); why (size bytes): what it says. */
-bool slurm_accepts(const char *time, const char *partition, const char *account, const char *script,
-                   char *why, size_t size);
-
-/* The cores and the memory (bytes) of the smallest node of a partition (NULL: of all), as `sinfo`
- * says; false: it does not say. */
-bool slurm_smallest_node(const char *partition, int64_t *cores, int64_t *memory);
+/* out (size bytes) = the start of what the command prints on both streams. False: it does not exist,
+ * or does not end in so many seconds. */
+bool slurm_ask(const char *const command[], const char *seconds, char *out, size_t size);

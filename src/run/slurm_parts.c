@@ -79,8 +79,8 @@ static enum status visits_open(struct plan *p, const char *rate, const struct sl
     for (int64_t i = 0; i < v->n; i++) {
         int64_t nodes;
         TRY(plan_report_ranks(p, all.visits[i].model, at->cores, memory, &nodes, e));
-        while (nodes < at->nodes && on_nodes(v->seconds[i], nodes) > limit) nodes++;
-        v->nodes[i] = min64(nodes, at->nodes);
+        while (nodes < at->each && on_nodes(v->seconds[i], nodes) > limit) nodes++;
+        v->nodes[i] = min64(nodes, at->each);
     }
 done:
     plan_visits_free(&all);
@@ -88,6 +88,18 @@ done:
 }
 
 /* --- parts --- */
+
+/* What the part has to do. todo NULL: all of its visits. */
+static void count_visits(const struct visits *v, const bool *todo, struct slurm_part *part)
+{
+    part->nodes = 1;
+    part->visits = 0;
+    part->seconds = 0;
+    for (int64_t i = part->first; i < part->end; i++)
+        if (!todo || todo[i]) part->nodes = max64(part->nodes, v->nodes[i]), part->visits++;
+    for (int64_t i = part->first; i < part->end; i++)
+        if (!todo || todo[i]) part->seconds += on_nodes(v->seconds[i], part->nodes);
+}
 
 /* *good = whether each of n parts ends in time that has more than one visit. */
 static enum status try_parts(const struct plan *p, const struct visits *v,
@@ -107,11 +119,8 @@ static enum status try_parts(const struct plan *p, const struct visits *v,
     *good = true;
     for (int64_t k = 0; k < n; k++) {
         struct slurm_part *part = &s->parts[k];
-        *part = (struct slurm_part){.nodes = 1, .visits = bounds[k + 1] - bounds[k]};
-        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
-            part->nodes = max64(part->nodes, v->nodes[i]);
-        for (int64_t i = bounds[k]; i < bounds[k + 1]; i++)
-            part->seconds += on_nodes(v->seconds[i], part->nodes);
+        *part = (struct slurm_part){.first = bounds[k], .end = bounds[k + 1]};
+        count_visits(v, NULL, part);
         *good = *good && (part->visits < 2 || part->seconds <= share_of_time * at->time);
     }
 done:
@@ -121,7 +130,8 @@ done:
 
 /* As few parts as are good, but enough for all nodes. */
 static enum status find_parts(const struct plan *p, const struct visits *v,
-                              const struct slurm_nodes *at, struct slurm_parts *s, struct err *e)
+                              const struct slurm_nodes *at, const bool *todo, struct slurm_parts *s,
+                              struct err *e)
 {
     const double mean = v->total / (double)at->nodes / elements_a_node;
     const double most = share_of_time * at->time;
@@ -135,7 +145,10 @@ static enum status find_parts(const struct plan *p, const struct visits *v,
         n = min64(limit, n + max64(1, n / 20));
     }
     PASS(try_parts(p, v, at, n, true, s, &good, e));
-    for (int64_t k = 0; k < s->n; k++) s->too_long = s->too_long || s->parts[k].seconds > at->time;
+    for (int64_t k = 0; k < s->n; k++) {
+        count_visits(v, todo, &s->parts[k]);
+        s->too_long = s->too_long || s->parts[k].seconds > at->time;
+    }
     return OK;
 }
 
@@ -193,13 +206,13 @@ static void divide_nodes(struct slurm_parts *s, const struct slurm_nodes *at)
 }
 
 enum status slurm_parts_make(struct plan *p, const char *rate, const struct slurm_nodes *at,
-                             struct slurm_parts *out, struct err *e)
+                             const bool *todo, struct slurm_parts *out, struct err *e)
 {
     enum status st = OK;
     struct visits v = {0};
     struct slurm_parts s = {0};
     TRY(visits_open(p, rate, at, &v, e));
-    TRY(find_parts(p, &v, at, &s, e));
+    TRY(find_parts(p, &v, at, todo, &s, e));
     TRY(make_arrays(&s, e));
     divide_nodes(&s, at);
     double longest = 0; /* of the visits on single nodes: short ones get many workers */

@@ -7,13 +7,18 @@ struct slurm_nodes {
     int64_t cores, memory; /* of a node; memory in bytes */
     double time;           /* walltime of an element, seconds */
     int64_t most;          /* elements that an array may have */
+    int64_t each;          /* nodes that an element may have */
+    int64_t largest;       /* cores of the partition's largest node; 0: not known */
+    double limit;          /* walltime of the partition's jobs at most, seconds */
+    bool down;             /* the partition starts no jobs */
     bool recorded;         /* the cut into parts is recorded for them (plan_cut_agree) */
 };
 
 /* A part of the sweep: an element of an array. */
 struct slurm_part {
-    int64_t nodes, visits;
-    double seconds; /* expected on these nodes */
+    int64_t nodes, visits; /* visits: that are to be done */
+    int64_t first, end;    /* all of its visits, done or not */
+    double seconds;        /* expected on these nodes */
 };
 
 /* The parts that take the same number of nodes: an array. */
@@ -41,9 +46,10 @@ int64_t slurm_memory(const struct slurm_nodes *at);
 
 /* Cuts the sweep into so many parts that elements take at most four fifths of the walltime, but at
  * least ten minutes where that is possible, and that the last elements leave few nodes idle. A
- * visit that takes too long on a node, or more memory, gets several. rate: of a node
- * (plan_report_rates); the plan's costs are as plan_make has left them. Errors of
+ * visit that takes too long on a node, or more memory, gets several. The cut is that
+ * of the whole sweep, whatever is done. rate: of a node (plan_report_rates); the plan's costs are
+ * as plan_make has left them. todo (visits of the plan): which are to be done; NULL: all. Errors of
  * plan_report_rates, plan_cut_agree. */
 MUST_USE enum status slurm_parts_make(struct plan *p, const char *rate,
-                                      const struct slurm_nodes *at, struct slurm_parts *out,
-                                      struct err *e);
+                                      const struct slurm_nodes *at, const bool *todo,
+                                      struct slurm_parts *out, struct err *e);

@@ -47,9 +47,44 @@ refused "/proc/1/scratch" --set run.scratch=/proc/1/scratch
 refused "Slurm refuses such jobs: " --partition declared
 refused "quickstart: stage: no-such-program: no such program" --set 'models[0].stage=[no-such-program, "{path}"]'
 refused "--report: $work/file/page: $work/file is no folder" --report "$work/file/page"
-refused "sinfo does not say what nodes there are|none.txt: No such file|/nowhere/step000100|is no folder|/proc/1/scratch" \
+refused "--partition nowhere: Slurm has no such partition; there are: main, declared, short|none.txt: No such file|/nowhere/step000100|is no folder|/proc/1/scratch" \
     --partition nowhere --set 'evaluation[0].text=none.txt' --set "models[0].path=$work/nowhere/{checkpoint}" --set "results=$work/file/good.h5" \
     --set run.scratch=/proc/1/scratch
+# Jobs that sbatch takes, and that would wait for ever; those of the merge and of the rate are as short as they must be.
+refused "--time 10:00: jobs of the partition (short) may take 00:05:00|--node-cores 64: no node of the partition (short) has more than 2" \
+    --partition short --time 10:00 --node-cores 64
+scontrol update PartitionName=short State=DOWN
+refused "partition short is down" --partition short --time 5:00
+scontrol update PartitionName=short State=UP
+"$QTRAJ" slurm sweep.yaml --partition short --time 5:00 --rate 10 >out 2>err || fail "short: $(cat err)"
+grep -q "afterany.* --time=00:05:00 .*merge.sbatch" out || fail "the merge: $(cat out)"
+# Jobs of the same results are there already.
+held() { SBATCH="sbatch --hold" "$QTRAJ" slurm sweep.yaml --submit --rate 0.001 "$@" >submitted 2>err || fail "held: $(cat err)"; }
+held --set results=held.h5
+grep -q "^follow: .* status held.h5$" submitted || fail "it follows other results: $(cat submitted)"
+job=$(sed -n 's/^job //p' submitted | head -n 1)
+[ "$(squeue -h -r -j "$job" | wc -l)" = 2 ] || fail "not two elements: $(cat submitted)"
+none=$(jobs)
+refused "jobs of these results wait or run: $job; others would compute the same twice: wait for them, or \`scancel $job\`" --set results=held.h5
+held --set results=held.h5 --anyway
+# Only parts that have something to do are submitted.
+cancel() { squeue -h -o %F | sort -u | xargs scancel && wait_for 60 idle; }
+idle() { [ -z "$(squeue -h)" ]; }
+cancel
+"$QTRAJ" run sweep.yaml --part 1/2 --set results=held.h5 2>err || fail "part 1: $(cat err)"
+held --set results=held.h5
+grep -q "^job" submitted || fail "part 2: $(cat submitted)"
+job=$(sed -n 's/^job //p' submitted | head -n 1)
+[ "$(squeue -h -r -j "$job" -o %K)" = 2 ] || fail "elements: $(squeue -h -r -j "$job")"
+cancel
+# A process, in no job, computes them.
+none=$(jobs)
+"$QTRAJ" run sweep.yaml --part 2/2 --set results=held.h5 --set 'curvature={trace: 1000000}' >run.out 2>&1 &
+process=$!
+wait_for 60 test -e held.h5.parts/part-002-of-002.journal.lock
+refused "1 process computes these results ($process on $(hostname))" --set results=held.h5
+kill -9 $process
+wait $process 2>/dev/null
 [ ! -e new ] || fail "a refused sweep left a folder"
 # What only nodes have: --anyway.
 "$QTRAJ" slurm sweep.yaml --rate 10 --anyway --set run.scratch=/proc/1/scratch >out 2>err && grep -q "^submit " out || fail "--anyway: $(cat err)"

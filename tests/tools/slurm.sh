@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sourced after lib.sh: a Slurm of its own on this machine, for tests: munged, slurmctld and three slurmd (nodes n1 to n3), as root,
-# without systemd, cgroups and database; and nodes f1 to f300 of 64 cores and 256 GiB that are only declared (partition declared).
+# without systemd, cgroups and database; and nodes f1 to f300 of 64 cores and 256 GiB that are only declared (partition declared). Jobs of partition short may take 5 minutes.
 # slurm_start FOLDER sets SLURM_CONF and leaves everything in the folder, or fails. All that it starts, and what that starts in
 # turn, ends with the script, however that ends.
 # shellcheck shell=bash
@@ -72,6 +72,7 @@ PrivateData=cloud
 NodeName=f[1-300] NodeAddr=127.0.0.1 CPUs=64 RealMemory=262144 State=CLOUD
 PartitionName=main Nodes=${slurm_nodes// /,} Default=YES MaxTime=INFINITE State=UP
 PartitionName=declared Nodes=f[1-300] MaxTime=INFINITE State=UP
+PartitionName=short Nodes=n1,n2 MaxTime=5 State=UP
 EOF
     for node in $slurm_nodes; do
         echo "NodeName=$node NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port += 1)) CPUs=2 RealMemory=$memory"

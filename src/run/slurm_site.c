@@ -1,0 +1,295 @@
+#include "run/slurm_site.h"
+#include "records/lock.h"
+#include "records/part_files.h"
+#include "records/slurm.h"
+#include "util/fsx.h"
+#include "util/mem.h"
+#include "util/num.h"
+#include "util/quantity.h"
+#include "util/span.h"
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ANSWER = 8192, LONG_ANSWER = 1 << 18 };
+
+/* The whole answer of a command that may be long, as the caller's; "" if there is none. */
+static char *answer_of(const char *const command[])
+{
+    char *answer = calloc(LONG_ANSWER, 1);
+    if (answer && !slurm_ask(command, "10", answer, LONG_ANSWER)) answer[0] = '\0';
+    return answer;
+}
+
+/* The lines of an answer in one. */
+static void join_lines(char *answer)
+{
+    for (char *c = answer; *c; c++)
+        if (*c == '\n') *c = c[1] ? ';' : '\0';
+}
+
+/* --- nodes --- */
+
+/* The largest index of an array's element; 0: Slurm does not say. */
+static int64_t array_most(void)
+{
+    const char *const argv[] = {"scontrol", "show", "config", NULL};
+    char *answer = answer_of(argv);
+    const char *at = answer ? strstr(answer, "MaxArraySize") : NULL;
+    if (at) at = strchr(at, '=');
+    const int64_t size = at ? strtoll(at + 1, NULL, 10) : 0;
+    free(answer);
+    return size > 0 ? size - 1 : 0;
+}
+
+/* The cores of the smallest and largest node of a partition (NULL: of all), and the memory of the
+ * smallest, bytes; 0: sinfo does not say. */
+static void node_sizes(const char *partition, int64_t *cores, int64_t *memory, int64_t *largest)
+{
+    char *next = NULL;
+    const char *const all[] = {"sinfo", "-h", "-e", "-o", "%c %m", NULL};
+    const char *const one[] = {"sinfo", "-h", "-e", "-p", partition, "-o", "%c %m", NULL};
+    char *answer = answer_of(partition ? one : all);
+    *cores = *memory = *largest = 0;
+    for (char *line = answer ? strtok_r(answer, "\n", &next) : NULL; line;
+         line = strtok_r(NULL, "\n", &next)) {
+        long long c, m;
+        if (sscanf(line, "%lld %lld", &c, &m) != 2) continue;
+        *largest = max64(*largest, c);
+        if (*cores > 0 && c >= *cores) continue;
+        *cores = c;
+        *memory = m << 20;
+    }
+    free(answer);
+}
+
+/* Whether a list "a,b" has the word. */
+static bool lists(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strcspn(at, ",") == n && strncmp(at, word, n) == 0) return true;
+    return false;
+}
+
+/* The value of " KEY=VALUE " in a line of scontrol; "" if it is not there. */
+static void value_of(const char *line, const char *key, char out[64])
+{
+    const char *p = strstr(line, key);
+    snprintf(out, 64, "%.*s", p ? (int)strcspn(p + strlen(key), " \n") : 0,
+             p ? p + strlen(key) : "");
+}
+
+static double number_of(const char *line, const char *key)
+{
+    char text[64];
+    value_of(line, key, text);
+    return text[0] >= '0' && text[0] <= '9' ? strtod(text, NULL) : INFINITY;
+}
+
+/* Seconds of an element at most. */
+static double time_limit(const char *line)
+{
+    char text[64];
+    double seconds;
+    struct err none = {0};
+    value_of(line, " MaxTime=", text);
+    if (!text[0] || strcmp(text, "UNLIMITED") == 0) return INFINITY;
+    if (span_parse(text, &seconds, &none) != OK) seconds = INFINITY;
+    err_clear(&none);
+    return seconds;
+}
+
+/* Sets the limits of *at by the partitions asked for, or the default one; of several, which jobs
+ * may choose from, the widest. ERR_USAGE: one is none. */
+static enum status find_limits(const char *asked, struct slurm_nodes *at, struct err *e)
+{
+    enum status st = OK;
+    const char *const argv[] = {"scontrol", "-a", "-o", "show", "partition", NULL};
+    char *answer = answer_of(argv), *next = NULL, known[512] = "", name[64], state[64];
+    int64_t found = 0, up = 0, wanted = 1;
+    double nodes = 0;
+    at->limit = 0;
+    for (const char *c = asked ? asked : ""; *c; c++) wanted += *c == ',';
+    for (char *line = answer ? strtok_r(answer, "\n", &next) : NULL; line;
+         line = strtok_r(NULL, "\n", &next)) {
+        if (strncmp(line, "PartitionName=", 14) != 0) continue;
+        value_of(line, "PartitionName=", name);
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
+        if (asked ? !lists(asked, name) : !strstr(line, " Default=YES")) continue;
+        found++;
+        value_of(line, " State=", state);
+        up += strcmp(state, "DOWN") != 0;
+        at->limit = fmax(at->limit, time_limit(line));
+        nodes = fmax(nodes, fmin(number_of(line, " MaxNodes="), number_of(line, " TotalNodes=")));
+    }
+    ENSURE(!asked || !known[0] || found == wanted, ERR_USAGE,
+           "--partition %s: Slurm has no such partition; there are: %s", asked, known);
+    at->down = found > 0 && up == 0;
+    if (at->limit <= 0) at->limit = INFINITY;
+    at->each = nodes >= 1 && nodes < (double)at->nodes ? (int64_t)nodes : at->nodes;
+done:
+    free(answer);
+    return st;
+}
+
+enum status slurm_nodes_find(const struct slurm_request *r, struct slurm_nodes *at, struct err *e)
+{
+    char *end;
+    int64_t cores, memory;
+    *at = (struct slurm_nodes){.nodes = r->nodes, .cores = r->cores, .most = array_most()};
+    if (at->most == 0) at->most = 1000;
+    NEED(at->nodes >= 1 && at->nodes <= 1000000, ERR_USAGE,
+         "--nodes %lld: expected at least 1 node", (long long)at->nodes);
+    PASS(span_parse(r->time, &at->time, e));
+    NEED(at->time >= 60, ERR_USAGE, "--time %s: expected at least a minute", r->time);
+    if (r->memory) {
+        const double gib = strtod(r->memory, &end);
+        NEED(end != r->memory && gib > 0 && gib < 1e6 && (!*end || strcmp(end, "G") == 0),
+             ERR_USAGE, "--node-memory %s: expected GiB, such as 256 or 256G", r->memory);
+        at->memory = (int64_t)(gib * (1 << 30));
+    }
+    PASS(find_limits(r->partition, at, e));
+    node_sizes(r->partition, &cores, &memory, &at->largest);
+    NEED(cores > 0 || (at->cores && at->memory), ERR_USAGE,
+         "sinfo does not say what nodes there are: give --node-cores and --node-memory");
+    if (at->cores == 0) at->cores = cores;
+    if (at->memory == 0) at->memory = memory;
+    NEED(at->cores >= 1, ERR_USAGE, "--node-cores %lld: expected at least 1", (long long)at->cores);
+    return OK;
+}
+
+/* --- what Slurm would do with the jobs --- */
+
+/* Whether sbatch would take a job of one node with this time, as far as it says: why. */
+static bool sbatch_accepts(const struct slurm_request *r, double seconds, const char *script,
+                           char *why, size_t size)
+{
+    char answer[ANSWER] = "", time[SPAN];
+    const char *argv[12] = {"sbatch", "--test-only", "-t", time, "-N1"};
+    int n = 5;
+    span_slurm(seconds, time);
+    if (r->partition) argv[n++] = "-p", argv[n++] = r->partition;
+    if (r->account) argv[n++] = "-A", argv[n++] = r->account;
+    argv[n] = script;
+    const bool asked = slurm_ask(argv, "30", answer, sizeof answer);
+    if (asked && strstr(answer, " to start at ")) return true;
+    join_lines(answer);
+    snprintf(why, size, "%s", asked ? answer : "no answer of sbatch");
+    return false;
+}
+
+enum status slurm_site_check(const struct slurm_request *r, const struct slurm_nodes *at,
+                             const struct plan *p, bool ask, const char *merge,
+                             struct plan_faults *f, struct err *e)
+{
+    char why[512], limit[SPAN];
+    const char *of = r->partition ? r->partition : "the default one";
+    if (at->down) PASS(plan_faults_add(f, p, e, "partition %s is down: its jobs do not start", of));
+    if (at->time > at->limit) {
+        span_slurm(at->limit, limit);
+        PASS(plan_faults_add(f, p, e,
+                             "--time %s: jobs of the partition (%s) may take %s; such a job would "
+                             "wait for ever",
+                             r->time, of, limit));
+    }
+    if (at->largest > 0 && at->cores > at->largest)
+        PASS(plan_faults_add(f, p, e,
+                             "--node-cores %lld: no node of the partition (%s) has more than %lld; "
+                             "such a job would wait for ever",
+                             (long long)at->cores, of, (long long)at->largest));
+    if (!ask || sbatch_accepts(r, at->time, merge, why, sizeof why)) return OK;
+    return plan_faults_add(f, p, e, "Slurm refuses such jobs: %s", why);
+}
+
+/* --- jobs that are there --- */
+
+enum status slurm_comment(const char *results, char **out, struct err *e)
+{
+    char *folder = NULL, real[2 * PATH_MAX], here[PATH_MAX];
+    const char *name = strrchr(results, '/');
+    PASS(fsx_parent(results, &folder, e));
+    if (!realpath(folder, real) && folder[0] != '/' && getcwd(here, sizeof here))
+        snprintf(real, sizeof real, "%s/%.*s", here, PATH_MAX - 2, folder);
+    else if (access(folder, F_OK) != 0)
+        snprintf(real, sizeof real, "%s", folder);
+    free(folder);
+    return mem_format(out, e, "qtraj %s/%s", real, name ? name + 1 : results);
+}
+
+/* ids (size bytes) = " 12 15": the jobs of this user that have the comment. */
+static void find_jobs(const char *comment, char *ids, size_t size)
+{
+    const char *own = getenv("SLURM_JOB_ID");
+    char uid[32], *next = NULL;
+    const char *const argv[] = {"squeue", "-h", "-u", uid, "-o", "%F %A %T %k", NULL};
+    snprintf(uid, sizeof uid, "%lld", (long long)getuid());
+    char *answer = answer_of(argv);
+    ids[0] = '\0';
+    for (char *line = answer ? strtok_r(answer, "\n", &next) : NULL; line;
+         line = strtok_r(NULL, "\n", &next)) {
+        char array[32], job[32], state[32], id[40];
+        int at = 0;
+        if (sscanf(line, "%31s %31s %31s %n", array, job, state, &at) != 3 || !at) continue;
+        if (strcmp(line + at, comment) != 0 || strcmp(state, "COMPLETING") == 0) continue;
+        if (own && strcmp(own, job) == 0) continue;
+        snprintf(id, sizeof id, " %s", array);
+        const size_t used = strlen(ids),
+                     n = strlen(id); /* the lines of an array follow each other */
+        if (used >= n && strcmp(ids + used - n, id) == 0) continue;
+        snprintf(ids + used, size - used, "%s", id);
+    }
+    free(answer);
+}
+
+/* A process, in no job that squeue knows, that computes these results or a part. */
+static enum status check_locks(const struct plan *p, struct plan_faults *f, struct err *e)
+{
+    enum status st = OK;
+    struct part_places all = {0};
+    int64_t n = 0;
+    struct lock_holder first = {0};
+    struct err none = {0};
+    if (parts_of(p->sweep->results, &all, &none) != OK) goto done; /* no folder: a fault already */
+    for (int64_t i = 0; i < all.n; i++) {
+        const struct lock_holder h = lock_look(all.part[i].journal);
+        if (!h.held || (!h.certain && !h.renewed)) continue;
+        if (!n++) first = h;
+    }
+    if (n)
+        TRY(plan_faults_add(f, p, e,
+                            "%lld process%s compute%s these results (%lld on %s): the jobs would "
+                            "compute the same twice; wait, or stop %s",
+                            (long long)n, n > 1 ? "es" : "", n > 1 ? "" : "s", (long long)first.pid,
+                            first.host, n > 1 ? "them" : "it"));
+done:
+    err_clear(&none);
+    parts_free(&all);
+    return st;
+}
+
+enum status slurm_check_jobs(const struct plan *p, const char *comment, struct plan_faults *f,
+                             struct err *e)
+{
+    char ids[512];
+    find_jobs(comment, ids, sizeof ids);
+    if (!ids[0]) return check_locks(p, f, e);
+    return plan_faults_add(f, p, e,
+                           "jobs of these results wait or run:%s; others would compute the same "
+                           "twice: wait for them, or `scancel%s`",
+                           ids, ids);
+}
+
+bool slurm_python_found(const char *script, char *why, size_t size)
+{
+    char answer[ANSWER] = "";
+    const char *const argv[] = {script, NULL};
+    const bool asked = slurm_ask(argv, "30", answer, sizeof answer);
+    join_lines(answer);
+    const char *last = strrchr(answer, ';');
+    snprintf(why, size, "%s", asked ? answer : "no answer");
+    return asked && (last ? last[1] : answer[0]) == '/'; /* its path is the last line */
+}

@@ -1,0 +1,28 @@
+/* slurm_site: what Slurm says of the nodes and jobs that `qtraj slurm` asks for. */
+#pragma once
+#include "run/slurm_parts.h"
+
+/* What the command was given; NULL, 0: not. */
+struct slurm_request {
+    const char *time, *partition, *account, *memory;
+    int64_t nodes, cores;
+};
+/* Sets all of *at but `recorded`: as given, else as Slurm says of the partition (the default one).
+ * ERR_USAGE: not as expected, no such partition, or neither says what a node has. */
+MUST_USE enum status slurm_nodes_find(const struct slurm_request *r, struct slurm_nodes *at,
+                                      struct err *e);
+/* Adds to *f what would keep the jobs from starting, though sbatch takes them: a partition that is
+ * down, a walltime above its limit, more cores than its nodes have. ask: also what sbatch itself
+ * says of an element and of the merge (its script). ERR_NOMEM. */
+MUST_USE enum status slurm_site_check(const struct slurm_request *r, const struct slurm_nodes *at,
+                                      const struct plan *p, bool ask, const char *merge,
+                                      struct plan_faults *f, struct err *e);
+/* The comment (the caller frees) by which jobs that compute these results are known. ERR_NOMEM. */
+MUST_USE enum status slurm_comment(const char *results, char **out, struct err *e);
+/* Adds to *f that jobs with this comment wait or run (but not this one), or that a process holds
+ * the results or those of a part. ERR_NOMEM. */
+MUST_USE enum status slurm_check_jobs(const struct plan *p, const char *comment,
+                                      struct plan_faults *f, struct err *e);
+/* Whether the report's Python is found: by `script`, slurm/python.sh; why (size bytes) = what it
+ * says. */
+bool slurm_python_found(const char *script, char *why, size_t size);

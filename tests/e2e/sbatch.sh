@@ -37,6 +37,26 @@ for script in trajectory large merge; do
     says "set "
 done
 
+# Without QTRAJ: the qtraj in PATH, else that of the checkout of the script, which Slurm copies and tells; else a message before mpirun.
+mkdir -p "$work/other/slurm" "$work/other/build/release" "$work/spool"
+cp "$SOURCE"/slurm/*.sbatch "$work/other/slurm"
+stand_in mpirun 0 'shift 5; exec "$@"'
+for script in trajectory large merge measure train; do
+    cp "$work/other/slurm/$script.sbatch" "$work/spool/slurm_script"
+    stand_in scontrol 0 "echo 'JobId=7 Command=$work/other/slurm/$script.sbatch --set a=b WorkDir=/'"
+    start() { (cd "$work" && env -u QTRAJ RUNS=r PARTS=1 RESULTS=r.h5 RATE_FILE=rate SLURM_JOB_ID=7 SLURM_ARRAY_TASK_ID=1 SLURM_CPUS_ON_NODE=1 "$@" bash spool/slurm_script) >"$work/out" 2>&1; }
+    stand_in qtraj 0 'echo in PATH'
+    start || [ $script = measure ] || fail "$script in PATH: $(cat "$work/out")"
+    [ $script = measure ] || says "in PATH"
+    mv "$work/bin/qtraj" "$work/other/build/release"
+    start A=1
+    grep -q "no program" "$work/out" && fail "$script: the checkout: $(cat "$work/out")"
+    rm "$work/other/build/release/qtraj"
+    start A=1 && fail "$script without qtraj"
+    says "no program qtraj $work/other/slurm/../build/release/qtraj" && says "set QTRAJ to it"
+done
+rm "$work/bin/scontrol" "$work/bin/mpirun"
+
 # The code of the status counts; a merge that fails ends the job.
 stand_in qtraj 3 '[ "$1" = status ] || exit 0'
 RESULTS=r.h5 bash "$SOURCE/slurm/merge.sbatch" >"$work/out" 2>&1

@@ -144,8 +144,8 @@ static enum status tell_counts(const struct merging *m, const struct inventory *
              (long long)n.by_state[STATE_DONE], (long long)n.records,
              (long long)n.by_state[STATE_FAILED], (long long)n.by_state[STATE_PENDING]);
     if (f->repeated)
-        log_info("%lld record%s of results that others have too; %lld of them differ slightly, as "
-                 "their fingerprints do; %lld conflict%s",
+        log_info("%lld result%s computed more than once: the best is kept; %lld of them have "
+                 "slightly different numbers, by other versions, kernels or ranks; %lld conflict%s",
                  (long long)f->repeated, quantity_plural(f->repeated), (long long)f->differing,
                  (long long)f->conflicts.n, quantity_plural(f->conflicts.n));
     int64_t beyond = f->records; /* those that the plan asks for come off */

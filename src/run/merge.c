@@ -208,10 +208,7 @@ static enum status note(const struct attempt *kept, const struct attempt *other,
 {
     enum status st = OK;
     char why[256], what[256], *text = NULL;
-    if (strcmp(kept->text, other->text) == 0) {
-        out->repeated++;
-        return OK;
-    }
+    if (strcmp(kept->text, other->text) == 0) return OK; /* a copy, as of an earlier merge */
     const enum merge_verdict verdict = merge_compare(kept->record, other->record, why, sizeof why);
     out->repeated++;
     out->differing += verdict == MERGE_DIFFERENT;

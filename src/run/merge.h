@@ -25,7 +25,7 @@ const json_t *merge_plan_of(const struct merge *m, int64_t i);
 /* What a merge found. Zero-initialise; texts_free(conflicts). */
 struct merge_findings {
     int64_t records;   /* that it kept: one of each key */
-    int64_t repeated;  /* that it left out, since there was another of the key */
+    int64_t repeated;  /* that it left out for another of the key, and that are no copies of it */
     int64_t differing; /* those of them with another fingerprint and slightly different numbers */
     struct texts conflicts; /* one line each: same key, but numbers that should not differ */
 };

@@ -1,5 +1,8 @@
 #include "run/plan_report.h"
+#include "util/folder.h"
+#include "util/fsx.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,6 +178,41 @@ done:
     return st;
 }
 
+/* Bytes of the records of what is left in the journal, and of the cube of everything, by rule of
+ * thumb (docs/questions.md): for each cell and checkpoint 8 a sequence and 60 a linear, in the
+ * journal twice that; a cube is written beside the one before. */
+static double results_bytes(const struct plan_report *r)
+{
+    enum { SEQUENCE = 8, LINEAR = 60, EMPTY = 300000 };
+    const struct plan *p = r->plan;
+    double left = 0, whole = EMPTY;
+    for (int64_t i = 0; i < r->remaining.n; i++) {
+        const struct plan_visit *v = &r->remaining.visits[i];
+        const double linears = 7 * (double)p->costs.models[v->model].sizes.shape.layers;
+        left += (double)(1 + v->visit.n_variants) *
+                (SEQUENCE * (double)p->costs.evaluation.sequences + LINEAR * linears);
+    }
+    whole += left;
+    return whole + 2 * left;
+}
+
+static enum status check_disk(const struct plan_report *r, struct plan_faults *f, struct err *e)
+{
+    char has[QUANTITY], needs[QUANTITY], *folder;
+    const double bytes = results_bytes(r);
+    if (r->remaining.n == 0) return OK;
+    PASS(fsx_parent(r->plan->results, &folder, e));
+    const int64_t room = folder_free_bytes(folder);
+    free(folder);
+    if (room < 0 || (double)room >= bytes) return OK;
+    quantity_prefix((double)room, has);
+    quantity_prefix(bytes, needs);
+    return plan_faults_add(f, r->plan, e,
+                           "results: %sB are free on the disk of %s, but cube and journal need "
+                           "about %sB",
+                           has, r->plan->results, needs);
+}
+
 enum status plan_report_faults(const struct plan_report *r, bool memory, struct plan_faults *f,
                                struct err *e)
 {
@@ -184,6 +222,7 @@ enum status plan_report_faults(const struct plan_report *r, bool memory, struct 
             PASS(plan_faults_add_model(f, r->plan, l->model, true, e, "its visits will fail: %s",
                                        l->why));
     }
+    PASS(check_disk(r, f, e));
     return plan_faults_find(f, r->plan, &r->remaining, e);
 }
 

@@ -110,6 +110,12 @@ expect 1 "1 of its 2 $lacking" run "$work/sweep.yaml" "${bare[@]}"
 expect 2 "1 fault" slurm "$work/sweep.yaml" --node-cores 2 --node-memory 4 --rate 10 "${bare[@]}" --retry failed
 mv "$work/bare/step000100/tokenizer.json" "$work/bare"
 expect 0 "" plan "$work/sweep.yaml" "${bare[@]}"
+# A disk too small for the results.
+mkdir "$work/tiny"
+if mount -t tmpfs -o size=64k none "$work/tiny" 2>/dev/null; then
+    expect 1 "are free on the disk of $work/tiny/cube.h5, but cube and journal need about" plan "$work/sweep.yaml" "${bare[@]}" --set "results=$work/tiny/cube.h5"
+    umount "$work/tiny"
+fi
 mv "$work/one.csv" "$work/trajectory.csv"
 # One of two checkpoints has no weights, then both, then one is an average of them.
 cp "$work/trajectory.csv" "$work/one.csv"

@@ -17,6 +17,6 @@ bool slurm_job_ends(double *when);
  * False: it is in no job, or Slurm refuses; why (size bytes): what it says. */
 bool slurm_requeue(char *why, size_t size);
 
-/* out (size bytes) = the start of what the command prints on both streams. False: it does not exist,
- * or does not end in so many seconds. */
+/* out (size bytes) = the start of what the command prints on both streams. False: it does not
+ * exist, or does not end in so many seconds. */
 bool slurm_ask(const char *const command[], const char *seconds, char *out, size_t size);

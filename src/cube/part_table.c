@@ -13,6 +13,10 @@ struct line {
     double rate, left; /* results a second, seconds; NaN: unknown */
 };
 
+/* The state of a part that had done all that was planned when it ran, of a sweep that asks for more
+ * now. */
+static const char *const before = "done before";
+
 bool part_table_runs(const struct part_table *t)
 {
     for (int64_t i = 0; i < t->parts->n; i++)
@@ -30,6 +34,7 @@ static struct line line_of(const struct part_table *t, const struct inventory *a
                 : !l->plan     ? "starting"
                 : pending == 0 ? "done"
                 : l->stopped   ? "stopped"
+                : l->ended     ? before
                                : "killed";
     out.node = l->holder.held ? l->holder.host : json_text(l->plan, "host", "");
     struct tm since = {0};
@@ -98,6 +103,11 @@ enum status part_table_print(const struct part_table *t, const struct inventory 
         if (missing > 0)
             fprintf(out, "%lld of %lld parts not started\n", (long long)missing,
                     (long long)p->part[i].n);
+    }
+    for (int64_t i = 0; i < p->n; i++) {
+        if (line_of(t, all, i).state != before) continue;
+        fprintf(out, "%s: of the sweep as it was; what is pending there is not started\n", before);
+        break;
     }
 done:
     table_free(&table);

@@ -156,7 +156,8 @@ static void look_at(const json_t *record, struct part_look *out)
 {
     const char *type = json_text(record, "type", "");
     const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
-    out->stopped = strcmp(type, "end") == 0 && strcmp(json_text(record, "status", ""), "done") != 0;
+    out->ended = strcmp(type, "end") == 0;
+    out->stopped = out->ended && strcmp(json_text(record, "status", ""), "done") != 0;
     if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
     if (strcmp(type, "plan") != 0) return;
     const json_t *part = json_object_get(record, "part");

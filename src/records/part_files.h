@@ -47,7 +47,8 @@ struct part_look {
     struct lock_holder holder;
     json_t *plan;       /* the newest; NULL: none yet */
     int64_t first, end; /* its visits; 0, 0: unknown */
-    bool stopped;       /* its journal ends with an end record that says so */
+    bool ended;         /* its journal ends with an end record: */
+    bool stopped;       /* one that says that something was left */
     int64_t recent;     /* results since the running process took the lock */
     json_t *running;    /* the visits that it is computing (running.h); NULL: unknown */
 };

@@ -145,6 +145,13 @@ wait $pid
 import json, sys
 part, = json.load(sys.stdin)["parts"]
 sys.exit(part["state"] != "stopped" or part["k"] != 1 or part["n"] != 2 or part["pending"] == 0)' || fail "no part of two is stopped"
+# Parts that were done are not "killed" when the sweep asks for more.
+less=(--set "results=$work/more.h5" --set 'methods=[{method: rtn}]' --set calibration=null --set curvature=null --set movement=null --set surfaces=[])
+for k in 1/2 2/2; do "$QTRAJ" run "$sweep" "${less[@]}" --part $k >/dev/null 2>"$work/err" || fail "part $k: $(cat "$work/err")"; done
+"$QTRAJ" run "$sweep" "${less[@]}" --set 'bits=[3, 4]' --part 1/4 >/dev/null 2>"$work/err" || fail "more: $(cat "$work/err")"
+"$QTRAJ" status "$work/more.h5.parts" >"$work/out" 2>"$work/err" || fail "status: $(cat "$work/err")"
+grep -q '^2 of 2 .* done before ' "$work/out" && grep -q '^done before: of the sweep as it was' "$work/out" && ! grep -q killed "$work/out" ||
+    fail "parts of the sweep before: $(cat "$work/out")"
 "$QTRAJ" status "$sweep" --exit-code >"$work/out" 2>"$work/err" || fail "status of the sweep: exit code $?: $(cat "$work/out" "$work/err")"
 "$QTRAJ" show "$parts" >"$work/folder.txt" 2>"$work/err" && "$QTRAJ" show "$work/merged.h5" >"$work/one.txt" 2>"$work/err" || fail "show: $(cat "$work/err")"
 cmp "$work/folder.txt" "$work/one.txt" || fail "show of a folder of parts and of their merge differ"

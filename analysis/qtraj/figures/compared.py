@@ -26,9 +26,18 @@ QUANTITIES = {"relative_error": ERROR, "validation_loss": DIFFERENCE, "quantized
               "agreement": AGREEMENT[0], "accuracy": DEGRADATION}
 
 
+def history(line):
+    """Pairs of a model and places: the run's checkpoints, and of a branch before them those of the run that it leaves (all, where none is
+    from before it)."""
+    if line.parent is None:
+        return [(line.model, line.places)]
+    *earlier, (parent, places) = history(line.parent)
+    return [*earlier, (parent, places[: line.fork + 1] if line.fork >= 0 else places), (line.model, line.places)]
+
+
 def value_of(cube: xr.Dataset, line: Trajectory, column: str) -> "float | str":
     """What a run has in a column of the cube by model, or by model and checkpoint: of numbers the greatest (the peak of a learning
-    rate), of texts the last. ValueError: the cube has no such column.
+    rate, of a branch that of the run that it leaves), of texts the last. ValueError: the cube has no such column.
 
     >>> cube = qtraj.open("two_models.h5")
     >>> [round(qtraj.figures.value_of(cube, line, "tokens") / 1e9) for line in qtraj.trajectories(cube)]  # billions
@@ -37,8 +46,10 @@ def value_of(cube: xr.Dataset, line: Trajectory, column: str) -> "float | str":
     if column not in cube.variables or not set(cube[column].dims) <= {"model", "checkpoint"} or "model" not in cube[column].dims:
         columns = [str(name) for name in cube.variables if set(cube[name].dims) in ({"model"}, {"model", "checkpoint"})]
         raise ValueError(f"the cube has no column {column} of runs; there are {', '.join(sorted(columns))}")
-    values = cube[column].sel(model=line.model).values
-    values = np.atleast_1d(values)[line.places] if "checkpoint" in cube[column].dims else np.atleast_1d(values)
+    if "checkpoint" in cube[column].dims:
+        values = np.concatenate([cube[column].sel(model=model).values[places] for model, places in history(line)])
+    else:
+        values = np.atleast_1d(cube[column].sel(model=line.model).values)
     return float(np.nanmax(values)) if values.dtype.kind in "fiu" else str(values[-1])
 
 

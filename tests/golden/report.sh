@@ -38,7 +38,7 @@ grep -A 9 '<th scope="row">OLMo2-7B, gptq, 3 bits</th>' "$work/ahead/report.html
 page=$work/two/report.html
 [ "$(grep -c '<h3>Accuracies</h3>' "$page")" = 1 ] || fail "accuracies: not a section for the cube that has them, and for no other"
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
-    '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
+    '<td>failed</td>' '<td>pending</td>' '14 done, 1 failed, 1 pending' '1 cell is pending: these are not' '<figure id="2-averages">' 'odd.h5: What averaging changes' 'averages.h5: Loss surfaces' 'odd.h5: Accuracy and loss over training: the cube has no accuracies' \
     '<figure id="2-accuracy_loss">' '<th scope="row">SmolLM3-3B, step002000, 8 bits, rtn, social_iqa</th>' '<td>a choice is too long</td>' 'items of tasks: social_iqa 400; number of solved examples not recorded' \
     '<th scope="row">social_iqa</th><td>400</td><td>7</td>' '<strong>Asked:</strong> How much do rtn, gptq at 2, 3 bits raise' '<td>since step 1,000</td>' '<figure id="1-relative_error">' 'href="#2-relative_error">' '<caption>1 failure</caption>'; do
     grep -qF -- "$text" "$page" || fail "not on the page: $text"
@@ -68,8 +68,22 @@ assert REPLICATED in caption.bars and page.bars_of(caption, answer.replicated(on
 text = answer.of_cube(several, {"config": {}, "inputs": {}}, None)["sentences"][0]
 assert all(f"with {name} (" in text for name in several.quantizer.values), text
 
-# a column for each method that is asked for at a width, as many widths as have space; averages stand in the table of their run; what to cite, once
+# while a later checkpoint of a phase is pending, its end is the last that is measured
 import numpy as np
+names, branch = list(several.model.values), qtraj.trajectories(several)[1]
+phase = np.full((len(names), several.sizes["checkpoint"]), "stable", object)
+phase[names.index(branch.model)] = "decay"
+loss = several.loss_relative.copy(deep=True)
+loss.loc[{"model": branch.model, "checkpoint": several.checkpoint[branch.places[-1]]}] = np.nan
+growing = several.assign(phase=(("model", "checkpoint"), phase), loss_relative=loss,
+                         status=np.isfinite(loss.isel(dataset=0, drop=True)).where(np.isfinite(several.loss_relative.isel(dataset=0, drop=True)), 3).astype(int))
+found = answer.of_cube(growing, {"config": {}, "inputs": {}}, None)
+rows = [row[0] for row in found["table"].rows]
+assert f"{branch.model}, last measured of decay" in rows and f"{names[0]}, end of stable" in rows, rows
+pending = int((growing.status == 0).sum())
+assert pending > 0 and found["sentences"][0].startswith(f"{pending} cells are pending: "), found["sentences"]
+
+# a column for each method that is asked for at a width, as many widths as have space; averages stand in the table of their run; what to cite, once
 from qtraj.report import summary
 asked = several.assign(loss_relative=several.loss_relative.where((several.quantizer != "gptq") | (several.bits != 4)))
 assert ([(4, "rtn")] in summary.groups_of(asked, [4]) and summary.groups_of(asked, [3, 4]) == [[(3, "rtn"), (3, "gptq"), (4, "rtn")]]

@@ -28,13 +28,21 @@ class End:
     before: "End | None" = None
 
 
-def phases_of(cube, line, known):
-    """Pairs of a phase and its last place with numbers; of a run without phases, the first and the last checkpoint."""
+def phases_of(line, phase, known):
+    """Pairs of a phase and its last place with numbers; of a run without phases, the first and the last checkpoint. phase: of each place."""
     there = [place for place in line.places if known[place]]
-    phase = cube.phase.sel(model=line.model).values if "phase" in cube.variables else [""] * cube.sizes["checkpoint"]
     ends = [(str(phase[a]), a) for a, b in zip(there, there[1:] + [None]) if b is None or phase[a] != phase[b]]
     ends = [end for end in ends if end[0] != "warmup"] or ends
     return [("", there[0])] + ends if len(ends) == 1 and len(there) > 1 and line.fork < 0 else ends
+
+
+def waits(line, part, phase, place):
+    """Whether cells of a later checkpoint of the phase are pending. phase: of each place."""
+    if "status" not in part:
+        return False
+    later = line.places[list(line.places).index(place) + 1:]
+    pending = (part.status.sel(model=line.model) == 0).any(("bits", "quantizer")).values
+    return any(pending[one] and phase[one] == phase[place] for one in later)
 
 
 def ends_of(cube, part):
@@ -45,9 +53,12 @@ def ends_of(cube, part):
         before = None
         if line.fork >= 0:
             before = End(line.parent, line.parent.places[line.fork], line.parent.model)
-        for phase, place in phases_of(cube, line, known):
+        phases = cube.phase.sel(model=line.model).values if "phase" in cube.variables else [""] * cube.sizes["checkpoint"]
+        for phase, place in phases_of(line, phases, known):
             end = End(line, place, line.model, before)
-            end.name = f"{line.model}, {'end of ' + phase if phase else 'first checkpoint' if not before else 'last checkpoint'}"
+            waiting = waits(line, part, phases, place)
+            last = f"last measured{' of ' * bool(phase)}{phase}" if waiting else f"end of {phase}" if phase else "last checkpoint"
+            end.name = f"{line.model}, {'first checkpoint' if not phase and not before else last}"
             found.append(end)
             before = end
     return found
@@ -127,7 +138,7 @@ def sentence(cube, numbers, end, width, quantizers):
     there = [quantizer for quantizer in quantizers if np.isfinite(numbers.since(end, width, quantizer)[0])]
     if not there:
         return ""
-    phase = f" ({end.name.split(', ')[-1]})" if "end of" in end.name else ""
+    phase = f" ({end.name.split(', ')[-1]})" if " of " in end.name.split(", ")[-1] else ""
     begin = f"{end.line.model} at {width} bits, {step_of(cube, end.before)} to {step_of(cube, end)}{phase}: the error goes"
     if len(there) > MOST_NAMED:
         order = sorted(there, key=lambda quantizer: numbers.at(end, width, quantizer)[0])
@@ -180,5 +191,7 @@ def of_cube(cube, said, bits):
     question = (f"How much do {methods} at {', '.join(map(str, widths(cube, bits)))} bits raise the loss of {models_text(cube)}? "
                 f"Text: {scored_text(cube, said, 'evaluation')}.")
     table = Table(["end of a phase", "checkpoint"] + [quantizer for _, quantizer in columns], rows, "Relative error of the loss (%): quantized over full precision, less one", groups, note)
-    return {"question": question, "sentences": texts[:MOST_SENTENCES], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
+    pending = int((cube.status == 0).sum()) if "status" in cube else 0
+    told = [f"{pending} cell{'s are' if pending > 1 else ' is'} pending: these are not the numbers of the whole sweep."] if pending else []
+    return {"question": question, "sentences": told + texts[:MOST_SENTENCES], "table": table, "bits": [width for width in (3, 4) if width in chosen] or [picked],
             "models": [line.model for lines in families(cube)[:2] for line in lines], "dataset": dataset}

@@ -147,8 +147,8 @@ static int64_t count(const struct node *list)
 
 static enum status spread_entry(struct node *to, const struct node *m, struct err *e)
 {
-    static const char *const of_weights[] = {"name", "bits", NULL}, *const others[] = {"name",
-                                                                                       NULL};
+    static const char *const of_weights[] = {"bits", NULL}, *const others[] = {NULL};
+    const int64_t before = to->n;
     const struct node *W = node_find(m, "W"), *A = node_find(m, "A"), *KV = node_find(m, "KV");
     struct node *copy;
     if (!W && !A && !KV) {
@@ -170,6 +170,8 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
                 PASS(add_entry(to, m, own[0], own[1], own[2], e));
             }
     }
+    if (to->n > before + 1 && node_find(m, "name"))
+        return fail_at(node_find(m, "name"), e, "the lists of widths give several methods");
     return OK;
 }
 

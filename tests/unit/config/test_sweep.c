@@ -86,20 +86,20 @@ static void methods_are_read_as_written(void **state)
 static void widths_become_entries(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gptq",        "gptq-kv4", "gptq-a8",
-                                        "gptq-a8-kv4", "none-kv4", "none-a8",
-                                        "none-a8-kv4", "rtn",      "rtn-a8-k4"};
+    static const char *const names[] = {"gptq",      "gptq-kv4", "gptq-a8",     "gptq-a8-kv4",
+                                        "none-kv4",  "none-a8",  "none-a8-kv4", "rtn",
+                                        "rtn-a8-k4", "own"};
     const char *set[] = {
         "bits=null",
         "methods=[{method: gptq, group_size: 64, W: [3, 16, 2], A: [16, 8], KV: [16, 4], "
         "activations: "
         "{clip: 0.9}, keys: {rotation: hadamard}}, {method: rtn, bits: [4], A: [16]}, {method: "
-        "rtn, bits: [4], A: [8], keys: {bits: 4}}]",
+        "rtn, bits: [4], A: [8], keys: {bits: 4}}, {method: rtn, W: [4], A: [8], name: own}]",
         "calibration={text: a.txt, length: 8}"};
     struct sweep s;
     read_ok(minimal, set, 3, &s);
-    assert_int_equal(s.n_methods, 9);
-    for (int i = 0; i < 9; i++) {
+    assert_int_equal(s.n_methods, 10);
+    for (int i = 0; i < 10; i++) {
         const struct method_entry *m = &s.methods[i];
         assert_string_equal(m->name, names[i]);
         assert_int_equal(m->n_bits, i < 4 ? 2 : 1);

@@ -60,7 +60,8 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """measure: the estimate from the data (claims.data.Data). place: in the paper. figure: a function of qtraj.figures."""
+    """measure: the estimate from the data (claims.data.Data). place: in the paper. figure: a function of qtraj.figures. needs: where that is missing,
+    it is not measured."""
 
     name: str
     text: str
@@ -69,6 +70,7 @@ class Claim:
     rule: Rule
     figure: str
     measure: Callable
+    needs: str  # what there is to measure it on
 
 
 def over_runs(values: "Sequence[Value]") -> Found:

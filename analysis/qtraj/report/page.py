@@ -158,8 +158,9 @@ def claims_of(cubes, bits):
     rows = [[row["name"], f"{row['claim']} ({row['place']})", row["estimand"], str(row["n"]), summary.number(row["estimate"], ".3g"),
              row["reason"] or f"{row['low']:.3g} to {row['high']:.3g}, over {row['interval over']}", f"{row['points']}, {row['left out']} left out",
              row["rule"], row["verdict"], row["figure"]]
-            for row in found.to_dict("records") if row["reason"] != "not measured"]
-    missing = ", ".join(found.name[found.reason == "not measured"])
+            for row in found.to_dict("records") if not row["reason"].startswith("not measured")]
+    missing = "; ".join(f"{name} {reason.removeprefix('not measured: ')}" for name, reason in zip(found.name, found.reason)
+                        if reason.startswith("not measured"))
     return summary.Table(["name", "claim", "estimand", "runs", "estimate", "95 %", "errors", "supported if", "verdict", "figure"], rows,
                          note="Errors left out are those of cells that cannot be told from zero." + (f" Not measured here: {missing}." if missing else ""))
 

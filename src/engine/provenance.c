@@ -51,6 +51,8 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
         json_object_set_new(record, "code", json_string(status_word(failure->code)));
         json_object_set_new(json_object_get(record, "provenance"), "inputs",
                             json_string(provenance_stamp(failure, o->stamp)));
+        if (failure->code == ERR_NOMEM)
+            record_integer(json_object_get(record, "provenance"), "memory_limit", o->memory_limit);
     }
     return record;
 }

@@ -11,6 +11,7 @@ struct provenance {
     const char *stamp;        /* digest of the inputs (stamp.h), in failed records */
     char utc_start[21];
     int64_t memory_planned; /* predicted peak, bytes */
+    int64_t memory_limit;   /* of a rank, bytes; 0: none */
 };
 
 /* Peak resident bytes of this process so far. */

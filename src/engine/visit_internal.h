@@ -335,6 +335,8 @@ struct wave {
     bool first;            /* the first of this visit */
     bool full;             /* the full-precision stream's evaluation goes through the blocks too */
     int64_t layer, layers; /* blocks that are done, and all */
+    int64_t passed;        /* streams that are through the next block too; the full-precision stream
+                              as well unless there are none */
     struct saved *saved;   /* NULL: nothing is saved */
     struct saved_level level;
 };

@@ -149,6 +149,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     c.products = group_products(&group, (enum products)v->run.products);
     TRY(visit_fingerprint(comm, &v->run, false, c.products, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
+    c.provenance.memory_limit = part_bound(&c);
     c.provenance.stamp = c.stamp[MEASURE_cell];
     visit_inputs_trim(cache);
     visit_states_remove(cache); /* the master has handed this visit out after the records before */

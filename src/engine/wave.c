@@ -145,24 +145,53 @@ static void set_next(const struct wave *v, struct workspace *w, int64_t i)
     }
 }
 
-/* All streams of the wave through one block. */
-static enum status pass_block(const struct wave *v, struct workspace *w, const struct block *b,
+/* Saves the state if it is time; ERR_STOPPED: the visit is to be dropped. */
+static enum status pause_here(const struct wave *v, struct err *e)
+{
+    const struct visit_hooks *hooks = v->run->hooks;
+    if (v->layer > 0 || v->passed > 0) PASS(saved_point(v->saved, e));
+    NEED(!hooks->should_stop || !hooks->should_stop(hooks->context), ERR_STOPPED,
+         "stopped in block %lld", (long long)v->layer);
+    return OK;
+}
+
+/* Whether a later run can go on after the streams that are through the block: the others do not
+ * need the statistics of the full-precision stream, which are not in the state. */
+static bool can_pause(const struct wave *v)
+{
+    for (int64_t i = v->passed; i < v->n; i++)
+        if (v->streams[i]->needs.shared) return false;
+    return v->passed > 0 && v->passed < v->n;
+}
+
+static enum status pass_first(const struct wave *v, struct workspace *w, const struct block *b,
+                              struct err *e)
+{
+    set_next(v, w, -1);
+    PASS(pass_full(v->run, w, b, v->full, e));
+    pace_step(v->run->pace, wave_share_of_full(v) / (double)v->layers);
+    return OK;
+}
+
+/* All streams of the wave through one block, but those that have passed it. */
+static enum status pass_block(struct wave *v, struct workspace *w, const struct block *b,
                               struct err *e)
 {
     struct run *r = v->run;
     const double layers = (double)v->layers;
-    set_next(v, w, -1);
-    PASS(pass_full(r, w, b, v->full, e));
-    pace_step(r->pace, wave_share_of_full(v) / layers);
-    for (int64_t i = 0; i < v->n; i++) {
-        struct stream *s = v->streams[i];
-        set_next(v, w, i);
+    if (v->passed == 0) PASS(pass_first(v, w, b, e));
+    while (v->passed < v->n) {
+        struct stream *s = v->streams[v->passed];
+        set_next(v, w, v->passed);
         PASS(pass_stream(w, s, b, e));
         if (s->st == OK)
             pace_step(r->pace, s->share / layers);
         else
             pace_skip(r->pace, s->share / layers);
+        v->passed++;
+        if (can_pause(v)) PASS(pause_here(v, e));
     }
+    v->passed = 0;
     quantize_forget(w);
     if (!r->full.needs.trials) return OK;
     return group_agree(r->group,
@@ -177,9 +206,7 @@ static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *
     TRY(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
     for (; v->layer < v->layers; v->layer++) {
         const struct block *b;
-        if (v->layer > 0) TRY(saved_point(v->saved, e));
-        if (r->hooks->should_stop && r->hooks->should_stop(r->hooks->context))
-            FAIL(ERR_STOPPED, "stopped before block %lld", (long long)v->layer);
+        TRY(pause_here(v, e));
         TRY(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
         TRY(block_reader_prepare(reader, e));
         TRY(pass_block(v, w, b, e));

@@ -1,10 +1,11 @@
-/* The saved state of a wave between two blocks: where it is, the hidden states of all streams, and
- * what they have summed so far. Everything else is computed anew for each block
- * (docs/decisions/0023-saved-state.md). */
+/* The saved state of a wave between two blocks, or between two streams in one: where it is, the
+ * hidden states of all streams, and what they have summed so far. Everything else is computed anew
+ * for each block (docs/decisions/0023-saved-state.md). */
 #include "engine/part_saved.h"
 #include "engine/stored.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static void move(void *context, struct saved_move *m)
     bool full = v->full;
     double norm = r->weight_norm;
     saved_bytes(m, &v->layer, sizeof v->layer);
+    saved_bytes(m, &v->passed, sizeof v->passed);
     saved_bytes(m, &full, sizeof full);
     saved_bytes(m, &norm, sizeof norm);
     saved_bytes(m, &r->seconds_read, sizeof r->seconds_read);
@@ -123,9 +125,21 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
 /* What a part of the progress the blocks before the saved state are. */
 static void skip_pace(const struct wave *v)
 {
-    const double done = (double)v->layer / (double)v->layers;
-    pace_skip(v->run->pace, wave_share_of_full(v) * done);
-    for (int64_t i = 0; i < v->n; i++) pace_skip(v->run->pace, v->streams[i]->share * done);
+    const double layers = (double)v->layers, before = (double)v->layer;
+    pace_skip(v->run->pace, wave_share_of_full(v) * (before + (v->passed > 0)) / layers);
+    for (int64_t i = 0; i < v->n; i++)
+        pace_skip(v->run->pace, v->streams[i]->share * (before + (i < v->passed)) / layers);
+}
+
+static void tell(const struct wave *v)
+{
+    const struct visit *visit = v->run->visit;
+    char more[80] = "";
+    if (v->passed)
+        snprintf(more, sizeof more, ", and the next one of %lld of %lld variants",
+                 (long long)v->passed, (long long)v->n);
+    log_info("%s %s (cells): %lld of %lld blocks are done%s", visit->model, visit->checkpoint,
+             (long long)v->layer, (long long)v->layers, more);
 }
 
 enum status wave_resume(struct wave *v, struct err *e)
@@ -141,9 +155,7 @@ enum status wave_resume(struct wave *v, struct err *e)
     TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));
     if (!loaded) goto done;
     skip_pace(v);
-    if (r->group->rank == 0)
-        log_info("%s %s (cells): %lld of %lld blocks are done", r->visit->model,
-                 r->visit->checkpoint, (long long)v->layer, (long long)v->layers);
+    if (r->group->rank == 0) tell(v);
 done:
     free(name);
     free(settings);

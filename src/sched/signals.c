@@ -83,12 +83,16 @@ static void wait_a_while(void)
     if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
 }
 
-/* mpirun passes SIGUSR2 on and waits, but kills its ranks after the others. */
+/* mpirun passes SIGUSR2 on and waits, but kills its ranks some seconds after the others: by default
+ * after one. */
 static double grace_of(const struct deadline *d)
 {
-    const double done = clock_seconds() - d->opened, most = done < d->grace ? done : d->grace;
-    const bool killed = first != SIGUSR2 && getenv("OMPI_COMM_WORLD_SIZE");
-    return state == SIGNAL_STOP && !killed && most > d->seconds ? most : d->seconds;
+    const double done = clock_seconds() - d->opened, reserve = 0.75;
+    const char *kills = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    double most = fmin(done, d->grace);
+    if (first != SIGUSR2 && getenv("OMPI_COMM_WORLD_SIZE"))
+        most = fmin(most, (kills ? atof(kills) : 1) - reserve);
+    return state == SIGNAL_STOP ? fmax(most, d->seconds) : d->seconds;
 }
 
 static void *wait_for_signal(void *deadline)

@@ -104,16 +104,19 @@ check_end three
 launch 120 3 run "$work/sweep.yaml" --set "results=$work/three.h5" || fail "three, again: exit code $?: $(cat "$work/err")"
 compare whole three
 
-# One signal within a visit: its state is saved after the block, and the next run computes only the last block. launch passes
-# signals on. A second one ends at once (the grace would be as long as the run has been: five seconds).
-sed -i 's/^methods:.*/methods: [{method: trellis, trellis_window: 12}]/; s/^bits:.*/bits: [2]/; /^curvature:/d' "$work/sweep.yaml"
+# One signal within a visit: its state is saved after the variant that a block is passing through, and the next run computes only what
+# is left. launch passes signals on; a rank of mpirun has until odls_base_sigkill_timeout. A second one ends at once (the grace would be as
+# long as the run has been: five seconds).
+sed -i 's/^methods:.*/methods: [{method: trellis, trellis_window: 12}]/; s/^bits:.*/bits: [2, 3, 4]/; /^curvature:/d' "$work/sweep.yaml"
 # start NAME COMMAND ARGUMENT ...
 start() {
-    "$QTRAJ" $2 "$work/sweep.yaml" --set "results=$work/$1.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null &
+    local command=("$QTRAJ" $2)
+    [ "$2" != mpirun ] || command=(env OMPI_COMM_WORLD_SIZE=1 "$QTRAJ" run)
+    "${command[@]}" "$work/sweep.yaml" --set "results=$work/$1.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null &
     run=$!
 }
 export QTRAJ_TRACE=visit,saved
-for command in run 'launch -n 3'; do
+for command in run 'launch -n 2' mpirun; do
     name=block${command%% *}
     start "$name" "$command"
     wait_for 120 grep -q 'trace visit.*block 1 ' "$work/err"
@@ -125,10 +128,12 @@ for command in run 'launch -n 3'; do
     grep -q 'trace saved.*: state 1' "$work/err" || fail "$name: nothing is saved: $(cat "$work/err")"
     start "$name" "$command"
     wait $run || fail "$name, again: exit code $?: $(cat "$work/err")"
-    blocks=$(sed -n 's/.*: \([23]\) of 4 blocks are done$/\1/p' "$work/err") # the one that ran when it was stopped, if the time was enough
-    [ -n "$blocks" ] || fail "$name, again: $(cat "$work/err")"
-    [ "$(grep -c 'trace visit.*: block' "$work/err")" = $((4 - blocks)) ] || fail "$name, again: it computes more than what is left: $(cat "$work/err")"
+    read -r blocks variants < <(sed -n 's/.*: \([0-9]\) of 4 blocks are done, and the next one of \([12]\) of 3 variants$/\1 \2/p' "$work/err")
+    [ -n "${variants:-}" ] || fail "$name, again: $(cat "$work/err")"
+    [ "$(grep -c 'trace visit.*: block' "$work/err")" = $((12 - 3 * blocks - variants)) ] ||
+        fail "$name, again: it computes more than what is left: $(cat "$work/err")"
 done
+compare blockrun blockmpirun
 compare blockrun blocklaunch
 start twice run --set methods[0].trellis_window=16
 wait_for 60 grep -q 'to do' "$work/err"

@@ -56,6 +56,7 @@ enum status run_arguments_find(const struct run_arguments *a, struct sweep *swee
 {
     const struct plan_part *part = &a->choice.part;
     PASS(run_read_sweep(a->path, a->set.items, a->set.n, a->so_far, sweep, e));
+    PASS(sweep_check_results(sweep, e));
     PASS(part->n ? parts_path(sweep->results, part->k, part->n, results, e)
                  : mem_string(results, sweep->results, e));
     PASS(journal_path(*results, journal, e));

@@ -215,6 +215,7 @@ struct sweep {
     void *sections[MEASURES_N]; /* the keys of measures */
     struct run_options run;
     json_t *paths; /* where the file names them: option_source; NULL: not read from a file */
+    char *lacks;   /* the folder of results that --set has named and nobody makes; NULL: none */
 };
 
 /* Reads and checks a sweep file, its trajectories included. overrides: n strings "key=value" or
@@ -234,6 +235,13 @@ struct sweep_so_far {
 MUST_USE enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
                                        struct sweep_so_far *how, struct sweep *out, struct err *e);
 void sweep_free(struct sweep *s);
+
+/* Sets s->lacks: a folder that is not there, and would be made neither in `folder`, that of the
+ * sweep file, nor in the current one. ERR_NOMEM. */
+MUST_USE enum status sweep_find_lacks(struct sweep *s, const char *folder,
+                                      const char *const *overrides, int64_t n, struct err *e);
+/* ERR_USAGE: s->lacks one. */
+MUST_USE enum status sweep_check_results(const struct sweep *s, struct err *e);
 
 /* Adds " (FILE:LINE:COLUMN: KEY)" and the remedy to a message of so many bytes, cut at `most`, that
  * names a path of the sweep file, or its beginning. */

@@ -398,6 +398,7 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
     if (again) out->n_models = 0;
     if (st == OK) out->paths = json_incref(source.paths);
     json_decref(source.paths);
+    if (st == OK) st = sweep_find_lacks(out, folder, overrides, n, e);
 done:
     node_free(root);
     free(folder);
@@ -413,6 +414,8 @@ enum status sweep_read(const char *path, const char *const *overrides, int64_t n
 void sweep_free(struct sweep *s)
 {
     json_decref(s->paths);
+    free(s->lacks);
+    s->lacks = NULL;
     options_free(&sweep_table, s);
 }
 

@@ -1,6 +1,9 @@
-/* Which key of the sweep file names the path that a message is of. */
+/* Where the paths of a sweep are named: the key of the file that a message is of, and results whose
+ * name --set has perhaps mistyped. */
 #include "config/sweep.h"
+#include "util/fsx.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes of the path (up to a place-holder, or a file's key) that the message names; 0: none. */
@@ -30,4 +33,30 @@ void sweep_add_place(const struct sweep *s, char *message, size_t size, size_t m
     if (!found) return;
     if (n > most) n = most;
     snprintf(message + n, size - n, " (%s)%s", found, remedy);
+}
+
+enum status sweep_find_lacks(struct sweep *s, const char *folder, const char *const *overrides,
+                             int64_t n, struct err *e)
+{
+    enum status st = OK;
+    char *parent = NULL, *above = NULL;
+    bool named = false;
+    for (int64_t i = 0; i < n; i++) named = named || strncmp(overrides[i], "results=", 8) == 0;
+    if (!named) return OK;
+    TRY(fsx_parent(s->results, &parent, e));
+    TRY(fsx_parent(parent, &above, e));
+    if (fsx_is_dir(parent) || fsx_same(above, folder) || fsx_same(above, ".")) goto done;
+    s->lacks = parent;
+    parent = NULL;
+done:
+    free(parent);
+    free(above);
+    return st;
+}
+
+enum status sweep_check_results(const struct sweep *s, struct err *e)
+{
+    NEED(!s->lacks, ERR_USAGE, "results: folder %s does not exist; name another file, or make it",
+         s->lacks);
+    return OK;
 }

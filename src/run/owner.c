@@ -2,6 +2,7 @@
 #include "records/part_files.h"
 #include "records/plans.h"
 #include "util/fsx.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <stdlib.h>
@@ -195,5 +196,49 @@ done:
     results_view_close(view);
     part_look_free(&f.look);
     free(r.first);
+    return st;
+}
+
+/* *done = the plan's cells that are finished in these results; none if they cannot be read. */
+static void count_cells(const struct plan *p, const char *results, int64_t *done, int64_t *all)
+{
+    struct err none = {0};
+    char *journal = NULL;
+    struct results_view *view = NULL;
+    struct inventory inventory = {0};
+    if (journal_path(results, &journal, &none) == OK && fsx_is_file(journal) &&
+        results_view_open(journal, VIEW_STATES, NULL, &view, &none) == OK &&
+        plan_inventory(p, view, &inventory, &none) == OK) {
+        const struct rows *cells = &inventory.rows[measure_place_of(&measure_cell)];
+        const struct result_counts n = rows_count(cells, -1);
+        *done = n.by_state[STATE_DONE];
+        *all = n.records;
+    }
+    inventory_close(&inventory);
+    results_view_close(view);
+    free(journal);
+    err_clear(&none);
+}
+
+enum status owner_tell_own(const struct plan *p, const struct results_view *view, const char *path,
+                           char *const *overrides, int64_t n, struct err *e)
+{
+    enum status st = OK;
+    struct sweep own = {0};
+    const char **others = NULL;
+    int64_t kept = 0, done = 0, all = 0;
+    if (view && results_view_plan(view)) return OK;
+    TRY(mem_alloc(&others, n, sizeof *others, "overrides", e));
+    for (int64_t i = 0; i < n; i++)
+        if (strncmp(overrides[i], "results=", 8) != 0) others[kept++] = overrides[i];
+    if (kept < n && sweep_read(path, others, kept, &own, NULL) == OK)
+        count_cells(p, own.results, &done, &all);
+    if (done)
+        log_warn("%s is new, and %lld of these %lld cells are finished in %s, which the sweep file "
+                 "names: without --set results=... they are not computed again",
+                 p->results, (long long)done, (long long)all, own.results);
+done:
+    sweep_free(&own);
+    free(others);
     return st;
 }

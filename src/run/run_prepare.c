@@ -241,6 +241,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     TRY(run_journal_folder(m->results, e));
     TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
     TRY(run_master_view(m, &view, e));
+    TRY(owner_tell_own(&m->plan, view, m->sweep_path, m->set, m->n_set, e));
     if (part->n == 0) TRY(take_parts(m, view, e));
     TRY(plan_take(&m->plan, view, e));
     m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));

@@ -27,8 +27,14 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     const int64_t before = f->all.n;
     if (fsx_is_dir(results))
         return plan_faults_add(f, p, e, "results: %s is a folder; expected a file's name", results);
+    enum status st = sweep_check_results(p->sweep, &why);
+    if (st != OK) {
+        st = plan_faults_add(f, p, e, "%s", why.text);
+        err_clear(&why);
+        return st;
+    }
     PASS(fsx_parent(results, &folder, e));
-    enum status st = check_folder(p, "results", folder, f, e);
+    st = check_folder(p, "results", folder, f, e);
     free(folder);
     if (st != OK || f->all.n != before) return st;
     st = run_journal_check(results, &why);

@@ -122,9 +122,9 @@ says "into $work/typo.h5, a new results file$" "new"
 go 0 "new folder" plan --rate 10 --set "results=$work/none/typo.h5"
 says "into $work/none/typo.h5, a new results file in a folder that a run makes$" "new folder"
 go 1 "/proc" plan --rate 10 --set results=/proc/x/s.h5
-says "results: /proc/x: /proc: no files can be made there" "/proc"
+says "results: folder /proc/x does not exist" "/proc"
 go 2 "slurm, /proc" slurm --rate 10 --node-cores 4 --node-memory 8 --set results=/proc/x/s.h5
-says "results: /proc/x: /proc: no files can be made there" "slurm, /proc"
+says "results: folder /proc/x does not exist" "slurm, /proc"
 go 2 "report in /proc" slurm --rate 10 --node-cores 4 --node-memory 8 --report /proc/x
 says "--report: /proc/x: /proc: no files can be made there" "report in /proc"
 finish

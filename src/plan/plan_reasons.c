@@ -3,6 +3,7 @@
 #include "records/plans.h"
 #include "util/log.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,54 @@ done:
     return st;
 }
 
+/* Whether the checkpoint comes after another one than in the list of then. */
+static bool follows_another(const struct plan *p, const struct plan_checkpoint *c,
+                            const json_t *models)
+{
+    const json_t *list =
+        json_object_get(plans_entry(models, plan_known_model(p, c->model)), "checkpoints");
+    const char *before = "", *now = "";
+    size_t i;
+    json_t *one;
+    json_array_foreach(list, i, one)
+    {
+        if (strcmp(plans_known(one), plan_known_name(p, c)) == 0) break;
+        before = plans_known(one);
+    }
+    if (trajectory_follows(&p->sweep->models[c->model], c->row)) now = plan_known_name(p, c - 1);
+    return strcmp(before, now) != 0;
+}
+
+/* Averages that were finished then and are none of this plan, since those of an entry with a stride
+ * are counted back from the last checkpoint. */
+static void warn_averages(const struct plan *p, int64_t i, const struct results_view *view,
+                          const json_t *models)
+{
+    const struct model_entry *m = &p->sweep->models[i];
+    const json_t *list = json_object_get(plans_entry(models, plan_known_model(p, i)), "checkpoints");
+    size_t at;
+    json_t *one;
+    for (int64_t k = 0; k < m->n_averages; k++) {
+        const struct average_entry *a = &m->averages[k];
+        int64_t n = 0;
+        json_array_foreach(list, at, one)
+        {
+            bool there = strcmp(json_text(one, "average", ""), a->name) != 0 ||
+                         result_state_of(results_view_find(view, json_text(one, "key", ""))) !=
+                             STATE_DONE;
+            for (int64_t r = m->n_stored; r < m->n_rows && !there; r++)
+                there = strcmp(m->rows[r].checkpoint, json_text(one, "name", "")) == 0;
+            n += !there;
+        }
+        if (n && a->stride > 1)
+            log_warn("%lld finished average%s %s of %s %s no longer part of this sweep: with "
+                     "stride %lld they are counted back from the last checkpoint; a table longer "
+                     "by a multiple of %lld keeps them, and stride: 1 has all",
+                     (long long)n, quantity_plural(n), a->name, m->name, n == 1 ? "is" : "are",
+                     (long long)a->stride, (long long)a->stride);
+    }
+}
+
 /* The first checkpoint that had a record of measure k then, if it needs another now; NULL: no. */
 static const struct plan_checkpoint *
 other_record(const struct plan *p, const struct results_view *view, const json_t *models, int k)
@@ -103,7 +152,8 @@ other_record(const struct plan *p, const struct results_view *view, const json_t
             plans_entry(json_object_get(model, "checkpoints"), plan_known_name(p, c));
         const char *key = json_text(then, measures[k]->plan_key, "");
         if (!c->keys[k][0] || !results_view_find(view, key)) continue;
-        return results_view_find(view, c->keys[k]) ? NULL : c;
+        if (!results_view_find(view, c->keys[k])) return c;
+        if (measures[k] != &measure_movement) return NULL; /* else the others need not be alike */
     }
     return NULL;
 }
@@ -314,13 +364,19 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
     PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));
     PASS(warn_tokenizers(p, plan, &again, e));
     PASS(warn_keys(p, plan, &again, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) warn_averages(p, i, view, models);
     for (int k = 0; k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;
         const struct plan_checkpoint *c =
             !cells && measures[k]->plan_key ? other_record(p, view, models, k) : NULL;
         bool kept = false;
         if (c) PASS(plan_reuse_any(p, c, k, view, &kept, e));
-        if (c) PASS(say_why(p, plan, measures[k], measures[k]->doing, kept, e));
+        const bool other = c && measures[k] == &measure_movement && follows_another(p, c, models);
+        if (other)
+            log_warn("%s is pending again where another checkpoint comes before: that of %s is one",
+                     measures[k]->doing, plan_name_of(p, c));
+        else if (c)
+            PASS(say_why(p, plan, measures[k], measures[k]->doing, kept, e));
         const enum plan_had as = cells ? completed_as(p, view, k) : HAD_ALL;
         if (as != HAD_ALL)
             PASS(say_why(p, plan, &measure_curvature,

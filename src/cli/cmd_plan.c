@@ -4,6 +4,7 @@
 #include "cli/run_arguments.h"
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
+#include "run/owner.h"
 #include "run/plan_print.h"
 #include "run/slurm_checks.h"
 #include "util/fsx.h"
@@ -325,6 +326,7 @@ static enum status report(struct plan *p, struct results_view *view, const struc
         states.end = min64(part->end, p->n_checkpoints);
         inventory_cut(&states.all, part->first, part->end);
     }
+    TRY(plan_report_failed(&r, &states.all, f, e));
     if (a->json) {
         TRY(print_json(&states, &r, f, e));
     } else {
@@ -396,6 +398,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
     if (view) TRY(results_warn_of_stale(view, e));
+    TRY(owner_tell_own(&plan, view, a.path, a.set.items, a.set.n, e));
     TRY(plan_take(&plan, view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, &faults, e));

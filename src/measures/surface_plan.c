@@ -236,12 +236,12 @@ static enum status fill_visit(const struct plan *p, const struct planned_surface
     return fill_setup(p, s, &point, k, t, e);
 }
 
-/* Whether a point is to be made again since one of its input files has changed; v: its visit. */
-static bool retries(const struct results_view *view, const char *key, const struct visit *v)
+/* Whether a point is to be made again since its input files or its limit have changed. */
+static bool retries(const struct plan *p, const json_t *record, const struct plan_visit *v)
 {
-    const json_t *record = results_view_find(view, key);
     return result_state_of(record) == STATE_FAILED &&
-           plan_inputs_changed(record, "inputs", v, MEASURE_point);
+           (plan_memory_raised(p, v->model, record) ||
+            plan_inputs_changed(record, "inputs", &v->visit, MEASURE_point));
 }
 
 /* A point reads what its plane is made of, and evaluates its own text. */
@@ -289,7 +289,7 @@ static enum status add_points(const struct plan *p, const struct planned_surface
                                  .kind = p->sweep->n_models + (s - all->surfaces),
                                  .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
-        if (!missing && !retries(view, key, &v->visit)) {
+        if (!missing && !retries(p, record, v)) {
             visit_free(&v->visit);
             visits->n--;
             continue;

@@ -73,6 +73,7 @@ struct plan_model {
     struct model_sizes sizes;
     double bytes_per_weight;
     int64_t ranks;                /* of a visit; 0: not known (plan_costs_fit) */
+    int64_t memory;               /* limit of a rank; 0: none, or not known */
     struct cost shared;           /* work that every batch of a visit repeats */
     struct cost statistics;       /* additional, if a variant uses shared statistics */
     bool kept[MEASURES_N];        /* products of the part retain activations (plan_costs_fit) */
@@ -229,6 +230,7 @@ struct plan_visits {
     int64_t n;
     int64_t
         to_make[MEASURES_N];   /* records of each measure; of checkpoints themselves not counted */
+    int64_t n_again;           /* cells of these that have a finished record */
     int64_t n_completions;     /* cells that are scored and lack what completes them */
     int64_t n_read;            /* finished cells whose quantized weights are read, not made */
     int64_t n_texts;           /* scores on a text that finished records lack */
@@ -351,6 +353,8 @@ struct plan_rank {
  * products with the Hessian cost less where memory suffices to retain activations. Before it, plans
  * assume that it does not. Call it before plan_costs_learn and plan_visits_make. */
 void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank);
+/* Whether the record failed for want of memory with a lower limit than plan_costs_fit was given. */
+bool plan_memory_raised(const struct plan *p, int64_t model, const json_t *record);
 
 /* The smallest number of ranks, at most largest->ranks, whose memory suffices for visits of the
  * model with these variants and, if any number does, for curvature; largest->ranks if no number

@@ -1,5 +1,5 @@
 /* What a run or a plan says is left to do. */
-#include "plan/plan.h"
+#include "plan/plan_internal.h"
 #include "util/quantity.h"
 #include <stdio.h>
 
@@ -27,9 +27,12 @@ void plan_visits_say(const struct plan_visits *v, void (*line)(void *context, co
     const int64_t cells = v->to_make[MEASURE_cell], points = v->to_make[MEASURE_point],
                   replicates = v->to_make[MEASURE_replicate],
                   accuracies = v->to_make[MEASURE_baseline_task] + v->to_make[MEASURE_task];
+    char again[64] = "";
+    if (v->n_again)
+        snprintf(again, sizeof again, ", %lld of them finished before", (long long)v->n_again);
     if (cells || v->n > points)
-        say(&l, "%lld visit%s, %lld cell%s to do", (long long)(v->n - points),
-            quantity_plural(v->n - points), (long long)cells, quantity_plural(cells));
+        say(&l, "%lld visit%s, %lld cell%s to do%s", (long long)(v->n - points),
+            quantity_plural(v->n - points), (long long)cells, quantity_plural(cells), again);
     if (replicates)
         say(&l, "%lld replicate%s of cells to do", (long long)replicates,
             quantity_plural(replicates));
@@ -58,4 +61,11 @@ void plan_visits_say(const struct plan_visits *v, void (*line)(void *context, co
             say(&l, "%lld %s to do", (long long)v->to_make[k], measures[k]->noun);
     if (points)
         say(&l, "%lld point%s of surfaces to do", (long long)points, quantity_plural(points));
+}
+
+int64_t plan_more(const struct plan *p)
+{
+    int64_t n = 0;
+    for (int k = 0; k < MEASURES_N; k++) n += p->more[k];
+    return n;
 }

@@ -107,6 +107,7 @@ void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
 {
     struct plan_model *m = &p->costs.models[model];
     m->ranks = rank->ranks;
+    m->memory = rank->memory;
     if (!m->known) return;
     for (int i = 0; i < MEASURES_N; i++) {
         struct memory_fit fit;
@@ -172,4 +173,12 @@ int64_t plan_model_ranks(const struct plan *p, int64_t model, const int64_t *var
         if (ranks_suffice(p, model, variants, n, &rank, after)) return r;
     }
     return largest->ranks;
+}
+
+bool plan_memory_raised(const struct plan *p, int64_t model, const json_t *record)
+{
+    const json_t *limit = json_object_get(json_object_get(record, "provenance"), "memory_limit");
+    const struct plan_model *m = &p->costs.models[model];
+    const int64_t then = json_integer_value(limit);
+    return m->ranks > 0 && then > 0 && (m->memory == 0 || m->memory > then);
 }

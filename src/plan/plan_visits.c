@@ -175,13 +175,13 @@ struct search {
 /* What is to be made of a cell, or of the checkpoint itself. */
 enum need { NEED_NOTHING, NEED_COMPLETION, NEED_ALL };
 
-/* Whether the input files of a record have changed since; no, if they cannot be looked at now, as
- * those of a checkpoint that is staged and not on disk. */
-static bool inputs_changed(const struct search *s, const json_t *record, const char *field,
-                           int part)
+/* Whether the input files of a record have changed since, or the limit of memory for which it has
+ * failed; files that cannot be looked at now, as those of a staged checkpoint, have not. */
+static bool inputs_changed(const struct search *s, const json_t *record, const char *field, int k)
 {
     const bool away = s->p->sweep->models[s->c->model].stage && !weights_present(&s->c->weights);
-    return !away && plan_inputs_changed(record, field, s->v, part);
+    return plan_memory_raised(s->p, s->c->model, record) ||
+           (!away && plan_inputs_changed(record, field, s->v, k));
 }
 
 /* What measures are to complete a finished record with. One that lacks it, or some of it, gets it
@@ -408,6 +408,8 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
         const struct variant *one = &v->visit.variants[i];
         out->to_make[MEASURE_replicate] += !one->scored && one->replicate > 0;
         out->to_make[MEASURE_cell] += !one->scored && one->replicate == 0;
+        out->n_again += !one->scored && one->replicate == 0 && view &&
+                        result_state_of(results_view_find(view, one->key)) == STATE_DONE;
         out->n_read += one->method.path && !p->variants[which[i]].method->path;
         out->n_completions += one->scored && !one->complete && completes;
         plan_count_records(one->records, out);
@@ -415,13 +417,6 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     for (int k = 0; k < MEASURES_N; k++) out->to_make[k] += v->visit.record_key[k] != NULL;
     plan_count_records(v->visit.records, out);
     return plan_visit_price(p, which, v, e);
-}
-
-int64_t plan_more(const struct plan *p)
-{
-    int64_t n = 0;
-    for (int k = 0; k < MEASURES_N; k++) n += p->more[k];
-    return n;
 }
 
 enum status plan_visits_make(const struct plan *p, const struct results_view *view,

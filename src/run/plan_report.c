@@ -226,6 +226,44 @@ enum status plan_report_faults(const struct plan_report *r, bool memory, struct 
     return plan_faults_find(f, r->plan, &r->remaining, e);
 }
 
+/* Whether a run makes that record. */
+static bool is_left(const struct plan_visits *left, const char *key)
+{
+    bool found = false;
+    for (int64_t i = 0; i < left->n && !found; i++) {
+        const struct visit *v = &left->visits[i].visit;
+        found = strcmp(v->key, key) == 0 || (v->records && strstr(v->records, key));
+        for (int64_t k = 0; k < v->n_variants && !found; k++)
+            found = strcmp(v->variants[k].key, key) == 0 ||
+                    (v->variants[k].records && strstr(v->variants[k].records, key));
+        for (int k = 0; k < MEASURES_N && !found; k++)
+            found = v->record_key[k] && strcmp(v->record_key[k], key) == 0;
+    }
+    return found;
+}
+
+enum status plan_report_failed(const struct plan_report *r, const struct inventory *all,
+                               struct plan_faults *f, struct err *e)
+{
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct measure *m = recorded_measures[k];
+        const struct rows *rows = &all->rows[k];
+        int64_t n = 0;
+        if (m->report == REPORT_NONE) continue;
+        for (int64_t i = 0; i < rows->n; i = rows_next(rows, i))
+            n += row_state(rows, &rows->rows[i], NULL) == STATE_FAILED &&
+                 !is_left(&r->remaining, rows->rows[i].key);
+        if (n)
+            PASS(plan_faults_add(f, r->plan, e,
+                                 "%s%s%s%s: %lld failed, as qtraj status %s says, and a run tries "
+                                 "them again with --retry failed, or when an input file has "
+                                 "changed or the limit of memory was raised",
+                                 m->prefix, m->noun, m->part ? " of " : "", m->part ? m->part : "",
+                                 (long long)n, r->plan->results));
+    }
+    return OK;
+}
+
 /* --- simulations --- */
 
 /* Ranks of a group divide tokens, Hessians and rows, and wait for each other: twice as many are

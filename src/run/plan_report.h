@@ -58,6 +58,10 @@ void plan_report_free(struct plan_report *r);
  */
 MUST_USE enum status plan_report_faults(const struct plan_report *r, bool memory,
                                         struct plan_faults *f, struct err *e);
+/* Adds how many records of each kind have failed and are not among the remaining visits. ERR_NOMEM.
+ */
+MUST_USE enum status plan_report_failed(const struct plan_report *r, const struct inventory *all,
+                                        struct plan_faults *f, struct err *e);
 
 /* Simulates the remaining visits on each of these numbers of nodes ("1,2,64"), `group` nodes to a
  * visit; nodes that make no whole group are not used. ERR_USAGE, ERR_NOMEM. */

@@ -211,6 +211,8 @@ static enum status run_show(struct call *c, struct err *e)
     TRY(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
     TRY(compare_cube(&place, &about, e));
     warn_of_cube(&place, &about);
+    if (!place.from_sweep && strcmp(path, place.journal) != 0 && lock_look(place.journal).held)
+        log_info("a run goes on: what it has finished since this cube is in %s", place.journal);
     TRY(report_show(view, &o, stdout, e));
 done:
     place_free(&place);

@@ -107,6 +107,18 @@ done:
     return st;
 }
 
+/* Those that count as pending only since they lack scores. */
+static void print_to_score(const struct report *r, const struct rows *rows)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows->n; i = rows_next(rows, i))
+        n += result_state_of(rows->rows[i].record) == STATE_DONE &&
+             row_state(rows, &rows->rows[i], NULL) == STATE_PENDING;
+    if (n)
+        fprintf(r->out, "%lld of the pending %s are finished but for scores on added texts\n",
+                (long long)n, rows->kind->noun);
+}
+
 static void print_one_line(const char *text, FILE *out)
 {
     for (; *text; text++) putc((unsigned char)*text < ' ' ? ' ' : *text, out);
@@ -270,6 +282,7 @@ static enum status print_text(const struct report *r, struct err *e)
         const struct rows *rows = &r->all.rows[k];
         const enum measure_report form = rows->kind->report;
         if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
+        if (form == REPORT_MODELS) print_to_score(r, rows);
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
         verdict_print(rows, "  ", r->out);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);

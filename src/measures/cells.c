@@ -25,7 +25,7 @@ static const struct field fields[] = {
     {"first_order", "first_order", IN_VALUES, FIELD_REAL, STABLE, "nat",
      "g'd: first order of the change of loss by d = Q-W, on curvature's tokens"},
     {"second_order", "second_order", IN_VALUES, FIELD_REAL, STABLE, "nat",
-     "d'Hd/2: second order of it"},
+     "d'Hd/2: second order of that change"},
     {"true_difference", "true_difference", IN_VALUES, FIELD_REAL, STABLE, "nat",
      "loss of the quantized model minus that of the full-precision one, on the same tokens"},
     {"curvature_along_delta", "curvature_along_delta", IN_VALUES, FIELD_REAL, STABLE, "1",

@@ -106,14 +106,14 @@ train 0 runs.yaml --set output=only --only '*-cool-9'
 
 # a grid whose values are written otherwise, or that has a key more: what is known goes on in its folder, with its branches
 train 0 runs.yaml --set output=again --set 'grid={schedule.peak: [1e-2, 3e-3]}' --only 'peak1e-2*'
-ls again/* >names.before
+ls again/*/ >names.before
 for grid in '{seed: [0], schedule.peak: [0.010]}' '{schedule.peak: [1e-2], optimizer.weight_decay: [0.1]}'; do
     train 0 runs.yaml --set output=again --set "grid=$grid" --plan
     grep -qE "^peak1e-2-cool-9 +done " out.txt || fail "$grid: $(cat out.txt)"
     says "the settings of peak1e-2, which is done: that folder is used"
     launch 60 2 train runs.yaml --set output=again --set "grid=$grid" || fail "$grid: $(cat "$work/err")"
     grep -q "steps 1 to" "$work/err" && fail "$grid: trained again: $(cat "$work/err")"
-    ls again/* | cmp -s - names.before || fail "$grid: $(ls again/*)"
+    ls again/*/ | cmp -s - names.before || fail "$grid: $(ls again/*/)"
 done
 says "peak1e-2-weight_decay0.1-cool-9: the settings of peak1e-2-cool-9, which is done"
 train 0 runs.yaml --set output=again --set 'grid={schedule.peak: [1e-2], optimizer.weight_decay: [0.1, 0.3]}' \

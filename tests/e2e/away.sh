@@ -75,9 +75,11 @@ same "tokenizer" cells
 # Jobs of a sweep that has failures and nothing else to do.
 go 1 "slurm" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5]
 says "nothing to do: .*away.h5: 3 failed \(qtraj status says why\); --retry failed computes them again" "slurm"
-go 0 "slurm --retry" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5] --retry failed
-says "^submit --array=.* --retry failed" "slurm --retry"
+go 2 "slurm --retry" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5] --retry failed
+says "step001200 nor the folder above has a tokenizer.json" "slurm --retry"
 mv "$work/gone.json" "$work/store/step001200/tokenizer.json"
+go 0 "slurm, repaired" slurm --rate 10 --node-cores 4 --node-memory 8 --set bits=[4,5] --retry failed
+says "^submit --array=.* --retry failed" "slurm, repaired"
 
 # A text is away: a run refuses and leaves all as it is; the plan knows what is finished.
 mv "$work/text.txt" "$work/gone.txt"

@@ -151,6 +151,8 @@ static json_t *plan_with_replicates(void)
     json_t *variant = json_array_get(json_object_get(plan, "variants"), REPLICATED);
     json_object_set_new(variant, "activation_bits", json_integer(8));
     json_object_set_new(variant, "replicates", json_integer(3));
+    json_object_set_new(json_array_get(json_object_get(plan, "models"), 0), "training",
+                        json_pack("{s:[i]}", "step", 100));
     json_object_set_new(plan, "replicates", json_pack("[i, i]", 1, 2));
     return plan;
 }

@@ -144,6 +144,16 @@ static enum status warn_passed(const struct train_job *job, int64_t i, struct er
     return OK;
 }
 
+/* What a process that was killed behind the end of a run has not removed. */
+static enum status tidy_ended(const struct train_job *job, int64_t run, struct err *e)
+{
+    struct run_ending end;
+    struct err none = {0};
+    const enum status st = run_ending_read(&job->runs->runs[run], &end, &none);
+    err_clear(&none);
+    return st == OK && end.end != RUN_OPEN ? run_states_tidy(job->runs, run, e) : OK;
+}
+
 /* Runs whose settings cannot be trained, or are not those that they began with, fail before any is
  * trained. */
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
@@ -154,7 +164,10 @@ static enum status check_all(const struct train_job *job, bool *failed, struct e
     for (int64_t i = 0; i < job->runs->n; i++)
         if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
     for (int64_t i = 0; i < job->runs->n; i++)
-        if (job->wanted[i] && !failed[i]) TRY(warn_passed(job, i, e));
+        if (job->wanted[i] && !failed[i]) {
+            TRY(tidy_ended(job, i, e));
+            TRY(warn_passed(job, i, e));
+        }
     for (int64_t i = 0; i < f.n; i++) {
         TRY(faults_line(&f, i, &line, e));
         log_error("%s", line);

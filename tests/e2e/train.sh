@@ -78,8 +78,10 @@ rm damaged/tiny/end.json
 train 0 later.yaml --set output=damaged
 same_training both damaged
 
-# what is done is not done again; other settings and other data are refused by name
+# what is done is not done again; other settings and other data are refused by name. A state that a process was killed before it removed goes
+: >out/tiny/state/step000024.safetensors
 train 0 runs.yaml
+[ ! -e out/tiny/state/step000024.safetensors ] || fail "a state of a run that is done stays"
 grep -q "steps 1 to" err.txt && fail "trained again"
 train 1 runs.yaml --set schedule.peak=1e-3
 says "begun with another schedule.peak"

@@ -312,6 +312,7 @@ static enum status report(struct plan *p, struct results_view *view, const struc
     /* else what a rank alone on this node would take, as a run does: a tenth stays free */
     if (!memory && limits_read("", &l, NULL) == OK) memory = limits_usable(l.memory);
     if (o->threads) omp_set_num_threads((int)o->threads);
+    TRY(owner_tell_own(p, view, a->path, a->set.items, a->set.n, e));
     TRY(plan_report_rates(p, a->rate, "a worker", e));
     TRY(plan_report_fit(p, threads, memory, e));
     plan_costs_learn(p, view);
@@ -398,7 +399,6 @@ static enum status run(struct call *c, struct err *e)
     TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
     TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
     if (view) TRY(results_warn_of_stale(view, e));
-    TRY(owner_tell_own(&plan, view, a.path, a.set.items, a.set.n, e));
     TRY(plan_take(&plan, view, e));
     TRY(plan_warn_changed(&plan, view, e));
     TRY(report(&plan, view, &a, &faults, e));

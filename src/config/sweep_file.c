@@ -411,14 +411,6 @@ enum status sweep_read(const char *path, const char *const *overrides, int64_t n
     return sweep_read_so_far(path, overrides, n, NULL, out, e);
 }
 
-void sweep_free(struct sweep *s)
-{
-    json_decref(s->paths);
-    free(s->lacks);
-    s->lacks = NULL;
-    options_free(&sweep_table, s);
-}
-
 json_t *sweep_to_json(const struct sweep *s)
 {
     json_t *json = options_to_json(&sweep_table, s);

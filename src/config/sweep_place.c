@@ -60,3 +60,11 @@ enum status sweep_check_results(const struct sweep *s, struct err *e)
          s->lacks);
     return OK;
 }
+
+void sweep_free(struct sweep *s)
+{
+    json_decref(s->paths);
+    free(s->lacks);
+    s->lacks = NULL;
+    options_free(&sweep_table, s);
+}

@@ -164,22 +164,17 @@ static bool can_pause(const struct wave *v)
     return v->passed > 0 && v->passed < v->n;
 }
 
-static enum status pass_first(const struct wave *v, struct workspace *w, const struct block *b,
-                              struct err *e)
-{
-    set_next(v, w, -1);
-    PASS(pass_full(v->run, w, b, v->full, e));
-    pace_step(v->run->pace, wave_share_of_full(v) / (double)v->layers);
-    return OK;
-}
-
 /* All streams of the wave through one block, but those that have passed it. */
 static enum status pass_block(struct wave *v, struct workspace *w, const struct block *b,
                               struct err *e)
 {
     struct run *r = v->run;
     const double layers = (double)v->layers;
-    if (v->passed == 0) PASS(pass_first(v, w, b, e));
+    if (v->passed == 0) {
+        set_next(v, w, -1);
+        PASS(pass_full(r, w, b, v->full, e));
+        pace_step(r->pace, wave_share_of_full(v) / layers);
+    }
     while (v->passed < v->n) {
         struct stream *s = v->streams[v->passed];
         set_next(v, w, v->passed);

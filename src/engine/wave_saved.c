@@ -5,7 +5,6 @@
 #include "engine/stored.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,17 +130,6 @@ static void skip_pace(const struct wave *v)
         pace_skip(v->run->pace, v->streams[i]->share * (before + (i < v->passed)) / layers);
 }
 
-static void tell(const struct wave *v)
-{
-    const struct visit *visit = v->run->visit;
-    char more[80] = "";
-    if (v->passed)
-        snprintf(more, sizeof more, ", and the next one of %lld of %lld variants",
-                 (long long)v->passed, (long long)v->n);
-    log_info("%s %s (cells): %lld of %lld blocks are done%s", visit->model, visit->checkpoint,
-             (long long)v->layer, (long long)v->layers, more);
-}
-
 enum status wave_resume(struct wave *v, struct err *e)
 {
     enum status st = OK;
@@ -155,7 +143,10 @@ enum status wave_resume(struct wave *v, struct err *e)
     TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));
     if (!loaded) goto done;
     skip_pace(v);
-    if (r->group->rank == 0) tell(v);
+    if (r->group->rank == 0)
+        log_info("%s %s (cells): %lld of %lld blocks are done%s", r->visit->model,
+                 r->visit->checkpoint, (long long)v->layer, (long long)v->layers,
+                 v->passed ? ", and variants of the next one" : "");
 done:
     free(name);
     free(settings);

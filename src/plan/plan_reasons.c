@@ -117,7 +117,8 @@ static void warn_averages(const struct plan *p, int64_t i, const struct results_
                           const json_t *models)
 {
     const struct model_entry *m = &p->sweep->models[i];
-    const json_t *list = json_object_get(plans_entry(models, plan_known_model(p, i)), "checkpoints");
+    const json_t *list =
+        json_object_get(plans_entry(models, plan_known_model(p, i)), "checkpoints");
     size_t at;
     json_t *one;
     for (int64_t k = 0; k < m->n_averages; k++) {
@@ -125,9 +126,9 @@ static void warn_averages(const struct plan *p, int64_t i, const struct results_
         int64_t n = 0;
         json_array_foreach(list, at, one)
         {
-            bool there = strcmp(json_text(one, "average", ""), a->name) != 0 ||
-                         result_state_of(results_view_find(view, json_text(one, "key", ""))) !=
-                             STATE_DONE;
+            bool there =
+                strcmp(json_text(one, "average", ""), a->name) != 0 ||
+                result_state_of(results_view_find(view, json_text(one, "key", ""))) != STATE_DONE;
             for (int64_t r = m->n_stored; r < m->n_rows && !there; r++)
                 there = strcmp(m->rows[r].checkpoint, json_text(one, "name", "")) == 0;
             n += !there;

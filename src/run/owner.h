@@ -13,8 +13,8 @@ MUST_USE enum status owner_check(const struct plan *p, const char *results, stru
  * are on disk. A folder whose weights have changed in place is none of these, nor one that was
  * moved. ERR_USAGE; errors of parts_view. */
 MUST_USE enum status owner_check_weights(struct plan *p, struct err *e);
-/* A line if the results are new (nothing is planned in `view`, which may be NULL), an override names
- * them, and those that the sweep file itself names have finished cells of this plan. path,
+/* A line if the results are new (nothing is planned in `view`, which may be NULL), an override
+ * names them, and those that the sweep file itself names have finished cells of this plan. path,
  * overrides: as of sweep_read. ERR_NOMEM. */
 MUST_USE enum status owner_tell_own(const struct plan *p, const struct results_view *view,
                                     const char *path, char *const *overrides, int64_t n,

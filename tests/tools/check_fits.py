@@ -102,10 +102,11 @@ def test_intervals_of_the_law():
     for k in range(REPETITIONS):
         points = made_points(np.random.default_rng(k + 1), 0.25)
         first = token_law(points, draws=0)
+        del first.intervals["runs left out"]  # which would take six more robust fits; check_laws.py tests it
         for fit in (first, token_law_robust(points, first)):
-            for kind, intervals in fit.intervals.items():
+            for kind in counts.keys() & fit.intervals.keys():
                 for name, value in TRUTH.items():
-                    counts[kind][name] += intervals[name][0] <= value <= intervals[name][1]
+                    counts[kind][name] += fit.intervals[kind][name][0] <= value <= fit.intervals[kind][name][1]
     hold("least squares on logarithms", counts["HC3"])
     hold("robust least squares", counts["sandwich"])
 
@@ -220,7 +221,7 @@ def test_left_out():
     points.loc[:4, "delta"] = -0.001
     fit = token_law(points, draws=20)
     assert fit.n == len(points) - 5 and any(n.startswith("5 points whose added loss is not positive") for n in fit.notes), fit.notes
-    assert set(fit.intervals) == {"HC3", "bootstrap over checkpoints", "bootstrap over runs"}
+    assert set(fit.intervals) == {"HC3", "bootstrap over checkpoints", "runs left out"}
     assert token_law_robust(points, fit).n == len(points)
     one = token_law(points[points.model == "1B"].reset_index(drop=True), draws=20)
     assert "alpha" not in one.coefficients and any(n.startswith("alpha is not fitted") for n in one.notes)

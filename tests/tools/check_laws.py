@@ -2,6 +2,7 @@
 
 How often 95 % intervals hold, and how often the true form and the true variables are chosen. --long: 200 repetitions instead of 20."""
 
+import pathlib
 import sys
 import tempfile
 
@@ -12,7 +13,7 @@ from check_fits import made_points
 
 import qtraj
 from qtraj import predict
-from qtraj.laws import FORMS, Form, added_loss, dynamics, fit_form, single
+from qtraj.laws import FORMS, Form, added_loss, correlation, dynamics, fit_form, full_precision, single
 
 LONG = "--long" in sys.argv
 REPETITIONS = 200 if LONG else 20
@@ -133,18 +134,66 @@ def test_single_laws():
     shares("laws of one variable", held, REPETITIONS)
 
 
+def test_runs_left_out():
+    """Intervals of both fits of the token law where runs differ, of the dynamics law's coefficients, which were chosen from the same points, of the
+    exponent of the size alone, of L(N), and of the full-precision law."""
+    law, robust, size, full = {"beta": 0, "alpha": 0, "gamma": 0}, {"beta": 0, "alpha": 0, "gamma": 0}, {"alpha": 0, "L(N)": 0}, dict.fromkeys(full_precision.PUBLISHED, 0)
+    chosen, dynamic = {"beta": 0, "rate": 0, "trace": 0}, Form("", ("beta", "alpha", "gamma", "rate", "trace"))
+    for k in range(REPETITIONS):
+        rng = np.random.default_rng(1300 + k)
+        points = with_law(runs(rng, 8, 5), FORMS["power of the bit-width"], rng, SCATTER, 0.3)
+        first = added_loss.token_law(points, 0)
+        for counts, fit in ((law, first), (robust, added_loss.token_law_robust(points, first))):
+            for name in counts:
+                low, high = fit.intervals["runs left out"][name]
+                counts[name] += low <= VALUES[name] <= high
+        points = made_points(rng, SCATTER)
+        level = points.family.map({name: 0.2 * rng.standard_normal() for name in points.family.unique()})
+        low, high = single.single_laws(points.assign(delta=points.delta * np.exp(level)))["alpha"].intervals["runs left out"]["alpha"]
+        size["alpha"] += low <= added_loss.PUBLISHED["alpha"] <= high
+        low, high = single.full_precision_singles(points.assign(loss=400 * points.parameters**-0.2 * np.exp(0.1 * level)))["L(N)"].intervals["runs left out"]["alpha_N"]
+        size["L(N)"] += low <= 0.2 <= high
+        one = points.groupby(["model", "checkpoint"], sort=False).head(1)
+        loss = full_precision.full_precision_value(full_precision.PUBLISHED, one.parameters, one.tokens)
+        found = full_precision.full_precision_law(one.assign(loss=loss * np.exp(0.005 * rng.standard_normal(len(one)))), 0).intervals["runs left out"]
+        for name, (low, high) in found.items():
+            full[name] += low <= full_precision.PUBLISHED[name] <= high
+        fit = qtraj.laws.dynamics_law(with_law(runs(rng, 8, 6), dynamic, rng, SCATTER, 0.05))["law"]
+        ends = dict(zip(fit.form.names, zip(*fit.spread.interval(np.array(list(fit.coefficients.values())), np.eye(len(fit.coefficients)), False))))
+        for name in chosen:
+            low, high = ends.get(name, (0.0, 0.0))  # not chosen: as if it were known to be 0
+            chosen[name] += low <= VALUES[name] <= high
+    for name, counts in (("token law, runs differ by 0.3", law), ("robust, runs differ by 0.3", robust), ("size alone", size), ("full-precision law", full), ("dynamics law", chosen)):
+        shares(name, counts, REPETITIONS)
+
+
+def test_correlations():
+    """Rank correlations of normal variables: intervals hold, of few pairs too."""
+    for count, rho in ((6, 0.5), (10, 0.9), (30, 0.9)):
+        held, truth, rng = 0, 6 / np.pi * np.arcsin(rho / 2), np.random.default_rng(count)
+        for _ in range(10 * REPETITIONS):
+            interval = None
+            while interval is None:  # none at 1
+                x = rng.standard_normal(count)
+                interval = correlation.spearman(x, rho * x + np.sqrt(1 - rho**2) * rng.standard_normal(count))[1]
+            held += interval[0] <= truth <= interval[1]
+        shares("rank correlation", {f"{rho} of {count} pairs": held}, 10 * REPETITIONS)
+
+
 def test_tokens():
-    """Intervals of the tokens until an added loss."""
+    """Intervals of the tokens until an added loss, of predict.py and of fits.py."""
     held = {0.0: 0, 0.3: 0}
     for k in range(2 * REPETITIONS):
         between = (0.0, 0.3)[k % 2]
         rng = np.random.default_rng(700 + k)
         form = FORMS["power of the bit-width"]
-        law = predict.law_of(fit_form(with_law(runs(rng, 8), form, rng, SCATTER, between), form))
+        fit = fit_form(with_law(runs(rng, 8), form, rng, SCATTER, between), form)
+        law = predict.law_of(fit)
         truth = predict.Law(form, np.array([VALUES[name] for name in form.names]))
         row = pandas.DataFrame({"parameters": [1e9], "bits": [3]})
         found, wanted = (predict.tokens_until(one, row, 0.2).iloc[0] for one in (law, truth))
         held[between] += found.low <= wanted.tokens <= found.high
+        assert np.allclose(added_loss.tokens_needed_interval(fit, 1e9, 3, 0.2), (found.low, found.high))
     shares("tokens until 0.2 nats, runs differ by", held, REPETITIONS)
 
 
@@ -176,6 +225,27 @@ def test_saved():
     assert line.worse_than_guessing.is_monotonic_increasing and before.loss_quantized < before.guessing < 1.05 * before.loss_quantized, before
 
 
+def test_published_table():
+    """A law for each bit-width gives the cells of Table 1 of arXiv 2411.17691 to 2 %, or to half a unit of their last digit, and with the published
+    full-precision law the tokens from which a quantized model is worse than guessing (its figure 1)."""
+    points = qtraj.points(pathlib.Path(__file__).parents[2] / "configs/points/table-1.csv")
+    assert len(points) == 48 and set(points.bits) == {2, 3, 4}
+    for bits, part in points.groupby("bits"):
+        law = predict.law_of(added_loss.token_law(part.reset_index(drop=True), 0))
+        again = predict.tokens_until(law, part[["parameters", "bits"]], part.delta.to_numpy()).tokens.to_numpy()
+        off = np.abs(again - part.tokens.to_numpy())
+        print(f"Table 1, {bits:g} bits: {dict(zip(law.form.names, law.values.round(4)))}, cells to {100 * (off / part.tokens).max():.3f} %")
+        assert (off <= np.maximum(0.02 * part.tokens, 5e7)).all(), (bits, off)
+        law.full_precision = full_precision.PUBLISHED
+        for size in (7e9, 70e9, 405e9):
+            line = predict.projection(law, sizes=[size], points=400)
+            crossed = line[line.worse_than_guessing].tokens.min()
+            if np.isfinite(crossed):  # within the figure's tokens, which a step of the line are 4 %
+                left = line.guessing.iloc[0] - full_precision.full_precision_value(full_precision.PUBLISHED, size, crossed)
+                assert 1 <= crossed / predict.tokens_until(law, pandas.DataFrame({"parameters": [size], "bits": [bits]}), left).tokens.iloc[0] < 1.06
+            print(f"  {size:.3g} parameters: worse than guessing from {crossed:.3g} tokens on")
+
+
 def test_zero_term():
     """A term that is 0 at all points, as the decay's share before the decay, is not chosen, and ends nothing."""
     one = np.random.default_rng(5).standard_normal(12)
@@ -186,11 +256,14 @@ def test_zero_term():
 def main():
     test_exact()
     test_zero_term()
+    test_published_table()
     test_saved()
     test_choice_of_form()
     test_choice_of_variables()
     test_predictions()
     test_single_laws()
+    test_runs_left_out()
+    test_correlations()
     test_tokens()
 
 

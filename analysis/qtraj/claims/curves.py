@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import xarray as xr
 from scipy import stats
 
 from qtraj.claims.claim import Found, Value, over_columns, over_runs
 from qtraj.claims.data import IMITATIONS, Data, Run
-from qtraj.cube import paired
 from qtraj.cube.activations import FULL
 from qtraj.cube.trajectories import families
 from qtraj.laws.regression import CLEAR
 
 LEAST_POINTS = 3  # of a slope over checkpoints
 LEAST_CORRELATED = 5  # of a correlation
-SAME_TOKENS = 0.05  # relative: tokens that count as equal
 
 
 def quantized(run: Run) -> np.ndarray:
@@ -188,18 +187,24 @@ def correlation(x, y):
     return stats.spearmanr(x[good], y[good])[0]
 
 
-def vary(run, rows, c) -> bool:
-    """Whether a cell's error varies CLEAR times as much as its noise, which would hide a correlation."""
-    known = np.isfinite(run.error[rows, c])
-    return known.any() and run.error[rows, c][known].std() >= CLEAR * np.sqrt((np.nan_to_num(run.noise[rows, c][known]) ** 2).mean())
+def fisher(found, x, y, told) -> Value:
+    """Fisher's transformation of the rank correlation of x and y, which spreads evenly over runs where the correlation, which ends at 1, does not; of n
+    pairs less 1/n^2 of it, so that 1 has a value. told: whether the columns are told from noise; else it is left out."""
+    count = int((np.isfinite(x) & np.isfinite(y)).sum())
+    if not np.isfinite(found):
+        return Value()
+    return Value(float(np.arctanh(found * (1 - 1 / count**2))), points=count) if told else Value(left_out=count)
+
+
+def told_apart(error, noise) -> bool:
+    """Whether errors vary CLEAR times as much as their noise, which would hide a correlation."""
+    known = np.isfinite(error)
+    return known.any() and error[known].std() >= CLEAR * np.sqrt((np.nan_to_num(noise[known]) ** 2).mean())
 
 
 def correlated(run, rows, cells, x, y) -> Value:
-    """The rank correlation of two columns; left out where the errors of one of the cells hardly vary."""
-    found, count = correlation(x, y), int((np.isfinite(x) & np.isfinite(y)).sum())
-    if not np.isfinite(found):
-        return Value()
-    return Value(float(found), points=count) if all(vary(run, rows, c) for c in cells) else Value(left_out=count)
+    """The rank correlation of two columns, transformed; left out where the errors of one of the cells hardly vary."""
+    return fisher(correlation(x, y), x, y, all(told_apart(run.error[rows, c], run.noise[rows, c]) for c in cells))
 
 
 def correlated_with(name):
@@ -265,9 +270,8 @@ def same_cause(bits):
         for a in with_inputs(run, bits):
             for w in (c for c in quantized(run) if run.cells[c][1] == bits and run.cells[c][2] == run.cells[a][2]):
                 one, two = run.error[rows, a], run.error[rows, w]
-                value, count = partial_correlation(one, two, run.tokens[rows]), int((np.isfinite(one) & np.isfinite(two)).sum())
-                clear = all(vary(run, rows, c) for c in (a, w))
-                found.append(Value() if not np.isfinite(value) else Value(float(value), points=count) if clear else Value(left_out=count))
+                told = all(told_apart(run.error[rows, c], run.noise[rows, c]) for c in (a, w))
+                found.append(fisher(partial_correlation(one, two, run.tokens[rows]), one, two, told))
         return over_cells(found)
 
     return of_run
@@ -276,6 +280,35 @@ def same_cause(bits):
 def each_run(of_run):
     """The claim's estimate from one value a run."""
     return lambda data: over_runs([of_run(run) for run in data.runs])
+
+
+def as_correlation(found: Found) -> Found:
+    """What was found of transformed correlations, as a correlation."""
+    return replace(found, **{name: float(np.tanh(getattr(found, name))) for name in ("value", "low", "high")})
+
+
+def each_correlation(of_run):
+    """The mean of transformed correlations over runs and its interval, as correlations."""
+    return lambda data: as_correlation(over_runs([of_run(run) for run in data.runs]))
+
+
+def same_calibrations(data: Data) -> Found:
+    """The rank correlation over a run's checkpoints between the errors after two calibrations: the cell's and a replicate's."""
+    cube = data.cube
+    if cube is None or "loss_relative_replicate" not in cube:
+        return Found()
+    found = []
+    for group in families(cube):
+        rows = [(line.model, place) for line in group for k, place in enumerate(line.places) if line.phase is None or line.phase[k] != "warmup"]
+        model, place = (xr.DataArray(list(one), dims="row") for one in zip(*rows))
+        error, noise, other = (cube[name].sel(model=model).isel(checkpoint=place).transpose("row", "bits", "quantizer", "dataset", ...).values
+                               for name in ("loss_relative", "loss_relative_stderr", "loss_relative_replicate"))
+        values = []
+        for b, m, d, r in np.ndindex(*other.shape[1:]):
+            x, y = error[:, b, m, d], other[:, b, m, d, r]
+            values.append(fisher(correlation(x, y), x, y, told_apart(x, noise[:, b, m, d]) and told_apart(y, noise[:, b, m, d])))
+        found.append(over_cells(values))
+    return as_correlation(over_runs(found))
 
 
 # --- what compares runs ---
@@ -362,46 +395,3 @@ def column(name, share=lambda value: float(value)):
 
 def is_cosine(value):
     return float("cos" in str(value).lower())
-
-
-# --- averages ---
-
-
-def averages(against, quantity):
-    """Of each family the mean over its averages of a change: of the relative error (`relative`, as change() has it), of the quantized loss
-    (`loss`) or of that in full precision (`full`), minus that of the last member or of the end of a cooldown at equal tokens (`against`)."""
-
-    def measure(data: Data) -> Found:
-        if data.cube is None or "loss_relative" not in data.cube:
-            return Found()
-        return over_runs([over_cells([value for line in group if line.average for value in changes(data.cube, group, line, against, quantity)])
-                          for group in families(data.cube, averages=True)])
-
-    return measure
-
-
-def other_place(group, line, against):
-    """Model and place of what the line's last average is compared with; None: there is nothing."""
-    if against == "member":
-        places = paired.last_member(line)
-        return places and (line.model, places[1])
-    near = [other for other in group if not other.average and other.parent is not None and abs(other.at[-1] / line.at[-1] - 1) <= SAME_TOKENS]
-    return (near[0].model, near[0].places[-1]) if near else None
-
-
-def changes(cube, group, line, against, quantity):
-    """The change of each cell; in full precision of each text."""
-    other = other_place(group, line, against)
-    if other is None:
-        return
-    at = [cube.sel(model=model).isel(checkpoint=place) for model, place in (other, (line.model, line.places[-1]))]
-    names = {"full": ("baseline_loss", "baseline_loss_stderr"), "relative": ("loss_relative", "loss_relative_stderr"),
-             "loss": ("loss", "loss_delta_stderr")}[quantity]
-    if quantity != "full":
-        there = [i for i, name in enumerate(map(str, cube.quantizer.values)) if not name.startswith(IMITATIONS)]
-        at = [one.isel(quantizer=there) for one in at]
-    for pair, noise in zip(*(zip(*(one[name].values.ravel() for one in at)) for name in names)):
-        if quantity == "relative":
-            yield change(pair, noise)
-        elif np.isfinite(pair).all():
-            yield Value(float(pair[1] - pair[0]), float(np.hypot(*noise)), 2)

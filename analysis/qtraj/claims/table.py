@@ -3,7 +3,7 @@
 import pandas
 import xarray as xr
 
-from qtraj.claims import curves
+from qtraj.claims import averages, curves
 from qtraj.claims.claim import ALONE, UNDECIDED, Claim, Found, Rule
 from qtraj.claims.data import Data, data_of, from_cube
 
@@ -38,21 +38,26 @@ CLAIMS = [
           "last error, cosine minus others (column schedule)", RISES, "relative_error",
           curves.over_last(curves.column("schedule", curves.is_cosine)), "4 runs, cosine and other ones in the column schedule"),
     Claim("average-error", "Averaging weights along a run lowers the error.", f"{DYNAMICS}, on averages",
-          "error, average minus its last member, over the mean of both", FALLS, "averages", curves.averages("member", "relative"),
+          "error, average minus its last member, over the mean of both", FALLS, "averages", averages.averages("member", "relative"),
           "averages, beside their last members"),
     Claim("average-cooldown", "Quantized, an average is better than a cooldown.", f"{DYNAMICS}, on averages",
-          "quantized loss, average minus cooldown at equal tokens", FALLS, "averages", curves.averages("cooldown", "loss"),
+          "quantized loss, average minus cooldown at equal tokens", FALLS, "averages", averages.averages("cooldown", "loss"),
           "averages, and a branch that ends within 5 % of their tokens"),
     Claim("average-full", "In full precision it is not.", f"{DYNAMICS}, on averages", "full-precision loss, average minus cooldown", RISES,
-          "averages", curves.averages("cooldown", "full"), "averages, and a branch that ends within 5 % of their tokens"),
+          "averages", averages.averages("cooldown", "full"), "averages, and a branch that ends within 5 % of their tokens"),
+    Claim("soup", "A soup of runs has a smaller error than each of its ingredients.", f"{DYNAMICS}, on averages",
+          "error, soup minus the ingredient that has the least, over the mean of both", FALLS, "averages", averages.averages("ingredients", "relative"),
+          "a soup (an average of several runs, or of the phase soup) and its ingredients"),
     *(Claim(f"curvature-{name}", f"The error goes with {words} over training.", f"{DYNAMICS}, on curvature",
-            f"rank correlation of error and {name} over checkpoints", RISES, "curvature", curves.each_run(curves.correlated_with(name)),
+            f"rank correlation of error and {name} over checkpoints", RISES, "curvature", curves.each_correlation(curves.correlated_with(name)),
             f"{name} at 5 checkpoints")
       for name, words in (("trace", "the trace of the Hessian"), ("sharpness", "its greatest eigenvalue"), ("distance", "the change of the weights"))),
     Claim("same-methods", "Methods have the same trend.", f"{DYNAMICS}, figure 5", "rank correlation of the errors of two methods over checkpoints",
-          Rule(low=ALIKE), "methods", curves.each_run(curves.agreement_over(0)), "two methods at 5 checkpoints"),
+          Rule(low=ALIKE), "methods", curves.each_correlation(curves.agreement_over(0)), "two methods at 5 checkpoints"),
     Claim("same-texts", "Texts have the same trend.", DYNAMICS, "rank correlation of the errors on two texts over checkpoints", Rule(low=ALIKE),
-          "relative_error", curves.each_run(curves.agreement_over(2)), "two texts at 5 checkpoints"),
+          "relative_error", curves.each_correlation(curves.agreement_over(2)), "two texts at 5 checkpoints"),
+    Claim("same-calibrations", "Calibrations have the same trend.", DYNAMICS, "rank correlation of the errors of two replicates over checkpoints",
+          Rule(low=ALIKE), "relative_error", curves.same_calibrations, "replicates at 5 checkpoints"),
     Claim("tokens-raise", "The added loss grows with training tokens.", f"{TOKENS}, Eq. 5", "growth of the added loss with ln(tokens)", RISES,
           "fit_token_law", curves.each_run(curves.growth_with_tokens), "3 checkpoints"),
     Claim("size-lowers", "It is smaller for larger models.", f"{TOKENS}, Eq. 6", "slope of the last added loss on ln(parameters), tokens held fixed",
@@ -69,7 +74,7 @@ CLAIMS = [
     Claim("outliers-rise", "So do outliers.", "this project", "growth of the kurtosis of inputs of linears with ln(tokens) in decays", RISES, "outliers",
           curves.each_run(curves.growth_of_outliers_while_decaying), "outliers at 3 checkpoints of a decay"),
     Claim("inputs-cause", "Inputs and weights in 4 bits lose for the same cause: their errors go together beyond what tokens say.", "this project",
-          "partial rank correlation of both errors over checkpoints, given tokens", RISES, "activation_widths", curves.each_run(curves.same_cause(4)),
+          "partial rank correlation of both errors over checkpoints, given tokens", RISES, "activation_widths", curves.each_correlation(curves.same_cause(4)),
           "weights alone and inputs alone in 4 bits (W4, W16A4) at 5 checkpoints"),
 ]
 

@@ -61,7 +61,7 @@ def movement(cube, bits, place):
                 draw_line(row[1], line, unit, cube.movement_in_steps.sel(bits=width), colours.of_bits(width))
         row[1].axhline(1, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         row[1].axhline(ROUNDING, color=style.GREY, linestyle="-.", linewidth=0.8, zorder=1)
-        for axes, name in zip(row, ("Change of the weights ‖Δθ‖/‖θ‖", "Change of a weight (steps)")):
+        for axes, name in zip(row, ("Change ‖Δθ‖/‖θ‖", "Change of a weight (steps)")):
             scale_log(axes)
             style.draw_learning_rate(place, axes, lines, unit, cube)
             place.title(axes, lines[0].model)

@@ -8,7 +8,7 @@ import pandas
 from scipy import optimize
 
 from qtraj.laws import regression
-from qtraj.laws.fit import Fit, add_bootstrap, uncertainty
+from qtraj.laws.fit import BY_RUN, Fit, add_resampled, uncertainty
 from qtraj.laws.forms import POWER, Form
 from qtraj.laws.spread import spread_of
 
@@ -113,10 +113,10 @@ def fit_form(points: pandas.DataFrame, form: Form, draws: int = 0) -> Fit:
         notes.append("one run: how much others differ from it is not known, so that predictions have no interval")
     out.ranges = {name: (float(part[name].min()), float(part[name].max())) for name in dict.fromkeys(list(COLUMNS) + form.columns)}
     if form.width():
-        add_bootstrap(out, lambda rows: curved(form, part.iloc[rows], y[rows], weights[rows], values), part, draws)
+        add_resampled(out, lambda rows: curved(form, part.iloc[rows], y[rows], weights[rows], values), part, draws)
     else:
         x, y = regression.scaled(weights, x, y)
-        add_bootstrap(out, lambda rows: solve(x[rows], y[rows]), part, draws)
+        add_resampled(out, lambda rows: solve(x[rows], y[rows]), part, draws)
     return out
 
 
@@ -164,7 +164,7 @@ def token_law_robust(points: pandas.DataFrame, start: Fit, draws: int = 0) -> Fi
     beta, error = robust(x, y, unit, first)
     ends = {n: regression.interval(b, e, len(y) - len(names)) for n, b, e in zip(names, beta, error)}
     out = Fit("robust least squares of the added loss", dict(zip(names, map(float, beta))), {"sandwich": ends}, len(part), notes)
-    add_bootstrap(out, lambda rows: robust(x[rows], y[rows], unit[rows], beta)[0], part, draws)
+    add_resampled(out, lambda rows: robust(x[rows], y[rows], unit[rows], beta)[0], part, draws, BY_RUN in start.intervals)
     return out
 
 
@@ -194,8 +194,13 @@ def tokens_needed(law: dict, parameters: float, bits: float, delta: float) -> fl
 
 
 def tokens_needed_interval(fit: Fit, parameters: float, bits: float, delta: float) -> "tuple[float, float]":
-    """95 % interval of tokens_needed over the bootstrap of checkpoints; (NaN, NaN) without one. Draws in which the added loss
-    does not grow with tokens never reach it: inf."""
+    """95 % interval of tokens_needed: where there are several runs, that of the law where runs differ (Spread.reached); of one run over the bootstrap
+    of checkpoints, whose draws in which the added loss does not grow with tokens never reach it: inf. (NaN, NaN) without either."""
+    if fit.spread is not None and fit.coefficients.get("beta", 0) > 0:
+        row, values = pandas.DataFrame({"parameters": [parameters], "tokens": 1.0, "bits": [bits]}), np.array(list(fit.coefficients.values()))
+        rest = np.log(delta) - fit.form.logarithm(values, row)[0]
+        with np.errstate(over="ignore"):
+            return tuple(map(float, np.exp(fit.spread.reached(rest, fit.coefficients["beta"], fit.form.names.index("beta"), fit.form.slopes(values, row)[0]))))
     if fit.draws is None:
         return np.nan, np.nan
     found = [tokens_needed(dict(zip(fit.coefficients, draw)), parameters, bits, delta) for draw in fit.draws]

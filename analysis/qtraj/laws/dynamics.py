@@ -132,7 +132,8 @@ class Folds:
             beta[good] = np.linalg.solve(a[good], b[good][..., None])[..., 0]
         found = (held[:, -1, -1] - 2 * (beta * held[:, columns, -1]).sum(axis=1)
                  + np.einsum("gi,gij,gj->g", beta, held[:, columns][:, :, columns], beta))
-        return np.where(good, found, np.inf) / (self.weight if only is None else self.weight[only])
+        found = np.where(good, np.maximum(found, 0.0), np.inf)  # rounding may leave less than nothing
+        return found / (self.weight if only is None else self.weight[only])
 
 
 def choose(folds, count):
@@ -141,8 +142,10 @@ def choose(folds, count):
     if len(folds.parts) < 3:
         return ()
 
+    least = LEAST * folds.squares(()).mean()
+
     def error_of(chosen):
-        return folds.squares(chosen).mean()
+        return max(folds.squares(chosen).mean(), least)
 
     path = [()]
     while len(path) <= count:
@@ -152,7 +155,7 @@ def choose(folds, count):
             break
         path.append(best)
     chosen = min(path, key=error_of)
-    limit = MARGIN * error_of(chosen) + LEAST * error_of(())
+    limit = MARGIN * error_of(chosen)
     while chosen:
         fewer = min(([i for i in chosen if i != gone] for gone in chosen), key=error_of)
         if error_of(fewer) > limit:
@@ -184,6 +187,6 @@ def dynamics_law(points: pandas.DataFrame, draws: int = 0) -> dict:
     chosen, *choices = [tuple(names[np.array(one, int) - 1]) for one in (choose(folds, len(names)), *choices)]
     token = folds.squares([1 + form.coefficients.index(name) for name in token_form.coefficients])
     law: Fit = fit_form(part, Form("dynamics", chosen), draws)
-    return {"law": law, "left out at a time": unit, "n": len(part), "rms error of ln(added loss)": float(np.sqrt(max(np.mean(squares), 0))),
+    return {"law": law, "left out at a time": unit, "n": len(part), "rms error of ln(added loss)": float(np.sqrt(np.mean(squares))),
             "token law": float(np.sqrt(token.mean())), "chosen as often": {name: sum(name in one for one in choices) / len(choices) for name in chosen},
             "candidates": list(form.coefficients), "notes": notes}

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas
 
-from qtraj.laws import resampling
+from qtraj.laws import regression, resampling
 from qtraj.laws.forms import Form
 from qtraj.laws.spread import Spread
 
 SEED = 2411
+FEW_RUNS = 3  # fewer do not say how much runs differ
+BY_RUN = "runs left out"
 
 
 @dataclass
@@ -33,19 +35,25 @@ def checkpoints_of(points: pandas.DataFrame) -> np.ndarray:
     return (points.model + "/" + points.checkpoint + "/" + points.tokens.astype(str)).to_numpy(str)
 
 
-def add_bootstrap(out, fit, points, draws):
-    """Intervals of fit(rows) over checkpoints and over training runs (with their branches), where there are enough."""
-    rng = np.random.default_rng(SEED)
-    for name, groups in (("bootstrap over checkpoints", checkpoints_of(points)), ("bootstrap over runs", points.family.to_numpy(str))):
-        found = resampling.bootstrap(fit, groups, draws, rng)
-        if found is None:
-            if draws:
-                few = f"there are only {len(np.unique(groups))}"
-                out.notes.append(f"no {name}: {few if len(np.unique(groups)) < 3 else 'most draws do not determine the law'}")
-            continue
-        out.intervals[name] = {c: resampling.percentiles(found[:, i]) for i, c in enumerate(out.coefficients)}
-        if name == "bootstrap over checkpoints":
-            out.draws = found
+def add_resampled(out, fit, points, draws, by_run=True, between=1):
+    """Intervals of fit(rows) by bootstrap over checkpoints (draws: 0 for none), and, with by_run, by leaving out one training run (with its
+    branches) after the other, where there are enough. between: how many coefficients runs alone tell apart, a level among them."""
+    every, runs = np.arange(len(points)), points.family.to_numpy(str)
+    checkpoints, count = checkpoints_of(points), len(np.unique(runs))
+    found = resampling.bootstrap(fit, checkpoints, draws, np.random.default_rng(SEED)) if draws else None
+    if found is not None:
+        out.intervals["bootstrap over checkpoints"] = {c: resampling.percentiles(found[:, i]) for i, c in enumerate(out.coefficients)}
+        out.draws = found
+    elif draws:
+        few = f"there are only {len(np.unique(checkpoints))}"
+        out.notes.append(f"no bootstrap over checkpoints: {few if len(np.unique(checkpoints)) < 3 else 'most draws do not determine the law'}")
+    if by_run and count >= FEW_RUNS:
+        try:
+            errors = resampling.jackknife(fit, runs)
+        except np.linalg.LinAlgError:
+            out.notes.append("no interval by runs left out: without one of them the points do not determine the law")
+            return
+        out.intervals[BY_RUN] = {c: regression.interval(value, error, count - between) for c, value, error in zip(out.coefficients, fit(every), errors)}
 
 
 def uncertainty(points: pandas.DataFrame) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 from scipy import optimize
 
-from qtraj.laws.fit import Fit, add_bootstrap
+from qtraj.laws.fit import Fit, add_resampled
 
 PUBLISHED = {"Nc": 4.74e19, "Dc": 7.63e10, "alpha_N": 0.045, "alpha_D": 0.399}
 
@@ -51,7 +51,8 @@ def full_precision_law(points: pandas.DataFrame, draws: int = 100) -> Fit:
     found, residual = solve_full_precision(n, d, y)
     out = Fit("full-precision law", dict(zip(PUBLISHED, map(float, np.exp(found)))), {}, len(one))
     out.measures["standard deviation of ln(loss / law)"] = float(np.std(residual))
-    add_bootstrap(out, lambda rows: solve_full_precision(n[rows], d[rows], y[rows])[0], one, draws)
+    sizes = [one.parameters[one.family != run].nunique() for run in one.family.unique()]
+    add_resampled(out, lambda rows: solve_full_precision(n[rows], d[rows], y[rows])[0], one, draws, by_run=min(sizes) > 2, between=2)
     out.intervals = {kind: {name: tuple(float(end) for end in np.exp(ends)) for name, ends in intervals.items()}
                      for kind, intervals in out.intervals.items()}
     out.draws = None  # they are logarithms

@@ -6,13 +6,12 @@ import pandas
 from qtraj.laws import regression, resampling
 from qtraj.laws.added_loss import COLUMNS, known_size, with_logarithms
 from qtraj.laws.effects import constants_of
-from qtraj.laws.fit import Fit, uncertainty
+from qtraj.laws.fit import BY_RUN, FEW_RUNS, Fit, uncertainty
 from qtraj.laws.forms import TERMS
 from qtraj.laws.full_precision import full_precision_points
 
 PUBLISHED = {"beta": 0.5316, "alpha": 0.2276, "gamma": 5.4812}
 OTHERS = {"beta": ["parameters", "bits"], "alpha": ["tokens", "bits"], "gamma": ["parameters", "tokens"]}
-FEW_RUNS = 3  # fewer do not say how much runs differ
 SAME_TOKENS = 0.05  # tokens of different sizes count as equal within this part
 
 
@@ -26,7 +25,7 @@ def over_runs(fit, runs, name):
     count, ends = len(np.unique(runs)), (np.nan, np.nan)
     if count >= FEW_RUNS:
         ends = regression.interval(fit(np.arange(len(runs)))[0], resampling.jackknife(fit, runs)[0], count - 1)
-    return {"runs left out": {name: ends}}
+    return {BY_RUN: {name: ends}}
 
 
 def in_logarithms(part, cell, name, notes):

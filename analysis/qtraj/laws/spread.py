@@ -35,6 +35,23 @@ class Spread:
         half = stats.t.ppf((1 + LEVEL) / 2, np.maximum(free, 1)) * error
         return value - half, value + half
 
+    def reached(self, rest: float, beta: float, place: int, at_one: np.ndarray) -> "tuple[float, float]":
+        """Both ends of ln(tokens) at which the interval of the law holds a loss: where (rest - beta ln(tokens))^2 is at most t^2 times its variance
+        (Fieller 1954), a quadratic in ln(tokens); -inf or inf where it holds without end. rest: the loss's logarithm less that of the law at
+        one token, where at_one has the slopes; place: of beta among the coefficients."""
+        at, c = at_one.copy(), self.covariance
+        at[place] = rest / beta
+        _, free = self.error(at[None], unseen=False)
+        square = stats.t.ppf((1 + LEVEL) / 2, max(free[0], 1)) ** 2
+        a, b, d = (beta**2 - square * c[place, place], -beta * rest - square * (at_one @ c[place]), rest**2 - square * (at_one @ c @ at_one))
+        root = b**2 - a * d
+        if a > 0:  # then the root is real, but for rounding
+            return (-b - np.sqrt(max(root, 0.0))) / a, (-b + np.sqrt(max(root, 0.0))) / a
+        ends = sorted((-b + side * np.sqrt(max(root, 0.0))) / a for side in (-1, 1))
+        if root < 0:
+            return -np.inf, np.inf
+        return (-np.inf, ends[0]) if rest / beta <= ends[0] else (ends[1], np.inf)
+
 
 def means_of(values, label, count):
     """Means of the rows of each group, groups in order."""

@@ -63,7 +63,8 @@ def of_token_law(law):
                      for bits, fit in alone.items()])
     target = law["tokens at the added loss"]
     if target["rows"]:
-        yield table([f"tokens until {target['nats']:g} nats", "parameters", "tokens", "95 %, bootstrap over checkpoints", "published law"],
+        yield table([f"tokens until {target['nats']:g} nats", "parameters", "tokens",
+                     "95 %, bootstrap over checkpoints" if law["logarithms"].spread is None else "95 %, runs differ", "published law"],
                     [[f"{row['bits']:g} bits", number(row["parameters"]), number(row["tokens"]), ends(row["interval"]), number(row["published"])]
                      for row in target["rows"]])
     else:

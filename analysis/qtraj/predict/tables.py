@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas
-from scipy import stats
 
 from qtraj.predict.rows import complete
 from qtraj.predict.saved import Law
@@ -35,27 +34,9 @@ def tokens_until(law: Law, rows: pandas.DataFrame, delta: "float | Sequence[floa
         with np.errstate(over="ignore"):
             out["tokens"] = np.exp(rest / beta)
             if law.spread is not None:
-                ends = [fieller(law, rows, place, one) for one in zip(rest, range(len(rows)))]
+                ends = [law.spread.reached(one, beta, place, at) for one, at in zip(rest, law.form.slopes(law.values, rows))]
                 out["low"], out["high"] = np.exp(np.array(ends)).T
     return out
-
-
-def fieller(law, rows, place, asked):
-    """Both ends of ln(tokens) at which (rest - beta ln(tokens))^2 is at most t^2 times its variance, a quadratic in ln(tokens)."""
-    (rest, row), beta = asked, law.values[place]
-    at_one = law.form.slopes(law.values, rows.iloc[row:row + 1])[0]
-    at = at_one.copy()
-    at[place] = rest / beta
-    _, free = law.spread.error(at[None], unseen=False)
-    square, c = stats.t.ppf(0.975, max(free[0], 1)) ** 2, law.spread.covariance
-    a, b, d = (beta**2 - square * c[place, place], -beta * rest - square * (at_one @ c[place]), rest**2 - square * (at_one @ c @ at_one))
-    root = b**2 - a * d
-    if a > 0 and root >= 0:
-        return (-b - np.sqrt(root)) / a, (-b + np.sqrt(root)) / a
-    ends = sorted((-b + side * np.sqrt(max(root, 0.0))) / a for side in (-1, 1))
-    if root < 0:
-        return -np.inf, np.inf
-    return (-np.inf, ends[0]) if rest / beta <= ends[0] else (ends[1], np.inf)
 
 
 def table_of_tokens(law: Law, sizes: "Sequence[float]" = SIZES, losses: "Sequence[float]" = LOSSES,

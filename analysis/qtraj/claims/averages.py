@@ -1,0 +1,115 @@
+"""Estimates of claims about averages of checkpoints, and soups of runs."""
+
+import itertools
+import re
+
+import numpy as np
+
+from qtraj.claims.claim import Found, Value, over_runs
+from qtraj.claims.curves import change, over_cells
+from qtraj.claims.data import IMITATIONS, Data
+from qtraj.cube import paired
+from qtraj.cube.trajectories import families
+
+SAME_TOKENS = 0.05  # relative: tokens that count as equal
+
+
+def averages(against, quantity):
+    """Of each family the mean over its averages of a change: of the relative error (`relative`, as change() has it), of the quantized loss
+    (`loss`) or of that in full precision (`full`), minus that of the last member (`member`), of the end of a cooldown at equal tokens
+    (`cooldown`), or of each ingredient of a soup of several runs (`ingredients`), of which the greatest counts."""
+
+    def measure(data: Data) -> Found:
+        if data.cube is None or "loss_relative" not in data.cube:
+            return Found()
+        change_of, found = changes(data.cube, quantity), []
+        for group in families(data.cube, averages=True):
+            pairs = of_soups(data.cube, group) if against == "ingredients" else of_averages(data.cube, group, against)
+            found.append(over_cells([value for one in pairs for value in greatest([change_of(*pair) for pair in one])]))
+        return over_runs(found)
+
+    return measure
+
+
+def of_averages(cube, group, against):
+    """Of each series of averages along a run a list with one pair of (model, place): of what its last is compared with, and of that."""
+    for line in group:
+        if line.average and len({model for model, _ in members(cube, group, line)}) < 2 and (other := other_place(group, line, against)):
+            yield [(other, (line.model, line.places[-1]))]
+
+
+def other_place(group, line, against):
+    """Model and place of what the line's last average is compared with; None: there is nothing."""
+    if against == "member":
+        places = paired.last_member(line)
+        return places and (line.model, places[1])
+    near = [other for other in group if not other.average and other.parent is not None and abs(other.at[-1] / line.at[-1] - 1) <= SAME_TOKENS]
+    return (near[0].model, near[0].places[-1]) if near else None
+
+
+def members(cube, group, line):
+    """(model, place) of the checkpoints of the group that the recipe of the line's last average names."""
+    if "recipe" not in cube.variables:
+        return []
+    recipe = str(line.own(cube.recipe)[-1])
+    said = {part.split(" ")[-1] for part in re.split(r"[(),;] ?", recipe)}
+    return [(other.model, place) for other in group if not other.average for place, name in zip(other.places, map(str, other.own(cube.checkpoint_name)))
+            if f"{other.model}/{name}" in said or (other.model == line.model and name in said)]
+
+
+def of_soups(cube, group):
+    """Of each soup the pairs with its ingredients: of an average the members, if they are of several runs; of a publisher's soup (phase
+    `soup`) the ends of the branches that are called ingredients."""
+    ends = [(line.model, line.places[-1]) for line in group if not line.average and "ingredient" in line.model]
+    for line in group:
+        if line.average:
+            found, place = members(cube, group, line), line.places[-1]
+            if len({model for model, _ in found}) > 1:
+                yield [(one, (line.model, place)) for one in found]
+        elif ends and line.phase is not None and "soup" in line.phase:
+            yield [(end, (line.model, line.places[line.phase == "soup"][-1])) for end in ends]
+
+
+def greatest(changes_of_pairs):
+    """Of each cell the greatest change of some pairs, left out where one of them is; nothing of cells where one is not measured."""
+    for values in zip(*changes_of_pairs):
+        left_out = sum(one.left_out for one in values)
+        if left_out or all(np.isfinite(one.value) for one in values):
+            yield Value(left_out=left_out) if left_out else max(values)
+
+
+def changes(cube, quantity):
+    """A function from two (model, place) to the change of each cell from the first to the second; in full precision of each text. The error
+    over the text is paired where the cube has the losses of sequences; else unknown, or for `relative` as if the texts were two."""
+    place_of = {str(name): i for i, name in enumerate(cube.model.values)}
+    names = {model: list(map(str, cube.checkpoint_name.values[i])) for model, i in place_of.items()}
+    whole, cells = (paired.rows_of(cube, group) for group in ("checkpoints", "cells"))
+    axes = ("model", "checkpoint", "bits", "quantizer", "dataset")
+    tables = [cube[name].transpose(*axes).values for name in ("loss", "loss_relative", "loss_relative_stderr")]
+    full, texts = cube.baseline_loss.transpose(*axes[:2], "dataset").values, list(map(str, cube.dataset.values))
+    methods = [(k, name) for k, name in enumerate(map(str, cube.quantizer.values)) if not name.startswith(IMITATIONS)]
+
+    def of(first, second):
+        at = [(place_of[model], place) for model, place in (first, second)]
+        keys = [(model, names[model][place]) for model, place in (first, second)]
+        found = []
+        for d, text in enumerate(texts):
+            if quantity == "full":
+                found.append(difference([full[i][d] for i in at], [whole(*key, text) for key in keys]))
+                continue
+            for (b, bits), (q, method) in itertools.product(enumerate(cube.bits.values), methods):
+                loss, relative, noise = ([table[i][b, q, d] for i in at] for table in tables)
+                quantized = [cells(*key, text, bits, method) for key in keys]
+                if quantity == "loss":
+                    found.append(difference(loss, quantized))
+                    continue
+                one, error = change(relative, noise), paired.relative_change(*zip(quantized, [whole(*key, text) for key in keys]))[1]
+                found.append(one._replace(error=error / np.mean(relative)) if np.isfinite(error) and np.isfinite(one.value) else one)
+        return found
+
+    return of
+
+
+def difference(pair, losses) -> Value:
+    """The second loss minus the first, with its paired error."""
+    return Value(float(pair[1] - pair[0]), paired.change(*losses)[1], 2) if np.isfinite(pair).all() else Value()

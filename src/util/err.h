@@ -1,7 +1,7 @@
 /* err: a status that cannot be ignored and a caller-owned record of the first cause.
  *
  * A function that can fail returns enum status and takes `struct err *e` last; e may be NULL when
- * nobody reads the text. It has one of two forms (docs/decisions/0018-returning-at-once.md):
+ * nobody reads the text. It has one of two forms:
  *
  * - It owns something that must be freed: `enum status st = OK`, and one label `done:` that frees.
  *   FAIL raises, ENSURE checks and TRY passes on; all jump to the label.

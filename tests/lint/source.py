@@ -66,7 +66,7 @@ def openmp(path, text):
 
 
 def forms(path, text):
-    """A function has one form: with a label, TRY, ENSURE and FAIL; without one, PASS, NEED and RAISE (decision 0018)."""
+    """A function has one form: with a label, TRY, ENSURE and FAIL; without one, PASS, NEED and RAISE (util/err.h)."""
     code = strip(text)
     for body in re.finditer(r"^\{$.*?^\}$", code, flags=re.M | re.S):
         labelled = re.search(r"^done:", body.group(), flags=re.M)

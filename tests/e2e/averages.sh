@@ -8,7 +8,7 @@ store() { "$python" "$SOURCE/tests/golden/average.py" store "$@" || fail "store 
 run() { "$QTRAJ" run "$work/$1.yaml" 2>"$work/err" >/dev/null || fail "run of $1: $(tail -3 "$work/err")"; }
 
 fixed_text "$work/once.txt"
-cat "$work/once.txt" "$work/once.txt" >"$work/text.txt"
+for ((i = 0; i < 4; i++)); do cat "$work/once.txt"; done >"$work/text.txt"
 main=$quickstart/trajectory
 mkdir "$work/main"
 cp -r "$main/step000500" "$main/step001000" "$work/main"

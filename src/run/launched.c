@@ -10,13 +10,13 @@
 #include "util/patience.h"
 #include "util/temporary.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,17 +37,40 @@ struct run {
     double patience; /* seconds after `asked` */
 };
 
-/* Signals reach the ranks of a run through mpirun only. */
-static void pass_on(struct run *c, int signals, struct launched *out)
+/* Signals are caught, not blocked: threads of a library would not block them. */
+static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+enum { CAUGHT = sizeof caught / sizeof *caught };
+static int heard[2] = {-1, -1}; /* a pipe: a byte for each signal */
+
+static void on_signal(int number)
 {
-    struct signalfd_siginfo info;
-    while (read(signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGCHLD) continue;
-        if (info.ssi_signo == SIGUSR1) {
-            kill(c->pid, SIGUSR1);
-            continue;
-        }
-        kill(c->pid, SIGUSR2);
+    const int kept = errno;
+    const unsigned char byte = (unsigned char)number;
+    if (write(heard[1], &byte, 1) < 0) {
+    } /* full: this one changes nothing any more */
+    errno = kept;
+}
+
+/* nohup's SIGHUP stays ignored. */
+static void catch_signals(struct sigaction before[CAUGHT])
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < CAUGHT; i++) {
+        sigaction(caught[i], NULL, &before[i]);
+        if (caught[i] != SIGHUP || before[i].sa_handler != SIG_IGN)
+            sigaction(caught[i], &action, NULL);
+    }
+}
+
+/* Signals reach the ranks of a run through mpirun only, while it runs. */
+static void pass_on(struct run *c, struct launched *out)
+{
+    unsigned char number;
+    while (read(heard[0], &number, 1) == 1) {
+        if (number == SIGCHLD) continue;
+        if (c->pid > 0) kill(c->pid, number == SIGUSR1 ? SIGUSR1 : SIGUSR2);
+        if (number == SIGUSR1) continue;
         out->stopped = true;
         if (c->asked <= 0) c->asked = clock_seconds();
     }
@@ -109,14 +132,14 @@ static int code_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void attend(struct run *c, int signals, struct launched *out)
+static void attend(struct run *c, struct launched *out)
 {
     const int often_ms = 200;
-    struct pollfd wake = {.fd = signals, .events = POLLIN};
+    struct pollfd wake = {.fd = heard[0], .events = POLLIN};
     int status;
     for (;;) {
         poll(&wake, 1, often_ms);
-        pass_on(c, signals, out);
+        pass_on(c, out);
         const bool ended = waitpid(c->pid, &status, WNOHANG) == c->pid;
         const struct arrivals_view v = arrivals_look(c->arrivals);
         out->verdict = v.verdict;
@@ -126,6 +149,7 @@ static void attend(struct run *c, int signals, struct launched *out)
         if (!out->unmet) c->patience = v.verdict == STARTUP_AGAIN ? broken_off : linger;
         urge(c);
     }
+    c->pid = 0;
     out->code = code_of(status);
     out->later = out->verdict == STARTUP_LATER;
     if (out->later) out->verdict = EXIT_STOPPED;
@@ -158,17 +182,15 @@ static void end_leftover(void)
 enum status launched_run(const struct launched_command *command, struct launched *out,
                          struct err *e)
 {
-    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
     enum status st = OK;
-    sigset_t signals, before;
+    struct sigaction before[CAUGHT];
     struct run c = {.command = command};
     const struct child child = {
         .argv = (const char *const *)command->argv, .out = -1, .line = -1, .follows = true};
     char *met = NULL;
-    int fd = -1;
-    sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&signals, all[i]);
-    sigprocmask(SIG_BLOCK, &signals, &before);
+    catch_signals(before);
+    ENSURE(pipe2(heard, O_CLOEXEC | O_NONBLOCK) == 0, ERR_IO, "no descriptor for signals: %s",
+           strerror(errno));
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     *out = (struct launched){.verdict = NO_VERDICT};
     /* Not a temporary name of the journal: who takes its lock removes all of those. */
@@ -176,17 +198,17 @@ enum status launched_run(const struct launched_command *command, struct launched
     TRY(temporary_begin(met, &c.file, e));
     ENSURE(setenv(STARTUP_FILE, c.file, 1) == 0, ERR_NOMEM, "out of memory");
     TRY(arrivals_open(command->ranks, command->here, &c.arrivals, e));
-    fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    ENSURE(fd >= 0, ERR_IO, "no descriptor for signals: %s", strerror(errno));
     const int failed = child_start(&child, &c.pid);
+    if (failed) c.pid = 0;
     ENSURE(!failed, ERR_MPI, "%s cannot be started: %s", command->argv[0], strerror(failed));
-    attend(&c, fd, out);
+    attend(&c, out);
     end_leftover();
 done:
-    if (fd >= 0) close(fd);
+    for (int i = 0; i < CAUGHT; i++) sigaction(caught[i], &before[i], NULL);
+    pass_on(&c, out);
+    for (int i = 0; i < 2; i++) close(heard[i]), heard[i] = -1;
     arrivals_close(c.arrivals);
     temporary_end(c.file);
     free(met);
-    sigprocmask(SIG_SETMASK, &before, NULL);
     return st;
 }

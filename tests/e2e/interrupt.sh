@@ -134,6 +134,14 @@ for command in run 'launch -n 2' mpirun; do
 done
 compare blockrun blockmpirun
 compare blockrun blocklaunch
+# SIGUSR1 lets the visit end; threads of BLAS, which launch has too, would not block it.
+start drained 'launch -n 2'
+wait_for 120 grep -q 'trace visit.*block 1 ' "$work/err"
+kill -USR1 $run
+wait $run
+code=$?
+[ $code = 0 ] || [ $code = 3 ] || fail "SIGUSR1: exit code $code: $(cat "$work/err")"
+compare blockrun drained
 start twice run --set methods[0].trellis_window=16
 wait_for 60 grep -q 'to do' "$work/err"
 sleep 5

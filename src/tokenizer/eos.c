@@ -35,7 +35,7 @@ static enum status take(const json_t *value, struct eos *out, struct err *e)
     if (json_is_array(value)) value = json_array_get(value, 0);
     if (json_is_object(value)) value = json_object_get(value, "content");
     if (json_is_string(value)) return mem_string(&out->token, json_string_value(value), e);
-    json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    const double id = json_is_number(value) ? json_number_value(value) : -1;
     out->id = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
     return OK;
 }
@@ -48,7 +48,7 @@ static enum status ask(const char *folder, const char *file, const char *key, st
     json_t *root = NULL;
     TRY(fsx_join(folder, file, &path, e));
     if (!fsx_is_file(path)) goto done;
-    TRY(json_read_file(path, EOS_BYTES_MAX, &root, e));
+    TRY(json_read_reals(path, EOS_BYTES_MAX, &root, e)); /* transformers' "no limit" is 1e30 */
     ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
     out->file = file;
     TRY(take(json_object_get(root, key), out, e));

@@ -31,17 +31,35 @@ enum status json_whole(struct err *e)
     return OK;
 }
 
-enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
-                           struct err *e)
+static enum status parse(const char *name, const char *text, size_t n, size_t flags, json_t **out,
+                         struct err *e)
 {
     json_error_t error;
     const int64_t before = failures;
-    json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_t *value = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &error);
     NEED(value || failures == before, ERR_NOMEM, "%s: out of memory for %zu bytes of JSON", name,
          n);
     NEED(value, ERR_FORMAT, "%s:%d:%d: %s", name, error.line, error.column, error.text);
     *out = value;
     return OK;
+}
+
+enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
+                           struct err *e)
+{
+    return parse(name, text, n, 0, out, e);
+}
+
+enum status json_read_reals(const char *path, size_t max_bytes, json_t **out, struct err *e)
+{
+    enum status st = OK;
+    char *text = NULL;
+    size_t n;
+    TRY(fsx_read(path, max_bytes, &text, &n, e));
+    TRY(parse(path, text, n, JSON_DECODE_INT_AS_REAL, out, e));
+done:
+    free(text);
+    return st;
 }
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)

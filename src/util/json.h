@@ -19,6 +19,9 @@ MUST_USE enum status json_whole(struct err *e);
  * ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status json_read_file(const char *path, size_t max_bytes, json_t **out,
                                     struct err *e);
+/* As json_read_file, with all integers as reals, however large they are. */
+MUST_USE enum status json_read_reals(const char *path, size_t max_bytes, json_t **out,
+                                     struct err *e);
 /* As json_read_file; hash = digest of the bytes that were read (NULL: not wanted). */
 MUST_USE enum status json_read_hashed(const char *path, size_t max_bytes, char *hash, json_t **out,
                                       struct err *e);

@@ -120,7 +120,8 @@ static void eos_comes_from_the_files_in_their_order(void **state)
     check(0, ERR_USAGE, "the end-of-text token that config.json names (by its id) is not among");
     put("special_tokens_map.json", "{\"eos_token\": {\"content\": \"<end>\", \"lstrip\": false}}");
     check(3, OK, NULL);
-    put("tokenizer_config.json", "{\"eos_token\": \"ab\"}");
+    put("tokenizer_config.json",
+        "{\"eos_token\": \"ab\", \"model_max_length\": 1000000000000000019884624838656}");
     check(2, OK, NULL);
     put("tokenizer_config.json", "{\"eos_token\": \"<gone>\"}");
     check(0, ERR_USAGE, "that tokenizer_config.json names (<gone>) is not among");

@@ -151,6 +151,7 @@ cmp -s out first || fail "names from standard input"
 
 # qtraj reads the tables
 cp -r "$quickstart/trajectory/step000500" step10-tokens1B
+cp "$quickstart/trajectory/tokenizer.json" step10-tokens1B/
 printf '%s\n' "name: t" "results: t.h5" "models: [{name: t, trajectory: tables/run.csv, path: '{checkpoint}'}]" \
     "bits: [3]" "methods: [{method: rtn}]" "evaluation: [{name: e, text: names, length: 8}]" >t.yaml
 "$QTRAJ" plan t.yaml --json --rate 100 >plan.json 2>err

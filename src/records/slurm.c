@@ -30,8 +30,7 @@ bool slurm_ask(const char *const command[], const char *seconds, char *out, size
     return started && answer && WIFEXITED(status) && WEXITSTATUS(status) < NO_ANSWER;
 }
 
-/* The value of " KEY=VALUE " in a line of scontrol; "" if it is not there. */
-static void value_of(const char *line, const char *key, char *out, size_t size)
+void slurm_value(const char *line, const char *key, char *out, size_t size)
 {
     const char *p = strstr(line, key);
     size_t n = p ? strcspn(p + strlen(key), " \n") : 0;
@@ -51,8 +50,8 @@ bool slurm_job_is_over(const char *job, long restarts)
     if (!job[0] || job[strspn(job, "0123456789")]) return false; /* not Slurm's */
     if (!slurm_ask(argv, "5", answer, sizeof answer)) return false;
     if (strstr(answer, "Invalid job id specified")) return true;
-    value_of(answer, "JobState=", state, sizeof state);
-    value_of(answer, " Restarts=", again, sizeof again);
+    slurm_value(answer, "JobState=", state, sizeof state);
+    slurm_value(answer, " Restarts=", again, sizeof again);
     if (!state[0]) return false;
     if (strtol(again, NULL, 10) > restarts) return true;
     for (size_t i = 0; i < sizeof alive / sizeof *alive; i++)
@@ -77,7 +76,7 @@ bool slurm_job_ends(double *when)
     *when = given ? strtod(given, NULL) : 0;
     if (*when > 0) return true;
     if (!slurm_ask(argv, "5", answer, sizeof answer)) return false;
-    value_of(answer, " EndTime=", text, sizeof text);
+    slurm_value(answer, " EndTime=", text, sizeof text);
     if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) return false;
     *when = (double)mktime(&tm);
     return true;

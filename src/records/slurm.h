@@ -4,6 +4,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* out (size bytes) = the value of " KEY=VALUE " (key: " KEY=") in a line of scontrol; "" if it is
+ * not there. */
+void slurm_value(const char *line, const char *key, char *out, size_t size);
+
 /* Whether this start of the job (restarts: how often it had been requeued before) is over: ended,
  * waiting or running again after a requeue, or so long gone that Slurm does not know it. Runs
  * `scontrol -o show job JOB` for at most 5 seconds; false if there is no scontrol, or no answer. */

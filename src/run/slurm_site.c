@@ -44,8 +44,8 @@ static int64_t array_most(void)
     return size > 0 ? size - 1 : 0;
 }
 
-/* The cores of the smallest and largest node of a partition (NULL: of all), and the memory of the
- * smallest, bytes; 0: sinfo does not say. */
+/* The cores of the smallest and largest node of a partition (NULL: of all), and the least memory of
+ * those with the fewest cores, bytes; 0: sinfo does not say. */
 static void node_sizes(const char *partition, int64_t *cores, int64_t *memory, int64_t *largest)
 {
     char *next = NULL;
@@ -58,7 +58,7 @@ static void node_sizes(const char *partition, int64_t *cores, int64_t *memory, i
         long long c, m;
         if (sscanf(line, "%lld %lld", &c, &m) != 2) continue;
         *largest = max64(*largest, c);
-        if (*cores > 0 && c >= *cores) continue;
+        if (*cores > 0 && (c > *cores || (c == *cores && m << 20 >= *memory))) continue;
         *cores = c;
         *memory = m << 20;
     }
@@ -74,18 +74,10 @@ static bool lists(const char *list, const char *word)
     return false;
 }
 
-/* The value of " KEY=VALUE " in a line of scontrol; "" if it is not there. */
-static void value_of(const char *line, const char *key, char out[64])
-{
-    const char *p = strstr(line, key);
-    snprintf(out, 64, "%.*s", p ? (int)strcspn(p + strlen(key), " \n") : 0,
-             p ? p + strlen(key) : "");
-}
-
 static double number_of(const char *line, const char *key)
 {
     char text[64];
-    value_of(line, key, text);
+    slurm_value(line, key, text, sizeof text);
     return text[0] >= '0' && text[0] <= '9' ? strtod(text, NULL) : INFINITY;
 }
 
@@ -95,7 +87,7 @@ static double time_limit(const char *line)
     char text[64];
     double seconds;
     struct err none = {0};
-    value_of(line, " MaxTime=", text);
+    slurm_value(line, " MaxTime=", text, sizeof text);
     if (!text[0] || strcmp(text, "UNLIMITED") == 0) return INFINITY;
     if (span_parse(text, &seconds, &none) != OK) seconds = INFINITY;
     err_clear(&none);
@@ -116,12 +108,12 @@ static enum status find_limits(const char *asked, struct slurm_nodes *at, struct
     for (char *line = answer ? strtok_r(answer, "\n", &next) : NULL; line;
          line = strtok_r(NULL, "\n", &next)) {
         if (strncmp(line, "PartitionName=", 14) != 0) continue;
-        value_of(line, "PartitionName=", name);
+        slurm_value(line, "PartitionName=", name, sizeof name);
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
         if (asked ? !lists(asked, name) : !strstr(line, " Default=YES")) continue;
         found++;
-        value_of(line, " State=", state);
+        slurm_value(line, " State=", state, sizeof state);
         up += strcmp(state, "DOWN") != 0;
         at->limit = fmax(at->limit, time_limit(line));
         nodes = fmax(nodes, fmin(number_of(line, " MaxNodes="), number_of(line, " TotalNodes=")));
@@ -207,17 +199,33 @@ enum status slurm_site_check(const struct slurm_request *r, const struct slurm_n
 
 /* --- jobs that are there --- */
 
+/* *out (the caller frees) = the path without symbolic links, as far as it is there: the same before
+ * its folder is made and after. */
+static enum status find_real(const char *path, char **out, struct err *e)
+{
+    enum status st = OK;
+    char real[PATH_MAX], *folder = NULL, *above = NULL;
+    const char *slash = strrchr(path, '/');
+    if (realpath(path, real)) return mem_string(out, real, e);
+    TRY(fsx_parent(path, &folder, e));
+    if (strcmp(folder, path) == 0) /* "." that is gone */
+        TRY(mem_string(&above, "", e));
+    else
+        TRY(find_real(folder, &above, e));
+    TRY(mem_format(out, e, "%s/%s", strcmp(above, "/") ? above : "", slash ? slash + 1 : path));
+done:
+    free(folder);
+    free(above);
+    return st;
+}
+
 enum status slurm_comment(const char *results, char **out, struct err *e)
 {
-    char *folder = NULL, real[2 * PATH_MAX], here[PATH_MAX];
-    const char *name = strrchr(results, '/');
-    PASS(fsx_parent(results, &folder, e));
-    if (!realpath(folder, real) && folder[0] != '/' && getcwd(here, sizeof here))
-        snprintf(real, sizeof real, "%s/%.*s", here, PATH_MAX - 2, folder);
-    else if (access(folder, F_OK) != 0)
-        snprintf(real, sizeof real, "%s", folder);
-    free(folder);
-    return mem_format(out, e, "qtraj %s/%s", real, name ? name + 1 : results);
+    char *real;
+    PASS(find_real(results, &real, e));
+    const enum status st = mem_format(out, e, "qtraj %s", real);
+    free(real);
+    return st;
 }
 
 /* ids (size bytes) = " 12 15": the jobs of this user that have the comment. */
@@ -236,12 +244,12 @@ static void find_jobs(const char *comment, char *ids, size_t size)
         if (sscanf(line, "%31s %31s %31s %n", array, job, state, &at) != 3 || !at) continue;
         if (strcmp(line + at, comment) != 0 || strcmp(state, "COMPLETING") == 0) continue;
         if (own && strcmp(own, job) == 0) continue;
-        snprintf(id, sizeof id, " %s", array);
-        const size_t used = strlen(ids),
-                     n = strlen(id); /* the lines of an array follow each other */
-        if (used >= n && strcmp(ids + used - n, id) == 0) continue;
-        snprintf(ids + used, size - used, "%s", id);
+        snprintf(id, sizeof id, " %s ", array);
+        const size_t used = strlen(ids);
+        if (strstr(ids, id) || used + strlen(id) > size) continue; /* whole ids only */
+        snprintf(ids + used, size - used, "%s", used ? id + 1 : id);
     }
+    ids[strlen(ids) - (ids[0] != '\0')] = '\0';
     free(answer);
 }
 

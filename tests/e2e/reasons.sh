@@ -83,6 +83,15 @@ says "curvature.phase: none: no checkpoint of the sweep is so"
 expect 0 slurm --rate 10 --node-cores 4 --node-memory 8 --set "results=$work/made/cube.h5"
 says "mkdir -p '$work/made'"
 [ ! -e "$work/made" ] || fail "printing has made a folder"
+# Nodes of as many cores but less memory count; jobs are known by the folder behind links, also before it is there.
+mkdir "$work/bin" "$work/real" && ln -s real "$work/link"
+printf '#!/bin/sh\nprintf "16 4096\\n8 16384\\n8 8192\\n"\n' >"$work/bin/sinfo" && chmod +x "$work/bin/sinfo"
+for made in no yes; do
+    cd "$work/real" && PATH=$work/bin:$PATH expect 0 slurm --rate 10 --set "results=$work/link/made/cube.h5"
+    says " of 8 cores and 8 GiB"
+    says "--comment='qtraj $work/real/made/cube.h5'"
+    mkdir -p made && cd - >/dev/null || exit 2
+done
 # What the merge's report needs is checked before anything is submitted: its folder, and the Python of the scripts beside the binary.
 mkdir -p "$work"/tree/{build/dev,slurm,analysis}
 cp "$QTRAJ" "$work/tree/build/dev/qtraj" && cp "$SOURCE"/slurm/*.sbatch "$work/tree/slurm" && touch "$work/tree/analysis/report.py"

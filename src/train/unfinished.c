@@ -34,38 +34,38 @@ static enum status parent_of(const char *output, const char *run, char **out, st
     return st;
 }
 
+/* The folders of an output. */
+struct folders {
+    int n;
+    struct dirent **all; // (n)
+    char **parent;       // (n) the run that it branches from; NULL: none
+};
+
 /* The run's branches without a checkpoint. */
-static enum status count_branches(const char *output, struct dirent *const *all, int n,
-                                  const char *run, int64_t *count, struct err *e)
+static enum status count_branches(const char *output, const struct folders *f, const char *run,
+                                  int64_t *count, struct err *e)
 {
+    bool begun;
     *count = 0;
-    for (int i = 0; i < n; i++) {
-        char *parent = NULL;
-        bool begun;
-        PASS(parent_of(output, all[i]->d_name, &parent, e));
-        const bool own = parent && strcmp(parent, run) == 0;
-        free(parent);
-        if (own) PASS(has(output, all[i]->d_name, "trajectory.csv", &begun, e));
-        *count += own && !begun;
+    for (int i = 0; i < f->n; i++) {
+        if (!f->parent[i] || strcmp(f->parent[i], run) != 0) continue;
+        PASS(has(output, f->all[i]->d_name, "trajectory.csv", &begun, e));
+        *count += !begun;
     }
     return OK;
 }
 
-static enum status warn_of(const char *output, struct dirent *const *all, int n, const char *run,
-                           struct err *e)
+static enum status warn_of(const char *output, const struct folders *f, int at, struct err *e)
 {
     bool begun, ended, seen;
     int64_t branches;
-    char more[100] = "", *parent = NULL;
+    char more[100] = "";
+    const char *run = f->all[at]->d_name;
     PASS(has(output, run, "run.json", &begun, e));
     PASS(has(output, run, "end.json", &ended, e));
     PASS(has(output, run, "trajectory.csv", &seen, e));
-    if (!begun) return OK;
-    PASS(parent_of(output, run, &parent, e));
-    const bool branch = parent != NULL;
-    free(parent);
-    if (branch && !seen) return OK; /* its run counts it */
-    PASS(count_branches(output, all, n, run, &branches, e));
+    if (!begun || (f->parent[at] && !seen)) return OK; /* its run counts it */
+    PASS(count_branches(output, f, run, &branches, e));
     if (branches > 0)
         snprintf(more, sizeof more, "%lld branch%s no checkpoint yet", (long long)branches,
                  branches == 1 ? " of it has" : "es of it have");
@@ -81,12 +81,19 @@ static enum status warn_of(const char *output, struct dirent *const *all, int n,
 enum status unfinished_warn(const char *output, struct err *e)
 {
     enum status st = OK;
-    struct dirent **all = NULL;
-    const int n = scandir(output, &all, NULL, alphasort);
-    for (int i = 0; i < n; i++)
-        if (all[i]->d_name[0] != '.') TRY(warn_of(output, all, n, all[i]->d_name, e));
+    struct folders f = {0};
+    f.n = scandir(output, &f.all, NULL, alphasort);
+    if (f.n <= 0) return OK;
+    TRY(mem_zero(&f.parent, f.n, sizeof *f.parent, "runs", e));
+    for (int i = 0; i < f.n; i++) TRY(parent_of(output, f.all[i]->d_name, &f.parent[i], e));
+    for (int i = 0; i < f.n; i++)
+        if (f.all[i]->d_name[0] != '.') TRY(warn_of(output, &f, i, e));
 done:
-    for (int i = 0; i < n; i++) free(all[i]);
-    free(all);
+    for (int i = 0; i < f.n; i++) {
+        free(f.all[i]);
+        if (f.parent) free(f.parent[i]);
+    }
+    free(f.all);
+    free(f.parent);
     return st;
 }

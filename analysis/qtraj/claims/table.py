@@ -75,7 +75,7 @@ CLAIMS = [
           curves.each_run(curves.growth_of_outliers_while_decaying), "outliers at 3 checkpoints of a decay"),
     Claim("inputs-cause", "Inputs and weights in 4 bits lose for the same cause: their errors go together beyond what tokens say.", "this project",
           "partial rank correlation of both errors over checkpoints, given tokens", RISES, "activation_widths", curves.each_correlation(curves.same_cause(4)),
-          "weights alone and inputs alone in 4 bits (W4, W16A4) at 5 checkpoints"),
+          "weights alone and inputs alone in 4 bits (W4, W16A4) at 6 checkpoints"),
 ]
 
 

@@ -47,12 +47,14 @@ void known_runs_free(struct known_runs *k)
 static enum status rename_run(struct runs *all, int64_t run, const char *name, struct err *e)
 {
     char *own;
+    struct run *r = &all->runs[run];
+    if (strcmp(r->name, name) == 0) return OK;
     PASS(mem_string(&own, name, e));
-    free(all->runs[run].name);
-    all->runs[run].name = own;
+    free(r->name);
+    r->name = own;
     for (int64_t i = run + 1; i < all->n; i++)
         if (all->runs[i].parent == run) all->runs[i].left = own;
-    return OK;
+    return run_state_latest(r, &r->others, e);
 }
 
 static void say_taken(const struct run *r, const char *folder)
@@ -75,6 +77,34 @@ static bool is_run(const struct runs *all, const char *name)
     return false;
 }
 
+/* Whether the folder's checkpoints, of which run.json says nothing, have the type asked for; the
+ * initial weights are float32 always. */
+static enum status is_of_type(const struct recipe *r, const char *folder, bool *out, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    DIR *dir = NULL;
+    *out = true;
+    TRY(mem_format(&path, e, "%s/%s", r->output, folder));
+    dir = opendir(path);
+    for (struct dirent *d; dir && *out && (d = readdir(dir)) != NULL;) {
+        struct err none = {0};
+        json_t *config = NULL;
+        if (strncmp(d->d_name, "step", 4) != 0 || strcmp(d->d_name, "step000000") == 0) continue;
+        free(path);
+        path = NULL;
+        TRY(mem_format(&path, e, "%s/%s/%s/config.json", r->output, folder, d->d_name));
+        if (json_read_file(path, 1 << 20, &config, &none) != OK) continue;
+        *out = strcmp(json_text(config, "torch_dtype", ""),
+                      r->checkpoints.dtype ? "bfloat16" : "float32") == 0;
+        json_decref(config);
+    }
+done:
+    if (dir) closedir(dir);
+    free(path);
+    return st;
+}
+
 enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
                            struct err *e)
 {
@@ -82,7 +112,9 @@ enum status known_run_take(struct train_job *job, const struct known_runs *k, in
     struct err why = {0};
     json_t *config = NULL, *settings = NULL, *one;
     const char *name, *found = NULL;
+    bool alike;
     if (json_object_size(k->settings) == 0 || json_object_get(k->settings, r->name)) return OK;
+    if (strcmp(r->recipe->output, job->runs->recipes[0].output) != 0) return OK;
     /* what is wrong with the settings, the check tells */
     if (train_settings(job, r, &config, &settings, &why) != OK) err_clear(&why);
     json_object_foreach(k->settings, name, one)
@@ -92,6 +124,8 @@ enum status known_run_take(struct train_job *job, const struct known_runs *k, in
     json_decref(config);
     json_decref(settings);
     if (!found) return OK;
+    PASS(is_of_type(r->recipe, found, &alike, e));
+    if (!alike) return OK;
     say_taken(r, found);
     return rename_run(job->runs, run, found, e);
 }

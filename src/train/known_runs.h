@@ -12,10 +12,11 @@ struct known_runs {
 MUST_USE enum status known_runs_read(const struct runs *all, struct known_runs *out, struct err *e);
 void known_runs_free(struct known_runs *k);
 
-/* If the run has not begun and a folder that is no other run's was begun with its settings, the run
- * takes that folder's name, which its branches' `left` follows, and a message says so.
- * job->sources[] of its recipe is filled with the digest; runs that it branches from come before
- * it. ERR_NOMEM. Local. */
+/* If the run has not begun and a folder that is no other run's was begun with its settings and has
+ * checkpoints of its type, the run takes that folder's name, which its branches' `left` follows,
+ * and a message says so. States that are there stay, but the one that an open run goes on from:
+ * branches of another file may begin from them. job->sources[] of its recipe is filled with the
+ * digest; runs that it branches from come before it. ERR_NOMEM. Local. */
 MUST_USE enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
                                     struct err *e);
 

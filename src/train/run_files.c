@@ -283,6 +283,7 @@ static bool is_needed(struct needs *n, int64_t step)
     int64_t own;
     const struct run *r = &n->all->runs[n->run];
     if (!n->ended && step == n->latest) return true;
+    if (step < r->others || (n->ended && step == r->others)) return true;
     if (r->recipe->checkpoints.states && run_has_checkpoint(r, step)) return true;
     for (int64_t i = n->run + 1; n->st == OK && i < n->all->n; i++) {
         const struct run *b = &n->all->runs[i];

@@ -62,6 +62,7 @@ struct run {
     const char *left; /* its name, borrowed; NULL: none */
     int64_t first, last;
     struct schedule schedule; /* resolved; its texts are borrowed */
+    int64_t others;           /* states up to this step may be another file's (known_runs.h) */
 };
 
 struct runs {

@@ -56,6 +56,13 @@ runs_file kept.yaml
 sed -i 's/output: out/output: kept/; s/every: 6/every: 6, states: true/' kept.yaml
 train 0 kept.yaml
 [ "$(ls kept/tiny/state)" = "$(printf 'step%06d.safetensors\n' 6 12 18 24)" ] || fail "kept: $(ls kept/tiny/state)"
+# the same run by another name and file, which neither keeps states nor has the branch: the states stay; but not of another type
+train 0 runs.yaml --set output=kept --set name=other --only other
+says "other: the settings of tiny, which is done: that folder is used"
+[ "$(ls kept/tiny/state | wc -l)" = 4 ] || fail "states of another file's run go: $(ls kept/tiny/state)"
+train 0 runs.yaml --set output=kept --set name=half --set checkpoints.dtype=bfloat16 --only half
+grep -q bfloat16 kept/half/step000024/config.json || fail "another type: $(ls kept)"
+rm -r kept/half
 for output in kept out; do
     runs_file later.yaml
     sed -i "s/output: out/output: $output/; s/from: .9./from: [9, 12]/" later.yaml

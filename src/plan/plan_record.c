@@ -99,19 +99,23 @@ static json_t *grid_bits(const struct activation_grid *g)
     return activation_quantizes(g) ? json_integer((json_int_t)g->bits) : NULL;
 }
 
-/* The blocks of the longest model, as far as shapes are known, now or by earlier plans; NULL: no
- * measure has an axis of them. */
+/* The blocks of the longest model; while a shape is not known, at least those of the newest plan
+ * that had any. NULL: none are known, or no measure has an axis of them. */
 static json_t *blocks_record(const struct plan *p)
 {
     int64_t most = 0;
-    bool asked = false;
+    bool asked = false, known = true;
     for (int k = 0; k < MEASURES_N; k++)
         asked = asked || (measures[k]->inner == &axis_block && plan_asks(p, k));
-    for (int64_t i = 0; i < p->costs.n; i++)
+    for (int64_t i = 0; i < p->costs.n; i++) {
+        known = known && p->costs.models[i].known;
         if (p->costs.models[i].known) most = max64(most, p->costs.models[i].sizes.shape.layers);
-    for (size_t i = 0; most == 0 && i < json_array_size(p->past.plans); i++)
-        most = (int64_t)json_array_size(
-            json_object_get(json_array_get(p->past.plans, i), axis_block.plan));
+    }
+    for (size_t k = json_array_size(p->past.plans); !known && k-- > 0;) {
+        const json_t *had = json_object_get(json_array_get(p->past.plans, k), axis_block.plan);
+        most = max64(most, (int64_t)json_array_size(had));
+        known = had != NULL;
+    }
     json_t *labels = asked && most ? json_array() : NULL;
     for (int64_t i = 0; labels && i < most; i++)
         json_array_append_new(labels, json_integer((json_int_t)i));

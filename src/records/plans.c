@@ -79,7 +79,7 @@ static json_t *settings_of(const json_t *config)
 
 static json_t *plan_of(const json_t *plan)
 {
-    static const char *const own[] = {"utc", "inputs", "read", "meanings", NULL};
+    static const char *const own[] = {"utc", "inputs", "read", "meanings", "blocks", NULL};
     const json_t *sweep = json_object_get(plan, "config"),
                  *config = json_object_get(sweep, "models");
     size_t i;
@@ -100,8 +100,8 @@ static json_t *plan_of(const json_t *plan)
 static bool repeats(json_t *one, const json_t *before)
 {
     bool same = before != NULL;
-    static const char *const names[] = {"inputs", "read",     "meanings", "models",
-                                        "seed",   "settings", NULL};
+    static const char *const names[] = {"inputs", "read", "meanings", "blocks",
+                                        "models", "seed", "settings", NULL};
     for (int i = 0; before && names[i]; i++) {
         json_t *had = json_object_get(before, names[i]), *has = json_object_get(one, names[i]);
         if (had && has && json_equal(had, has))

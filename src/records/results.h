@@ -50,13 +50,13 @@
  *    "models": [{"name", ["known": its name in keys, if another,] "positions": number,
  * "checkpoints": [{"name", "step", "tokens", "learning_rate", "phase", "kind", "recipe", ["known",
  * "known_recipe": in keys, if others,] ["average"], "key", ["curvature_key"], ["gradient_key"],
- *                ["movement_key"], ["config", "tokenizer": digests of its files in keys,]
+ *    ["movement_key"], ["outliers_key"], ["config", "tokenizer": digests of its files in keys,]
  *                ["former": {key of an earlier version: {label of a text: its digest}}]}],
  *                "texts": [digest of each text of "datasets", ..]}],
  *    "bits": [..], "quantizers": [..], "datasets": [..],
  *    "variants": [{"bits", "quantizer", "key", "applicable": bool, "replicates": number}],
- *    "replicates": [1, ..] (neither: there are none), "inputs": {path: hash},
- *    ["seed", "known_seed": in keys of variants, if that is another,]
+ *    "replicates": [1, ..] (neither: there are none), ["sites": [..], "blocks": [0, ..],]
+ *    "inputs": {path: hash}, ["seed", "known_seed": in keys of variants, if that is another,]
  *    "meanings": {digest of a config.json or tokenizer.json: that of what it says (plan_alike.c)},
  *    ["read": {USE: hash}: as which text each use of one is taken (plan_grown.c),
  *     "grown": {text: whether that is so of all its uses},]
@@ -68,10 +68,10 @@
  *                  "columns", "rows", "exact": [label of a point, ...], "key"}]}
  *
  * The key of a checkpoint record is its "key", that of its curvature record its "curvature_key"
- * (none: not asked for), likewise "gradient_key" and "movement_key"; that of a cell is
- * results_cell_key(checkpoint key, variant key), that of its replicate results_replicate_key(cell
- * key, number), that of an accuracy results_task_key(of, key of the task), where `of` is the key of
- * the checkpoint or cell (of an earlier version's plan with "task_key" in place of "key"), likewise
+ * (none: not asked for), likewise the others; that of a cell is results_cell_key(checkpoint key,
+ * variant key), that of its replicate results_replicate_key(cell key, number, seed), that of an
+ * accuracy results_task_key(of, key of the task), where `of` is the key of the checkpoint or cell
+ * (of an earlier version's plan with "task_key" in place of "key"), likewise
  * that of a measure of cells with its digest in place of the task's, that of a point
  * results_point_key(surface key, place), so a plan is as small as its axes. A record belongs to the
  * newest plan if the plan has its key. */

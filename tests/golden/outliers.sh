@@ -63,6 +63,16 @@ import numpy as np
 found = np.isfinite(h5py.File(sys.argv[1])["outlier_kurtosis"][:])
 assert found.shape == (2, 1, 3, 7) and (found.all(-1) == found.any(-1)).all() and found[..., 0].tolist() == [[[True, False, False]], [[True] * 3]], found
 PY
+mkdir "$work/left"
+cp -r "$models/tiny_llama" "$work/left" && cp -r "$models/tiny_llama" "$work/left/more" && echo more,2 >>"$work/tiny.csv"
+"$QTRAJ" run "$work/two.yaml" --set "results=$work/two.h5" --set "models[0].path=$work/left/{checkpoint}" --set "models[1].path=$work/left/{checkpoint}" >"$work/out" 2>&1
+"$python" - "$work/two.h5" <<'PY' || fail "the longer model is gone: its blocks too: $(tail -3 "$work/out")"
+import sys
+import h5py
+import numpy as np
+found = np.isfinite(h5py.File(sys.argv[1])["outlier_kurtosis"][:])[..., 0]
+assert found.tolist() == [[[True, False, False]] * 2, [[True] * 3, [False] * 3]], found
+PY
 
 "$QTRAJ" show "$work/llama.h5" --kind outliers >"$work/out" 2>&1 || fail "show: $(cat "$work/out")"
 grep -q '^llama *tiny *2 *values ' "$work/out" || fail "show: $(cat "$work/out")"

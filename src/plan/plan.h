@@ -197,7 +197,7 @@ struct plan_choice {
     char **only; /* "model=PATTERN", "checkpoint=…", "bits=…", "quantizer=…", "surface=…" (shell
                     patterns); all must match. "surface" selects only surfaces; checkpoint, bits and
                     quantizer select only cells */
-    const json_t *changed; /* {MODEL/CHECKPOINT: true}: also what was made from their weights */
+    const json_t *changed; /* {MODEL/CHECKPOINT in keys: labels}: also what was made from them */
 };
 /* ERR_USAGE: an unknown key. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
@@ -238,7 +238,7 @@ struct plan_visits {
     struct plan_visit *visits; // (n)
     bool of_all;               /* of all checkpoints, not of a part or of --only */
     /* Checkpoints that are computed again because their weights differ from the recorded ones:
-     * {MODEL/CHECKPOINT: true} */
+     * as plan_choice.changed */
     json_t *changed;
 };
 MUST_USE enum status plan_visits_make(const struct plan *p, const struct results_view *view,

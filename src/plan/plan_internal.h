@@ -28,7 +28,7 @@ MUST_USE enum status plan_weights_back(struct plan *p, struct results_view *view
 bool plan_stored_changed(const struct plan *p, const char *path, const json_t *record);
 
 /* --- plan_tokenizer.c --- */
-/* Sets c->tokenizer and c->special. ERR_IO: it cannot be read. ERR_NOMEM. */
+/* Sets what c has of its tokenizer, and c->special. ERR_IO: it cannot be read. ERR_NOMEM. */
 MUST_USE enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e);
 
 /* *path (the caller frees) = the file of a checkpoint's tokenizer; NULL: it is not there.
@@ -44,7 +44,7 @@ MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, 
 /* {NAME in keys: entry} of the checkpoints of that model, by its name in keys, in earlier plan k;
  * NULL: it had none. Borrowed. */
 const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model);
-/* Sets known_seed and seed, of which variants use none. */
+/* Sets known_seed and seed of p (plan.h). After plan_past_open. */
 void plan_past_seed(struct plan *p);
 /* Digest of the input file in the newest plan that had it; "": none had. Borrowed. */
 const char *plan_past_input(const struct plan *p, const char *path);
@@ -98,7 +98,7 @@ bool plan_text_is_short(const struct data_options *d);
 bool plan_text_is_judged(const struct plan *p, const struct data_options *d);
 
 /* --- plan_reasons.c --- */
-/* Says in one line that the weights of {MODEL/CHECKPOINT: true} have changed. ERR_NOMEM. */
+/* Says in one line whose weights have changed (plan_choice.changed). ERR_NOMEM. */
 MUST_USE enum status plan_tell_changed(const json_t *changed, struct err *e);
 
 /* --- plan_common.c --- */

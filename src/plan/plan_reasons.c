@@ -392,10 +392,10 @@ enum status plan_tell_changed(const json_t *changed, struct err *e)
     enum status st = OK;
     const char *name;
     char *line = NULL;
-    json_t *is;
+    json_t *label;
     struct faults all = {0};
-    json_object_foreach((json_t *)(uintptr_t)changed, name, is) TRY(faults_add(
-        &all, "checkpoint", name,
+    json_object_foreach((json_t *)(uintptr_t)changed, name, label) TRY(faults_add(
+        &all, "checkpoint", json_string_value(label),
         "weights have changed since their results were recorded; computing it again", e));
     if (all.n) TRY(faults_line(&all, 0, &line, e));
     if (line) log_warn("%s", line);

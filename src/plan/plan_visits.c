@@ -372,12 +372,14 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     return OK;
 }
 
-/* What other visits made from its weights too is pending. */
-static enum status note_changed(const struct visit *v, json_t *changed, struct err *e)
+/* What other visits made from its weights too is pending: records name them as keys do. */
+static enum status note_changed(const struct plan *p, const struct plan_checkpoint *c,
+                                const struct visit *v, json_t *changed, struct err *e)
 {
     char *name = NULL;
-    PASS(mem_format(&name, e, "%s/%s", v->known, v->checkpoint));
-    const int failed = json_object_set_new(changed, name, json_true());
+    PASS(mem_format(&name, e, "%s/%s", v->known, plan_known_name(p, c)));
+    const int failed =
+        json_object_set_new(changed, name, json_sprintf("%s/%s", v->model, v->checkpoint));
     free(name);
     NEED(!failed, ERR_NOMEM, "out of memory for changed checkpoints");
     return OK;
@@ -401,7 +403,7 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     if (st != OK || !wanted) return st;
     out->n++;
     PASS(mem_format(&v->name, e, "%s %s", v->visit.model, v->visit.checkpoint));
-    if (changed) PASS(note_changed(&v->visit, out->changed, e));
+    if (changed) PASS(note_changed(p, c, &v->visit, out->changed, e));
     for (int k = 0; k < MEASURES_N; k++)
         completes = completes || (measures[k]->of_cells && v->visit.setup[k]);
     for (int64_t i = 0; i < v->visit.n_variants; i++) {

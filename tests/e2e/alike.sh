@@ -137,6 +137,13 @@ renamed step000100 step001200
 nothing "and its own again" names --set 'methods[1].bits=[3,4]'
 renamed begin step000100
 nothing "named as before again" names
+renamed step000100 early
+nothing "renamed once more" names --set 'methods[1].bits=[3,4]'
+cp "$work"/first/step001200/*.safetensors "$work/first/early"
+go "a renamed checkpoint has other weights: what was made from them too" names --set 'methods[1].bits=[3,4]'
+nothing "the same weights" names --set 'methods[1].bits=[3,4]'
+renamed early step000100
+again
 mv "$work/without.yaml" "$work/sweep.yaml"
 
 # --- a journal of a version that did not know what the files say ---

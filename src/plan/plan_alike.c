@@ -96,8 +96,8 @@ done:
     return st;
 }
 
-/* What both digests of the file say is known to later plans; of a file that is not there (now: "")
- * the newest digest stays. */
+/* What the file says is known to later plans; of a file that is not there (now: "") the newest
+ * digest stays. */
 static enum status note(const struct plan *p, const struct plan_checkpoint *c, enum plan_file what,
                         const char *path, const char *now, const char *known, json_t *entry,
                         struct err *e)
@@ -108,8 +108,6 @@ static enum status note(const struct plan *p, const struct plan_checkpoint *c, e
     if (had) json_object_set_new(entry, plan_files[what], json_string(had));
     if (!now[0]) return OK;
     PASS(meaning_of(p, what, path, now, &said, e));
-    if (!json_object_get(p->past.meanings, known))
-        json_object_set_new(p->past.meanings, known, json_string(said));
     json_object_set_new(entry, plan_files[what], json_string(known));
     return json_whole(e);
 }

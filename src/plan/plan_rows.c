@@ -20,7 +20,7 @@ struct search {
     json_t *rows;  /* {LABEL: row} */
     json_t *taken; /* {NAME: true} */
     int64_t left;
-    struct results_view *view; /* read when it is first needed */
+    struct results_view **view; /* read when it is first needed */
 };
 
 static enum status take(struct search *s, int64_t row, const char *name, struct err *e)
@@ -86,8 +86,9 @@ static enum status by_weights(struct search *s, const json_t *list, json_t *dige
         if (!is_stored(then) || json_object_get(s->rows, json_text(then, "name", "")) ||
             json_object_get(s->taken, plans_known(then)))
             continue;
-        if (!s->view) PASS(parts_view(s->p->sweep->results, VIEW_STATES, &s->view, e));
-        PASS(find_row(s, results_view_find(s->view, json_text(then, "key", "")), digests, &row, e));
+        if (!*s->view) PASS(parts_view(s->p->sweep->results, VIEW_STATES, s->view, e));
+        PASS(
+            find_row(s, results_view_find(*s->view, json_text(then, "key", "")), digests, &row, e));
         if (row >= 0) PASS(take(s, row, plans_known(then), e));
     }
     return OK;
@@ -149,16 +150,21 @@ done:
 enum status plan_rows_make(struct plan *p, struct err *e)
 {
     enum status st = OK;
+    struct results_view *view = NULL;
     for (int64_t i = 0; st == OK && i < p->sweep->n_models && json_array_size(p->past.plans); i++) {
         const int64_t n = p->sweep->models[i].n_stored;
-        struct search s = {
-            .p = p, .model = i, .left = n, .rows = json_object(), .taken = json_object()};
+        struct search s = {.p = p,
+                           .model = i,
+                           .left = n,
+                           .rows = json_object(),
+                           .taken = json_object(),
+                           .view = &view};
         st = mem_zero(&s.names, n, sizeof *s.names, "checkpoints", e);
         if (st == OK) st = find_all(&s, e);
         p->lengths[i].rows = s.names;
         json_decref(s.rows);
         json_decref(s.taken);
-        results_view_close(s.view);
     }
+    results_view_close(view);
     return st;
 }

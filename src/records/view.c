@@ -22,9 +22,10 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->stale = json_object();
     (*out)->others = json_object();
     (*out)->former = json_object();
+    (*out)->waiting = json_array();
     (*out)->old_plans = json_array();
     NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
-             (*out)->others && (*out)->former && (*out)->old_plans,
+             (*out)->others && (*out)->former && (*out)->waiting && (*out)->old_plans,
          ERR_NOMEM, "out of memory for a view");
     return OK;
 }
@@ -48,14 +49,19 @@ static enum status add_line(struct results_view *v, const char *key, int64_t at,
 }
 
 /* Joins it with the record that it completes. Without one that is done and of the same weights it
- * says nothing: its line was damaged, or the checkpoint has changed. */
-static enum status add_completion(struct results_view *v, const char *key, const json_t *completion,
+ * says nothing, unless a further journal has that: its line was damaged, or the checkpoint has
+ * changed. */
+static enum status add_completion(struct results_view *v, const char *key, json_t *completion,
                                   int64_t at, struct err *e)
 {
     enum status st = OK;
     json_t *record = NULL;
     const json_t *old = json_object_get(v->records, key);
-    if (!completion_fits(old, completion)) return OK;
+    if (!completion_fits(old, completion)) {
+        ENSURE(json_array_append(v->waiting, completion) == 0, ERR_NOMEM,
+               "out of memory for a view");
+        goto done;
+    }
     TRY(completion_join(old, completion, &record, e));
     ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     TRY(add_line(v, key, at, false, e));
@@ -209,6 +215,7 @@ void results_view_close(struct results_view *v)
     json_decref(v->losses);
     json_decref(v->lines);
     json_decref(v->former);
+    json_decref(v->waiting);
     json_decref(v->old_plans);
     free(v);
 }

@@ -26,7 +26,8 @@ struct view_sink {
 MUST_USE enum status view_add_elsewhere(struct results_view *v, struct journal *j,
                                         enum view_content content, const struct view_sink *sink,
                                         json_t *late, struct err *e);
-/* Adds those completions, to records that have none. ERR_NOMEM. */
+/* Adds those completions, and those of the view's own journal whose records are from elsewhere, to
+ * records that have none. ERR_NOMEM. */
 MUST_USE enum status view_add_late(struct results_view *v, const struct view_sink *sink,
                                    const json_t *late, struct err *e);
 

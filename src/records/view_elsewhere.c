@@ -133,9 +133,17 @@ done:
 enum status view_add_late(struct results_view *v, const struct view_sink *sink, const json_t *late,
                           struct err *e)
 {
+    enum status st = OK;
     const json_t *record;
     size_t i;
+    json_t *own = v->waiting; /* in the view's journal already: not for the sink */
+    v->waiting = json_array();
+    ENSURE(v->waiting, ERR_NOMEM, "out of memory for a view");
+    json_array_foreach(own, i, record) if (wants_elsewhere(v, record))
+        TRY(take(v, record, record, NULL, e));
     json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
-        PASS(take(v, record, record, sink, e));
-    return OK;
+        TRY(take(v, record, record, sink, e));
+done:
+    json_decref(own);
+    return st;
 }

@@ -18,6 +18,7 @@ struct results_view {
     struct journal *journal;
     json_t *lines;
     json_t *former;    /* key of an earlier version → what it is now (scores.h) */
+    json_t *waiting;   /* completions whose records may be in further journals */
     json_t *old_plans; /* what plans of earlier versions scored (former_plan) */
 };
 

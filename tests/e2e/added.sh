@@ -66,7 +66,15 @@ go "both and a task from the start" whole
 sweep "$first"
 go "one text" cube
 cp "$work/cube.h5" "$work/one.h5"
+cp "$work/cube.h5" "$work/inparts.h5"
+cp "$work/cube.journal" "$work/inparts.journal"
 sweep "$first, $second"
+# A part whose cells are in the journal of the whole sweep knows its scores of an added text when it is started again.
+for start in first second; do
+    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/inparts.h5" --part 1/1 2>"$work/err" >/dev/null || fail "part, $start: $(cat "$work/err")"
+    grep -q '2 of 2 cells done' "$work/err" || fail "part, $start: $(cat "$work/err")"
+done
+grep -q 'nothing to do' "$work/err" || fail "a part started again: $(cat "$work/err")"
 "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
 grep -q '"done": 0' "$work/plan.json" || fail "cells that lack a text count as done: $(grep '"done"' "$work/plan.json")"
 "$QTRAJ" plan "$work/sweep.yaml" --rate 10 2>&1 | grep -q '4 scores of finished results on further texts' || fail "the plan of an added text says no scores"

@@ -82,11 +82,15 @@ bool slurm_job_ends(double *when)
     return true;
 }
 
+/* The number of the last element of an array is the array's: all elements would be requeued. */
 bool slurm_requeue(char *why, size_t size)
 {
-    const char *job = own_job();
-    char answer[ANSWER] = "";
-    const char *const argv[] = {"scontrol", "requeue", job, NULL};
+    const char *job = own_job(), *array = getenv("SLURM_ARRAY_JOB_ID");
+    const char *element = getenv("SLURM_ARRAY_TASK_ID");
+    char answer[ANSWER] = "", name[80];
+    const char *const argv[] = {"scontrol", "requeue", name, NULL};
+    snprintf(name, sizeof name, "%s", job ? job : "");
+    if (array && element) snprintf(name, sizeof name, "%s_%s", array, element);
     const bool asked = job && slurm_ask(argv, "30", answer, sizeof answer);
     answer[strcspn(answer, "\n")] = '\0';
     snprintf(why, size, "%s", !job ? "this is no Slurm job" : !asked ? "no answer" : answer);

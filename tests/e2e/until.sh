@@ -70,10 +70,12 @@ inside() { # NAME JOB SECONDS ARGUMENT ...
         --set "results=$work/$1.h5" "${@:4}" >"$work/out" 2>"$work/err" </dev/null
     code=$?
 }
+export SLURM_ARRAY_JOB_ID=5 SLURM_ARRAY_TASK_ID=2
 inside job 7 600 "${long[@]}"
+unset SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
 [ $code = 3 ] || fail "in a job: exit code $code: $(cat "$work/err")"
 says "the job is requeued; its next start continues"
-[ "$(grep requeue "$work/asked")" = "requeue 7" ] || fail "scontrol was asked: $(cat "$work/asked")"
+[ "$(grep requeue "$work/asked")" = "requeue 5_2" ] || fail "scontrol was asked: $(cat "$work/asked")"
 inside job 7 600 "${long[@]}"
 says "the job is not requeued: in its time no result was finished and no state saved"
 inside refused 8 600 "${long[@]}"

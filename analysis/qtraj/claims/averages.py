@@ -9,7 +9,6 @@ from qtraj.claims.claim import Found, Value, over_runs
 from qtraj.claims.curves import change, over_cells
 from qtraj.claims.data import IMITATIONS, Data
 from qtraj.cube import paired
-from qtraj.cube.trajectories import families
 
 SAME_TOKENS = 0.05  # relative: tokens that count as equal
 
@@ -23,9 +22,15 @@ def averages(against, quantity):
         if data.cube is None or "loss_relative" not in data.cube:
             return Found()
         change_of, found = changes(data.cube, quantity), []
-        for group in families(data.cube, averages=True):
-            pairs = of_soups(data.cube, group) if against == "ingredients" else of_averages(data.cube, group, against)
-            found.append(over_cells([value for one in pairs for value in greatest([change_of(*pair) for pair in one])]))
+        for groups in data.families(averages=True):
+            cells = {}  # by checkpoints and place of the cell, from the first file that has it
+            for pairs in (one for group in groups for one in
+                          (of_soups(data.cube, group) if against == "ingredients" else of_averages(data.cube, group, against))):
+                names = tuple(str(data.cube.checkpoint_name.sel(model=model).values[place]) for pair in pairs for model, place in pair)
+                for place, value in enumerate(greatest([change_of(*pair) for pair in pairs])):
+                    if value.left_out or np.isfinite(value.value):
+                        cells.setdefault((names, place), value)
+            found.append(over_cells(list(cells.values())))
         return over_runs(found)
 
     return measure
@@ -53,8 +58,9 @@ def members(cube, group, line):
         return []
     recipe = str(line.own(cube.recipe)[-1])
     said = {part.split(" ")[-1] for part in re.split(r"[(),;] ?", recipe)}
+    called = dict(zip(map(str, cube.model.values), map(str, cube.name_in_file.values))) if "name_in_file" in cube.coords else {}
     return [(other.model, place) for other in group if not other.average for place, name in zip(other.places, map(str, other.own(cube.checkpoint_name)))
-            if f"{other.model}/{name}" in said or (other.model == line.model and name in said)]
+            if f"{called.get(other.model, other.model)}/{name}" in said or (other.model == line.model and name in said)]
 
 
 def of_soups(cube, group):
@@ -71,11 +77,11 @@ def of_soups(cube, group):
 
 
 def greatest(changes_of_pairs):
-    """Of each cell the greatest change of some pairs, left out where one of them is; nothing of cells where one is not measured."""
+    """Of each cell the greatest change of some pairs, left out where one of them is; no value where one is not measured."""
     for values in zip(*changes_of_pairs):
         left_out = sum(one.left_out for one in values)
-        if left_out or all(np.isfinite(one.value) for one in values):
-            yield Value(left_out=left_out) if left_out else max(values)
+        known = all(np.isfinite(one.value) for one in values)
+        yield Value(left_out=left_out) if left_out else max(values) if known else Value()
 
 
 def changes(cube, quantity):

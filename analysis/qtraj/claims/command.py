@@ -18,7 +18,7 @@ def arguments():
     parser.add_argument("--bits", help="bit-widths, such as 3,4; default: all")
     parser.add_argument("--quantizer", metavar="LABEL", help="this method alone")
     parser.add_argument("--dataset", metavar="NAME", help="this text alone")
-    parser.add_argument("--only", default="", metavar="NAME", help="this claim alone")
+    parser.add_argument("--only", default="", metavar="NAMES", help="these claims alone, with commas between")
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args()
     options.bits = bit_widths(parser, "--bits", options.bits)
@@ -45,6 +45,8 @@ def main():
         found = claims(cube, options.only, command)
     except (OSError, ValueError) as error:
         sys.exit(f"claims.py: {error}")
+    for reason, count in found.attrs["left_out"].items():
+        print(f"left out: {count} {reason}", file=sys.stderr if options.json else sys.stdout)
     if options.json:
         rows = [{key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}
                 for row in found.to_dict("records")]

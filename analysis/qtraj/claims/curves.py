@@ -10,7 +10,6 @@ from scipy import stats
 from qtraj.claims.claim import Found, Value, over_columns, over_runs
 from qtraj.claims.data import IMITATIONS, Data, Run
 from qtraj.cube.activations import FULL
-from qtraj.cube.trajectories import families
 from qtraj.laws.regression import CLEAR
 
 LEAST_POINTS = 3  # of a slope over checkpoints
@@ -292,22 +291,33 @@ def each_correlation(of_run):
     return lambda data: as_correlation(over_runs([of_run(run) for run in data.runs]))
 
 
+def agreements_of_replicates(cube, group):
+    """Of a family the place of each cell and replicate, and the transformed correlation of both errors, where there is one."""
+    rows = [(line.model, place) for line in group for k, place in enumerate(line.places) if line.phase is None or line.phase[k] != "warmup"]
+    if not rows:
+        return
+    model, place = (xr.DataArray(list(one), dims="row") for one in zip(*rows))
+    error, noise, other = (cube[name].sel(model=model).isel(checkpoint=place).transpose("row", "bits", "quantizer", "dataset", ...).values
+                           for name in ("loss_relative", "loss_relative_stderr", "loss_relative_replicate"))
+    for b, m, d, r in np.ndindex(*other.shape[1:]):
+        x, y = error[:, b, m, d], other[:, b, m, d, r]
+        value = fisher(correlation(x, y), x, y, told_apart(x, noise[:, b, m, d]) and told_apart(y, noise[:, b, m, d]))
+        if value.left_out or value.points:
+            yield (b, m, d, r), value
+
+
 def same_calibrations(data: Data) -> Found:
     """The rank correlation over a run's checkpoints between the errors after two calibrations: the cell's and a replicate's."""
     cube = data.cube
     if cube is None or "loss_relative_replicate" not in cube:
         return Found()
     found = []
-    for group in families(cube):
-        rows = [(line.model, place) for line in group for k, place in enumerate(line.places) if line.phase is None or line.phase[k] != "warmup"]
-        model, place = (xr.DataArray(list(one), dims="row") for one in zip(*rows))
-        error, noise, other = (cube[name].sel(model=model).isel(checkpoint=place).transpose("row", "bits", "quantizer", "dataset", ...).values
-                               for name in ("loss_relative", "loss_relative_stderr", "loss_relative_replicate"))
-        values = []
-        for b, m, d, r in np.ndindex(*other.shape[1:]):
-            x, y = error[:, b, m, d], other[:, b, m, d, r]
-            values.append(fisher(correlation(x, y), x, y, told_apart(x, noise[:, b, m, d]) and told_apart(y, noise[:, b, m, d])))
-        found.append(over_cells(values))
+    for groups in data.families():
+        cells = {}  # from the first file that has it
+        for group in groups:
+            for place, value in agreements_of_replicates(cube, group):
+                cells.setdefault(place, value)
+        found.append(over_cells(list(cells.values())))
     return as_correlation(over_runs(found))
 
 
@@ -384,9 +394,9 @@ def column(name, share=lambda value: float(value)):
 
     def of_run(data, run):
         cube = data.cube
-        if cube is None or name not in cube.variables or run.name not in cube.model.values or "model" not in cube[name].dims:
+        if cube is None or name not in cube.variables or "model" not in cube[name].dims:
             return np.nan
-        values = np.atleast_1d(cube[name].sel(model=run.name).values)
+        values = np.ravel([cube[name].sel(model=model).values for model in map(str, cube.model.values) if data.name_of.get(model, model) == run.name])
         known = [value for value in values if value == value and str(value)]
         return share(known[-1]) if known else np.nan
 

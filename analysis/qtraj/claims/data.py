@@ -1,6 +1,7 @@
 """What claims are measured on: for each run its checkpoints in order, with the errors of all cells."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas
@@ -8,7 +9,8 @@ import xarray as xr
 
 from qtraj.cube.activations import FULL
 from qtraj.cube.activations import NAMES as WIDTHS
-from qtraj.cube.points import of_cube
+from qtraj.cube.points import complete, of_cube, once
+from qtraj.cube.trajectories import Trajectory, families
 from qtraj.laws.dynamics import AT_PEAK, with_dynamics
 from qtraj.laws.fit import uncertainty
 
@@ -42,6 +44,16 @@ class Run:
 class Data:
     runs: "list[Run]"
     cube: "xr.Dataset | None" = None
+    name_of: "dict[str, str]" = field(default_factory=dict)  # in runs, of models of the cube; they have their own where it is not here
+    twice: int = 0  # points that were left out, since an earlier file has them too
+
+    def families(self, averages: bool = False) -> "Iterator[list[list[Trajectory]]]":
+        """Of each run its families in the cube: one for each file that has some of it."""
+        found, run_of = {}, {str(model): run.name for run in self.runs for model in run.model}
+        for group in families(self.cube, averages):
+            name = self.name_of.get(group[0].model, group[0].model)
+            found.setdefault(run_of.get(name, name), []).append(group)
+        yield from found.values()
 
     def methods(self) -> "list[str]":
         """Methods that quantize, in order."""
@@ -81,5 +93,8 @@ def data_of(points: pandas.DataFrame, cube: "xr.Dataset | None" = None) -> Data:
 
 
 def from_cube(cube: xr.Dataset) -> Data:
-    """The data of an opened cube."""
-    return data_of(of_cube(cube)[0], cube)
+    """The data of an opened cube, in which each run counts once however many of its files have it (cube.points.once)."""
+    points, twice, name_of = once(complete(of_cube(cube)[0]))
+    data = data_of(points, cube)
+    data.name_of, data.twice = name_of, twice
+    return data

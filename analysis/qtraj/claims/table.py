@@ -6,6 +6,7 @@ import xarray as xr
 from qtraj.claims import averages, curves
 from qtraj.claims.claim import ALONE, UNDECIDED, Claim, Found, Rule
 from qtraj.claims.data import Data, data_of, from_cube
+from qtraj.cube.points import TWICE
 
 FLAT = 0.1  # of the error for an e-fold of tokens: a quarter for ten times the tokens
 ALIKE = 0.8  # correlation of curves that count as the same trend
@@ -94,17 +95,21 @@ def row_of(claim: Claim, found: Found, command: str) -> dict:
 
 
 def claims(source: "pandas.DataFrame | xr.Dataset | Data", only: str = "", command: str = "analysis/claims.py") -> pandas.DataFrame:
-    """What points (qtraj.points) or a cube say of each claim, or of that called `only`: estimate, the 95 % interval low to high, and the verdict
+    """What points (qtraj.points) or a cube say of each claim, or of those called `only` (with commas between): estimate, the 95 % interval low to high, and the verdict
     `supported`, `against` or `cannot tell` by the rule. Runs are the unit; of one or two runs the interval is over the text alone, or
     missing, and the verdict adds `in this run` (`in these runs`). `points` are the errors that the estimate is from, `left out` those of cells that cannot be told from zero (docs/fits.md).
-    ValueError: there is no such claim.
+    A run that several files of the cube have is one; attrs["left_out"] counts its cells that an earlier file has too. ValueError: there is no such claim.
 
     >>> found = qtraj.claims.claims(qtraj.open("two_models.h5")).set_index("name")
     >>> found.loc[["decay-rises", "average-error"], ["n", "verdict", "reason"]].values.tolist()
     [[2, 'cannot tell', '2 runs: no interval'], [0, 'cannot tell', 'not measured: needs averages, beside their last members']]
     """
-    chosen = [claim for claim in CLAIMS if only in ("", claim.name)]
-    if not chosen:
-        raise ValueError(f"there is no claim {only}; there are {', '.join(claim.name for claim in CLAIMS)}")
+    names = only.split(",") if only else [claim.name for claim in CLAIMS]
+    chosen = [claim for claim in CLAIMS if claim.name in names]
+    unknown = [name for name in names if name not in {claim.name for claim in CLAIMS}]
+    if unknown:
+        raise ValueError(f"there is no claim {unknown[0]}; there are {', '.join(claim.name for claim in CLAIMS)}")
     data = source if isinstance(source, Data) else data_of(source) if isinstance(source, pandas.DataFrame) else from_cube(source)
-    return pandas.DataFrame([row_of(claim, claim.measure(data), command) for claim in chosen])
+    found = pandas.DataFrame([row_of(claim, claim.measure(data), command) for claim in chosen])
+    found.attrs["left_out"] = {TWICE: data.twice} if data.twice else {}
+    return found

@@ -25,6 +25,7 @@ COLUMNS = {
 }
 NEEDED = ("model", "parameters", "tokens", "bits", "delta")
 TEXTS = ("model", "family", "checkpoint", "phase", "quantizer", "dataset")
+TWICE = "points that an earlier file has too"
 KEY = ["model", "checkpoint", "tokens", "quantizer", "bits", "dataset"]
 
 
@@ -77,17 +78,58 @@ def of_cube(cube: xr.Dataset) -> "tuple[pandas.DataFrame, dict[str, int]]":
               "loss": "baseline_loss", "delta": "loss_delta", "delta_stderr": "loss_delta_stderr",
               "delta_deviation": "loss_delta_replicate_std", "relative": "loss_relative",
               "sharpness": "sharpness", "trace": "trace", "distance": "weight_distance", "second_order": "second_order", "outliers": "outliers", **{name: name for name in WIDTHS}, "status": "status", "kind": "kind",
-              "phase": "phase", "checkpoint": "checkpoint_name", "model": "model", "bits": "bits", "quantizer": "quantizer",
+              "phase": "phase", "checkpoint": "checkpoint_name", "file": "file", "name": "name_in_file", "digest": "weights_digest", "model": "model", "bits": "bits", "quantizer": "quantizer",
               "dataset": "dataset"}
     # Every variable in the order of the axes of `like`.
     frame = pandas.DataFrame({column: variable(cube, name, like).transpose(*like.dims).values.ravel()
                               for column, name in source.items()})
     frame["family"] = frame.model.map(roots(cube))
+    frame["name"] = frame.name.where(frame.name.notna(), frame.model)
+    frame = frame.fillna({"file": "", "digest": ""})
     average = frame.kind == "average"
     diverged = ~average & (frame.status == 1) & ~np.isfinite(frame.delta)
     dropped = {"averages of checkpoints, which are no place of their own in training": int((average & np.isfinite(frame.delta)).sum()),
                "points whose loss is not finite": int(diverged.sum()), "points that are pending": int((~average & (frame.status == 0)).sum())}
     return frame[~average & np.isfinite(frame.delta)].drop(columns=["status", "kind"]), dropped
+
+
+def conflict(one, two):
+    """Whether some checkpoint of both has weights of two digests."""
+    return any(two.get(checkpoint, digest) != digest for checkpoint, digest in one.items())
+
+
+def same(one, two):
+    """Whether models of two files are one: no checkpoint of both has other weights, and they have one name or all digests of the one
+    that has fewer (two at least) are the other's."""
+    if conflict(one["digests"], two["digests"]):
+        return False
+    mine, other = (set(model["digests"].values()) for model in (one, two))
+    return one["name"] == two["name"] or (min(len(mine), len(other)) > 1 and (mine <= other or other <= mine))
+
+
+def once(*frames: pandas.DataFrame) -> "tuple[pandas.DataFrame, int, dict[str, str]]":
+    """Points of several files with each model under the name that it has first, and each cell once, from the first file that has it; how
+    many were left out; and the names, by what each model was called. same() says what is one model. Columns beside those of points(): file, name (in it), digest (of the weights)."""
+    frame = pandas.concat([part.assign(source=number) for number, part in enumerate(frames)], ignore_index=True)
+    frame["source"] = frame.groupby(["source", "file"], sort=False).ngroup()
+    models, known, root = [], {}, {}  # known: (source, model) to its entry in models
+    for (source, model), part in frame.groupby(["source", "model"], sort=False):
+        first = part.drop_duplicates(["checkpoint", "tokens"])
+        digests = {(name, tokens): digest for name, tokens, digest in zip(first.checkpoint, first.tokens, first.digest) if digest}
+        new = {"name": part.name.iloc[0], "model": model, "digests": digests, "sources": {source}}
+        one = next((old for old in models if source not in old["sources"] and same(old, new)), None)
+        if one is None:
+            one = new if all(old["model"] != model for old in models) else {**new, "model": f"{model} ({part.file.iloc[0]}, {source + 1})"}
+            models.append(one)
+        one["sources"].add(source)
+        one["digests"] = {**digests, **one["digests"]}
+        known[source, model] = one["model"]
+    frame["model"], frame["family"] = ([known.get(key, key[1]) for key in zip(frame.source, frame[column])] for column in ("model", "family"))
+    for model, family in dict.fromkeys(zip(frame.model, frame.family)):  # a branch may be without its run in one of the files
+        root[model] = family if root.get(model, model) == model else root[model]
+    frame["family"] = [root.get(family, family) for family in frame.family]
+    twice = frame.source != frame.groupby(KEY, dropna=False, sort=False).source.transform("first")
+    return frame[~twice].drop(columns=["source", "file", "name", "digest"]).reset_index(drop=True), int(twice.sum()), {model: name for (_, model), name in known.items()}
 
 
 def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, int]]":
@@ -111,8 +153,16 @@ def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, in
         frame[name] = numbers
     if "relative" not in frame and "loss" in frame:
         frame["relative"] = frame.delta / frame.loss
+    frame = frame.assign(file=str(path), name=frame.model, digest="")
     finite = np.isfinite(frame.delta)
     return frame[finite], {"points whose loss is not finite": int((~finite).sum())}
+
+
+def complete(frame):
+    """The points with all columns."""
+    out = frame.assign(**{name: "" if name in TEXTS else np.nan for name in COLUMNS if name not in frame})
+    out = out.fillna({name: "" for name in TEXTS} | {name: FULL for name in WIDTHS})
+    return out.assign(family=out.family.where(out.family != "", out.model))
 
 
 def points(*sources: "str | os.PathLike | xr.Dataset") -> pandas.DataFrame:
@@ -135,14 +185,6 @@ def points(*sources: "str | os.PathLike | xr.Dataset") -> pandas.DataFrame:
         frames.append(frame)
         for reason, count in left_out.items():
             dropped[reason] = dropped.get(reason, 0) + count
-    out = pandas.concat(frames, ignore_index=True)
-    for name in COLUMNS:
-        if name not in out:
-            out[name] = "" if name in TEXTS else np.nan
-    out = out.fillna({name: "" for name in TEXTS} | {name: FULL for name in WIDTHS})
-    out["family"] = out.family.where(out.family != "", out.model)
-    twice = out.duplicated(KEY) if len(frames) > 1 else pandas.Series(False, index=out.index)
-    dropped["points that an earlier file has too"] = int(twice.sum())
-    out = out[~twice].reset_index(drop=True)
+    out, dropped[TWICE], _ = once(*map(complete, frames))
     out.attrs["left_out"] = {reason: count for reason, count in dropped.items() if count}
     return out

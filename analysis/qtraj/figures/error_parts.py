@@ -70,7 +70,7 @@ def name_of(of, cell):
     "alone; beside it what all together add beyond that sum: at zero the parts add up. Panels are of the fewest bits whose parts the "
     "sweep has alone. Dotted: the learning rate.",
     "one standard error over the text's sequences, paired: all are scored on the same sequences, so that the bars of the difference are "
-    "of differences by sequence", "evaluation", "a method with two of weights, activations and keys or values in few bits, and each of them alone")
+    "of differences by sequence", "evaluation", "method that quantizes two of weights, activations and keys or values, beside each of them alone")
 def error_parts(cube, bits, place):
     """The added loss of weights, activations, keys and values alone and together over training, and how far it is from additive. Averages
     are left out."""

@@ -162,7 +162,8 @@ def claims_of(cubes, bits):
     missing = "; ".join(f"{name} {reason.removeprefix('not measured: ')}" for name, reason in zip(found.name, found.reason)
                         if reason.startswith("not measured"))
     return summary.Table(["name", "claim", "estimand", "runs", "estimate", "95 %", "errors", "supported if", "verdict", "figure"], rows,
-                         note="Errors left out are those of cells that cannot be told from zero." + (f" Not measured here: {missing}." if missing else ""))
+                         note="Errors left out are those of cells that cannot be told from zero." + "".join(
+                             f" Left out: {count} {reason}." for reason, count in found.attrs["left_out"].items()) + (f" Not measured here: {missing}." if missing else ""))
 
 
 def write_page(context, path):

@@ -2,6 +2,7 @@
 # What says the same stays known: config.json and tokenizer.json that were written again in another form, or with keys that have no
 # effect, and what is not drawn by a seed that has changed; also in a journal of a version that did not know what they say. What has an effect is computed again.
 . "$SOURCE/tests/tools/lib.sh"
+. "$SOURCE/tests/tools/computed.sh"
 need_python h5py numpy
 
 fixed_text "$work/all.txt"
@@ -27,15 +28,6 @@ models:
     averages: [{name: mean, window: 2}]
 YAML
 
-# go WHAT NAME [ARGUMENT ...]: runs the sweep into NAME.h5; computed: how many records that added
-go() {
-    local before
-    before=$(records "$2")
-    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null || fail "$1: exit code $?: $(cat "$work/err")"
-    computed=$(($(records "$2") - before))
-    echo "$1: $computed records computed"
-}
-records() { cat "$work/$1.journal" 2>/dev/null | grep -cE '"type":"(cell|checkpoint|completion|curvature|movement|replicate)"'; }
 # nothing WHAT NAME [ARGUMENT ...]: a plan and a run find nothing to do
 nothing() {
     "$QTRAJ" plan "$work/sweep.yaml" --rate 10 --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" || fail "$1: plan: $(cat "$work/err")"

@@ -4,6 +4,7 @@
 # has again. What reads other sequences than before, other weights under an old label, and a text that is edited after the plan was made,
 # are found.
 . "$SOURCE/tests/tools/lib.sh"
+. "$SOURCE/tests/tools/computed.sh"
 need_python h5py numpy
 
 fixed_text "$work/all.txt"
@@ -41,15 +42,6 @@ soup='{name: soup, of: [step000100, step001200], weights: [1, 2]}'
 mean='{name: mean, window: 2}'
 greedy() { echo "{name: $1, of: [step000100, step001200], greedy: {text: plain.txt, length: 32, skip: 8, samples: 2, judge: $judge, bits: 4}}"; }
 
-# go WHAT NAME [ARGUMENT ...]: runs the sweep into NAME.h5; computed: how many records that added
-go() {
-    local before
-    before=$(records "$2")
-    "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/$2.h5" "${@:3}" >"$work/out" 2>"$work/err" </dev/null || fail "$1: exit code $?: $(cat "$work/err")"
-    computed=$(($(records "$2") - before))
-    echo "$1: $computed records computed"
-}
-records() { cat "$work/$1.journal" 2>/dev/null | grep -cE '"type":"(cell|checkpoint|completion|curvature|movement)"'; }
 # nothing WHAT: that was nothing, and a plan says the same
 nothing() {
     [ "$computed" = 0 ] && grep -q 'nothing to do' "$work/err" || fail "$1: $computed records: $(cat "$work/err")"

@@ -50,13 +50,15 @@ enum status json_read_text(const char *name, const char *text, size_t n, json_t 
     return parse(name, text, n, 0, out, e);
 }
 
-enum status json_read_reals(const char *path, size_t max_bytes, json_t **out, struct err *e)
+static enum status read_file(const char *path, size_t max_bytes, size_t flags, char *hash,
+                             json_t **out, struct err *e)
 {
     enum status st = OK;
     char *text = NULL;
     size_t n;
     TRY(fsx_read(path, max_bytes, &text, &n, e));
-    TRY(parse(path, text, n, JSON_DECODE_INT_AS_REAL, out, e));
+    if (hash) hash_bytes(text, n, hash);
+    TRY(parse(path, text, n, flags, out, e));
 done:
     free(text);
     return st;
@@ -64,21 +66,18 @@ done:
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)
 {
-    return json_read_hashed(path, max_bytes, NULL, out, e);
+    return read_file(path, max_bytes, 0, NULL, out, e);
+}
+
+enum status json_read_reals(const char *path, size_t max_bytes, json_t **out, struct err *e)
+{
+    return read_file(path, max_bytes, JSON_DECODE_INT_AS_REAL, NULL, out, e);
 }
 
 enum status json_read_hashed(const char *path, size_t max_bytes, char *hash, json_t **out,
                              struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    size_t n;
-    TRY(fsx_read(path, max_bytes, &text, &n, e));
-    if (hash) hash_bytes(text, n, hash);
-    TRY(json_read_text(path, text, n, out, e));
-done:
-    free(text);
-    return st;
+    return read_file(path, max_bytes, 0, hash, out, e);
 }
 
 /* The place behind the string that begins at text[at]. */

@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status known_runs_read(const struct runs *all, struct known_runs *out, struct err *e)
+enum status known_runs_read(const char *output, struct known_runs *out, struct err *e)
 {
     enum status st = OK;
-    const char *output = all->recipes[0].output;
     char *path = NULL;
     DIR *dir = opendir(output);
     struct known_runs k = {.settings = json_object()};
@@ -134,7 +133,7 @@ enum status known_run_take(struct train_job *job, const struct known_runs *k, in
 static enum status take_all(struct train_job *job, char (*names)[NAME_MAX + 1], struct err *e)
 {
     struct known_runs k = {0};
-    enum status st = known_runs_read(job->runs, &k, e);
+    enum status st = known_runs_read(job->runs->recipes[0].output, &k, e);
     for (int64_t i = 0; st == OK && i < job->runs->n; i++) {
         if (!job->wanted[i]) continue;
         st = known_run_take(job, &k, i, e);

@@ -7,9 +7,9 @@
 struct known_runs {
     json_t *settings; /* {FOLDER: run.json} */
 };
-/* Reads what is in the output of the runs, which may not be there; a run.json that cannot be read
- * is left out. ERR_NOMEM. Local. */
-MUST_USE enum status known_runs_read(const struct runs *all, struct known_runs *out, struct err *e);
+/* Reads what is in the folder `output`, which may not be there; a run.json that cannot be read is
+ * left out. ERR_NOMEM. Local. */
+MUST_USE enum status known_runs_read(const char *output, struct known_runs *out, struct err *e);
 void known_runs_free(struct known_runs *k);
 
 /* If the run has not begun and a folder that is no other run's was begun with its settings and has

@@ -251,7 +251,7 @@ enum status train_check_all(struct train_job *job, struct run_left *left, struct
     struct look *looks = NULL;
     struct known_runs known = {0};
     TRY(mem_zero(&looks, all->n_recipes, sizeof *looks, "runs", e));
-    TRY(known_runs_read(all, &known, e));
+    TRY(known_runs_read(all->recipes[0].output, &known, e));
     TRY(look_at_sources(job, json_object_size(known.settings) > 0, looks, e));
     for (int64_t i = 0; i < all->n; i++) {
         const struct look *l = &looks[all->runs[i].recipe - all->recipes];

@@ -1,6 +1,6 @@
 #include "train/unfinished.h"
+#include "train/known_runs.h"
 #include "util/fsx.h"
-#include "util/json.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <dirent.h>
@@ -18,54 +18,40 @@ static enum status has(const char *output, const char *run, const char *file, bo
     return OK;
 }
 
-/* *out (the caller frees) = the run that it branches from; NULL: none. */
-static enum status parent_of(const char *output, const char *run, char **out, struct err *e)
+/* The run that a folder's run branches from; NULL: none. Borrowed. */
+static const char *parent_of(const struct known_runs *k, const char *run)
 {
-    enum status st = OK;
-    struct err none = {0};
-    json_t *settings = NULL;
-    char *path;
-    PASS(mem_format(&path, e, "%s/%s/run.json", output, run));
-    if (json_read_file(path, 1 << 20, &settings, &none) != OK) err_clear(&none);
-    const char *parent = json_text(settings, "parent", NULL);
-    if (parent) st = mem_string(out, parent, e);
-    json_decref(settings);
-    free(path);
-    return st;
+    return json_text(json_object_get(k->settings, run), "parent", NULL);
 }
 
-/* The folders of an output. */
-struct folders {
-    int n;
-    struct dirent **all; // (n)
-    char **parent;       // (n) the run that it branches from; NULL: none
-};
-
 /* The run's branches without a checkpoint. */
-static enum status count_branches(const char *output, const struct folders *f, const char *run,
+static enum status count_branches(const char *output, const struct known_runs *k, const char *run,
                                   int64_t *count, struct err *e)
 {
+    const char *branch;
+    json_t *settings;
     bool begun;
     *count = 0;
-    for (int i = 0; i < f->n; i++) {
-        if (!f->parent[i] || strcmp(f->parent[i], run) != 0) continue;
-        PASS(has(output, f->all[i]->d_name, "trajectory.csv", &begun, e));
+    json_object_foreach(k->settings, branch, settings)
+    {
+        if (strcmp(json_text(settings, "parent", ""), run) != 0) continue;
+        PASS(has(output, branch, "trajectory.csv", &begun, e));
         *count += !begun;
     }
     return OK;
 }
 
-static enum status warn_of(const char *output, const struct folders *f, int at, struct err *e)
+static enum status warn_of(const char *output, const struct known_runs *k, const char *run,
+                           struct err *e)
 {
     bool begun, ended, seen;
     int64_t branches;
     char more[100] = "";
-    const char *run = f->all[at]->d_name;
     PASS(has(output, run, "run.json", &begun, e));
     PASS(has(output, run, "end.json", &ended, e));
     PASS(has(output, run, "trajectory.csv", &seen, e));
-    if (!begun || (f->parent[at] && !seen)) return OK; /* its run counts it */
-    PASS(count_branches(output, f, run, &branches, e));
+    if (!begun || (parent_of(k, run) && !seen)) return OK; /* its run counts it */
+    PASS(count_branches(output, k, run, &branches, e));
     if (branches > 0)
         snprintf(more, sizeof more, "%lld branch%s no checkpoint yet", (long long)branches,
                  branches == 1 ? " of it has" : "es of it have");
@@ -80,20 +66,17 @@ static enum status warn_of(const char *output, const struct folders *f, int at, 
 
 enum status unfinished_warn(const char *output, struct err *e)
 {
+    struct known_runs k = {0};
+    struct dirent **folders;
+    PASS(known_runs_read(output, &k, e));
+    const int n = scandir(output, &folders, NULL, alphasort);
     enum status st = OK;
-    struct folders f = {0};
-    f.n = scandir(output, &f.all, NULL, alphasort);
-    if (f.n <= 0) return OK;
-    TRY(mem_zero(&f.parent, f.n, sizeof *f.parent, "runs", e));
-    for (int i = 0; i < f.n; i++) TRY(parent_of(output, f.all[i]->d_name, &f.parent[i], e));
-    for (int i = 0; i < f.n; i++)
-        if (f.all[i]->d_name[0] != '.') TRY(warn_of(output, &f, i, e));
-done:
-    for (int i = 0; i < f.n; i++) {
-        free(f.all[i]);
-        if (f.parent) free(f.parent[i]);
+    for (int i = 0; i < n; i++) {
+        const char *run = folders[i]->d_name;
+        if (st == OK && run[0] != '.') st = warn_of(output, &k, run, e);
+        free(folders[i]);
     }
-    free(f.all);
-    free(f.parent);
+    if (n >= 0) free(folders);
+    known_runs_free(&k);
     return st;
 }

@@ -269,8 +269,7 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
     TRY(plan_inventory(p, view, &all, e));
     left->visits = report.remaining.n;
     left->failed = inventory_count(&all, 0, INT64_MAX).by_state[STATE_FAILED];
-    int64_t visits = p->n_checkpoints;
-    for (int k = 0; k < MEASURES_N; k++) visits += p->more[k];
+    const int64_t visits = p->n_checkpoints + plan_more(p);
     TRY(mem_zero(&left->which, visits, sizeof *left->which, "visits", e));
     for (int64_t i = 0; i < left->visits; i++) left->which[report.remaining.visits[i].at] = true;
 done:

@@ -199,6 +199,9 @@ struct plan_choice {
                     quantizer select only cells */
     const json_t *changed; /* {MODEL/CHECKPOINT in keys: labels}: also what was made from them */
 };
+/* Number of the visits of all measures besides those of the checkpoints. */
+int64_t plan_more(const struct plan *p);
+
 /* ERR_USAGE: an unknown key. */
 MUST_USE enum status plan_choice_check(const struct plan_choice *c, struct err *e);
 /* ERR_USAGE: a pattern that matches nothing of the plan, with what there is, or patterns that

@@ -8,9 +8,6 @@ json_t *plan_inputs(const struct plan *p);
 MUST_USE enum status plan_visit_inputs(const struct plan *p, const struct plan_checkpoint *c,
                                        struct visit *v, struct err *e);
 
-/* Number of the visits of all measures besides those of the checkpoints. */
-int64_t plan_more(const struct plan *p);
-
 /* --- plan_weights.c --- */
 /* Where the weights of a model's row come from; *out is freed with options_free(&weights_table). */
 MUST_USE enum status plan_find_weights(const struct plan *p, int64_t model, int64_t row,
@@ -41,6 +38,9 @@ MUST_USE enum status plan_tokenizer_path(const struct plan *p, const struct plan
 void plan_past_free(struct plan_past *p);
 /* Reads what earlier runs of the results have planned. ERR_NOMEM. */
 MUST_USE enum status plan_past_open(const char *results, struct plan_past *out, struct err *e);
+/* The lists of models of earlier plans, newest first, each once; NULL after the oldest. *k: the
+ * number of plans at first; last: what it gave before. Borrowed. */
+const json_t *plan_past_models(const struct plan *p, size_t *k, const json_t *last);
 /* {NAME in keys: entry} of the checkpoints of that model, by its name in keys, in earlier plan k;
  * NULL: it had none. Borrowed. */
 const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model);

@@ -21,17 +21,6 @@ const char *plan_known_name(const struct plan *p, const struct plan_checkpoint *
                                              : plan_name_of(p, c);
 }
 
-/* The lists of models of earlier plans, newest first, each once; NULL after the oldest. *k: the
- * number of plans at first. */
-static const json_t *next_models(const struct plan *p, size_t *k, const json_t *last)
-{
-    while (*k > 0) {
-        const json_t *models = json_object_get(json_array_get(p->past.plans, --*k), "models");
-        if (models && models != last) return models;
-    }
-    return NULL;
-}
-
 /* --- models --- */
 
 static bool taken(const struct plan *p, const char *known)
@@ -147,14 +136,14 @@ enum status plan_names_make(struct plan *p, struct err *e)
     struct results_view *view = NULL;
     const int64_t n = p->sweep->n_models;
     const json_t *models = NULL;
-    for (size_t k = json_array_size(p->past.plans); (models = next_models(p, &k, models));)
+    for (size_t k = json_array_size(p->past.plans); (models = plan_past_models(p, &k, models));)
         for (int64_t i = 0; i < n; i++)
             if (!p->lengths[i].known) TRY(by_label(p, i, models, e));
     for (int64_t i = 0; i < n; i++) {
         struct plan_lengths *l = &p->lengths[i];
         models = NULL;
         for (size_t k = json_array_size(p->past.plans);
-             !l->known && (models = next_models(p, &k, models));)
+             !l->known && (models = plan_past_models(p, &k, models));)
             TRY(by_weights(p, i, models, &view, e));
         if (!l->known) TRY(by_itself(p, i, e));
     }
@@ -225,7 +214,7 @@ enum status plan_name_average(const struct plan *p, struct plan_checkpoint *c, s
     for (int renamed = 0; renamed < 2 && !found; renamed++) {
         const json_t *models = NULL;
         for (size_t k = json_array_size(p->past.plans);
-             !found && (models = next_models(p, &k, models));)
+             !found && (models = plan_past_models(p, &k, models));)
             found = find_average(
                 p, c,
                 json_object_get(plans_entry(models, plan_known_model(p, c->model)), "checkpoints"),

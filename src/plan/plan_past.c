@@ -85,6 +85,15 @@ static json_t *index_models(const json_t *models)
     return out;
 }
 
+const json_t *plan_past_models(const struct plan *p, size_t *k, const json_t *last)
+{
+    while (*k > 0) {
+        const json_t *models = json_object_get(json_array_get(p->past.plans, --*k), "models");
+        if (models && models != last) return models;
+    }
+    return NULL;
+}
+
 const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model)
 {
     const json_t *models = json_object_get(json_array_get(p->past.plans, k), "models");

@@ -112,30 +112,19 @@ done:
     return st;
 }
 
-/* The lists of the model's checkpoints in earlier plans, newest first, each once; NULL after the
- * oldest. *k: the number of plans at first. */
-static const json_t *next_list(const struct search *s, size_t *k, const json_t *last)
-{
-    while (*k > 0) {
-        const json_t *models = json_object_get(json_array_get(s->p->past.plans, --*k), "models");
-        const json_t *model = plans_entry(models, plan_known_model(s->p, s->model)),
-                     *list = json_object_get(model, "checkpoints");
-        if (list && list != last) return list;
-    }
-    return NULL;
-}
-
 static enum status find_all(struct search *s, struct err *e)
 {
     enum status st = OK;
     const struct model_entry *m = &s->p->sweep->models[s->model];
-    const size_t n = json_array_size(s->p->past.plans);
-    const json_t *list = NULL;
+    const char *known = plan_known_model(s->p, s->model);
+    const json_t *models = NULL;
     json_t *digests = json_object();
     for (int64_t i = 0; i < m->n_stored; i++)
         json_object_set_new(s->rows, m->rows[i].checkpoint, json_integer((json_int_t)i));
     /* A newer plan may have had an older one's label under another. */
-    for (size_t k = n; s->left && (list = next_list(s, &k, list));) {
+    for (size_t k = json_array_size(s->p->past.plans);
+         s->left && (models = plan_past_models(s->p, &k, models));) {
+        const json_t *list = json_object_get(plans_entry(models, known), "checkpoints");
         TRY(by_label(s, list, e));
         if (s->left) TRY(by_weights(s, list, digests, e));
     }

@@ -3,6 +3,7 @@
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"
+#include "util/rng.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,8 @@ void distance_free(struct distance *d)
 {
     free(d->tensors);
     free(d->sums);
+    free(d->places);
+    free(d->weights);
     *d = (struct distance){0};
 }
 
@@ -79,6 +82,26 @@ static enum status check_tensors(const struct work *w, int64_t n_other, struct e
     return OK;
 }
 
+/* The k-th weight is drawn from the k-th of n_weights equal parts of all weights of linears. */
+static enum status draw_weights(struct distance *d, struct err *e)
+{
+    int64_t all = 0, tensor = -1, end = 0; /* of the tensors until `tensor` */
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->tensors[i].linear) all += tensor_elements(&d->tensors[i]);
+    d->n_weights = min64(d->n_weights, all);
+    PASS(mem_zero(&d->places, d->n_weights, sizeof *d->places, "single weights", e));
+    PASS(mem_zero(&d->weights, d->n_weights, sizeof *d->weights, "single weights", e));
+    for (int64_t k = 0; k < d->n_weights; k++) {
+        const int64_t first = all * k / d->n_weights, part = all * (k + 1) / d->n_weights - first;
+        const int64_t at = first + (int64_t)(rng_bits(0, (uint64_t)k) % (uint64_t)part);
+        while (end <= at)
+            if (d->tensors[++tensor].linear) end += tensor_elements(&d->tensors[tensor]);
+        d->places[k] =
+            (struct weight_place){tensor, at - end + tensor_elements(&d->tensors[tensor])};
+    }
+    return OK;
+}
+
 static int64_t buffer_of(const struct work *w)
 {
     return 2 * w->longest + TILE_ROWS * w->group;
@@ -92,6 +115,7 @@ static enum status open_work(struct work *w, struct err *e)
     PASS(model_parameters(d->from, &w->other, &n_other, e));
     PASS(check_tensors(w, n_other, e));
     for (int64_t i = 0; i < d->n; i++) PASS(add_tiles(w, i, e));
+    PASS(draw_weights(d, e));
     PASS(mem_zero(&d->sums, d->n, sizeof *d->sums, "sums of tensors", e));
     PASS(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
     return mem_alloc(&w->buffers, omp_get_max_threads() * buffer_of(w), sizeof *w->buffers,
@@ -114,11 +138,35 @@ static double squared_steps(const struct grid *g, const float *t, int64_t n, int
     return sum;
 }
 
-/* Adds the steps of rows x (rows, cols), at most TILE_ROWS; t: scratch of a transposed group. */
-static void add_steps(const struct method_entry *m, const float *x, int64_t rows, int64_t cols,
+/* Whether a single weight is in the tile; *row and *column are its place there. */
+static bool is_in(const struct weight_place *x, const struct tile *p, int64_t cols, int64_t *row,
+                  int64_t *column)
+{
+    const int64_t at = x->element - p->first;
+    *row = at / cols;
+    *column = at % cols;
+    return x->tensor == p->tensor && at >= 0 && at < p->n;
+}
+
+/* Rounds the single weights of columns [first, first + n), which are t, at the k-th width. */
+static void round_weights(const struct distance *d, const struct tile *p, int64_t cols,
+                          int64_t first, int64_t n, const float *t, const struct grid *g, int64_t k)
+{
+    float q[TILE_ROWS];
+    int64_t r, c;
+    for (int64_t i = 0; i < d->n_weights; i++) {
+        if (!is_in(&d->places[i], p, cols, &r, &c) || c < first || c >= first + n) continue;
+        grid_round_stored(q, t + (c - first) * TILE_ROWS, g, d->grid->bits[k]);
+        d->weights[i][WEIGHT_ROUNDED + k] = (double)q[r];
+    }
+}
+
+/* Adds the steps of the tile's rows x (rows, cols); t: scratch of a transposed group. */
+static void add_steps(const struct distance *d, const struct tile *p, const float *x, int64_t cols,
                       float *t, double *sums)
 {
-    const int64_t group = grid_group(&m->options, cols);
+    const struct method_entry *m = d->grid;
+    const int64_t group = grid_group(&m->options, cols), rows = p->n / cols;
     struct grid g;
     for (int64_t a = 0; a < cols; a += group) {
         const int64_t n = min64(group, cols - a);
@@ -126,6 +174,7 @@ static void add_steps(const struct method_entry *m, const float *x, int64_t rows
         for (int64_t k = 0; k < m->n_bits; k++) {
             grid_fit(&g, t, n, grid_kind_of(m->bits[k], &m->options));
             sums[k] += squared_steps(&g, t, n, rows);
+            round_weights(d, p, cols, a, n, t, &g, k);
         }
     }
 }
@@ -145,9 +194,13 @@ static enum status add_tile(const struct work *w, const struct tile *p, float *b
         sums[SUM_DISTANCE] += change * change;
         sums[SUM_NORM] += x * x;
     }
-    if (t->linear)
-        add_steps(d->grid, to, p->n / t->shape[1], t->shape[1], buffer + 2 * w->longest,
-                  sums + SUM_STEPS);
+    if (!t->linear) return OK;
+    add_steps(d, p, to, t->shape[1], buffer + 2 * w->longest, sums + SUM_STEPS);
+    for (int64_t i = 0, r, c; i < d->n_weights; i++) {
+        if (!is_in(&d->places[i], p, t->shape[1], &r, &c)) continue;
+        d->weights[i][WEIGHT_BEFORE] = (double)from[r * t->shape[1] + c];
+        d->weights[i][WEIGHT_NOW] = (double)to[r * t->shape[1] + c];
+    }
     return OK;
 }
 
@@ -173,12 +226,16 @@ static enum status add_tiles_of_rank(const struct work *w, int64_t first, int64_
     return st;
 }
 
-/* The sums of the ranks' tiles, which are zero elsewhere, then those of the tensors, in order. */
+/* The sums and single weights of the ranks' tiles, which are zero elsewhere, then the sums of the
+ * tensors, in order. */
 static enum status add_up(const struct work *w, MPI_Comm comm, struct err *e)
 {
     const int n = (int)(w->n * SUMS);
     NEED(MPI_Allreduce(MPI_IN_PLACE, w->sums, n, MPI_DOUBLE, MPI_SUM, comm) == MPI_SUCCESS, ERR_MPI,
          "cannot add the sums of %lld tiles", (long long)w->n);
+    NEED(MPI_Allreduce(MPI_IN_PLACE, w->d->weights, (int)(w->d->n_weights * WEIGHT_N), MPI_DOUBLE,
+                       MPI_SUM, comm) == MPI_SUCCESS,
+         ERR_MPI, "cannot gather %lld weights", (long long)w->d->n_weights);
     for (int64_t i = 0; i < w->n; i++) {
         struct tensor_distance *to = &w->d->sums[w->tiles[i].tensor];
         to->distance += w->sums[i][SUM_DISTANCE];

@@ -20,6 +20,7 @@
 
 struct movement_section {
     char *movement; /* label of the method with whose grid it is compared; NULL: none */
+    int64_t movement_weights;
 };
 
 static const struct option section_keys[] = {
@@ -28,17 +29,21 @@ static const struct option section_keys[] = {
         "measure how far the weights of each checkpoint are from those of the checkpoint before: "
         "name of the method in `methods` with whose steps the distance is compared",
         .otherwise = "no movement"),
+    OPTION(movement_section, movement_weights, INT,
+           "single weights whose values are kept at each checkpoint, also rounded to those steps: "
+           "the same places in all",
+           .unit = "weights", .fallback = "0", .low = 0, .high = 10000),
 };
 
-static const char *label_of(const struct sweep *s)
+static const struct movement_section *section_of(const struct sweep *s)
 {
-    return ((const struct movement_section *)s->sections[MEASURE_movement])->movement;
+    return s->sections[MEASURE_movement];
 }
 
 /* NULL: no movement is asked for, or no entry has the name. */
 static const struct method_entry *grid_of(const struct sweep *s)
 {
-    const char *label = label_of(s);
+    const char *label = section_of(s)->movement;
     for (int64_t i = 0; label && i < s->n_methods; i++)
         if (strcmp(s->methods[i].name, label) == 0) return &s->methods[i];
     return NULL;
@@ -60,8 +65,10 @@ static enum status fail_label(const struct sweep *s, const char *label,
 /* It is compared with a grid that follows from the weights alone. */
 static enum status check(const struct sweep *s, const struct option_scope *scope, struct err *e)
 {
-    const char *label = label_of(s);
+    const char *label = section_of(s)->movement;
     const struct method_entry *m = grid_of(s);
+    if (!label && section_of(s)->movement_weights)
+        return options_fail(scope, "movement_weights", e, "expected `movement` beside it");
     if (!label) return OK;
     if (!m) return fail_label(s, label, scope, e);
     const struct quant_method *method = quant_find(m->method);
@@ -81,6 +88,7 @@ struct movement_setup {
     char *from;               /* name of the checkpoint before */
     struct weights before;    /* its weights */
     struct method_entry grid; /* the method whose grid is taken, with its bit-widths */
+    int64_t weights;          /* single ones */
     char *parts; /* of its record, if finished ones have some of them (record_parts.h) */
 };
 
@@ -88,6 +96,7 @@ static const struct option setup_fields[] = {
     OPTION(movement_setup, from, TEXT, ""),
     OPTION(movement_setup, before, GROUP, "", .table = &weights_table),
     OPTION(movement_setup, grid, GROUP, "", .table = &method_table),
+    OPTION(movement_setup, weights, INT, "", OPTION_ANY_INT),
     OPTION(movement_setup, parts, TEXT, ""),
 };
 static const struct option_table setup_table = {OPTION_ROWS(setup_fields, movement_setup)};
@@ -107,6 +116,8 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
                      before->recipe[0] ? before->recipe : NULL, "grid", grid->method, "group_size",
                      (json_int_t)o->group_size, "symmetric", o->symmetric, "range_search",
                      o->range_search, "scale_dtype", o->scale_dtype, "bits", bits);
+    const int64_t weights = section_of(p->sweep)->movement_weights;
+    if (weights) json_object_set_new(*own, "weights", json_integer((json_int_t)weights));
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
 }
@@ -126,6 +137,7 @@ static enum status make_setup(const struct plan *p, const struct plan_checkpoint
     const struct plan_checkpoint *before = plan_before(p, c);
     PASS(options_copy(&method_table, grid_of(p->sweep), &t->grid, e));
     PASS(mem_string(&t->from, plan_name_of(p, before), e));
+    t->weights = section_of(p->sweep)->movement_weights;
     return weights_copy(&before->weights, &t->before, e);
 }
 
@@ -204,9 +216,24 @@ static const struct field grids[] = {
     {0},
 };
 
+static const struct field weights[] = {
+    {"tensor", "tensor", IN_LIST, FIELD_TEXT, STABLE, NULL, "name of the tensor"},
+    {"layer", "layer", IN_LIST, FIELD_INTEGER, STABLE, "1", "its block"},
+    {"element", "element", IN_LIST, FIELD_INTEGER, STABLE, "1",
+     "place of the weight in the tensor, row by row"},
+    {"bits", "bits", IN_LIST, FIELD_INTEGER, STABLE, "1", "bits of a quantized weight's code"},
+    {"before", "weight_before", IN_LIST, FIELD_REAL, STABLE, "1",
+     "the weight at the checkpoint before"},
+    {"weight", "weight", IN_LIST, FIELD_REAL, STABLE, "1", "the weight"},
+    {"rounded", "weight_rounded", IN_LIST, FIELD_REAL, STABLE, "1",
+     "nearest value to it on the quantizer's grid"},
+    {0},
+};
+
 static const struct record_table tables[] = {
     {"tensors", "movement_tensors", tensors},
     {"grids", "movement_grids", grids},
+    {"weights", "movement_weights", weights},
     {0},
 };
 
@@ -217,52 +244,6 @@ struct state {
 };
 
 /* --- a record --- */
-
-/* What a table has of tensor i, for the k-th bit-width. */
-static void append(json_t *table, const char *column, json_t *value)
-{
-    json_t *list = json_object_get(table, column);
-    if (!list) {
-        list = json_array();
-        json_object_set_new(table, column, list);
-    }
-    json_array_append_new(list, value);
-}
-
-static void append_tensor(json_t *table, const struct tensor_description *t)
-{
-    append(table, "tensor", json_string(t->name));
-    append(table, "layer", json_integer((json_int_t)t->layer));
-}
-
-static json_t *tensors_table(const struct distance *d)
-{
-    json_t *table = json_object();
-    for (int64_t i = 0; i < d->n; i++) {
-        const struct tensor_description *t = &d->tensors[i];
-        append_tensor(table, t);
-        append(table, "elements", json_integer((json_int_t)tensor_elements(t)));
-        append(table, "quantized", json_integer(t->linear));
-        append(table, "squared_distance", json_number_new(d->sums[i].distance));
-        append(table, "squared_norm", json_number_new(d->sums[i].norm));
-    }
-    return table;
-}
-
-static json_t *grids_table(const struct distance *d)
-{
-    json_t *table = json_object();
-    for (int64_t i = 0; i < d->n; i++)
-        for (int64_t k = 0; d->tensors[i].linear && k < d->grid->n_bits; k++) {
-            const double steps = d->sums[i].steps[k];
-            append_tensor(table, &d->tensors[i]);
-            append(table, "bits", json_integer((json_int_t)d->grid->bits[k]));
-            append(table, "step",
-                   json_number_new(sqrt(steps / (double)tensor_elements(&d->tensors[i]))));
-            append(table, "in_steps", json_number_new(sqrt(d->sums[i].distance / steps)));
-        }
-    return table;
-}
 
 /* {BITS: {step, in_steps}} over all weights that are quantized. */
 static json_t *bits_object(const struct method_entry *grid, const struct tensor_distance *quantized,
@@ -290,7 +271,7 @@ static void add_sums(struct tensor_distance *to, const struct tensor_distance *m
 static void set_numbers(json_t *record, const struct distance *d)
 {
     struct tensor_distance all = {0}, quantized = {0};
-    json_t *values = json_object_get(record, "values"), *lists = json_object();
+    json_t *values = json_object_get(record, "values");
     int64_t elements = 0;
     for (int64_t i = 0; i < d->n; i++) {
         add_sums(&all, &d->sums[i]);
@@ -303,9 +284,7 @@ static void set_numbers(json_t *record, const struct distance *d)
     record_number(values, "distance_quantized", sqrt(quantized.distance));
     record_number(values, "relative_quantized", sqrt(quantized.distance / quantized.norm));
     json_object_set_new(record, "bits", bits_object(d->grid, &quantized, elements));
-    json_object_set_new(lists, "tensors", tensors_table(d));
-    json_object_set_new(lists, "grids", grids_table(d));
-    json_object_set_new(record, "tables", lists);
+    json_object_set_new(record, "tables", movement_tables(d));
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
@@ -381,7 +360,8 @@ static enum status run(struct part_context *c, struct err *e)
     struct state *s = c->state[MEASURE_movement];
     s->began = clock_seconds();
     PASS(weights_open(&t->before, c, &s->before, e));
-    s->distance = (struct distance){.from = s->before, .to = c->checkpoint, .grid = &t->grid};
+    s->distance = (struct distance){
+        .from = s->before, .to = c->checkpoint, .grid = &t->grid, .n_weights = t->weights};
     log_trace("visit", "movement: steps of %lld bit-widths", (long long)t->grid.n_bits);
     return distance_measure(&s->distance, c->group->comm, c->hooks->should_stop, c->hooks->context,
                             c->pace, e);

@@ -24,20 +24,20 @@ enum status parts_of_movement(const json_t *own, json_t **out, struct err *e)
 /* Appends row i of a table to another with the same columns. */
 static int append_row(json_t *to, const json_t *from, size_t i)
 {
-    static const char *const columns[] = {"tensor", "layer", "bits", "step", "in_steps"};
     int failed = 0;
-    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
-        const char *name = columns[k];
+    const char *name;
+    json_t *column;
+    json_object_foreach((json_t *)(uintptr_t)from, name, column)
+    {
         if (!json_object_get(to, name)) json_object_set_new(to, name, json_array());
-        failed |= json_array_append(json_object_get(to, name),
-                                    json_array_get(json_object_get(from, name), i));
+        failed |= json_array_append(json_object_get(to, name), json_array_get(column, i));
     }
     return failed;
 }
 
-static const json_t *grids_of(const json_t *record)
+static const json_t *table_of(const json_t *record, const char *name)
 {
-    return json_object_get(json_object_get(record, "tables"), "grids");
+    return json_object_get(json_object_get(record, "tables"), name);
 }
 
 /* The row of tensor `name` at these bits, searched from *at on, where the last one was found. */
@@ -61,7 +61,7 @@ static int append_tensor(json_t *to, const char *name, const json_t *parts, cons
     size_t i;
     json_array_foreach(parts, i, one)
     {
-        const json_t *grids = grids_of(json_array_get(from, i));
+        const json_t *grids = table_of(json_array_get(from, i), "grids");
         if (find_row(grids, name, strtoll(json_text(one, "part", ""), NULL, 10), &at[i]))
             failed |= append_row(to, grids, at[i]);
     }
@@ -71,7 +71,7 @@ static int append_tensor(json_t *to, const char *name, const json_t *parts, cons
 static enum status join_grids(const json_t *record, const json_t *parts, const json_t *from,
                               json_t **out, struct err *e)
 {
-    const json_t *tensors = json_object_get(json_object_get(record, "tables"), "tensors");
+    const json_t *tensors = table_of(record, "tensors");
     const json_t *names = json_object_get(tensors, "tensor"), *one;
     const json_t *quantized = json_object_get(tensors, "quantized");
     size_t i, *at = NULL;
@@ -85,11 +85,30 @@ static enum status join_grids(const json_t *record, const json_t *parts, const j
     return OK;
 }
 
+/* Single weights, which lie bit-width by bit-width. *out NULL: there are none. */
+static int join_weights(const json_t *parts, const json_t *from, json_t **out)
+{
+    int failed = 0;
+    const json_t *one, *bits;
+    size_t i, k;
+    json_array_foreach(parts, i, one)
+    {
+        const json_t *weights = table_of(json_array_get(from, i), "weights");
+        json_array_foreach(json_object_get(weights, "bits"), k, bits)
+        {
+            if (json_integer_value(bits) != strtoll(json_text(one, "part", ""), NULL, 10)) continue;
+            if (!*out) *out = json_object();
+            failed |= append_row(*out, weights, k);
+        }
+    }
+    return failed;
+}
+
 enum status compose_movement(json_t *record, const json_t *parts, const json_t *sources,
                              struct err *e)
 {
     enum status st = OK;
-    json_t *grids = NULL, *bits = json_object(), *from = json_array(), *one;
+    json_t *grids = NULL, *weights = NULL, *bits = json_object(), *from = json_array(), *one;
     size_t i;
     int failed = 0;
     json_array_foreach(parts, i, one)
@@ -102,11 +121,14 @@ enum status compose_movement(json_t *record, const json_t *parts, const json_t *
         failed |= json_object_set(bits, name, json_object_get(json_object_get(of, "bits"), name));
     }
     TRY(join_grids(record, parts, from, &grids, e));
+    failed |= join_weights(parts, from, &weights);
     failed |= json_object_set(record, "bits", bits);
     failed |= json_object_set(json_object_get(record, "tables"), "grids", grids);
+    if (weights) failed |= json_object_set(json_object_get(record, "tables"), "weights", weights);
     ENSURE(!failed, ERR_NOMEM, "out of memory for a record");
 done:
     json_decref(grids);
+    json_decref(weights);
     json_decref(bits);
     json_decref(from);
     return st;

@@ -67,6 +67,9 @@ same "a bit-width"
 go "the new one alone" 0 0 'methods=[{method: rtn, bits: [3], group_size: 64}]'
 nothing "the new one alone"
 same "the new one alone"
+go "single weights" 0 1 movement_weights=9
+go "single weights at another bit-width" 0 1 movement_weights=9 'methods=[{method: rtn, bits: [4,3], group_size: 64}]'
+same "single weights at another bit-width"
 more='methods=[{method: rtn, bits: [4,3], group_size: 64}, {method: rtn, name: other, bits: [2], group_size: 32}]'
 go "a method" 0 0 "$more"
 go "movement on another grid" 0 1 "$more" movement=other

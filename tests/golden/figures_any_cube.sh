@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers activations/activation_widths activations/error_parts activations/outliers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers two_models/weights_over_time many/weights_over_time activations/activation_widths activations/error_parts activations/outliers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 
@@ -286,6 +286,33 @@ added = cube.loss_delta.sel(bits=2, quantizer="gptq").isel(model=0, dataset=0).v
 _, error, whole = of["gptq"][0]
 assert np.isclose(whole, np.hypot(error, 0.3 * abs(added[0] - added[1]))) and np.isnan(of["gptq"][1][2]) and np.isnan(of["rtn"][0][2]), of
 has(qtraj.figures.averages(cube, [2, 3]), [error], [whole], "averages")
+PY
+
+# single weights: what the panels show is numpy's of the table, and the first checkpoint has what the second says of it
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/many.h5" <<'PY' || fail "single weights"
+import sys
+import numpy as np
+import qtraj
+cube = qtraj.open(sys.argv[1])
+table = qtraj.open_group(cube, "movement_weights")
+names = [str(name) for name in cube.checkpoint_name.values[0]]
+row = {(str(name), int(bits), int(at)): k for k, (name, bits, at) in enumerate(zip(table.checkpoint_name.values, table.bits.values, table.element.values))}
+places = sorted({at for _, _, at in row})
+get = lambda name, checkpoint, bits=3: np.array([float(table[name].values[row[checkpoint, bits, at]]) for at in places])
+left, right = qtraj.figures.weights_over_time(cube, width=3.3).axes[:2]
+lines = [line for line in left.lines if len(line.get_ydata()) == len(names)]
+weights, rounded = [line.get_ydata() for line in lines if line.get_linestyle() == "-"], [line.get_ydata() for line in lines if line.get_marker() == "_"]
+assert len(weights) == len(rounded) == 5
+for y, q in zip(weights, rounded):
+    at = np.flatnonzero(get("weight", names[-1]) == y[-1])
+    assert len(at) == 1 and y[0] == get("weight_before", names[1])[at[0]] and np.isnan(q[0]), (y, q)
+    assert all(y[k] == get("weight", name)[at[0]] and q[k] == get("weight_rounded", name)[at[0]] for k, name in enumerate(names) if k)
+curves = [line.get_ydata() for line in right.lines if len(line.get_ydata()) == len(names) - 1]
+wanted = [[np.median(np.abs(size(name))) for name in names[1:]] for size in (
+    lambda name: get("weight", name) - get("weight_before", name), lambda name: get("weight_rounded", name) - get("weight", name),
+    lambda name: get("weight_rounded", name, 4) - get("weight", name, 4))]
+for y, truth in zip(curves[:3], np.array(wanted)):
+    assert np.allclose(y, np.where(truth > 0, truth, np.nan), rtol=1e-12, equal_nan=True), (y, truth)
 PY
 
 # the legend names the branches whose movement is drawn, and no others

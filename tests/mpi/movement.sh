@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Movement of the weights against numpy: checkpoints and averages, all tensors, two forms of grid; the same bits for one rank and for
+# Movement of the weights against numpy: checkpoints and averages, all tensors, single weights, two forms of grid; the same bits for one rank and for
 # three, in parts of a run and after an interruption; what is measured again when weights change, and a checkpoint before that is missing.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
@@ -33,19 +33,19 @@ says() { grep -q "$1" "$work/err" || fail "no '$1' in: $(cat "$work/err")"; }
 # asked for later, it is all that is done
 run one || fail "without: $(cat "$work/err")"
 cp "$work/one.h5" "$work/without.h5"
-run one --set movement=rtn || fail "one rank: $(cat "$work/err")"
+run one --set movement=rtn --set movement_weights=50 || fail "one rank: $(cat "$work/err")"
 says 'movement of 5 checkpoints to do'
 grep -q 'cells* to do' "$work/err" && ! grep -q ' 0 cells to do' "$work/err" && fail "cells are computed again: $(cat "$work/err")"
 "$QTRAJ" status "$work/one.h5" | grep -q '^movement of checkpoints: 5 done, 0 failed, 0 pending' || fail "status"
-run again --set movement=other --only model=main || fail "another grid: $(cat "$work/err")"
+run again --set movement=other --set movement_weights=7 --only model=main || fail "another grid: $(cat "$work/err")"
 
 # any number of ranks; parts of a run; an interruption after the first
-launch 300 3 run "$work/sweep.yaml" --set results=three.h5 --set movement=rtn --set run.ranks_per_group=3 || fail "three ranks: $(cat "$work/err")"
+launch 300 3 run "$work/sweep.yaml" --set results=three.h5 --set movement=rtn --set movement_weights=50 --set run.ranks_per_group=3 || fail "three ranks: $(cat "$work/err")"
 cp "$work/one.journal" "$work/copy.journal" && "$QTRAJ" rebuild "$work/one.h5" "$work/copy.journal" >/dev/null 2>&1 || fail "rebuild"
 compare one three
 cp "$work/one.journal" "$work/cut.journal"
 sed -i "$(grep -n '"type": *"movement"' "$work/cut.journal" | sed -n '2s/:.*//p'),\$d" "$work/cut.journal"
-run cut --set movement=rtn || fail "after an interruption: $(cat "$work/err")"
+run cut --set movement=rtn --set movement_weights=50 || fail "after an interruption: $(cat "$work/err")"
 says 'movement of 4 checkpoints to do'
 compare one cut
 
@@ -84,18 +84,29 @@ def step_of(w, bits, group, symmetric, f16):  # of every weight's group
     return out
 
 
+def rounded(w, bits, group, symmetric, f16):  # nearest values of the grid of step_of, in f32
+    step, out, top = step_of(w, bits, group, symmetric, False).astype(np.float32), np.empty_like(w), np.float32(2**bits - 1)
+    for a in range(0, w.shape[1], group):
+        part, scale = w[:, a:a + group], step[:, a:a + group]
+        low = np.minimum(part.min(1), 0)[:, None]
+        zero = np.float32(2 ** (bits - 1)) if symmetric else np.rint(-low / scale)
+        code = np.clip(np.rint(part / scale) + zero, 0, top)
+        out[:, a:a + group] = (scale.astype(np.float16).astype(np.float32) if f16 else scale) * (code - zero)
+    return out
+
+
 def norm2(x):
     return float(np.sum(np.square(x.astype(np.float64))))
 
 
-def check(cube, name, bits, **form):
+def check(cube, name, bits, weights_n, **form):
     of = [c for c in cube["checkpoint_name"].asstr()[0]]
     weights = dict(stored)
     for a, b in zip(steps, steps[1:]):
         weights[f"lawa@{b}"] = mean(a, b)
     pairs = list(zip(steps, steps[1:])) + list(zip(["lawa@" + s for s in steps[1:]], ["lawa@" + s for s in steps[2:]]))
     number = {a: i for i, a in enumerate(of)}
-    grids, tensors = cube["movement_grids"], cube["movement_tensors"]
+    grids, tensors, singles, places = cube["movement_grids"], cube["movement_tensors"], cube["movement_weights"], []
     labels = list(cube["bits"])
     for row, (before, now) in enumerate(pairs):
         c, old, new = number[now], weights[before], weights[now]
@@ -123,13 +134,22 @@ def check(cube, name, bits, **form):
             assert set(grids["tensor"].asstr()[mine]) == linears
             for n, step, moves in zip(grids["tensor"].asstr()[mine], grids["step"][mine], grids["in_steps"][mine]):
                 assert near(step, (squares[n] / new[n].size)**0.5) and near(moves, (moved[n] / squares[n])**0.5), n
+        rows = singles["checkpoint_name"].asstr()[:] == now
+        assert rows.sum() == len(bits) * weights_n and list(singles["bits"][rows]) == [b for b in bits for _ in range(weights_n)], now
+        place = list(zip(singles["tensor"].asstr()[rows], singles["element"][rows]))
+        places.append(place)
+        for n, at, b, was, one, q in zip(*zip(*place), *(singles[x][rows] for x in ("bits", "weight_before", "weight", "weight_rounded"))):
+            assert was == old[n].flat[at] and one == new[n].flat[at] and n in linears, (n, at, was, one)
+            assert q == rounded(new[n], int(b), form["group"] or new[n].shape[1], form["symmetric"], form["f16"]).flat[at], (n, at, b, one, q)
+    half = len(places[0]) // len(bits)
+    assert all(place == places[0] for place in places) and len(set(places[0][:half])) == half == weights_n and len({n for n, _ in places[0]}) > weights_n / 5
     words = [int(s) for s in cube["movement_status"][0]]
     assert words == [1 if of[i] in dict((b, a) for a, b in pairs) else 3 for i in range(len(of))], words
 
 
 one, without = h5py.File(f"{work}/one.h5"), h5py.File(f"{work}/without.h5")
-check(one, "rtn", [2, 4], group=48, symmetric=True, f16=False)
-check(h5py.File(f"{work}/again.h5"), "other", [3], group=0, symmetric=False, f16=True)
+check(one, "rtn", [2, 4], 50, group=48, symmetric=True, f16=False)
+check(h5py.File(f"{work}/again.h5"), "other", [3], 7, group=0, symmetric=False, f16=True)
 assert set(without["movement_status"][0]) == {3}
 for x in ("key", "loss"):
     assert (one["cells"][x][:] == without["cells"][x][:]).all(), x
@@ -146,7 +166,7 @@ PYTHON
 # other weights of one checkpoint: its own movement and the next one's, with those of the averages
 rm "$work/step000900"
 cp -r "$quickstart/trajectory/step000700" "$work/step000900"
-run one --set movement=rtn || fail "changed weights: $(cat "$work/err")"
+run one --set movement=rtn --set movement_weights=50 || fail "changed weights: $(cat "$work/err")"
 says 'movement of 4 checkpoints to do'
 # the checkpoint before is missing: a failure of movement alone, until it is back
 mv "$work/step000100" "$work/away"

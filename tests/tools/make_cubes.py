@@ -173,6 +173,27 @@ def movement_of(cube, blocks):
                       coords={"row": np.arange(len(rows))})
 
 
+def weights_of(cube, count=40):
+    """Adds movement_from to the cube, and returns single weights of its stored checkpoints: they move by 0.02 of the learning rate over 4e-4,
+    and are rounded to multiples of 2^(1 - bits)."""
+    rng, rows = np.random.default_rng(5), []
+    names = cube.checkpoint_name.values.astype(object)
+    before = np.concatenate([np.full((len(names), 1), "", dtype=object), names[:, :-1]], axis=1)
+    cube["movement_from"] = (("model", "checkpoint"), np.where(names == "", "", before))
+    for m, model in enumerate(map(str, cube.model.values)):
+        there = [c for c in range(cube.sizes["checkpoint"]) if names[m, c]]
+        rate = np.nan_to_num(cube.learning_rate.values[m, there], nan=4e-4) / 4e-4
+        weight = 0.3 * rng.standard_normal(count) + np.cumsum(0.02 * rate[:, None] * rng.standard_normal((len(there), count)), axis=0)
+        for k, c in list(enumerate(there))[1:]:
+            for bits in map(int, cube.bits.values):
+                step = 2.0 ** (1 - bits)
+                rows += [(model, str(names[m, c]), f"model.layers.{i // 8}.mlp.up_proj.weight", 100 * i, bits, weight[k - 1, i], weight[k, i],
+                          step * np.rint(weight[k, i] / step)) for i in range(count)]
+    columns = ("model", "checkpoint_name", "tensor", "element", "bits", "weight_before", "weight", "weight_rounded")
+    return xr.Dataset({name: ("row", np.array(values, dtype=object if isinstance(values[0], str) else float)) for name, values in zip(columns, zip(*rows))},
+                      coords={"row": np.arange(len(rows))})
+
+
 def with_gradients(cube):
     """Mean and variance of gradients: the noise outgrows the mean; of the last checkpoint the signal is lost."""
     there = np.isfinite(cube.step.values)
@@ -336,12 +357,12 @@ def main():
     runs = [run("SmolLM3-3B", 9), run("cooldown of it", 4, first=3000, branch_of="SmolLM3-3B"),
             run("OLMo2-7B", 14, tokens=2e10), run("SmolLM3-3B-soup-ingredient-2", 5, first=6000, branch_of="SmolLM3-3B")]
     two = with_gradients(cube_of(runs))
-    write(folder, "two_models", two, movement_grids=movement_of(two, 16), training_curves=curves_of(runs[:2]))
+    write(folder, "two_models", two, movement_grids=movement_of(two, 16), movement_weights=weights_of(two), training_curves=curves_of(runs[:2]))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
     write(folder, "changes", cube_of(runs[:2], ["gptq", "rtn", "noise", "permuted"]))
     write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))
     many = with_gradients(cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)]))
-    write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32))
+    write(folder, "many", many, layers=layers_of(many, 32, "gptq"), spectral_density=spectrum_of(many), movement_grids=movement_of(many, 32), movement_weights=weights_of(many))
     plain = cube_of(runs[:1])
     unsure = plain.checkpoint % 3 > 0
     plain["sharpness_converged"] = plain.sharpness_converged.where(~unsure, 0)

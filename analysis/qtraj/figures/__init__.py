@@ -37,9 +37,11 @@ from qtraj.figures.relative_error import relative_error
 from qtraj.figures.spectral_density import spectral_density
 from qtraj.figures.training import training
 from qtraj.figures.validation_loss import validation_loss
+from qtraj.figures.weights_over_time import weights_over_time
 from qtraj.figures.figure import Caption, NoNumbers
 
 FIGURES = (relative_error, validation_loss, training, quantized_loss, bit_widths, methods, frontier, imitations, activation_widths, error_parts, outliers, averages, agreement, accuracy,
-           accuracy_loss, curvature, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, loss_surface)
+           accuracy_loss, curvature, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, weights_over_time,
+           loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)
 __all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["compared", "value_of", "FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]

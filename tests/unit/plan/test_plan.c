@@ -228,6 +228,8 @@ static void keys_of_movement(void **state)
     assert_false(same_movement("methods[0].group_size=32"));
     assert_false(same_movement("methods[0].symmetric=false"));
     assert_false(same_movement("methods[0].bits=[3]"));
+    assert_true(same_movement("movement_weights=0"));
+    assert_false(same_movement("movement_weights=9"));
     assert_false(same_movement("models[0].name=another"));
     make(&m, "movement=rtn",
          "models[0].averages=[{name: s, window: 2, stride: 0}, {name: w, window: 7}]");

@@ -2,12 +2,12 @@
 """Writes the published calibration and evaluation texts as JSON lines that a sweep file can name.
 
     jobs/fetch_texts.py --dry-run                 list what would be downloaded; needs no network
-    jobs/fetch_texts.py --out data                both texts
-    jobs/fetch_texts.py c4 --documents 128        one of them, with another number of documents
+    jobs/fetch_texts.py --out data                c4 and refinedweb, which the published sweeps use
+    jobs/fetch_texts.py c4 --documents 128        one text, with another number of documents
     jobs/fetch_texts.py --from c4=FILE.json.gz    from a local copy of the hub's file, without network
 
 Each text becomes OUT/NAME.jsonl with one {"FIELD": "..."} per line: the first documents of one file of its data set, in file
-order. OUT/texts.json records the origin and the digests of each text (SHA-256, and XXH128, which qtraj records, if
+order (wikitext2: one of all rows). OUT/texts.json records the origin and the digests of each text (SHA-256, and XXH128, which qtraj records, if
 Python's xxhash is installed). A text that exists with the same origin and digest is not downloaded again, so you can restart
 an interrupted run. Downloading needs the Python package huggingface_hub, reading parquet needs pyarrow.
 
@@ -41,7 +41,33 @@ TEXTS = {
         "documents": 2000,  # about 5.4 million bytes: twice what a sweep draws
         "sweep": "evaluation: [{{name: refinedweb, text: {path}, field: content, length: 2048, bytes: 2700000, draw: 1}}]",
     },
+    "wikitext2": {
+        "what": "evaluation: the test part of WikiText-2, its rows joined by empty lines",
+        "repo": "Salesforce/wikitext",
+        "file": "wikitext-2-raw-v1/test-00000-of-00001.parquet",
+        "field": "text",
+        "documents": None,
+        "join": "\n\n",
+        "sweep": "evaluation: [{{name: wikitext2, text: {path}, field: text, layout: packed, length: 2048}}]",
+    },
+    "fineweb-edu": {
+        "what": "evaluation: the first documents of FineWeb-Edu's sample of 10 billion tokens",
+        "repo": "HuggingFaceFW/fineweb-edu",
+        "file": "sample/10BT/000_00000.parquet",
+        "field": "text",
+        "documents": 2000,
+        "sweep": "evaluation: [{{name: fineweb-edu, text: {path}, field: text, layout: packed, length: 2048, bytes: 2700000, draw: 1}}]",
+    },
+    "c4-validation": {
+        "what": "evaluation: the first documents of C4's first English validation file",
+        "repo": "allenai/c4",
+        "file": "en/c4-validation.00000-of-00008.json.gz",
+        "field": "text",
+        "documents": 2000,
+        "sweep": "evaluation: [{{name: c4-validation, text: {path}, field: text, layout: packed, length: 2048, bytes: 2700000, draw: 1}}]",
+    },
 }
+DEFAULT = ("c4", "refinedweb")
 CHUNK = 1 << 20
 
 
@@ -164,18 +190,13 @@ def publish(path, write):
 
 
 def write_text(text, source, path):
-    counts = {"documents": 0, "characters": 0}
-
-    def write(file):
-        for document in itertools.islice(documents(source, text["field"]), text["documents"]):
-            file.write(json_line(text["field"], document))
-            counts["documents"] += 1
-            counts["characters"] += len(document)
-        if counts["documents"] < text["documents"]:
-            raise Failure(f"{source}: {counts['documents']} documents, expected {text['documents']}")
-
-    publish(path, write)
-    return counts
+    rows = list(itertools.islice(documents(source, text["field"]), text["documents"]))
+    if len(rows) < (text["documents"] or 1):
+        raise Failure(f"{source}: {len(rows)} documents, expected {text['documents'] or 'some'}")
+    if "join" in text:
+        rows = [text["join"].join(rows)]
+    publish(path, lambda file: file.writelines(json_line(text["field"], document) for document in rows))
+    return {"lines": len(rows), "characters": sum(map(len, rows))}
 
 
 def read_manifest(path):
@@ -211,7 +232,7 @@ def fetch(name, text, options, manifest):
         source, file, commit = local, os.path.basename(local), None
     else:
         source, file, commit = download(text, options.revision)
-    print(f"{path}: {text['documents']} documents of {source}", file=sys.stderr)
+    print(f"{path}: {text['documents'] or 'all'} documents of {source}", file=sys.stderr)
     counts = write_text(text, source, path)
     manifest[name] = {**asked, "source_file": file, "revision": commit, "source_sha256": digests(source)["sha256"]}
     manifest[name].update(counts, bytes=os.path.getsize(path), **digests(path))
@@ -222,7 +243,7 @@ def fetch(name, text, options, manifest):
 def explain(name, text, options):
     path = os.path.join(options.out, f"{name}.jsonl")
     origin = options.origins.get(name) or f"hub data set {text['repo']} ({options.revision}), {text['file']}"
-    print(f"{path}\n  {text['what']}\n  from {origin}\n  the first {text['documents']} documents, field {text['field']}")
+    print(f"{path}\n  {text['what']}\n  from {origin}\n  {'the first ' + str(text['documents']) if text['documents'] else 'all'} documents, field {text['field']}")
 
 
 # --- command line ---
@@ -244,7 +265,7 @@ def origin(text):
 
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TEXTS)} (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TEXTS)} ({', '.join(DEFAULT)})")
     parser.add_argument("--out", default="data", metavar="DIR", help="where the texts go (data)")
     parser.add_argument("--documents", type=positive, metavar="N", help="documents of each text (the protocol's)")
     parser.add_argument("--revision", default="main", help="branch, tag or commit of the data sets (main)")
@@ -264,7 +285,7 @@ def parse(argv):
 
 def main(argv):
     options = parse(argv)
-    chosen = {name: dict(TEXTS[name]) for name in TEXTS if not options.names or name in options.names}
+    chosen = {name: dict(text) for name, text in TEXTS.items() if name in (options.names or {*DEFAULT, *options.origins})}
     for name, text in chosen.items():
         text["documents"] = options.documents or text["documents"]
         if options.dry_run:

@@ -65,12 +65,24 @@ said "cut.json.gz"
 fetch 2 c4 --from c4=nowhere --out texts
 said "nowhere"
 fetch 2 wikitext
-said "wikitext: unknown; the texts are c4, refinedweb"
+said "wikitext: unknown; the texts are c4, refinedweb, wikitext2, fineweb-edu, c4-validation"
 fetch 2 --documents 0
 fetch 2 --from pile=x
 echo '[]' >texts/texts.json
 fetch 2 c4 --from c4=c4.json.gz --documents 3 --out texts
 said "texts.json: expected an object"
+
+# rows that are one document, all of them; texts that nobody asked for are not fetched
+for row in ' = Title = \n' '' ' a line \n'; do printf '{"text": "%s"}\n' "$row"; done >rows
+for again in '' 'there already'; do
+    fetch 0 wikitext2 --from wikitext2=rows --out rest
+    said "rest/wikitext2.jsonl: $again"
+done
+[ "$(cat rest/wikitext2.jsonl)" = '{"text": " = Title = \n\n\n\n\n a line \n"}' ] || fail "joined: $(cat rest/wikitext2.jsonl)"
+"$python" "$script" --dry-run >out && [ "$(grep -c '^  from ' out)" = 2 ] || fail "by default: $(cat out)"
+: >rows
+fetch 2 wikitext2 --from wikitext2=rows --out nothing
+said "rows: 0 documents, expected some"
 
 # with the hub's library: a file by name, one by pattern, and the recorded commit
 mkdir hub

@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers two_models/weights_over_time many/weights_over_time activations/activation_widths activations/error_parts activations/outliers; do
+    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier two_sizes/stored_bytes changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers two_models/weights_over_time many/weights_over_time activations/activation_widths activations/error_parts activations/outliers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 
@@ -313,6 +313,32 @@ wanted = [[np.median(np.abs(size(name))) for name in names[1:]] for size in (
     lambda name: get("weight_rounded", name, 4) - get("weight", name, 4))]
 for y, truth in zip(curves[:3], np.array(wanted)):
     assert np.allclose(y, np.where(truth > 0, truth, np.nan), rtol=1e-12, equal_nan=True), (y, truth)
+PY
+
+# bytes of the weights, and which models none with as few bytes beats; runs of one size have no such figure
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_sizes.h5" "$CUBES/two_models.h5" <<'PY' || fail "stored bytes"
+import sys
+import numpy as np
+import qtraj
+cube = qtraj.open(sys.argv[1])
+loss, accuracy = qtraj.figures.stored_bytes(cube, width=3.3).axes[:2]
+last = cube.isel(checkpoint=-1, dataset=0)
+for axes, full, quantized, sign in ((loss, last.baseline_loss, last.loss, 1), (accuracy, 100 * last.baseline_accuracy_mean, 100 * last.accuracy_mean, -1)):
+    truth = set()
+    for model, inner, all_of_it in (("OLMo2-1B", 1e9, 1.4e9), ("OLMo2-7B", 6.5e9, 1.1 * 6.5e9)):
+        truth.add((round(2 * all_of_it), round(float(full.sel(model=model)), 9)))
+        for cell in (dict(model=model, bits=b, quantizer=q) for b in (2, 3, 4) for q in ("rtn", "gptq")):
+            truth.add((round(inner * float(last.bits_per_weight.sel(cell)) / 8 + 2 * (all_of_it - inner)), round(float(quantized.sel(cell)), 9)))
+    *points, front = [line for line in axes.lines]
+    drawn = {(round(x), round(y, 9)) for line in points for x, y in zip(*line.get_data())}
+    assert drawn == truth, (drawn ^ truth)
+    wanted = {(x, y) for x, y in truth if not any(a <= x and sign * b <= sign * y and (a, b) != (x, y) for a, b in truth)}
+    assert {(round(x), round(y, 9)) for x, y in zip(*front.get_data())} == wanted, wanted
+try:
+    qtraj.figures.stored_bytes(qtraj.open(sys.argv[2]))
+    raise AssertionError("drawn of one size")
+except qtraj.figures.NoNumbers:
+    pass
 PY
 
 # the legend names the branches whose movement is drawn, and no others

@@ -5,6 +5,7 @@ two_models.h5      two unrelated models of different length, one of them with tw
 six_methods.h5     six methods with long names at 2, 3, 4 and 8 bits
 changes.h5         gptq, rtn, and changes of their norm in other directions
 two_datasets.h5    two texts; accuracies on tasks
+two_sizes.h5       two models of different size, quantized to 2, 3 and 4 bits, with accuracies
 many.h5            40 checkpoints of a model with a long name, a spectrum, gradients, movement and per-layer errors of 32 blocks
 unconverged.h5     curvature whose sharpness has not converged at some checkpoints; no learning rates, only steps
 names.h5           checkpoints of which only the names are known
@@ -359,6 +360,11 @@ def main():
     two = with_gradients(cube_of(runs))
     write(folder, "two_models", two, movement_grids=movement_of(two, 16), movement_weights=weights_of(two), training_curves=curves_of(runs[:2]))
     write(folder, "six_methods", cube_of([run("OLMo2-1B", 12)], SIX, (2, 3, 4, 8)))
+    sizes = with_tasks(cube_of([run("OLMo2-1B", 4, parameters=1e9), run("OLMo2-7B", 4, parameters=6.5e9)], bits=(2, 3, 4)))
+    sizes["parameters"] = sizes.parameters_non_embedding * xr.DataArray([1.4, 1.1], dims="model")
+    for name in ("loss", "baseline_loss"):
+        sizes[name] = sizes[name] - xr.DataArray([0.0, 0.3], dims="model")
+    write(folder, "two_sizes", sizes)
     write(folder, "changes", cube_of(runs[:2], ["gptq", "rtn", "noise", "permuted"]))
     write(folder, "two_datasets", with_tasks(cube_of(runs[:2], datasets=("refinedweb", "a-text-with-a-rather-long-name"))))
     many = with_gradients(cube_of([run("a-model-with-a-name-that-is-longer-than-a-panel-is-wide-7B-step-ablation", 40)]))

@@ -35,12 +35,13 @@ from qtraj.figures.prediction import prediction
 from qtraj.figures.quantized_loss import quantized_loss
 from qtraj.figures.relative_error import relative_error
 from qtraj.figures.spectral_density import spectral_density
+from qtraj.figures.stored_bytes import stored_bytes
 from qtraj.figures.training import training
 from qtraj.figures.validation_loss import validation_loss
 from qtraj.figures.weights_over_time import weights_over_time
 from qtraj.figures.figure import Caption, NoNumbers
 
-FIGURES = (relative_error, validation_loss, training, quantized_loss, bit_widths, methods, frontier, imitations, activation_widths, error_parts, outliers, averages, agreement, accuracy,
+FIGURES = (relative_error, validation_loss, training, quantized_loss, bit_widths, methods, frontier, stored_bytes, imitations, activation_widths, error_parts, outliers, averages, agreement, accuracy,
            accuracy_loss, curvature, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, weights_over_time,
            loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)

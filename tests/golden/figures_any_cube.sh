@@ -315,6 +315,27 @@ for y, truth in zip(curves[:3], np.array(wanted)):
     assert np.allclose(y, np.where(truth > 0, truth, np.nan), rtol=1e-12, equal_nan=True), (y, truth)
 PY
 
+# planes of one kind of two runs, of two cubes that call them alike, share the colour scale; others have their own
+PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/surfaces.h5" "$work/other.h5" <<'PY' || fail "surfaces of two runs"
+import shutil
+import sys
+import h5py
+import numpy as np
+import qtraj
+shutil.copy(sys.argv[1], sys.argv[2])
+with h5py.File(sys.argv[2], "r+") as file:
+    file["model"][:] = b"another" if file["model"].dtype.kind == "S" else "another"
+    group = file["surfaces"]
+    keep = group["surface"].asstr()[:] != "random"
+    group["model"][:] = np.where(keep, "another", "nobody").astype(object)
+    group["loss"][:] = 2 * group["loss"][:]
+mesh = lambda *paths: [axes.collections[0].get_clim() for axes in qtraj.figures.loss_surface(qtraj.open(*paths)).axes if axes.get_xlabel()]
+alone, other, both = mesh(sys.argv[1]), mesh(sys.argv[2]), mesh(*sys.argv[1:3])
+assert len(alone) == 3 and len(other) == 2 and len(both) == 5, (alone, other, both)
+shared = [(a[0], b[1]) for a, b in zip(alone, other)]
+assert np.allclose(both, [*shared, alone[2], *shared]), (alone, other, both)
+PY
+
 # bytes of the weights, and which models none with as few bytes beats; runs of one size have no such figure
 PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_sizes.h5" "$CUBES/two_models.h5" <<'PY' || fail "stored bytes"
 import sys

@@ -41,7 +41,22 @@ def axis_names(points, plane):
     return "Towards the previous checkpoint, ‖Δw‖", "Across, to the quantized weights, ‖Δw‖"
 
 
-def draw_panel(place, figure, axes, points):
+def kind_of(points):
+    """What surfaces of several runs have in common: the plane, its quantized weights, the text."""
+    return tuple(str(points[name].values[0]) for name in ("plane", "bits", "quantizer", "dataset"))
+
+
+def scales(parts):
+    """The lowest and the highest loss that the colours tell apart, by kind_of(): common to the runs that have such a surface."""
+    found = {}
+    for points in parts:
+        known = points.loss.values[(points.point.values == "") & np.isfinite(points.loss.values)]
+        low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
+        found.setdefault(kind_of(points), {}).setdefault(str(points.model.values[0]), []).append((low, high))
+    return {kind: np.concatenate(list(runs.values())) for kind, runs in found.items() if len(runs) > 1}
+
+
+def draw_panel(place, figure, axes, points, scale):
     plane = str(points.plane.values[0])
     a, b, loss = grid(points)
     with warnings.catch_warnings():  # rows and columns of which no point is finished yet
@@ -49,6 +64,8 @@ def draw_panel(place, figure, axes, points):
         x, y = axis_of(np.nanmean(a, axis=0)), axis_of(np.nanmean(b, axis=1))
     known = loss[np.isfinite(loss)]
     low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
+    if scale is not None:
+        low, high = scale[:, 0].min(), scale[:, 1].max()
     shown = axes.pcolormesh(x, y, loss, cmap="viridis", vmin=low, vmax=high, shading="nearest")
     if min(loss.shape) >= SMOOTH:
         axes.contour(x, y, loss, levels=np.linspace(low, high, 9)[1:], colors="white", linewidths=0.5, alpha=0.7)
@@ -85,7 +102,7 @@ def label_panel(axes, cube, points):
     "Loss surfaces",
     "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps; "
     "axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "
-    "scale ends at the 98th percentile.",
+    "scale ends at the 98th percentile; planes of one kind of several runs share it.",
     f"{NONE}; all points of a plane are scored on the same sequences.", "surfaces", "surfaces (the sweep file's section surfaces)")
 def loss_surface(cube, bits, place):
     """Loss surfaces: the loss at each point of the grid over each plane, with the points that span it. Labels are steps."""
@@ -95,14 +112,17 @@ def loss_surface(cube, bits, place):
         return None
     models = [str(name) for name in cube.model.values]
     names = cube.attrs.get("told", {}).get("surface") or list(dict.fromkeys(surfaces.surface.values))
-    parts = [surfaces.isel(row=surfaces.surface.values == name) for name in names]
+    each = dict.fromkeys(zip(surfaces.model.values, surfaces.surface.values))
+    parts = [surfaces.isel(row=(surfaces.model.values == model) & (surfaces.surface.values == name)) for model, name in each]
     parts = [part for part in parts if np.isfinite(part.loss.values[part.point.values == ""]).any()
              and str(part.model.values[0]) in models]
+    common = scales(parts)
+    parts = [part for part in parts if str(part.surface.values[0]) in list(map(str, names))]
     if not parts:
         return None
     figure, panels = place.panels(len(parts), width=3.3, height=2.5)
     for axes, part in zip(panels, parts):
-        draw_panel(place, figure, axes, part)
+        draw_panel(place, figure, axes, part, common.get(kind_of(part)))
     place.finish([])
     for axes, part in zip(panels, parts):
         label_panel(axes, cube, part)

@@ -20,6 +20,7 @@ struct surface_entry {
     char *checkpoint;  /* quantization, random */
     char *previous;    /* quantization */
     char *checkpoints; /* trajectory: shell pattern; NULL: all */
+    bool branches;     /* trajectory: with those of models that branch from it */
     char *quantizer;   /* quantization: a label of `methods` */
     int64_t bits;      /* likewise */
     int64_t columns, rows;
@@ -35,7 +36,8 @@ struct surfaces_section {
     struct surface_entry *surfaces; // (n)
 };
 extern const struct option_table surface_table;
-/* Whether the plane of a SURFACE_TRAJECTORY goes through the checkpoint. */
+/* Whether the plane of a SURFACE_TRAJECTORY goes through checkpoints of the model, and which. */
+bool surface_spans(const struct surface_entry *s, const struct model_entry *m);
 bool surface_takes(const struct surface_entry *s, const struct trajectory_row *row);
 extern const char *const surface_planes[]; /* in the order of their enum; NULL after the last */
 

@@ -26,6 +26,9 @@ static const struct option keys[] = {
     OPTION(surface_entry, checkpoints, TEXT,
            "shell pattern of the checkpoints that span the plane (trajectory)",
            .otherwise = "all but averages", .with = "plane=trajectory"),
+    OPTION(surface_entry, branches, BOOL,
+           "the same of the models that branch from the trajectory (trajectory)",
+           .fallback = "false", .with = "plane=trajectory"),
     OPTION(surface_entry, quantizer, TEXT, "name of the method in `methods` (quantization)",
            .otherwise = "the first", .with = "plane=quantization"),
     OPTION(surface_entry, bits, INT, "its bit-width (quantization)", .unit = "bits",
@@ -93,12 +96,22 @@ bool surface_takes(const struct surface_entry *s, const struct trajectory_row *r
     return s->checkpoints ? fnmatch(s->checkpoints, row->checkpoint, 0) == 0 : !row->average;
 }
 
-static enum status resolve_checkpoints(struct surface_entry *s, const struct model_entry *m,
+bool surface_spans(const struct surface_entry *s, const struct model_entry *m)
+{
+    return strcmp(m->name, s->model) == 0 ||
+           (s->branches && m->branch_of && strcmp(m->branch_of, s->model) == 0);
+}
+
+static enum status resolve_checkpoints(const struct sweep *sweep, struct surface_entry *s,
+                                       const struct model_entry *m,
                                        const struct option_scope *scope, struct err *e)
 {
     int64_t row = m->n_stored - 1, n = 0;
     if (s->plane == SURFACE_TRAJECTORY) {
-        for (int64_t i = 0; i < m->n_rows; i++) n += surface_takes(s, &m->rows[i]);
+        for (int64_t k = 0; k < sweep->n_models; k++)
+            for (int64_t i = 0; surface_spans(s, &sweep->models[k]) && i < sweep->models[k].n_rows;
+                 i++)
+                n += surface_takes(s, &sweep->models[k].rows[i]);
         if (n < 3)
             PASS(options_fail(scope, "checkpoints", e,
                               "%lld checkpoints of %s; a principal plane needs at least 3",
@@ -130,7 +143,7 @@ static enum status resolve(const struct sweep *s, struct surface_entry *entry,
     int64_t place;
     PASS(find(&entry->model, "model", "models", s->models, s->n_models, sizeof *s->models, scope,
               &place, e));
-    PASS(resolve_checkpoints(entry, &s->models[place], scope, e));
+    PASS(resolve_checkpoints(s, entry, &s->models[place], scope, e));
     PASS(find(&entry->dataset, "dataset", "evaluation", s->evaluations, s->n_evaluations,
               sizeof *s->evaluations, scope, &place, e));
     if (entry->plane != SURFACE_QUANTIZATION) return OK;

@@ -13,7 +13,8 @@ struct planned_surface {
     const struct data_options *dataset;
     int64_t model;
     int64_t n, *checkpoints; /* indices into the plan's: the origin, then the end of the first axis,
-                                or all of the trajectory */
+                                or all of the trajectory, then those of its branches */
+    char **names;            // (n) of points: those of a branch's checkpoints begin with MODEL/
     char key[HASH_HEX];
     struct results_surface points; /* owns points.exact */
 };
@@ -28,16 +29,13 @@ void surfaces_free(void *own)
 {
     struct surfaces *all = own;
     for (int64_t i = 0; i < all->n; i++) {
+        for (int64_t k = 0; k < all->surfaces[i].n; k++) free(all->surfaces[i].names[k]);
+        free(all->surfaces[i].names);
         free(all->surfaces[i].checkpoints);
         free(all->surfaces[i].points.exact);
     }
     free(all->surfaces);
     free(all);
-}
-
-static const char *checkpoint_name(const struct plan *p, const struct planned_surface *s, int64_t k)
-{
-    return plan_name_of(p, &p->checkpoints[s->checkpoints[k]]);
 }
 
 static const struct plan_checkpoint *origin_of(const struct plan *p,
@@ -48,18 +46,38 @@ static const struct plan_checkpoint *origin_of(const struct plan *p,
 
 /* --- surfaces --- */
 
-static enum status add_checkpoint(const struct plan *p, struct planned_surface *s, const char *name,
-                                  struct err *e)
+/* *name = a checkpoint's, after the model's and a slash if it is of a branch. */
+static enum status name_of(const struct planned_surface *s, int64_t model, const char *model_name,
+                           const char *own, char **name, struct err *e)
 {
-    int64_t capacity = s->n;
+    const bool branch = model != s->model;
+    return mem_format(name, e, "%s%s%s", branch ? model_name : "", branch ? "/" : "", own);
+}
+
+static enum status add_checkpoint(const struct plan *p, struct planned_surface *s, int64_t model,
+                                  const char *name, struct err *e)
+{
+    int64_t capacity = s->n, same = s->n;
     PASS(mem_grow(&s->checkpoints, s->n, &capacity, sizeof *s->checkpoints, e));
+    PASS(mem_grow(&s->names, s->n, &same, sizeof *s->names, e));
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        if (c->model != s->model || strcmp(plan_name_of(p, c), name) != 0) continue;
+        if (c->model != model || strcmp(plan_name_of(p, c), name) != 0) continue;
+        PASS(name_of(s, model, p->sweep->models[model].name, name, &s->names[s->n], e));
         s->checkpoints[s->n++] = i;
         return OK;
     }
     RAISE(ERR_USAGE, "surface %s: no checkpoint %s", s->entry->name, name);
+}
+
+static enum status add_trajectory(const struct plan *p, struct planned_surface *s, int64_t model,
+                                  struct err *e)
+{
+    const struct model_entry *m = &p->sweep->models[model];
+    for (int64_t i = 0; i < m->n_rows; i++)
+        if (surface_takes(s->entry, &m->rows[i]))
+            PASS(add_checkpoint(p, s, model, m->rows[i].checkpoint, e));
+    return OK;
 }
 
 static enum status find_parts(const struct plan *p, struct planned_surface *s, struct err *e)
@@ -69,16 +87,16 @@ static enum status find_parts(const struct plan *p, struct planned_surface *s, s
     while (strcmp(sweep->models[s->model].name, entry->model) != 0) s->model++;
     s->dataset = sweep->evaluations;
     while (strcmp(s->dataset->name, entry->dataset) != 0) s->dataset++;
-    const struct model_entry *m = &sweep->models[s->model];
     if (entry->plane == SURFACE_TRAJECTORY) {
-        for (int64_t i = 0; i < m->n_rows; i++)
-            if (surface_takes(entry, &m->rows[i]))
-                PASS(add_checkpoint(p, s, m->rows[i].checkpoint, e));
+        PASS(add_trajectory(p, s, s->model, e));
+        for (int64_t k = 0; k < sweep->n_models; k++)
+            if (k != s->model && surface_spans(entry, &sweep->models[k]))
+                PASS(add_trajectory(p, s, k, e));
         return OK;
     }
-    PASS(add_checkpoint(p, s, entry->checkpoint, e));
+    PASS(add_checkpoint(p, s, s->model, entry->checkpoint, e));
     if (entry->plane != SURFACE_QUANTIZATION) return OK;
-    PASS(add_checkpoint(p, s, entry->previous, e));
+    PASS(add_checkpoint(p, s, s->model, entry->previous, e));
     s->quantizer = sweep->methods;
     while (strcmp(s->quantizer->name, entry->quantizer) != 0) s->quantizer++;
     const struct quant_method *method = quant_find(s->quantizer->method);
@@ -101,7 +119,11 @@ static enum status make_key(struct plan *p, struct planned_surface *s, struct er
     if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[i]];
-        json_array_append_new(names, json_string(c->recipe[0] ? c->recipe : plan_known_name(p, c)));
+        const char *own = c->recipe[0] ? c->recipe : plan_known_name(p, c);
+        char *name;
+        TRY(name_of(s, c->model, plan_known_model(p, c->model), own, &name, e));
+        json_array_append_new(names, json_string(name));
+        free(name);
     }
     bool random = entry->plane == SURFACE_RANDOM;
     TRY(plan_digest(
@@ -124,7 +146,7 @@ done:
 /* --- points --- */
 
 /* Exact points: every checkpoint and the quantized one; for random directions only the origin. */
-static enum status make_points(const struct plan *p, struct planned_surface *s, struct err *e)
+static enum status make_points(struct planned_surface *s, struct err *e)
 {
     bool quantized = s->entry->plane == SURFACE_QUANTIZATION;
     s->points = (struct results_surface){.key = s->key,
@@ -132,7 +154,7 @@ static enum status make_points(const struct plan *p, struct planned_surface *s, 
                                          .columns = s->entry->columns,
                                          .rows = s->entry->rows};
     PASS(mem_zero(&s->points.exact, s->points.n_exact, sizeof *s->points.exact, "points", e));
-    for (int64_t k = 0; k < s->n; k++) s->points.exact[k] = checkpoint_name(p, s, k);
+    for (int64_t k = 0; k < s->n; k++) s->points.exact[k] = s->names[k];
     if (quantized) s->points.exact[s->n] = "quantized";
     return OK;
 }
@@ -168,7 +190,7 @@ enum status surfaces_plan(struct plan *p, struct err *e)
         s->entry = &section->surfaces[i];
         PASS(find_parts(p, s, e));
         PASS(make_key(p, s, e));
-        PASS(make_points(p, s, e));
+        PASS(make_points(s, e));
         json_array_append_new(list, surface_record(s));
         p->more[MEASURE_point] += results_surface_points(&s->points);
     }

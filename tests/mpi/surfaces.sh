@@ -81,4 +81,41 @@ grep -q "13 of 32 points" "$work/err" || fail "--only surface: $(cat "$work/err"
 "$QTRAJ" run "$work/sweep.yaml" --set "results=$work/part.h5" --set 'surfaces[1].columns=5' --only surface=run \
     >/dev/null 2>"$work/err" || fail "finer grid: $(cat "$work/err")"
 grep -q "6 points of surfaces to do" "$work/err" || fail "a finer grid: $(cat "$work/err")"
+
+# The principal plane of a run and its branch: shares of the variance and losses of both runs' checkpoints; without the branch it is another one.
+cp "$work/sweep.yaml" "$work/branch.yaml"
+cat >>"$work/branch.yaml" <<YAML
+  - {name: cooldown, branch_of: quickstart, trajectory: $quickstart/cooldown.csv, path: "$quickstart/cooldown/{checkpoint}", tokenizer: $tokenizer}
+YAML
+"$QTRAJ" run "$work/branch.yaml" --set "results=$work/branch.h5" --set 'surfaces=[{name: both, plane: trajectory, branches: true, columns: 0, rows: 0}, {name: alone, plane: trajectory, columns: 0, rows: 0}]' \
+    --set 'methods=[{method: rtn, bits: [4], group_size: 64}]' --set 'bits=[4]' --set calibration=null >/dev/null 2>"$work/err" || fail "a plane with a branch: $(cat "$work/err")"
+"$python" - "$work/branch.h5" "$quickstart" "$SOURCE/tests/tools" <<'PYTHON' || fail "the plane of a run and its branch"
+import sys
+import h5py
+import numpy as np
+sys.path.insert(0, sys.argv[3])
+from safetensors_reader import load
+cube = h5py.File(sys.argv[1])
+of = {k: (c.asstr()[:] if h5py.check_string_dtype(c.dtype) else c[:]) for k, c in cube["surfaces"].items()}
+models, names = cube["model"].asstr()[:], cube["checkpoint_name"].asstr()[:]
+shares = {}
+for surface, runs in (("both", 2), ("alone", 1)):
+    rows = of["surface"] == surface
+    wanted = {("cooldown/" if m else "") + names[m, c]: (m, c) for m in range(runs) for c in range(names.shape[1]) if names[m, c]}
+    assert list(models) == ["quickstart", "cooldown"] and set(of["point"][rows]) == set(wanted) and rows.sum() == len(wanted), of["point"][rows]
+    weights = []
+    for name, loss in zip(of["point"][rows], of["loss"][rows]):
+        assert loss == cube["baseline_loss"][wanted[name]][0], (name, loss)
+        folder = name if "/" in name else f"trajectory/{name}"
+        weights.append(np.concatenate([t.ravel().astype(np.float64) for _, t in sorted(load(f"{sys.argv[2]}/{folder}/model.safetensors").items())]))
+    weights = np.array(weights) - np.mean(weights, axis=0)
+    values = np.linalg.eigvalsh(weights @ weights.T)[::-1]
+    shares[surface] = [of[f"share_{k}"][rows][0] for k in (1, 2)]
+    assert np.allclose(shares[surface], values[:2] / values.sum(), rtol=1e-6), (shares, values / values.sum())
+    place = np.array([of["a"][rows], of["b"][rows]]).T
+    inside = np.linalg.norm(place[:, None] - place[None], axis=-1)
+    outside = np.linalg.norm(weights[:, None] - weights[None], axis=-1)
+    assert (inside <= outside * (1 + 1e-6)).all()
+assert abs(shares["both"][0] - shares["alone"][0]) > 1e-3, shares
+PYTHON
 finish

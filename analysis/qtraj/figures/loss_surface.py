@@ -56,7 +56,15 @@ def scales(parts):
     return {kind: np.concatenate(list(runs.values())) for kind, runs in found.items() if len(runs) > 1}
 
 
-def draw_panel(place, figure, axes, points, scale):
+def runs_of(names, branches):
+    """The places of the points of each run: those of a branch are called MODEL/CHECKPOINT."""
+    found = {}
+    for k, name in enumerate(map(str, names)):
+        found.setdefault(next((one for one in branches if name.startswith(one + "/")), ""), []).append(k)
+    return found
+
+
+def draw_panel(place, figure, axes, points, scale, branches):
     plane = str(points.plane.values[0])
     a, b, loss = grid(points)
     with warnings.catch_warnings():  # rows and columns of which no point is finished yet
@@ -74,8 +82,9 @@ def draw_panel(place, figure, axes, points, scale):
     bar.update_ticks()
     bar.set_label(f"Loss on {points.dataset.values[0]} (nats)")
     exact = points.isel(row=points.point.values != "")
-    axes.plot(exact.a.values, exact.b.values, linestyle="-" if plane == "trajectory" else "none", marker="o",
-              color="white", markeredgecolor=style.BLACK, linewidth=0.8, zorder=5)
+    for prefix, places in runs_of(exact.point.values, branches).items():
+        axes.plot(exact.a.values[places], exact.b.values[places], linestyle=("--" if prefix else "-") if plane == "trajectory" else "none", marker="o",
+                  color="white", markeredgecolor=style.BLACK, linewidth=0.8, zorder=5)
     names = axis_names(points, plane)
     axes.set(xlabel=names[0], ylabel=names[1])
     what = f"{int(points.bits.values[0])} bits {points.quantizer.values[0]}" if plane == "quantization" else ""
@@ -84,7 +93,7 @@ def draw_panel(place, figure, axes, points, scale):
 
 def short_names(cube, model):
     """The label of each checkpoint of the model by its name: its step, else the name."""
-    return {str(name): label for lines in families(cube) for line in lines if line.model == model
+    return {str(name) if line.model == model else f"{line.model}/{name}": label for lines in families(cube) for line in lines
             for name, label in zip(line.own(cube.checkpoint_name), checkpoint_labels(cube, line))}
 
 
@@ -100,8 +109,8 @@ def label_panel(axes, cube, points):
 
 @figure_of_cube(
     "Loss surfaces",
-    "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps; "
-    "axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "
+    "Loss over planes through weight space. Points are the checkpoints and quantized weights that span the plane, numbers are steps, dashed "
+    "lines join those of a branch; axes are Euclidean distances ‖Δw‖ between weights, or multiples of random directions. White lines join equal losses. The colour "
     "scale ends at the 98th percentile; planes of one kind of several runs share it.",
     f"{NONE}; all points of a plane are scored on the same sequences.", "surfaces", "surfaces (the sweep file's section surfaces)")
 def loss_surface(cube, bits, place):
@@ -122,7 +131,7 @@ def loss_surface(cube, bits, place):
         return None
     figure, panels = place.panels(len(parts), width=3.3, height=2.5)
     for axes, part in zip(panels, parts):
-        draw_panel(place, figure, axes, part, common.get(kind_of(part)))
+        draw_panel(place, figure, axes, part, common.get(kind_of(part)), [line.model for lines in families(cube) for line in lines if line.parent])
     place.finish([])
     for axes, part in zip(panels, parts):
         label_panel(axes, cube, part)

@@ -71,16 +71,8 @@ static enum status doubt_unread(struct doubts *all, const char *model, const cha
 
 static enum status doubts_log(struct doubts *d, struct err *e)
 {
-    const struct faults *lists[] = {&d->infos, &d->warnings};
-    for (int k = 0; k < 2; k++)
-        for (int64_t i = 0; i < lists[k]->n; i++) {
-            char *line;
-            PASS(faults_line(lists[k], i, &line, e));
-            if (k == 0) log_info("%s", line);
-            if (k == 1) log_warn("%s", line);
-            free(line);
-        }
-    return OK;
+    PASS(faults_say(&d->infos, log_info, e));
+    return faults_say(&d->warnings, log_warn, e);
 }
 
 bool plan_text_is_short(const struct data_options *d)

@@ -196,12 +196,7 @@ static enum status print_all(const struct planning *p, struct err *e)
     printf("%s: %s tokens, %sB on disk, about %s with %lld rank%s of %.3g GFLOP/s\n",
            s->ended ? "left" : "all", count, bytes, time, (long long)ranks, quantity_plural(ranks),
            p->rate);
-    for (int64_t i = 0; i < p->faults.n; i++) {
-        char *line;
-        PASS(faults_line(&p->faults, i, &line, e));
-        log_warn("%s", line);
-        free(line);
-    }
+    PASS(faults_say(&p->faults, log_warn, e));
     if (s->failing)
         log_warn("%lld of %lld run%s left would fail", (long long)s->failing, (long long)s->left,
                  quantity_plural(s->left));

@@ -44,3 +44,14 @@ enum status faults_line(const struct faults *f, int64_t i, char **line, struct e
     return mem_append(line, e, " (%lld more %s%s likewise)", (long long)one->more, one->noun,
                       quantity_plural(one->more));
 }
+
+enum status faults_say(const struct faults *f, void (*say)(const char *fmt, ...), struct err *e)
+{
+    char *line;
+    for (int64_t i = 0; i < f->n; i++) {
+        PASS(faults_line(f, i, &line, e));
+        say("%s", line);
+        free(line);
+    }
+    return OK;
+}

@@ -20,3 +20,6 @@ MUST_USE enum status faults_add(struct faults *f, const char *noun, const char *
                                 const char *text, struct err *e);
 /* *line (the caller frees) = "WHO: TEXT (3 more NOUNs likewise)". ERR_NOMEM. */
 MUST_USE enum status faults_line(const struct faults *f, int64_t i, char **line, struct err *e);
+/* Says each line by log_warn or another of util/log.h. ERR_NOMEM. */
+MUST_USE enum status faults_say(const struct faults *f, void (*say)(const char *fmt, ...),
+                                struct err *e);

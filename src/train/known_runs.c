@@ -23,7 +23,7 @@ enum status known_runs_read(const char *output, struct known_runs *out, struct e
         free(path);
         TRY(mem_format(&path, e, "%s/%s/run.json", output, d->d_name));
         if (!fsx_is_file(path)) continue;
-        const bool read = json_read_file(path, 1 << 20, &one, &why) == OK;
+        const bool read = run_settings_read(path, &one, &why) == OK;
         err_clear(&why);
         if (read) json_object_set_new(k.settings, d->d_name, one);
     }

@@ -126,6 +126,13 @@ static enum status say_longer(const struct run *r, char *text, size_t size, stru
     return OK;
 }
 
+enum status run_settings_read(const char *path, json_t **out, struct err *e)
+{
+    PASS(json_read_file(path, 1 << 20, out, e));
+    json_object_del(*out, "then"); /* earlier versions kept it */
+    return OK;
+}
+
 enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
                                struct err *e)
 {
@@ -135,7 +142,7 @@ enum status run_settings_check(const struct run *r, const json_t *settings, bool
     TRY(run_path(r, &path, e, "run.json"));
     *there = fsx_is_file(path);
     if (!*there) goto done;
-    TRY(json_read_file(path, 1 << 20, &before, e));
+    TRY(run_settings_read(path, &before, e));
     const bool other = differ(settings, before, key, sizeof key);
     if (strcmp(key, "data") != 0) say_values(before, settings, key, values, sizeof values);
     if (strcmp(key, "last") == 0) TRY(say_longer(r, longer, sizeof longer, e));

@@ -24,6 +24,9 @@ MUST_USE enum status run_state_latest(const struct run *r, int64_t *step, struct
 MUST_USE enum status run_start_path(const struct runs *all, const struct run *r, char **out,
                                     struct err *e);
 
+/* *out (a new reference) = what a run.json says that the weights depend on. ERR_FORMAT, ERR_IO,
+ * ERR_NOMEM. */
+MUST_USE enum status run_settings_read(const char *path, json_t **out, struct err *e);
 /* Compares the settings with those in run.json; *there: it has begun. ERR_USAGE: it was begun with
  * others, whose key is named; ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,

@@ -29,8 +29,9 @@ done:
 enum status train_settings(const struct train_job *job, const struct run *r, json_t **config,
                            json_t **settings, struct err *e)
 {
-    static const char *const elsewhere[] = {"name",        "output",   "tokenizer", "model", "data",
-                                            "checkpoints", "branches", "run",       "steps"};
+    static const char *const elsewhere[] = {"name", "output",      "tokenizer", "model",
+                                            "data", "checkpoints", "branches",  "then",
+                                            "run",  "steps"};
     const struct recipe *recipe = r->recipe;
     const struct train_source *source = &job->sources[recipe - job->runs->recipes];
     PASS(model_config_make(&recipe->model, source->vocab, recipe->batch.length, source->eos, config,

@@ -171,4 +171,11 @@ says "then: absent.yaml: no such file"
 launch 60 3 train runs.yaml --set then=sweep.yaml || fail "then: $(cat "$work/err")"
 "$QTRAJ" show trained.h5 >then.txt
 cmp -s <(grep step alone.txt) <(grep step then.txt) || fail "then: $(diff alone.txt then.txt)"
+# it is none of the settings that a run began with, not even of runs that have kept it as such
+grep -q then out/tiny/run.json && fail "then: $(cat out/tiny/run.json)"
+sed -i '1s/{/{"then": null,/' out/tiny-cool-9/run.json
+sed -i '1s/{/{"then": "of-earlier.yaml",/' out/tiny/run.json
+train 0 runs.yaml
+train 0 runs.yaml --set name=other --plan
+says "other-cool-9: the settings of tiny-cool-9, which is done: that folder is used"
 finish

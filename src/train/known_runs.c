@@ -56,16 +56,14 @@ static enum status rename_run(struct runs *all, int64_t run, const char *name, s
     return run_state_latest(r, &r->others, e);
 }
 
-static void say_taken(const struct run *r, const char *folder)
+static void say_taken(const struct run *r, const struct run *taken)
 {
-    struct run taken = *r;
     struct run_ending end;
     struct err none = {0};
-    taken.name = (char *)(uintptr_t)folder;
-    const bool read = run_ending_read(&taken, &end, &none) == OK;
+    const bool read = run_ending_read(taken, &end, &none) == OK;
     const char *const how[] = {"has begun", "is done", "has diverged"};
     err_clear(&none);
-    log_info("%s: the settings of %s, which %s: that folder is used", r->name, folder,
+    log_info("%s: the settings of %s, which %s: that folder is used", r->name, taken->name,
              how[read ? end.end : RUN_OPEN]);
 }
 
@@ -74,34 +72,6 @@ static bool is_run(const struct runs *all, const char *name)
     for (int64_t i = 0; i < all->n; i++)
         if (strcmp(all->runs[i].name, name) == 0) return true;
     return false;
-}
-
-/* Whether the folder's checkpoints, of which run.json says nothing, have the type asked for; the
- * initial weights are float32 always. */
-static enum status is_of_type(const struct recipe *r, const char *folder, bool *out, struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL;
-    DIR *dir = NULL;
-    *out = true;
-    TRY(mem_format(&path, e, "%s/%s", r->output, folder));
-    dir = opendir(path);
-    for (struct dirent *d; dir && *out && (d = readdir(dir)) != NULL;) {
-        struct err none = {0};
-        json_t *config = NULL;
-        if (strncmp(d->d_name, "step", 4) != 0 || strcmp(d->d_name, "step000000") == 0) continue;
-        free(path);
-        path = NULL;
-        TRY(mem_format(&path, e, "%s/%s/%s/config.json", r->output, folder, d->d_name));
-        if (json_read_file(path, 1 << 20, &config, &none) != OK) continue;
-        *out = strcmp(json_text(config, "torch_dtype", ""),
-                      r->checkpoints.dtype ? "bfloat16" : "float32") == 0;
-        json_decref(config);
-    }
-done:
-    if (dir) closedir(dir);
-    free(path);
-    return st;
 }
 
 enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
@@ -123,9 +93,11 @@ enum status known_run_take(struct train_job *job, const struct known_runs *k, in
     json_decref(config);
     json_decref(settings);
     if (!found) return OK;
-    PASS(is_of_type(r->recipe, found, &alike, e));
+    struct run taken = *r;
+    taken.name = (char *)(uintptr_t)found;
+    PASS(run_has_type(&taken, &alike, e));
     if (!alike) return OK;
-    say_taken(r, found);
+    say_taken(r, &taken);
     return rename_run(job->runs, run, found, e);
 }
 

@@ -156,6 +156,31 @@ done:
     return st;
 }
 
+enum status run_has_type(const struct run *r, bool *out, struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    DIR *dir = NULL;
+    *out = true;
+    TRY(run_path(r, &path, e, "%s", ""));
+    dir = opendir(path);
+    for (struct dirent *d; dir && *out && (d = readdir(dir)) != NULL;) {
+        struct err none = {0};
+        json_t *config = NULL;
+        if (strncmp(d->d_name, "step", 4) != 0 || strcmp(d->d_name, "step000000") == 0) continue;
+        free(path);
+        TRY(run_path(r, &path, e, "%s/config.json", d->d_name));
+        if (json_read_file(path, 1 << 20, &config, &none) == OK)
+            *out = strcmp(json_text(config, "torch_dtype", ""), run_type(r)) == 0;
+        err_clear(&none);
+        json_decref(config);
+    }
+done:
+    if (dir) closedir(dir);
+    free(path);
+    return st;
+}
+
 /* --- the folder --- */
 
 /* Files and folders that a killed process had not finished: only the holder of the lock makes any,
@@ -275,8 +300,8 @@ enum status run_state_latest(const struct run *r, int64_t *step, struct err *e)
 
 struct needs {
     const struct runs *all;
-    int64_t run, latest;
-    bool ended;
+    int64_t run, latest, others; /* others: states that are not needed */
+    bool ended, remove;
     enum status st;
     struct err *e;
 };
@@ -304,19 +329,35 @@ static bool is_needed(struct needs *n, int64_t step)
 
 static void see_needed(void *context, int64_t step, const char *path)
 {
-    if (!is_needed(context, step)) unlink(path);
+    struct needs *n = context;
+    if (is_needed(n, step)) return;
+    n->others++;
+    if (n->remove) unlink(path);
 }
 
-enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e)
+static enum status look_at_states(const struct runs *all, int64_t run, bool remove, int64_t *others,
+                                  struct err *e)
 {
-    struct needs n = {.all = all, .run = run, .e = e};
+    struct needs n = {.all = all, .run = run, .remove = remove, .e = e};
     struct run_ending end;
     const struct run *r = &all->runs[run];
     PASS(run_ending_read(r, &end, e));
     n.ended = end.end != RUN_OPEN;
     PASS(run_state_latest(r, &n.latest, e));
     PASS(each_state(r, see_needed, &n, e));
+    *others = n.others;
     return n.st;
+}
+
+enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e)
+{
+    int64_t removed;
+    return look_at_states(all, run, true, &removed, e);
+}
+
+enum status run_states_unneeded(const struct runs *all, int64_t run, int64_t *n, struct err *e)
+{
+    return look_at_states(all, run, false, n, e);
 }
 
 enum status run_start_path(const struct runs *all, const struct run *r, char **out, struct err *e)

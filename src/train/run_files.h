@@ -32,6 +32,14 @@ MUST_USE enum status run_settings_read(const char *path, json_t **out, struct er
 MUST_USE enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
                                         struct err *e);
 
+/* The type that the run's checkpoints are written with, as in a config.json; *out: those that are
+ * there have it, the initial weights aside, which are float32 always. ERR_NOMEM. */
+static inline const char *run_type(const struct run *r)
+{
+    return r->recipe->checkpoints.dtype ? "bfloat16" : "float32";
+}
+MUST_USE enum status run_has_type(const struct run *r, bool *out, struct err *e);
+
 struct run_files;
 
 /* Makes the run's folder, takes its lock, and removes what a killed process left half written.
@@ -58,6 +66,9 @@ MUST_USE enum status run_files_sync(struct run_files *f, struct err *e);
 /* Removes states of a run that nothing needs: all but the latest (of one that has ended: that one
  * too), those that branches still begin from, and with checkpoints.states those of checkpoints. */
 MUST_USE enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e);
+/* *n = how many states run_states_tidy would remove. Errors as of it. */
+MUST_USE enum status run_states_unneeded(const struct runs *all, int64_t run, int64_t *n,
+                                         struct err *e);
 /* Writes end.json. ERR_FULL, ERR_IO. */
 MUST_USE enum status run_files_end(struct run_files *f, const struct run_ending *end,
                                    struct err *e);

@@ -128,30 +128,21 @@ static enum status choose(struct choice *c, struct err *e)
     return OK;
 }
 
-/* Warns of checkpoints that will not be made. */
-static enum status warn_passed(const struct train_job *job, int64_t i, struct err *e)
+/* Adds what of a run that is there will not be as its file says, and removes what a process that
+ * was killed behind its end has not. */
+static enum status look_again(const struct train_job *job, int64_t i, struct faults *f,
+                              struct err *e)
 {
-    const struct run *r = &job->runs->runs[i];
     enum readiness state;
     struct run_left left;
     struct err none = {0};
-    char why[520] = "";
-    if (train_readiness(job->runs, i, &state, &left, why, sizeof why, &none) == OK)
-        PASS(train_check_passed(r, left.step, why, sizeof why, e));
-    else
+    char why[520];
+    if (train_readiness(job->runs, i, &state, &left, why, sizeof why, &none) != OK) {
         err_clear(&none); /* choose tells */
-    if (why[0]) log_warn("%s: %s", r->name, why);
-    return OK;
-}
-
-/* What a process that was killed behind the end of a run has not removed. */
-static enum status tidy_ended(const struct train_job *job, int64_t run, struct err *e)
-{
-    struct run_ending end;
-    struct err none = {0};
-    const enum status st = run_ending_read(&job->runs->runs[run], &end, &none);
-    err_clear(&none);
-    return st == OK && end.end != RUN_OPEN ? run_states_tidy(job->runs, run, e) : OK;
+        return OK;
+    }
+    PASS(train_check_kept(job->runs, i, left.step, f, e));
+    return state == ENDED ? run_states_tidy(job->runs, i, e) : OK;
 }
 
 /* Runs whose settings cannot be trained, or are not those that they began with, fail before any is
@@ -159,24 +150,16 @@ static enum status tidy_ended(const struct train_job *job, int64_t run, struct e
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
 {
     enum status st = OK;
-    struct faults f = {0};
-    char *line = NULL;
+    struct faults f = {0}, kept = {0};
     for (int64_t i = 0; i < job->runs->n; i++)
         if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
     for (int64_t i = 0; i < job->runs->n; i++)
-        if (job->wanted[i] && !failed[i]) {
-            TRY(tidy_ended(job, i, e));
-            TRY(warn_passed(job, i, e));
-        }
-    for (int64_t i = 0; i < f.n; i++) {
-        TRY(faults_line(&f, i, &line, e));
-        log_error("%s", line);
-        free(line);
-        line = NULL;
-    }
+        if (job->wanted[i] && !failed[i]) TRY(look_again(job, i, &kept, e));
+    TRY(faults_say(&kept, log_warn, e));
+    TRY(faults_say(&f, log_error, e));
 done:
-    free(line);
     faults_free(&f);
+    faults_free(&kept);
     return st;
 }
 

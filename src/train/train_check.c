@@ -11,6 +11,7 @@
 
 /* More tokens of a text are not counted before training: some seconds. */
 enum { MOST_COUNTED = 1 << 24 };
+#define AGAIN "move the run's folder out of the output to train it again to the same weights"
 
 /* --- whether a run can begin --- */
 
@@ -117,13 +118,13 @@ enum status train_check_run(const struct train_job *job, int64_t run, struct fau
     return told;
 }
 
-enum status train_check_passed(const struct run *r, int64_t step, char *why, size_t size,
-                               struct err *e)
+/* Checkpoints at steps that the run, done up to `step`, has passed without one. One that was
+ * removed since counts as made. */
+static enum status note_passed(struct faults *f, const struct run *r, int64_t step, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL, *rows = NULL, row[40];
+    char *path = NULL, *rows = NULL, row[40], why[300];
     int64_t n = 0, one = 0;
-    why[0] = '\0';
     TRY(run_path(r, &path, e, "trajectory.csv"));
     if (fsx_is_file(path)) TRY(fsx_read(path, 0, &rows, NULL, e));
     for (int64_t i = r->first + 1; i <= step; i++) {
@@ -131,16 +132,44 @@ enum status train_check_passed(const struct run *r, int64_t step, char *why, siz
         if (!run_has_checkpoint(r, i) || (rows && strstr(rows, row))) continue;
         if (n++ == 0) one = i;
     }
-    if (n > 0)
-        snprintf(why, size,
-                 "%lld checkpoint%s of step%s %lld%s asked for, but passed: move the run's folder "
-                 "out of the output to train it again to the same weights, with all of them",
-                 (long long)n, quantity_plural(n), quantity_plural(n), (long long)one,
-                 n == 1 ? " is" : " and later are");
+    if (n == 0) goto done;
+    snprintf(why, sizeof why,
+             "%lld checkpoint%s of step%s %lld%s asked for, but passed: " AGAIN
+             ", with all of them",
+             (long long)n, quantity_plural(n), quantity_plural(n), (long long)one,
+             n == 1 ? " is" : " and later are");
+    st = faults_add(f, "run", r->name, why, e);
 done:
     free(path);
     free(rows);
     return st;
+}
+
+enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, struct faults *f,
+                             struct err *e)
+{
+    const struct run *r = &all->runs[run];
+    char why[300];
+    struct err none = {0};
+    bool alike;
+    int64_t n;
+    PASS(note_passed(f, r, step, e));
+    PASS(run_has_type(r, &alike, e));
+    if (!alike) {
+        snprintf(why, sizeof why,
+                 "checkpoints that are there are not %s (checkpoints.dtype) and stay as they "
+                 "are: " AGAIN,
+                 run_type(r));
+        PASS(faults_add(f, "run", r->name, why, e));
+    }
+    if (run_states_unneeded(all, run, &n, &none) != OK) n = 0; /* train_readiness tells */
+    err_clear(&none);
+    if (n < 2 /* a killed process may leave one */ || r->recipe->checkpoints.states) return OK;
+    snprintf(why, sizeof why,
+             "%lld states that checkpoints.states kept are removed when it is trained without that "
+             "key",
+             (long long)n);
+    return faults_add(f, "run", r->name, why, e);
 }
 
 /* --- before anything is written --- */
@@ -231,8 +260,7 @@ static enum status check_run(const struct train_job *job, int64_t i, const struc
     if (st != OK) PASS(note(f, r, why.text, &failing, e));
     err_clear(&why);
     if (never[0]) PASS(note(f, r, never, &failing, e));
-    PASS(train_check_passed(r, left[i].step, never, sizeof never, e));
-    if (never[0]) PASS(faults_add(f, "run", r->name, never, e));
+    PASS(train_check_kept(job->runs, i, left[i].step, f, e));
     if (state == WAITS && left[r->parent].failing) failing = true;
     if (state != ENDED) PASS(check_folders(r, f, &failing, e));
     if (l->why)

@@ -33,11 +33,11 @@ MUST_USE enum status train_parents_check(const struct train_job *job, int64_t ru
 MUST_USE enum status train_check_run(const struct train_job *job, int64_t run, struct faults *f,
                                      bool *failing, struct err *e);
 
-/* why (size bytes) = that checkpoints are asked for at steps which the run, done up to `step`, has
- * passed without one (trajectory.csv: one that was removed since counts as made); "": none is.
+/* Adds to *f what of a run that is done up to `step` is not as its file now says: checkpoints at
+ * steps that it has passed without one, checkpoints of another type, states that will be removed.
  * ERR_IO, ERR_NOMEM. */
-MUST_USE enum status train_check_passed(const struct run *r, int64_t step, char *why, size_t size,
-                                        struct err *e);
+MUST_USE enum status train_check_kept(const struct runs *all, int64_t run, int64_t step,
+                                      struct faults *f, struct err *e);
 
 /* Looks at all wanted runs, their texts and folders, and writes nothing. Fills job->sources
  * (n_recipes; the caller's, zero) with what is needed for train_settings. left (n runs). Adds what

@@ -63,10 +63,17 @@ says "other: the settings of tiny, which is done: that folder is used"
 train 0 runs.yaml --set output=kept --set name=half --set checkpoints.dtype=bfloat16 --only half
 grep -q bfloat16 kept/half/step000024/config.json || fail "another type: $(ls kept)"
 rm -r kept/half
+# another type under the run's own name is said
+cp -r kept/tiny/step000024 before
+train 0 runs.yaml --set output=kept --set checkpoints.states=true --set checkpoints.dtype=bfloat16
+says "warning: tiny: checkpoints that are there are not bfloat16 (checkpoints.dtype) and stay as they are"
+diff -r before kept/tiny/step000024 || fail "a checkpoint was written again"
 for output in kept out; do
     runs_file later.yaml
     sed -i "s/output: out/output: $output/; s/from: .9./from: [9, 12]/" later.yaml
-    [ $output = kept ] && train 0 later.yaml || train 1 later.yaml
+    [ $output = kept ] || { train 1 later.yaml; continue; }
+    train 0 later.yaml
+    says "warning: tiny: 3 states that checkpoints.states kept are removed"
 done
 says "tiny has passed step 12, from which it branches, and no state of it was kept: move the folder of tiny out of the output"
 train 0 later.yaml --set output=both

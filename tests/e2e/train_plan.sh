@@ -91,6 +91,9 @@ plan 1 "let a branch go on from a step whose state is in tiny/state, as {name: l
 plan 0 "" runs.yaml --set output=states --set checkpoints.states=true --only tiny-longer \
     --set 'branches=[{name: longer, from: [18], steps: 18, schedule: {kind: constant}}]'
 says "^tiny-longer +19 to 36 "
+plan 1 "tiny: 4 states that checkpoints.states kept are removed when it is trained without that key" runs.yaml --set output=states
+plan 1 "tiny: checkpoints that are there are not bfloat16 (checkpoints.dtype) and stay as they are: move the run's folder" runs.yaml \
+    --set output=states --set checkpoints.states=true --set checkpoints.dtype=bfloat16
 rm states/tiny/end.json states/tiny/state/step000024.safetensors
 plan 0 "" runs.yaml --set output=states --set checkpoints.states=true
 says "^tiny +19 to 24 +576 "

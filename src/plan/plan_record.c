@@ -1,8 +1,8 @@
 /* The plan as a record of the journal. */
-#include "config/steps_table.h"
 #include "engine/inputs.h"
 #include "math/linalg.h"
 #include "plan/plan_internal.h"
+#include "records/steps_table.h"
 #include "util/clock.h"
 #include "util/num.h"
 #include "util/version.h"

@@ -2,7 +2,7 @@
  * trajectory.csv, checkpoints, state/, end.json. Local, for the first rank of a group; the lock of
  * steps.csv keeps other groups away. */
 #pragma once
-#include "config/steps_table.h"
+#include "records/steps_table.h"
 #include "train/runs.h"
 
 /* How a run has ended. */

@@ -1,4 +1,4 @@
-#include "config/steps_table.h"
+#include "records/steps_table.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <math.h>
@@ -38,32 +38,45 @@ bool steps_row_read(const char **at, struct steps_row *out)
 
 /* --- curves --- */
 
-static const char *const columns[] = {
-    "step", "steps",         "tokens",          "learning_rate",
-    "loss", "gradient_norm", "validation_loss", "tokens_per_second"};
-enum { COLUMNS = sizeof columns / sizeof *columns, SPEED = COLUMNS - 1 };
+enum { STEP, STEPS, TOKENS, RATE, LOSS, NORM, VALIDATION, SPEED, COLUMNS };
+const struct field steps_curve_columns[] = {
+    [STEP] = {"step", "step", IN_LIST, FIELD_INTEGER, STABLE, "1", "last step of the row"},
+    [STEPS] = {"steps", "steps", IN_LIST, FIELD_INTEGER, STABLE, "1", "steps that it is of"},
+    [TOKENS] = {"tokens", "tokens", IN_LIST, FIELD_REAL, STABLE, "1",
+                "training tokens seen at its end"},
+    [RATE] = {"learning_rate", "learning_rate", IN_LIST, FIELD_REAL, STABLE, "1",
+              "rate of its last step"},
+    [LOSS] = {"loss", "training_loss", IN_LIST, FIELD_REAL, STABLE, "nat",
+              "loss of its batches, mean"},
+    [NORM] = {"gradient_norm", "training_gradient_norm", IN_LIST, FIELD_REAL, STABLE, "1",
+              "norm of the gradient before clipping, mean"},
+    [VALIDATION] = {"validation_loss", "validation_loss", IN_LIST, FIELD_REAL, STABLE, "nat",
+                    "loss on what is held out, at its last checkpoint"},
+    [SPEED] = {"tokens_per_second", "tokens_per_second", IN_LIST, FIELD_REAL, VOLATILE, "1/s",
+               "training tokens in a second"},
+    [COLUMNS] = {0},
+};
 
 /* The next `most` rows as one. Returns how many there were. */
-static int64_t take_rows(const char **at, int64_t most, double sums[COLUMNS])
+static int64_t take_rows(const char **at, int64_t most, double row[COLUMNS])
 {
     struct steps_row x;
     int64_t n = 0;
-    double validation = NAN;
-    memset(sums, 0, COLUMNS * sizeof *sums);
+    memset(row, 0, COLUMNS * sizeof *row);
+    row[VALIDATION] = NAN;
     for (; n < most && steps_row_read(at, &x); n++) {
-        sums[4] += x.loss;
-        sums[5] += x.norm;
-        sums[SPEED] += 1 / x.speed;
-        if (!isnan(x.validation)) validation = x.validation;
-        sums[0] = (double)x.step;
-        sums[2] = x.tokens;
-        sums[3] = x.rate;
+        row[LOSS] += x.loss;
+        row[NORM] += x.norm;
+        row[SPEED] += 1 / x.speed;
+        if (!isnan(x.validation)) row[VALIDATION] = x.validation;
+        row[STEP] = (double)x.step;
+        row[TOKENS] = x.tokens;
+        row[RATE] = x.rate;
     }
-    sums[1] = (double)n;
-    sums[4] /= (double)n;
-    sums[5] /= (double)n;
-    sums[6] = validation;
-    sums[SPEED] = (double)n / sums[SPEED];
+    row[STEPS] = (double)n;
+    row[LOSS] /= (double)n;
+    row[NORM] /= (double)n;
+    row[SPEED] = (double)n / row[SPEED];
     return n;
 }
 
@@ -78,9 +91,12 @@ static json_t *curve_of(const char *text)
     for (const char *at = text; steps_row_read(&at, &x);) n++;
     for (const char *at = text; !failed && take_rows(&at, (n + CURVE_ROWS - 1) / CURVE_ROWS, row);)
         for (int i = 0; i < COLUMNS; i++) {
-            json_t *list = json_object_get(out, columns[i]);
-            if (!list) failed |= json_object_set_new(out, columns[i], list = json_array());
-            json_t *value = i < 2 ? json_integer((json_int_t)row[i]) : json_number_new(row[i]);
+            const char *name = steps_curve_columns[i].name;
+            json_t *list = json_object_get(out, name);
+            if (!list) failed |= json_object_set_new(out, name, list = json_array());
+            json_t *value = steps_curve_columns[i].type == FIELD_INTEGER
+                                ? json_integer((json_int_t)row[i])
+                                : json_number_new(row[i]);
             failed |= json_array_append_new(list, value);
         }
     if (!failed) return out;

@@ -1,8 +1,7 @@
 /* steps_table: steps.csv, a row for each step of a run, which `qtraj train` leaves beside
  * trajectory.csv. Local. */
 #pragma once
-#include "util/err.h"
-#include "util/json.h"
+#include "records/measures.h"
 
 #define STEPS_TABLE "steps.csv"
 #define STEPS_TABLE_HEAD                                                                           \
@@ -17,6 +16,8 @@ struct steps_row {
  * is not whole. */
 bool steps_row_read(const char **at, struct steps_row *out);
 
+/* The columns of a curve, in its JSON and in the cube; one without a name is behind the last. */
+extern const struct field steps_curve_columns[];
 /* *out (a new reference) = the table beside the trajectory table of that path, thinned: {COLUMN:
  * [...]} with at most 500 rows of as many steps each. "step", "tokens" and "learning_rate" are
  * those of the last step, "validation_loss" ("nan": none) the last one, "steps" is how many they

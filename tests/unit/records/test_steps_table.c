@@ -1,5 +1,5 @@
 /* steps.csv as the curves of a cube have it: how rows are joined, and what is no such table. */
-#include "config/steps_table.h"
+#include "records/steps_table.h"
 #include "scratch.h"
 #include <math.h>
 #include <setjmp.h>

@@ -2,8 +2,9 @@
 """Tables of a sweep of controlled runs that are named seed1-..., such as tiny.yaml's: what they say of each claim, errors and losses over seeds.
 PYTHONPATH=analysis python3 configs/controlled/tables.py results/controlled/tiny.h5 [PAGE.md]
 
-Prints them, or puts them between the page's lines <!-- tables --> and <!-- end -->."""
+Prints them, or puts them between the page's lines <!-- tables NAME -->, of the cube's file, and the next <!-- end -->."""
 
+import pathlib
 import re
 import sys
 
@@ -77,7 +78,7 @@ def main():
     with open(sys.argv[2], encoding="utf-8") as file:
         page = file.read()
     with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(re.sub(r"(?s)(<!-- tables -->\n).*(<!-- end -->)", lambda found: found[1] + text + found[2], page))
+        file.write(re.sub(rf"(?s)(<!-- tables {pathlib.Path(sys.argv[1]).stem} -->\n).*?(<!-- end -->)", lambda found: found[1] + text + found[2], page))
 
 
 if __name__ == "__main__":

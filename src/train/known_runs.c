@@ -10,37 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status known_runs_read(const char *output, struct known_runs *out, struct err *e)
+/* A run.json that cannot be read is null. */
+static enum status add_settings(json_t *known, const char *output, const char *folder,
+                                struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    DIR *dir = opendir(output);
-    struct known_runs k = {.settings = json_object()};
-    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
-        struct err why = {0};
-        json_t *one;
-        if (d->d_name[0] == '.') continue;
-        free(path);
-        TRY(mem_format(&path, e, "%s/%s/run.json", output, d->d_name));
-        if (!fsx_is_file(path)) continue;
-        const bool read = run_settings_read(path, &one, &why) == OK;
-        err_clear(&why);
-        if (read) json_object_set_new(k.settings, d->d_name, one);
-    }
-    TRY(json_whole(e));
-    *out = k;
-    k.settings = NULL;
-done:
-    known_runs_free(&k);
-    if (dir) closedir(dir);
+    char *path;
+    json_t *one = NULL;
+    struct err why = {0};
+    PASS(mem_format(&path, e, "%s/%s/run.json", output, folder));
+    const bool read = fsx_is_file(path) && run_settings_read(path, &one, &why) == OK;
+    if (fsx_is_file(path)) json_object_set_new(known, folder, read ? one : json_null());
+    err_clear(&why);
     free(path);
-    return st;
+    return json_whole(e);
 }
 
-void known_runs_free(struct known_runs *k)
+enum status known_runs_read(const char *output, json_t **out, struct err *e)
 {
-    json_decref(k->settings);
-    *k = (struct known_runs){0};
+    struct dirent **folders = NULL;
+    const int n = scandir(output, &folders, NULL, alphasort);
+    enum status st = OK;
+    *out = json_object();
+    for (int i = 0; i < n; i++) {
+        const char *folder = folders[i]->d_name;
+        if (st == OK && folder[0] != '.') st = add_settings(*out, output, folder, e);
+        free(folders[i]);
+    }
+    free(folders);
+    if (st != OK) json_decref(*out);
+    if (st != OK) *out = NULL;
+    return st;
 }
 
 static enum status rename_run(struct runs *all, int64_t run, const char *name, struct err *e)
@@ -74,19 +73,18 @@ static bool is_run(const struct runs *all, const char *name)
     return false;
 }
 
-enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
-                           struct err *e)
+enum status known_run_take(struct train_job *job, json_t *known, int64_t run, struct err *e)
 {
     const struct run *r = &job->runs->runs[run];
     struct err why = {0};
     json_t *config = NULL, *settings = NULL, *one;
     const char *name, *found = NULL;
     bool alike;
-    if (json_object_size(k->settings) == 0 || json_object_get(k->settings, r->name)) return OK;
+    if (json_object_size(known) == 0 || json_object_get(known, r->name)) return OK;
     if (strcmp(r->recipe->output, job->runs->recipes[0].output) != 0) return OK;
     /* what is wrong with the settings, the check tells */
     if (train_settings(job, r, &config, &settings, &why) != OK) err_clear(&why);
-    json_object_foreach(k->settings, name, one)
+    json_object_foreach(known, name, one)
     {
         if (!found && json_equal(one, settings) && !is_run(job->runs, name)) found = name;
     }
@@ -104,14 +102,14 @@ enum status known_run_take(struct train_job *job, const struct known_runs *k, in
 /* names (n) = those of wanted runs. */
 static enum status take_all(struct train_job *job, char (*names)[NAME_MAX + 1], struct err *e)
 {
-    struct known_runs k = {0};
-    enum status st = known_runs_read(job->runs->recipes[0].output, &k, e);
+    json_t *known = NULL;
+    enum status st = known_runs_read(job->runs->recipes[0].output, &known, e);
     for (int64_t i = 0; st == OK && i < job->runs->n; i++) {
         if (!job->wanted[i]) continue;
-        st = known_run_take(job, &k, i, e);
+        st = known_run_take(job, known, i, e);
         snprintf(names[i], sizeof names[i], "%s", job->runs->runs[i].name);
     }
-    known_runs_free(&k);
+    json_decref(known);
     return st;
 }
 

@@ -3,21 +3,16 @@
 #pragma once
 #include "train/train_job.h"
 
-/* Settings (run.json) of folders of an output. Zero-initialise; free with known_runs_free. */
-struct known_runs {
-    json_t *settings; /* {FOLDER: run.json} */
-};
-/* Reads what is in the folder `output`, which may not be there; a run.json that cannot be read is
- * left out. ERR_NOMEM. Local. */
-MUST_USE enum status known_runs_read(const char *output, struct known_runs *out, struct err *e);
-void known_runs_free(struct known_runs *k);
+/* *out (a new reference; NULL on failure) = {FOLDER: settings (run.json)} of what is in the folder
+ * `output`, which may not be there, by name; null: it cannot be read. ERR_NOMEM. Local. */
+MUST_USE enum status known_runs_read(const char *output, json_t **out, struct err *e);
 
 /* If the run has not begun and a folder that is no other run's was begun with its settings and has
  * checkpoints of its type, the run takes that folder's name, which its branches' `left` follows,
  * and a message says so. States that are there stay, but the one that an open run goes on from:
  * branches of another file may begin from them. job->sources[] of its recipe is filled with the
  * digest; runs that it branches from come before it. ERR_NOMEM. Local. */
-MUST_USE enum status known_run_take(struct train_job *job, const struct known_runs *k, int64_t run,
+MUST_USE enum status known_run_take(struct train_job *job, json_t *known, int64_t run,
                                     struct err *e);
 
 /* The same of all wanted runs by rank 0, for all ranks. Collective on job->world. ERR_NOMEM. */

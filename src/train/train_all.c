@@ -81,8 +81,8 @@ static enum status take(struct choice *c, int64_t i, bool *taken, struct err *e)
     json_t *settings = NULL;
     struct run_ending end;
     struct err why = {0};
-    enum status st = train_settings(c->job, r, &c->config, &settings, &why);
-    if (st == OK) st = train_parents_check(c->job, i, &why);
+    enum status st = train_settings_check(c->job, i, &why);
+    if (st == OK) st = train_settings(c->job, r, &c->config, &settings, &why);
     if (st == OK) st = run_files_open(r, settings, &c->files, &why);
     json_decref(settings);
     if (st == OK) st = run_ending_read(r, &end, &why); /* another may have ended it meanwhile */

@@ -80,12 +80,12 @@ static enum status note(struct faults *f, const struct run *r, const char *why, 
     return faults_add(f, "run", r->name, why, e);
 }
 
-enum status train_parents_check(const struct train_job *job, int64_t run, struct err *e)
+enum status train_settings_check(const struct train_job *job, int64_t run, struct err *e)
 {
     const struct run *runs = job->runs->runs;
     enum status st = OK;
     bool there;
-    for (int64_t i = runs[run].parent; st == OK && i >= 0; i = runs[i].parent) {
+    for (int64_t i = run; st == OK && i >= 0; i = runs[i].parent) {
         json_t *config = NULL, *settings = NULL;
         st = train_settings(job, &runs[i], &config, &settings, e);
         if (st == OK) st = run_settings_check(&runs[i], settings, &there, e);
@@ -100,18 +100,12 @@ enum status train_check_run(const struct train_job *job, int64_t run, struct fau
 {
     const struct run *r = &job->runs->runs[run];
     const struct train_source *source = &job->sources[r->recipe - job->runs->recipes];
-    json_t *config = NULL, *settings = NULL;
     struct err why = {0};
-    bool there;
     int64_t held_out;
-    enum status st = train_settings(job, r, &config, &settings, &why);
+    enum status st = train_settings_check(job, run, &why);
     if (st == OK)
         st = corpus_divide(&r->recipe->data, source->tokens, r->recipe->batch.length, &held_out,
                            &why);
-    if (st == OK) st = run_settings_check(r, settings, &there, &why);
-    if (st == OK) st = train_parents_check(job, run, &why);
-    json_decref(config);
-    json_decref(settings);
     const enum status told = st == OK || st == ERR_NOMEM ? OK : note(f, r, why.text, failing, e);
     if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
     err_clear(&why);
@@ -277,17 +271,17 @@ enum status train_check_all(struct train_job *job, struct run_left *left, struct
     enum status st = OK;
     const struct runs *all = job->runs;
     struct look *looks = NULL;
-    struct known_runs known = {0};
+    json_t *known = NULL;
     TRY(mem_zero(&looks, all->n_recipes, sizeof *looks, "runs", e));
     TRY(known_runs_read(all->recipes[0].output, &known, e));
-    TRY(look_at_sources(job, json_object_size(known.settings) > 0, looks, e));
+    TRY(look_at_sources(job, json_object_size(known) > 0, looks, e));
     for (int64_t i = 0; i < all->n; i++) {
         const struct look *l = &looks[all->runs[i].recipe - all->recipes];
-        if (job->wanted[i] && !l->why) TRY(known_run_take(job, &known, i, e));
+        if (job->wanted[i] && !l->why) TRY(known_run_take(job, known, i, e));
         if (job->wanted[i]) TRY(check_run(job, i, l, left, f, e));
     }
 done:
-    known_runs_free(&known);
+    json_decref(known);
     for (int64_t i = 0; looks && i < all->n_recipes; i++) free(looks[i].own);
     free(looks);
     return st;

@@ -23,9 +23,9 @@ void train_say_never(const struct run *branch, bool passed, char *why, size_t si
 MUST_USE enum status train_readiness(const struct runs *all, int64_t run, enum readiness *out,
                                      struct run_left *left, char *why, size_t size, struct err *e);
 
-/* ERR_USAGE: a run that this one branches from was begun with other settings, texts among them.
- * ERR_FORMAT, ERR_IO, ERR_NOMEM. */
-MUST_USE enum status train_parents_check(const struct train_job *job, int64_t run, struct err *e);
+/* ERR_USAGE: the run, or one that it branches from, cannot be made or was begun with other
+ * settings, texts among them. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
+MUST_USE enum status train_settings_check(const struct train_job *job, int64_t run, struct err *e);
 /* Adds to *f what is wrong with the settings of a run, with the tokenizer, its number of tokens and
  * what it was begun with; job->sources[] of its recipe is filled. *failing: something is.
  * ERR_NOMEM.

@@ -3,7 +3,6 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +18,20 @@ static enum status has(const char *output, const char *run, const char *file, bo
 }
 
 /* The run that a folder's run branches from; NULL: none. Borrowed. */
-static const char *parent_of(const struct known_runs *k, const char *run)
+static const char *parent_of(json_t *k, const char *run)
 {
-    return json_text(json_object_get(k->settings, run), "parent", NULL);
+    return json_text(json_object_get(k, run), "parent", NULL);
 }
 
 /* The run's branches without a checkpoint. */
-static enum status count_branches(const char *output, const struct known_runs *k, const char *run,
-                                  int64_t *count, struct err *e)
+static enum status count_branches(const char *output, json_t *k, const char *run, int64_t *count,
+                                  struct err *e)
 {
     const char *branch;
     json_t *settings;
     bool begun;
     *count = 0;
-    json_object_foreach(k->settings, branch, settings)
+    json_object_foreach(k, branch, settings)
     {
         if (strcmp(json_text(settings, "parent", ""), run) != 0) continue;
         PASS(has(output, branch, "trajectory.csv", &begun, e));
@@ -41,16 +40,14 @@ static enum status count_branches(const char *output, const struct known_runs *k
     return OK;
 }
 
-static enum status warn_of(const char *output, const struct known_runs *k, const char *run,
-                           struct err *e)
+static enum status warn_of(const char *output, json_t *k, const char *run, struct err *e)
 {
-    bool begun, ended, seen;
+    bool ended, seen;
     int64_t branches;
     char more[100] = "";
-    PASS(has(output, run, "run.json", &begun, e));
     PASS(has(output, run, "end.json", &ended, e));
     PASS(has(output, run, "trajectory.csv", &seen, e));
-    if (!begun || (parent_of(k, run) && !seen)) return OK; /* its run counts it */
+    if (parent_of(k, run) && !seen) return OK; /* its run counts it */
     PASS(count_branches(output, k, run, &branches, e));
     if (branches > 0)
         snprintf(more, sizeof more, "%lld branch%s no checkpoint yet", (long long)branches,
@@ -66,17 +63,14 @@ static enum status warn_of(const char *output, const struct known_runs *k, const
 
 enum status unfinished_warn(const char *output, struct err *e)
 {
-    struct known_runs k = {0};
-    struct dirent **folders;
-    PASS(known_runs_read(output, &k, e));
-    const int n = scandir(output, &folders, NULL, alphasort);
+    json_t *k, *settings;
+    const char *run;
     enum status st = OK;
-    for (int i = 0; i < n; i++) {
-        const char *run = folders[i]->d_name;
-        if (st == OK && run[0] != '.') st = warn_of(output, &k, run, e);
-        free(folders[i]);
+    PASS(known_runs_read(output, &k, e));
+    json_object_foreach(k, run, settings)
+    {
+        if (st == OK) st = warn_of(output, k, run, e);
     }
-    if (n >= 0) free(folders);
-    known_runs_free(&k);
+    json_decref(k);
     return st;
 }

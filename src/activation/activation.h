@@ -31,8 +31,8 @@ enum outlier_score { OUTLIER_LARGEST, OUTLIER_SQUARES };
 enum run_rotation { RUN_ROTATION_NONE, RUN_ROTATION_HADAMARD };
 /* What shares a range of keys: channels of a token, or tokens of a channel. */
 enum cache_kind { CACHE_TOKEN, CACHE_CHANNEL };
-/* Places of a rotated model (model/rotated.h), a set. */
-enum { ROTATE_R1 = 1, ROTATE_R2 = 2, ROTATE_R4 = 4, ROTATE_HEADS = 8 };
+/* Places of a rotated model (model/rotated.h), a set. RANDOM: R1 is no Hadamard matrix. */
+enum { ROTATE_R1 = 1, ROTATE_R2 = 2, ROTATE_R4 = 4, ROTATE_HEADS = 8, ROTATE_RANDOM = 16 };
 
 struct activation_grid {
     int64_t bits;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct mix mix_shape(int64_t n)
 {
@@ -35,16 +36,66 @@ done:
     return st;
 }
 
+/* a -= the part of it that is along the unit vector b; with b = a: a gets length 1. */
+static void remove_part(double *a, const double *b, int64_t n)
+{
+    double dot = 0;
+    for (int64_t k = 0; k < n; k++) dot += a[k] * b[k];
+    for (int64_t k = 0; k < n; k++) a[k] = a == b ? a[k] / sqrt(dot) : a[k] - dot * b[k];
+}
+
+enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t stream, struct err *e)
+{
+    enum status st = OK;
+    float *normal = NULL;
+    *m = (struct mix){.n = n, .part = n};
+    TRY(mem_alloc(&m->dense, n * n, sizeof *m->dense, "a random orthogonal matrix", e));
+    TRY(mem_alloc(&normal, n, sizeof *normal, "a random orthogonal matrix", e));
+    for (int64_t i = 0; i < n; i++) {
+        rng_normals(rng_stream(seed, stream), i * n, n, normal);
+        for (int64_t k = 0; k < n; k++) m->dense[i * n + k] = (double)normal[k];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = m->dense + i * n;
+        remove_part(m->dense + i * n, row, n);
+#pragma omp parallel for schedule(static)
+        for (int64_t j = i + 1; j < n; j++) remove_part(m->dense + j * n, row, n);
+    }
+done:
+    free(normal);
+    return st;
+}
+
 void mix_free(struct mix *m)
 {
+    free(m->dense);
     free(m->hadamard);
     free(m->sign);
     *m = (struct mix){0};
 }
 
+static void multiply(const struct mix *m, double *x, bool back, double *y)
+{
+    const int64_t n = m->n;
+    memset(y, 0, (size_t)n * sizeof *y);
+    for (int64_t i = 0; i < n; i++) {
+        const double *row = m->dense + i * n;
+        for (int64_t j = 0; j < n; j++)
+            if (back)
+                y[i] += x[j] * row[j];
+            else
+                y[j] += x[i] * row[j];
+    }
+    memcpy(x, y, (size_t)n * sizeof *x);
+}
+
 void mix_row(const struct mix *m, double *x, bool back, double *scratch)
 {
     if (m->part == 0) return;
+    if (m->dense) {
+        multiply(m, x, back, scratch);
+        return;
+    }
     const bool first = back == (m->signs == MIX_AFTER);
     for (int64_t j = 0; first && j < m->n; j++) x[j] *= m->sign[j];
     for (int64_t a = 0; a < m->n; a += m->part)

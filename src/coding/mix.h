@@ -1,5 +1,6 @@
 /* mix: random orthogonal matrices M that spread large numbers over all columns: a Hadamard matrix
- * (math/hadamard.h) over its root, and random signs before or after it. */
+ * (math/hadamard.h) over its root, and random signs before or after it; or any orthogonal matrix.
+ */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
@@ -14,6 +15,7 @@ struct mix {
     int signs;        /* enum mix_signs */
     int8_t *hadamard; // (factor, factor)
     double *sign;     // (n) ±1 / √part
+    double *dense;    // (n, n) M itself; NULL: as above
 };
 
 /* The fields of M of order n that are numbers. */
@@ -23,6 +25,10 @@ struct mix mix_shape(int64_t n);
  * ERR_NOMEM. */
 MUST_USE enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed, uint64_t stream,
                               struct err *e);
+/* A random orthogonal M, whose rows are those of a normally distributed matrix, made orthogonal by
+ * Gram and Schmidt: uniformly distributed. Takes n^3 operations, mix_row n^2. Parallel. */
+MUST_USE enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t stream,
+                                    struct err *e);
 void mix_free(struct mix *m);
 /* x (n) <- x M or, back, x Mᵀ; scratch (n). In one thread. */
 void mix_row(const struct mix *m, double *x, bool back, double *scratch);

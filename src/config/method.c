@@ -193,7 +193,7 @@ static enum status make_name(struct method_entry *m, struct err *e)
 static const struct {
     const char *name;
     unsigned place;
-} places[] = {{"R1", ROTATE_R1}, {"R2", ROTATE_R2}, {"R4", ROTATE_R4}};
+} places[] = {{"Q1", ROTATE_RANDOM}, {"R1", ROTATE_R1}, {"R2", ROTATE_R2}, {"R4", ROTATE_R4}};
 enum { PLACES_N = sizeof places / sizeof *places };
 
 static unsigned places_of(const char *names)
@@ -207,7 +207,8 @@ static unsigned places_of(const char *names)
 unsigned method_entry_places(const struct method_entry *m)
 {
     const bool runs = m->grids.inputs.rotation != RUN_ROTATION_NONE;
-    return places_of(m->rotation) | (runs ? ROTATE_HEADS | ROTATE_R4 : 0);
+    const unsigned set = places_of(m->rotation);
+    return set | (set & ROTATE_RANDOM ? ROTATE_R1 : 0) | (runs ? ROTATE_HEADS | ROTATE_R4 : 0);
 }
 
 /* Names in one order, each once, so that equal sets have equal keys. */
@@ -225,10 +226,11 @@ static enum status sort_places(struct method_entry *m, const struct option_scope
         strcat(sorted, places[i].name);
         n++;
     }
-    if (n != lines)
-        return options_fail(scope, "rotation", e,
-                            "expected one or several of R1, R2 and R4, each once; mixing: hadamard "
-                            "mixes the columns of each linear");
+    if (n != lines || (set & ROTATE_R1 && set & ROTATE_RANDOM))
+        return options_fail(
+            scope, "rotation", e,
+            "expected one or several of R1 or Q1, R2 and R4, each once; mixing: hadamard "
+            "mixes the columns of each linear");
     memcpy(m->rotation, sorted, strlen(sorted) + 1);
     return OK;
 }
@@ -333,13 +335,14 @@ static const struct option keys[] = {
               .table = &key_table),
     OPTION_AT("values", method_entry, grids.values, GROUP, "the same of values",
               .otherwise = "none", .table = &value_table),
-    OPTION(method_entry, rotation, TEXTS,
-           "the model is turned into another basis before it is quantized, by random Hadamard "
-           "matrices: R1 of the residual stream, R2 of the heads of the values, R4 of the input of "
-           "the last linear",
-           .otherwise = "none", .file_only = true),
-    OPTION(method_entry, rotation_seed, INT, "seed of the signs of R1 and R2", .fallback = "0",
-           .low = 0, .high = INT64_MAX, .with = "rotation", .file_only = true),
+    OPTION(
+        method_entry, rotation, TEXTS,
+        "the model is turned into another basis before it is quantized, by random Hadamard "
+        "matrices: R1 of the residual stream (Q1: by a random orthogonal one), R2 of the heads of "
+        "the values, R4 of the input of the last linear",
+        .otherwise = "none", .file_only = true),
+    OPTION(method_entry, rotation_seed, INT, "seed of the signs of R1 and R2, and of Q1",
+           .fallback = "0", .low = 0, .high = INT64_MAX, .with = "rotation", .file_only = true),
     {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,

@@ -233,11 +233,11 @@ static enum status plan_memory(struct run *r, struct err *e)
     need.products = r->context->products;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
-    for (int64_t i = 0; i < r->n; i++)
-        if (r->streams[i].turned) {
-            need.base += model_rotated_bytes(&need.sizes, need.threads);
-            break;
-        }
+    for (int64_t i = 0, threads = need.threads; i < r->n; i++) {
+        const unsigned places = method_entry_places(&r->streams[i].variant->method);
+        need.base += places ? model_rotated_bytes(&need.sizes, threads, places) : 0;
+        threads = places ? 0 : threads;
+    }
     if (r->scored)
         need.base += visit_observing(r->visit, &need.sizes, &need.evaluation, need.threads);
     for (int64_t i = 0; i < r->n_distinct; i++)

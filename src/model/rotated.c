@@ -15,9 +15,9 @@ enum status model_check_rotation(const struct spec *s, unsigned places, struct e
     const bool post = s->arch->place == NORM_POST, clipped = s->clip > 0;
     NEED(
         !(places & ROTATE_R1) || !post, ERR_USAGE,
-        "rotation: R1: the norms of %s come after attention and MLP, where no linear absorbs their "
+        "rotation: %s: the norms of %s come after attention and MLP, where no linear absorbs their "
         "scales; it admits R2 and R4",
-        s->arch->name);
+        places & ROTATE_RANDOM ? "Q1" : "R1", s->arch->name);
     NEED(!(places & ROTATE_R2) || !clipped, ERR_USAGE,
          "rotation: R2: this %s clips its values to %g (clip_qkv), which no rotation of them goes "
          "through; it admits %sR4",
@@ -52,7 +52,10 @@ static enum status make_matrices(struct rotation *r, const struct model_shape *s
     r->width = widest(s);
     PASS(mem_alloc(&r->scratch, omp_get_max_threads() * (ROTATED_COLUMNS + 2) * r->width,
                    sizeof *r->scratch, what, e));
-    if (r->places & ROTATE_R1) PASS(mix_make(&r->stream, s->hidden, MIX_BEFORE, seed, 0, e));
+    if (r->places & ROTATE_RANDOM)
+        PASS(mix_make_dense(&r->stream, s->hidden, seed, 0, e));
+    else if (r->places & ROTATE_R1)
+        PASS(mix_make(&r->stream, s->hidden, MIX_BEFORE, seed, 0, e));
     if (r->places & ROTATE_R4) PASS(mix_make(&r->last, s->intermediate, MIX_NO_SIGNS, 0, 0, e));
     if (r->places & ROTATE_HEADS) PASS(mix_make(&r->heads, s->heads, MIX_NO_SIGNS, 0, 0, e));
     if (!(r->places & ROTATE_R2)) return OK;
@@ -316,11 +319,13 @@ done:
 
 /* --- plans and records --- */
 
-int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads)
+int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads, unsigned places)
 {
+    const int64_t n = m->shape.hidden, matrix = places & ROTATE_RANDOM ? n * n : 0;
+    if (threads == 0) return matrix * (int64_t)sizeof(double);
     /* The block; a linear in f64, which is at most a block of f32 twice as large; scratch. */
     return 3 * m->linears * (int64_t)sizeof(float) +
-           threads * (ROTATED_COLUMNS + 2) * widest(&m->shape) * (int64_t)sizeof(double);
+           (matrix + threads * (ROTATED_COLUMNS + 2) * widest(&m->shape)) * (int64_t)sizeof(double);
 }
 
 static void add_text(char *text, bool has, const char *name, int64_t n)
@@ -340,7 +345,10 @@ void model_rotation_text(const struct model *m, char text[ROTATION_TEXT])
     const unsigned places = m->rotation->places;
     const struct model_shape *s = &m->spec.shape;
     text[0] = 0;
-    add_text(text, places & ROTATE_R1, "R1", s->hidden);
+    if (places & ROTATE_RANDOM)
+        snprintf(text, ROTATION_TEXT, "Q1 %lld", (long long)s->hidden);
+    else
+        add_text(text, places & ROTATE_R1, "R1", s->hidden);
     add_text(text, places & ROTATE_R2, "R2", s->head_dim);
     add_text(text, places & ROTATE_R4, "R4", s->intermediate);
     add_text(text, places & ROTATE_HEADS, "heads", s->heads);

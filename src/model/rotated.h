@@ -5,6 +5,7 @@
  *   R1     residual stream: what is added to it is turned, W <- R1ᵀ W; the scale and bias of the
  *          norm before a linear go into the linear, W <- W diag(g) R1. LayerNorm becomes RMSNorm:
  *          embeddings and what is added have their mean over the channels taken off
+ *   Q1     R1 with any orthogonal matrix in place of a Hadamard matrix
  *   R2     each head of the values, of each block: rows of v, columns of o
  *   R4     input of the last linear, at run time: W <- W R4
  *   heads  input of o, at run time: the same channel of all heads; W likewise
@@ -31,8 +32,8 @@ MUST_USE enum status model_rotate(const struct model *m, unsigned places, uint64
  * is not finite. */
 MUST_USE enum status model_block_rotate(const struct model *m, const struct block *b,
                                         struct block *out, struct err *e);
-/* Bytes of such a model and of a block while it is made. */
-int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads);
+/* Bytes of such a model and of a block while it is made; without threads those of the model. */
+int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads, unsigned places);
 
 /* The matrices of a rotated model, for records: their orders, and of how many equal parts, "R1 64,
  * R2 16, R4 8 × 23" (23 of order 8). */

@@ -67,16 +67,17 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
                                          .scratch = INT64_MAX,
                                          .folder = rank->scratch ? "scratch" : NULL};
     memory_need_options(&need, &p->sweep->run);
-    bool turned = false;
+    int64_t threads = need.threads;
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
-        turned = turned || method_entry_places(m);
+        const unsigned places = method_entry_places(m);
+        if (places) need.base += model_rotated_bytes(&need.sizes, threads, places);
+        if (places) threads = 0; /* blocks are turned one after the other */
         memory_need_add(&need, quant_find(m->method), &m->options);
     }
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->observe && plan_asks(p, k))
             need.base += measures[k]->observing(&need.sizes, &need.evaluation, need.threads);
-    if (turned) need.base += model_rotated_bytes(&need.sizes, need.threads);
     return memory_plan_make(&need, &limits, out, e);
 }
 

@@ -16,6 +16,8 @@ methods:
   - {method: rtn, group_size: 64}
   - {name: rtn-turned, method: rtn, group_size: 64, rotation: [R1, R2, R4]}
   - {name: rtn-seed, method: rtn, group_size: 64, rotation: [R1, R2, R4], rotation_seed: 1}
+  - {name: turned-random, method: none, rotation: [Q1, R2, R4]}
+  - {name: rtn-random, method: rtn, group_size: 64, rotation: [Q1, R2, R4]}
   - {name: gptq-turned, method: gptq, group_size: 64, rotation: [R1, R2, R4]}
   - {name: quarot, method: gptq, group_size: -1, narrow_range: true, range_search: 2.4, rotation: [R1, R2, R4], $quarot}
   - {name: quarot-calibrated, method: gptq, group_size: -1, narrow_range: true, rotation: [R1, R2, R4], ${quarot/hadamard/hadamard, calibrated: true}}
@@ -46,11 +48,11 @@ for path in sys.argv[1:]:
     at = {name: loss[:, i] for i, name in enumerate(names)}
     losses.append(at)
     print(base.tolist(), {name: (at[name] - base).tolist() for name in at})
-    for name in ("turned", "online"):
+    for name in ("turned", "turned-random", "online"):
         assert (abs(at[name] - base) < 1e-6).all() and (at[name] != base).all(), name
-    for name in names[2:]:
+    for name in set(names) - {"turned", "turned-random", "online"}:
         assert (abs(at[name] - base) > 1e-5).all(), name
-    assert (at["rtn-turned"] != at["rtn"]).all() and (at["rtn-turned"] != at["rtn-seed"]).all()
+    assert (at["rtn-turned"] != at["rtn"]).all() and (at["rtn-turned"] != at["rtn-seed"]).all() and (at["rtn-turned"] != at["rtn-random"]).all()
     assert (at["quarot"] != at["quarot-calibrated"]).all()
     assert at["rtn-quarot"][-1] > at["rtn-turned"][-1] and at["gptq-turned"][-1] < at["rtn-turned"][-1]
 for name in losses[0]:

@@ -36,7 +36,7 @@ static inline bool has(const struct fixture *f, const char *family, const char *
     return json_object_get(f->header, name) != NULL;
 }
 
-/* The reference's signs in place of the random ones. */
+/* The reference's signs, or its R1, in place of the random ones. */
 static void set_signs(const struct fixture *f, const char *family, const json_t *arm,
                       struct model *m)
 {
@@ -44,7 +44,11 @@ static void set_signs(const struct fixture *f, const char *family, const json_t 
     int64_t n;
     const int64_t D = m->spec.shape.head_dim;
     const char *heads = json_string_value(json_object_get(arm, "heads"));
-    const float *s = r->places & ROTATE_R1 ? copy_of(f, family, "", "sign", &n) : NULL;
+    const bool random = r->places & ROTATE_RANDOM, stream = r->places & ROTATE_R1 && !random;
+    const float *s = stream ? copy_of(f, family, "", "sign", &n) : NULL;
+    if (random)
+        memcpy(r->stream.dense, copy_of(f, family, "", "random", &n),
+               (size_t)(r->stream.n * r->stream.n) * sizeof(double));
     for (int64_t j = 0; s && j < r->stream.n; j++) r->stream.sign[j] = s[j] / sqrt((double)n);
     const bool own = heads && strcmp(heads, "head") == 0;
     s = own ? copy_of(f, family, "", "signs", &n) : NULL;
@@ -57,9 +61,11 @@ static struct model *rotate_as(const struct fixture *f, const char *family, cons
                                const struct model *m)
 {
     const char *heads = json_string_value(json_object_get(arm, "heads"));
+    const json_t *R1 = json_object_get(arm, "R1");
     const bool full = heads && strcmp(heads, "full") == 0;
+    const bool random = json_is_string(R1) && strcmp(json_string_value(R1), "random") == 0;
     struct model *r = rotate(m,
-                             (json_is_string(json_object_get(arm, "R1")) ? ROTATE_R1 : 0) |
+                             (json_is_string(R1) ? ROTATE_R1 : 0) | (random ? ROTATE_RANDOM : 0) |
                                  (heads ? ROTATE_R2 : 0) | (full ? ROTATE_HEADS : 0) |
                                  (json_is_true(json_object_get(arm, "R4")) ? ROTATE_R4 : 0),
                              0);

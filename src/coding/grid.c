@@ -117,6 +117,10 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
         return;
     }
     range_find(low, high, t, n, kind.symmetric);
+    for (int r = 0; kind.factor > 0 && r < TILE_ROWS; r++) {
+        low[r] *= (float)kind.factor;
+        high[r] *= (float)kind.factor;
+    }
     if (kind.form == GRID_AWQ)
         range_grid_awq(g, low, high, 1, &kind);
     else

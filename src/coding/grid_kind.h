@@ -48,6 +48,7 @@ struct grid_kind {
                              minimises; 0: no search */
     int dtype;            /* enum scale_dtype of the stored scales */
     int form;             /* enum grid_form */
+    double factor;        /* of both ends of the range; 0: as 1 */
     int codes;            /* enum quant_codes */
     const double *shared; /* a number that the rows share (floats_fit); NULL: none */
 };

@@ -280,10 +280,9 @@ static enum status check_grids(struct method_entry *m, const struct option_scope
 /* What its grid needs to know of inputs on the calibration text. */
 static unsigned input_statistics(const struct activation_grid *g)
 {
-    const int score = g->outlier_score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES;
     if (!activation_quantizes(g)) return 0;
     return (g->granularity == GRANULARITY_STATIC ? WANTS(STATISTIC_LARGEST) : 0) |
-           (g->outliers > 0 ? WANTS(score) : 0);
+           (g->outliers > 0 ? WANTS(outlier_statistic(g->outlier_score)) : 0);
 }
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)

@@ -131,8 +131,9 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     struct quant_report report = {0};
     struct quant_grids grids = {0};
     const bool wants = w->sink && w->sink->grids && s->method->describe_grids;
+    const int64_t down = s->variant->method.options.down_bits;
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
-                                  .bits = s->variant->bits,
+                                  .bits = down && l->stage == STAGE_DOWN ? down : s->variant->bits,
                                   .options = &s->variant->method.options,
                                   .layer = w->original->layer,
                                   .linear = number,
@@ -191,8 +192,7 @@ static enum status take_inputs(struct workspace *w, const struct stream *s, int 
     const struct activation_grid *g = &s->variant->method.grids.inputs;
     const struct quant_input in = workspace_input(w, s, stage);
     struct activation_inputs *own = &to->stored->inputs[stage];
-    const double *score =
-        in.statistic[g->outlier_score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES];
+    const double *score = in.statistic[outlier_statistic(g->outlier_score)];
     if (g->granularity == GRANULARITY_STATIC)
         for (int64_t j = 0; j < in.cols; j++)
             own->largest = fmaxf(own->largest, (float)in.statistic[STATISTIC_LARGEST][j]);

@@ -73,12 +73,15 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
     if (!m) return fail_label(s, label, scope, e);
     const struct quant_method *method = quant_find(m->method);
     if (!method) return OK; /* the plan refuses it */
-    if (method->describe_grids != grid_describe || m->options.mixing != MIXING_NONE ||
-        m->options.codes != CODES_INTEGER || method_entry_places(m))
-        return options_fail(scope, "movement", e,
-                            "%s has no grid of its own over a group of weights; expected a method "
-                            "rtn, gptq or gptaq without mixing, rotation or codes",
-                            label);
+    struct quant_grid_form form;
+    if (method->describe_grids != grid_describe || method_entry_places(m) ||
+        quant_grid_form_of(method, &m->options, &form, NULL) != OK)
+        return options_fail(
+            scope, "movement", e,
+            "%s has no grid of its own over a group of weights; expected a method "
+            "rtn, gptq or gptaq without mixing, rotation, codes, outlier_columns or "
+            "down_bits",
+            label);
     return OK;
 }
 

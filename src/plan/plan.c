@@ -320,6 +320,14 @@ static enum status make_setups(struct plan *p, struct err *e)
     return OK;
 }
 
+static enum status check_outliers(const struct quant_options *o, int64_t cols, struct err *e)
+{
+    NEED(o->outlier_columns < cols, ERR_USAGE,
+         "outlier_columns: %lld of %lld columns: expected fewer", (long long)o->outlier_columns,
+         (long long)cols);
+    return OK;
+}
+
 /* Grids and rotations fit the models, as far as these can be read. */
 static enum status check_grids(const struct plan *p, struct err *e)
 {
@@ -329,6 +337,8 @@ static enum status check_grids(const struct plan *p, struct err *e)
             const struct model_sizes *sizes = &p->costs.models[i].sizes;
             enum status st = model_check_grids(&sizes->shape, &m->grids, e);
             if (st == OK) st = model_check_rotation(&sizes->spec, method_entry_places(m), e);
+            for (int stage = 0; st == OK && stage < STAGE_N; stage++)
+                st = check_outliers(&m->options, sizes->cols[stage], e);
             if (st != OK) err_prefix(e, "methods: %s, model %s", m->name, p->sweep->models[i].name);
             PASS(st);
         }

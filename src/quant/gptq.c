@@ -72,10 +72,12 @@ static void groups_rank(struct ranked *ranks, int64_t n, int64_t group)
     }
 }
 
-static enum status order_make(struct gptq_prepared *p, const double *diagonal, struct err *e)
+static enum status order_make(struct gptq_prepared *p, const struct quant_input *in,
+                              const double *diagonal, struct err *e)
 {
     enum status st = OK;
     struct ranked *ranks = NULL;
+    TRY(grid_order(in, &p->options, p->cols, &p->order, e));
     if (p->options.order == ORDER_NONE) goto done;
     TRY(mem_zero(&ranks, p->cols, sizeof *ranks, "the order of columns", e));
     TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
@@ -111,7 +113,7 @@ static enum status prepare_order(struct gptq_prepared *p, const struct quant_inp
 {
     PASS(diagonal_sums(in, diagonal, e));
     PASS(team_agree(in->dist ? in->team : NULL, diagonal_make(p, in, diagonal, e), e));
-    return team_agree(in->dist ? in->team : NULL, order_make(p, diagonal, e), e);
+    return team_agree(in->dist ? in->team : NULL, order_make(p, in, diagonal, e), e);
 }
 
 /* Prepares on this rank alone. */
@@ -232,6 +234,9 @@ static enum status gptq_plain(const struct quant_job *job, struct quant_report *
          p ? (long long)p->cols : 0LL);
     PASS(team_agree(job->team, job_check(job, e), e));
     PASS(sweep(job, &sums, e));
+    PASS(team_agree(job->team, grid_outliers(job, p->order, job->q, e), e));
+    if (job->unrounded)
+        PASS(team_agree(job->team, grid_outliers(job, p->order, job->unrounded, e), e));
     PASS(job_report(job, grid_bits(job), report, e));
     NEED(isfinite(sums.loss), ERR_NUMERIC, "the error of the layer is not finite");
     report->damping = p->damping;
@@ -307,7 +312,8 @@ const struct quant_method quant_gptq = {
     .options = "group_size symmetric narrow_range order damping damping_increment block_size "
                "true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
-               "mixing mixing_seed codes scale_rows",
+               "mixing mixing_seed codes scale_rows range_factor outlier_columns outlier_bits "
+               "outlier_score down_bits",
     .check = gptq_check,
     .only_bits = grid_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
@@ -315,7 +321,8 @@ const struct quant_method quant_gptq = {
     .unrounded = true,
     .describe_grids = grid_describe,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
-                       "hessian_per_token last_resort mixing mixing_seed",
+                       "hessian_per_token last_resort mixing mixing_seed outlier_columns "
+                       "outlier_score",
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,

@@ -159,14 +159,15 @@ int64_t gptq_group_of(const struct gptq_prepared *p, int64_t i)
 {
     const struct quant_options *o = &p->options;
     if (o->group_size < 0) return 0;
-    const bool moves = o->order == ORDER_ACTIVATION && !o->static_groups;
+    const bool moves =
+        o->outlier_columns > 0 || (o->order == ORDER_ACTIVATION && !o->static_groups);
     return (p->order && !moves ? p->order[i] : i) / o->group_size;
 }
 
 /* The grid for column i of the sweep, if it changes there. */
 static void grid_update(struct sweep_state *t, const struct gptq_block *b, int64_t i)
 {
-    int64_t group = t->p->options.group_size, n = t->p->cols;
+    int64_t group = t->p->options.group_size, n = grid_columns(&t->p->options, t->p->cols);
     if (group < 0) {
         if (i == 0) t->t->grid = t->t->groups[0];
     } else if (t->p->options.static_groups) {
@@ -191,13 +192,19 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
 {
     struct gptq_scratch *s = t->s;
     int64_t length = b->end - b->begin, reach = b->reach - b->begin;
+    const int64_t own = grid_columns(&t->p->options, t->p->cols) - b->begin;
     block_compensate(t, b);
     for (int64_t i = 0; i < length; i++) {
         float *x = s->working + i * TILE_ROWS, *q = s->rounded + i * TILE_ROWS;
-        grid_update(t, b, b->begin + i);
-        grid_round(q, x, &t->t->grid, t->job->bits);
-        if (s->stored != s->rounded)
-            grid_round_stored(s->stored + i * TILE_ROWS, x, &t->t->grid, t->job->bits);
+        float *stored = s->stored + i * TILE_ROWS;
+        if (i < own) {
+            grid_update(t, b, b->begin + i);
+            grid_round(q, x, &t->t->grid, t->job->bits);
+            if (stored != q) grid_round_stored(stored, x, &t->t->grid, t->job->bits);
+        } else { /* takes up errors of the columns before */
+            memcpy(q, x, TILE_ROWS * sizeof *q);
+            if (stored != q) memcpy(stored, x, TILE_ROWS * sizeof *q);
+        }
         const int64_t at = (b->begin + i) * t->t->pitch;
         column_step(x, t->inverse + i * reach + i, length - i, q, t->t->weights + at,
                     t->t->errors + at, t->t->loss);
@@ -215,13 +222,14 @@ static void block_quantize(struct sweep_state *t, const struct gptq_block *b)
 static void groups_fit(const struct quant_job *job, struct gptq_tile *t, float *w)
 {
     const struct gptq_prepared *p = job->prepared;
-    int64_t n = p->cols, group = p->options.group_size;
+    int64_t n = grid_columns(&p->options, p->cols), group = p->options.group_size;
     bool whole = group < 0;
-    const struct tile_columns c = {.dead = whole ? NULL : p->dead};
+    const struct tile_columns c = {.order = n < p->cols ? p->order : NULL,
+                                   .dead = whole ? NULL : p->dead};
     if (whole || group > n) group = n;
     for (int64_t a = 0; a < n; a += group) {
         int64_t length = n - a < group ? n - a : group;
-        tile_load(w, TILE_ROWS, job->w, job->rows, n, t->row, a, length, &c);
+        tile_load(w, TILE_ROWS, job->w, job->rows, p->cols, t->row, a, length, &c);
         grid_fit(&t->groups[a / group], w, length, kind_of(job, t->row, a / group));
         grid_note(job, t->row, a / group, &t->groups[a / group]);
     }

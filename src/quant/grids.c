@@ -1,4 +1,5 @@
 #include "quant/grids.h"
+#include "activation/activation.h"
 #include "coding/floats.h"
 #include "quant/job.h"
 #include "util/mem.h"
@@ -14,6 +15,8 @@ enum status quant_grid_form_of(const struct quant_method *method, const struct q
     NEED(o->mixing == MIXING_NONE, ERR_USAGE,
          "mixing: no packed format has weights that are mixed back");
     NEED(o->codes == CODES_INTEGER, ERR_USAGE, "codes: packed formats have integer codes");
+    NEED(o->outlier_columns == 0 && o->down_bits == 0, ERR_USAGE,
+         "%s: packed formats have one width", o->outlier_columns ? "outlier_columns" : "down_bits");
     return method->describe_grids(o, out, e);
 }
 
@@ -94,16 +97,26 @@ static double float_bits(const struct quant_job *job, int64_t groups)
            (scattered ? 32 / rows : 0);
 }
 
+static bool outliers_rounded(const struct quant_options *o)
+{
+    return o->outlier_columns > 0 && o->outlier_bits != ACTIVATION_BITS_NONE;
+}
+
 double grid_bits(const struct quant_job *job)
 {
-    int64_t n = job->cols > 0 ? job->cols : 1, group = max64(grid_group(job->options, n), 1);
-    int64_t groups = (n + group - 1) / group;
-    if (job->options->codes != CODES_INTEGER) return float_bits(job, groups);
-    /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
     const struct quant_options *o = job->options;
-    bool scattered = o->order == ORDER_ACTIVATION && !o->static_groups && groups > 1;
-    return (double)job->bits + (double)(groups * (16 + job->bits)) / (double)n +
-           (scattered ? 32 / (double)job->rows : 0);
+    const int64_t cols = job->cols > 0 ? job->cols : 1, own = grid_columns(o, cols);
+    const int64_t group = max64(grid_group(o, own), 1), groups = (own + group - 1) / group;
+    if (o->codes != CODES_INTEGER) return float_bits(job, groups);
+    const double n = (double)cols, rows = (double)job->rows, outliers = (double)o->outlier_columns;
+    /* Where an order of columns scatters groups, formats have 32 bits a column for its group. */
+    const bool moves = o->order == ORDER_ACTIVATION || o->outlier_columns > 0;
+    const bool scattered = moves && !o->static_groups && groups > 1;
+    const double more =
+        outliers * ((double)(o->outlier_bits - job->bits) + (scattered ? 0 : 32 / rows)) +
+        (outliers_rounded(o) ? 16 : 0);
+    return (double)job->bits + (double)(groups * (16 + job->bits)) / n +
+           (scattered ? 32 / rows : 0) + more / n;
 }
 
 /* FLOPs of rounding a weight (scale, division, clamp, code), and of a range that is tried. */
@@ -126,14 +139,20 @@ int64_t grid_only_bits(const struct quant_options *o)
 enum status grid_check(const struct quant_options *o, struct err *e)
 {
     const bool alone = o->scale_rows == 1;
+    NEED(o->range_factor > 0, ERR_USAGE, "range_factor: expected a number above 0 up to 1");
+    NEED(o->outlier_columns == 0 || (o->codes == CODES_INTEGER && o->mixing == MIXING_NONE &&
+                                     o->order == ORDER_NONE && !o->static_groups),
+         ERR_USAGE,
+         "outlier_columns: the columns are ordered by their inputs, with integer codes; leave out "
+         "codes, mixing, order and static_groups");
     if (o->codes == CODES_INTEGER) {
         NEED(alone, ERR_USAGE, "scale_rows: rows of integer codes have scales of their own");
         return OK;
     }
     const struct float_format *f = float_format_of(o->codes);
-    NEED(o->symmetric && o->range_search == 0, ERR_USAGE,
+    NEED(o->symmetric && o->range_search == 0 && o->range_factor == 1, ERR_USAGE,
          "codes: %s are symmetric, and the search for a smaller range is one of integer codes; "
-         "leave out symmetric: false and range_search",
+         "leave out symmetric: false, range_search and range_factor",
          f->name);
     NEED(f->group == 0 || o->group_size == f->group, ERR_USAGE,
          "codes: %s has groups of %lld columns; say group_size: %lld", f->name, (long long)f->group,
@@ -146,6 +165,47 @@ enum status grid_check(const struct quant_options *o, struct err *e)
     NEED(alone || o->group_size < 0 || o->static_groups || o->order != ORDER_ACTIVATION, ERR_USAGE,
          "scale_rows: with order: activation the scales must be known before; say static_groups: "
          "true");
+    return OK;
+}
+
+/* --- outlier columns --- */
+
+enum status grid_order(const struct quant_input *in, const struct quant_options *o, int64_t cols,
+                       int64_t **order, struct err *e)
+{
+    const int score = outlier_statistic(o->outlier_score);
+    int32_t *sorted;
+    *order = NULL;
+    if (o->outlier_columns == 0) return OK;
+    NEED(o->outlier_columns < cols, ERR_SHAPE, "outlier_columns: %lld of %lld columns",
+         (long long)o->outlier_columns, (long long)cols);
+    PASS(mem_alloc(order, cols, sizeof **order, "the order of columns", e));
+    PASS(mem_alloc(&sorted, cols, sizeof *sorted, "the order of columns", e));
+    const enum status st = activation_order(in->statistic[score], cols, sorted, e);
+    for (int64_t j = 0; st == OK && j < cols; j++) (*order)[j] = sorted[j];
+    free(sorted);
+    return st;
+}
+
+enum status grid_outliers(const struct quant_job *job, const int64_t *order, float *q,
+                          struct err *e)
+{
+    const struct quant_options *o = job->options;
+    const struct activation_grid own = {.bits = o->outlier_bits, .symmetric = true, .clip = 1};
+    const int64_t n = o->outlier_columns;
+    int64_t first, end;
+    float *x = NULL;
+    if (!outliers_rounded(o)) return OK;
+    PASS(mem_alloc(&x, n, sizeof *x, "outlier columns", e));
+    team_own_rows(job->team, job->rows, &first, &end);
+    order += grid_columns(o, job->cols);
+    for (int64_t i = first; i < end; i++) {
+        float *row = q + i * job->cols;
+        for (int64_t j = 0; j < n; j++) x[j] = row[order[j]];
+        activation_row(&own, -1, x, n);
+        for (int64_t j = 0; j < n; j++) row[order[j]] = x[j];
+    }
+    free(x);
     return OK;
 }
 

@@ -11,6 +11,7 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
                               .search = o->range_search,
                               .dtype = o->scale_dtype,
                               .form = o->narrow_range ? GRID_AWQ : GRID_GPTQ,
+                              .factor = o->range_factor,
                               .codes = o->codes};
 }
 
@@ -20,6 +21,22 @@ static inline int64_t grid_group(const struct quant_options *o, int64_t cols)
     return o->group_size < 0 || o->group_size > cols ? cols : o->group_size;
 }
 
+/* Columns on the method's grids: the first of grid_order; outlier columns follow. */
+static inline int64_t grid_columns(const struct quant_options *o, int64_t cols)
+{
+    return cols - o->outlier_columns;
+}
+/* *order (cols) = the columns by ascending score of their inputs, equal ones by number, which the
+ * caller frees, also after a failure; NULL without outlier columns. Local. ERR_SHAPE: no other
+ * column is left; ERR_NOMEM.
+ */
+MUST_USE enum status grid_order(const struct quant_input *in, const struct quant_options *o,
+                                int64_t cols, int64_t **order, struct err *e);
+/* Rounds the outlier columns of this rank's rows of q (rows, cols) to outlier_bits, with a
+ * symmetric range for each row. ERR_NOMEM. */
+MUST_USE enum status grid_outliers(const struct quant_job *job, const int64_t *order, float *q,
+                                   struct err *e);
+
 /* quant_method.describe_grids for methods whose grids are those of grid_kind_of. */
 MUST_USE enum status grid_describe(const struct quant_options *o, struct quant_grid_form *out,
                                    struct err *e);
@@ -27,8 +44,8 @@ MUST_USE enum status grid_describe(const struct quant_options *o, struct quant_g
  * nothing if the job requests none. */
 void grid_note(const struct quant_job *job, int64_t row, int64_t group, const struct grid *g);
 
-/* Stored bits per weight: codes (five ternary ones in a byte), scales, and zeros of integer codes.
- */
+/* Stored bits per weight: codes (five ternary ones in a byte), scales, zeros of integer codes, and
+ * where columns are. */
 double grid_bits(const struct quant_job *job);
 /* FLOPs of rounding, including the search of ranges, for plans. */
 double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o);
@@ -36,7 +53,7 @@ double grid_flop(int64_t rows, int64_t cols, const struct quant_options *o);
 /* quant_method.only_bits of methods with the option `codes`. */
 int64_t grid_only_bits(const struct quant_options *o);
 
-/* Checks codes and scale_rows against the other options. ERR_USAGE. */
+/* Checks codes, scale_rows and outlier_columns against the other options. ERR_USAGE. */
 MUST_USE enum status grid_check(const struct quant_options *o, struct err *e);
 
 /* Where rows share a scale, or the matrix has one: job->shared = *shared = the numbers of all its

@@ -20,6 +20,7 @@ static const char *const code_names[] = {"integer",    "fp8_e5m2",   "fp8_e4m3",
                                          "nvfp4_46",   "ternary",    "sign",       NULL};
 static const char *const changes[] = {"gptq", "rtn", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
+static const char *const outlier_scores[] = {"largest", "squares", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
 #define OWN_KEYS(name)                                                                             \
@@ -118,6 +119,23 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, feedback, BOOL,
            "the error of a block of columns is compensated by those that are quantized later",
            .fallback = "true", .later = true),
+    OPTION(quant_options, range_factor, REAL, "factor of both ends of a range, above 0",
+           .fallback = "1", .minimum = 0, .maximum = 1, .later = true),
+    OPTION(quant_options, outlier_columns, INT,
+           "columns with the largest scores of their calibration inputs, which come last in the "
+           "order of the columns and have a width of their own",
+           .unit = "columns", .fallback = "0", .low = 0, .high = INT64_MAX, .later = true),
+    OPTION(quant_options, outlier_bits, INT,
+           "their width, with a symmetric range of a row; 16: they are not rounded", .unit = "bits",
+           .fallback = "16", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,
+           OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL), .later = true, .with = "outlier_columns"),
+    OPTION(quant_options, outlier_score, CHOICE,
+           "largest magnitude (QUIK) or sum of squares (Atom) of a column's inputs",
+           .fallback = "largest", .choices = outlier_scores, .later = true,
+           .with = "outlier_columns"),
+    OPTION(quant_options, down_bits, INT, "width of the last linear's weights", .unit = "bits",
+           .fallback = "same", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX,
+           OPTION_SPECIAL(0, "same"), .later = true),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -213,6 +231,13 @@ enum status quant_require(const char *name, const struct quant_method **out, str
     RAISE(ERR_USAGE, "there is no method '%s'%s", name, advice);
 }
 
+/* The statistics that the options ask for. */
+static unsigned asked(const struct quant_options *o)
+{
+    return o->input_statistics |
+           (o->outlier_columns > 0 ? WANTS(outlier_statistic(o->outlier_score)) : 0);
+}
+
 /* Whether the method by itself does. */
 static bool method_calibrates(const struct quant_method *m, const struct quant_options *o)
 {
@@ -222,7 +247,7 @@ static bool method_calibrates(const struct quant_method *m, const struct quant_o
 
 bool quant_calibrates(const struct quant_method *m, const struct quant_options *o)
 {
-    return (o && o->input_statistics) || method_calibrates(m, o);
+    return (o && asked(o)) || method_calibrates(m, o);
 }
 
 static bool pairs(const struct quant_method *m)
@@ -239,7 +264,7 @@ struct quant_needs quant_needs_of(const struct quant_method *m, const struct qua
     bool shared = method && (m->full_precision || o->hessian == HESSIAN_SHARED);
     bool own = calibrates && !shared;
     return (struct quant_needs){
-        .statistics = (method ? m->statistics : 0) | o->input_statistics,
+        .statistics = (method ? m->statistics : 0) | asked(o),
         .shared = shared,
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,

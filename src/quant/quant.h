@@ -259,6 +259,12 @@ void quant_add(const struct quant_method *method);
 /* True if it needs calibration sequences with these options; NULL: with some options. */
 bool quant_calibrates(const struct quant_method *method, const struct quant_options *o);
 
+/* The statistic that gives scores of that kind (enum outlier_score). */
+static inline int outlier_statistic(int score)
+{
+    return score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES;
+}
+
 /* What a variant needs from the visit. */
 struct quant_needs {
     unsigned statistics; /* 0: no calibration sequences */

@@ -5,6 +5,7 @@
  * (quant_method.own) and are stored in own[METHOD_...]. Names are unique over all methods, so that
  * the sweep file, the command line and the JSON form are flat. */
 #pragma once
+#include "activation/activation.h"
 #include "coding/grid_kind.h"
 #include "options/options.h"
 #include "quant/quant_table.h"
@@ -60,6 +61,12 @@ struct quant_options {
                                  by a factor of ten, at most three times */
     double range_search; /* exponent of the error that the search for a smaller range minimises; 0:
                             no search */
+    double range_factor; /* of both ends of a range, in (0, 1] */
+    int64_t down_bits;   /* width of the last linear; 0: the variant's */
+    /* So many columns with the largest scores of their inputs have outlier_bits
+     * (ACTIVATION_BITS_NONE: they stay). */
+    int64_t outlier_columns, outlier_bits;
+    int outlier_score;      /* enum outlier_score */
     bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
     int scale_dtype;        /* enum scale_dtype; codes are always chosen with f32 scales */
     int last_resort;        /* enum last_resort */

@@ -5,23 +5,25 @@
 #include "util/num.h"
 #include <stdlib.h>
 
-/* A tile, group by group; t (group, TILE_ROWS). */
-static void tile_quantize(const struct quant_job *job, const void *none, int64_t row, void *scratch)
+/* A tile, group by group in the given order (NULL: as they are); t (group, TILE_ROWS). */
+static void tile_quantize(const struct quant_job *job, const void *order, int64_t row,
+                          void *scratch)
 {
-    const int64_t group = grid_group(job->options, job->cols);
+    const int64_t own = grid_columns(job->options, job->cols);
+    const int64_t group = grid_group(job->options, own);
+    const struct tile_columns columns = {.order = order};
     float *t = scratch;
     struct grid g;
-    (void)none;
-    for (int64_t a = 0; a < job->cols; a += group) {
-        const int64_t n = min64(group, job->cols - a);
+    for (int64_t a = 0, n; a < job->cols; a += n) {
+        n = min64(group, (a < own ? own : job->cols) - a);
         struct grid_kind kind = grid_kind_of(job->bits, job->options);
         kind.shared = grid_shared_at(job, row, a / group);
-        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, NULL);
+        tile_load(t, TILE_ROWS, job->w, job->rows, job->cols, row, a, n, &columns);
         grid_fit(&g, t, n, kind);
         grid_note(job, row, a / group, &g);
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = 0; a < own && j < n; j++)
             grid_round_stored(t + j * TILE_ROWS, t + j * TILE_ROWS, &g, job->bits);
-        tile_store(job->q, job->rows, job->cols, row, a, n, NULL, t);
+        tile_store(job->q, job->rows, job->cols, row, a, n, order, t);
     }
 }
 
@@ -36,11 +38,15 @@ static enum status rtn_plain(const struct quant_job *all, struct quant_report *r
     enum status st = OK;
     struct quant_job job = *all;
     double *shared = NULL;
+    int64_t *order = NULL;
     TRY(grid_share(&job, &shared, e));
-    TRY(job_rows(&job, TILE_ROWS, tile_quantize, NULL, tile_bytes(job.options, job.cols), e));
+    TRY(team_agree(job.team, grid_order(job.input, job.options, job.cols, &order, e), e));
+    TRY(job_rows(&job, TILE_ROWS, tile_quantize, order, tile_bytes(job.options, job.cols), e));
+    TRY(team_agree(job.team, grid_outliers(&job, order, job.q, e), e));
     TRY(job_report(&job, grid_bits(&job), report, e));
 done:
     free(shared);
+    free(order);
     return st;
 }
 
@@ -77,7 +83,7 @@ const struct quant_method quant_rtn = {
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .describe_grids = grid_describe,
     .options = "group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed "
-               "codes scale_rows",
+               "codes scale_rows range_factor outlier_columns outlier_bits outlier_score down_bits",
     .check = rtn_check,
     .only_bits = grid_only_bits,
     .run = rtn_run,

@@ -88,6 +88,10 @@ results: alone.h5
 methods:
   - {method: rtn, group_size: 64, W: [16, 4], A: [16, 8], activations: {granularity: static, down_bits: 4}}
   - {method: none, activations: {bits: 4, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}}
+  - {name: atom, method: rtn, bits: [4], group_size: 32, range_factor: 0.85, outlier_columns: 16, outlier_bits: 8, outlier_score: squares,
+     activations: {bits: 4, clip: 0.9, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}, keys: {bits: 4, before_rope: true}, values: {bits: 4}}
+  - {name: quik, method: gptq, bits: [4], group_size: -1, narrow_range: true, range_search: 2.4, outlier_columns: 16, down_bits: 8,
+     activations: {bits: 4, symmetric: false, outliers: 16, down_bits: 8}}
   - {name: fp8, method: none, activations: {bits: 8, codes: fp8_e4m3}, keys: {bits: 8, codes: fp8_e5m2}}
   - {name: kivi, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 32}, values: {bits: 2, residual: 32}}
   - {name: whole, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 128}, values: {bits: 2, residual: 128}}
@@ -103,7 +107,18 @@ import numpy as np
 
 alone, group = (h5py.File(name) for name in sys.argv[1:])
 names = [name.decode() for name in alone["quantizer"]]
-assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "fp8", "kivi", "whole"], names
+assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "atom", "quik", "fp8", "kivi", "whole"], names
+shapes = [(128, 128), (64, 128), (64, 128), (128, 128), (384, 128), (384, 128), (128, 384)]  # q, k, v, o, gate, up, down
+def stored(bits, group, outlier, index, down):
+    total = 0
+    for rows, columns in shapes:
+        own, width = columns - 16, down if columns == 384 else bits
+        scale = -(-own // group) * (16 + width) + (16 if outlier == 8 else 0)
+        total += rows * (own * width + 16 * outlier + scale) + 32 * (columns if index == "column" else 16)
+    return total / sum(rows * columns for rows, columns in shapes)
+width = {n: alone["bits_per_weight"][0, 0, list(alone["bits"]).index(4), i] for i, n in enumerate(names)}
+print(width["atom"], width["quik"])
+assert abs(width["atom"] - stored(4, 32, 8, "column", 4)) < 1e-6 and abs(width["quik"] - stored(4, 384, 16, "outlier", 8)) < 1e-6
 loss, other = (np.nan_to_num(c["loss"][0, 0, :, :, 0], nan=0).sum(0) for c in (alone, group))
 base = alone["baseline_loss"][0, 0, 0]
 print(dict(zip(names, (loss / base - 1).round(6))))
@@ -113,4 +128,8 @@ assert at["whole"] == base and all(at[n] != base for n in names if n != "whole")
 assert abs(at["fp8"] / base - 1) < 0.01 and abs(at["kivi"] / base - 1) < 0.01
 PYTHON
 refused 'calibration: ' --set calibration=null
+refused 'methods: atom, model quickstart: outlier_columns: 128 of 128 columns: expected fewer' --set 'methods[2].outlier_columns=128'
+refused 'range_factor: expected a number above 0 up to 1' --set 'methods[2].range_factor=0'
+refused 'outlier_columns: the columns are ordered by their inputs' --set 'methods[3].order=activation'
+refused 'outlier_columns: packed formats have one width' --set 'export=[{out: x, quantizer: atom, format: gptq}]' --set 'methods[2].activations=null' --set 'methods[2].keys=null' --set 'methods[2].values=null'
 finish

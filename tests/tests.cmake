@@ -74,7 +74,7 @@ set_tests_properties(golden.cubes PROPERTIES COST 300)
 set_tests_properties(slurm.sweep PROPERTIES COST 200)
 set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.extending golden.tutorial golden.training_page golden.tasks golden.quickstart_reference
   golden.quickstart_products mpi.memory_after mpi.memory mpi.hosts mpi.losses mpi.tasks mpi.groups mpi.groups_curvature e2e.averages
-  e2e.saved_state e2e.until e2e.export e2e.progress e2e.staging e2e.ownership fault.files fault.kills fault.start fault.memory fault.inputs
+  e2e.saved_state e2e.until e2e.export e2e.progress e2e.staging e2e.ownership fault.files fault.kills fault.grids fault.start fault.memory fault.inputs
   PROPERTIES COST 100)
 set_tests_properties(mpi.messages mpi.presets mpi.ranks mpi.replicates mpi.second_order mpi.surfaces PROPERTIES COST 60)
 set_tests_properties(quant.test_team.np3 quant.test_team.np4 quant.test_contract model.test_segments curvature.test_hvp_laws

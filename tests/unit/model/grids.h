@@ -91,6 +91,26 @@ static float *run_setting(const struct model *m, const struct sequences *s,
     return x;
 }
 
+/* Outlier channels by the scores of Atom and QUIK on their calibration text. */
+struct scores {
+    const struct fixture *f;
+    const char *name;
+    int32_t order[STAGE_N][96];
+};
+
+static inline void give_order(void *context, struct block *b)
+{
+    struct scores *s = context;
+    struct err e = {0};
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        char key[64];
+        snprintf(key, sizeof key, "model.%s.%d.%d.score", s->name, (int)b->layer, stage);
+        const struct fixture_tensor t = fixture_get(s->f, key);
+        must(activation_order(t.data, t.dim[0], s->order[stage], &e), &e);
+        b->inputs[stage].order = s->order[stage];
+    }
+}
+
 /* The same of a model in its own basis. */
 static inline float *run(const struct model *m, const struct sequences *s,
                          const struct activation_grids *g, int64_t weight_bits, bool rows)

@@ -124,26 +124,6 @@ static void test_each_has_an_effect(void **state)
     close_fixture(&o);
 }
 
-/* Whole models with outlier channels, by the scores of Atom and QUIK on their calibration text. */
-struct scores {
-    const struct fixture *f;
-    const char *name;
-    int32_t order[STAGE_N][96];
-};
-
-static void give_order(void *context, struct block *b)
-{
-    struct scores *s = context;
-    struct err e = {0};
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        char key[64];
-        snprintf(key, sizeof key, "model.%s.%d.%d.score", s->name, (int)b->layer, stage);
-        const struct fixture_tensor t = fixture_get(s->f, key);
-        must(activation_order(t.data, t.dim[0], s->order[stage], &e), &e);
-        b->inputs[stage].order = s->order[stage];
-    }
-}
-
 static void test_outliers_of_the_reference(void **state)
 {
     (void)state;

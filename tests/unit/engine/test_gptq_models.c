@@ -1,6 +1,6 @@
 /* GPTQ of models against other programs (tests/fixtures/activations): QuaRot's of rotated models,
  * weights of the first block, and losses, with inputs, keys and values as they come and in 4 bits;
- * QUIK's with outlier columns. */
+ * QUIK's with outlier columns, and Atom's without GPTQ. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -234,9 +234,75 @@ static void test_outlier_columns_of_the_reference(void **state)
     close_fixture(&o);
 }
 
+static void quantize_as_atom(void *context, struct block *b)
+{
+    struct quant_options o;
+    struct err e = {0};
+    options_default(&quant_table, &o);
+    o.group_size = o.outlier_columns = 16;
+    o.narrow_range = true;
+    o.range_factor = 0.85;
+    o.outlier_bits = 8;
+    o.outlier_score = OUTLIER_SQUARES;
+    for (int i = 0; i < b->n_linears; i++) {
+        const struct linear *l = &b->linear[i];
+        const size_t bytes = (size_t)(l->rows * l->cols) * sizeof(float);
+        char score[64];
+        snprintf(score, sizeof score, "model.atom.%d.%d.score", (int)b->layer, l->stage);
+        const struct quant_input in = {
+            .cols = l->cols,
+            .statistic = {[STATISTIC_SQUARES] =
+                              fixture_get(((struct scores *)context)->f, score).data}};
+        struct quant_report report;
+        const struct quant_job job = {.bits = 4,
+                                      .options = &o,
+                                      .rows = l->rows,
+                                      .cols = l->cols,
+                                      .w = l->w,
+                                      .q = malloc(bytes),
+                                      .input = &in};
+        must(quant_rtn.run(&job, &report, &e), &e);
+        memcpy((float *)(uintptr_t)l->w, job.q, bytes);
+        free(job.q);
+    }
+}
+
+/* Atom with a scale for each row. */
+static void test_atom(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct opened o = open_fixture("llama");
+    double nll[2 * 47];
+    assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
+    struct sequences s = sequences_of(&f, "ids");
+    struct scores scores = {.f = &f, .name = "atom"};
+    /* a group: its range need not hold 0 */
+    const struct activation_grid head = {.bits = 4, .clip = 1, .group_size = 16};
+    const struct activation_grid inputs = {.bits = 4,
+                                           .symmetric = true,
+                                           .clip = 0.9,
+                                           .group_size = 16,
+                                           .outliers = 16,
+                                           .outlier_bits = 8};
+    struct setting how = {.grids = {inputs, head, head},
+                          .quantize = quantize_as_atom,
+                          .context = &scores,
+                          .prepare = give_order};
+    how.grids.keys.before_rope = true;
+    json_t *agree = json_pack("{s:f}", "agree", 0.52);
+    losses_of(o.model, &s, &how, nll);
+    check_losses("atom", agree, nll, fixture_get(&f, "model.atom_rows1.nll").data, 2 * 47);
+    json_decref(agree);
+    sequences_free(&s);
+    fixture_close(&f);
+    close_fixture(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gptq_of_the_reference),
-                                       cmocka_unit_test(test_outlier_columns_of_the_reference)};
+                                       cmocka_unit_test(test_outlier_columns_of_the_reference),
+                                       cmocka_unit_test(test_atom)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

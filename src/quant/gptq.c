@@ -37,58 +37,38 @@ static enum status diagonal_make(struct gptq_prepared *p, const struct quant_inp
     return OK;
 }
 
-struct ranked {
-    double group; /* maximum of its group, if groups are ordered */
-    int64_t group_at;
-    double size;
-    int64_t column;
-};
-
-/* By decreasing size; ties by column. */
-static int falling(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    if (x->group != y->group) return x->group > y->group ? -1 : 1;
-    if (x->group_at != y->group_at) return x->group_at < y->group_at ? -1 : 1;
-    if (x->size != y->size) return x->size > y->size ? -1 : 1;
-    return x->column < y->column ? -1 : x->column > y->column;
-}
-
-/* Group-aware order (arXiv 2505.14638): whole groups by their largest channel, channels by size
- * inside them. Channels after the last whole group stay at the end, in the same order. */
-static void groups_rank(struct ranked *ranks, int64_t n, int64_t group)
-{
-    for (int64_t a = 0; a < n; a += group) {
-        bool whole = n - a >= group;
-        double most = -INFINITY;
-        for (int64_t i = a; i < min64(a + group, n); i++) {
-            if (!whole) ranks[i].size = 0;
-            if (whole && ranks[i].size > most) most = ranks[i].size;
-        }
-        for (int64_t i = a; i < min64(a + group, n); i++) {
-            ranks[i].group = most;
-            ranks[i].group_at = a;
-        }
-    }
-}
-
+/* Columns by decreasing diagonal, or (group-aware order, arXiv 2505.14638) whole groups by their
+ * largest entry, columns so inside them, and behind the last whole group as they are; or outlier
+ * columns last. */
 static enum status order_make(struct gptq_prepared *p, const struct quant_input *in,
                               const double *diagonal, struct err *e)
 {
     enum status st = OK;
-    struct ranked *ranks = NULL;
-    TRY(grid_order(in, &p->options, p->cols, &p->order, e));
-    if (p->options.order == ORDER_NONE) goto done;
-    TRY(mem_zero(&ranks, p->cols, sizeof *ranks, "the order of columns", e));
-    TRY(mem_alloc(&p->order, p->cols, sizeof *p->order, "the order of columns", e));
-    for (int64_t i = 0; i < p->cols; i++)
-        ranks[i] = (struct ranked){.size = diagonal[i], .column = i};
-    if (p->options.order == ORDER_GROUP)
-        groups_rank(ranks, p->cols, min64(p->options.group_size, p->cols + 1));
-    qsort(ranks, (size_t)p->cols, sizeof *ranks, falling);
-    for (int64_t i = 0; i < p->cols; i++) p->order[i] = ranks[i].column;
+    const struct quant_options *o = &p->options;
+    const int64_t n = p->cols, size = o->order == ORDER_GROUP ? min64(o->group_size, n + 1) : n;
+    const int64_t groups = size > 0 ? n / size : 0;
+    double *score = NULL;
+    int64_t *first = NULL;
+    if (o->outlier_columns > 0) return grid_order_outliers(in, o, n, &p->order, e);
+    if (o->order == ORDER_NONE) return OK;
+    TRY(mem_alloc(&p->order, n, sizeof *p->order, "the order of columns", e));
+    TRY(mem_zero(&score, n + groups, sizeof *score, "the order of columns", e));
+    TRY(mem_alloc(&first, groups, sizeof *first, "the order of columns", e));
+    double *most = score + n;
+    for (int64_t j = 0; j < n; j++) {
+        score[j] = -diagonal[j];
+        if (j / size < groups) most[j / size] = fmin(most[j / size], score[j]);
+        p->order[j] = j;
+    }
+    TRY(grid_order(most, groups, first, e));
+    for (int64_t k = 0; k < groups; k++) {
+        int64_t *order = p->order + k * size;
+        TRY(grid_order(score + first[k] * size, size, order, e));
+        for (int64_t j = 0; j < size; j++) order[j] += first[k] * size;
+    }
 done:
-    free(ranks);
+    free(score);
+    free(first);
     return st;
 }
 

@@ -170,21 +170,25 @@ enum status grid_check(const struct quant_options *o, struct err *e)
 
 /* --- outlier columns --- */
 
-enum status grid_order(const struct quant_input *in, const struct quant_options *o, int64_t cols,
-                       int64_t **order, struct err *e)
+enum status grid_order(const double *score, int64_t n, int64_t *order, struct err *e)
 {
-    const int score = outlier_statistic(o->outlier_score);
     int32_t *sorted;
+    PASS(mem_alloc(&sorted, n, sizeof *sorted, "the order of columns", e));
+    const enum status st = activation_order(score, n, sorted, e);
+    for (int64_t j = 0; st == OK && j < n; j++) order[j] = sorted[j];
+    free(sorted);
+    return st;
+}
+
+enum status grid_order_outliers(const struct quant_input *in, const struct quant_options *o,
+                                int64_t cols, int64_t **order, struct err *e)
+{
     *order = NULL;
     if (o->outlier_columns == 0) return OK;
     NEED(o->outlier_columns < cols, ERR_SHAPE, "outlier_columns: %lld of %lld columns",
          (long long)o->outlier_columns, (long long)cols);
     PASS(mem_alloc(order, cols, sizeof **order, "the order of columns", e));
-    PASS(mem_alloc(&sorted, cols, sizeof *sorted, "the order of columns", e));
-    const enum status st = activation_order(in->statistic[score], cols, sorted, e);
-    for (int64_t j = 0; st == OK && j < cols; j++) (*order)[j] = sorted[j];
-    free(sorted);
-    return st;
+    return grid_order(in->statistic[outlier_statistic(o->outlier_score)], cols, *order, e);
 }
 
 enum status grid_outliers(const struct quant_job *job, const int64_t *order, float *q,

@@ -21,17 +21,19 @@ static inline int64_t grid_group(const struct quant_options *o, int64_t cols)
     return o->group_size < 0 || o->group_size > cols ? cols : o->group_size;
 }
 
-/* Columns on the method's grids: the first of grid_order; outlier columns follow. */
+/* Columns on the method's grids: the first of grid_order_outliers; outlier columns follow. */
 static inline int64_t grid_columns(const struct quant_options *o, int64_t cols)
 {
     return cols - o->outlier_columns;
 }
-/* *order (cols) = the columns by ascending score of their inputs, equal ones by number, which the
- * caller frees, also after a failure; NULL without outlier columns. Local. ERR_SHAPE: no other
- * column is left; ERR_NOMEM.
- */
-MUST_USE enum status grid_order(const struct quant_input *in, const struct quant_options *o,
-                                int64_t cols, int64_t **order, struct err *e);
+/* order (n) = the columns by ascending score, equal ones by number. Local. ERR_NOMEM. */
+MUST_USE enum status grid_order(const double *score, int64_t n, int64_t *order, struct err *e);
+/* *order (cols) = the columns by the score of their inputs that the options name, which the caller
+ * frees, also after a failure; NULL without outlier columns. Local. ERR_SHAPE: no other column is
+ * left; ERR_NOMEM. */
+MUST_USE enum status grid_order_outliers(const struct quant_input *in,
+                                         const struct quant_options *o, int64_t cols,
+                                         int64_t **order, struct err *e);
 /* Rounds the outlier columns of this rank's rows of q (rows, cols) to outlier_bits, with a
  * symmetric range for each row. ERR_NOMEM. */
 MUST_USE enum status grid_outliers(const struct quant_job *job, const int64_t *order, float *q,

@@ -40,7 +40,7 @@ static enum status rtn_plain(const struct quant_job *all, struct quant_report *r
     double *shared = NULL;
     int64_t *order = NULL;
     TRY(grid_share(&job, &shared, e));
-    TRY(team_agree(job.team, grid_order(job.input, job.options, job.cols, &order, e), e));
+    TRY(team_agree(job.team, grid_order_outliers(job.input, job.options, job.cols, &order, e), e));
     TRY(job_rows(&job, TILE_ROWS, tile_quantize, order, tile_bytes(job.options, job.cols), e));
     TRY(team_agree(job.team, grid_outliers(&job, order, job.q, e), e));
     TRY(job_report(&job, grid_bits(&job), report, e));

@@ -138,7 +138,7 @@ static void test_outliers_take_up_the_error(void **state)
         o.outlier_columns = OUTLIERS;
         o.outlier_score = OUTLIER_SQUARES;
         float *q = quantize(&l, "gptq", 3, &o, &r);
-        assert_int_equal(grid_order(&l.input, &o, COLS, &order, &e), OK);
+        assert_int_equal(grid_order_outliers(&l.input, &o, COLS, &order, &e), OK);
         hessian(&l, r.damping, h);
         for (int64_t i = 0; i < ROWS; i++) {
             const int64_t group = o.group_size < 0 ? COLS : o.group_size;
@@ -209,7 +209,7 @@ static void test_what_does_not_go_with_it(void **state)
     refused("--codes", "fp4_e2m1", last);
     options_default(&quant_table, &o);
     o.outlier_columns = 16;
-    assert_int_equal(grid_order(&l.input, &o, 16, &order, &e), ERR_SHAPE);
+    assert_int_equal(grid_order_outliers(&l.input, &o, 16, &order, &e), ERR_SHAPE);
     assert_string_equal(e.text, "outlier_columns: 16 of 16 columns");
     e = (struct err){0};
     assert_int_equal(quant_grid_form_of(&quant_gptq, &o, &form, &e), ERR_USAGE);

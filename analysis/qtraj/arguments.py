@@ -5,12 +5,15 @@ import pathlib
 import sys
 
 
-def bit_widths(parser: argparse.ArgumentParser, flag: str, text: "str | None") -> "list[int] | None":
-    """The numbers of `3,4`; None: the flag is not given. Ends the program with a message for anything else."""
+def numbers(parser: argparse.ArgumentParser, flag: str, text: "str | None", kind: type = int) -> "list | None":
+    """The positive numbers, all of a kind, of `3,4`; None: the flag is not given. Ends the program with a message for anything else."""
     try:
-        return [int(width) for width in text.split(",")] if text else None
+        values = [kind(value) for value in text.split(",")] if text else None
     except ValueError:
-        parser.error(f"{flag} {text}: expected numbers with commas between, such as 3,4")
+        values = [0]
+    if any(not value > 0 for value in values or ()):
+        parser.error(f"{flag} {text}: expected positive numbers with commas between, such as 3,4")
+    return values
 
 
 def make_folder(flag: str, folder: pathlib.Path) -> None:

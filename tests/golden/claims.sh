@@ -78,7 +78,7 @@ echo "no cube" >"$work/no.h5"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/claims.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
 "no.h5: not a results cube" $work/no.h5
 "there is no claim nothing; there are decay-rises" $CUBES/one.h5 --only nothing
-"--bits few: expected numbers" $CUBES/one.h5 --bits few
+"--bits few: expected positive numbers" $CUBES/one.h5 --bits few
 "no method is called nobody; there are rtn, gptq" $CUBES/one.h5 --quantizer nobody
 EOF
 finish

@@ -50,6 +50,8 @@ predict published --projection --figure "$work/figure.png" && [ -s "$work/figure
 printf 'parameters,tokens,bits\n1e9,1e11,3\n7e9,1e13,3\n' >"$work/rows.csv"
 predict published --map --rows "$work/rows.csv" --figure "$work/map.png" --width 3.3 --format csv && [ -s "$work/map.png" ] || fail "--map: $(cat "$work/err")"
 grep -q ',undertrained$' "$work/found" && grep -q ',fully trained$' "$work/found" || fail "--map: $(head -n 3 "$work/found")"
+predict published --parameters 1e9,7e9 --tokens 1e11,1e13 --bits 3,4 --format csv && [ "$(wc -l <"$work/found")" = 9 ] || fail "lists: $(cat "$work/found" "$work/err")"
+cut -d, -f1-3 "$work/found" | grep -qx '7000000000.0,10000000000000.0,3.0' || fail "lists: $(cat "$work/found")"
 predict published --rows "$work/rows.csv" || fail "--rows: $(cat "$work/err")"
 grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/found")"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/predict.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
@@ -60,6 +62,8 @@ grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/f
 "--figure: of --projection and --map" published --table --figure $work/none.png
 "--end: each goes with the other" published --ahead $cube
 "it has no map over sizes" $work/fit.json --map
+"--tokens 1e9,few: expected positive numbers" published --tokens 1e9,few --bits 3
+"--bits 0: expected positive numbers" published --tokens 1e9 --bits 0
 "--set trace: expected a column and a number" published --set trace
 EOF
 

@@ -156,7 +156,7 @@ cp "$work/no.h5" "$work/x.journal"
 "gone.h5: not a results cube: there is no such file" $work/gone.h5 --out $work/none
 "x.journal: not a results cube but a journal: give $work/x.h5" $work/x.journal --out $work/none
 "no model is called nobody" $CUBES/one.h5 --model nobody --out $work/none
-"--fit-bits few: expected numbers" $CUBES/one.h5 --fit-bits few --out $work/none
+"--fit-bits few: expected positive numbers" $CUBES/one.h5 --fit-bits few --out $work/none
 "Not a directory" $CUBES/one.h5 --out $work/no.h5/figures
 EOF
 finish

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from qtraj.arguments import bit_widths
+from qtraj.arguments import numbers
 from qtraj.claims.table import claims
 from qtraj.cube import files
 from qtraj.cube.points import unfinished
@@ -21,7 +21,7 @@ def arguments():
     parser.add_argument("--only", default="", metavar="NAMES", help="these claims alone, with commas between")
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args()
-    options.bits = bit_widths(parser, "--bits", options.bits)
+    options.bits = numbers(parser, "--bits", options.bits)
     return options
 
 

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 from qtraj import figures
-from qtraj.arguments import bit_widths, make_folder
+from qtraj.arguments import make_folder, numbers
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.figures.pages import pages
@@ -32,7 +32,7 @@ def main():
     unknown = [name for name in names if name not in BY_NAME]
     if unknown:
         parser.error(f"there is no figure {unknown[0]}; there are {', '.join(BY_NAME)}")
-    bits = bit_widths(parser, "--bits", options.bits)
+    bits = numbers(parser, "--bits", options.bits)
     if options.width is not None and not 2 <= options.width <= 40:
         parser.error(f"--width {options.width:g}: expected inches, 2 to 40")
     named = ", ".join(map(str, options.results))

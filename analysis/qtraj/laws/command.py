@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from qtraj import predict
-from qtraj.arguments import make_folder
+from qtraj.arguments import make_folder, numbers
 from qtraj.cube import points as points_of
 from qtraj.laws import added_loss, dynamics, full_precision, tables
 from qtraj.laws.all_fits import attempt, fit_all
@@ -64,14 +64,7 @@ def arguments():
     parser.add_argument("--figures", type=pathlib.Path, metavar="DIR", help="also draws a figure of each fit into this folder")
     options = parser.parse_args()
     for name in ("bits", "parameters"):
-        text = getattr(options, name)
-        try:
-            values = [float(value) for value in text.split(",")] if text else []
-        except ValueError:
-            values = [0]
-        if any(not value > 0 for value in values):
-            parser.error(f"--{name} {text}: expected positive numbers with commas between")
-        setattr(options, name, values)
+        setattr(options, name, numbers(parser, f"--{name}", getattr(options, name), float))
     if not options.delta > 0:
         parser.error(f"--delta {options.delta:g}: expected a positive number of nats")
     if options.draws < 0:
@@ -135,7 +128,7 @@ def main():
     if warmup:
         dropped["points in the phase warmup (--warmup keeps them)"] = warmup
     try:
-        found = fit_all(points, options.delta, options.parameters, options.draws)
+        found = fit_all(points, options.delta, options.parameters or (), options.draws)
         if options.save:
             predict.save(saved_law(points, options), options.save)
     except (OSError, ValueError) as error:

@@ -1,12 +1,14 @@
 """The command predict.py: what a law that fits.py --save wrote says of other models."""
 
 import argparse
+import itertools
 import json
 import sys
 
 import numpy as np
 import pandas
 
+from qtraj.arguments import numbers
 from qtraj.cube.parts import located
 from qtraj.cube.points import points as points_of
 from qtraj.predict import projections, saved, tables, values
@@ -17,8 +19,8 @@ from qtraj.predict.levels import level_map
 def arguments():
     parser = argparse.ArgumentParser(description="Says what a law of the added loss, or `published` (arXiv 2411.17691), predicts for a model.")
     parser.add_argument("law", help="file that fits.py --save wrote, or: published")
-    parser.add_argument("--parameters", type=float, metavar="N", help="without embeddings, such as 7e9")
-    parser.add_argument("--tokens", type=float, metavar="D", help="training tokens, such as 1e13")
+    parser.add_argument("--parameters", metavar="N,N", help="without embeddings, such as 1e9,7e9")
+    parser.add_argument("--tokens", metavar="D,D", help="training tokens, such as 1e12,1e13")
     parser.add_argument("--bits", metavar="P,P", help="bit-widths, such as 3,4")
     parser.add_argument("--rate", type=float, help="learning rate over the run's greatest, where the law has it")
     parser.add_argument("--peak-rate", type=float, default=1.0, help="the run's greatest learning rate, where the law has it")
@@ -42,6 +44,8 @@ def arguments():
         parser.error("--figure: of --projection and --map")
     if (options.ahead is None) != (options.end is None):
         parser.error("--ahead and --end: each goes with the other")
+    for name in ("parameters", "tokens", "bits"):
+        setattr(options, name, numbers(parser, f"--{name}", getattr(options, name), float))
     options.columns = {}
     for text in options.set:
         name, _, value = text.partition("=")
@@ -60,19 +64,16 @@ def table_of(path):
 
 
 def rows_of(options, law):
-    """One row for each bit-width, or the rows of a table."""
+    """One row for each size, number of tokens and bit-width, or the rows of a table."""
     if options.rows:
         return table_of(options.rows)
-    given = {name: getattr(options, name) for name in ("parameters", "tokens") if getattr(options, name) is not None}
-    if options.rate is not None:
-        given |= {"learning_rate": options.rate * options.peak_rate}
+    given = {} if options.rate is None else {"learning_rate": options.rate * options.peak_rate}
     given |= {"peak_rate": options.peak_rate, **options.columns}
-    widths = [float(bits) for bits in options.bits.split(",")] if options.bits else [law.fixed["bits"]] if "bits" in law.fixed else []
-    if not widths or "tokens" not in given:
+    lists = {"parameters": options.parameters, "tokens": options.tokens, "bits": options.bits or [law.fixed[name] for name in law.fixed if name == "bits"]}
+    if not lists["tokens"] or not lists["bits"]:
         raise ValueError("what to predict: --tokens and --bits, with --parameters where the law has sizes; or --rows, --score, --table, --projection, --map")
-    if any(not value > 0 for value in [*widths, *(given[name] for name in ("parameters", "tokens") if name in given)]):
-        raise ValueError("--parameters, --tokens and --bits: expected positive numbers")
-    return pandas.DataFrame([{**given, "bits": bits} for bits in widths])
+    lists = {name: values for name, values in lists.items() if values}
+    return pandas.DataFrame([dict(zip(lists, one)) | given for one in itertools.product(*lists.values())])
 
 
 def scored(options, law):

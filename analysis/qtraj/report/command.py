@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from qtraj.arguments import bit_widths, make_folder
+from qtraj.arguments import make_folder, numbers
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.report import page, summary
@@ -24,8 +24,8 @@ def arguments():
     options = parser.parse_args()
     if (options.law is None) != (options.end is None):
         parser.error("--law and --end: each goes with the other")
-    options.bits = bit_widths(parser, "--bits", options.bits)
-    options.fit_bits = bit_widths(parser, "--fit-bits", options.fit_bits)
+    options.bits = numbers(parser, "--bits", options.bits)
+    options.fit_bits = numbers(parser, "--fit-bits", options.fit_bits)
     if options.draws < 0:
         parser.error(f"--draws {options.draws}: expected 0 (no bootstrap) or more")
     return options

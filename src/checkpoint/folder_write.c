@@ -107,6 +107,39 @@ done:
     return st;
 }
 
+static enum status write_json(const struct folder_out *o, const json_t *value, const char *name,
+                              struct err *e)
+{
+    enum status st = OK;
+    char *path = NULL;
+    TRY(fsx_join(o->temporary, name, &path, e));
+    TRY(json_write_file(path, value, JSON_INDENT(2), e));
+done:
+    free(path);
+    return st;
+}
+
+/* Without a tokenizer_config.json, AutoTokenizer of transformers 5 takes a class by the family,
+ * which replaces parts of tokenizer.json (Qwen): this one names the class that reads it as it is.
+ */
+static enum status name_tokenizer_class(const struct folder_out *o, struct err *e)
+{
+    enum status st = OK;
+    char *tokenizer = NULL, *config = NULL;
+    json_t *value = NULL;
+    TRY(fsx_join(o->temporary, "tokenizer.json", &tokenizer, e));
+    TRY(fsx_join(o->temporary, "tokenizer_config.json", &config, e));
+    if (!fsx_is_file(tokenizer) || fsx_is_file(config)) goto done;
+    value = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
+    ENSURE(value, ERR_NOMEM, "out of memory for tokenizer_config.json");
+    TRY(write_json(o, value, "tokenizer_config.json", e));
+done:
+    json_decref(value);
+    free(tokenizer);
+    free(config);
+    return st;
+}
+
 static enum status copy_companions(const struct folder_out *o, struct err *e)
 {
     enum status st = OK;
@@ -121,20 +154,9 @@ static enum status copy_companions(const struct folder_out *o, struct err *e)
         if (p->source) TRY(copy_from(o, p->source, companions[i].name, e));
     }
     if (p->source && json_object_get(p->config, "auto_map")) TRY(copy_code(o, p->source, e));
+    TRY(name_tokenizer_class(o, e));
 done:
     free(beside);
-    return st;
-}
-
-static enum status write_json(const struct folder_out *o, const json_t *value, const char *name,
-                              struct err *e)
-{
-    enum status st = OK;
-    char *path = NULL;
-    TRY(fsx_join(o->temporary, name, &path, e));
-    TRY(json_write_file(path, value, JSON_INDENT(2), e));
-done:
-    free(path);
     return st;
 }
 

@@ -118,9 +118,9 @@ static enum status add_loading(const struct model_card *c, char **text, struct e
     return mem_append(
         text, e,
         "\n## Loading\n\nFOLDER is this folder. With transformers, after `pip install %s`:\n\n"
-        "```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer%s\n\n"
+        "```python\nfrom transformers import AutoModelForCausalLM, PreTrainedTokenizerFast%s\n\n"
         "model = AutoModelForCausalLM.from_pretrained(\"FOLDER\", dtype=\"auto\"%s)\n"
-        "tokenizer = AutoTokenizer.from_pretrained(\"FOLDER\")\n```\n\n"
+        "tokenizer = PreTrainedTokenizerFast.from_pretrained(\"FOLDER\")\n```\n\n"
         "The folder is in vLLM's format, but was not tried with vLLM:\n\n"
         "```\nvllm serve FOLDER --dtype %s\n```\n",
         l->packages, asymmetric ? ", CompressedTensorsConfig" : "",

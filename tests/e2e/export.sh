@@ -77,6 +77,8 @@ for number in loss perplexity bits_per_byte; do
     [ "$(loss "$work/quantize.json" $number)" = "$(loss "$work/eval.json" $number)" ] || fail "gptq: another $number than reported"
 done
 cmp "$quickstart/trajectory/tokenizer.json" "$work/gptq/tokenizer.json" || fail "the tokenizer did not go along"
+grep -q '"tokenizer_class": "PreTrainedTokenizerFast"' "$work/gptq/tokenizer_config.json" ||
+    fail "AutoTokenizer may take another class for the tokenizer"
 
 # --- nothing is written over, and nothing is left of what failed ---
 # refuse NAME CODE PATTERN COMMAND ...: one error line that names what the user gave, no temporary file.

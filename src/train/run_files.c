@@ -335,29 +335,17 @@ static void see_needed(void *context, int64_t step, const char *path)
     if (n->remove) unlink(path);
 }
 
-static enum status look_at_states(const struct runs *all, int64_t run, bool remove, int64_t *others,
-                                  struct err *e)
+enum status run_states_tidy(const struct runs *all, int64_t run, int64_t *others, struct err *e)
 {
-    struct needs n = {.all = all, .run = run, .remove = remove, .e = e};
+    struct needs n = {.all = all, .run = run, .remove = !others, .e = e};
     struct run_ending end;
     const struct run *r = &all->runs[run];
     PASS(run_ending_read(r, &end, e));
     n.ended = end.end != RUN_OPEN;
     PASS(run_state_latest(r, &n.latest, e));
     PASS(each_state(r, see_needed, &n, e));
-    *others = n.others;
+    if (others) *others = n.others;
     return n.st;
-}
-
-enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e)
-{
-    int64_t removed;
-    return look_at_states(all, run, true, &removed, e);
-}
-
-enum status run_states_unneeded(const struct runs *all, int64_t run, int64_t *n, struct err *e)
-{
-    return look_at_states(all, run, false, n, e);
 }
 
 enum status run_start_path(const struct runs *all, const struct run *r, char **out, struct err *e)

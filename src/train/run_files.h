@@ -64,11 +64,11 @@ MUST_USE enum status run_files_checkpoint(struct run_files *f, const struct trai
 /* Before a state is saved: rows are on disk, the lock is held. ERR_IO, ERR_FULL. */
 MUST_USE enum status run_files_sync(struct run_files *f, struct err *e);
 /* Removes states of a run that nothing needs: all but the latest (of one that has ended: that one
- * too), those that branches still begin from, and with checkpoints.states those of checkpoints. */
-MUST_USE enum status run_states_tidy(const struct runs *all, int64_t run, struct err *e);
-/* *n = how many states run_states_tidy would remove. Errors as of it. */
-MUST_USE enum status run_states_unneeded(const struct runs *all, int64_t run, int64_t *n,
-                                         struct err *e);
+ * too), those that branches still begin from, and with checkpoints.states those of checkpoints.
+ * others: counts those that nothing needs, and removes none; NULL. ERR_FORMAT: end.json is damaged;
+ * ERR_IO, ERR_NOMEM. */
+MUST_USE enum status run_states_tidy(const struct runs *all, int64_t run, int64_t *others,
+                                     struct err *e);
 /* Writes end.json. ERR_FULL, ERR_IO. */
 MUST_USE enum status run_files_end(struct run_files *f, const struct run_ending *end,
                                    struct err *e);

@@ -142,7 +142,7 @@ static enum status look_again(const struct train_job *job, int64_t i, struct fau
         return OK;
     }
     PASS(train_check_kept(job->runs, i, left.step, f, e));
-    return state == ENDED ? run_states_tidy(job->runs, i, e) : OK;
+    return state == ENDED ? run_states_tidy(job->runs, i, NULL, e) : OK;
 }
 
 /* Runs whose settings cannot be trained, or are not those that they began with, fail before any is

@@ -156,7 +156,7 @@ enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, 
                  run_type(r));
         PASS(faults_add(f, "run", r->name, why, e));
     }
-    if (run_states_unneeded(all, run, &n, &none) != OK) n = 0; /* train_readiness tells */
+    if (run_states_tidy(all, run, &n, &none) != OK) n = 0; /* train_readiness tells */
     err_clear(&none);
     if (n < 2 /* a killed process may leave one */ || r->recipe->checkpoints.states) return OK;
     snprintf(why, sizeof why,

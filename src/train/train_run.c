@@ -196,9 +196,9 @@ static enum status save(struct training *x, int64_t step, struct err *e)
     st = run_state_path(x->run, step, &path, e);
     TRY(err_agree(x->group, st, e));
     TRY(trainer_save(x->trainer, step, path, e));
-    if (x->first) st = run_states_tidy(x->job->runs, x->index, e);
+    if (x->first) st = run_states_tidy(x->job->runs, x->index, NULL, e);
     if (st == OK && x->first && x->run->parent >= 0)
-        st = run_states_tidy(x->job->runs, x->run->parent, e);
+        st = run_states_tidy(x->job->runs, x->run->parent, NULL, e);
     TRY(err_agree(x->group, st, e));
     x->saved = clock_seconds();
 done:
@@ -270,7 +270,7 @@ enum status train_run(const struct train_job *job, int64_t run, MPI_Comm group,
     TRY(begin(&x, config, &step, e));
     TRY(go(&x, step, e));
     if (x.first) st = run_files_end(files, &x.end, e);
-    if (st == OK && x.first) st = run_states_tidy(job->runs, run, e);
+    if (st == OK && x.first) st = run_states_tidy(job->runs, run, NULL, e);
     TRY(err_agree(group, st, e));
     if (x.first && x.end.end == RUN_DIVERGED)
         log_warn("%s: diverged at step %lld: %s", x.run->name, (long long)x.end.step,

@@ -17,12 +17,6 @@ static enum status has(const char *output, const char *run, const char *file, bo
     return OK;
 }
 
-/* The run that a folder's run branches from; NULL: none. Borrowed. */
-static const char *parent_of(json_t *k, const char *run)
-{
-    return json_text(json_object_get(k, run), "parent", NULL);
-}
-
 /* The run's branches without a checkpoint. */
 static enum status count_branches(const char *output, json_t *k, const char *run, int64_t *count,
                                   struct err *e)
@@ -47,7 +41,8 @@ static enum status warn_of(const char *output, json_t *k, const char *run, struc
     char more[100] = "";
     PASS(has(output, run, "end.json", &ended, e));
     PASS(has(output, run, "trajectory.csv", &seen, e));
-    if (parent_of(k, run) && !seen) return OK; /* its run counts it */
+    if (json_text(json_object_get(k, run), "parent", NULL) && !seen)
+        return OK; /* its run counts it */
     PASS(count_branches(output, k, run, &branches, e));
     if (branches > 0)
         snprintf(more, sizeof more, "%lld branch%s no checkpoint yet", (long long)branches,

@@ -63,8 +63,8 @@ def claims(cube):
     yield "| claim | measured | estimate (95 %) | runs | |"
     yield "|---|---|---|---|---|"
     for row in qtraj.claims.claims(cube).itertuples():
-        if row.reason != "not measured":
-            found = f"{row.estimate:.3g}" + ("" if row.reason else f" ({row.low:.3g} to {row.high:.3g})")
+        if not row.reason.startswith("not measured"):
+            found = f"{row.estimate:.3g} ({row.reason or f'{row.low:.3g} to {row.high:.3g}'})"
             yield f"|{row.claim}|{row.estimand}|{found}|{row.n}|{row.verdict}|"
     yield ""
 

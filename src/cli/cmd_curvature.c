@@ -1,7 +1,8 @@
 /* qtraj curvature: gradient, sharpness, trace and spectrum of one checkpoint. */
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "engine/input_warnings.h"
+#include "engine/inputs.h"
+#include "eval/doubts.h"
 #include "math/linalg.h"
 #include "measures/curvature.h"
 #include "measures/measurement.h"

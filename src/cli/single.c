@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "engine/input_warnings.h"
 #include "engine/provenance.h"
+#include "eval/doubts.h"
 #include "eval/json_warning.h"
 #include "quant/quant.h"
 #include "util/clock.h"

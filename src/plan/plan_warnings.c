@@ -2,6 +2,7 @@
  * that also calibrate, mixings of dimensions for which none is known, products without
  * instructions for them. */
 #include "engine/input_warnings.h"
+#include "eval/doubts.h"
 #include "eval/json_warning.h"
 #include "plan/plan_internal.h"
 #include "quant/mixing.h"

@@ -4,6 +4,7 @@
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool activation_any(const struct activation_grids *g)
 {
@@ -93,14 +94,44 @@ void activation_round(const struct activation_scale *s, float *x, int64_t n)
         x[i] = s->scale * float_nearest(x[i] / s->scale, s->mantissa, s->least, s->most);
 }
 
+KERNEL_STATIC(void, code_integers,
+              (const struct activation_scale *s, const float *x, uint8_t *to, int64_t n),
+              (s, x, to, n))
+{
+    const float scale = s->scale, zero = s->zero, least = s->least, most = s->most;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float code = rintf(x[i] / scale) + zero;
+        code = code > least ? code : least; /* NaN too */
+        code = code < most ? code : most;
+        to[i] = (uint8_t)(int32_t)(code - least);
+    }
+}
+
+void activation_codes(const struct activation_scale *s, const float *x, int64_t n, uint8_t *code,
+                      int32_t *zero)
+{
+    *zero = isfinite(s->scale) ? (int32_t)(s->zero - s->least) : 0;
+    if (s->scale == 0)
+        memset(code, *zero, (size_t)n);
+    else
+        code_integers(s, x, code, n);
+}
+
+struct activation_scale activation_scale_of(const struct activation_grid *g, const float *x,
+                                            int64_t n, bool whole)
+{
+    struct activation_range r = ACTIVATION_EMPTY;
+    activation_extend(&r, x, n);
+    return activation_scale(g, r, whole);
+}
+
 void activation_row(const struct activation_grid *g, int64_t group, float *x, int64_t n)
 {
     const int64_t size = group < 0 ? n : group;
     for (int64_t i = 0; i < n; i += size) {
         const int64_t own = size < n - i ? size : n - i;
-        struct activation_range r = ACTIVATION_EMPTY;
-        activation_extend(&r, x + i, own);
-        const struct activation_scale s = activation_scale(g, r, group < 0);
+        const struct activation_scale s = activation_scale_of(g, x + i, own, group < 0);
         activation_round(&s, x + i, own);
     }
 }

@@ -66,6 +66,12 @@ static inline bool activation_quantizes(const struct activation_grid *g)
 {
     return g->bits > 0 && g->bits != ACTIVATION_BITS_NONE;
 }
+/* Whether a token of inputs has one grid, of integers whose zero is a code. */
+static inline bool activation_coded(const struct activation_grid *g)
+{
+    return activation_quantizes(g) && g->codes == INPUT_INTEGER && g->group_size < 0 &&
+           g->outliers == 0;
+}
 /* Whether one of them quantizes. */
 bool activation_any(const struct activation_grids *g);
 
@@ -90,8 +96,15 @@ struct activation_scale activation_scale(const struct activation_grid *g, struct
                                          bool whole);
 /* x (n) <- its quantized values. Local. NaN and infinities give NaN. */
 void activation_round(const struct activation_scale *s, float *x, int64_t n);
-/* The same for a row x (n) with a range for each `group` columns, the last of fewer; -1: for all,
- * which holds 0. */
+/* The codes of x (n), from 0 on: the quantized value is scale (code - *zero); for a scale of 0, and
+ * NaN, any. Grids of integers only. Local. */
+void activation_codes(const struct activation_scale *s, const float *x, int64_t n, uint8_t *code,
+                      int32_t *zero);
+/* The scale of a row x (n) with one range. */
+struct activation_scale activation_scale_of(const struct activation_grid *g, const float *x,
+                                            int64_t n, bool whole);
+/* activation_round for a row x (n) with a range for each `group` columns, the last of fewer; -1:
+ * for all, which holds 0. */
 void activation_row(const struct activation_grid *g, int64_t group, float *x, int64_t n);
 
 /* What the inputs of a stage's linears take from the calibration text. */

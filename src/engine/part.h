@@ -19,8 +19,9 @@ struct part_context {
     const struct visit_group *group, *self; /* self: this rank alone */
     struct visit_cache *cache;
     int64_t threads;
-    enum products products;        /* of the forward passes, agreed by the ranks; not AUTO */
-    double start;                  /* clock_seconds when the visit began */
+    enum products products; /* of the forward passes, agreed by the ranks; not AUTO */
+    bool integers;          /* codes are multiplied as such (integers_run), agreed likewise */
+    double start;           /* clock_seconds when the visit began */
     struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
     struct model *model;           /* as checkpoint */
     struct provenance provenance;

@@ -66,7 +66,7 @@ enum status provenance_failure(const json_t *record, struct err *e)
 }
 
 enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
-                              enum products products, char **out, struct err *e)
+                              enum products products, bool integers, char **out, struct err *e)
 {
     int size;
     char ranks[64] = "any";
@@ -76,7 +76,8 @@ enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool 
     if (named && size > 1)
         snprintf(ranks, sizeof ranks, "%d, ScaLAPACK from %lld", size,
                  (long long)o->scalapack_from);
-    return mem_format(out, e, "qtraj %s; ranks %s; %s; products %s, %s; kernels %s", version_text,
-                      ranks, linalg_blas_name(), products_words[products], products_unit(products),
+    return mem_format(out, e, "qtraj %s; ranks %s; %s; products %s, %s; integers %s; kernels %s",
+                      version_text, ranks, linalg_blas_name(), products_words[products],
+                      products_unit(products), integers ? integers_unit() : "simulated",
                       isa_name(isa_active()));
 }

@@ -32,9 +32,11 @@ MUST_USE enum status provenance_failure(const json_t *record, struct err *e);
 
 /* *out (the caller frees) = what the last bits of a result may depend on: versions, BLAS kernel,
  * number of ranks of the group ("any" with run.reproducible, except for curvature), and how
- * products were computed if not in f32. Collective on group. ERR_NOMEM, ERR_MPI. */
+ * products and those of codes (integers: as such) were computed. Collective on group. ERR_NOMEM,
+ * ERR_MPI. */
 MUST_USE enum status visit_fingerprint(MPI_Comm group, const struct run_options *o, bool curvature,
-                                       enum products products, char **out, struct err *e);
+                                       enum products products, bool integers, char **out,
+                                       struct err *e);
 
 /* Sets a number of a JSON object (util/json.h: not finite numbers are strings). */
 static inline void record_number(json_t *object, const char *name, double value)

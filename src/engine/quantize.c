@@ -48,6 +48,7 @@ void quantize_end(struct workspace *w)
     for (int i = 0; i < LINEARS_MAX; i++) {
         shared_products_close(&w->products[i]);
         shared_products_close(&w->products_unrounded[i]);
+        shared_products_close(&w->codes[i]);
     }
     quantize_forget(w);
 }
@@ -123,14 +124,51 @@ static enum status run_job(struct workspace *w, struct stream *s, const struct q
     return g ? team_gather(job->team, g->grid, 2 * g->groups, 1, l->rows, e) : OK;
 }
 
+/* Points linear i of both blocks at its quantized weights q, and the stored one at their codes if
+ * they have any on these grids (NULL: none). Collective. */
+static enum status take_linear(struct workspace *w, struct stream *s, int i, const float *q,
+                               const struct quant_grids *grids, int64_t bits, struct outcome *to,
+                               struct err *e)
+{
+    struct integer_grids codes;
+    struct err why = {0};
+    struct linear *stored = &to->stored->linear[i], *prefix = &to->prefix.linear[i];
+    const float *unrounded = unrounded_of(w, s, q);
+    stored->w = prefix->w = q;
+    stored->apply = prefix->apply = s->method->apply;
+    stored->computing = prefix->computing = w->computing[i];
+    if (unrounded) prefix->w = unrounded;
+    if (s->method->apply) return OK;
+    if (grids && quant_grids_integers(grids, bits, stored->cols, &codes)) {
+        w->codes[i].grids = &codes;
+        const enum status st = shared_products_make(w->group, w->model, q, stored->rows,
+                                                    stored->cols, &w->codes[i], &why);
+        NEED(st == OK || st == ERR_NUMERIC, st, "%s", why.text);
+        if (st == OK) stored->integers = w->codes[i].w;
+    }
+    if (stored->integers && !s->needs.own) return OK;
+    PASS(shared_products_make(w->group, w->model, q, stored->rows, stored->cols, &w->products[i],
+                              e));
+    stored->prepared = prefix->prepared = w->products[i].w;
+    if (!unrounded) return OK;
+    PASS(shared_products_make(w->group, w->model, unrounded, stored->rows, stored->cols,
+                              &w->products_unrounded[i], e));
+    prefix->prepared = w->products_unrounded[i].w;
+    return OK;
+}
+
 static enum status quantize_linear(struct workspace *w, struct stream *s, const struct linear *l,
                                    int number, const struct quant_input *input, float *q,
-                                   struct err *e)
+                                   struct outcome *to, struct err *e)
 {
     enum status st = OK;
     struct quant_report report = {0};
     struct quant_grids grids = {0};
-    const bool wants = w->sink && w->sink->grids && s->method->describe_grids;
+    struct quant_grid_form form;
+    const bool coded =
+        w->acts.codes.codes && activation_coded(&s->variant->method.grids.inputs) &&
+        quant_grid_form_of(s->method, &s->variant->method.options, &form, NULL) == OK;
+    const bool wants = coded || (w->sink && w->sink->grids && s->method->describe_grids);
     const int64_t down = s->variant->method.options.down_bits;
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = down && l->stage == STAGE_DOWN ? down : s->variant->bits,
@@ -159,30 +197,10 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);
     TRY(group_agree(w->group, st, e));
+    TRY(take_linear(w, s, number, q, coded ? &grids : NULL, job.bits, to, e));
 done:
     quant_grids_free(&grids);
     return st;
-}
-
-/* Points linear i of both blocks at its quantized weights q. Collective. */
-static enum status take_linear(struct workspace *w, struct stream *s, int i, const float *q,
-                               struct outcome *to, struct err *e)
-{
-    struct linear *stored = &to->stored->linear[i], *prefix = &to->prefix.linear[i];
-    const float *unrounded = unrounded_of(w, s, q);
-    stored->w = prefix->w = q;
-    stored->apply = prefix->apply = s->method->apply;
-    stored->computing = prefix->computing = w->computing[i];
-    if (unrounded) prefix->w = unrounded;
-    if (s->method->apply) return OK;
-    PASS(shared_products_make(w->group, w->model, q, stored->rows, stored->cols, &w->products[i],
-                              e));
-    stored->prepared = prefix->prepared = w->products[i].w;
-    if (!unrounded) return OK;
-    PASS(shared_products_make(w->group, w->model, unrounded, stored->rows, stored->cols,
-                              &w->products_unrounded[i], e));
-    prefix->prepared = w->products_unrounded[i].w;
-    return OK;
 }
 
 /* What the grids of the stage's inputs take from its statistics, for both blocks. */
@@ -223,8 +241,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         struct quant_input input = {0};
         if (stage < first || stage >= end) continue;
         if (wants) input = workspace_input(w, s, stage);
-        TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, e));
-        TRY(take_linear(w, s, i, q, to, e));
+        TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, to, e));
     }
     for (int stage = first; s->variant->method.options.input_statistics && stage < end; stage++)
         TRY(group_agree(w->group, take_inputs(w, s, stage, to, e), e));

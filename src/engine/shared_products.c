@@ -53,14 +53,10 @@ enum status shared_products_make(const struct visit_group *g, const struct model
     const struct product_part part = {g->node_rank, g->node_size};
     product_weights_free(p->w);
     p->w = NULL;
-    if (!model_prepares(m)) return OK;
-    PASS(group_agree(g, model_prepare_begin(m, rows, cols, &p->w, e), e));
+    if (!p->grids && !model_prepares(m)) return OK;
+    PASS(group_agree(g, model_prepare_begin(m, p->grids, rows, cols, &p->w, e), e));
     PASS(compare(g, p->w, product_weights_terms_of(p->w, weights, part), &all, e));
-    if (!all.alike) {
-        product_weights_free(p->w);
-        p->w = NULL;
-        return group_agree(g, model_prepare(m, weights, rows, cols, &p->w, e), e);
-    }
+    if (!all.alike) return group_agree(g, product_weights_fill_own(p->w, weights, all.terms, e), e);
     PASS(reserve(g, product_weights_size(p->w, all.terms), p, e));
     enum status st = product_weights_fill(p->w, weights, all.terms, storage_of(p), part, e);
     group_memory_sync(g, &p->memory);

@@ -240,8 +240,11 @@ static enum status plan_memory(struct run *r, struct err *e)
     }
     if (r->scored)
         need.base += visit_observing(r->visit, &need.sizes, &need.evaluation, need.threads);
-    for (int64_t i = 0; i < r->n_distinct; i++)
-        memory_need_add(&need, r->order[i]->method, &r->order[i]->variant->method.options);
+    for (int64_t i = 0; i < r->n_distinct; i++) {
+        const struct method_entry *m = &r->order[i]->variant->method;
+        memory_need_add(&need, r->order[i]->method, &m->options);
+        need.coded = need.coded || activation_coded(&m->grids.inputs);
+    }
     PASS(group_agree(
         r->group, scratch_find(o->scratch, r->hooks->ranks, &r->scratch, &limits.scratch, e), e));
     need_agree(r->group, &need, &limits);

@@ -121,6 +121,7 @@ struct workspace {
     const struct quant_method *linears_of; /* the method that computes them */
     /* The linears in `quantized` and in `unrounded`, prepared for products. */
     struct shared_products products[LINEARS_MAX], products_unrounded[LINEARS_MAX];
+    struct shared_products codes[LINEARS_MAX]; /* of those in `quantized` */
     /* Result of quant_method.prepare for the current block, and the stream whose options it was
      * prepared with. */
     void *prepared[STAGE_N];

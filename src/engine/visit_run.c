@@ -9,11 +9,13 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* What AUTO is on all nodes of the group: f32 unless all have something faster. */
-static enum products group_products(const struct visit_group *g, enum products kind)
+/* How the group multiplies: AUTO is f32 unless all nodes have something faster, and codes are
+ * multiplied as such if all can. Collective. */
+static void choose_products(struct part_context *c, enum products kind)
 {
     const bool slow = products_resolve(kind) == PRODUCTS_F32;
-    return group_max(g, slow) ? PRODUCTS_F32 : products_resolve(kind);
+    c->products = group_max(c->group, slow) ? PRODUCTS_F32 : products_resolve(kind);
+    c->integers = group_max(c->group, !integers_run()) == 0 && products_in_f32(c->products);
 }
 
 void visit_set_numbers(const struct part_context *c, struct model *m)
@@ -146,8 +148,8 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     TRY(group_open(MPI_COMM_SELF, &self, e));
     TRY(err_agree(comm, linalg_reserve(c.threads, e), e));
     clock_utc(c.provenance.utc_start);
-    c.products = group_products(&group, (enum products)v->run.products);
-    TRY(visit_fingerprint(comm, &v->run, false, c.products, &fingerprint, e));
+    choose_products(&c, (enum products)v->run.products);
+    TRY(visit_fingerprint(comm, &v->run, false, c.products, c.integers, &fingerprint, e));
     c.provenance.fingerprint = fingerprint;
     c.provenance.memory_limit = part_bound(&c);
     c.provenance.stamp = c.stamp[MEASURE_cell];

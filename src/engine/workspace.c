@@ -108,12 +108,14 @@ static enum status local_init(struct workspace *w, const struct run *r,
 {
     const struct memory_plan *plan = &r->plan;
     bool calibrates = false, sequential = false, together = false, pairs = false, trials = false;
+    bool coded = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
         calibrates = calibrates || s->own || s->shared;
         sequential = sequential || s->sequential;
         pairs = pairs || s->pairs;
         trials = trials || s->trials;
+        coded = coded || activation_coded(&streams[i]->variant->method.grids.inputs);
         together = together || s->shared || (s->own && !s->sequential);
     }
     PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));
@@ -130,6 +132,7 @@ static enum status local_init(struct workspace *w, const struct run *r,
                        sizeof *w->full_input, "inputs in full precision", e));
     int64_t tokens = max64(w->evaluation.tokens, w->calibration.tokens);
     PASS(model_acts_init(w->model, tokens, &w->acts, e));
+    if (coded && r->context->integers) PASS(model_acts_codes(&w->acts, e));
     w->acts.products = products_of_calibration(w->acts.products);
     return mem_alloc(&w->x, tokens * w->sizes.shape.hidden, sizeof *w->x, "hidden states", e);
 }

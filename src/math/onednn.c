@@ -13,7 +13,10 @@
 
 static struct onednn found;
 static dnnl_engine_t engine;
-static char kernel[2][32]; /* by enum onednn_type: the kernel that every product must have */
+static char kernel[3][32]; /* by enum onednn_type: the kernel that every product must have */
+static const dnnl_data_type_t of_a[] = {dnnl_bf16, dnnl_f32, dnnl_u8},
+                              of_b[] = {dnnl_bf16, dnnl_f32, dnnl_s8},
+                              of_y[] = {dnnl_f32, dnnl_f32, dnnl_s32};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Sets of instructions are bits of dnnl_cpu_isa_t: a set that includes another has its bits. */
@@ -44,7 +47,14 @@ static int one_thread(void)
 /* Tokens for which a layout is chosen; it serves any number. */
 enum { TOKENS = 512 };
 
-/* The product of a (m, k) with b of the same type, whose layout may be "any"; NULL: out of memory.
+static enum onednn_type type_of(const dnnl_memory_desc_t *b)
+{
+    return b->data_type == dnnl_f32    ? ONEDNN_F32
+           : b->data_type == dnnl_bf16 ? ONEDNN_BF16
+                                       : ONEDNN_U8S8;
+}
+
+/* The product of a (m, k) with b of its type, whose layout may be "any"; NULL: out of memory.
  * add: to what is there. */
 static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, int64_t n, int64_t k,
                                       bool add)
@@ -55,8 +65,9 @@ static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, in
     dnnl_post_ops_t sum = NULL;
     dnnl_primitive_desc_t out = NULL;
     const dnnl_dims_t size_a = {m, k}, pitch_a = {k, 1}, size_y = {m, n}, pitch_y = {n, 1};
-    bool ok = good(dnnl_memory_desc_init_by_strides(&a, 2, size_a, b->data_type, pitch_a)) &&
-              good(dnnl_memory_desc_init_by_strides(&y, 2, size_y, dnnl_f32, pitch_y)) &&
+    const enum onednn_type type = type_of(b);
+    bool ok = good(dnnl_memory_desc_init_by_strides(&a, 2, size_a, of_a[type], pitch_a)) &&
+              good(dnnl_memory_desc_init_by_strides(&y, 2, size_y, of_y[type], pitch_y)) &&
               good(dnnl_matmul_desc_init(&product, &a, b, NULL, &y)) &&
               good(dnnl_primitive_attr_create(&attr)) &&
               good(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
@@ -69,11 +80,12 @@ static dnnl_primitive_desc_t describe(const dnnl_memory_desc_t *b, int64_t m, in
     return out;
 }
 
-static dnnl_primitive_desc_t describe_any(dnnl_data_type_t type, int64_t n, int64_t k)
+static dnnl_primitive_desc_t describe_any(enum onednn_type type, int64_t n, int64_t k)
 {
     dnnl_memory_desc_t any;
     const dnnl_dims_t size = {k, n};
-    if (!good(dnnl_memory_desc_init_by_tag(&any, 2, size, type, dnnl_format_tag_any))) return NULL;
+    if (!good(dnnl_memory_desc_init_by_tag(&any, 2, size, of_b[type], dnnl_format_tag_any)))
+        return NULL;
     return describe(&any, TOKENS, n, k, false);
 }
 
@@ -89,8 +101,7 @@ static bool find_kernel(enum onednn_type type)
 {
     const int before = one_thread();
     char *name = kernel[type];
-    dnnl_primitive_desc_t what =
-        describe_any(type == ONEDNN_F32 ? dnnl_f32 : dnnl_bf16, TOKENS, TOKENS);
+    dnnl_primitive_desc_t what = describe_any(type, TOKENS, TOKENS);
     snprintf(name, sizeof kernel[type], "%s", what ? kernel_of(what) : "ref");
     if (what) dnnl_primitive_desc_destroy(what);
     omp_set_num_threads(before);
@@ -180,7 +191,7 @@ enum status onednn_layout_make(enum onednn_type type, int64_t n, int64_t k,
     *out = NULL;
     PASS(mem_zero(&l, 1, sizeof *l, "prepared weights", e));
     const int before = one_thread();
-    dnnl_primitive_desc_t what = describe_any(type == ONEDNN_F32 ? dnnl_f32 : dnnl_bf16, n, k);
+    dnnl_primitive_desc_t what = describe_any(type, n, k);
     if (what) *l = (struct onednn_layout){*layout_of(what, dnnl_query_weights_md), n, k};
     if (what) dnnl_primitive_desc_destroy(what);
     omp_set_num_threads(before);
@@ -212,8 +223,8 @@ uint64_t onednn_layout_digest(const struct onednn_layout *l)
                              d->ndims,   d->data_type,   d->format_kind,
                              d->offset0, b->inner_nblks, (int64_t)d->extra.flags};
     uint64_t digest = UINT64_C(14695981039346656037);
-    const char *name = d->data_type == dnnl_f32 ? found.f32_name : found.name;
-    for (const char *c = name; *c; c++) digest = mix(digest, *c);
+    const char *const names[] = {found.name, found.f32_name, found.integers_name};
+    for (const char *c = names[type_of(d)]; *c; c++) digest = mix(digest, *c);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) digest = mix(digest, first[i]);
     for (int i = 0; i < d->ndims; i++)
         digest = mix(mix(mix(digest, d->padded_dims[i]), d->padded_offsets[i]), b->strides[i]);
@@ -270,8 +281,8 @@ static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m
     product_forget(p);
     *p = (struct product){
         .b = *b, .m = m, .add = add, .what = describe(b, m, n, k, add), .used = now};
-    const enum onednn_type type = b->data_type == dnnl_f32 ? ONEDNN_F32 : ONEDNN_BF16;
-    if (p->what && strcmp(kernel_of(p->what), kernel[type]) == 0 &&
+    const enum onednn_type type = type_of(b);
+    if (p->what && (type == ONEDNN_U8S8 || strcmp(kernel_of(p->what), kernel[type]) == 0) &&
         good(dnnl_primitive_create(&p->primitive, p->what)))
         return p;
     p->primitive = NULL;
@@ -281,7 +292,7 @@ static const struct product *product_find(const dnnl_memory_desc_t *b, int64_t m
 
 /* y = or += a times b, whose layout is given; rows of a and y without gaps. False: as NULL
  * above. */
-static bool multiply(float *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
+static bool multiply(void *y, const void *a, const dnnl_memory_desc_t *layout, const void *b,
                      int64_t m, int64_t n, int64_t k, bool add)
 {
     static _Thread_local struct mem_kept scratch;
@@ -322,20 +333,44 @@ static bool f32_agrees(void)
     return same;
 }
 
+/* Whether sums of the largest products of bytes are exact. */
+static bool integers_agree(void)
+{
+    enum { ROWS = 33, COLS = 48, TERMS = 301, BYTES = 1 << 15 };
+    static uint8_t a[ROWS * TERMS], packed[BYTES] __attribute__((aligned(64)));
+    static int8_t b[COLS * TERMS];
+    static int32_t y[ROWS * COLS];
+    struct onednn_layout *l = NULL;
+    memset(a, 255, sizeof a);
+    for (int i = 0; i < COLS * TERMS; i++) b[i] = i / TERMS % 2 ? 127 : -128;
+    bool same = onednn_layout_make(ONEDNN_U8S8, COLS, TERMS, &l, NULL) == OK &&
+                onednn_layout_bytes(l) <= BYTES && onednn_pack(l, b, packed, NULL) == OK &&
+                multiply(y, a, &l->of, packed, ROWS, COLS, TERMS, false);
+    for (int i = 0; i < ROWS * COLS; i++)
+        same = same && y[i] == TERMS * 255 * (i % COLS % 2 ? 127 : -128);
+    free(l);
+    return same;
+}
+
+static void name(char to[64], const dnnl_version_t *v, enum onednn_type type)
+{
+    snprintf(to, 64, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, kernel[type]);
+}
+
 static void find(void)
 {
     const dnnl_version_t *v = dnnl_version();
     found.why_not = obstacle(v, &found.remedy);
     if (found.why_not) return;
     found.f32 = has(dnnl_cpu_isa_avx512_core) && find_kernel(ONEDNN_F32) && f32_agrees();
-    if (found.f32)
-        snprintf(found.f32_name, sizeof found.f32_name, "oneDNN %d.%d.%d %s", v->major, v->minor,
-                 v->patch, kernel[ONEDNN_F32]);
+    if (found.f32) name(found.f32_name, v, ONEDNN_F32);
+    found.integers =
+        has(dnnl_cpu_isa_avx512_core_vnni) && find_kernel(ONEDNN_U8S8) && integers_agree();
+    if (found.integers) name(found.integers_name, v, ONEDNN_U8S8);
     found.why_not = obstacle_bf16(&found.remedy);
     if (found.why_not) return;
     found.units = has(dnnl_cpu_isa_avx512_core_amx) ? ONEDNN_AMX : ONEDNN_AVX512;
-    snprintf(found.name, sizeof found.name, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
-             kernel[ONEDNN_BF16]);
+    name(found.name, v, ONEDNN_BF16);
 }
 
 const struct onednn *onednn_found(void)
@@ -344,7 +379,7 @@ const struct onednn *onednn_found(void)
     return &found;
 }
 
-bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,
+bool onednn_multiply(void *y, const void *a, const struct onednn_layout *l, const void *data,
                      int64_t m, bool add)
 {
     return multiply(y, a, &l->of, data, m, l->n, l->k, add);

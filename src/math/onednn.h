@@ -17,8 +17,10 @@ struct onednn {
     enum onednn_units units;
     bool f32; /* it multiplies f32 matrices: it may use AVX-512, which makes it fast, and its sums
                  have the order of sums_nt */
+    bool integers; /* it multiplies bytes exactly, by instructions that never saturate */
     char name[64]; /* version and kernel, "oneDNN 2.6.3 brg:avx512_core_bf16"; "": ONEDNN_NONE */
-    char f32_name[64]; /* "oneDNN 2.6.3 brg:avx512_core" where f32, else "" */
+    char f32_name[64];      /* "oneDNN 2.6.3 brg:avx512_core" where f32, else "" */
+    char integers_name[64]; /* the same where integers */
     /* Why it is ONEDNN_NONE, and what to do where the CPU has instructions for bf16 nevertheless;
      * NULL otherwise. Static strings. */
     const char *why_not, *remedy;
@@ -29,7 +31,8 @@ const struct onednn *onednn_found(void);
 /* What the factors of a product are. */
 enum onednn_type {
     ONEDNN_BF16, /* needs units */
-    ONEDNN_F32   /* needs f32 */
+    ONEDNN_F32,  /* needs f32 */
+    ONEDNN_U8S8  /* needs integers: a of unsigned bytes, b of signed ones, y of int32_t */
 };
 /* The layout of a matrix (n, k) that products want; it depends on its type and size, the CPU and
  * the version of oneDNN. */
@@ -45,9 +48,10 @@ uint64_t onednn_layout_digest(const struct onednn_layout *l);
 MUST_USE enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data,
                                  struct err *e);
 /* y (m, n) = a (m, k) bᵀ, or is added to; a: of the layout's type; data: b in the layout. Rows of a
- * and of y follow each other without gaps: for others oneDNN has no fast kernel. False: it is out
- * of memory, or oneDNN has another kernel for this shape than `name` says. */
-MUST_USE bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l,
+ * and of y follow each other without gaps: for others oneDNN has no fast kernel. y: f32 but for
+ * bytes. False: it is out of memory, or oneDNN has another kernel for this shape than `name` says
+ * (of bytes any will do, as all are exact). */
+MUST_USE bool onednn_multiply(void *y, const void *a, const struct onednn_layout *l,
                               const void *data, int64_t m, bool add);
 
 /* y (m, n) of row pitch ldy = a (m, k) times b (k, n), or, turned, b (n, k)ᵀ; or is added to. Rows

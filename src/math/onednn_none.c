@@ -37,7 +37,7 @@ enum status onednn_pack(const struct onednn_layout *l, const void *b, void *data
     RAISE(ERR_USAGE, "this build has no oneDNN");
 }
 
-bool onednn_multiply(float *y, const void *a, const struct onednn_layout *l, const void *data,
+bool onednn_multiply(void *y, const void *a, const struct onednn_layout *l, const void *data,
                      int64_t m, bool add)
 {
     (void)y, (void)a, (void)l, (void)data, (void)m, (void)add;

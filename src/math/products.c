@@ -109,6 +109,8 @@ struct product_weights {
     int input_terms, terms; /* of an activation, of a weight */
     int64_t rows, cols, piece, pieces;
     struct onednn_layout *whole, *last; /* of a piece, and of the last one if it is shorter */
+    struct integer_grids grids;         /* of weights on them */
+    struct integer_layout *codes[2];    /* of a piece and the last one; NULL: they are not */
     int64_t pitch;                      /* bytes from one piece to the next */
     char *storage;                      // (terms, pieces, pitch)
     bool borrowed;                      /* it is the caller's */
@@ -124,15 +126,32 @@ static const struct onednn_layout *layout_of(const struct product_weights *w, in
     return w->last && piece == w->pieces - 1 ? w->last : w->whole;
 }
 
+static const struct integer_layout *codes_of(const struct product_weights *w, int64_t piece)
+{
+    return w->codes[w->codes[1] && piece == w->pieces - 1];
+}
+
 static char *term_of(const struct product_weights *w, int term, int64_t piece)
 {
     return w->storage + (term * w->pieces + piece) * w->pitch;
 }
 
+enum { LINE = 64 };
+
+static enum status describe_codes(struct product_weights *p, struct err *e)
+{
+    const int64_t last = piece_rows(p, p->pieces - 1), group = p->grids.group;
+    PASS(integer_layout_make(p->piece, p->cols, group, &p->codes[0], e));
+    if (last < p->piece) PASS(integer_layout_make(last, p->cols, group, &p->codes[1], e));
+    p->pitch = integer_layout_bytes(p->codes[0]);
+    if (p->codes[1]) p->pitch = max64(p->pitch, integer_layout_bytes(p->codes[1]));
+    p->pitch = (p->pitch + LINE - 1) / LINE * LINE;
+    return OK;
+}
+
 /* Finds the layouts of the pieces and their size. */
 static enum status describe(struct product_weights *p, struct err *e)
 {
-    enum { LINE = 64 };
     const int64_t last = piece_rows(p, p->pieces - 1);
     const enum onednn_type type = p->kind == PRODUCTS_F32 ? ONEDNN_F32 : ONEDNN_BF16;
     int64_t bytes = p->piece * p->cols * (int64_t)sizeof(float);
@@ -147,8 +166,10 @@ static enum status describe(struct product_weights *p, struct err *e)
     return OK;
 }
 
-enum status product_weights_describe(enum products kind, int64_t rows, int64_t cols, int64_t piece,
-                                     struct product_weights **out, struct err *e)
+/* grids: NULL unless they are integers. */
+static enum status weights_make(enum products kind, const struct integer_grids *grids, int64_t rows,
+                                int64_t cols, int64_t piece, struct product_weights **out,
+                                struct err *e)
 {
     enum status st = OK;
     struct product_weights *p = NULL;
@@ -160,12 +181,25 @@ enum status product_weights_describe(enum products kind, int64_t rows, int64_t c
     p->piece = min64(piece, rows);
     p->pieces = (rows + piece - 1) / piece;
     p->borrowed = true;
-    TRY(describe(p, e));
+    if (grids) p->grids = *grids;
+    TRY(grids ? describe_codes(p, e) : describe(p, e));
     *out = p;
     p = NULL;
 done:
     product_weights_free(p);
     return st;
+}
+
+enum status product_weights_describe(enum products kind, int64_t rows, int64_t cols, int64_t piece,
+                                     struct product_weights **out, struct err *e)
+{
+    return weights_make(kind, NULL, rows, cols, piece, out, e);
+}
+
+enum status product_weights_integers(const struct integer_grids *g, int64_t rows, int64_t cols,
+                                     int64_t piece, struct product_weights **out, struct err *e)
+{
+    return weights_make(PRODUCTS_F32, g, rows, cols, piece, out, e);
 }
 
 int product_weights_terms_of(const struct product_weights *p, const float *w,
@@ -191,6 +225,8 @@ uint64_t product_weights_digest(const struct product_weights *p)
     uint64_t digest = (uint64_t)p->pitch;
     if (p->whole) digest ^= onednn_layout_digest(p->whole);
     if (p->last) digest ^= 3 * onednn_layout_digest(p->last);
+    for (int i = 0; i < 2; i++)
+        if (p->codes[i]) digest ^= (uint64_t)(7 + i) * integer_layout_digest(p->codes[i]);
     return digest;
 }
 
@@ -200,6 +236,9 @@ static enum status fill_piece(const struct product_weights *p, int64_t i, const 
     enum status st = OK;
     const int64_t size = piece_rows(p, i) * p->cols;
     uint16_t *terms = NULL;
+    if (p->codes[0])
+        return integer_layout_fill(codes_of(p, i), &p->grids, i * p->piece,
+                                   w + i * p->piece * p->cols, term_of(p, 0, i), e);
     if (p->kind == PRODUCTS_F32)
         return onednn_pack(layout_of(p, i), w + i * p->piece * p->cols, term_of(p, 0, i), e);
     TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
@@ -231,25 +270,27 @@ enum status product_weights_fill(struct product_weights *p, const float *w, int 
     return st;
 }
 
+enum status product_weights_fill_own(struct product_weights *p, const float *w, int terms,
+                                     struct err *e)
+{
+    char *storage;
+    PASS(mem_alloc(&storage, product_weights_size(p, terms), 1, "prepared weights", e));
+    p->borrowed = false;
+    return product_weights_fill(p, w, terms, storage, (struct product_part){0, 1}, e);
+}
+
 enum status product_weights_make(enum products kind, const float *w, int64_t rows, int64_t cols,
                                  int64_t piece, struct product_weights **out, struct err *e)
 {
     enum status st = OK;
     struct product_weights *p = NULL;
-    const struct product_part all = {0, 1};
-    char *storage = NULL;
     TRY(product_weights_describe(kind, rows, cols, piece, &p, e));
-    const int terms = product_weights_terms_of(p, w, all);
-    TRY(mem_alloc(&storage, product_weights_size(p, terms), 1, "prepared weights", e));
-    p->borrowed = false;
-    TRY(product_weights_fill(p, w, terms, storage, all, e));
+    const int terms = product_weights_terms_of(p, w, (struct product_part){0, 1});
+    TRY(product_weights_fill_own(p, w, terms, e));
     *out = p;
     p = NULL;
-    storage = NULL;
 done:
-    if (p) p->storage = NULL;
     product_weights_free(p);
-    free(storage);
     return st;
 }
 
@@ -258,6 +299,7 @@ void product_weights_free(struct product_weights *w)
     if (!w) return;
     free(w->whole);
     free(w->last);
+    for (int i = 0; i < 2; i++) integer_layout_free(w->codes[i]);
     if (!w->borrowed) free(w->storage);
     free(w);
 }
@@ -366,4 +408,10 @@ void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_
     float *dense = ldy == rows ? y : thread_buffer(RESULT, m * rows);
     if (!onednn_multiply(dense, x, layout_of(w, piece), term_of(w, 0, piece), m, false)) give_up();
     put(y, ldy, dense, bias, m, rows);
+}
+
+void product_integers(float *y, int64_t ldy, const struct integer_inputs *x,
+                      const struct product_weights *w, int64_t piece, int64_t m)
+{
+    if (!integer_product(y, ldy, x, codes_of(w, piece), term_of(w, 0, piece), m)) give_up();
 }

@@ -11,6 +11,7 @@
  * Everything here runs on the calling thread alone, so that callers cut the work and the bits do
  * not depend on the number of threads. */
 #pragma once
+#include "math/integers.h"
 #include "util/err.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,11 @@ int products_pairs(enum products kind);
 /* What AUTO is on this CPU in this build: PRODUCTS_BF16X3 where it has matrix units (AMX) for bf16,
  * else PRODUCTS_F32. Other kinds are themselves. */
 enum products products_resolve(enum products kind);
+/* Whether products of this kind, not AUTO, have f32's accuracy. */
+static inline bool products_in_f32(enum products kind)
+{
+    return kind == PRODUCTS_F32 || kind == PRODUCTS_BF16X3;
+}
 /* What sums of activations times activations take beside products of this kind, where all factors
  * have as many terms: up to six products of terms. Without matrix units that is slower than f32,
  * which is as accurate: PRODUCTS_F32 then, but for PRODUCTS_BF16. */
@@ -77,6 +83,11 @@ MUST_USE enum status product_weights_describe(enum products kind, int64_t rows, 
 struct product_part {
     int part, parts;
 };
+/* The same of weights on integer grids, borrowed until they are filled: for product_integers alone.
+ * integers_run and integers_fit. */
+MUST_USE enum status product_weights_integers(const struct integer_grids *g, int64_t rows,
+                                              int64_t cols, int64_t piece,
+                                              struct product_weights **out, struct err *e);
 /* Terms that the pieces of the part take; the matrix takes the largest number of any part.
  * Parallel.
  */
@@ -87,9 +98,13 @@ int product_weights_terms_of(const struct product_weights *p, const float *w,
 int64_t product_weights_size(const struct product_weights *p, int terms);
 uint64_t product_weights_digest(const struct product_weights *p);
 /* Writes the part's pieces to storage (product_weights_size, borrowed, a multiple of 64 bytes),
- * which has all pieces when all parts are there. Parallel. ERR_NOMEM. */
+ * which has all pieces when all parts are there. Parallel. ERR_NOMEM; ERR_NUMERIC: a weight is not
+ * on its integer grid. */
 MUST_USE enum status product_weights_fill(struct product_weights *p, const float *w, int terms,
                                           void *storage, struct product_part part, struct err *e);
+/* The same of all pieces to storage of its own. */
+MUST_USE enum status product_weights_fill_own(struct product_weights *p, const float *w, int terms,
+                                              struct err *e);
 /* NULL: does nothing. */
 void product_weights_free(struct product_weights *w);
 /* Terms of its weights, 1 to 3. */
@@ -107,6 +122,9 @@ void product_nt(enum products kind, float *y, int64_t ldy, const uint16_t *terms
  * prepared for f32. The bits are those of product_plain. */
 void product_nt_f32(float *y, int64_t ldy, const float *x, const struct product_weights *w,
                     int64_t piece, int64_t m, const float *bias);
+/* The same of codes of integers. w: product_weights_integers. */
+void product_integers(float *y, int64_t ldy, const struct integer_inputs *x,
+                      const struct product_weights *w, int64_t piece, int64_t m);
 /* y (m, n) of row pitch ldy = x (m, k) times w (n, k), transposed, in f32. Every number is the same
  * whatever other rows and columns there are: sums_nt (sums.h) or, for large products where it uses
  * AVX-512, oneDNN, with the same bits. Ends the process as product_nt does. */

@@ -270,7 +270,8 @@ static enum status open_state(struct part_context *c, struct err *e)
 {
     struct state *p = c->state[MEASURE_curvature];
     p->began = clock_seconds();
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, &p->fingerprint, e);
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, c->integers,
+                             &p->fingerprint, e);
 }
 
 static void cost(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,

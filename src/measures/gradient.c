@@ -291,7 +291,8 @@ static enum status open_state(struct part_context *c, struct err *e)
 {
     struct state *s = c->state[MEASURE_gradient];
     s->began = clock_seconds();
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, &s->fingerprint, e);
+    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, c->integers,
+                             &s->fingerprint, e);
 }
 
 static enum status make_parts(struct state *s, const struct measurement *m, struct err *e)

@@ -156,6 +156,18 @@ static double cache(const struct model_sizes *m, const struct activation_grids *
     return parts * FLOP_GRID / (4 * CACHE_QUERIES) * attention(m, t);
 }
 
+/* What products of codes save, where they are multiplied as such: they take a third of the time of
+ * others. */
+static double saved_by_codes(const struct model_sizes *m, const struct method_entry *method,
+                             const struct cost_tokens *evaluation)
+{
+    struct quant_grid_form form;
+    const bool coded =
+        integers_run() && activation_coded(&method->grids.inputs) &&
+        quant_grid_form_of(quant_find(method->method), &method->options, &form, NULL) == OK;
+    return coded ? linears(m, evaluation) * 2 / 3 : 0;
+}
+
 struct cost cost_variant(const struct model_sizes *m, const struct method_entry *method,
                          const struct cost_tokens *evaluation,
                          const struct cost_tokens *calibration)
@@ -167,6 +179,7 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     const struct quant_needs needs = quant_needs_of(q, &method->options);
     c.flop[COST_FORWARD] +=
         grids(m, &method->grids) * evaluation->tokens + cache(m, &method->grids, evaluation);
+    c.flop[COST_FORWARD] -= saved_by_codes(m, method, evaluation);
     add_method(m, method, calibration, needs.own, true, &c);
     if (needs.own) calibrate(m, &needs, calibration, &c);
     return c;

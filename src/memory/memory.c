@@ -291,6 +291,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     if (need->needs.unrounded && (b->own || b->own_at_once)) quantized += s->linears;
     int64_t trials = need->needs.trials ? s->linears : 0;
     int64_t prepared = prepared_of(p, blocks, s->linears + quantized + trials);
+    if (need->coded) prepared += quantized * 3 / 2; /* codes; scales and sums of groups of 32 */
     int64_t shared = ((1 + p->ahead) * s->block + quantized) * FLOAT + prepared;
     int64_t per_rank = shared / max64(need->node_ranks, 1);
     /* While Hessians are in memory, the weights that only forward passes read are not resident:
@@ -303,6 +304,7 @@ static void predict_batch(const struct memory_need *need, const struct batch *b,
     part[MEMORY_STATES] = p->place.scratch ? 0 : states;
     part[MEMORY_WORK] = model_sizes_acts(s, range, need->threads) + range * s->shape.hidden * FLOAT;
     part[MEMORY_WORK] += range * s->in_width * products_terms(blocks) * HALF;
+    if (need->coded) part[MEMORY_WORK] += range * (s->in_width + 2 * FLOAT);
     if (need->needs.pairs) part[MEMORY_WORK] += range * s->in_width * FLOAT;
     if (need->needs.trials) part[MEMORY_WORK] += range * (s->in_width + s->shape.hidden) * FLOAT;
     if (b->own || (b->n && need->needs.trials))

@@ -32,6 +32,7 @@ struct memory_need {
     struct quant_memory stage[STAGE_N]; /* the largest of the methods */
     enum dtype type;                    /* of the hidden states between blocks */
     enum products products;             /* of the forward passes, not AUTO */
+    bool coded; /* a variant's inputs are codes (activation_coded), which may be multiplied */
 };
 
 /* Limits in bytes, 0: none; memory: as memory_usable. folder NULL: no scratch. */

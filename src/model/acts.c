@@ -40,8 +40,19 @@ done:
     return st;
 }
 
+enum status model_acts_codes(struct acts *a, struct err *e)
+{
+    struct integer_inputs *c = &a->codes;
+    PASS(mem_alloc(&c->codes, a->tokens * a->in_width, 1, "codes of stage inputs", e));
+    PASS(mem_alloc(&c->scale, a->tokens, sizeof *c->scale, "codes of stage inputs", e));
+    return mem_alloc(&c->zero, a->tokens, sizeof *c->zero, "codes of stage inputs", e);
+}
+
 void model_acts_free(struct acts *a)
 {
+    free(a->codes.codes);
+    free(a->codes.scale);
+    free(a->codes.zero);
     free(a->in);
     free(a->inner);
     free(a->terms);

@@ -136,18 +136,10 @@ done:
     return st;
 }
 
-enum status model_prepare(const struct model *m, const float *w, int64_t rows, int64_t cols,
-                          struct product_weights **out, struct err *e)
+enum status model_prepare_begin(const struct model *m, const struct integer_grids *g, int64_t rows,
+                                int64_t cols, struct product_weights **out, struct err *e)
 {
-    *out = NULL;
-    if (!model_prepares(m)) return OK;
-    return product_weights_make(products_of_calibration(m->products), w, rows, cols,
-                                linear_piece(rows), out, e);
-}
-
-enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
-                                struct product_weights **out, struct err *e)
-{
+    if (g) return product_weights_integers(g, rows, cols, linear_piece(rows), out, e);
     return product_weights_describe(products_of_calibration(m->products), rows, cols,
                                     linear_piece(rows), out, e);
 }

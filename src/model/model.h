@@ -20,9 +20,13 @@ struct linear {
     int64_t rows, cols;
     const float *w; // (rows, cols) borrowed: the block's storage, or quantized weights in its place
     const float *bias; // (rows) or NULL
-    /* w prepared for the model's products (model_prepare), borrowed; NULL: they are in f32, of w.
+    /* w prepared for the model's products (model_prepare_begin), borrowed; NULL: they are in f32,
+     * of w.
      */
     const struct product_weights *prepared;
+    /* The codes of w (product_weights_integers), borrowed, which are multiplied where the inputs of
+     * the stage are codes too; NULL: none. */
+    const struct product_weights *integers;
     /* NULL: y = x wᵀ. Else a quantized linear that works at run time: y (tokens, rows) with row
      * pitch ld from one whole sequence x (tokens, cols), without bias. Forward passes use it,
      * derivatives do not. Parallel inside. */
@@ -70,14 +74,12 @@ bool model_prepares(const struct model *m);
  * parameter outside the matrices, and the result of every operation. Not after model_open. */
 void model_set_rounding(struct model *m, bool bf16);
 bool model_rounding(const struct model *m);
-/* *out (the caller frees) = w (rows, cols) for the `prepared` of a linear of a block of m; NULL if
- * not model_prepares. Parallel. ERR_NOMEM. */
-MUST_USE enum status model_prepare(const struct model *m, const float *w, int64_t rows,
-                                   int64_t cols, struct product_weights **out, struct err *e);
-/* *out (the caller frees): such weights without their numbers (product_weights_describe). Only if
- * model_prepares. ERR_NOMEM. */
-MUST_USE enum status model_prepare_begin(const struct model *m, int64_t rows, int64_t cols,
-                                         struct product_weights **out, struct err *e);
+/* *out (the caller frees): what the `prepared` of a linear (rows, cols) of a block of m has,
+ * without its numbers (product_weights_describe; only if model_prepares), or with g, borrowed, what
+ * `integers` has (product_weights_integers). ERR_NOMEM. */
+MUST_USE enum status model_prepare_begin(const struct model *m, const struct integer_grids *g,
+                                         int64_t rows, int64_t cols, struct product_weights **out,
+                                         struct err *e);
 
 /* Its shape, borrowed. */
 const struct model_shape *model_shape(const struct model *m);
@@ -116,7 +118,9 @@ struct acts {
     int64_t inner_width;
     uint16_t *terms; // (terms, T, in_width) `in` split into bf16; empty if products are in f32
     enum products products; /* of passes: the model's, or products_of_calibration of them */
-    float *branch;          // (T, C) output of STAGE_O before it is added to the residual stream
+    struct integer_inputs
+        codes;     /* in place of `in` where linears have integers (model_acts_codes) */
+    float *branch; // (T, C) output of STAGE_O before it is added to the residual stream
     /* Set where a grid meets a number that is not finite: 1 + the first such stage (STAGE_O: keys
      * and values too); 0: none. The caller clears it. */
     int broken;
@@ -133,6 +137,9 @@ struct acts {
 MUST_USE enum status model_acts_init(const struct model *m, int64_t tokens, struct acts *a,
                                      struct err *e);
 void model_acts_free(struct acts *a);
+/* Allocates a->codes, without which blocks must have no integers; model_acts_free frees them.
+ * ERR_NOMEM. */
+MUST_USE enum status model_acts_codes(struct acts *a, struct err *e);
 
 /* Computes the stage's input for the sequences [s0, s1): a->in (tokens, cols of the stage), row 0
  * being token offset[s0]. x: residual stream of all sequences. Call the stages in order, input then

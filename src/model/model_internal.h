@@ -80,8 +80,11 @@ void attention_prepare(const struct model *m, const struct block *b, const struc
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
-/* Quantizes a->in, the input of the stage's linears with so many columns, by b->grids; s as in
- * make_input. These three set a->broken. */
+/* Whether the input of the stage's linears is codes: all of them have integers, and a token has one
+ * integer grid. */
+bool grids_coded(const struct block *b, int stage);
+/* Quantizes a->in, the input of the stage's linears with so many columns, by b->grids, or sets
+ * a->codes (grids_coded); s as in make_input. These three set a->broken. */
 void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a);
 /* Quantizes keys or values of a tile in a->inner, unless the rotary embedding (done: it has been

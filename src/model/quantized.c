@@ -52,10 +52,42 @@ static void note_broken(struct acts *a, int stage)
     if (a->broken == 0 || a->broken > 1 + stage) a->broken = 1 + stage;
 }
 
-/* The tokens [row, row + n) share one range. */
-static void quantize_tensor(const struct activation_grid *g, float *x, int64_t cols, int64_t n,
-                            int threads)
+/* Of inputs of the stage. */
+static struct activation_grid stage_grid(const struct block *b, int stage)
 {
+    struct activation_grid g = b->grids->inputs;
+    if (stage == STAGE_DOWN && g.down_bits > 0) g.bits = g.down_bits;
+    return g;
+}
+
+bool grids_coded(const struct block *b, int stage)
+{
+    if (!b->grids) return false;
+    const struct activation_grid own = stage_grid(b, stage);
+    for (int i = 0; i < b->n_linears; i++)
+        if (b->linear[i].stage == stage && !b->linear[i].integers) return false;
+    return activation_coded(&own);
+}
+
+/* A token of the stage's input, in place or into the codes. */
+static void quantize_token(const struct activation_scale *s, int64_t row, int64_t cols, bool coded,
+                           struct acts *a)
+{
+    float *x = a->in + row * cols;
+    if (!coded) {
+        activation_round(s, x, cols);
+        return;
+    }
+    a->codes.scale[row] = s->scale;
+    activation_codes(s, x, cols, a->codes.codes + row * cols, &a->codes.zero[row]);
+}
+
+/* The tokens [row, row + n) share one range. */
+static void quantize_tensor(const struct activation_grid *g, int64_t row, int64_t n, int64_t cols,
+                            bool coded, struct acts *a)
+{
+    const float *x = a->in + row * cols;
+    const int threads = a->threads;
     float low = INFINITY, high = -INFINITY;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(min                       \
                                                                          : low) reduction(max      \
@@ -69,18 +101,18 @@ static void quantize_tensor(const struct activation_grid *g, float *x, int64_t c
     const struct activation_scale s =
         activation_scale(g, (struct activation_range){low, high}, true);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < n; i++) activation_round(&s, x + i * cols, cols);
+    for (int64_t i = 0; i < n; i++) quantize_token(&s, row + i, cols, coded, a);
 }
 
 void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a)
 {
-    struct activation_grid g = b->grids->inputs;
+    const struct activation_grid g = stage_grid(b, stage);
     const int64_t group = input_group(&g, m->spec.shape.hidden, cols), first = s->offset[s0];
     const int64_t n = s->offset[s1] - first,
                   scratch = scores_floats(m->spec.shape.head_dim, a->in_width);
     const struct activation_inputs *own = &b->inputs[stage];
-    if (stage == STAGE_DOWN && g.down_bits > 0) g.bits = g.down_bits;
+    const bool coded = grids_coded(b, stage);
     if (!activation_quantizes(&g)) return;
     const struct activation_scale whole =
         activation_scale(&g, (struct activation_range){-own->largest, own->largest}, true);
@@ -88,19 +120,22 @@ void grids_inputs(const struct model *m, const struct block *b, int stage, int64
     for (int64_t i = 0; i < n; i++)
         if (!activation_finite(a->in + i * cols, cols)) note_broken(a, stage);
     for (int64_t i = s0; i < s1 && g.granularity == GRANULARITY_TENSOR; i++)
-        quantize_tensor(&g, a->in + (s->offset[i] - first) * cols, cols,
-                        s->offset[i + 1] - s->offset[i], a->threads);
+        quantize_tensor(&g, s->offset[i] - first, s->offset[i + 1] - s->offset[i], cols, coded, a);
     if (g.granularity == GRANULARITY_TENSOR) return;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < n; i++) {
         float *x = a->in + i * cols;
         if (g.granularity == GRANULARITY_STATIC)
-            activation_round(&whole, x, cols);
+            quantize_token(&whole, i, cols, coded, a);
         else if (own->order)
             activation_row_outliers(&g, group, own->order, x, cols,
                                     a->scores + omp_get_thread_num() * scratch);
-        else
+        else if (group >= 0)
             activation_row(&g, group, x, cols);
+        else {
+            const struct activation_scale scale = activation_scale_of(&g, x, cols, true);
+            quantize_token(&scale, i, cols, coded, a);
+        }
     }
 }
 

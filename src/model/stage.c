@@ -119,7 +119,7 @@ static void make_input(const struct model *m, const struct block *b, int stage,
     if (!quantizes && !turns) return;
     if (turns) rotation_inputs(m, b, stage, cols, s->offset[s1] - s->offset[s0], a);
     if (quantizes) grids_inputs(m, b, stage, cols, s, s0, s1, a);
-    if (split) split_input(cols, s, s0, s1, a);
+    if (split && !grids_coded(b, stage)) split_input(cols, s, s0, s1, a);
 }
 
 void model_stage_input(const struct model *m, const struct block *b, int stage,
@@ -142,6 +142,7 @@ int64_t linear_piece(int64_t rows)
 struct piece {
     const struct linear *l;
     int64_t r0, n, column;
+    bool coded; /* its inputs are codes */
 };
 
 /* The i-th piece of the stage; false after the last. */
@@ -153,7 +154,8 @@ static bool stage_piece(const struct block *b, int stage, int64_t i, struct piec
         if (l->stage != stage) continue;
         int64_t part = linear_piece(l->rows), chunks = (l->rows + part - 1) / part, r0 = i * part;
         if (i < chunks) {
-            *p = (struct piece){l, r0, min64(l->rows - r0, part), column + r0};
+            *p = (struct piece){l, r0, min64(l->rows - r0, part), column + r0,
+                                grids_coded(b, stage)};
             return true;
         }
         i -= chunks;
@@ -170,12 +172,16 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
     const float *in = a->in + t->row * cols, *bias = l->bias ? l->bias + p->r0 : NULL;
     float *y = out + t->row * ld + p->column;
     const bool f32 = a->products == PRODUCTS_F32, large = mat_large(t->n, p->n, cols);
-    if (l->prepared && !l->apply && f32 && large) {
+    if (l->prepared && !l->apply && f32 && large && !p->coded) {
         product_nt_f32(y, ld, in, l->prepared, number, t->n, m->rounded ? NULL : bias);
         if (m->rounded) kern_bf16_bias(y, ld, bias, t->n, p->n);
         return;
     }
-    if (l->prepared && !l->apply && !f32)
+    if (p->coded) {
+        const struct integer_inputs codes = {a->codes.codes + t->row * cols,
+                                             a->codes.scale + t->row, a->codes.zero + t->row};
+        product_integers(y, ld, &codes, l->integers, number, t->n);
+    } else if (l->prepared && !l->apply && !f32)
         product_nt(a->products, y, ld, a->terms + t->row * cols, a->tokens * a->in_width,
                    l->prepared, number, t->n);
     else if (!l->apply)
@@ -287,13 +293,16 @@ void model_block_forward(const struct model *m, const struct block *b, const str
     }
 }
 
-/* Moves the wanted ones of n rows of x (n, width) to the front, or back to where they were. */
-static void rows_gather(float *x, int64_t width, const bool *wanted, int64_t n)
+/* Moves the wanted ones of n rows of x, of so many bytes, to the front, or back to where they
+ * were. */
+static void rows_gather(void *x, size_t bytes, const bool *wanted, int64_t n)
 {
-    int64_t k = 0;
-    for (int64_t t = 0; t < n; t++)
-        if (wanted[t] && k++ < t)
-            memcpy(x + (k - 1) * width, x + t * width, (size_t)width * sizeof *x);
+    char *to = x;
+    for (int64_t t = 0; t < n; t++) {
+        if (!wanted[t]) continue;
+        memmove(to, (char *)x + (size_t)t * bytes, bytes);
+        to += bytes;
+    }
 }
 
 static void rows_scatter(float *x, int64_t width, const bool *wanted, int64_t n, int64_t k)
@@ -314,8 +323,8 @@ void model_block_forward_rows(const struct model *m, const struct block *b,
                               const struct sequences *s, const bool *wanted,
                               const struct sequences *some, float *x, struct acts *a)
 {
-    const int64_t C = m->spec.shape.hidden;
-    const bool split = a->products != PRODUCTS_F32;
+    const int64_t C = m->spec.shape.hidden, cols = stage_cols(b, STAGE_O);
+    const bool split = a->products != PRODUCTS_F32, coded = grids_coded(b, STAGE_O);
     if (needs_whole(b)) {
         model_block_forward(m, b, s, x, a);
         return;
@@ -329,9 +338,15 @@ void model_block_forward_rows(const struct model *m, const struct block *b,
         make_input(m, b, STAGE_QKV, s, s0, s1, own, a, split);
         make_output(m, b, STAGE_QKV, s, s0, s1, own, a);
         make_input(m, b, STAGE_O, s, s0, s1, own, a, false);
-        rows_gather(a->in, stage_cols(b, STAGE_O), wanted + first, n);
-        rows_gather(own, C, wanted + first, n);
-        if (split) split_input(stage_cols(b, STAGE_O), some, s0, s1, a);
+        rows_gather(own, (size_t)C * sizeof *own, wanted + first, n);
+        if (coded) {
+            rows_gather(a->codes.codes, (size_t)cols, wanted + first, n);
+            rows_gather(a->codes.scale, sizeof *a->codes.scale, wanted + first, n);
+            rows_gather(a->codes.zero, sizeof *a->codes.zero, wanted + first, n);
+        } else {
+            rows_gather(a->in, (size_t)cols * sizeof *a->in, wanted + first, n);
+        }
+        if (split && !coded) split_input(cols, some, s0, s1, a);
         make_output(m, b, STAGE_O, some, s0, s1, own, a);
         for (int stage = STAGE_O + 1; stage < STAGE_N; stage++) {
             make_input(m, b, stage, some, s0, s1, own, a, split);

@@ -73,6 +73,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
         const unsigned places = method_entry_places(m);
         if (places) need.base += model_rotated_bytes(&need.sizes, threads, places);
         if (places) threads = 0; /* blocks are turned one after the other */
+        need.coded = need.coded || activation_coded(&m->grids.inputs);
         memory_need_add(&need, quant_find(m->method), &m->options);
     }
     for (int k = 0; k < MEASURES_N; k++)

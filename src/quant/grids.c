@@ -38,6 +38,18 @@ void quant_grids_free(struct quant_grids *g)
     *g = (struct quant_grids){0};
 }
 
+bool quant_grids_integers(const struct quant_grids *g, int64_t bits, int64_t cols,
+                          struct integer_grids *out)
+{
+    int64_t size = 0;
+    while (size < cols && g->group[size] == 0) size++;
+    *out = (struct integer_grids){bits, size, g->grid};
+    if (g->columns || g->rows || !integers_fit(bits, size)) return false;
+    for (int64_t j = size; j < cols; j++)
+        if (g->group[j] != j / size) return false;
+    return g->groups == (cols + size - 1) / size;
+}
+
 enum status quant_grids_codes(const struct quant_grids *g, int64_t i, const float *w, int64_t cols,
                               int64_t bits, uint8_t *code, struct err *e)
 {

@@ -6,6 +6,7 @@
  * groups run along the columns. Conventions follow IST-DASLab/gptq (quant.py, gptq.py). */
 #pragma once
 #include "math/dist.h"
+#include "math/integers.h"
 #include "quant/quant_options.h"
 #include "quant/statistic.h"
 #include "quant/team.h"
@@ -307,6 +308,10 @@ MUST_USE enum status quant_grid_form_of(const struct quant_method *method,
 MUST_USE enum status quant_grids_init(struct quant_grids *g, const struct quant_options *o,
                                       int64_t rows, int64_t cols, struct err *e);
 void quant_grids_free(struct quant_grids *g);
+/* Whether products can be computed with the codes of weights that are in these groups side by side
+ * and in nothing else; *out: their grids, which borrow g's. */
+bool quant_grids_integers(const struct quant_grids *g, int64_t bits, int64_t cols,
+                          struct integer_grids *out);
 /* code (cols) = the codes of a row i of weights w (cols), which are on the grids. ERR_NUMERIC: one
  * is not. */
 MUST_USE enum status quant_grids_codes(const struct quant_grids *g, int64_t i, const float *w,

@@ -132,4 +132,26 @@ refused 'methods: atom, model quickstart: outlier_columns: 128 of 128 columns: e
 refused 'range_factor: expected a number above 0 up to 1' --set 'methods[2].range_factor=0'
 refused 'outlier_columns: the columns are ordered by their inputs' --set 'methods[3].order=activation'
 refused 'outlier_columns: packed formats have one width' --set 'export=[{out: x, quantizer: atom, format: gptq}]' --set 'methods[2].activations=null' --set 'methods[2].keys=null' --set 'methods[2].values=null'
+
+# Where bytes are multiplied as such, the same cells without: the same keys, losses up to codes that are at a tie, another fingerprint.
+ONEDNN_MAX_CPU_ISA=AVX512_CORE launch 120 1 run "$work/sweep.yaml" --set "results=$work/simulated.h5" || fail "simulated: exit code $?: $(cat "$work/err")"
+"$python" - "$work/alone.h5" "$work/simulated.h5" <<'PYTHON' || fail "the cube of integers"
+import sys
+import h5py
+import numpy as np
+
+here, simulated = (h5py.File(name) for name in sys.argv[1:])
+words = {str(x).split("; integers ")[1].split(";")[0] for x in simulated["cells/fingerprint"].asstr()[:].ravel() if x}
+bytes_too = {str(x).split("; integers ")[1].split(";")[0] for x in here["cells/fingerprint"].asstr()[:].ravel() if x} != {"simulated"}
+assert words == {"simulated"}, words
+assert sorted(here["cells/key"].asstr()[:].ravel()) == sorted(simulated["cells/key"].asstr()[:].ravel())
+at = [name.decode() for name in here["quantizer"]].index("rtn-a8")
+loss, other = (c["loss"][0, 0, :, at, 0] for c in (here, simulated))
+both = np.isfinite(loss)
+print("integers:", bytes_too, loss[both] / other[both] - 1)
+assert both.sum() == 1 and abs(loss[both] / other[both] - 1).max() < 1e-3
+assert (loss[both] != other[both]).all() == bytes_too
+rest = np.arange(len(here["quantizer"])) != at
+assert np.array_equal(here["loss"][0, 0][:, rest], simulated["loss"][0, 0][:, rest], equal_nan=True), "what has no codes has the same bits"
+PYTHON
 finish

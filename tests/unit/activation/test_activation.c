@@ -200,6 +200,41 @@ static void test_what_is_not_finite_stays_so(void **state)
     }
 }
 
+/* Codes times the scale are the quantized values bit for bit, at every width and of every range: on
+ * one side of 0, of zeros, below the normal numbers, with ends that are clipped. */
+static void test_codes_are_the_values(void **state)
+{
+    (void)state;
+    static const float from[] = {-1, 0, 0.5f, -2, 0, 0}, to[] = {1, 2, 2, -1, 0, 1e-40f};
+    const enum isa before = isa_active();
+    for (int k = 0; k < 6 * 7 * 2 * ISA_N; k++) {
+        const int range = k % 6, isa = k / (6 * 7 * 2);
+        const struct activation_grid g = {
+            .bits = 2 + k / 6 % 7, .symmetric = k / 42 % 2, .clip = 0.9, .group_size = -1};
+        float x[COLS], value[COLS];
+        uint8_t code[COLS];
+        int32_t zero;
+        if (!isa_runs((enum isa)isa)) continue;
+        isa_use((enum isa)isa);
+        for (int i = 0; i < COLS; i++)
+            x[i] = from[range] + (to[range] - from[range]) * (float)(i * 37 % COLS) / (COLS - 1);
+        memcpy(value, x, sizeof x);
+        activation_row(&g, -1, value, COLS);
+        const struct activation_scale s = activation_scale_of(&g, x, COLS, true);
+        activation_codes(&s, x, COLS, code, &zero);
+        assert_in_range(zero, 0, (1 << g.bits) - 1);
+        for (int i = 0; i < COLS && s.scale > 0; i++) {
+            assert_in_range(code[i], 0, (1 << g.bits) - 1);
+            assert_true(s.scale * ((float)code[i] - (float)zero) == value[i]);
+        }
+        for (int i = 0; i < COLS && s.scale == 0; i++) assert_int_equal(code[i], zero);
+        x[5] = NAN;
+        activation_codes(&s, x, COLS, code, &zero);
+        assert_in_range(code[5], 0, (1 << g.bits) - 1);
+    }
+    isa_use(before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_equal_numbers_stay),
         cmocka_unit_test(test_what_is_not_finite_stays_so),
+        cmocka_unit_test(test_codes_are_the_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

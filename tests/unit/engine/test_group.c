@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "prepared.h"
+
 static struct visit_group group;
 
 static struct sequences sequences_of(const int64_t *lengths, int64_t n)
@@ -111,7 +113,7 @@ static void check_products(const struct model *m, int64_t rows, bool exact,
     for (int64_t r = 0; r < rows; r++)
         if (r / piece % group.node_size == group.node_rank)
             memcpy(part + r * COLS, w + r * COLS, COLS * sizeof *w);
-    assert_int_equal(model_prepare(m, w, rows, COLS, &alone, NULL), OK);
+    assert_int_equal(prepare(m, w, rows, COLS, &alone, NULL), OK);
     assert_int_equal(shared_products_make(&group, m, part, rows, COLS, p, NULL), OK);
     assert_true(p->memory.shared == (group.node_size > 1));
     assert_int_equal(product_weights_terms(p->w), exact ? 1 : 2);

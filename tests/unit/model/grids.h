@@ -68,6 +68,7 @@ static float *run_setting(const struct model *m, const struct sequences *s,
     memset(wanted, true, (size_t)tokens);
     must(model_check_grids(model_shape(m), g, &e), &e);
     must(model_acts_init(m, tokens, &a, &e), &e);
+    must(model_acts_codes(&a, &e), &e);
     must(model_embed(rotated ? rotated : m, s, x, &e), &e);
     for (int64_t layer = 0; layer < layers; layer++) {
         must(model_block_load(m, layer, &b, &e), &e);

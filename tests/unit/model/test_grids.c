@@ -234,6 +234,180 @@ static void test_static_ranges(void **state)
     close_fixture(&o);
 }
 
+/* Linears whose weights are codes, in groups, symmetric or not. without: the linear that has none,
+ * so that its stage is simulated; -1: all have. */
+struct coded {
+    int64_t bits, group;
+    bool symmetric, integers;
+    int without;
+    struct product_weights *own[LINEARS_MAX];
+};
+
+static void forget_codes(struct coded *c)
+{
+    for (int k = 0; k < LINEARS_MAX; k++) product_weights_free(c->own[k]);
+    memset(c->own, 0, sizeof c->own);
+}
+
+static void code_weights(void *context, struct block *b)
+{
+    struct coded *c = context;
+    struct err e = {0};
+    forget_codes(c);
+    const struct activation_grid g = {.bits = c->bits, .symmetric = c->symmetric, .clip = 1};
+    for (int k = 0; k < b->n_linears; k++) {
+        struct linear *l = &b->linear[k];
+        const int64_t group = c->group < 0 ? l->cols : c->group;
+        const int64_t groups = (l->cols + group - 1) / group;
+        double *grid = malloc((size_t)(l->rows * groups * 2) * sizeof *grid);
+        for (int64_t i = 0; i < l->rows * groups; i++) {
+            float *w = (float *)(uintptr_t)l->w + i / groups * l->cols + i % groups * group;
+            const int64_t left = l->cols - i % groups * group, n = left < group ? left : group;
+            const struct activation_scale s = activation_scale_of(&g, w, n, true);
+            activation_round(&s, w, n);
+            grid[2 * i] = (double)s.scale;
+            grid[2 * i + 1] = (double)(s.zero - s.least);
+        }
+        const struct integer_grids of = {c->bits, group, grid};
+        if (c->integers && k != c->without) {
+            must(product_weights_integers(&of, l->rows, l->cols, linear_piece(l->rows), &c->own[k],
+                                          &e),
+                 &e);
+            must(product_weights_fill_own(c->own[k], l->w, 1, &e), &e);
+            l->integers = c->own[k];
+        }
+        free(grid);
+    }
+}
+
+/* The outputs of the first block's first stage from the same inputs, as codes and simulated, differ
+ * by the rounding of scales and of sums in f32. */
+static void check_stage(const struct model *m, const struct activation_grids *g,
+                        const struct coded *how)
+{
+    const struct sequences two = {.n = 2, .offset = offsets, .ids = ids};
+    struct err e = {0};
+    float *out[2];
+    size_t n = 0;
+    for (int integers = 0; integers < 2; integers++) {
+        struct coded c = *how;
+        struct block b;
+        struct acts a;
+        float *x = malloc((size_t)(offsets[2] * model_shape(m)->hidden) * sizeof *x);
+        c.integers = integers;
+        must(model_acts_init(m, offsets[2], &a, &e), &e);
+        must(model_acts_codes(&a, &e), &e);
+        must(model_embed(m, &two, x, &e), &e);
+        must(model_block_load(m, 0, &b, &e), &e);
+        code_weights(&c, &b);
+        b.grids = g;
+        model_stage_input(m, &b, STAGE_QKV, &two, 0, 2, x, &a);
+        model_stage_output(m, &b, STAGE_QKV, &two, 0, 2, x, &a);
+        n = (size_t)(offsets[2] * qkv_width(&m->spec));
+        out[integers] = malloc(n * sizeof *out[0]);
+        memcpy(out[integers], a.inner, n * sizeof *out[0]);
+        forget_codes(&c);
+        model_block_free(&b);
+        model_acts_free(&a);
+        free(x);
+    }
+    double size = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        size = fmax(size, fabs((double)out[0][i]));
+        worst = fmax(worst, fabs((double)out[0][i] - (double)out[1][i]));
+    }
+    assert_true(worst < 2e-6 * size);
+    if (how->without < 0) assert_true(worst > 0); /* they were computed in two ways */
+    free(out[0]);
+    free(out[1]);
+}
+
+/* A block of whose output every third row is wanted: these have the bits of all rows together. */
+static void test_some_rows_of_integers(void **state)
+{
+    (void)state;
+    const struct activation_grid g = {.bits = 8, .clip = 1, .group_size = -1};
+    const struct activation_grids grids = {g, nothing, nothing};
+    struct opened o = open_fixture("llama");
+    const size_t C = (size_t)model_shape(o.model)->hidden, all = (size_t)offsets[4] * C;
+    struct coded c = {.bits = 4, .group = 32, .integers = true, .without = -1};
+    struct err e = {0};
+    struct block b;
+    struct acts a;
+    bool wanted[LONGEST + 304];
+    int64_t before[5] = {0};
+    const struct sequences some = {.n = 4, .offset = before};
+    float *x = malloc(all * sizeof *x), *y = malloc(all * sizeof *x);
+    for (int64_t t = 0, i = 0; t < offsets[4]; t++) {
+        wanted[t] = t % 3 == 2;
+        while (t == offsets[i + 1]) i++, before[i + 1] = before[i];
+        before[i + 1] += wanted[t];
+    }
+    if (!integers_run()) c.integers = false;
+    must(model_acts_init(o.model, offsets[4], &a, &e), &e);
+    must(model_acts_codes(&a, &e), &e);
+    must(model_embed(o.model, &four, x, &e), &e);
+    memcpy(y, x, all * sizeof *x);
+    must(model_block_load(o.model, 0, &b, &e), &e);
+    code_weights(&c, &b);
+    b.grids = &grids;
+    model_block_forward(o.model, &b, &four, x, &a);
+    model_block_forward_rows(o.model, &b, &four, wanted, &some, y, &a);
+    for (int64_t t = 0; t < offsets[4]; t++)
+        if (wanted[t]) assert_memory_equal(x + (size_t)t * C, y + (size_t)t * C, C * sizeof *x);
+    forget_codes(&c);
+    model_block_free(&b);
+    model_acts_free(&a);
+    free(x);
+    free(y);
+    close_fixture(&o);
+}
+
+static void test_integers_as_simulated(void **state)
+{
+    (void)state;
+    static const struct coded ways[] = {{4, 32, true, true, -1, {NULL}},
+                                        {8, -1, true, true, -1, {NULL}},
+                                        {8, -1, false, true, -1, {NULL}},
+                                        {3, 64, false, true, 1, {NULL}}};
+    static const char *const families[] = {"llama", "gpt_neox_parallel", "olmo3", "apertus"};
+    struct activation_grids g = {nothing, nothing, nothing};
+    if (!integers_run()) skip();
+    for (int k = 0; k < 4; k++) {
+        struct opened o = open_fixture(families[k]);
+        const size_t all = (size_t)(offsets[4] * model_shape(o.model)->hidden);
+        struct coded c = ways[k];
+        g.inputs = (struct activation_grid){.bits = k == 1 ? 4 : 8,
+                                            .symmetric = k != 1,
+                                            .clip = 0.9,
+                                            .group_size = -1,
+                                            .granularity = k == 2,
+                                            .down_bits = k == 3 ? 6 : 0};
+        check_stage(o.model, &g, &c);
+        struct setting how = {.grids = g, .context = &c, .quantize = code_weights};
+        float *y = run_setting(o.model, &four, &how, false);
+        for (int threads = 1; threads <= 3; threads += 2) {
+            omp_set_num_threads(threads);
+            float *z = run_setting(o.model, &four, &how, threads == 3);
+            assert_memory_equal(y, z, all * sizeof *y);
+            free(z);
+        }
+        c.integers = false;
+        float *simulated = run_setting(o.model, &four, &how, false);
+        assert_memory_not_equal(y, simulated, all * sizeof *y);
+        double nll[2][LONGEST + 304], sum[2] = {0};
+        losses(o.model, &four, y, nll[0]);
+        losses(o.model, &four, simulated, nll[1]);
+        for (int64_t i = 0; i < offsets[4] - 4; i++)
+            for (int j = 0; j < 2; j++) sum[j] += nll[j][i];
+        assert_true(fabs(sum[0] / sum[1] - 1) < 1e-3); /* codes flip where inputs are at a tie */
+        forget_codes(&c);
+        free(y);
+        free(simulated);
+        close_fixture(&o);
+    }
+}
+
 static void refused(const struct model_shape *s, const struct activation_grids *g, const char *text)
 {
     struct err e = {0};
@@ -314,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_each_has_an_effect),
         cmocka_unit_test(test_outliers_of_the_reference),
         cmocka_unit_test(test_static_ranges),
+        cmocka_unit_test(test_some_rows_of_integers),
+        cmocka_unit_test(test_integers_as_simulated),
         cmocka_unit_test(test_groups_that_do_not_divide),
         cmocka_unit_test(test_the_stage_of_a_number_that_is_not_finite),
     };

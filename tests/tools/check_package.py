@@ -6,6 +6,7 @@ documentation, or if several cubes as one do not have the numbers of each."""
 import doctest
 import importlib
 import inspect
+import json
 import os
 import pathlib
 import pkgutil
@@ -13,6 +14,7 @@ import shutil
 import sys
 import tempfile
 
+import h5py
 import matplotlib
 import numpy as np
 import pandas
@@ -66,7 +68,12 @@ def check_join():
     assert set(np.unique(whole.task_status.sel(model=whole.file == "six_methods.h5"))) == {3}  # not asked
     with tempfile.TemporaryDirectory() as folder:
         copies = [shutil.copy("averages.h5", pathlib.Path(folder) / name) for name in ("a.h5", "b.h5")]
+        for copy, other in zip(copies, ("1", "2")):  # one text at two paths, and two texts
+            with h5py.File(copy, "r+") as file:
+                file["provenance/config"] = json.dumps({"evaluation": [{"name": name, "text": f"{name}{copy}"} for name in ("same", "other")]})
+                file["provenance/inputs"] = json.dumps({f"same{copy}": "0", f"other{copy}": other})
         both = qtraj.open(*copies)
+        assert list(qtraj.differences(both).index) == ["evaluation[other].text"], qtraj.differences(both)
         lines = [line for lines in qtraj.families(both, averages=True) for line in lines if line.average]
         rows = [paired.rows_of(both, group) for group in ("checkpoints", "cells")]
         changes = [[repr(change[2:]) for change in paired.changes(both, line, [2, 3], *rows)] for line in lines]

@@ -169,19 +169,20 @@ def flat(value, name=""):
 def differences(cube: xr.Dataset) -> pandas.DataFrame:
     """The settings of the sweeps in which the files of a joined cube differ: a row a setting, a column a file.
 
-    Where models and results are, and how a run was distributed, is left out: no number depends on it.
+    Where models, results and files of equal digests are, and how a run was distributed, is left out: no number depends on it.
 
     >>> qtraj.differences(qtraj.open("one.h5")).empty
     True
     """
-    columns = {}
+    columns, digests = {}, {}
     for file in files_of(cube):
         said = provenance(file)
+        digests[file] = said["inputs"]
         columns[file] = dict(flat({key: value for key, value in said["config"].items() if key not in SEPARATE}))
         if said.get("version"):
             columns[file]["version"] = said["version"]
     frame = pandas.DataFrame(columns, dtype=object).fillna("")
-    return frame[frame.nunique(axis=1) > 1]
+    return frame[frame.apply(lambda column: column.map(lambda value: digests[column.name].get(value, value))).nunique(axis=1) > 1]
 
 
 # --- parts of a cube ---

@@ -242,7 +242,7 @@ assert any(len(one.get_ydata()) and np.array_equal(one.get_ydata(), line.own(tol
 assert "in training" in [text.get_text() for text in figure.legends[0].get_texts()]
 assert not list(text_complaints(figure)), list(text_complaints(figure))
 
-# curves of training: losses of a run and its branch above, the errors of one method below; none where the cube has none
+# curves of training: losses of a run and its branch above, the errors of one method, or of those that are chosen, below; none where the cube has none
 cube = qtraj.open(sys.argv[3])
 curves, figure = qtraj.open_group(cube, "training_curves"), qtraj.figures.training(cube, width=3.3)
 above, below = figure.axes[:2]
@@ -250,6 +250,7 @@ own = {name: curves.training_loss.values[curves.model.values == name] for name i
 assert all(any(np.array_equal(one.get_ydata(), loss) for one in above.lines) for loss in own.values()), above.lines
 errors = 100 * qtraj.trajectories(cube)[0].own(cube.loss_relative.sel(bits=4, quantizer="gptq").isel(dataset=0))
 assert any(np.array_equal(one.get_ydata(), errors) for one in below.lines), below.lines
+assert len(qtraj.figures.training(qtraj.select(cube, quantizer="*")).axes) == 2 * len(figure.axes)  # of each method that is chosen
 rates = figure.axes[2].lines[0].get_ydata() * 1e-4
 assert np.allclose(rates, curves.learning_rate.values[curves.model.values == "SmolLM3-3B"]), rates
 assert not list(text_complaints(figure)), list(text_complaints(figure))

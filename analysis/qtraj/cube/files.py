@@ -272,14 +272,14 @@ def select(cube: xr.Dataset, **wanted) -> xr.Dataset:
 
 
 def choose(cube: xr.Dataset, axis: str, patterns: "Sequence[str]") -> xr.Dataset:
-    """The cube with only what is called like one of the patterns (names, or those of a shell) along an axis of NAMED. ValueError: a pattern
-    that nothing is called like."""
+    """The cube with only what is called like one of the patterns (names, or those of a shell) along an axis of NAMED; its attribute
+    chosen_AXIS says so. ValueError: a pattern that nothing is called like."""
     names = [str(name) for name in cube[axis].values]
     found = {pattern: [pattern] if pattern in names else fnmatch.filter(names, pattern) for pattern in patterns}
     lost = [pattern for pattern, alike in found.items() if not alike]
     if lost:
         raise ValueError(f"no {NAMED[axis]} is called {', '.join(lost)}; there are {', '.join(names)}")
-    return cube.sel({axis: [name for name in names if name in sum(found.values(), [])]})
+    return cube.sel({axis: [name for name in names if name in sum(found.values(), [])]}).assign_attrs({f"chosen_{axis}": 1})
 
 
 def of_models(cube: xr.Dataset, names: "Sequence[str]") -> xr.Dataset:

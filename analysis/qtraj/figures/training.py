@@ -30,32 +30,33 @@ def draw_losses(place, axes, lines, curves, unit):
     axes.set_ylabel("Loss (nats)")
 
 
-def method_of(cube):
-    """The first method that has errors, gptq before others; None: none has."""
-    there = [str(name) for name in cube.quantizer.values if np.isfinite(cube.loss_relative.sel(quantizer=name)).any()]
-    return min(there, key=lambda name: name != "gptq", default=None)
+def methods_of(cube):
+    """The methods that have errors, of those that were chosen; else gptq, or the first; [None]: none has."""
+    there = [str(name) for name in cube.quantizer.values if np.isfinite(cube.loss_relative.sel(quantizer=name)).any()] or [None]
+    return there if "chosen_quantizer" in cube.attrs else [min(there, key=lambda name: name != "gptq")]
 
 
 @figure_of_cube(
     "Curves of training, and errors below them",
     "Above, the loss in training (means over equally many steps where there are more than 500) and on what was held out, with the learning rate "
-    "dotted; below, the relative error of one method at the same tokens.",
+    "dotted; below, the relative error at the same tokens, of gptq, or the first method, or those that are chosen.",
     f"of errors, {PAIRED}{REPLICATED}.", "evaluation", "curves of training (of runs that qtraj train trained)")
 def training(cube, bits, place):
     """Loss in training, held-out loss and learning rate of the runs that `qtraj train` trained, from its table of steps, and below
-    them the relative error of one method: gptq, or the first of the cube. A pair of panels for a run and its branches, and a text."""
+    them the relative error of gptq, or the first method, or of those that the cube was cut to. A pair of panels for a run and its branches, a
+    text, and a method."""
     rows = open_group(cube, "training_curves")
     if rows is None:
         return None
     groups = [[line for line in lines if (rows.model.values == line.model).any()] for lines in families(cube)]
-    method, bits = method_of(cube), widths(cube, bits)
+    methods, bits = methods_of(cube), widths(cube, bits)
     everything = [line for lines in groups for line in lines]
     at = AT.get(progress(cube)[1])
     if at is None or not everything:
         return None
     unit, label = style.progress_scale(cube, everything)
     curves = {line.model: part_of(rows, line, at) for line in everything}
-    pairs = [(lines, dataset) for lines in groups if lines for dataset in cube.dataset.values]
+    pairs = [(lines, dataset, method) for lines in groups if lines for dataset in cube.dataset.values for method in methods]
     across = min(len(pairs), max(1, int(((place.width or PAGE) + 0.1) / 2.2)))
     figure, panels = place.grid(2 * -(-len(pairs) // across), across)
     drawn = set()
@@ -65,9 +66,9 @@ def training(cube, bits, place):
             place.leave_out(above)
             place.leave_out(below)
             continue
-        lines, dataset = pairs[i]
+        lines, dataset, method = pairs[i]
         draw_losses(place, above, lines, curves, unit)
-        place.title(above, lines[0].model, dataset)
+        place.title(above, lines[0].model, dataset, method)
         cells = cube.sel(dataset=dataset)
         shown = [width for width in bits if method and points_of(lines, cells.loss_relative.sel(bits=width, quantizer=method))]
         for width in shown:
@@ -83,6 +84,6 @@ def training(cube, bits, place):
         drawn.update(shown)
     look, (held_out, _) = style.OF_TRAINING["training_loss"], style.OF_TRAINING["validation_loss"]
     handles = [style.handle((look[0][0], ""), look[1]), style.handle(held_out, style.OF_TRAINING["validation_loss"][1])]
-    handles += [style.handle(colours.of_bits(width), f"{method}, {width} bits") for width in bits if width in drawn]
+    handles += [style.handle(colours.of_bits(width), f"{methods[0] + ', ' if len(methods) == 1 else ''}{width} bits") for width in bits if width in drawn]
     place.finish(handles + style.context_handles(everything, cube))
     return figure

@@ -20,5 +20,7 @@ def choose():
         os.execv(python, [python, *sys.argv])
 
 
+# Matrices here are small: more threads of OpenBLAS only wait for each other, on a busy node for minutes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if chooser.is_file():
     choose()

@@ -54,9 +54,24 @@ predict published --parameters 1e9,7e9 --tokens 1e11,1e13 --bits 3,4 --format cs
 cut -d, -f1-3 "$work/found" | grep -qx '7000000000.0,10000000000000.0,3.0' || fail "lists: $(cat "$work/found")"
 predict published --rows "$work/rows.csv" || fail "--rows: $(cat "$work/err")"
 grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/found")"
+"$python" - "$work/fit.json" "$work/peak.json" <<'CODE'
+import json
+import sys
+
+law = json.load(open(sys.argv[1]))
+law["form"]["coefficients"].append("peak rate")
+law["coefficients"]["peak rate"] = 0.0
+law["ranges"]["peak_rate"] = [0.001, 0.006]
+for name in ("covariance", "of runs"):
+    if law.get(name):
+        law[name] = [[*row, 0.0] for row in law[name]] + [[0.0] * (len(law[name]) + 1)]
+law["draws"] = [[*row, 0.0] for row in law.get("draws") or []]
+json.dump(law, open(sys.argv[2], "w"))
+CODE
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/predict.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
 "cannot tell others from it" $work/fit.json --parameters 7e9 --tokens 1e10 --bits 3
-"the law needs parameters" published --tokens 1e10 --bits 3
+"the law needs parameters (8.506e+07 to 1.133e+10 at its points)" published --tokens 1e10 --bits 3
+"the law needs peak_rate (0.001 to 0.006 at its points): the option of that name" $work/peak.json --tokens 1e10 --bits 3
 "not a law that fits.py --save wrote" $work/points.csv --tokens 1e10 --bits 3
 "what to predict" published
 "--figure: of --projection and --map" published --table --figure $work/none.png

@@ -23,7 +23,7 @@ def arguments():
     parser.add_argument("--tokens", metavar="D,D", help="training tokens, such as 1e12,1e13")
     parser.add_argument("--bits", metavar="P,P", help="bit-widths, such as 3,4")
     parser.add_argument("--rate", type=float, help="learning rate over the run's greatest, where the law has it")
-    parser.add_argument("--peak-rate", type=float, default=1.0, help="the run's greatest learning rate, where the law has it")
+    parser.add_argument("--peak-rate", type=float, help="the run's greatest learning rate, where the law has it")
     parser.add_argument("--set", action="append", default=[], metavar="COLUMN=X", help="another column that the law has, such as trace=900")
     parser.add_argument("--level", type=float, default=0.2, metavar="NATS", help="added loss of a fully trained model (default 0.2)")
     parser.add_argument("--rows", metavar="CSV", help="predicts each row of a table with these columns")
@@ -67,8 +67,9 @@ def rows_of(options, law):
     """One row for each size, number of tokens and bit-width, or the rows of a table."""
     if options.rows:
         return table_of(options.rows)
-    given = {} if options.rate is None else {"learning_rate": options.rate * options.peak_rate}
-    given |= {"peak_rate": options.peak_rate, **options.columns}
+    peak = 1.0 if options.peak_rate is None and "peak rate" not in law.form.coefficients else options.peak_rate
+    rates = {"learning_rate": None if options.rate is None or peak is None else options.rate * peak, "peak_rate": peak}
+    given = {name: value for name, value in rates.items() if value is not None} | options.columns
     lists = {"parameters": options.parameters, "tokens": options.tokens, "bits": options.bits or [law.fixed[name] for name in law.fixed if name == "bits"]}
     if not lists["tokens"] or not lists["bits"]:
         raise ValueError("what to predict: --tokens and --bits, with --parameters where the law has sizes; or --rows, --score, --table, --projection, --map")

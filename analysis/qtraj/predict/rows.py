@@ -19,7 +19,8 @@ def complete(law: Law, rows: pandas.DataFrame) -> pandas.DataFrame:
             raise ValueError(f"the law was fitted to points with {name} {value:g} alone and cannot tell others from it")
     missing = [name for name in law.form.columns if name not in rows or not np.isfinite(rows[name].astype(float)).all()]
     if missing:
-        raise ValueError(f"the law needs {', '.join(missing)}")
+        needed = [f"{name} ({law.ranges[name][0]:.4g} to {law.ranges[name][1]:.4g} at its points)" if name in law.ranges else name for name in missing]
+        raise ValueError(f"the law needs {', '.join(needed)}: the option of that name, --set COLUMN=X, or a column of --rows")
     if law.form.zero_at and (rows.bits >= law.form.zero_at).any():
         raise ValueError(f"the law is zero at {law.form.zero_at:g} bits and says nothing beyond")
     return rows

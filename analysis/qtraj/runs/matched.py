@@ -65,8 +65,8 @@ def order(values: "Sequence[float]", results: "Sequence[float]") -> "tuple[float
 
 def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str = "") -> Matched:
     """The added loss of every run of a cube at the same five full-precision losses between the greatest end and the smallest
-    beginning of all runs, interpolated between checkpoints. by: a column of runs (qtraj.figures.value_of). ValueError: fewer than two
-    runs, or none of their losses are common.
+    beginning of all runs, interpolated between checkpoints. Branches are compared only where fewer than two runs are none.
+    by: a column of runs (qtraj.figures.value_of). ValueError: fewer than two runs, or none of their losses are common.
 
     >>> found = qtraj.runs.matched(qtraj.select(qtraj.open("two_models.h5"), model=["SmolLM3-3B", "OLMo2-7B"]), "tokens", 3, "gptq")
     >>> list(found.added), found.p
@@ -78,7 +78,9 @@ def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str =
     part = cube.sel(dataset=dataset, bits=bits, quantizer=quantizer)
     whole, cells = (paired.rows_of(cube, group) for group in ("checkpoints", "cells"))
     lines, curves = [], []
-    for line in trajectories(cube):
+    there = trajectories(cube)
+    runs = [line for line in there if line.parent is None]
+    for line in runs if len(runs) > 1 else there:
         x, y = line.own(part.baseline_loss), line.own(part.loss_delta)
         known = np.isfinite(x) & np.isfinite(y)
         if known.sum() > 1:
@@ -88,7 +90,8 @@ def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str =
         raise ValueError(f"{quantizer} at {bits} bits: {len(lines)} runs with two checkpoints; it takes two")
     low, high = max(x.min() for x, _, _ in curves), min(x[0] for x, _, _ in curves)
     if not low < high:
-        raise ValueError(f"the runs have no full-precision loss in common: the first begins at {high:.4g}, another ends at {low:.4g}")
+        late, early = (choice(range(len(curves)), key=key) for choice, key in ((min, lambda i: curves[i][0][0]), (max, lambda i: curves[i][0].min())))
+        raise ValueError(f"the runs have no full-precision loss in common: {lines[late].model} begins at {high:.4g}, {lines[early].model} ends at {low:.4g}")
     levels = np.linspace(low, high, LEVELS + 2)[1:-1]
     added, errors, parts = {}, {}, {}
     for line, (x, y, names) in zip(lines, curves):

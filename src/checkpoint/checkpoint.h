@@ -28,6 +28,7 @@ MUST_USE enum status checkpoint_read_config(const char *dir, json_t **config, ch
                                             struct err *e);
 /* Closes it for its last owner; NULL: nothing. */
 void checkpoint_close(struct checkpoint *c);
+CLEANUP_BY_VALUE(struct checkpoint, checkpoint_close);
 /* One more owner, who closes it too. Not thread-safe. */
 void checkpoint_retain(const struct checkpoint *c);
 

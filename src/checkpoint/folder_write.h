@@ -49,3 +49,4 @@ MUST_USE enum status folder_commit(struct folder_out *o, const char *card, struc
 int64_t folder_files(const struct folder_out *o);
 /* Without a commit: removes what has been written. NULL: nothing. */
 void folder_close(struct folder_out *o);
+CLEANUP_BY_VALUE(struct folder_out, folder_close);

@@ -36,3 +36,4 @@ bool safetensors_full(struct safetensors_out *o);
 void safetensors_move(struct safetensors_out *o, struct saved_move *m);
 MUST_USE enum status safetensors_commit(struct safetensors_out *o, struct err *e);
 void safetensors_out_close(struct safetensors_out *o);
+CLEANUP_BY_VALUE(struct safetensors_out, safetensors_out_close);

@@ -58,65 +58,60 @@ static enum status have_room(const char *name, size_t n, struct err *e)
     return OK;
 }
 
+void h5_close(const hid_t *id)
+{
+    if (*id >= 0) H5Idec_ref(*id);
+}
+
 enum status h5_create(const char *name, hid_t *file, struct err *e)
 {
-    enum status st = OK;
-    hid_t access = -1, creation = -1;
-    TRY(have_room(name, INCREMENT, e));
+    CLEANUP(h5_close) hid_t access = -1, creation = -1;
+    PASS(have_room(name, INCREMENT, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
     creation = H5Pcreate(H5P_FILE_CREATE);
-    H5_ENSURE(access >= 0 && creation >= 0, ERR_INTERNAL, name, "property lists");
-    H5_ENSURE(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_INTERNAL, name, "memory driver");
+    H5_NEED(access >= 0 && creation >= 0, ERR_INTERNAL, name, "property lists");
+    H5_NEED(H5Pset_fapl_core(access, INCREMENT, false) >= 0, ERR_INTERNAL, name, "memory driver");
     /* The format that every reader since HDF5 1.8 can open. */
-    H5_ENSURE(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_INTERNAL,
-              name, "format bounds");
-    H5_ENSURE(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=
-                  0,
-              ERR_INTERNAL, name, "creation order");
-    H5_ENSURE(H5Pset_obj_track_times(creation, false) >= 0, ERR_INTERNAL, name, "times");
+    H5_NEED(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_V110) >= 0, ERR_INTERNAL,
+            name, "format bounds");
+    H5_NEED(H5Pset_link_creation_order(creation, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >=
+                0,
+            ERR_INTERNAL, name, "creation order");
+    H5_NEED(H5Pset_obj_track_times(creation, false) >= 0, ERR_INTERNAL, name, "times");
     *file = H5Fcreate(nowhere, H5F_ACC_TRUNC, creation, access);
-    H5_ENSURE(*file >= 0, ERR_INTERNAL, name, "a file in memory");
-done:
-    if (access >= 0) H5Pclose(access);
-    if (creation >= 0) H5Pclose(creation);
-    return st;
+    H5_NEED(*file >= 0, ERR_INTERNAL, name, "a file in memory");
+    return OK;
 }
 
 enum status h5_image(hid_t file, const char *name, const struct journal_mark *mark, char **data,
                      size_t *n, struct err *e)
 {
-    enum status st = OK;
-    char *image = NULL;
-    H5_ENSURE(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_INTERNAL, name, "flush");
+    AUTO_FREE char *image = NULL;
+    H5_NEED(H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, ERR_INTERNAL, name, "flush");
     ssize_t size = H5Fget_file_image(file, NULL, 0);
-    H5_ENSURE(size > 0, ERR_INTERNAL, name, "size");
-    TRY(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
-    H5_ENSURE(H5Fget_file_image(file, image, (size_t)size) == size, ERR_INTERNAL, name, "bytes");
+    H5_NEED(size > 0, ERR_INTERNAL, name, "size");
+    PASS(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
+    H5_NEED(H5Fget_file_image(file, image, (size_t)size) == size, ERR_INTERNAL, name, "bytes");
     seal_put(image, (size_t)size, mark);
     *data = image;
     *n = (size_t)size + seal_size();
     image = NULL;
-done:
-    free(image);
-    return st;
+    return OK;
 }
 
 enum status h5_open_image(const char *name, char *data, size_t n, hid_t *file,
                           struct journal_mark *mark, bool *sealed, struct err *e)
 {
-    enum status st = OK;
-    hid_t access = -1;
-    TRY(seal_take(name, data, &n, mark, sealed, e));
-    TRY(have_room(name, n, e));
+    CLEANUP(h5_close) hid_t access = -1;
+    PASS(seal_take(name, data, &n, mark, sealed, e));
+    PASS(have_room(name, n, e));
     access = H5Pcreate(H5P_FILE_ACCESS);
-    H5_ENSURE(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
-                  H5Pset_file_image(access, data, n) >= 0,
-              ERR_FORMAT, name, "memory driver");
+    H5_NEED(access >= 0 && H5Pset_fapl_core(access, INCREMENT, false) >= 0 &&
+                H5Pset_file_image(access, data, n) >= 0,
+            ERR_FORMAT, name, "memory driver");
     *file = H5Fopen(nowhere, H5F_ACC_RDONLY, access);
-    H5_ENSURE(*file >= 0, ERR_FORMAT, name, "not a readable HDF5 file");
-done:
-    if (access >= 0) H5Pclose(access);
-    return st;
+    H5_NEED(*file >= 0, ERR_FORMAT, name, "not a readable HDF5 file");
+    return OK;
 }
 
 /* --- types and attributes --- */
@@ -140,21 +135,16 @@ enum status h5_type(enum field_type type, bool in_file, hid_t *out, struct err *
 enum status h5_put_array(hid_t object, const char *key, enum field_type type, const void *values,
                          int64_t n, struct err *e)
 {
-    enum status st = OK;
-    hid_t in_file = -1, in_memory = -1, attribute = -1;
+    CLEANUP(h5_close) hid_t in_file = -1, in_memory = -1, attribute = -1;
+    CLEANUP(h5_close)
     hid_t space = n < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &(hsize_t){(hsize_t)n}, NULL);
-    H5_ENSURE(space >= 0, ERR_INTERNAL, key, "dataspace");
-    TRY(h5_type(type, true, &in_file, e));
-    TRY(h5_type(type, false, &in_memory, e));
+    H5_NEED(space >= 0, ERR_INTERNAL, key, "dataspace");
+    PASS(h5_type(type, true, &in_file, e));
+    PASS(h5_type(type, false, &in_memory, e));
     attribute = H5Acreate2(object, key, in_file, space, H5P_DEFAULT, H5P_DEFAULT);
-    H5_ENSURE(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_INTERNAL, key,
-              "attribute");
-done:
-    if (attribute >= 0) H5Aclose(attribute);
-    if (in_memory >= 0) H5Tclose(in_memory);
-    if (in_file >= 0) H5Tclose(in_file);
-    if (space >= 0) H5Sclose(space);
-    return st;
+    H5_NEED(attribute >= 0 && H5Awrite(attribute, in_memory, values) >= 0, ERR_INTERNAL, key,
+            "attribute");
+    return OK;
 }
 
 enum status h5_put_text(hid_t object, const char *key, const char *text, struct err *e)

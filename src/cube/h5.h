@@ -32,6 +32,9 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
         if (!(ok)) return h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                  \
     } while (0)
 
+/* For CLEANUP (util/err.h): closes an identifier that is open (not negative) and no file's. */
+void h5_close(const hid_t *id);
+
 /* A new file in memory; name is for messages. */
 MUST_USE enum status h5_create(const char *name, hid_t *file, struct err *e);
 /* The bytes of a flushed file in memory, followed by the seal (seal.h); the caller frees *data. */

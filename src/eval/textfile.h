@@ -7,6 +7,7 @@ struct textfile;
 /* Opens the file; *out is closed with textfile_close. ERR_IO names the path; ERR_NOMEM. */
 MUST_USE enum status textfile_open(const char *path, struct textfile **out, struct err *e);
 void textfile_close(struct textfile *f);
+CLEANUP_BY_VALUE(struct textfile, textfile_close);
 /* It ends after so many bytes, if it has more. Before the first line is read. */
 void textfile_end_at(struct textfile *f, int64_t bytes);
 

@@ -60,6 +60,7 @@ MUST_USE enum status model_open(struct checkpoint *c, struct model **out, struct
 MUST_USE enum status model_check(struct checkpoint *c, struct err *e);
 /* NULL: does nothing. */
 void model_close(struct model *m);
+CLEANUP_BY_VALUE(struct model, model_close);
 
 /* How forward passes multiply: f32 after model_open. kind: not AUTO (products_resolve). Set it
  * before the acts and the blocks are made; derivatives begin with it (curvature/hvp.h). */

@@ -38,6 +38,7 @@ MUST_USE enum status node_new_scalar(const char *text, bool quoted, const struct
 /* *out = a copy of the tree, owned by the caller. ERR_NOMEM. */
 MUST_USE enum status node_copy(const struct node *n, struct node **out, struct err *e);
 void node_free(struct node *n);
+CLEANUP_BY_VALUE(struct node, node_free);
 
 /* Appends child to a list or mapping, which then owns it; frees child on failure. ERR_NOMEM. */
 MUST_USE enum status node_append(struct node *n, struct node *child, struct err *e);

@@ -136,6 +136,7 @@ MUST_USE enum status journal_open_beside(const char *path, struct journal **out,
 /* Warns of the lines that were left out: which file, how many and why. */
 void journal_warn(const struct journal *j);
 void journal_close(struct journal *j);
+CLEANUP_BY_VALUE(struct journal, journal_close);
 
 /* The number of its records, in file order. */
 int64_t journal_n(const struct journal *j);
@@ -198,6 +199,7 @@ MUST_USE enum status results_is_hdf5(const char *path, bool *is, struct err *e);
 MUST_USE enum status results_view_of_journal(struct journal *j, enum view_content content,
                                              struct results_view **out, struct err *e);
 void results_view_close(struct results_view *v);
+CLEANUP_BY_VALUE(struct results_view, results_view_close);
 /* Takes records of earlier versions under the keys of this plan record, as it says ("former_keys",
  * "former"; scores.h); plans that the view has it knows. view NULL: nothing. ERR_NOMEM, ERR_FORMAT.
  */

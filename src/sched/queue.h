@@ -21,6 +21,7 @@ struct queue;
 MUST_USE enum status queue_open(const struct sched_job *jobs, int64_t n, int64_t n_groups,
                                 const int64_t *node, struct queue **out, struct err *e);
 void queue_close(struct queue *q);
+CLEANUP_BY_VALUE(struct queue, queue_close);
 
 /* At `end` (as `now` below) the work will be broken off; INFINITY, the default: never. */
 void queue_limit(struct queue *q, double end);

@@ -21,6 +21,7 @@ MUST_USE enum status stager_open(json_t *job, struct stager **out, struct err *e
 /* Ends a running command; what it has fetched so far stays, and is given to the next try. Removes
  * what is needed no longer. NULL: nothing. */
 void stager_close(struct stager *s);
+CLEANUP_BY_VALUE(struct stager, stager_close);
 
 struct stager_counts {
     int64_t items, there, failed, left; /* of the job: all, on disk at some time, not to be had, to

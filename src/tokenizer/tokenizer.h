@@ -12,6 +12,7 @@ struct pad_hint;
  * a component that is not supported, by name; ERR_NOMEM. */
 MUST_USE enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e);
 void tokenizer_close(struct tokenizer *t);
+CLEANUP_BY_VALUE(struct tokenizer, tokenizer_close);
 
 /* Digest of the file's bytes as they were read; of the tokens that the files beside it name as the
  * end of a text and as padding (eos.h), which is "" if these cannot be read. Borrowed. */

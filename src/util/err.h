@@ -3,9 +3,10 @@
  * A function that can fail returns enum status and takes `struct err *e` last; e may be NULL when
  * nobody reads the text. It has one of two forms:
  *
- * - It owns something that must be freed: `enum status st = OK`, and one label `done:` that frees.
+ * - RAISE raises, NEED checks and PASS passes on; all return at once. What the function owns is
+ *   freed on every way out: it is declared with AUTO_FREE (util/mem.h), json_auto_t or CLEANUP.
+ * - It does more at its end than to free variables: `enum status st = OK`, and one label `done:`.
  *   FAIL raises, ENSURE checks and TRY passes on; all jump to the label.
- * - It owns nothing: RAISE raises, NEED checks and PASS passes on; all return at once.
  *
  * None of them inside an OpenMP region, which neither goto nor return may leave: keep the status in
  * a variable and look at it after the region. */
@@ -69,6 +70,16 @@ void err_rename(struct err *e, const char *from, const char *to);
 
 /* Empties the record. */
 void err_clear(struct err *e);
+
+/* CLEANUP(texts_free) struct texts t = {0}; calls texts_free(&t) when t leaves its scope, the last
+ * declared first. CLEANUP_BY_VALUE(struct model, model_close) below a destructor that takes the
+ * pointer makes model_close_at for it, as in CLEANUP(model_close_at) struct model *m = NULL; */
+#define CLEANUP(f) __attribute__((cleanup(f)))
+#define CLEANUP_BY_VALUE(type, f)                                                                  \
+    static inline void f##_at(type **at)                                                           \
+    {                                                                                              \
+        f(*at);                                                                                    \
+    }
 
 #define FAIL(code, ...)                                                                            \
     do {                                                                                           \

@@ -17,6 +17,16 @@ enum status fsx_errno_status(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG ? ERR_FULL : ERR_IO;
 }
 
+void fsx_close(const int *fd)
+{
+    if (*fd >= 0) close(*fd);
+}
+
+void fsx_closedir(DIR **dir)
+{
+    if (*dir) closedir(*dir);
+}
+
 ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset)
 {
     static const long pauses[] = {1000000, 50000000, 500000000}; /* ns */
@@ -56,34 +66,31 @@ bool fsx_sync(int fd, enum fsx_what what)
 
 enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e)
 {
-    enum status st = OK;
     struct stat info;
+    CLEANUP(fsx_close)
     int f = fsx_open_as(path, O_RDONLY | O_NONBLOCK); /* else a FIFO would be waited for */
-    ENSURE(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
-    ENSURE(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
+    NEED(f >= 0 && fstat(f, &info) == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    NEED(S_ISREG(info.st_mode), ERR_IO, "%s: not a regular file", path);
     if (size) *size = info.st_size;
     *fd = f;
     f = -1;
-done:
-    if (f >= 0) close(f);
-    return st;
+    return OK;
 }
 
 enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n, struct err *e)
 {
-    enum status st = OK;
-    char *buffer = NULL;
+    AUTO_FREE char *buffer = NULL;
     int64_t bytes = 0;
     size_t size, got = 0;
-    int fd = -1;
-    TRY(fsx_open(path, &fd, &bytes, e));
+    CLEANUP(fsx_close) int fd = -1;
+    PASS(fsx_open(path, &fd, &bytes, e));
     size = (size_t)bytes;
-    ENSURE(!max_bytes || size <= max_bytes, ERR_FORMAT,
-           "%s: %zu bytes, more than the %zu that are read", path, size, max_bytes);
-    TRY(mem_alloc(&buffer, bytes + 1, 1, path, e));
+    NEED(!max_bytes || size <= max_bytes, ERR_FORMAT,
+         "%s: %zu bytes, more than the %zu that are read", path, size, max_bytes);
+    PASS(mem_alloc(&buffer, bytes + 1, 1, path, e));
     while (got < size) {
         ssize_t r = fsx_pread(fd, buffer + got, size - got, (int64_t)got);
-        ENSURE(r >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+        NEED(r >= 0, ERR_IO, "%s: %s", path, strerror(errno));
         if (r == 0) break;
         got += (size_t)r;
     }
@@ -91,10 +98,7 @@ enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
     *data = buffer;
     buffer = NULL;
     if (n) *n = got;
-done:
-    free(buffer);
-    if (fd >= 0) close(fd);
-    return st;
+    return OK;
 }
 
 bool fsx_text(const char *path, char *text, size_t size)
@@ -112,19 +116,15 @@ bool fsx_text(const char *path, char *text, size_t size)
 
 enum status fsx_sync_parent(const char *path, struct err *e)
 {
-    enum status st = OK;
-    char *parent = NULL;
-    int fd = -1;
-    TRY(fsx_parent(path, &parent, e));
+    AUTO_FREE char *parent = NULL;
+    CLEANUP(fsx_close) int fd = -1;
+    PASS(fsx_parent(path, &parent, e));
     fd = fsx_open_as(parent, O_RDONLY | O_DIRECTORY);
     /* Some file systems refuse fsync of a folder (EINVAL); the rename has happened all the same. */
-    ENSURE(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
-    ENSURE(fsx_sync(fd, FSX_ALL) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s",
-           parent, strerror(errno));
-done:
-    if (fd >= 0) close(fd);
-    free(parent);
-    return st;
+    NEED(fd >= 0, ERR_IO, "%s: %s", parent, strerror(errno));
+    NEED(fsx_sync(fd, FSX_ALL) || errno == EINVAL, fsx_errno_status(errno), "%s: fsync: %s", parent,
+         strerror(errno));
+    return OK;
 }
 
 enum status fsx_write(int fd, const char *path, const void *data, size_t n, struct err *e)
@@ -140,16 +140,13 @@ enum status fsx_write(int fd, const char *path, const void *data, size_t n, stru
 
 enum status fsx_write_file(const char *path, const void *data, size_t n, struct err *e)
 {
-    enum status st = OK;
-    int fd = fsx_open_as(path, O_WRONLY | O_CREAT | O_TRUNC);
-    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
-    TRY(fsx_write(fd, path, data, n, e));
+    CLEANUP(fsx_close) int fd = fsx_open_as(path, O_WRONLY | O_CREAT | O_TRUNC);
+    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    PASS(fsx_write(fd, path, data, n, e));
     int closed = close(fd);
     fd = -1;
-    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    return OK;
 }
 
 enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e)
@@ -167,36 +164,29 @@ done:
 
 enum status fsx_publish(const char *from, const char *to, struct err *e)
 {
-    enum status st = OK;
-    int fd = fsx_open_as(from, O_RDONLY);
-    ENSURE(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
-    ENSURE(fsx_sync(fd, FSX_ALL), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
-    ENSURE(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));
-    TRY(fsx_sync_parent(to, e));
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    CLEANUP(fsx_close) int fd = fsx_open_as(from, O_RDONLY);
+    NEED(fd >= 0, ERR_IO, "%s: %s", from, strerror(errno));
+    NEED(fsx_sync(fd, FSX_ALL), fsx_errno_status(errno), "%s: fsync: %s", from, strerror(errno));
+    NEED(rename(from, to) == 0, fsx_errno_status(errno), "%s: rename: %s", to, strerror(errno));
+    return fsx_sync_parent(to, e);
 }
 
 enum status fsx_make_parent(const char *path, struct err *e)
 {
-    enum status st = OK;
-    char *parent = NULL;
-    TRY(fsx_parent(path, &parent, e));
+    AUTO_FREE char *parent = NULL;
+    PASS(fsx_parent(path, &parent, e));
     for (char *p = parent + 1;; p++) {
         if (*p != '/' && *p != '\0') continue;
         char kept = *p;
         *p = '\0';
         int why = mkdir(parent, 0777) == 0 ? 0 : errno;
-        ENSURE(why == 0 || why == EEXIST || fsx_is_dir(parent), fsx_errno_status(why), "%s: %s",
-               parent, strerror(why));
+        NEED(why == 0 || why == EEXIST || fsx_is_dir(parent), fsx_errno_status(why), "%s: %s",
+             parent, strerror(why));
         *p = kept;
         if (!kept) break;
     }
-    ENSURE(fsx_is_dir(parent), ERR_IO, "%s: not a folder", parent);
-done:
-    free(parent);
-    return st;
+    NEED(fsx_is_dir(parent), ERR_IO, "%s: not a folder", parent);
+    return OK;
 }
 
 bool fsx_is_empty_dir(const char *path)
@@ -226,27 +216,24 @@ enum status fsx_parent(const char *path, char **out, struct err *e)
 
 enum status fsx_resolve(const char *path, char **out, struct err *e)
 {
-    enum status st = OK;
-    char target[4096], *folder = NULL, *now = NULL;
-    TRY(mem_string(&now, path, e));
+    char target[4096];
+    AUTO_FREE char *folder = NULL, *now = NULL;
+    PASS(mem_string(&now, path, e));
     for (int links = 0;; links++) {
         const ssize_t n = readlink(now, target, sizeof target - 1);
         if (n < 0) break;
-        ENSURE(links < 40, ERR_IO, "%s: too many symbolic links", path);
+        NEED(links < 40, ERR_IO, "%s: too many symbolic links", path);
         target[n] = '\0';
-        TRY(fsx_parent(now, &folder, e));
+        PASS(fsx_parent(now, &folder, e));
         free(now);
         now = NULL;
-        TRY(fsx_join(strcmp(folder, ".") == 0 ? "" : folder, target, &now, e));
+        PASS(fsx_join(strcmp(folder, ".") == 0 ? "" : folder, target, &now, e));
         free(folder);
         folder = NULL;
     }
     *out = now;
     now = NULL;
-done:
-    free(folder);
-    free(now);
-    return st;
+    return OK;
 }
 
 bool fsx_is_dir(const char *path)

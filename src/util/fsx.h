@@ -1,11 +1,16 @@
 /* fsx: whole files, paths, and files that appear complete or not at all. */
 #pragma once
 #include "util/err.h"
+#include <dirent.h>
 #include <sys/types.h>
 
 /* *fd = a regular file, open for reading; *size (bytes; may be NULL). Anything else, a FIFO too, is
  * refused instead of waited for. The caller closes. ERR_IO names the path. */
 MUST_USE enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e);
+
+/* For CLEANUP (util/err.h): closes a file that is open (not -1), a folder that is (not NULL). */
+void fsx_close(const int *fd);
+void fsx_closedir(DIR **dir);
 
 /* pread that is repeated when a signal interrupts it, and three times after a pause when the
  * storage reports EIO or a timeout, as network file systems do once in a while. Returns the bytes

@@ -1,5 +1,6 @@
 #include "util/hash.h"
 #include "util/fsx.h"
+#include "util/mem.h"
 #include "util/num.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -59,22 +60,18 @@ void hash_free(struct XXH3_state_s *h)
 enum status hash_start(int fd, const char *path, int64_t n, char hex[HASH_HEX], struct err *e)
 {
     enum { ROOM = 1 << 20 };
-    enum status st = OK;
-    struct XXH3_state_s *state = NULL;
-    char *buffer = malloc(ROOM);
+    CLEANUP(hash_free_at) struct XXH3_state_s *state = NULL;
+    AUTO_FREE char *buffer = malloc(ROOM);
     ssize_t got = 1;
-    TRY(hash_new(&state, e));
-    ENSURE(buffer, ERR_NOMEM, "cannot allocate %d bytes", ROOM);
+    PASS(hash_new(&state, e));
+    NEED(buffer, ERR_NOMEM, "cannot allocate %d bytes", ROOM);
     for (int64_t at = 0; at < n && got > 0; at += got) {
         got = fsx_pread(fd, buffer, (size_t)min64(n - at, ROOM), at);
-        ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+        NEED(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
         hash_add(state, buffer, (size_t)got);
     }
     hash_get(state, hex);
-done:
-    free(buffer);
-    hash_free(state);
-    return st;
+    return OK;
 }
 
 enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e)

@@ -16,6 +16,7 @@ MUST_USE enum status hash_new(struct XXH3_state_s **out, struct err *e);
 void hash_add(struct XXH3_state_s *h, const void *data, size_t n);
 void hash_get(const struct XXH3_state_s *h, char hex[HASH_HEX]);
 void hash_free(struct XXH3_state_s *h);
+CLEANUP_BY_VALUE(struct XXH3_state_s, hash_free);
 
 /* Digest of a whole file; of the first n bytes of an open one. ERR_IO names the path, ERR_NOMEM. */
 MUST_USE enum status hash_file(const char *path, char hex[HASH_HEX], struct err *e);

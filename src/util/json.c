@@ -1,6 +1,7 @@
 #include "util/json.h"
 #include "util/fsx.h"
 #include "util/hash.h"
+#include "util/mem.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -53,15 +54,11 @@ enum status json_read_text(const char *name, const char *text, size_t n, json_t 
 static enum status read_file(const char *path, size_t max_bytes, size_t flags, char *hash,
                              json_t **out, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t n;
-    TRY(fsx_read(path, max_bytes, &text, &n, e));
+    PASS(fsx_read(path, max_bytes, &text, &n, e));
     if (hash) hash_bytes(text, n, hash);
-    TRY(parse(path, text, n, flags, out, e));
-done:
-    free(text);
-    return st;
+    return parse(path, text, n, flags, out, e);
 }
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)

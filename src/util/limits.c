@@ -149,18 +149,15 @@ static void read_slurm(struct limits *l)
 
 enum status limits_read(const char *root, struct limits *out, struct err *e)
 {
-    enum status st = OK;
     struct limits l = {.process_memory = INT64_MAX};
     struct rlimit space;
-    char *text = NULL;
-    TRY(mem_alloc(&text, LIMITS_TEXT, 1, "limits", e));
-    TRY(read_machine(root, &l, text, e));
+    AUTO_FREE char *text = NULL;
+    PASS(mem_alloc(&text, LIMITS_TEXT, 1, "limits", e));
+    PASS(read_machine(root, &l, text, e));
     limits_cgroups(root, &l, text);
     read_slurm(&l);
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         l.process_memory = (int64_t)space.rlim_cur;
     *out = l;
-done:
-    free(text);
-    return st;
+    return OK;
 }

@@ -11,6 +11,13 @@ void mem_setup(void);
  * ones again and again, of which clearing their pages would take a tenth of the time. */
 void mem_keep_freed(void);
 
+/* Before the declaration of a pointer, or of several in one: it is freed when it leaves its scope,
+ * by whichever way. Initialise it; set it to NULL when another owns the memory. */
+#define AUTO_FREE __attribute__((cleanup(mem_free_at)))
+
+/* Frees what the pointer at `pointer` points to. */
+void mem_free_at(void *pointer);
+
 /* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The
  * caller frees. ERR_NOMEM (also on overflow of n * size), the text names `what` and the bytes. */
 MUST_USE enum status mem_zero(void *out, int64_t n, size_t size, const char *what, struct err *e);

@@ -35,18 +35,15 @@ static enum status disk_fail(const struct states *s, int code, const char *doing
 /* Makes an unlinked file, which disappears with the process. */
 static enum status file_make(struct states *s, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     s->fd = open(s->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (s->fd >= 0) goto done;
+    if (s->fd >= 0) return OK;
     /* Not every file system has O_TMPFILE. */
-    TRY(mem_format(&path, e, "%s/qtraj-XXXXXX", s->folder));
+    PASS(mem_format(&path, e, "%s/qtraj-XXXXXX", s->folder));
     s->fd = mkostemp(path, O_CLOEXEC);
-    if (s->fd < 0) TRY(disk_fail(s, errno, "make a file for", e));
+    if (s->fd < 0) PASS(disk_fail(s, errno, "make a file for", e));
     unlink(path);
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 static enum status file_reserve(struct states *s, struct err *e)

@@ -284,17 +284,13 @@ static enum status write_at_end(struct journal *j, const char *data, size_t n, s
 
 static enum status append_text(struct journal *j, const char *json, struct err *e)
 {
-    enum status st = OK;
-    char *line = NULL;
+    AUTO_FREE char *line = NULL;
     size_t length = strlen(json);
-    TRY(mem_alloc(&line, (int64_t)(PREFIX + length + 2), 1, "a journal line", e));
+    PASS(mem_alloc(&line, (int64_t)(PREFIX + length + 2), 1, "a journal line", e));
     checksum_text(json, length, line);
     memcpy(line + PREFIX, json, length);
     line[PREFIX + length] = '\n';
-    TRY(write_at_end(j, line, PREFIX + length + 1, e));
-done:
-    free(line);
-    return st;
+    return write_at_end(j, line, PREFIX + length + 1, e);
 }
 
 /* Reads the file, and removes a torn tail if it is open for writing. */
@@ -314,31 +310,28 @@ static enum status read_file(struct journal *j, struct err *e)
 
 static enum status open_file(const char *path, bool write, struct journal **out, struct err *e)
 {
-    enum status st = OK;
-    struct journal *j = NULL;
+    CLEANUP(journal_close_at) struct journal *j = NULL;
     struct stat info;
-    TRY(mem_zero(&j, 1, sizeof *j, "journal", e));
+    PASS(mem_zero(&j, 1, sizeof *j, "journal", e));
     j->fd = -1;
     j->writes = write;
-    TRY(mem_string(&j->path, path, e));
+    PASS(mem_string(&j->path, path, e));
     if (!write) {
-        TRY(fsx_open(path, &j->fd, NULL, e));
+        PASS(fsx_open(path, &j->fd, NULL, e));
     } else {
         j->fd = fsx_open_as(path, O_RDWR | O_CREAT);
-        ENSURE(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
-               strerror(errno));
+        NEED(j->fd >= 0 && fstat(j->fd, &info) == 0, fsx_errno_status(errno), "%s: %s", path,
+             strerror(errno));
     }
-    if (!write || info.st_size > 0) TRY(read_file(j, e));
+    if (!write || info.st_size > 0) PASS(read_file(j, e));
     if (write && j->size == 0) {
-        TRY(append_text(j, header_json, e));
-        TRY(journal_sync(j, e));
-        TRY(fsx_sync_parent(path, e));
+        PASS(append_text(j, header_json, e));
+        PASS(journal_sync(j, e));
+        PASS(fsx_sync_parent(path, e));
     }
     *out = j;
     j = NULL;
-done:
-    journal_close(j);
-    return st;
+    return OK;
 }
 
 enum status journal_open(const char *path, struct journal **out, struct err *e)
@@ -365,18 +358,14 @@ enum status journal_open_beside(const char *path, struct journal **out, struct e
 
 enum status journal_append(struct journal *j, const json_t *record, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    ENSURE(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
+    AUTO_FREE char *text = NULL;
+    NEED(j->writes, ERR_USAGE, "%s: opened for reading", j->path);
     text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
-    ENSURE(text, ERR_NOMEM, "%s: cannot make the text of a record", j->path);
+    NEED(text, ERR_NOMEM, "%s: cannot make the text of a record", j->path);
     const int64_t at = j->size;
-    TRY(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
-    TRY(append_text(j, text, e));
-    TRY(keep(j, at, PREFIX + strlen(text), e));
-done:
-    free(text);
-    return st;
+    PASS(mem_grow(&j->records, j->n, &j->capacity, sizeof *j->records, e));
+    PASS(append_text(j, text, e));
+    return keep(j, at, PREFIX + strlen(text), e);
 }
 
 enum status journal_sync(struct journal *j, struct err *e)

@@ -109,18 +109,15 @@ static enum status lock_journal(struct attempt *a, struct err *e)
 /* A holder that wakes up late has the old file open: what it writes is not in the new one. */
 static enum status copy_journal(struct attempt *a, struct err *e)
 {
-    enum status st = OK;
     struct lock *l = a->lock;
-    char *data = NULL;
+    AUTO_FREE char *data = NULL;
     size_t n;
-    if (l->fd < 0) goto done;
-    TRY(fsx_read(l->journal, 0, &data, &n, e));
-    TRY(fsx_write_atomic(l->journal, data, n, e));
-    TRY(lock_journal(a, e));
-    ENSURE(!a->busy, ERR_LOCKED, "%s: another process took it at the same moment", l->journal);
-done:
-    free(data);
-    return st;
+    if (l->fd < 0) return OK;
+    PASS(fsx_read(l->journal, 0, &data, &n, e));
+    PASS(fsx_write_atomic(l->journal, data, n, e));
+    PASS(lock_journal(a, e));
+    NEED(!a->busy, ERR_LOCKED, "%s: another process took it at the same moment", l->journal);
+    return OK;
 }
 
 /* --- the lock file --- */
@@ -222,27 +219,24 @@ static enum verdict judge(struct attempt *a)
 /* While flock on the lock file keeps others from doing the same. */
 static enum status replace(struct attempt *a, bool expired, struct err *e)
 {
-    enum status st = OK;
     struct lock *l = a->lock;
     char who[400];
-    int fd = fsx_open_as(l->path, O_RDONLY | O_NONBLOCK);
+    CLEANUP(fsx_close) int fd = fsx_open_as(l->path, O_RDONLY | O_NONBLOCK);
     struct stat file;
-    if (fd < 0) goto done;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
-    if (fstat(fd, &file) != 0 || file.st_ino != a->file.st_ino || !is_file(fd, l->path)) goto done;
-    ENSURE(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+    if (fd < 0) return OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return OK;
+    if (fstat(fd, &file) != 0 || file.st_ino != a->file.st_ino || !is_file(fd, l->path)) return OK;
+    NEED(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
     a->taken = true;
     log_warn("%s: taken over from %s, %s", l->path, holder_describe(a->holder, who, sizeof who),
              !expired      ? "which is dead"
              : a->over > 0 ? "whose job is over"
                            : "which did not renew it");
-    if (!expired) goto done;
-    TRY(copy_journal(a, e));
-    TRY(prepare(l, e));
-    ENSURE(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
-done:
-    if (fd >= 0) close(fd);
-    return st;
+    if (!expired) return OK;
+    PASS(copy_journal(a, e));
+    PASS(prepare(l, e));
+    NEED(rename(l->temporary, l->path) == 0, ERR_IO, "%s: %s", l->path, strerror(errno));
+    return OK;
 }
 
 /* Another lock file is there. A holder that may just have been killed is waited for: a run is often

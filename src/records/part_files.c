@@ -99,48 +99,36 @@ static enum status add_journal(const char *path, const char *own, enum view_cont
                                const struct view_sink *sink, struct results_view *v, json_t *late,
                                struct err *e)
 {
-    enum status st = OK;
-    struct journal *j = NULL;
+    CLEANUP(journal_close_at) struct journal *j = NULL;
     if (!fsx_is_file(path) || (own && fsx_same(path, own))) return OK;
-    TRY(journal_open_beside(path, &j, e));
+    PASS(journal_open_beside(path, &j, e));
     journal_warn(j);
-    TRY(view_add_elsewhere(v, j, content, sink, late, e));
-done:
-    journal_close(j);
-    return st;
+    return view_add_elsewhere(v, j, content, sink, late, e);
 }
 
 enum status parts_add_records(const char *results, const char *own, int64_t but,
                               enum view_content content, const struct view_sink *sink,
                               struct results_view *v, struct err *e)
 {
-    enum status st = OK;
-    struct part_places all = {0};
-    json_t *late = json_array();
-    ENSURE(late, ERR_NOMEM, "out of memory for a view");
-    TRY(parts_of(results, &all, e));
+    CLEANUP(parts_free) struct part_places all = {0};
+    json_auto_t *late = json_array();
+    NEED(late, ERR_NOMEM, "out of memory for a view");
+    PASS(parts_of(results, &all, e));
     for (int64_t i = 0; i < all.n; i++)
         if (i == 0 || all.part[i].n != but)
-            TRY(add_journal(all.part[i].journal, own, content, sink, v, late, e));
-    TRY(view_add_late(v, sink, late, e));
-done:
-    json_decref(late);
-    parts_free(&all);
-    return st;
+            PASS(add_journal(all.part[i].journal, own, content, sink, v, late, e));
+    return view_add_late(v, sink, late, e);
 }
 
 enum status parts_view(const char *results, enum view_content content, struct results_view **out,
                        struct err *e)
 {
-    enum status st = OK;
-    struct results_view *v = NULL;
-    TRY(view_new(&v, e));
-    TRY(parts_add_records(results, NULL, 0, content, NULL, v, e));
+    CLEANUP(results_view_close_at) struct results_view *v = NULL;
+    PASS(view_new(&v, e));
+    PASS(parts_add_records(results, NULL, 0, content, NULL, v, e));
     *out = v;
     v = NULL;
-done:
-    results_view_close(v);
-    return st;
+    return OK;
 }
 
 /* --- how far they are --- */
@@ -179,23 +167,19 @@ static enum status read_head(struct journal *j, int64_t i, json_t **out, struct 
 
 enum status part_look(const char *journal, struct part_look *out, struct err *e)
 {
-    enum status st = OK;
-    struct journal *j = NULL;
-    json_t *record = NULL;
+    CLEANUP(journal_close_at) struct journal *j = NULL;
+    json_auto_t *record = NULL;
     /* First the lock: a run that ends in between leaves a journal that says so. */
     out->holder = lock_look(journal);
     out->running = running_read(journal, &out->holder);
-    TRY(journal_open_beside(journal, &j, e));
+    PASS(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(read_head(j, i, &record, e));
+        PASS(read_head(j, i, &record, e));
         look_at(record, out);
         json_decref(record);
         record = NULL;
     }
-done:
-    json_decref(record);
-    journal_close(j);
-    return st;
+    return OK;
 }
 
 static enum status add_plan(struct results_view *v, const json_t *plan, struct err *e)

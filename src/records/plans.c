@@ -129,13 +129,12 @@ static enum status read_plan(struct journal *j, int64_t i, json_t **plan, struct
 
 static enum status add_journal(const char *path, json_t *list, struct err *e)
 {
-    enum status st = OK;
-    struct journal *j = NULL;
-    json_t *plan = NULL;
+    CLEANUP(journal_close_at) struct journal *j = NULL;
+    json_auto_t *plan = NULL;
     if (!fsx_is_file(path)) return OK;
-    TRY(journal_open_beside(path, &j, e));
+    PASS(journal_open_beside(path, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(read_plan(j, i, &plan, e));
+        PASS(read_plan(j, i, &plan, e));
         if (!plan) continue;
         json_t *one = plan_of(plan);
         if (repeats(one, json_array_get(list, json_array_size(list) - 1)))
@@ -145,10 +144,7 @@ static enum status add_journal(const char *path, json_t *list, struct err *e)
         json_decref(plan);
         plan = NULL;
     }
-done:
-    json_decref(plan);
-    journal_close(j);
-    return st;
+    return OK;
 }
 
 /* A bad journal is as none. */

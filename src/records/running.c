@@ -19,20 +19,15 @@ static enum status path_of(const char *journal, char **out, struct err *e)
 
 enum status running_write(const char *journal, const json_t *visits, struct err *e)
 {
-    enum status st = OK;
-    char host[256] = "", *path = NULL, *text = NULL;
+    char host[256] = "";
+    AUTO_FREE char *path = NULL, *text = NULL;
     gethostname(host, sizeof host - 1);
-    json_t *all =
+    json_auto_t *all =
         json_pack("{s:s, s:I, s:O}", "host", host, "pid", (json_int_t)getpid(), "visits", visits);
-    ENSURE(all && (text = json_dump_whole(all, JSON_INDENT(1))), ERR_NOMEM,
-           "out of memory for the running visits");
-    TRY(path_of(journal, &path, e));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
-done:
-    json_decref(all);
-    free(text);
-    free(path);
-    return st;
+    NEED(all && (text = json_dump_whole(all, JSON_INDENT(1))), ERR_NOMEM,
+         "out of memory for the running visits");
+    PASS(path_of(journal, &path, e));
+    return fsx_write_atomic(path, text, strlen(text), e);
 }
 
 void running_remove(const char *journal)

@@ -138,12 +138,11 @@ int64_t saved_file_bytes(const struct saved_level *levels)
 enum status saved_file_write(const char *path, const struct saved_level *levels,
                              struct saved_trailer *trailer, struct err *e)
 {
-    enum status st = OK;
-    struct saved_move m = {.direction = SAVED_STORE, .path = path};
-    TRY(hash_new(&m.check, e));
-    TRY(open_file(&m, "w", O_WRONLY | O_CREAT | O_TRUNC, e));
+    CLEANUP(saved_file_close) struct saved_move m = {.direction = SAVED_STORE, .path = path};
+    PASS(hash_new(&m.check, e));
+    PASS(open_file(&m, "w", O_WRONLY | O_CREAT | O_TRUNC, e));
     for (; levels; levels = levels->inner) saved_file_level(&m, levels);
-    ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
+    NEED(m.err.code == OK, m.err.code, "%s", m.err.text);
     memcpy(trailer->magic, magic, sizeof magic);
     trailer->bytes = m.bytes;
     hash_get(m.check, trailer->check);
@@ -152,11 +151,9 @@ enum status saved_file_write(const char *path, const struct saved_level *levels,
     fclose(m.file); /* writes the rest of its buffer */
     m.file = NULL;
     const int closed = close(m.fd);
-    ENSURE(m.err.code == OK, m.err.code, "%s", m.err.text);
-    ENSURE(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
-done:
-    saved_file_close(&m);
-    return st;
+    NEED(m.err.code == OK, m.err.code, "%s", m.err.text);
+    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", path, strerror(errno));
+    return OK;
 }
 
 bool saved_file_trailer(const char *path, struct saved_trailer *out)

@@ -90,20 +90,16 @@ bool seal_is_hdf5(const char *data, size_t n)
 
 enum status seal_is_cube(const char *path, bool *is, struct err *e)
 {
-    enum status st = OK;
     static const char schema[] = "schema_version", source[] = "qtraj ";
     enum { HEAD = 1 << 20 }; /* the root's attributes are written first */
-    char *data = NULL;
-    int fd = -1;
-    TRY(fsx_open(path, &fd, NULL, e));
-    TRY(mem_alloc(&data, HEAD, 1, path, e));
+    AUTO_FREE char *data = NULL;
+    CLEANUP(fsx_close) int fd = -1;
+    PASS(fsx_open(path, &fd, NULL, e));
+    PASS(mem_alloc(&data, HEAD, 1, path, e));
     const ssize_t got = fsx_pread(fd, data, HEAD, 0);
-    ENSURE(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
+    NEED(got >= 0, ERR_IO, "%s: %s", path, strerror(errno));
     const size_t n = (size_t)got;
     *is = seal_is_hdf5(data, n) && memmem(data, n, schema, sizeof schema - 1) &&
           memmem(data, n, source, sizeof source - 1);
-done:
-    if (fd >= 0) close(fd);
-    free(data);
-    return st;
+    return OK;
 }

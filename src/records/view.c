@@ -54,20 +54,15 @@ static enum status add_line(struct results_view *v, const char *key, int64_t at,
 static enum status add_completion(struct results_view *v, const char *key, json_t *completion,
                                   int64_t at, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL;
+    json_auto_t *record = NULL;
     const json_t *old = json_object_get(v->records, key);
     if (!completion_fits(old, completion)) {
-        ENSURE(json_array_append(v->waiting, completion) == 0, ERR_NOMEM,
-               "out of memory for a view");
-        goto done;
+        NEED(json_array_append(v->waiting, completion) == 0, ERR_NOMEM, "out of memory for a view");
+        return OK;
     }
-    TRY(completion_join(old, completion, &record, e));
-    ENSURE(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    TRY(add_line(v, key, at, false, e));
-done:
-    json_decref(record);
-    return st;
+    PASS(completion_join(old, completion, &record, e));
+    NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+    return add_line(v, key, at, false, e);
 }
 
 static enum status add_known(struct results_view *v, json_t *record, int64_t at, struct err *e)
@@ -116,36 +111,29 @@ enum status view_add(struct results_view *v, const json_t *record, struct err *e
 static enum status add_from_journal(struct results_view *v, struct journal *j, int64_t i,
                                     const char *const *without, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL;
-    TRY(journal_read(j, i, without, &record, e));
+    json_auto_t *record = NULL;
+    PASS(journal_read(j, i, without, &record, e));
     if (without[0] && strcmp(json_text(record, "type", ""), "plan") == 0) {
         json_decref(record);
         record = NULL;
-        TRY(journal_read(j, i, NULL, &record, e));
+        PASS(journal_read(j, i, NULL, &record, e));
     }
-    TRY(add(v, record, i, e));
-done:
-    json_decref(record);
-    return st;
+    return add(v, record, i, e);
 }
 
 static enum status read_records(struct journal *j, const struct view_names *without, bool by_line,
                                 struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *v = NULL;
-    TRY(view_new(&v, e));
+    CLEANUP(results_view_close_at) struct results_view *v = NULL;
+    PASS(view_new(&v, e));
     if (by_line) v->journal = j;
     v->lean = without->n > 0;
-    for (int64_t i = 0; i < journal_n(j); i++) TRY(add_from_journal(v, j, i, without->name, e));
+    for (int64_t i = 0; i < journal_n(j); i++) PASS(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
     *out = v;
     v = NULL;
-done:
-    results_view_close(v);
-    return st;
+    return OK;
 }
 
 enum status results_view_of_journal(struct journal *j, enum view_content content,
@@ -163,18 +151,14 @@ done:
 static enum status open_journal(const char *path, const struct view_names *without,
                                 struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct journal *j = NULL;
-    struct results_view *v = NULL;
-    TRY(journal_open_readonly(path, &j, e));
-    TRY(read_records(j, without, false, &v, e));
-    ENSURE(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
+    CLEANUP(journal_close_at) struct journal *j = NULL;
+    CLEANUP(results_view_close_at) struct results_view *v = NULL;
+    PASS(journal_open_readonly(path, &j, e));
+    PASS(read_records(j, without, false, &v, e));
+    NEED(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
     *out = v;
     v = NULL;
-done:
-    results_view_close(v);
-    journal_close(j);
-    return st;
+    return OK;
 }
 
 enum status results_is_hdf5(const char *path, bool *is, struct err *e)
@@ -278,32 +262,27 @@ int64_t results_view_losses(const struct results_view *v, const char *key)
  * the other's texts too. */
 static enum status rekey(struct results_view *v, const char *was, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL, *more = NULL, *whole = NULL;
+    json_auto_t *record = NULL, *more = NULL, *whole = NULL;
     const json_t *old = json_object_get(v->records, was);
     if (!old) return OK;
-    TRY(former_record(v->former, old, &record, e));
+    PASS(former_record(v->former, old, &record, e));
     const char *key = json_text(record, "key", "");
     const json_t *own = json_object_get(v->records, key);
     json_t *lines = json_object_get(v->lines, was);
     if (result_state_of(own) == STATE_DONE) {
-        TRY(scores_completion(record, own, &more, e));
-        if (more) TRY(completion_join(record, more, &whole, e));
+        PASS(scores_completion(record, own, &more, e));
+        if (more) PASS(completion_join(record, more, &whole, e));
         if (lines && result_state_of(record) == STATE_DONE)
             json_array_extend(lines, json_object_get(v->lines, key));
     }
     if (!own || result_state_of(record) == STATE_DONE) {
-        ENSURE(json_object_set(v->records, key, whole ? whole : record) == 0, ERR_NOMEM,
-               "out of memory for a view");
+        NEED(json_object_set(v->records, key, whole ? whole : record) == 0, ERR_NOMEM,
+             "out of memory for a view");
         if (lines) json_object_set(v->lines, key, lines);
     }
     json_object_del(v->records, was);
     json_object_del(v->lines, was);
-done:
-    json_decref(record);
-    json_decref(more);
-    json_decref(whole);
-    return st;
+    return OK;
 }
 
 enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e)
@@ -346,17 +325,17 @@ static enum status read_line(const struct results_view *v, const json_t *at, jso
 static enum status read_lines(const struct results_view *v, const json_t *lines, json_t **out,
                               struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL, *more = NULL, *completion = NULL, *whole = NULL;
+    json_auto_t *record = NULL, *more = NULL, *completion = NULL;
+    json_t *whole = NULL;
     for (size_t i = 0; i < json_array_size(lines); i++) {
-        TRY(read_line(v, json_array_get(lines, i), i ? &more : &record, e));
+        PASS(read_line(v, json_array_get(lines, i), i ? &more : &record, e));
         if (i == 0) continue;
         if (measure_find(json_text(more, "type", "")))
-            TRY(scores_completion(record, more, &completion, e));
+            PASS(scores_completion(record, more, &completion, e));
         else
             completion = json_incref(more);
         if (completion) {
-            TRY(completion_join(record, completion, &whole, e));
+            PASS(completion_join(record, completion, &whole, e));
             json_decref(record);
             record = whole;
         }
@@ -366,11 +345,7 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
     }
     *out = record;
     record = NULL;
-done:
-    json_decref(record);
-    json_decref(more);
-    json_decref(completion);
-    return st;
+    return OK;
 }
 
 enum status results_view_read(const struct results_view *v, const char *key, json_t **out,

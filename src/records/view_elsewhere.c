@@ -64,47 +64,40 @@ static enum status add_scores(struct results_view *v, const json_t *record,
 static enum status add_line(struct results_view *v, struct journal *j, int64_t i, json_t *record,
                             const struct view_sink *sink, json_t *late, struct err *e)
 {
-    enum status st = OK;
-    json_t *whole = NULL;
+    json_auto_t *whole = NULL;
     const bool completion = strcmp(json_text(record, "type", ""), "completion") == 0;
     const bool wanted = !completion && wants_elsewhere(v, record);
     if (sink)
-        TRY(read_whole(v, j, i, &whole, e));
+        PASS(read_whole(v, j, i, &whole, e));
     else
         whole = json_incref(record);
     if (completion)
-        ENSURE(json_array_append(late, whole) == 0, ERR_NOMEM, "out of memory for a view");
+        NEED(json_array_append(late, whole) == 0, ERR_NOMEM, "out of memory for a view");
     else if (!weights_read_agree(v->weights, record))
         view_remember(v, json_text(record, "key", ""), record);
     else if (wanted)
-        TRY(take(v, record, whole, sink, e));
+        PASS(take(v, record, whole, sink, e));
     else
-        TRY(add_scores(v, whole, sink, e));
-done:
-    json_decref(whole);
-    return st;
+        PASS(add_scores(v, whole, sink, e));
+    return OK;
 }
 
 /* Learns the newest weights and the former keys of another journal. */
 static enum status learn_elsewhere(struct results_view *v, struct journal *j,
                                    const char *const *without, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL, *weights = json_object();
-    ENSURE(weights, ERR_NOMEM, "out of memory for a view");
+    json_auto_t *record = NULL, *weights = json_object();
+    NEED(weights, ERR_NOMEM, "out of memory for a view");
     for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(journal_read(j, i, without, &record, e));
+        PASS(journal_read(j, i, without, &record, e));
         weights_read_learn(weights, record);
         if (strcmp(json_text(record, "type", ""), "plan") == 0)
-            TRY(former_plan(v->old_plans, record, e));
+            PASS(former_plan(v->old_plans, record, e));
         json_decref(record);
         record = NULL;
     }
     if (weights_read_join(v->weights, weights)) view_leave_out_stale(v);
-done:
-    json_decref(record);
-    json_decref(weights);
-    return st;
+    return OK;
 }
 
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
@@ -133,17 +126,14 @@ done:
 enum status view_add_late(struct results_view *v, const struct view_sink *sink, const json_t *late,
                           struct err *e)
 {
-    enum status st = OK;
     const json_t *record;
     size_t i;
-    json_t *own = v->waiting; /* in the view's journal already: not for the sink */
+    json_auto_t *own = v->waiting; /* in the view's journal already: not for the sink */
     v->waiting = json_array();
-    ENSURE(v->waiting, ERR_NOMEM, "out of memory for a view");
+    NEED(v->waiting, ERR_NOMEM, "out of memory for a view");
     json_array_foreach(own, i, record) if (wants_elsewhere(v, record))
-        TRY(take(v, record, record, NULL, e));
+        PASS(take(v, record, record, NULL, e));
     json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
-        TRY(take(v, record, record, sink, e));
-done:
-    json_decref(own);
-    return st;
+        PASS(take(v, record, record, sink, e));
+    return OK;
 }

@@ -49,15 +49,15 @@ static bool is_lost(const struct master *m, int rank, struct reason *r)
 /* The batch of a lost group: what the sink wants done again goes back to the queue. */
 static enum status return_batch(struct master *m, int leader, const struct reason *r, struct err *e)
 {
-    enum status st = OK;
     struct leader *l = master_leader(m, leader);
     struct sched_job *t = &m->jobs[l->in->first + l->job];
-    int64_t n, *parts = NULL;
-    char *why = NULL;
+    int64_t n;
+    AUTO_FREE int64_t *parts = NULL;
+    AUTO_FREE char *why = NULL;
     const int64_t *of = queue_parts(l->in->queue, l->group, &n);
-    TRY(mem_alloc(&parts, n, sizeof *parts, "parts", e));
+    PASS(mem_alloc(&parts, n, sizeof *parts, "parts", e));
     if (n > 0) memcpy(parts, of, (size_t)n * sizeof *parts);
-    TRY(mem_format(&why, e, "%s %s", r->who, r->why));
+    PASS(mem_format(&why, e, "%s %s", r->who, r->why));
     struct sched_loss loss = {.job = t->id,
                               .why = why,
                               .seconds = clock_seconds() - l->start,
@@ -66,25 +66,21 @@ static enum status return_batch(struct master *m, int leader, const struct reaso
                               .n_parts = n,
                               .parts = parts,
                               .text = t->text};
-    if (sched_signal() == SIGNAL_NONE) TRY(m->rescue->lose(m->rescue->context, &loss, e));
+    if (sched_signal() == SIGNAL_NONE) PASS(m->rescue->lose(m->rescue->context, &loss, e));
     t->text = loss.text;
     if (l->kept) t->saved = loss.seconds;
     queue_return(l->in->queue, l->group, parts, loss.n_parts, loss.again);
     master_report_finished(m, l->in, l->job);
-done:
-    free(parts);
-    free(why);
-    return st;
+    return OK;
 }
 
 /* New processes for the group's slots. That they cannot be had is no error: the others go on. */
 static enum status replace(struct master *m, int leader, struct err *e)
 {
-    enum status st = OK;
     struct err own = {0};
     const int n = ranks_group(&m->ranks, leader);
-    const char **terms = NULL;
-    TRY(mem_zero(&terms, n, sizeof *terms, "ranks", e));
+    AUTO_FREE const char **terms = NULL;
+    PASS(mem_zero(&terms, n, sizeof *terms, "ranks", e));
     for (int i = 0; i < n; i++) terms[i] = m->rescue->terms(m->rescue->context, leader + i);
     if (ranks_replace(&m->ranks, leader, m->rescue->argv, terms, &own) == OK) {
         *master_leader(m, leader) =
@@ -95,9 +91,7 @@ static enum status replace(struct master *m, int leader, struct err *e)
         log_warn("rank %d cannot be replaced (%s); the others go on", leader, own.text);
         m->irreplaceable = true;
     }
-done:
-    free(terms);
-    return st;
+    return OK;
 }
 
 static bool work_left(const struct master *m)

@@ -34,8 +34,7 @@ static void trace_batch(const struct master *m, const struct sched_class *c,
 static enum status send_batch(struct master *m, struct sched_class *c, int64_t group, int leader,
                               const struct queue_batch *batch, struct err *e)
 {
-    enum status st = OK;
-    char *message = NULL;
+    AUTO_FREE char *message = NULL;
     const char *text = m->jobs[c->first + batch->job].text;
     struct leader *l = master_leader(m, leader);
     trace_batch(m, c, batch, leader);
@@ -48,11 +47,8 @@ static enum status send_batch(struct master *m, struct sched_class *c, int64_t g
                          .size = l->size,
                          .class = l->class};
     m->busy++;
-    TRY(sched_batch_write(text, batch->parts, batch->n_parts, &message, e));
-    TRY(ranks_send(&m->ranks, leader, TAG_JOB, message, e));
-done:
-    free(message);
-    return st;
+    PASS(sched_batch_write(text, batch->parts, batch->n_parts, &message, e));
+    return ranks_send(&m->ranks, leader, TAG_JOB, message, e);
 }
 
 /* Whether the ranks left over when a group splits for class c are enough for a later class. It does

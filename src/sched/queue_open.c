@@ -33,20 +33,16 @@ static int expensive_first(const void *a, const void *b)
 
 static enum status sort_parts(const struct sched_job *t, struct remaining *r, struct err *e)
 {
-    enum status st = OK;
-    struct part *parts = NULL;
-    TRY(mem_alloc(&parts, t->n_parts, sizeof *parts, "parts", e));
+    AUTO_FREE struct part *parts = NULL;
+    PASS(mem_alloc(&parts, t->n_parts, sizeof *parts, "parts", e));
     for (int64_t i = 0; i < t->n_parts; i++) {
-        ENSURE(isfinite(t->parts[i]) && t->parts[i] >= 0, ERR_USAGE, "a part costs %g",
-               t->parts[i]);
+        NEED(isfinite(t->parts[i]) && t->parts[i] >= 0, ERR_USAGE, "a part costs %g", t->parts[i]);
         parts[i] = (struct part){.index = i, .cost = t->parts[i]};
         r->cost += t->parts[i];
     }
     qsort(parts, (size_t)t->n_parts, sizeof *parts, expensive_first);
     for (int64_t i = 0; i < t->n_parts; i++) r->parts[i] = parts[i].index;
-done:
-    free(parts);
-    return st;
+    return OK;
 }
 
 static enum status take_in(struct queue *q, struct err *e)
@@ -68,10 +64,9 @@ static enum status take_in(struct queue *q, struct err *e)
 enum status queue_open(const struct sched_job *jobs, int64_t n, int64_t n_groups,
                        const int64_t *node, struct queue **out, struct err *e)
 {
-    enum status st = OK;
-    struct queue *q = NULL;
+    CLEANUP(queue_close_at) struct queue *q = NULL;
     int64_t parts = 0, most = 0;
-    TRY(mem_zero(&q, 1, sizeof *q, "queue", e));
+    PASS(mem_zero(&q, 1, sizeof *q, "queue", e));
     *q = (struct queue){
         .jobs = jobs, .n = n, .n_groups = n_groups, .node = node, .n_kinds = 1, .end = INFINITY};
     for (int64_t i = 0; i < n; i++) {
@@ -80,24 +75,22 @@ enum status queue_open(const struct sched_job *jobs, int64_t n, int64_t n_groups
         if (jobs[i].kind >= q->n_kinds) q->n_kinds = jobs[i].kind + 1;
         if (jobs[i].files > q->n_files) q->n_files = jobs[i].files;
     }
-    TRY(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
+    PASS(mem_zero(&q->remaining, n, sizeof *q->remaining, "queue", e));
     q->n_store = parts + n_groups * most;
-    TRY(mem_zero(&q->store, q->n_store, sizeof *q->store, "queue", e));
-    TRY(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
-    TRY(mem_zero(&q->list, n, sizeof *q->list, "queue", e));
-    TRY(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
-    TRY(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
-    TRY(mem_zero(&q->work, q->n_kinds, sizeof *q->work, "queue", e));
-    TRY(mem_zero(&q->ratio, q->n_kinds, sizeof *q->ratio, "queue", e));
-    TRY(mem_zero(&q->reader, q->n_files, sizeof *q->reader, "queue", e));
+    PASS(mem_zero(&q->store, q->n_store, sizeof *q->store, "queue", e));
+    PASS(mem_zero(&q->skip, most, sizeof *q->skip, "queue", e));
+    PASS(mem_zero(&q->list, n, sizeof *q->list, "queue", e));
+    PASS(mem_zero(&q->in_flight, n_groups, sizeof *q->in_flight, "queue", e));
+    PASS(mem_zero(&q->kinds, q->n_kinds, sizeof *q->kinds, "queue", e));
+    PASS(mem_zero(&q->work, q->n_kinds, sizeof *q->work, "queue", e));
+    PASS(mem_zero(&q->ratio, q->n_kinds, sizeof *q->ratio, "queue", e));
+    PASS(mem_zero(&q->reader, q->n_files, sizeof *q->reader, "queue", e));
     for (int64_t i = 0; i < q->n_kinds; i++) q->ratio[i] = 1;
     for (int64_t i = 0; i < q->n_files; i++) q->reader[i] = NOWHERE;
     for (int64_t i = 0; i < n_groups; i++) q->in_flight[i].parts = q->store + parts + i * most;
-    TRY(take_in(q, e));
+    PASS(take_in(q, e));
     queue_order(q);
     *out = q;
     q = NULL;
-done:
-    queue_close(q);
-    return st;
+    return OK;
 }

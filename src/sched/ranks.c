@@ -200,18 +200,15 @@ void ranks_lose(struct ranks *s, int leader)
 /* What each new process needs to find its rank. */
 static enum status send_terms(struct ranks *s, int leader, int n, const char **terms, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     for (int i = 0; i < n; i++) {
-        TRY(mem_format(&text, e, "%lld\n%s\n%s", (long long)s->rank[leader + i].link,
-                       link_address(s->link), terms[i]));
-        TRY(ranks_send(s, leader + i, TAG_TERMS, text, e));
+        PASS(mem_format(&text, e, "%lld\n%s\n%s", (long long)s->rank[leader + i].link,
+                        link_address(s->link), terms[i]));
+        PASS(ranks_send(s, leader + i, TAG_TERMS, text, e));
         free(text);
         text = NULL;
     }
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 /* A group of n new processes. If one of them dies on the way, MPI waits for it for minutes. */

@@ -84,23 +84,20 @@ bool sched_replaces(MPI_Comm *master)
 /* "ID\nADDRESS\nTERMS". */
 static enum status take_terms(MPI_Comm master, struct link **link, char **terms, struct err *e)
 {
-    enum status st = OK;
     MPI_Status probed;
-    char *text = NULL, *address, *rest = NULL;
+    AUTO_FREE char *text = NULL;
+    char *address, *rest = NULL;
     long pause = 0;
     for (int there = 0; !there; patience_pause(&pause))
         MPI_Iprobe(0, TAG_TERMS, master, &there, &probed);
-    TRY(sched_receive(master, &probed, &text, e));
+    PASS(sched_receive(master, &probed, &text, e));
     address = strchr(text, '\n');
     if (address) rest = strchr(address + 1, '\n');
-    ENSURE(rest, ERR_MPI, "malformed terms: %s", text);
+    NEED(rest, ERR_MPI, "malformed terms: %s", text);
     *rest = '\0';
-    ENSURE(*link = link_join(address + 1, atoll(text)), ERR_MPI,
-           "this process cannot connect to rank 0 over TCP");
-    TRY(mem_string(terms, rest + 1, e));
-done:
-    free(text);
-    return st;
+    NEED(*link = link_join(address + 1, atoll(text)), ERR_MPI,
+         "this process cannot connect to rank 0 over TCP");
+    return mem_string(terms, rest + 1, e);
 }
 
 enum status sched_replace(MPI_Comm world, MPI_Comm master, const struct sched_work *work,

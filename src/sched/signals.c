@@ -116,21 +116,18 @@ static void *wait_for_signal(void *deadline)
 enum status deadline_open(double seconds, double grace, void (*late)(void *), void *context,
                           struct deadline **out, struct err *e)
 {
-    enum status st = OK;
-    struct deadline *d = NULL;
-    TRY(mem_zero(&d, 1, sizeof *d, "a deadline", e));
+    AUTO_FREE struct deadline *d = NULL;
+    PASS(mem_zero(&d, 1, sizeof *d, "a deadline", e));
     d->seconds = seconds;
     d->grace = grace;
     d->opened = clock_seconds();
     d->late = late;
     d->context = context;
-    ENSURE(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,
-           "out of memory: no thread for signals");
+    NEED(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,
+         "out of memory: no thread for signals");
     *out = d;
     d = NULL;
-done:
-    free(d);
-    return st;
+    return OK;
 }
 
 void deadline_close(struct deadline *d)

@@ -62,19 +62,15 @@ enum status single_process_run(MPI_Comm world, const struct sched_job *jobs, int
                                const struct sched_rescue *rescue, struct sched_outcome *outcome,
                                struct err *e)
 {
-    enum status st = OK;
-    struct queue *q = NULL;
-    struct run_forecast forecast = {0};
+    CLEANUP(run_forecast_close) struct run_forecast forecast = {0};
+    CLEANUP(queue_close_at) struct queue *q = NULL;
     struct link *link = rescue ? rescue->link : NULL;
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
-    TRY(run_forecast_open(&forecast, sink, 1, e));
-    TRY(queue_open(jobs, n, 1, NULL, &q, e));
+    PASS(run_forecast_open(&forecast, sink, 1, e));
+    PASS(queue_open(jobs, n, 1, NULL, &q, e));
     queue_limit(q, sched_ends());
     if (link) link_work(link);
-    TRY(work_alone(world, q, &forecast, link, jobs, work, sink, outcome, e));
+    PASS(work_alone(world, q, &forecast, link, jobs, work, sink, outcome, e));
     queue_outcome(q, outcome);
-done:
-    queue_close(q);
-    run_forecast_close(&forecast);
-    return st;
+    return OK;
 }

@@ -54,14 +54,10 @@ static enum status share_job(struct sched_port *port, int *tag, char **job, stru
 static enum status run_batch(struct sched_port *port, const struct sched_work *work,
                              const char *job, struct err *e)
 {
-    enum status st = OK;
     struct sched_batch batch;
-    int64_t *parts = NULL;
-    TRY(sched_batch_read(job, &parts, &batch, e));
-    st = work->run(work->context, port->group, &batch, port, e);
-done:
-    free(parts);
-    return st;
+    AUTO_FREE int64_t *parts = NULL;
+    PASS(sched_batch_read(job, &parts, &batch, e));
+    return work->run(work->context, port->group, &batch, port, e);
 }
 
 /* Splits the group; this rank continues in its part. */
@@ -90,44 +86,37 @@ static enum status split_group(struct sched_port *port, const char *message, str
 static enum status post_broken(struct sched_port *port, enum status why, const char *text,
                                struct err *e)
 {
-    enum status st = OK;
-    char *message = NULL;
-    TRY(mem_format(&message, e, "%d %s", (int)why, text));
-    TRY(sched_post(port->world, 0, TAG_BROKEN, message, e));
-done:
-    free(message);
-    return st;
+    AUTO_FREE char *message = NULL;
+    PASS(mem_format(&message, e, "%d %s", (int)why, text));
+    return sched_post(port->world, 0, TAG_BROKEN, message, e);
 }
 
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
-    enum status st = OK;
-    char *job = NULL;
+    AUTO_FREE char *job = NULL;
     for (;;) {
         int rank, tag = TAG_END;
         MPI_Comm_rank(port->group, &rank);
-        if (rank == 0) TRY(next_job(port, &tag, &job, e));
-        TRY(share_job(port, &tag, &job, e));
+        if (rank == 0) PASS(next_job(port, &tag, &job, e));
+        PASS(share_job(port, &tag, &job, e));
         if (tag == TAG_END) break;
         if (tag == TAG_SPLIT) {
-            TRY(split_group(port, job, e));
+            PASS(split_group(port, job, e));
             free(job);
             job = NULL;
             continue;
         }
         struct err own = {0};
         port->stop = false;
-        if (rank == 0) TRY(sched_post(port->world, 0, TAG_BEGUN, "", e));
+        if (rank == 0) PASS(sched_post(port->world, 0, TAG_BEGUN, "", e));
         enum status result = run_batch(port, work, job, &own);
         free(job);
         job = NULL;
         if (rank != 0) continue;
         if (result == OK || result == ERR_STOPPED)
-            TRY(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));
+            PASS(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));
         else
-            TRY(post_broken(port, result, own.text, e));
+            PASS(post_broken(port, result, own.text, e));
     }
-done:
-    free(job);
-    return st;
+    return OK;
 }

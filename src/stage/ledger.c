@@ -36,17 +36,12 @@ enum status ledger_partial(const char *path, char **out, struct err *e)
 
 enum status ledger_path(const char *path, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *real = NULL;
-    TRY(fsx_make_parent(path, e));
-    TRY(fsx_parent(path, &folder, e));
+    AUTO_FREE char *folder = NULL, *real = NULL;
+    PASS(fsx_make_parent(path, e));
+    PASS(fsx_parent(path, &folder, e));
     real = realpath(folder, NULL);
-    ENSURE(real, fsx_errno_status(errno), "%s: %s", folder, strerror(errno));
-    TRY(mem_format(out, e, "%s/%s", real, last_part(path)));
-done:
-    free(folder);
-    free(real);
-    return st;
+    NEED(real, fsx_errno_status(errno), "%s: %s", folder, strerror(errno));
+    return mem_format(out, e, "%s/%s", real, last_part(path));
 }
 
 static const char marker[] = ".staged-by-qtraj";
@@ -73,45 +68,39 @@ enum status ledger_mark(const char *path, struct err *e)
 
 enum status ledger_read(const char *folder, json_t **out, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     *out = NULL;
-    TRY(mem_format(&path, e, "%s/state.json", folder));
-    if (fsx_is_file(path)) TRY(json_read_file(path, 0, out, e));
+    PASS(mem_format(&path, e, "%s/state.json", folder));
+    if (fsx_is_file(path)) PASS(json_read_file(path, 0, out, e));
     if (!json_is_object(json_object_get(*out, "visits"))) { /* none, or of an earlier version */
         json_decref(*out);
         *out = json_pack("{s:{}, s:{}, s:{}, s:{}}", "models", "checkpoints", "users", "visits");
     }
-    ENSURE(*out, ERR_NOMEM, "out of memory for %s", path);
-done:
-    free(path);
-    return st;
+    NEED(*out, ERR_NOMEM, "out of memory for %s", path);
+    return OK;
 }
 
 /* Removes what is "removing", unless another process has taken the lock over. */
 static enum status remove_all(json_t *state, struct lock *lock, struct err *e)
 {
-    enum status st = OK;
     json_t *all = json_object_get(state, "checkpoints"), *entry;
-    char *partial = NULL;
+    AUTO_FREE char *partial = NULL;
     const char *path;
     void *next;
     json_object_foreach_safe(all, next, path, entry)
     {
         if (!claims_is(entry, "removing")) continue;
         free(partial);
-        TRY(ledger_partial(path, &partial, e));
-        TRY(lock_check(lock, e));
-        TRY(tree_remove(partial, e));
-        ENSURE(!ledger_has_fetched(path) || rename(path, partial) == 0, fsx_errno_status(errno),
-               "%s: cannot be removed: %s", path, strerror(errno));
-        TRY(tree_remove(partial, e));
+        PASS(ledger_partial(path, &partial, e));
+        PASS(lock_check(lock, e));
+        PASS(tree_remove(partial, e));
+        NEED(!ledger_has_fetched(path) || rename(path, partial) == 0, fsx_errno_status(errno),
+             "%s: cannot be removed: %s", path, strerror(errno));
+        PASS(tree_remove(partial, e));
         log_trace("stage", "removed %s", path);
         json_object_del(all, path);
     }
-done:
-    free(partial);
-    return st;
+    return OK;
 }
 
 enum status ledger_update(const char *folder, ledger_change *change, void *context, struct err *e)

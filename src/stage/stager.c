@@ -100,26 +100,22 @@ static enum status note(const struct stager *s, json_t *state, const char *path)
  * A fetch that is given up keeps its space while its command still writes. */
 static enum status look_at(const struct stager *s, json_t *state, const char *path, struct err *e)
 {
-    enum status st = OK;
     const json_t *entry = claims_entry(state, path);
-    char *log = NULL, *partial = NULL;
+    AUTO_FREE char *log = NULL, *partial = NULL;
     if (claims_is(entry, "fetching") || (claims_is(entry, "failed") && s->begun) ||
         (claims_is(entry, "there") && ledger_has_fetched(path)) ||
         (claims_is(entry, "own") && fsx_is_dir(path)))
         return OK;
     if (fsx_is_dir(path)) return note(s, state, path);
-    TRY(ledger_file(s->folder, path, "log", &log, e));
-    TRY(ledger_partial(path, &partial, e));
+    PASS(ledger_file(s->folder, path, "log", &log, e));
+    PASS(ledger_partial(path, &partial, e));
     if (claims_is(entry, "ending") && fetch_runs(log))
         (void)claims_measure(state, path, tree_bytes(partial), s->space);
     else if (fsx_is_dir(partial))
         claims_set(state, path, "left", tree_bytes(partial));
     else
         json_object_del(json_object_get(state, "checkpoints"), path);
-done:
-    free(log);
-    free(partial);
-    return st;
+    return OK;
 }
 
 /* --- a look at the ledger --- */

@@ -85,15 +85,11 @@ static void config_digest(const struct plan *p, const char *path, char now[HASH_
 enum status plan_config(const struct plan *p, int64_t model, int64_t row, const char *folder,
                         char now[HASH_HEX], char known[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     now[0] = known[0] = '\0';
-    TRY(fsx_join(folder, "config.json", &path, e));
+    PASS(fsx_join(folder, "config.json", &path, e));
     config_digest(p, path, now);
-    TRY(plan_known_digest(p, PLAN_CONFIG, model, row, path, now, known, e));
-done:
-    free(path);
-    return st;
+    return plan_known_digest(p, PLAN_CONFIG, model, row, path, now, known, e);
 }
 
 /* What the file says is known to later plans; of a file that is not there (now: "") the newest
@@ -156,21 +152,18 @@ static enum status note_stored(const struct plan *p, const struct plan_checkpoin
 enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c, json_t *entry,
                             struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, now[HASH_HEX], known[HASH_HEX];
+    AUTO_FREE char *path = NULL;
+    char now[HASH_HEX], known[HASH_HEX];
     if (c->weights.kind == WEIGHTS_STORED) {
-        TRY(plan_config(p, c->model, c->row, c->weights.path, now, known, e));
-        TRY(fsx_join(c->weights.path, "config.json", &path, e));
-        TRY(note(p, c, PLAN_CONFIG, path, now, known, entry, e));
+        PASS(plan_config(p, c->model, c->row, c->weights.path, now, known, e));
+        PASS(fsx_join(c->weights.path, "config.json", &path, e));
+        PASS(note(p, c, PLAN_CONFIG, path, now, known, entry, e));
         free(path);
         path = NULL;
     }
-    TRY(plan_tokenizer_path(p, c, &path, e));
-    TRY(note_stored(p, c, e));
-    TRY(note(p, c, PLAN_TOKENIZER, path ? path : "", c->tokenizer_now, c->tokenizer, entry, e));
-done:
-    free(path);
-    return st;
+    PASS(plan_tokenizer_path(p, c, &path, e));
+    PASS(note_stored(p, c, e));
+    return note(p, c, PLAN_TOKENIZER, path ? path : "", c->tokenizer_now, c->tokenizer, entry, e);
 }
 
 json_t *plan_meanings(const struct plan *p)

@@ -154,22 +154,19 @@ enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 /* One pattern must match something of its key, whatever the others say. */
 static enum status match_one(const struct plan *p, const char *only, struct err *e)
 {
-    enum status st = OK;
     const struct choice_key *key = key_of(only);
     const struct measure *of = own_of(only);
     const char *name = key ? key->name : of->part, *plural = key ? key->plural : of->group;
-    struct texts l = {0};
+    CLEANUP(texts_free) struct texts l = {0};
     char there[400];
-    TRY(key ? key->add(p, &l, e) : add_own(p, of, &l, e));
+    PASS(key ? key->add(p, &l, e) : add_own(p, of, &l, e));
     for (int64_t i = 0; i < l.n; i++)
-        if (choices_take(&only, 1, name, l.text[i])) goto done;
+        if (choices_take(&only, 1, name, l.text[i])) return OK;
     nearest_advice(choice_pattern(only, name), (const char *const *)l.text, l.n, there,
                    sizeof there);
-    ENSURE(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, plural);
-    FAIL(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, plural, there);
-done:
-    texts_free(&l);
-    return st;
+    NEED(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, plural);
+    RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, plural, there);
+    return OK;
 }
 
 /* Whether measures make records of the checkpoint. */

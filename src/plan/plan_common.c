@@ -4,19 +4,18 @@
 #include "plan/plan_internal.h"
 #include "util/hash.h"
 #include "util/log.h"
+#include "util/mem.h"
 #include <stdlib.h>
 
 enum status plan_common_check(struct plan *p, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, hash[HASH_HEX];
+    AUTO_FREE char *path = NULL;
+    char hash[HASH_HEX];
     if (!p->sweep->count_tokens) return OK;
-    TRY(visit_common_tokenizer(p->sweep->count_tokens, &path, e));
-    TRY(hash_file(path, hash, e));
+    PASS(visit_common_tokenizer(p->sweep->count_tokens, &path, e));
+    PASS(hash_file(path, hash, e));
     json_object_set_new(p->inputs, path, json_string(hash));
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model)

@@ -125,17 +125,16 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
 
 static enum status count_tokens(const struct plan *p, struct plan_costs *c, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *s = p->sweep;
-    struct visit_cache cache = {0};
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     c->calibration = tokens_counted(p, &cache, &s->calibration);
-    TRY(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
+    PASS(mem_zero(&c->texts, s->n_evaluations, sizeof *c->texts, "texts", e));
     for (int64_t i = 0; i < s->n_evaluations; i++) {
         c->texts[i] = tokens_counted(p, &cache, &s->evaluations[i]);
         cost_tokens_add(&c->evaluation_texts, &c->texts[i]);
     }
     cost_tokens_add(&c->evaluation, &c->evaluation_texts);
-    TRY(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
+    PASS(mem_zero(&c->heldout, p->n_checkpoints, sizeof *c->heldout, "texts", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
             c->heldout[i] = tokens_counted(p, &cache, &p->checkpoints[i].weights.heldout);
@@ -152,9 +151,7 @@ static enum status count_tokens(const struct plan *p, struct plan_costs *c, stru
         cost_tokens_add(&c->evaluation, &c->own[k]);
         free(kept);
     }
-done:
-    visit_cache_free(&cache);
-    return st;
+    return OK;
 }
 
 /* --- costs --- */
@@ -207,12 +204,11 @@ static void cost_unknown(const struct plan *p, struct plan_model *m)
 
 enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
 {
-    enum status st = OK;
-    struct plan_costs c = {.rates = cost_rates_given(100)};
-    TRY(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
-    while (c.n < p->sweep->n_models) TRY(model_make(p, &c.models[c.n++], e));
+    CLEANUP(plan_costs_free) struct plan_costs c = {.rates = cost_rates_given(100)};
+    PASS(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
+    while (c.n < p->sweep->n_models) PASS(model_make(p, &c.models[c.n++], e));
     find_shapes(p, &c);
-    TRY(count_tokens(p, &c, e));
+    PASS(count_tokens(p, &c, e));
     for (int64_t i = 0; i < c.n; i++) {
         if (c.models[i].known)
             plan_cost_model(p, &c, &c.models[i]);
@@ -221,9 +217,7 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct
     }
     *out = c;
     c = (struct plan_costs){0};
-done:
-    plan_costs_free(&c);
-    return st;
+    return OK;
 }
 
 static bool shares_statistics(const struct plan_variant *v)

@@ -60,25 +60,22 @@ static enum status cut_file_init(struct cut_file *f, const struct plan *p, int64
 static enum status read_bounds(const struct cut_file *f, int64_t n, int64_t *bounds, bool *shared,
                                struct err *e)
 {
-    enum status st = OK;
-    json_t *json = NULL;
-    TRY(json_read_file(f->path, 0, &json, e));
+    json_auto_t *json = NULL;
+    PASS(json_read_file(f->path, 0, &json, e));
     const json_t *list = json_object_get(json, "bounds");
-    ENSURE(
+    NEED(
         (int64_t)json_array_size(list) == n + 1 && json_integer_value(json_array_get(list, 0)) == 0,
         ERR_FORMAT, "%s: not a cut into %lld parts; remove it, if no part of this sweep is running",
         f->path, (long long)n);
     for (int64_t i = 0; i <= n; i++) {
         const int64_t bound = json_integer_value(json_array_get(list, (size_t)i));
-        ENSURE(bound >= (i ? bounds[i - 1] : 0), ERR_FORMAT,
-               "%s: bounds of parts that decrease; remove it, if no part of this sweep is running",
-               f->path);
+        NEED(bound >= (i ? bounds[i - 1] : 0), ERR_FORMAT,
+             "%s: bounds of parts that decrease; remove it, if no part of this sweep is running",
+             f->path);
         bounds[i] = bound;
     }
     *shared = *shared || json_flag(json, "shared");
-done:
-    json_decref(json);
-    return st;
+    return OK;
 }
 
 /* Whether parts of the same number were, or may have been, cut differently. */
@@ -129,21 +126,18 @@ done:
 enum status plan_cut_agree(const struct plan *p, int64_t n, bool recorded, int64_t *bounds,
                            bool *disjoint, struct err *e)
 {
-    enum status st = OK;
-    struct cut_file f = {0};
+    CLEANUP(cut_file_free) struct cut_file f = {0};
     const int64_t visits = p->n_checkpoints + plan_more(p);
     bool shared = false;
     *disjoint = false;
-    TRY(cut_file_init(&f, p, n, e));
-    if (recorded && !fsx_is_file(f.path)) TRY(record(&f, n, bounds, e));
-    if (!fsx_is_file(f.path)) goto done;
-    TRY(read_bounds(&f, n, bounds, &shared, e));
-    ENSURE(bounds[n] == visits, ERR_FORMAT,
-           "%s: for %lld visits, but the sweep has %lld; remove it, if no part of this sweep is "
-           "running",
-           f.path, (long long)bounds[n], (long long)visits);
+    PASS(cut_file_init(&f, p, n, e));
+    if (recorded && !fsx_is_file(f.path)) PASS(record(&f, n, bounds, e));
+    if (!fsx_is_file(f.path)) return OK;
+    PASS(read_bounds(&f, n, bounds, &shared, e));
+    NEED(bounds[n] == visits, ERR_FORMAT,
+         "%s: for %lld visits, but the sweep has %lld; remove it, if no part of this sweep is "
+         "running",
+         f.path, (long long)bounds[n], (long long)visits);
     *disjoint = !shared && !was_cut_before(&f, n, false);
-done:
-    cut_file_free(&f);
-    return st;
+    return OK;
 }

@@ -46,28 +46,25 @@ static enum status find_tokenizer(const struct plan *p, int64_t model, int64_t *
 
 static enum status add_reader(struct plan *p, int64_t model, struct readers *r, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, hash[HASH_HEX], known[HASH_HEX];
-    json_t *digest = NULL, *one;
+    AUTO_FREE char *path = NULL;
+    char hash[HASH_HEX], known[HASH_HEX];
+    json_auto_t *digest = NULL;
+    json_t *one;
     int64_t row;
     size_t i;
-    TRY(find_tokenizer(p, model, &row, &path, e));
+    PASS(find_tokenizer(p, model, &row, &path, e));
     r->complete = r->complete && path && fsx_is_file(path);
-    if (!r->complete) goto done;
+    if (!r->complete) return OK;
     digest = json_incref(json_object_get(p->past.tokenizers, path));
     if (!digest) {
-        TRY(hash_file(path, hash, e));
-        TRY(plan_known_digest(p, PLAN_TOKENIZER, model, row, path, hash, known, e));
+        PASS(hash_file(path, hash, e));
+        PASS(plan_known_digest(p, PLAN_TOKENIZER, model, row, path, hash, known, e));
         digest = json_string(known);
         json_object_set(p->past.tokenizers, path, digest);
     }
-    json_array_foreach(r->digests, i, one) if (json_equal(one, digest)) goto done;
+    json_array_foreach(r->digests, i, one) if (json_equal(one, digest)) return OK;
     json_array_append(r->digests, digest);
-    TRY(texts_add(&r->paths, path, e));
-done:
-    json_decref(digest);
-    free(path);
-    return st;
+    return texts_add(&r->paths, path, e);
 }
 
 /* model -1: all. */
@@ -200,20 +197,17 @@ static enum status look_in(struct plan *p, const json_t *plan, const struct data
 static enum status decide(struct plan *p, const struct data_options *d, const struct readers *r,
                           const json_t *identity, char out[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
     const char *taken = NULL;
-    json_t *tried = json_object();
+    json_auto_t *tried = json_object();
     const size_t n = json_array_size(p->past.plans);
     for (size_t i = n; i-- > 0 && !taken;) {
         const json_t *plan = json_array_get(p->past.plans, i);
-        if (had_input(plan, out)) TRY(as_taken(plan, r, identity, out, &taken, e));
+        if (had_input(plan, out)) PASS(as_taken(plan, r, identity, out, &taken, e));
     }
     for (size_t i = n; i-- > 0 && !taken;)
-        TRY(look_in(p, json_array_get(p->past.plans, i), d, r, identity, out, tried, &taken, e));
+        PASS(look_in(p, json_array_get(p->past.plans, i), d, r, identity, out, tried, &taken, e));
     if (taken && taken != out) snprintf(out, HASH_HEX, "%s", taken);
-done:
-    json_decref(tried);
-    return st;
+    return OK;
 }
 
 /* The same of a use of the text; out: as above. */
@@ -245,15 +239,12 @@ done:
 enum status plan_grown(struct plan *p, int64_t model, const struct data_options *d,
                        const char *hash, json_t **out, struct err *e)
 {
-    enum status st = OK;
     char known[HASH_HEX];
-    json_t *own = plan_identity(d, hash);
+    json_auto_t *own = plan_identity(d, hash);
     snprintf(known, sizeof known, "%s", hash);
     if (d->text && hash[0] && json_array_size(p->past.plans))
-        TRY(find_read(p, model, d, own, known, e));
+        PASS(find_read(p, model, d, own, known, e));
     json_object_set_new(own, "hash", json_string(known));
     *out = json_incref(own);
-done:
-    json_decref(own);
-    return st;
+    return OK;
 }

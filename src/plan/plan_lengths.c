@@ -85,19 +85,16 @@ struct data_options plan_data(const struct plan *p, int64_t model, const struct 
 /* The keys of the model's variants, where its calibration is shorter than that of the others. */
 static enum status make_variant_keys(struct plan *p, int64_t model, struct err *e)
 {
-    enum status st = OK;
     struct plan_lengths *l = &p->lengths[model];
     const struct data_options *d = &p->sweep->calibration;
-    json_t *calibration = NULL;
+    json_auto_t *calibration = NULL;
     if (data_options_length(d, l->positions) == data_options_length(d, 0)) return OK;
-    TRY(plan_calibration_identity(p, model, &calibration, e));
-    TRY(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
+    PASS(plan_calibration_identity(p, model, &calibration, e));
+    PASS(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
     for (int64_t i = 0; i < p->n_variants; i++)
-        TRY(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
-                             l->variant_keys[i], e));
-done:
-    json_decref(calibration);
-    return st;
+        PASS(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
+                              l->variant_keys[i], e));
+    return OK;
 }
 
 enum status plan_lengths_keys(struct plan *p, struct err *e)

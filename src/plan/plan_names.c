@@ -132,24 +132,21 @@ static enum status by_itself(struct plan *p, int64_t model, struct err *e)
 
 enum status plan_names_make(struct plan *p, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     const int64_t n = p->sweep->n_models;
     const json_t *models = NULL;
     for (size_t k = json_array_size(p->past.plans); (models = plan_past_models(p, &k, models));)
         for (int64_t i = 0; i < n; i++)
-            if (!p->lengths[i].known) TRY(by_label(p, i, models, e));
+            if (!p->lengths[i].known) PASS(by_label(p, i, models, e));
     for (int64_t i = 0; i < n; i++) {
         struct plan_lengths *l = &p->lengths[i];
         models = NULL;
         for (size_t k = json_array_size(p->past.plans);
              !l->known && (models = plan_past_models(p, &k, models));)
-            TRY(by_weights(p, i, models, &view, e));
-        if (!l->known) TRY(by_itself(p, i, e));
+            PASS(by_weights(p, i, models, &view, e));
+        if (!l->known) PASS(by_itself(p, i, e));
     }
-done:
-    results_view_close(view);
-    return st;
+    return OK;
 }
 
 /* --- averages --- */

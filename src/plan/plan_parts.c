@@ -97,10 +97,9 @@ static int64_t find_end(const struct cut *c, int64_t from, int64_t parts, int64_
 enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n, int64_t *bounds,
                            struct err *e)
 {
-    enum status st = OK;
-    struct cut c = {0};
+    CLEANUP(cut_close) struct cut c = {0};
     int64_t rest = 0;
-    TRY(cut_open(costs, n_visits, &c, e));
+    PASS(cut_open(costs, n_visits, &c, e));
     if (n_visits) find_bound(&c, n);
     for (int64_t i = 0; i < n_visits; i++) rest += c.cost[i];
     bounds[0] = 0;
@@ -109,9 +108,7 @@ enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n, int
         if (bounds[i] < n_visits) bounds[i + 1] = find_end(&c, bounds[i], n - i, rest);
         for (int64_t j = bounds[i]; j < bounds[i + 1]; j++) rest -= c.cost[j];
     }
-done:
-    cut_close(&c);
-    return st;
+    return OK;
 }
 
 /* --- of a plan --- */
@@ -126,27 +123,22 @@ static double cost_of(const struct plan_visit *v)
 enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
                            struct err *e)
 {
-    enum status st = OK;
-    struct plan_visits all = {0};
-    double *costs = NULL;
-    int64_t *bounds = NULL;
+    CLEANUP(plan_visits_free) struct plan_visits all = {0};
+    AUTO_FREE double *costs = NULL;
+    AUTO_FREE int64_t *bounds = NULL;
     bool disjoint = false;
     if (part->n == 0) return OK;
-    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
-    TRY(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
-    TRY(mem_zero(&bounds, part->n + 1, sizeof *bounds, "parts", e));
+    PASS(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    PASS(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
+    PASS(mem_zero(&bounds, part->n + 1, sizeof *bounds, "parts", e));
     for (int64_t i = 0; i < all.n; i++) costs[i] = cost_of(&all.visits[i]);
-    TRY(plan_parts_cut(costs, all.n, part->n, bounds, e));
-    TRY(plan_cut_agree(p, part->n, recorded, bounds, &disjoint, e));
+    PASS(plan_parts_cut(costs, all.n, part->n, bounds, e));
+    PASS(plan_cut_agree(p, part->n, recorded, bounds, &disjoint, e));
     *part = (struct plan_part){.k = part->k,
                                .n = part->n,
                                .first = bounds[part->k - 1],
                                .end = bounds[part->k],
                                .disjoint = disjoint};
     for (int64_t j = part->first; j < part->end; j++) part->cost += costs[j];
-done:
-    free(bounds);
-    free(costs);
-    plan_visits_free(&all);
-    return st;
+    return OK;
 }

@@ -75,22 +75,18 @@ static enum status add_text(char **text, const struct plan *p, const json_t *pla
 static enum status say_why(const struct plan *p, const json_t *plan, const struct measure *of,
                            const char *what, bool kept, struct err *e)
 {
-    enum status st = OK;
     const json_t *then = json_object_get(plan, "config");
-    json_t *config = sweep_to_json(p->sweep);
-    char *text = NULL;
+    json_auto_t *config = sweep_to_json(p->sweep);
+    AUTO_FREE char *text = NULL;
     const json_t *was = json_object_get(then, of->name), *now = json_object_get(config, of->name);
     if (json_is_string(was) && json_is_string(now)) { /* the label of a method */
         was = named(json_object_get(then, "methods"), json_string_value(was));
         now = named(json_object_get(config, "methods"), json_string_value(now));
     }
-    TRY(add_changes(&text, was, now, e));
-    TRY(add_text(&text, p, plan, was, of, e));
+    PASS(add_changes(&text, was, now, e));
+    PASS(add_text(&text, p, plan, was, of, e));
     if (text) log_warn("%s is pending again, %s: %s", what, kept ? "in part" : "as a whole", text);
-done:
-    free(text);
-    json_decref(config);
-    return st;
+    return OK;
 }
 
 /* Whether the checkpoint comes after another one than in the list of then. */
@@ -176,14 +172,11 @@ static enum plan_had completed_as(const struct plan *p, const struct results_vie
 /* *name (the caller frees) = what a row's record is of, whatever its key. */
 static enum status name_of(const struct rows *r, const struct row *row, char **name, struct err *e)
 {
-    enum status st = OK;
-    json_t *labels = json_pack("{s:s}", "type", r->kind->name);
-    TRY(row_identify(r, row, labels, e));
+    json_auto_t *labels = json_pack("{s:s}", "type", r->kind->name);
+    PASS(row_identify(r, row, labels, e));
     *name = json_dumps(labels, JSON_COMPACT | JSON_SORT_KEYS);
-    ENSURE(*name, ERR_NOMEM, "out of memory for a plan");
-done:
-    json_decref(labels);
-    return st;
+    NEED(*name, ERR_NOMEM, "out of memory for a plan");
+    return OK;
 }
 
 /* Records of kind k in this state become names in the set or, the set being there (find), are
@@ -259,18 +252,14 @@ static void warn_input(const struct plan *p, const char *path, const char *then,
 static enum status warn_inputs(const struct plan *p, const json_t *then, struct again *again,
                                struct err *e)
 {
-    enum status st = OK;
-    struct texts changed = {0};
-    json_t *now = plan_inputs(p);
-    TRY(results_view_changed(then, now, NULL, &changed, e));
-    if (changed.n) TRY(find_again(p, again, e)); /* nothing if a text was put back */
+    CLEANUP(texts_free) struct texts changed = {0};
+    json_auto_t *now = plan_inputs(p);
+    PASS(results_view_changed(then, now, NULL, &changed, e));
+    if (changed.n) PASS(find_again(p, again, e)); /* nothing if a text was put back */
     for (int64_t i = 0; i < changed.n; i++)
         warn_input(p, changed.text[i], json_text(then, changed.text[i], ""),
                    json_text(now, changed.text[i], ""), again->any);
-done:
-    json_decref(now);
-    texts_free(&changed);
-    return st;
+    return OK;
 }
 
 /* The digest of the checkpoint's tokenizer in the keys of then; "": not known. Earlier versions say
@@ -323,26 +312,23 @@ struct dependence {
 static enum status say_key(const struct plan *p, const json_t *plan, const struct dependence *d,
                            struct again *again, struct err *e)
 {
-    enum status st = OK;
-    json_t *config = sweep_to_json(p->sweep), *now = json_object_get(config, d->key);
+    json_auto_t *config = sweep_to_json(p->sweep);
+    json_t *now = json_object_get(config, d->key);
     const json_t *was = json_object_get(json_object_get(plan, "config"), d->key);
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     if (was && json_object_get(was, "names") && now) /* each of them has records of its own */
         json_object_set(now, "names", json_object_get(was, "names"));
     if (json_is_object(was) && json_is_object(now))
-        TRY(add_changes(&text, was, now, e));
+        PASS(add_changes(&text, was, now, e));
     else if (!json_equal(was, now))
-        TRY(add_change(&text, d->key, was, now, e));
-    if (text) TRY(find_again(p, again, e));
+        PASS(add_change(&text, d->key, was, now, e));
+    if (text) PASS(find_again(p, again, e));
     for (int i = 0; text && i < 2; i++)
         if (again->of[measure_place_of(d->of[i])]) {
             log_warn("%s are pending again: %s", d->what, text);
             break;
         }
-done:
-    free(text);
-    json_decref(config);
-    return st;
+    return OK;
 }
 
 static enum status warn_keys(const struct plan *p, const json_t *plan, struct again *again,
@@ -389,18 +375,14 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
 
 enum status plan_tell_changed(const json_t *changed, struct err *e)
 {
-    enum status st = OK;
     const char *name;
-    char *line = NULL;
+    CLEANUP(faults_free) struct faults all = {0};
     json_t *label;
-    struct faults all = {0};
-    json_object_foreach((json_t *)(uintptr_t)changed, name, label) TRY(faults_add(
+    AUTO_FREE char *line = NULL;
+    json_object_foreach((json_t *)(uintptr_t)changed, name, label) PASS(faults_add(
         &all, "checkpoint", json_string_value(label),
         "weights have changed since their results were recorded; computing it again", e));
-    if (all.n) TRY(faults_line(&all, 0, &line, e));
+    if (all.n) PASS(faults_line(&all, 0, &line, e));
     if (line) log_warn("%s", line);
-done:
-    free(line);
-    faults_free(&all);
-    return st;
+    return OK;
 }

@@ -57,11 +57,10 @@ static json_t *texts_record(const struct plan *p, int64_t model)
 static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
                                  struct err *e)
 {
-    enum status st = OK;
-    struct visit_cache cache = {0};
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         json_t *list = json_array(), *common = NULL;
-        st = plan_common_record(p, i, &cache, &common, e);
+        enum status st = plan_common_record(p, i, &cache, &common, e);
         const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
         json_array_append_new(models,
                               json_pack("{s:s, s:s*, s:I, s:s*, s:o, s:o, s:o*, s:o*}", "name",
@@ -70,17 +69,15 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
                                         "branch_of", p->sweep->models[i].branch_of, "checkpoints",
                                         list, "texts", texts_record(p, i), "variant_keys",
                                         variant_keys_record(p, i), "common_tokens", common));
-        TRY(st);
+        PASS(st);
         json_t *training = NULL;
-        TRY(steps_curve_read(p->sweep->models[i].trajectory, &training, e));
+        PASS(steps_curve_read(p->sweep->models[i].trajectory, &training, e));
         if (training) json_object_set_new(json_array_get(models, (size_t)i), "training", training);
         for (int64_t k = 0; k < p->n_checkpoints; k++)
             if (p->checkpoints[k].model == i)
-                TRY(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
+                PASS(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
     }
-done:
-    visit_cache_free(&cache);
-    return st;
+    return OK;
 }
 
 /* The labels of the axis; NULL: no method has replicates. */
@@ -194,11 +191,7 @@ done:
 enum status plan_inventory(const struct plan *p, const struct results_view *view,
                            struct inventory *out, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL;
-    TRY(axes_record(p, &record, e));
-    TRY(inventory_open(record, view, out, e));
-done:
-    json_decref(record);
-    return st;
+    json_auto_t *record = NULL;
+    PASS(axes_record(p, &record, e));
+    return inventory_open(record, view, out, e);
 }

@@ -189,26 +189,24 @@ static enum status find_parts(const struct plan *p, const struct plan_checkpoint
                               const struct results_view *view, json_t **parts, int64_t *n,
                               struct err *e)
 {
-    enum status st = OK;
-    json_t *own = NULL, *list = NULL, *one;
+    json_auto_t *own = NULL, *list = NULL;
+    json_t *one;
     size_t i;
     *parts = NULL;
     *n = 0;
     if (!view || p->n_then == 0) return OK;
-    TRY(own_of(p, p->sweep, p->checkpoints, c - p->checkpoints, k, &own, e));
-    TRY(measures[k]->parts->list(own, &list, e));
+    PASS(own_of(p, p->sweep, p->checkpoints, c - p->checkpoints, k, &own, e));
+    PASS(measures[k]->parts->list(own, &list, e));
     for (int64_t t = p->n_then - 1; t >= 0; t--)
-        if (record_then(p, &p->then[t], c, k, view)) TRY(match_then(p, &p->then[t], c, k, list, e));
+        if (record_then(p, &p->then[t], c, k, view))
+            PASS(match_then(p, &p->then[t], c, k, list, e));
     json_array_foreach(list, i, one)
     {
         json_object_del(one, "of");
         *n += json_object_get(one, "from") != NULL;
     }
     if (*n) *parts = json_incref(list);
-done:
-    json_decref(own);
-    json_decref(list);
-    return st;
+    return OK;
 }
 
 enum status plan_reuse(const struct plan *p, const struct plan_checkpoint *c, int k,

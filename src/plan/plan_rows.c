@@ -97,43 +97,35 @@ static enum status by_weights(struct search *s, const json_t *list, json_t *dige
 /* A label that another one's name is cannot be its own. */
 static enum status by_itself(struct search *s, int64_t row, struct err *e)
 {
-    enum status st = OK;
     const char *label = s->p->sweep->models[s->model].rows[row].checkpoint;
-    char *name = NULL;
-    TRY(mem_string(&name, label, e));
+    AUTO_FREE char *name = NULL;
+    PASS(mem_string(&name, label, e));
     for (int n = 2; json_object_get(s->taken, name); n++) {
         free(name);
         name = NULL;
-        TRY(mem_format(&name, e, "%s~%d", label, n));
+        PASS(mem_format(&name, e, "%s~%d", label, n));
     }
-    TRY(take(s, row, name, e));
-done:
-    free(name);
-    return st;
+    return take(s, row, name, e);
 }
 
 static enum status find_all(struct search *s, struct err *e)
 {
-    enum status st = OK;
     const struct model_entry *m = &s->p->sweep->models[s->model];
     const char *known = plan_known_model(s->p, s->model);
     const json_t *models = NULL;
-    json_t *digests = json_object();
+    json_auto_t *digests = json_object();
     for (int64_t i = 0; i < m->n_stored; i++)
         json_object_set_new(s->rows, m->rows[i].checkpoint, json_integer((json_int_t)i));
     /* A newer plan may have had an older one's label under another. */
     for (size_t k = json_array_size(s->p->past.plans);
          s->left && (models = plan_past_models(s->p, &k, models));) {
         const json_t *list = json_object_get(plans_entry(models, known), "checkpoints");
-        TRY(by_label(s, list, e));
-        if (s->left) TRY(by_weights(s, list, digests, e));
+        PASS(by_label(s, list, e));
+        if (s->left) PASS(by_weights(s, list, digests, e));
     }
     for (int64_t i = 0; s->left && i < m->n_stored; i++)
-        if (!s->names[i]) TRY(by_itself(s, i, e));
-    TRY(json_whole(e));
-done:
-    json_decref(digests);
-    return st;
+        if (!s->names[i]) PASS(by_itself(s, i, e));
+    return json_whole(e);
 }
 
 enum status plan_rows_make(struct plan *p, struct err *e)

@@ -13,46 +13,38 @@
 static enum status find_judge(struct plan *p, struct plan_checkpoint *c,
                               const struct average_entry *a, struct err *e)
 {
-    enum status st = OK;
     char key[HASH_HEX];
-    json_t *calibration = NULL;
+    json_auto_t *calibration = NULL;
     struct variant *judge = &c->weights.variant;
     judge->bits = a->greedy.bits;
-    TRY(average_judge(p->sweep, a, &judge->method, e));
-    if (!judge->method.method) goto done;
+    PASS(average_judge(p->sweep, a, &judge->method, e));
+    if (!judge->method.method) return OK;
     if (quant_calibrates(quant_find(judge->method.method), &judge->method.options)) {
         const struct data_options d = plan_data(p, c->model, &p->sweep->calibration);
-        TRY(plan_calibration_identity(p, c->model, &calibration, e));
-        ENSURE(calibration, ERR_USAGE,
-               "calibration: missing; %s needs calibration text, by which average %s is judged",
-               judge->method.name, a->name);
-        TRY(options_copy(&data_table, &d, &c->weights.calibration, e));
+        PASS(plan_calibration_identity(p, c->model, &calibration, e));
+        NEED(calibration, ERR_USAGE,
+             "calibration: missing; %s needs calibration text, by which average %s is judged",
+             judge->method.name, a->name);
+        PASS(options_copy(&data_table, &d, &c->weights.calibration, e));
     }
-    TRY(plan_variant_key(p, &judge->method, judge->bits, calibration, key, e));
-    TRY(mem_append(&c->weights.identity, e, "; judge %s %lld %s", judge->method.name,
-                   (long long)judge->bits, key));
-done:
-    json_decref(calibration);
-    return st;
+    PASS(plan_variant_key(p, &judge->method, judge->bits, calibration, key, e));
+    return mem_append(&c->weights.identity, e, "; judge %s %lld %s", judge->method.name,
+                      (long long)judge->bits, key);
 }
 
 enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
-    enum status st = OK;
     char hash[HASH_HEX];
-    json_t *identity = NULL;
+    json_auto_t *identity = NULL;
     const struct model_entry *m = &p->sweep->models[c->model];
     if (c->weights.kind != WEIGHTS_GREEDY) return OK;
     const struct average_entry *a = &m->averages[m->rows[c->row].average - 1];
     const struct data_options d = plan_data(p, c->model, &a->greedy.text);
-    TRY(options_copy(&data_heldout_table, &d, &c->weights.heldout, e));
-    TRY(plan_data_identity(p, c->model, &d, &identity, e));
-    TRY(plan_digest(json_incref(identity), hash, e));
-    TRY(mem_string(&c->weights.identity, hash, e));
-    TRY(find_judge(p, c, a, e));
-done:
-    json_decref(identity);
-    return st;
+    PASS(options_copy(&data_heldout_table, &d, &c->weights.heldout, e));
+    PASS(plan_data_identity(p, c->model, &d, &identity, e));
+    PASS(plan_digest(json_incref(identity), hash, e));
+    PASS(mem_string(&c->weights.identity, hash, e));
+    return find_judge(p, c, a, e);
 }
 
 /* evaluations (of the sweep): scratch. */
@@ -92,17 +84,13 @@ static enum status check_heldout(const struct plan *p, const struct plan_checkpo
 
 enum status plan_check_heldout(const struct plan *p, struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
-    struct visit_cache cache = {0};
-    struct data_options *evaluations = NULL;
-    TRY(mem_zero(&evaluations, p->sweep->n_evaluations, sizeof *evaluations, "datasets", e));
+    AUTO_FREE struct data_options *evaluations = NULL;
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
+    PASS(mem_zero(&evaluations, p->sweep->n_evaluations, sizeof *evaluations, "datasets", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
-            TRY(check_heldout(p, &p->checkpoints[i], &cache, evaluations, f, e));
-done:
-    visit_cache_free(&cache);
-    free(evaluations);
-    return st;
+            PASS(check_heldout(p, &p->checkpoints[i], &cache, evaluations, f, e));
+    return OK;
 }
 
 /* --- costs --- */

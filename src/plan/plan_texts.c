@@ -75,35 +75,28 @@ done:
 static enum status add_former(const struct plan *p, struct plan_checkpoint *c, const json_t *plan,
                               struct err *e)
 {
-    enum status st = OK;
-    json_t *list = NULL, *texts = NULL;
+    json_auto_t *list = NULL, *texts = NULL;
     char was[HASH_HEX];
-    TRY(former_texts(p, c->model, plan, &list, &texts, e));
-    TRY(plan_key(p, c, json_incref(list), was, e));
+    PASS(former_texts(p, c->model, plan, &list, &texts, e));
+    PASS(plan_key(p, c, json_incref(list), was, e));
     if (!c->former) c->former = json_object();
     json_object_set(c->former, was, texts);
-done:
-    json_decref(list);
-    json_decref(texts);
-    return st;
+    return OK;
 }
 
 enum status plan_former(struct plan *p, struct results_view *view, struct err *e)
 {
-    enum status st = OK;
     const json_t *plans = view ? results_view_old_plans(view) : NULL, *one;
-    json_t *record = NULL;
+    json_auto_t *record = NULL;
     size_t k;
     json_array_foreach(plans, k, one) for (int64_t i = 0; i < p->n_checkpoints; i++)
-        TRY(add_former(p, &p->checkpoints[i], one, e));
+        PASS(add_former(p, &p->checkpoints[i], one, e));
     if (view && (json_array_size(plans) || json_object_size(p->former))) {
-        TRY(plan_record(p, "", &record, e));
-        TRY(results_view_former(view, record, e));
+        PASS(plan_record(p, "", &record, e));
+        PASS(results_view_former(view, record, e));
     }
-    if (view) TRY(plan_weights_back(p, view, e));
-done:
-    json_decref(record);
-    return st;
+    if (view) PASS(plan_weights_back(p, view, e));
+    return OK;
 }
 
 /* --- in visits --- */

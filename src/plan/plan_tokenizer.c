@@ -101,16 +101,12 @@ static struct average_member reader_of(const struct plan *p, const struct plan_c
 
 enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(plan_tokenizer_path(p, c, &path, e));
-    TRY(path ? tokenizer_digests(p, path, c, e) : recall_tokenizer(p, c, &path, e));
+    AUTO_FREE char *path = NULL;
+    PASS(plan_tokenizer_path(p, c, &path, e));
+    PASS(path ? tokenizer_digests(p, path, c, e) : recall_tokenizer(p, c, &path, e));
     const struct average_member by = reader_of(p, c);
-    TRY(plan_known_digest(p, PLAN_TOKENIZER, by.model, by.row, path, c->tokenizer_now, c->tokenizer,
-                          e));
-done:
-    free(path);
-    return st;
+    return plan_known_digest(p, PLAN_TOKENIZER, by.model, by.row, path, c->tokenizer_now,
+                             c->tokenizer, e);
 }
 
 bool plan_special_changed(const struct plan_checkpoint *c, const json_t *record)

@@ -72,24 +72,21 @@ static bool weights_changed(const struct plan_checkpoint *c, const json_t *recor
 
 enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
 {
-    enum status st = OK;
     const char *name = strrchr(p->results, '/'), *base = p->sweep->run.checkpoints;
-    char *folder = NULL, *resolved, hash[HASH_HEX];
+    AUTO_FREE char *folder = NULL;
+    char *resolved, hash[HASH_HEX];
     *out = NULL;
-    if (base && strcmp(base, "off") == 0) goto done;
+    if (base && strcmp(base, "off") == 0) return OK;
     if (!base) {
-        TRY(mem_format(out, e, "%s.checkpoints", p->results));
-        goto done;
+        PASS(mem_format(out, e, "%s.checkpoints", p->results));
+        return OK;
     }
     /* Several sweeps may name one folder. */
-    TRY(fsx_parent(p->results, &folder, e));
+    PASS(fsx_parent(p->results, &folder, e));
     resolved = realpath(folder, NULL);
     hash_text(resolved ? resolved : folder, hash);
     free(resolved);
-    TRY(mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : p->results, hash));
-done:
-    free(folder);
-    return st;
+    return mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : p->results, hash);
 }
 
 static double longest_state(const struct saved_found *found, int64_t n, const char *key)
@@ -105,18 +102,14 @@ static double longest_state(const struct saved_found *found, int64_t n, const ch
 
 enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    struct saved_found *found = NULL;
+    AUTO_FREE char *folder = NULL;
+    AUTO_FREE struct saved_found *found = NULL;
     int64_t n = 0;
-    TRY(plan_states_folder(p, &folder, e));
-    if (folder) TRY(saved_list(folder, &found, &n, e));
+    PASS(plan_states_folder(p, &folder, e));
+    if (folder) PASS(saved_list(folder, &found, &n, e));
     for (int64_t i = 0; n > 0 && i < v->n; i++)
         v->visits[i].saved = longest_state(found, n, v->visits[i].visit.key);
-done:
-    free(found);
-    free(folder);
-    return st;
+    return OK;
 }
 
 enum status plan_visit_begin(const struct plan *p, const struct plan_checkpoint *c, const char *key,
@@ -249,11 +242,11 @@ static enum status find_records(const struct search *s, int64_t i, char **lines,
 static enum status add_variant(const struct search *s, int64_t i, int64_t replicate, int64_t *which,
                                struct err *e)
 {
-    enum status st = OK;
     const struct plan *p = s->p;
     const struct plan_variant *variant = &p->variants[i];
     struct visit *v = s->v;
-    char key[HASH_HEX], cell[HASH_HEX], *records = NULL, *path = NULL;
+    char key[HASH_HEX], cell[HASH_HEX];
+    AUTO_FREE char *records = NULL, *path = NULL;
     bool asked[MEASURES_N] = {false}, any = false;
     plan_cell_key(p, s->c, i, key);
     memcpy(cell, key, sizeof cell);
@@ -261,34 +254,31 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     enum need need = replicate == 0 ? need_of_whole(s, key, false) : need_of(s, key);
     const json_t *record = s->view ? results_view_find(s->view, key) : NULL;
     bool again = false;
-    if (variant->method->path) TRY(plan_stored_path(p, s->c, variant->method, &path, e));
-    if (replicate > 0 && need != NEED_ALL) TRY(plan_texts_drawn(p, s->c, record, v, &again, e));
+    if (variant->method->path) PASS(plan_stored_path(p, s->c, variant->method, &path, e));
+    if (replicate > 0 && need != NEED_ALL) PASS(plan_texts_drawn(p, s->c, record, v, &again, e));
     if (again || (path && plan_stored_changed(p, path, record))) need = NEED_ALL;
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->of_cell && replicate == 0 &&
             (need == NEED_ALL || result_state_of(record) == STATE_DONE))
-            TRY(measures[k]->of_cell(p, s->c, i, v, &asked[k], e));
+            PASS(measures[k]->of_cell(p, s->c, i, v, &asked[k], e));
         any = any || asked[k];
     }
-    if (replicate == 0) TRY(find_records(s, i, &records, e));
-    if (need != NEED_ALL) TRY(plan_texts_lacking(p, s->c, record, &s->choice, v, &records, e));
-    if (need == NEED_NOTHING && !any && !records) goto done;
+    if (replicate == 0) PASS(find_records(s, i, &records, e));
+    if (need != NEED_ALL) PASS(plan_texts_lacking(p, s->c, record, &s->choice, v, &records, e));
+    if (need == NEED_NOTHING && !any && !records) return OK;
     if (need == NEED_NOTHING && replicate == 0 && !any && !path)
-        TRY(plan_texts_stored(p, s->c, i, records, &path, e));
+        PASS(plan_texts_stored(p, s->c, i, records, &path, e));
     for (int k = 0; k < MEASURES_N; k++) s->asked[k] += asked[k];
     struct variant *to = &v->variants[v->n_variants];
     which[v->n_variants++] = i;
-    TRY(variant_copy(variant->method, variant->bits, key, to, e));
-    TRY(plan_texts_read(to, &path, e));
+    PASS(variant_copy(variant->method, variant->bits, key, to, e));
+    PASS(plan_texts_read(to, &path, e));
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
     to->complete = need == NEED_NOTHING;
     to->records = records;
     records = NULL;
-done:
-    free(path);
-    free(records);
-    return st;
+    return OK;
 }
 
 /* Adds those of the plan's variants that are to be made, then their replicates; which: their places

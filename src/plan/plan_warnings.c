@@ -254,36 +254,33 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
                               struct visit_inputs *last, struct doubts *d, struct plan_faults *f,
                               struct err *e)
 {
-    enum status st = OK;
     char text[100];
     struct visit v;
-    struct data_options *evaluations = NULL;
+    AUTO_FREE struct data_options *evaluations = NULL;
     struct visit_inputs in = {0};
     struct err none = {0};
     const int64_t positions = p->lengths[model].positions;
-    TRY(texts_of(p, model, &v, &evaluations, e));
+    PASS(texts_of(p, model, &v, &evaluations, e));
     const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
     err_clear(&none);
     const struct plan_checkpoint *one = plan_a_checkpoint(p, model);
     if (p->look_ahead && !read && positions > 0 && one->tokenizer[0] && !one->recalled)
-        TRY(find_unreadable(p, cache, &v, model, f, e));
+        PASS(find_unreadable(p, cache, &v, model, f, e));
     snprintf(text, sizeof text, "length auto is %lld tokens, the model's positions",
              (long long)positions);
     if (follows_positions(p) && positions > 0 && positions < LENGTH_USUAL)
-        TRY(faults_add(&d->infos, "model", v.model, text, e));
-    TRY(doubt_lengths(d, &v, read ? &in : NULL, positions, e));
+        PASS(faults_add(&d->infos, "model", v.model, text, e));
+    PASS(doubt_lengths(d, &v, read ? &in : NULL, positions, e));
     warn_order(&p->sweep->models[model]);
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->text && measures[k]->text_name)
-            TRY(warn_own(p, cache, &v, model, measures[k], d, f, e));
-    TRY(find_mixings(p, model, f, e));
-    if (read) TRY(find_outside(p, model, &in, f, e));
+            PASS(warn_own(p, cache, &v, model, measures[k], d, f, e));
+    PASS(find_mixings(p, model, f, e));
+    if (read) PASS(find_outside(p, model, &in, f, e));
     if (read && (in.evaluation != last->evaluation || in.calibration != last->calibration))
-        TRY(warn_of_overlap(&v, &in, e));
+        PASS(warn_of_overlap(&v, &in, e));
     if (read) *last = in;
-done:
-    free(evaluations);
-    return st;
+    return OK;
 }
 
 static void warn_of_fields(const struct plan *p)

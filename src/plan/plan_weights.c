@@ -43,17 +43,13 @@ static enum status find_known(const struct plan *p, int64_t model, int64_t row, 
 static enum status find_member(const struct plan *p, int64_t model, const struct average_member *a,
                                bool shown, struct weights *out, struct err *e)
 {
-    enum status st = OK;
     const struct model_entry *m = &p->sweep->models[a->model];
     const char *of = shown ? m->name : plan_known_model(p, a->model);
     const char *name = shown ? m->rows[a->row].checkpoint : plan_known_row(p, a->model, a->row);
-    char *full = NULL;
-    if (a->model != model) TRY(mem_format(&full, e, "%s/%s", of, name));
+    AUTO_FREE char *full = NULL;
+    if (a->model != model) PASS(mem_format(&full, e, "%s/%s", of, name));
     out->coefficient = a->weight;
-    TRY(find_known(p, a->model, a->row, full ? full : name, out, e));
-done:
-    free(full);
-    return st;
+    return find_known(p, a->model, a->row, full ? full : name, out, e);
 }
 
 static enum status find_weights(const struct plan *p, int64_t model, int64_t row, bool shown,
@@ -95,14 +91,11 @@ done:
 enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
                              const struct method_entry *m, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *named = NULL, step[32];
+    AUTO_FREE char *named = NULL;
+    char step[32];
     snprintf(step, sizeof step, "%lld", (long long)p->sweep->models[c->model].rows[c->row].step);
-    TRY(plan_path_of(m->path, plan_name_of(p, c), &named, e));
-    TRY(replace(named, "{step}", step, out, e));
-done:
-    free(named);
-    return st;
+    PASS(plan_path_of(m->path, plan_name_of(p, c), &named, e));
+    return replace(named, "{step}", step, out, e);
 }
 
 /* Whether a row's checkpoint is whole, or will be fetched (struct sweep_so_far). */
@@ -174,9 +167,8 @@ static enum status add_back(const struct plan *p, const struct plan_checkpoint *
 
 enum status plan_weights_back(struct plan *p, struct results_view *view, struct err *e)
 {
-    enum status st = OK;
-    json_t *back = json_object(),
-           *plan = json_pack("{s:{s:O}}", "provenance", "weights_read", back);
+    json_auto_t *back = json_object(),
+                *plan = json_pack("{s:{s:O}}", "provenance", "weights_read", back);
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
         char now[HASH_HEX];
@@ -184,14 +176,11 @@ enum status plan_weights_back(struct plan *p, struct results_view *view, struct 
             !plan_weights_changed(c, results_view_find(view, c->key), "weights_hash") ||
             weights_hash(&c->weights, now, NULL) != OK)
             continue;
-        TRY(add_back(p, c, results_view_other(view, c->key, now), back, e));
+        PASS(add_back(p, c, results_view_other(view, c->key, now), back, e));
     }
-    TRY(json_whole(e));
+    PASS(json_whole(e));
     if (json_object_size(back)) results_view_choose(view, plan);
     json_decref(p->back);
     p->back = json_object_size(back) ? json_incref(back) : NULL;
-done:
-    json_decref(plan);
-    json_decref(back);
-    return st;
+    return OK;
 }

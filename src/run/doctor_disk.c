@@ -2,6 +2,7 @@
 #include "memory/states.h"
 #include "run/doctor.h"
 #include "util/clock.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,33 +44,28 @@ static bool append(int fd, const char *buffer)
 /* Measures with an unlinked file. */
 static enum status measure(const char *folder, struct disk *out, struct err *e)
 {
-    enum status st = OK;
-    char *buffer = NULL, *path = NULL;
-    int fd = -1;
-    TRY(mem_alloc(&buffer, CHUNK, 1, "a measurement", e));
+    AUTO_FREE char *buffer = NULL, *path = NULL;
+    CLEANUP(fsx_close) int fd = -1;
+    PASS(mem_alloc(&buffer, CHUNK, 1, "a measurement", e));
     for (int i = 0; i < CHUNK; i++) buffer[i] = (char)(i * 2654435761u >> 13);
-    TRY(mem_format(&path, e, "%s/qtraj-doctor-XXXXXX", folder));
+    PASS(mem_format(&path, e, "%s/qtraj-doctor-XXXXXX", folder));
     fd = mkstemp(path);
-    ENSURE(fd >= 0, ERR_IO, "%s: cannot write there: %s", folder, strerror(errno));
+    NEED(fd >= 0, ERR_IO, "%s: cannot write there: %s", folder, strerror(errno));
     unlink(path);
     double start = clock_seconds();
-    ENSURE(write_chunks(fd, buffer), ERR_IO, "%s: writing 64 MiB failed: %s", folder,
-           strerror(errno));
+    NEED(write_chunks(fd, buffer), ERR_IO, "%s: writing 64 MiB failed: %s", folder,
+         strerror(errno));
     double written = clock_seconds();
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     double dropped = clock_seconds();
-    ENSURE(read_chunks(fd, buffer), ERR_IO, "%s: reading failed: %s", folder, strerror(errno));
+    NEED(read_chunks(fd, buffer), ERR_IO, "%s: reading failed: %s", folder, strerror(errno));
     double read = clock_seconds();
-    ENSURE(append(fd, buffer), ERR_IO, "%s: appending failed: %s", folder, strerror(errno));
+    NEED(append(fd, buffer), ERR_IO, "%s: appending failed: %s", folder, strerror(errno));
     const double bytes = (double)CHUNK * CHUNKS;
     *out = (struct disk){.write = bytes / (written - start),
                          .read = bytes / (read - dropped),
                          .sync = (clock_seconds() - read) / APPENDS};
-done:
-    if (fd >= 0) close(fd);
-    free(path);
-    free(buffer);
-    return st;
+    return OK;
 }
 
 static double free_bytes(const char *folder)

@@ -112,22 +112,16 @@ static void read_scheduler(const char *path, struct init_checkpoint *f)
 enum status init_checkpoint_find(const char *folder, const char *name, struct init_checkpoint *out,
                                  struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, *state = NULL, *scheduler = NULL;
+    AUTO_FREE char *path = NULL, *state = NULL, *scheduler = NULL;
     *out = (struct init_checkpoint){
         .step = step_of(name), .tokens = tokens_of(name), .learning_rate = NAN};
-    TRY(mem_string(&out->name, name, e));
-    TRY(mem_format(&path, e, "%s/%s", folder, name));
-    TRY(mem_format(&state, e, "%s/trainer_state.json", path));
-    TRY(mem_format(&scheduler, e, "%s/scheduler.pt", path));
+    PASS(mem_string(&out->name, name, e));
+    PASS(mem_format(&path, e, "%s/%s", folder, name));
+    PASS(mem_format(&state, e, "%s/trainer_state.json", path));
+    PASS(mem_format(&scheduler, e, "%s/scheduler.pt", path));
     read_trainer_state(state, out);
     read_scheduler(scheduler, out);
-    TRY(visit_tokenizer(path, &out->tokenizer, e));
-done:
-    free(path);
-    free(state);
-    free(scheduler);
-    return st;
+    return visit_tokenizer(path, &out->tokenizer, e);
 }
 
 int init_checkpoint_order(const void *a, const void *b)

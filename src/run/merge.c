@@ -206,20 +206,17 @@ static enum status list_items(const struct merge *m, struct item **out, int64_t 
 static enum status note(const struct attempt *kept, const struct attempt *other, const char *name,
                         struct merge_findings *out, struct err *e)
 {
-    enum status st = OK;
-    char why[256], what[256], *text = NULL;
+    char why[256], what[256];
+    AUTO_FREE char *text = NULL;
     if (strcmp(kept->text, other->text) == 0) return OK; /* a copy, as of an earlier merge */
     const enum merge_verdict verdict = merge_compare(kept->record, other->record, why, sizeof why);
     out->repeated++;
     out->differing += verdict == MERGE_DIFFERENT;
     if (verdict != MERGE_CONFLICT) return OK;
     result_describe(kept->record, what, sizeof what);
-    TRY(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
-                   weights_read_time(kept->record)));
-    TRY(texts_add(&out->conflicts, text, e));
-done:
-    free(text);
-    return st;
+    PASS(mem_format(&text, e, "%s: %s (%s; the one of %s is kept)", what, why, name,
+                    weights_read_time(kept->record)));
+    return texts_add(&out->conflicts, text, e);
 }
 
 /* The result that was written last, before its completion. */
@@ -262,17 +259,14 @@ static void keep(struct kept *kept, const struct item *item, const struct attemp
 static enum status leave_out(const json_t *record, const char *name, struct merge_findings *out,
                              struct err *e)
 {
-    enum status st = OK;
-    char what[256], *text = NULL;
+    char what[256];
+    AUTO_FREE char *text = NULL;
     result_describe(record, what, sizeof what);
-    TRY(mem_format(&text, e,
-                   "%s: measured on other weights than the newest results of its checkpoint (%s; "
-                   "left out)",
-                   what, name));
-    TRY(texts_add(&out->conflicts, text, e));
-done:
-    free(text);
-    return st;
+    PASS(mem_format(&text, e,
+                    "%s: measured on other weights than the newest results of its checkpoint (%s; "
+                    "left out)",
+                    what, name));
+    return texts_add(&out->conflicts, text, e);
 }
 
 /* The record of an item, as this version writes it. */
@@ -318,82 +312,66 @@ static enum status write_best(const struct merge *m, const struct item *items, i
                               struct journal *to, struct kept *kept, struct merge_findings *out,
                               struct err *e)
 {
-    enum status st = OK;
-    struct attempt best = {0}, other = {0};
+    CLEANUP(attempt_free) struct attempt best = {0}, other = {0};
     for (int64_t i = 0; i < n; i++) {
         json_t *record;
-        TRY(read_item(m, &items[i], &record, e));
+        PASS(read_item(m, &items[i], &record, e));
         if (!weights_read_agree(m->weights, record)) {
-            st = leave_out(record, items[i].source->name, out, e);
+            enum status st = leave_out(record, items[i].source->name, out, e);
             json_decref(record);
-            TRY(st);
+            PASS(st);
             continue;
         }
-        TRY(choose(&best, record, &other, e));
+        PASS(choose(&best, record, &other, e));
         if (other.record && items->class != CLASS_LOSS)
-            TRY(note(&best, &other, items[i].source->name, out, e));
+            PASS(note(&best, &other, items[i].source->name, out, e));
         attempt_free(&other);
     }
-    if (!best.record || is_outdated(items, &best, kept)) goto done;
-    TRY(journal_append(to, best.record, e));
-    TRY(write_texts(m, items, n, best.record, to, e));
+    if (!best.record || is_outdated(items, &best, kept)) return OK;
+    PASS(journal_append(to, best.record, e));
+    PASS(write_texts(m, items, n, best.record, to, e));
     keep(kept, items, &best);
     out->records += items->class == CLASS_RESULT;
-done:
-    attempt_free(&best);
-    attempt_free(&other);
-    return st;
+    return OK;
 }
 
 static enum status write_all(const struct merge *m, struct journal *to, struct merge_findings *out,
                              struct err *e)
 {
-    enum status st = OK;
-    struct item *items = NULL;
+    AUTO_FREE struct item *items = NULL;
     struct kept kept = {0};
     int64_t n;
-    TRY(list_items(m, &items, &n, e));
+    PASS(list_items(m, &items, &n, e));
     for (int64_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
-        TRY(write_best(m, items + i, end - i, to, &kept, out, e));
+        PASS(write_best(m, items + i, end - i, to, &kept, out, e));
     }
-done:
-    free(items);
-    return st;
+    return OK;
 }
 
 /* The newest plan, of the whole sweep: which part it was made for is left out. */
 static enum status write_plan(const struct merge *m, struct journal *to, struct err *e)
 {
-    enum status st = OK;
-    struct attempt best = {0}, other = {0};
+    CLEANUP(attempt_free) struct attempt best = {0}, other = {0};
     for (int64_t i = 0; i < m->n; i++) {
         if (!m->sources[i].plan) continue;
         json_t *plan = json_copy(m->sources[i].plan);
-        ENSURE(plan, ERR_NOMEM, "out of memory for a plan");
+        NEED(plan, ERR_NOMEM, "out of memory for a plan");
         json_object_del(plan, "part");
-        TRY(choose(&best, plan, &other, e));
+        PASS(choose(&best, plan, &other, e));
         attempt_free(&other);
     }
-    ENSURE(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
-           m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
-    TRY(journal_append(to, best.record, e));
-done:
-    attempt_free(&best);
-    attempt_free(&other);
-    return st;
+    NEED(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
+         m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
+    return journal_append(to, best.record, e);
 }
 
 enum status merge_write(struct merge *m, const char *path, struct merge_findings *out,
                         struct err *e)
 {
-    enum status st = OK;
-    struct journal *to = NULL;
-    TRY(journal_open(path, &to, e));
-    TRY(write_plan(m, to, e));
-    TRY(write_all(m, to, out, e));
-    TRY(journal_sync(to, e));
-done:
-    journal_close(to);
-    return st;
+    CLEANUP(journal_close_at) struct journal *to = NULL;
+    PASS(journal_open(path, &to, e));
+    PASS(write_plan(m, to, e));
+    PASS(write_all(m, to, out, e));
+    return journal_sync(to, e);
 }

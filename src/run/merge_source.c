@@ -111,45 +111,39 @@ static enum status scan_journal(struct merge_source *s, json_t *weights, struct 
 
 static enum status scan_cube(struct merge_source *s, json_t *weights, struct err *e)
 {
-    struct inventory all = {0};
-    enum status st = OK;
+    CLEANUP(inventory_close) struct inventory all = {0};
     s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
-    TRY(inventory_open(s->plan, s->view, &all, e));
+    PASS(inventory_open(s->plan, s->view, &all, e));
     for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all.rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i))
             if (r->rows[i].record) {
                 weights_read_learn(weights, r->rows[i].record);
-                TRY(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
+                PASS(put(s, CLASS_RESULT, r->rows[i].key, -1, e));
             }
     }
-done:
-    inventory_close(&all);
-    return st;
+    return OK;
 }
 
 enum status merge_source_open(struct merge_source *s, const char *path, json_t *weights,
                               struct err *e)
 {
-    enum status st = OK;
     bool cube = false;
-    json_t *own = json_object();
-    ENSURE(own && (s->former = json_object()), ERR_NOMEM, "out of memory for digests");
+    json_auto_t *own = json_object();
+    NEED(own && (s->former = json_object()), ERR_NOMEM, "out of memory for digests");
     for (int i = 0; i < CLASS_N; i++)
-        ENSURE(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
-    TRY(mem_string(&s->name, path, e));
-    TRY(results_is_hdf5(path, &cube, e));
+        NEED(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
+    PASS(mem_string(&s->name, path, e));
+    PASS(results_is_hdf5(path, &cube, e));
     if (cube) {
-        TRY(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
+        PASS(results_view_open(path, VIEW_ALL, NULL, &s->view, e));
     } else {
-        TRY(journal_open_beside(path, &s->journal, e));
+        PASS(journal_open_beside(path, &s->journal, e));
         journal_warn(s->journal);
     }
-    TRY(cube ? scan_cube(s, own, e) : scan_journal(s, own, e));
+    PASS(cube ? scan_cube(s, own, e) : scan_journal(s, own, e));
     weights_read_join(weights, own);
-done:
-    json_decref(own);
-    return st;
+    return OK;
 }
 
 enum status merge_source_read(const struct merge_source *s, enum merge_class class, const char *key,

@@ -59,33 +59,25 @@ static bool look_at(struct former *f, const char *journal)
 
 static enum status look_beside(struct former *f, const char *results, bool *found, struct err *e)
 {
-    enum status st = OK;
-    char *cube = NULL, *journal = NULL;
-    TRY(fsx_resolve(results, &cube, e));
-    TRY(journal_path(cube, &journal, e));
+    AUTO_FREE char *cube = NULL, *journal = NULL;
+    PASS(fsx_resolve(results, &cube, e));
+    PASS(journal_path(cube, &journal, e));
     *found = look_at(f, journal);
-done:
-    free(journal);
-    free(cube);
-    return st;
+    return OK;
 }
 
 /* Looks at the journal of the results, of the sweep's whole results, of its parts. */
 static enum status find_former(struct former *f, const char *results, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    struct part_places parts = {0};
+    AUTO_FREE char *folder = NULL;
+    CLEANUP(parts_free) struct part_places parts = {0};
     bool found;
-    TRY(look_beside(f, results, &found, e));
-    if (!found) TRY(look_beside(f, f->sweep->results, &found, e));
-    TRY(parts_folder(f->sweep->results, &folder, e));
-    if (!found) TRY(parts_list(folder, &parts, e));
+    PASS(look_beside(f, results, &found, e));
+    if (!found) PASS(look_beside(f, f->sweep->results, &found, e));
+    PASS(parts_folder(f->sweep->results, &folder, e));
+    if (!found) PASS(parts_list(folder, &parts, e));
     for (int64_t i = 0; i < parts.n && !found; i++) found = look_at(f, parts.part[i].journal);
-done:
-    parts_free(&parts);
-    free(folder);
-    return st;
+    return OK;
 }
 
 enum status owner_check(const struct plan *p, const char *results, struct err *e)
@@ -223,12 +215,11 @@ static void count_cells(const struct plan *p, const char *results, int64_t *done
 enum status owner_tell_own(const struct plan *p, const struct results_view *view, const char *path,
                            char *const *overrides, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    struct sweep own = {0};
-    const char **others = NULL;
+    AUTO_FREE const char **others = NULL;
+    CLEANUP(sweep_free) struct sweep own = {0};
     int64_t kept = 0, done = 0, all = 0;
     if (view && results_view_plan(view)) return OK;
-    TRY(mem_alloc(&others, n, sizeof *others, "overrides", e));
+    PASS(mem_alloc(&others, n, sizeof *others, "overrides", e));
     for (int64_t i = 0; i < n; i++)
         if (strncmp(overrides[i], "results=", 8) != 0) others[kept++] = overrides[i];
     if (kept < n && sweep_read(path, others, kept, &own, NULL) == OK)
@@ -237,8 +228,5 @@ enum status owner_tell_own(const struct plan *p, const struct results_view *view
         log_warn("%s is new, and %lld of these %lld cells are finished in %s, which the sweep file "
                  "names: without --set results=... they are not computed again",
                  p->results, (long long)done, (long long)all, own.results);
-done:
-    sweep_free(&own);
-    free(others);
-    return st;
+    return OK;
 }

@@ -242,19 +242,16 @@ static void print_curvature_memory(const struct plan_report *r, FILE *out)
 
 static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
 {
-    enum status st = OK;
-    struct table t = {0};
-    TRY(table_init(&t, PLAN_COLUMNS, 1, e));
-    TRY(put_plan_head(r, &t, e));
-    for (int64_t i = 0; i < r->n; i++) TRY(put_model(r->plan, &r->lines[i], &t, e));
+    CLEANUP(table_free) struct table t = {0};
+    PASS(table_init(&t, PLAN_COLUMNS, 1, e));
+    PASS(put_plan_head(r, &t, e));
+    for (int64_t i = 0; i < r->n; i++) PASS(put_model(r->plan, &r->lines[i], &t, e));
     fprintf(out, "a visit: what it reads, FLOP by phase, time and memory on one worker; least: the "
                  "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
-    TRY(table_print(&t, table_page_width(stdout), out, e));
+    PASS(table_print(&t, table_page_width(stdout), out, e));
     for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
     print_curvature_memory(r, out);
-done:
-    table_free(&t);
-    return st;
+    return OK;
 }
 
 /* Work, bytes and time of the checkpoints' visits, phases of less than half a percent of it left

@@ -152,12 +152,13 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
                              int64_t memory, const struct plan_choice *choice,
                              struct plan_report *out, struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(plan_report_free)
     struct plan_report r = {.plan = p, .threads = threads, .memory = memory};
     const struct plan_part *part = &choice->part;
-    int64_t *which = NULL, n;
-    TRY(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
-    TRY(find_variants(p, &which, &n, e));
+    AUTO_FREE int64_t *which = NULL;
+    int64_t n;
+    PASS(mem_zero(&r.lines, p->sweep->n_models, sizeof *r.lines, "models", e));
+    PASS(find_variants(p, &which, &n, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         int64_t visits = 0; /* the model's checkpoints, of a part those that it has */
         for (int64_t k = 0; k < p->n_checkpoints; k++)
@@ -167,15 +168,12 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
         r.lines[r.n] = (struct plan_line){.model = i, .visits = visits};
         fill_line(&r, which, n, &r.lines[r.n++]);
     }
-    TRY(plan_visits_make(p, view, choice, &r.remaining, e));
+    PASS(plan_visits_make(p, view, choice, &r.remaining, e));
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->disk) TRY(measures[k]->disk(p, &r.to_write[k], &r.disk[k], e));
+        if (measures[k]->disk) PASS(measures[k]->disk(p, &r.to_write[k], &r.disk[k], e));
     *out = r;
     r = (struct plan_report){0};
-done:
-    free(which);
-    plan_report_free(&r);
-    return st;
+    return OK;
 }
 
 /* Bytes of the records of what is left in the journal, and of the cube of everything, by rule of

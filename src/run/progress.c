@@ -86,22 +86,19 @@ static enum status join(struct progress *p, const struct progress_failure *f, bo
 
 enum status progress_fail(struct progress *p, const json_t *record, struct err *e)
 {
-    enum status st = OK;
     bool joined = false;
-    struct progress_failure f = {.since = clock_seconds()};
-    TRY(name_of(record, &f.of, e));
-    TRY(which_of(record, &f.which, e));
-    TRY(mem_string(&f.message, json_text(record, "message", ""), e));
+    CLEANUP(failure_free) struct progress_failure f = {.since = clock_seconds()};
+    PASS(name_of(record, &f.of, e));
+    PASS(which_of(record, &f.which, e));
+    PASS(mem_string(&f.message, json_text(record, "message", ""), e));
     for (char *c = f.message; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' ';
-    TRY(join(p, &f, &joined, e));
-    if (joined) goto done;
-    TRY(mem_grow(&p->failures, p->n_failures, &p->capacity, sizeof *p->failures, e));
+    PASS(join(p, &f, &joined, e));
+    if (joined) return OK;
+    PASS(mem_grow(&p->failures, p->n_failures, &p->capacity, sizeof *p->failures, e));
     p->failures[p->n_failures++] = f;
     f = (struct progress_failure){0};
-done:
-    failure_free(&f);
-    return st;
+    return OK;
 }
 
 static void print_failures(struct progress *p, double waited)

@@ -38,16 +38,13 @@ static enum status add_source(struct run_compose *c, const struct run_journal *o
 static enum status open_sources(struct run_compose *c, const struct run_journal *own,
                                 const char *results, struct err *e)
 {
-    enum status st = OK;
-    struct part_places all = {0};
+    CLEANUP(parts_free) struct part_places all = {0};
     if (c->open) return OK;
     c->open = true;
-    TRY(add_source(c, own, NULL, e));
-    TRY(parts_of(results, &all, e));
-    for (int64_t i = 0; i < all.n; i++) TRY(add_source(c, own, all.part[i].journal, e));
-done:
-    parts_free(&all);
-    return st;
+    PASS(add_source(c, own, NULL, e));
+    PASS(parts_of(results, &all, e));
+    for (int64_t i = 0; i < all.n; i++) PASS(add_source(c, own, all.part[i].journal, e));
+    return OK;
 }
 
 /* *out (the caller's) = the finished record; NULL: none. */
@@ -135,50 +132,42 @@ static enum status join(json_t *record, const json_t *parts, const json_t *sourc
 enum status run_compose(struct run_compose *c, const struct run_journal *own, const char *results,
                         const json_t *record, json_t **out, struct err *e)
 {
-    enum status st = OK;
-    json_t *sources = NULL, *whole = NULL;
+    json_auto_t *sources = NULL, *whole = NULL;
     const json_t *parts = json_object_get(json_object_get(record, "provenance"), "parts");
     bool all;
     *out = json_incref((json_t *)(uintptr_t)record);
     if (!parts || result_state_of(record) != STATE_DONE) return OK;
-    TRY(open_sources(c, own, results, e));
-    TRY(read_sources(c, parts, &sources, &all, e));
-    ENSURE(whole = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
+    PASS(open_sources(c, own, results, e));
+    PASS(read_sources(c, parts, &sources, &all, e));
+    NEED(whole = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
     if (!all || any_differs(record, sources))
-        ENSURE(fail(whole) == 0, ERR_NOMEM, "out of memory for a record");
+        NEED(fail(whole) == 0, ERR_NOMEM, "out of memory for a record");
     else
-        TRY(join(whole, parts, sources, e));
+        PASS(join(whole, parts, sources, e));
     json_decref(*out);
     *out = whole;
     whole = NULL;
-done:
-    json_decref(sources);
-    json_decref(whole);
-    return st;
+    return OK;
 }
 
 /* All parts are others'. The rest is that of the first. */
 static enum status append_composed(const struct run_compose *c, const json_t *one,
                                    struct run_journal *own, bool *any, struct err *e)
 {
-    enum status st = OK;
-    json_t *sources = NULL, *record = NULL;
+    json_auto_t *sources = NULL, *record = NULL;
     json_t *parts = json_object_get(one, "parts");
     bool all;
-    TRY(read_sources(c, parts, &sources, &all, e));
-    if (!all) goto done; /* the next run computes it */
-    ENSURE(record = json_deep_copy(json_array_get(sources, 0)), ERR_NOMEM,
-           "out of memory for a record");
+    PASS(read_sources(c, parts, &sources, &all, e));
+    if (!all) return OK; /* the next run computes it */
+    NEED(record = json_deep_copy(json_array_get(sources, 0)), ERR_NOMEM,
+         "out of memory for a record");
     json_object_set(record, "key", json_object_get(one, "key"));
     json_object_set(json_object_get(record, "provenance"), "parts", parts);
-    if (any_differs(record, sources)) goto done;
-    TRY(join(record, parts, sources, e));
-    TRY(run_journal_append(own, record, e));
+    if (any_differs(record, sources)) return OK;
+    PASS(join(record, parts, sources, e));
+    PASS(run_journal_append(own, record, e));
     *any = true;
-done:
-    json_decref(sources);
-    json_decref(record);
-    return st;
+    return OK;
 }
 
 enum status run_compose_whole(struct run_compose *c, const struct plan *p, struct run_journal *own,

@@ -158,19 +158,15 @@ enum status run_journal_folder(const char *results, struct err *e)
 
 enum status run_journal_check(const char *results, struct err *e)
 {
-    enum status st = OK;
-    char *cube = NULL, *journal = NULL;
-    TRY(cube_check_place("results: ", results, e));
-    TRY(fsx_resolve(results, &cube, e));
-    TRY(journal_path(cube, &journal, e));
-    ENSURE(access(results, F_OK) != 0 || fsx_is_file(journal), ERR_USAGE,
-           "results: %s exists, but its journal %s does not: a run would overwrite it; put the "
-           "journal back beside it, move the cube away, or name another file",
-           results, journal);
-done:
-    free(cube);
-    free(journal);
-    return st;
+    AUTO_FREE char *cube = NULL, *journal = NULL;
+    PASS(cube_check_place("results: ", results, e));
+    PASS(fsx_resolve(results, &cube, e));
+    PASS(journal_path(cube, &journal, e));
+    NEED(access(results, F_OK) != 0 || fsx_is_file(journal), ERR_USAGE,
+         "results: %s exists, but its journal %s does not: a run would overwrite it; put the "
+         "journal back beside it, move the cube away, or name another file",
+         results, journal);
+    return OK;
 }
 
 /* Whether a run was stopped or killed before it could renew the cube, or something happened to it.

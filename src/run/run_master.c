@@ -96,17 +96,14 @@ static enum status take(void *context, const json_t *record, struct err *e)
 /* The third time in a row, its cells fail. */
 static enum status give_up(struct run_master *m, struct sched_loss *loss, struct err *e)
 {
-    enum status st = OK;
-    char *reason = NULL;
+    AUTO_FREE char *reason = NULL;
     const struct visit *v = &m->visits.visits[loss->job].visit;
-    TRY(mem_format(&reason, e,
-                   "its ranks were lost %d times in a row in this visit; the last time, %s",
-                   RUN_LOSSES_MOST, loss->why));
-    TRY(run_lost_ranks_refuse(v, loss, reason, take, m, e));
+    PASS(mem_format(&reason, e,
+                    "its ranks were lost %d times in a row in this visit; the last time, %s",
+                    RUN_LOSSES_MOST, loss->why));
+    PASS(run_lost_ranks_refuse(v, loss, reason, take, m, e));
     loss->again = false;
-done:
-    free(reason);
-    return st;
+    return OK;
 }
 
 enum status run_master_lose(void *context, struct sched_loss *loss, struct err *e)
@@ -155,28 +152,21 @@ double run_master_progress(void *context, const struct sched_progress *p)
 
 enum status run_master_accept(void *context, const char *result, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL;
-    TRY(json_read_text("result", result, strlen(result), &record, e));
-    TRY(run_master_take(context, record, e));
-done:
-    json_decref(record);
-    return st;
+    json_auto_t *record = NULL;
+    PASS(json_read_text("result", result, strlen(result), &record, e));
+    return run_master_take(context, record, e);
 }
 
 static enum status write_cube(struct run_master *m, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     double start = clock_seconds();
-    TRY(results_view_of_journal(m->out.journal, VIEW_BY_LINE, &view, e));
-    TRY(run_journal_write_cube(&m->out, view, e));
+    PASS(results_view_of_journal(m->out.journal, VIEW_BY_LINE, &view, e));
+    PASS(run_journal_write_cube(&m->out, view, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();
     m->cube_seconds = m->cube_written - start;
-done:
-    results_view_close(view);
-    return st;
+    return OK;
 }
 
 /* One fdatasync makes all records durable that arrive within some milliseconds. Writing the cube
@@ -281,21 +271,20 @@ static bool has_stale(const struct run_master *m, const struct inventory *all, c
 enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome, int *code,
                               struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
-    struct inventory all = {0};
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(inventory_close) struct inventory all = {0};
     bool ended;
-    TRY(sync_journal(m, e));
-    TRY(run_master_view(m, &view, e));
-    TRY(take_inventory(m, view, &all, e));
+    PASS(sync_journal(m, e));
+    PASS(run_master_view(m, &view, e));
+    PASS(take_inventory(m, view, &all, e));
     bool failed = any_failed(&all);
     const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, results_view_stale(view));
     *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
-    TRY(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
-    if (m->cube_stale || ended) TRY(write_cube(m, e));
+    PASS(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
+    if (m->cube_stale || ended) PASS(write_cube(m, e));
     for (int k = 0; done && k < MEASURES_N; k++)
-        if (measures[k]->ended) TRY(measures[k]->ended(&m->plan, m->out.journal, e));
-    if (done) TRY(remove_states(m, &all, e));
+        if (measures[k]->ended) PASS(measures[k]->ended(&m->plan, m->out.journal, e));
+    if (done) PASS(remove_states(m, &all, e));
     run_journal_finish(&m->out);
     progress_end(&m->progress);
     tell_shortest(outcome);
@@ -304,13 +293,10 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
                  : done                       ? ""
                  : outcome->end == SCHED_DONE ? "; start the run again"
                                               : "; stopped, resumable");
-    TRY(results_warn_of_stale(view, e));
+    PASS(results_warn_of_stale(view, e));
     if (failed)
         log_info("qtraj status %s says why some failed; repair the input and run again, or --retry "
                  "failed",
                  m->results);
-done:
-    inventory_close(&all);
-    results_view_close(view);
-    return st;
+    return OK;
 }

@@ -41,25 +41,21 @@ static enum status add_part(const struct plan_part *part, json_t *record, struct
 static enum status append_plan(struct run_master *m, const struct results_view *v, int argc,
                                char **argv, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL;
-    char *command = NULL;
-    TRY(mem_string(&command, argv[0], e));
+    json_auto_t *record = NULL;
+    AUTO_FREE char *command = NULL;
+    PASS(mem_string(&command, argv[0], e));
     for (int i = 1; i < argc; i++) {
         char *shorter = command;
-        st = mem_format(&command, e, "%s %s", shorter, argv[i]);
+        enum status st = mem_format(&command, e, "%s %s", shorter, argv[i]);
         free(shorter);
-        TRY(st);
+        PASS(st);
     }
-    TRY(plan_record(&m->plan, command, &record, e));
-    TRY(add_part(&m->choice.part, record, e));
-    if (!m->plan.back && plan_known(results_view_plan(v), record)) goto done;
-    TRY(run_journal_append(&m->out, record, e));
+    PASS(plan_record(&m->plan, command, &record, e));
+    PASS(add_part(&m->choice.part, record, e));
+    if (!m->plan.back && plan_known(results_view_plan(v), record)) return OK;
+    PASS(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
-done:
-    json_decref(record);
-    free(command);
-    return st;
+    return OK;
 }
 
 /* How the visits of a model will run. */
@@ -88,12 +84,11 @@ static double find_saved_after(const struct run_master *m, int64_t model, const 
  * visits as they will run on so many. */
 static enum status find_manners(struct run_master *m, struct manner **out, struct err *e)
 {
-    enum status st = OK;
     const struct run_options *o = &m->sweep.run;
     struct plan_rank rank = m->worker;
-    int64_t *variants = NULL;
-    TRY(mem_zero(out, m->sweep.n_models, sizeof **out, "models", e));
-    TRY(mem_zero(&variants, m->plan.n_variants, sizeof *variants, "variants", e));
+    AUTO_FREE int64_t *variants = NULL;
+    PASS(mem_zero(out, m->sweep.n_models, sizeof **out, "models", e));
+    PASS(mem_zero(&variants, m->plan.n_variants, sizeof *variants, "variants", e));
     for (int64_t i = 0; i < m->plan.n_variants; i++) variants[i] = i;
     if (o->memory) rank.memory = o->memory;
     if (o->threads > 0) rank.threads = o->threads;
@@ -109,9 +104,7 @@ static enum status find_manners(struct run_master *m, struct manner **out, struc
                   (long long)group.ranks, (*out)[i].saved_after);
         plan_costs_fit(&m->plan, i, &group);
     }
-done:
-    free(variants);
-    return st;
+    return OK;
 }
 
 static enum status make_jobs(struct run_master *m, const struct results_view *view,
@@ -156,17 +149,12 @@ static enum status check_idle(const struct part_places *parts, struct err *e)
 /* A whole run, which leaves no journal of its own if it is refused. */
 static enum status whole_sweep(struct run_master *m, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    struct part_places parts = {0};
-    TRY(mem_string(&m->results, m->sweep.results, e));
-    TRY(parts_folder(m->results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    TRY(check_idle(&parts, e));
-done:
-    parts_free(&parts);
-    free(folder);
-    return st;
+    AUTO_FREE char *folder = NULL;
+    CLEANUP(parts_free) struct part_places parts = {0};
+    PASS(mem_string(&m->results, m->sweep.results, e));
+    PASS(parts_folder(m->results, &folder, e));
+    PASS(parts_list(folder, &parts, e));
+    return check_idle(&parts, e);
 }
 
 struct taking {
@@ -184,20 +172,16 @@ static enum status take_record(void *context, const json_t *record, struct err *
 /* What parts have finished and the results lack goes to the journal of a whole run. */
 static enum status take_parts(struct run_master *m, struct results_view *view, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    struct part_places parts = {0};
+    AUTO_FREE char *folder = NULL;
+    CLEANUP(parts_free) struct part_places parts = {0};
     struct taking t = {.out = &m->out};
     const struct view_sink sink = {.take = take_record, .context = &t};
-    TRY(parts_folder(m->results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    if (parts.n) TRY(parts_add_records(m->results, m->out.path, 0, VIEW_STATES, &sink, view, e));
+    PASS(parts_folder(m->results, &folder, e));
+    PASS(parts_list(folder, &parts, e));
+    if (parts.n) PASS(parts_add_records(m->results, m->out.path, 0, VIEW_STATES, &sink, view, e));
     if (t.n) log_info("%lld results of the parts in %s are taken over", (long long)t.n, folder);
     if (t.n) m->unsynced = m->cube_stale = true;
-done:
-    parts_free(&parts);
-    free(folder);
-    return st;
+    return OK;
 }
 
 /* Where the results go, and which visits they are of. */
@@ -226,46 +210,40 @@ enum status run_read_sweep(const char *path, char *const *set, int64_t n, bool s
 
 enum status run_master_prepare(struct run_master *m, int argc, char **argv, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
-    struct manner *manners = NULL;
-    struct plan_faults faults = {0};
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    AUTO_FREE struct manner *manners = NULL;
+    CLEANUP(plan_faults_free) struct plan_faults faults = {0};
     const struct plan_part *part = &m->choice.part;
     bool composed;
-    TRY(run_read_sweep(m->sweep_path, m->set, m->n_set, m->so_far, &m->sweep, e));
-    TRY(plan_make(&m->sweep, false, &m->plan, e));
-    TRY(plan_choice_match(&m->plan, &m->choice, e));
-    TRY(find_part(m, e));
-    if (!m->adopt) TRY(owner_check(&m->plan, m->results, e));
-    if (!m->adopt) TRY(owner_check_weights(&m->plan, e));
-    TRY(run_journal_folder(m->results, e));
-    TRY(run_journal_open(&m->out, m->results, &m->cube_stale, e));
-    TRY(run_master_view(m, &view, e));
-    TRY(owner_tell_own(&m->plan, view, m->sweep_path, m->set, m->n_set, e));
-    if (part->n == 0) TRY(take_parts(m, view, e));
-    TRY(plan_take(&m->plan, view, e));
+    PASS(run_read_sweep(m->sweep_path, m->set, m->n_set, m->so_far, &m->sweep, e));
+    PASS(plan_make(&m->sweep, false, &m->plan, e));
+    PASS(plan_choice_match(&m->plan, &m->choice, e));
+    PASS(find_part(m, e));
+    if (!m->adopt) PASS(owner_check(&m->plan, m->results, e));
+    if (!m->adopt) PASS(owner_check_weights(&m->plan, e));
+    PASS(run_journal_folder(m->results, e));
+    PASS(run_journal_open(&m->out, m->results, &m->cube_stale, e));
+    PASS(run_master_view(m, &view, e));
+    PASS(owner_tell_own(&m->plan, view, m->sweep_path, m->set, m->n_set, e));
+    if (part->n == 0) PASS(take_parts(m, view, e));
+    PASS(plan_take(&m->plan, view, e));
     m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
-    TRY(plan_warn_changed(&m->plan, view, e));
-    TRY(append_plan(m, view, argc, argv, e));
-    TRY(run_compose_whole(&m->compose, &m->plan, &m->out, &composed, e));
+    PASS(plan_warn_changed(&m->plan, view, e));
+    PASS(append_plan(m, view, argc, argv, e));
+    PASS(run_compose_whole(&m->compose, &m->plan, &m->out, &composed, e));
     if (composed) m->unsynced = m->cube_stale = true;
     m->plan.costs.rates = m->rates;
     cost_rates_choose(&m->plan.costs.rates, (enum products)m->sweep.run.products);
-    TRY(find_manners(m, &manners, e));
+    PASS(find_manners(m, &manners, e));
     plan_costs_learn(&m->plan, view);
-    TRY(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
-    if (m->visits.n) TRY(plan_warn(&m->plan, &faults, e));
+    PASS(plan_visits_make(&m->plan, view, &m->choice, &m->visits, e));
+    if (m->visits.n) PASS(plan_warn(&m->plan, &faults, e));
     if (m->visits.n)
-        TRY(plan_faults_tokenizers(&faults, &m->plan, &m->visits, e));
+        PASS(plan_faults_tokenizers(&faults, &m->plan, &m->visits, e));
     else
-        TRY(plan_faults_find(&faults, &m->plan, &m->visits, e));
+        PASS(plan_faults_find(&faults, &m->plan, &m->visits, e));
     plan_faults_log(&faults);
-    TRY(plan_visits_begun(&m->plan, &m->visits, e));
-    TRY(run_stage_begin(&m->plan, &m->visits, part, e));
-    TRY(make_jobs(m, view, manners, e));
-done:
-    plan_faults_free(&faults);
-    free(manners);
-    results_view_close(view);
-    return st;
+    PASS(plan_visits_begun(&m->plan, &m->visits, e));
+    PASS(run_stage_begin(&m->plan, &m->visits, part, e));
+    return make_jobs(m, view, manners, e);
 }

@@ -104,15 +104,13 @@ enum status slurm_check_folders(struct plan *p, const char *report, struct plan_
 enum status slurm_rate_known(const char *results, const char *partition, char **file, char **rate,
                              struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, text[64];
-    TRY(fsx_parent(results, &folder, e));
-    TRY(mem_format(file, e, "%s/qtraj-rate-%s.txt", folder, partition ? partition : "default"));
+    AUTO_FREE char *folder = NULL;
+    char text[64];
+    PASS(fsx_parent(results, &folder, e));
+    PASS(mem_format(file, e, "%s/qtraj-rate-%s.txt", folder, partition ? partition : "default"));
     if (fsx_text(*file, text, sizeof text)) {
         text[strcspn(text, "\n")] = '\0';
-        if (strtod(text, NULL) > 0) TRY(mem_string(rate, text, e));
+        if (strtod(text, NULL) > 0) PASS(mem_string(rate, text, e));
     }
-done:
-    free(folder);
-    return st;
+    return OK;
 }

@@ -61,30 +61,27 @@ static enum status list_costs(const struct plan_visits *all, double **out, struc
 static enum status visits_open(struct plan *p, const char *rate, const struct slurm_nodes *at,
                                struct visits *v, struct err *e)
 {
-    enum status st = OK;
-    struct plan_visits all = {0};
+    CLEANUP(plan_visits_free) struct plan_visits all = {0};
     const int64_t memory = slurm_memory(at);
     const double most = share_of_time * at->time;
-    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    PASS(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
     v->n = all.n;
-    TRY(list_costs(&all, &v->nominal, e));
+    PASS(list_costs(&all, &v->nominal, e));
     plan_visits_free(&all);
-    TRY(plan_report_rates(p, rate, "a node", e));
-    TRY(plan_report_fit(p, at->cores, memory, e));
-    TRY(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
-    TRY(list_costs(&all, &v->seconds, e));
+    PASS(plan_report_rates(p, rate, "a node", e));
+    PASS(plan_report_fit(p, at->cores, memory, e));
+    PASS(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
+    PASS(list_costs(&all, &v->seconds, e));
     for (int64_t i = 0; i < v->n; i++) v->total += v->seconds[i];
     const double limit = fmin(most, fmax(v->total / (double)at->nodes, least_seconds));
-    TRY(mem_zero(&v->nodes, v->n, sizeof *v->nodes, "visits", e));
+    PASS(mem_zero(&v->nodes, v->n, sizeof *v->nodes, "visits", e));
     for (int64_t i = 0; i < v->n; i++) {
         int64_t nodes;
-        TRY(plan_report_ranks(p, all.visits[i].model, at->cores, memory, &nodes, e));
+        PASS(plan_report_ranks(p, all.visits[i].model, at->cores, memory, &nodes, e));
         while (nodes < at->each && on_nodes(v->seconds[i], nodes) > limit) nodes++;
         v->nodes[i] = min64(nodes, at->each);
     }
-done:
-    plan_visits_free(&all);
-    return st;
+    return OK;
 }
 
 /* --- parts --- */
@@ -106,16 +103,15 @@ static enum status try_parts(const struct plan *p, const struct visits *v,
                              const struct slurm_nodes *at, int64_t n, bool last,
                              struct slurm_parts *s, bool *good, struct err *e)
 {
-    enum status st = OK;
-    int64_t *bounds = NULL;
+    AUTO_FREE int64_t *bounds = NULL;
     bool disjoint;
     free(s->parts);
     s->parts = NULL;
     s->n = n;
-    TRY(mem_zero(&s->parts, n, sizeof *s->parts, "parts", e));
-    TRY(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
-    TRY(plan_parts_cut(v->nominal, v->n, n, bounds, e));
-    TRY(plan_cut_agree(p, n, last && at->recorded, bounds, &disjoint, e));
+    PASS(mem_zero(&s->parts, n, sizeof *s->parts, "parts", e));
+    PASS(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));
+    PASS(plan_parts_cut(v->nominal, v->n, n, bounds, e));
+    PASS(plan_cut_agree(p, n, last && at->recorded, bounds, &disjoint, e));
     *good = true;
     for (int64_t k = 0; k < n; k++) {
         struct slurm_part *part = &s->parts[k];
@@ -123,9 +119,7 @@ static enum status try_parts(const struct plan *p, const struct visits *v,
         count_visits(v, NULL, part);
         *good = *good && (part->visits < 2 || part->seconds <= share_of_time * at->time);
     }
-done:
-    free(bounds);
-    return st;
+    return OK;
 }
 
 /* As few parts as are good, but enough for all nodes. */

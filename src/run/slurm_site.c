@@ -98,9 +98,9 @@ static double time_limit(const char *line)
  * may choose from, the widest. ERR_USAGE: one is none. */
 static enum status find_limits(const char *asked, struct slurm_nodes *at, struct err *e)
 {
-    enum status st = OK;
     const char *const argv[] = {"scontrol", "-a", "-o", "show", "partition", NULL};
-    char *answer = answer_of(argv), *next = NULL, known[512] = "", name[64], state[64];
+    AUTO_FREE char *answer = answer_of(argv);
+    char *next = NULL, known[512] = "", name[64], state[64];
     int64_t found = 0, up = 0, wanted = 1;
     double nodes = 0;
     at->limit = 0;
@@ -118,14 +118,12 @@ static enum status find_limits(const char *asked, struct slurm_nodes *at, struct
         at->limit = fmax(at->limit, time_limit(line));
         nodes = fmax(nodes, fmin(number_of(line, " MaxNodes="), number_of(line, " TotalNodes=")));
     }
-    ENSURE(!asked || !known[0] || found == wanted, ERR_USAGE,
-           "--partition %s: Slurm has no such partition; there are: %s", asked, known);
+    NEED(!asked || !known[0] || found == wanted, ERR_USAGE,
+         "--partition %s: Slurm has no such partition; there are: %s", asked, known);
     at->down = found > 0 && up == 0;
     if (at->limit <= 0) at->limit = INFINITY;
     at->each = nodes >= 1 && nodes < (double)at->nodes ? (int64_t)nodes : at->nodes;
-done:
-    free(answer);
-    return st;
+    return OK;
 }
 
 enum status slurm_nodes_find(const struct slurm_request *r, struct slurm_nodes *at, struct err *e)
@@ -203,20 +201,16 @@ enum status slurm_site_check(const struct slurm_request *r, const struct slurm_n
  * its folder is made and after. */
 static enum status find_real(const char *path, char **out, struct err *e)
 {
-    enum status st = OK;
-    char real[PATH_MAX], *folder = NULL, *above = NULL;
+    char real[PATH_MAX];
+    AUTO_FREE char *folder = NULL, *above = NULL;
     const char *slash = strrchr(path, '/');
     if (realpath(path, real)) return mem_string(out, real, e);
-    TRY(fsx_parent(path, &folder, e));
+    PASS(fsx_parent(path, &folder, e));
     if (strcmp(folder, path) == 0) /* "." that is gone */
-        TRY(mem_string(&above, "", e));
+        PASS(mem_string(&above, "", e));
     else
-        TRY(find_real(folder, &above, e));
-    TRY(mem_format(out, e, "%s/%s", strcmp(above, "/") ? above : "", slash ? slash + 1 : path));
-done:
-    free(folder);
-    free(above);
-    return st;
+        PASS(find_real(folder, &above, e));
+    return mem_format(out, e, "%s/%s", strcmp(above, "/") ? above : "", slash ? slash + 1 : path);
 }
 
 enum status slurm_comment(const char *results, char **out, struct err *e)
@@ -256,27 +250,23 @@ static void find_jobs(const char *comment, char *ids, size_t size)
 /* A process, in no job that squeue knows, that computes these results or a part. */
 static enum status check_locks(const struct plan *p, struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
-    struct part_places all = {0};
+    CLEANUP(parts_free) struct part_places all = {0};
     int64_t n = 0;
     struct lock_holder first = {0};
-    struct err none = {0};
-    if (parts_of(p->sweep->results, &all, &none) != OK) goto done; /* no folder: a fault already */
+    CLEANUP(err_clear) struct err none = {0};
+    if (parts_of(p->sweep->results, &all, &none) != OK) return OK; /* no folder: a fault already */
     for (int64_t i = 0; i < all.n; i++) {
         const struct lock_holder h = lock_look(all.part[i].journal);
         if (!h.held || (!h.certain && !h.renewed)) continue;
         if (!n++) first = h;
     }
     if (n)
-        TRY(plan_faults_add(f, p, e,
-                            "%lld process%s compute%s these results (%lld on %s): the jobs would "
-                            "compute the same twice; wait, or stop %s",
-                            (long long)n, n > 1 ? "es" : "", n > 1 ? "" : "s", (long long)first.pid,
-                            first.host, n > 1 ? "them" : "it"));
-done:
-    err_clear(&none);
-    parts_free(&all);
-    return st;
+        PASS(plan_faults_add(f, p, e,
+                             "%lld process%s compute%s these results (%lld on %s): the jobs would "
+                             "compute the same twice; wait, or stop %s",
+                             (long long)n, n > 1 ? "es" : "", n > 1 ? "" : "s",
+                             (long long)first.pid, first.host, n > 1 ? "them" : "it"));
+    return OK;
 }
 
 enum status slurm_check_jobs(const struct plan *p, const char *comment, struct plan_faults *f,

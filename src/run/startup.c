@@ -2,6 +2,7 @@
 #include "sched/link.h"
 #include "sched/link_socket.h"
 #include "util/clock.h"
+#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/thread.h"
@@ -46,29 +47,24 @@ enum status startup_room(bool mpirun, struct err *e)
 {
     enum { ROOM = 16 * 1024 * 1024 };
     static const char *const names[] = {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"};
-    enum status st = OK;
     const char *folder = "/tmp";
-    char *path = NULL;
-    int fd = -1;
+    AUTO_FREE char *path = NULL;
+    CLEANUP(fsx_close) int fd = -1;
     for (size_t i = sizeof names / sizeof *names; i-- > 0;)
         if (getenv(names[i])) folder = getenv(names[i]);
-    TRY(mem_format(&path, e, "%s/qtraj-XXXXXX", folder));
+    PASS(mem_format(&path, e, "%s/qtraj-XXXXXX", folder));
     fd = mkstemp(path);
-    ENSURE(
-        fd >= 0, ERR_IO,
-        "TMPDIR: %s: no file can be made there (%s), and Open MPI needs some: name a folder that "
-        "exists, on a local disk",
-        folder, strerror(errno));
+    NEED(fd >= 0, ERR_IO,
+         "TMPDIR: %s: no file can be made there (%s), and Open MPI needs some: name a folder that "
+         "exists, on a local disk",
+         folder, strerror(errno));
     unlink(path);
     const int failed = mpirun ? posix_fallocate(fd, 0, ROOM) : 0;
-    ENSURE(!failed, ERR_FULL,
-           "TMPDIR: %s: less than 16 MiB of room (%s), and Open MPI needs some: name a folder with "
-           "room, on a local disk",
-           folder, strerror(failed));
-done:
-    if (fd >= 0) close(fd);
-    free(path);
-    return st;
+    NEED(!failed, ERR_FULL,
+         "TMPDIR: %s: less than 16 MiB of room (%s), and Open MPI needs some: name a folder with "
+         "room, on a local disk",
+         folder, strerror(failed));
+    return OK;
 }
 
 /* --- the clock --- */

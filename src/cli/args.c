@@ -260,8 +260,7 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
                        struct err *e)
 {
     const struct command *command = c->command;
-    enum status st = OK;
-    struct arg_list given = {0};
+    CLEANUP(arg_list_free) struct arg_list given = {0};
     int found = 0, used, rank = 0;
     for (int i = 0; i < n; i++) positional[i] = NULL;
     c->help = c->flags || asks_for_help(c);
@@ -275,22 +274,19 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
         char *word = c->argv[i];
         used = 1;
         if (word[0] == '-' && word[1]) {
-            TRY(take(a, c, c->argc - i, c->argv + i, &used, e));
-            TRY(arg_list_add(&given, word, e));
+            PASS(take(a, c, c->argc - i, c->argv + i, &used, e));
+            PASS(arg_list_add(&given, word, e));
         } else {
             if (found == n && a->more) {
-                TRY(arg_list_add(a->more, word, e));
+                PASS(arg_list_add(a->more, word, e));
                 continue;
             }
-            ENSURE(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
-                   command->arguments);
+            NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,
+                 command->arguments);
             positional[found++] = word;
         }
     }
-    ENSURE(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
-           command->arguments);
-    TRY(check_effects(a, &given, e));
-done:
-    arg_list_free(&given);
-    return st;
+    NEED(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
+         command->arguments);
+    return check_effects(a, &given, e);
 }

@@ -105,24 +105,23 @@ static enum status set_judge(struct average *a, struct weights *w, struct err *e
  * out are gone. */
 static enum status choose(struct average *a, struct err *e)
 {
-    enum status st = OK;
-    struct single s = {0};
+    CLEANUP(single_free) struct single s = {0};
     struct weights *w = &s.visit.weights;
     int64_t n = 0;
     for (int64_t i = 0; i < a->dirs.n; i++)
         for (int64_t j = 0; j < i; j++)
-            ENSURE(strcmp(a->dirs.items[i], a->dirs.items[j]) != 0, ERR_USAGE,
-                   "--greedy: %s is there twice", a->dirs.items[i]);
-    TRY(weights_copy(&a->mean, w, e));
+            NEED(strcmp(a->dirs.items[i], a->dirs.items[j]) != 0, ERR_USAGE,
+                 "--greedy: %s is there twice", a->dirs.items[i]);
+    PASS(weights_copy(&a->mean, w, e));
     w->kind = WEIGHTS_GREEDY;
     w->evaluated = true; /* the visit evaluates the soup on its text */
-    TRY(mem_string(&w->identity, "", e));
-    TRY(options_copy(&data_heldout_table, &a->text, &w->heldout, e));
-    if (a->judge) TRY(set_judge(a, w, e));
-    TRY(single_add_evaluation(&s, &a->text, "", e));
-    TRY(single_run(&s, a->dirs.items[0], a->tokenizer, e));
+    PASS(mem_string(&w->identity, "", e));
+    PASS(options_copy(&data_heldout_table, &a->text, &w->heldout, e));
+    if (a->judge) PASS(set_judge(a, w, e));
+    PASS(single_add_evaluation(&s, &a->text, "", e));
+    PASS(single_run(&s, a->dirs.items[0], a->tokenizer, e));
     weights_recall_choice(w, s.checkpoint);
-    ENSURE(w->chosen, ERR_FORMAT, "the record of a greedy soup does not say what was chosen");
+    NEED(w->chosen, ERR_FORMAT, "the record of a greedy soup does not say what was chosen");
     print_choice(s.checkpoint);
     for (int64_t i = 0; i < w->n; i++) {
         a->mean.parts[i].coefficient = w->parts[i].coefficient;
@@ -134,48 +133,41 @@ static enum status choose(struct average *a, struct err *e)
         a->dirs.items[n++] = a->dirs.items[i];
     }
     a->mean.n = a->dirs.n = n;
-done:
-    single_free(&s);
-    return st;
+    return OK;
 }
 
 /* --- the folder --- */
 
 static enum status write_all(struct average *a, struct err *e)
 {
-    enum status st = OK;
-    char *found = NULL;
-    struct tensor_shape *tensors = NULL;
-    struct folder_out *folder = NULL;
+    AUTO_FREE char *found = NULL;
+    AUTO_FREE struct tensor_shape *tensors = NULL;
+    CLEANUP(folder_close_at) struct folder_out *folder = NULL;
     const char *first = a->dirs.items[0];
     for (int64_t i = 0; i < a->mean.n; i++)
-        TRY(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
-    TRY(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
+        PASS(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
+    PASS(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
     const int64_t n = checkpoint_n_tensors(a->checkpoint);
-    TRY(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
+    PASS(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
     for (int64_t i = 0; i < n; i++) tensors[i] = folder_shape(checkpoint_tensor(a->checkpoint, i));
-    if (!a->tokenizer) TRY(visit_tokenizer(first, &found, e));
+    if (!a->tokenizer) PASS(visit_tokenizer(first, &found, e));
     const struct folder_plan plan = {.config = checkpoint_config(a->checkpoint),
                                      .n = n,
                                      .tensors = tensors,
                                      .source = first,
                                      .tokenizer = a->tokenizer ? a->tokenizer : found};
-    TRY(folder_create(a->out, &plan, &folder, e));
+    PASS(folder_create(a->out, &plan, &folder, e));
     for (int64_t i = 0; i < n; i++)
-        TRY(folder_copy_tensor(folder, a->checkpoint, tensors[i].name, e));
-    TRY(checkpoint_verify(a->checkpoint, e));
-    TRY(folder_commit(folder, NULL, e));
+        PASS(folder_copy_tensor(folder, a->checkpoint, tensors[i].name, e));
+    PASS(checkpoint_verify(a->checkpoint, e));
+    PASS(folder_commit(folder, NULL, e));
     const int64_t files = folder_files(folder);
     log_info(
         "%s: the mean of %lld checkpoint%s, %lld tensors in %lld weight file%s; config.json and "
         "the files beside it are those of %s",
         a->out, (long long)a->mean.n, a->mean.n == 1 ? "" : "s", (long long)n, (long long)files,
         files == 1 ? "" : "s", first);
-done:
-    folder_close(folder);
-    free(found);
-    free(tensors);
-    return st;
+    return OK;
 }
 
 static void release(struct average *a)
@@ -191,8 +183,7 @@ static void release(struct average *a)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct average a = {0};
+    CLEANUP(release) struct average a = {0};
     static const char *const dtypes[] = {"members", "f32", NULL};
     struct arg_choice dtype = {.words = dtypes}, judge = {.words = quant_names()};
     const struct arg table[] = {
@@ -225,16 +216,13 @@ static enum status run(struct call *c, struct err *e)
          &a.calibration, "--judge"}};
     static const struct arg_with with[] = {{"--judge", "--greedy"}, {"--bits", "--judge"}, {0}};
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .more = &a.dirs, .with = with};
-    TRY(args_parse(&args, c, &a.out, 1, e));
-    if (c->help) goto done;
+    PASS(args_parse(&args, c, &a.out, 1, e));
+    if (c->help) return OK;
     a.judge = judge.word;
-    ENSURE(a.dirs.n > 0, ERR_USAGE, "usage: qtraj average %s", c->command->arguments);
-    TRY(set_up(&a, dtype.word && strcmp(dtype.word, "f32") == 0, e));
-    if (a.greedy) TRY(choose(&a, e));
-    TRY(write_all(&a, e));
-done:
-    release(&a);
-    return st;
+    NEED(a.dirs.n > 0, ERR_USAGE, "usage: qtraj average %s", c->command->arguments);
+    PASS(set_up(&a, dtype.word && strcmp(dtype.word, "f32") == 0, e));
+    if (a.greedy) PASS(choose(&a, e));
+    return write_all(&a, e);
 }
 
 const struct command cmd_average = {

@@ -257,8 +257,7 @@ static void print_text(const struct measured *m)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct measured m = {0};
+    CLEANUP(close_all) struct measured m = {0};
     const char *dir, *tokenizer = NULL;
     static const int64_t none = INT64_MIN;
     int64_t probe = none, seed = 0;
@@ -282,27 +281,24 @@ static enum status run(struct call *c, struct err *e)
         {"the text, by default its first 4 sequences:", &data_scored_table, "", &m.data, NULL},
     };
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
-    TRY(args_parse(&args, c, &dir, 1, e));
-    if (c->help) goto done;
-    TRY(data_options_finish(&m.data, "", e));
-    TRY(curvature_options_finish(&m.request.options, e));
-    ENSURE(probe >= 0 || probe == none, ERR_USAGE,
-           "--probe: expected a number from 0 on, found %lld", (long long)probe);
-    ENSURE(seed >= 0, ERR_USAGE, "--seed: expected a number from 0 on, found %lld",
-           (long long)seed);
+    PASS(args_parse(&args, c, &dir, 1, e));
+    if (c->help) return OK;
+    PASS(data_options_finish(&m.data, "", e));
+    PASS(curvature_options_finish(&m.request.options, e));
+    NEED(probe >= 0 || probe == none, ERR_USAGE, "--probe: expected a number from 0 on, found %lld",
+         (long long)probe);
+    NEED(seed >= 0, ERR_USAGE, "--seed: expected a number from 0 on, found %lld", (long long)seed);
     m.request.probe = probe != none;
     m.request.salt = (uint64_t)probe;
     m.request.seed = (uint64_t)seed;
     m.products = products_resolve(products_of_word(products.word));
     products_warn(m.products);
-    TRY(measure(&m, (char *)(uintptr_t)dir, (char *)(uintptr_t)tokenizer, e));
+    PASS(measure(&m, (char *)(uintptr_t)dir, (char *)(uintptr_t)tokenizer, e));
     if (json)
-        TRY(print_json(&m, e));
+        PASS(print_json(&m, e));
     else
         print_text(&m);
-done:
-    close_all(&m);
-    return st;
+    return OK;
 }
 
 const struct command cmd_curvature = {

@@ -286,10 +286,9 @@ static void eval_free(struct eval *o)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct eval o = {0};
+    CLEANUP(eval_free) struct eval o = {0};
     const char *dir, *tokenizer = NULL;
-    char *counts = NULL, *common = NULL;
+    AUTO_FREE char *counts = NULL, *common = NULL;
     struct arg_choice products = {.words = products_words}, rounding = {.words = rounding_words};
     bool json = false, apart = false;
     int64_t shots = TASK_SHOTS, limit = 0;
@@ -316,23 +315,18 @@ static enum status run(struct call *c, struct err *e)
     options_default(&data_table, &o.data);
     const struct arg_keys keys[] = {{"the text:", &data_scored_table, "", &o.data, "--text --ids"}};
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
-    TRY(args_parse(&args, c, &dir, 1, e));
-    if (c->help) goto done;
-    if (o.count_tokens) TRY(visit_common_tokenizer(o.count_tokens, &counts, e)); /* is it there? */
-    TRY(run_reference(&o, tokenizer, products.word, rounding.word, &common, e));
-    if (o.tasks) TRY(add_tasks(&o, shots, limit, apart, e));
+    PASS(args_parse(&args, c, &dir, 1, e));
+    if (c->help) return OK;
+    if (o.count_tokens) PASS(visit_common_tokenizer(o.count_tokens, &counts, e)); /* is it there? */
+    PASS(run_reference(&o, tokenizer, products.word, rounding.word, &common, e));
+    if (o.tasks) PASS(add_tasks(&o, shots, limit, apart, e));
     if (!o.tasks || o.data.text || o.data.ids)
-        TRY(single_add_evaluation(&o.single, &o.data, "", e));
+        PASS(single_add_evaluation(&o.single, &o.data, "", e));
     if (o.logits) o.single.hooks.hidden = write_logits;
     single_numbers(&o.single, products.word, rounding.word);
-    TRY(single_run(&o.single, dir, tokenizer ? tokenizer : common, e));
-    TRY(add_common(&o, e));
-    TRY(print(&o, json, &c->code, e));
-done:
-    free(counts);
-    free(common);
-    eval_free(&o);
-    return st;
+    PASS(single_run(&o.single, dir, tokenizer ? tokenizer : common, e));
+    PASS(add_common(&o, e));
+    return print(&o, json, &c->code, e);
 }
 
 const struct command cmd_eval = {

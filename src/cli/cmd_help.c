@@ -18,25 +18,21 @@ static enum status print_help(const char *name, struct err *e)
 /* Of all commands, or of one. */
 static enum status print_json(const char *name, struct err *e)
 {
-    enum status st = OK;
     const struct command *command, *only = NULL;
-    json_t *list = json_array();
-    if (name) TRY(cli_command_find(name, &only, e));
+    json_auto_t *list = json_array();
+    if (name) PASS(cli_command_find(name, &only, e));
     for (int i = 0; (command = cli_command_at(i)) != NULL; i++) {
         json_t *flags = NULL;
         char *argv[] = {(char *)(uintptr_t)command->name, NULL};
         struct call c = {
             .command = command, .world = MPI_COMM_SELF, .argc = 1, .argv = argv, .flags = &flags};
         if (only && only != command) continue;
-        TRY(command->run(&c, e));
+        PASS(command->run(&c, e));
         json_array_append_new(list,
                               json_pack("{s:s, s:s, s:s, s:o}", "name", command->name, "arguments",
                                         command->arguments, "doc", command->doc, "flags", flags));
     }
-    TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
-done:
-    json_decref(list);
-    return st;
+    return cli_print_json(json_incref(list), JSON_INDENT(1), e);
 }
 
 static enum status run_help(struct call *c, struct err *e)

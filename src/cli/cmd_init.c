@@ -64,23 +64,19 @@ static enum status resolve_text(char *text, char **out, struct err *e)
 /* The table that the run's folder has itself, as of qtraj train, and whose branch the run is. */
 static enum status find_table(struct run_folder *r, struct err *e)
 {
-    enum status st = OK;
-    struct model_entry m = {0};
-    char *table = NULL;
-    TRY(mem_format(&table, e, "%s/trajectory.csv", r->path));
+    AUTO_FREE char *table = NULL;
+    CLEANUP(trajectory_free) struct model_entry m = {0};
+    PASS(mem_format(&table, e, "%s/trajectory.csv", r->path));
     r->own = fsx_is_file(table);
-    if (!r->own) goto done;
-    TRY(trajectory_read(table, false, &m, e));
+    if (!r->own) return OK;
+    PASS(trajectory_read(table, false, &m, e));
     r->rows = m.n_rows;
     r->table = table;
     table = NULL;
     for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
         if (strcmp(m.columns[i].name, "parent") == 0 && m.columns[i].n)
-            TRY(mem_string(&r->parent, m.columns[i].values[0], e));
-done:
-    trajectory_free(&m);
-    free(table);
-    return st;
+            PASS(mem_string(&r->parent, m.columns[i].values[0], e));
+    return OK;
 }
 
 static enum status find_run(struct init *o, const char *path, struct run_folder **out,
@@ -105,20 +101,16 @@ static enum status find_run(struct init *o, const char *path, struct run_folder 
 static enum status add_checkpoint(struct init *o, const char *folder, const char *name,
                                   struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     struct run_folder *r;
-    TRY(resolve(folder, &path, e));
-    TRY(find_run(o, path, &r, e));
+    PASS(resolve(folder, &path, e));
+    PASS(find_run(o, path, &r, e));
     for (int64_t i = 0; i < r->n; i++)
-        if (strcmp(r->checkpoints[i].name, name) == 0) goto done;
-    TRY(mem_grow(&r->checkpoints, r->n, &r->capacity, sizeof *r->checkpoints, e));
+        if (strcmp(r->checkpoints[i].name, name) == 0) return OK;
+    PASS(mem_grow(&r->checkpoints, r->n, &r->capacity, sizeof *r->checkpoints, e));
     r->checkpoints[r->n] = (struct init_checkpoint){0};
     r->n++;
-    TRY(init_checkpoint_find(r->path, name, &r->checkpoints[r->n - 1], e));
-done:
-    free(path);
-    return st;
+    return init_checkpoint_find(r->path, name, &r->checkpoints[r->n - 1], e);
 }
 
 static enum status has_file(const char *folder, const char *name, const char *file, bool *has,
@@ -201,29 +193,24 @@ static enum status check_place(const struct init *o, const char *path, struct er
 /* Writes the tables and then the sweep file, which is read again. */
 static enum status write_all(const struct init *o, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    struct sweep sweep = {0};
-    if (!o->force && fsx_is_file(o->out)) TRY(init_print_missing(o, e));
-    TRY(check_place(o, o->out, e));
+    AUTO_FREE char *text = NULL;
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    if (!o->force && fsx_is_file(o->out)) PASS(init_print_missing(o, e));
+    PASS(check_place(o, o->out, e));
     for (int64_t i = 0; i < o->n; i++)
-        if (!o->runs[i].own) TRY(check_place(o, o->runs[i].table, e));
+        if (!o->runs[i].own) PASS(check_place(o, o->runs[i].table, e));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->runs[i].own) continue;
         free(text);
         text = NULL;
-        TRY(init_table_text(&o->runs[i], &text, e));
-        TRY(fsx_write_atomic(o->runs[i].table, text, strlen(text), e));
+        PASS(init_table_text(&o->runs[i], &text, e));
+        PASS(fsx_write_atomic(o->runs[i].table, text, strlen(text), e));
     }
     free(text);
     text = NULL;
-    TRY(init_sweep_text(o, &text, e));
-    TRY(fsx_write_atomic(o->out, text, strlen(text), e));
-    TRY(sweep_read(o->out, NULL, 0, &sweep, e));
-done:
-    sweep_free(&sweep);
-    free(text);
-    return st;
+    PASS(init_sweep_text(o, &text, e));
+    PASS(fsx_write_atomic(o->out, text, strlen(text), e));
+    return sweep_read(o->out, NULL, 0, &sweep, e);
 }
 
 /* Where the files will be, and what they name. */
@@ -246,9 +233,8 @@ static enum status set_up(struct init *o, struct err *e)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct init o = {.out = "sweep.yaml"};
-    struct arg_list folders = {0};
+    CLEANUP(init_free) struct init o = {.out = "sweep.yaml"};
+    CLEANUP(arg_list_free) struct arg_list folders = {0};
     const struct arg table[] = {
         {"--text", ARG_TEXT, &o.text, "FILE",
          "text to measure the loss on, or a pattern of files; needed"},
@@ -258,26 +244,23 @@ static enum status run(struct call *c, struct err *e)
         {"--force", ARG_SWITCH, &o.force, NULL, "replace files that are there"},
     };
     const struct args args = {ARGS(table), .more = &folders};
-    TRY(args_parse(&args, c, NULL, 0, e));
-    if (c->help) goto done;
-    ENSURE(folders.n > 0, ERR_USAGE, "no folder is given; name checkpoints, or a folder of them");
-    TRY(set_up(&o, e));
-    for (int64_t i = 0; i < folders.n; i++) TRY(add_folder(&o, folders.items[i], e));
+    PASS(args_parse(&args, c, NULL, 0, e));
+    if (c->help) return OK;
+    NEED(folders.n > 0, ERR_USAGE, "no folder is given; name checkpoints, or a folder of them");
+    PASS(set_up(&o, e));
+    for (int64_t i = 0; i < folders.n; i++) PASS(add_folder(&o, folders.items[i], e));
     for (struct run_folder *r = o.runs; r < o.runs + o.n; r++) {
         order(r);
         if (r->own) continue;
-        TRY(mem_format(&r->table, e, "%s/%s%s%s.csv", o.folder, o.stem, o.n > 1 ? "-" : "",
-                       o.n > 1 ? r->name : ""));
+        PASS(mem_format(&r->table, e, "%s/%s%s%s.csv", o.folder, o.stem, o.n > 1 ? "-" : "",
+                        o.n > 1 ? r->name : ""));
     }
-    TRY(write_all(&o, e));
+    PASS(write_all(&o, e));
     for (int64_t i = 0; i < o.n; i++)
         printf("%s: %lld checkpoint%s, in %s\n", o.runs[i].name, (long long)init_swept(&o.runs[i]),
                quantity_plural(init_swept(&o.runs[i])), strrchr(o.runs[i].table, '/') + 1);
     printf("Look at %s, then: qtraj plan %s\n", o.out, o.out);
-done:
-    arg_list_free(&folders);
-    init_free(&o);
-    return st;
+    return OK;
 }
 
 const struct command cmd_init = {

@@ -53,11 +53,10 @@ static json_t *shape_json(const int64_t *shape, int n)
 static enum status describe_all(const struct inspection *o, int64_t layer, json_t *list,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct tensor_description *d = NULL;
+    AUTO_FREE struct tensor_description *d = NULL;
     int n;
-    TRY(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
-    TRY(model_describe(o->config, o->config_file, layer, d, &n, e));
+    PASS(mem_zero(&d, DESCRIBE_MAX, sizeof *d, "descriptions", e));
+    PASS(model_describe(o->config, o->config_file, layer, d, &n, e));
     for (int i = 0; i < n; i++) {
         json_t *json = json_pack("{s:s, s:o}", "name", d[i].name, "shape",
                                  shape_json(d[i].shape, d[i].n_dims));
@@ -65,9 +64,7 @@ static enum status describe_all(const struct inspection *o, int64_t layer, json_
             json_object_set_new(json, "stage", json_string(model_stage_name(d[i].stage)));
         json_array_append_new(list, json);
     }
-done:
-    free(d);
-    return st;
+    return OK;
 }
 
 /* The layers that have the flag. */
@@ -102,11 +99,10 @@ static json_t *attention_json(const struct inspection *o)
 static enum status inspect_json(const struct inspection *o, bool tensors, json_t **out,
                                 struct err *e)
 {
-    enum status st = OK;
     const struct model_shape *m = &o->sizes.shape;
-    json_t *block = json_array(), *outside = json_array(), *stored = json_array();
-    TRY(describe_all(o, 0, block, e));
-    TRY(describe_all(o, -1, outside, e));
+    json_auto_t *block = json_array(), *outside = json_array(), *stored = json_array();
+    PASS(describe_all(o, 0, block, e));
+    PASS(describe_all(o, -1, outside, e));
     json_t *json =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:o, s:O, s:O}",
                   "architecture", arch_name(o->sizes.spec.arch), "vocab_size", (json_int_t)m->vocab,
@@ -116,7 +112,7 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
                   m->tied, "parameters", (json_int_t)m->parameters, "parameters_non_embedding",
                   (json_int_t)m->parameters_non_embedding, "attention", attention_json(o), "block",
                   block, "outside", outside);
-    ENSURE(json, ERR_NOMEM, "out of memory");
+    NEED(json, ERR_NOMEM, "out of memory");
     if (o->weights)
         json_object_set_new(json, "weights_hash", json_string(checkpoint_hash(o->weights)));
     for (int64_t i = 0; o->weights && tensors && i < checkpoint_n_tensors(o->weights); i++) {
@@ -127,11 +123,7 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
     }
     if (o->weights && tensors) json_object_set(json, "tensors", stored);
     *out = json;
-done:
-    json_decref(block);
-    json_decref(outside);
-    json_decref(stored);
-    return st;
+    return OK;
 }
 
 static void print_tensors(const char *title, const json_t *list)

@@ -169,20 +169,17 @@ static bool is_result(const json_t *record)
 /* *n = the results in the journal. */
 static enum status count_results(const char *path, int64_t *n, struct err *e)
 {
-    enum status st = OK;
-    struct journal *journal = NULL;
+    CLEANUP(journal_close_at) struct journal *journal = NULL;
     *n = 0;
     if (!fsx_is_file(path)) return OK;
-    TRY(journal_open_readonly(path, &journal, e));
+    PASS(journal_open_readonly(path, &journal, e));
     for (int64_t i = 0; i < journal_n(journal); i++) {
         json_t *record = NULL;
-        TRY(journal_read(journal, i, NULL, &record, e));
+        PASS(journal_read(journal, i, NULL, &record, e));
         *n += is_result(record);
         json_decref(record);
     }
-done:
-    journal_close(journal);
-    return st;
+    return OK;
 }
 
 /* Asks Slurm to start the job again, and says so: if the run has recorded a result or saved a
@@ -260,28 +257,24 @@ enum status launch_arguments(struct launch *l, struct call *c, const struct arg 
 
 enum status launch_run(struct launch *l, int *code, struct err *e)
 {
-    enum status st = OK;
     struct launched how;
-    struct sweep sweep = {0};
-    char *results = NULL, *journal = NULL;
-    TRY(run_arguments_find(&l->run, &sweep, &results, &journal, e));
-    TRY(run_journal_folder(journal, e));
-    TRY(startup_room(true, e));
-    TRY(make_command(l, e));
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    AUTO_FREE char *results = NULL, *journal = NULL;
+    PASS(run_arguments_find(&l->run, &sweep, &results, &journal, e));
+    PASS(run_journal_folder(journal, e));
+    PASS(startup_room(true, e));
+    PASS(make_command(l, e));
     l->since = time(NULL);
-    if (l->requeue) TRY(count_results(journal, &l->records, e));
+    if (l->requeue) PASS(count_results(journal, &l->records, e));
     if (l->requeue && !l->states)
-        TRY(plan_states_folder(&(struct plan){.sweep = &sweep, .results = results}, &l->states, e));
+        PASS(
+            plan_states_folder(&(struct plan){.sweep = &sweep, .results = results}, &l->states, e));
     const int64_t before = size_of(journal);
-    TRY(launch_until_end(l, journal, &how, e));
+    PASS(launch_until_end(l, journal, &how, e));
     *code = find_code(&how, results, journal, before);
     l->stopped = how.stopped;
     if (l->requeue && how.later && !how.stopped) ask_to_requeue(l, journal);
-done:
-    free(journal);
-    free(results);
-    sweep_free(&sweep);
-    return st;
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -44,20 +44,17 @@ static enum status parse(struct call *c, bool *json, struct err *e)
 
 static enum status run_variables(struct call *c, struct err *e)
 {
-    enum status st = OK;
     bool json = false;
-    json_t *list = NULL;
-    TRY(parse(c, &json, e));
-    if (c->help) goto done;
-    TRY(cube_variables(&list, e));
+    json_auto_t *list = NULL;
+    PASS(parse(c, &json, e));
+    if (c->help) return OK;
+    PASS(cube_variables(&list, e));
     if (json) {
-        TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
+        PASS(cli_print_json(json_incref(list), JSON_INDENT(1), e));
     } else {
         cube_variables_print(list, stdout);
     }
-done:
-    json_decref(list);
-    return st;
+    return OK;
 }
 
 const struct command cmd_variables = {
@@ -78,14 +75,13 @@ static void print_words(const char *label, const char *words, int64_t width)
 
 static enum status print_method(const struct quant_method *m, struct err *e)
 {
-    enum status st = OK;
-    char *options = NULL, *presets = NULL;
+    AUTO_FREE char *options = NULL, *presets = NULL;
     const int64_t width = page_width(stdout, OPTION_PAGE);
-    TRY(quant_option_names(m, &options, e));
-    TRY(mem_string(&presets, "", e));
+    PASS(quant_option_names(m, &options, e));
+    PASS(mem_string(&presets, "", e));
     for (int k = PRESET_NONE + 1; preset_names[k]; k++)
         if (preset_concerns(k, m->name))
-            TRY(mem_append(&presets, e, "%s%s", presets[0] ? " " : "", preset_names[k]));
+            PASS(mem_append(&presets, e, "%s%s", presets[0] ? " " : "", preset_names[k]));
     printf("%-11s bits %lld", m->name, (long long)m->bits_min);
     if (m->bits_max > m->bits_min) printf(" to %lld", (long long)m->bits_max);
     printf("%s\n", !quant_calibrates(m, NULL) ? ""
@@ -94,45 +90,35 @@ static enum status print_method(const struct quant_method *m, struct err *e)
     print_words("", m->doc, width);
     print_words("options", options, width);
     print_words("presets", presets, width);
-done:
-    free(options);
-    free(presets);
-    return st;
+    return OK;
 }
 
 static enum status add_method(const struct quant_method *m, json_t *list, struct err *e)
 {
-    enum status st = OK;
-    char *options = NULL;
-    json_t *presets = json_array();
+    AUTO_FREE char *options = NULL;
+    json_auto_t *presets = json_array();
     for (int k = PRESET_NONE + 1; preset_names[k]; k++)
         if (preset_concerns(k, m->name))
             json_array_append_new(presets, json_string(preset_names[k]));
-    TRY(quant_option_names(m, &options, e));
+    PASS(quant_option_names(m, &options, e));
     json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:O}", "name", m->name,
                                           "doc", m->doc, "bits_min", (json_int_t)m->bits_min,
                                           "bits_max", (json_int_t)m->bits_max, "calibration",
                                           quant_calibrates(m, NULL), "options", options, "presets",
                                           presets));
-done:
-    free(options);
-    json_decref(presets);
-    return st;
+    return OK;
 }
 
 static enum status run_methods(struct call *c, struct err *e)
 {
-    enum status st = OK;
     bool json = false;
     const struct quant_method *m;
-    json_t *list = json_array();
-    TRY(parse(c, &json, e));
+    json_auto_t *list = json_array();
+    PASS(parse(c, &json, e));
     for (int i = 0; !c->help && (m = quant_at(i)) != NULL; i++)
-        TRY(json ? add_method(m, list, e) : print_method(m, e));
-    if (json && !c->help) TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
-done:
-    json_decref(list);
-    return st;
+        PASS(json ? add_method(m, list, e) : print_method(m, e));
+    if (json && !c->help) PASS(cli_print_json(json_incref(list), JSON_INDENT(1), e));
+    return OK;
 }
 
 const struct command cmd_methods = {
@@ -144,23 +130,20 @@ const struct command cmd_methods = {
 
 static enum status run_architectures(struct call *c, struct err *e)
 {
-    enum status st = OK;
     enum { INDENT = 13 };
     const int64_t width = page_width(stdout, OPTION_PAGE);
     bool json = false;
     const struct arch *a;
-    json_t *list = json_array();
-    TRY(parse(c, &json, e));
+    json_auto_t *list = json_array();
+    PASS(parse(c, &json, e));
     for (int i = 0; !c->help && (a = arch_at(i)) != NULL; i++) {
         if (!json) printf("%-*s", INDENT, arch_name(a));
         if (!json) page_print(stdout, width, INDENT, INDENT, arch_doc(a));
         json_array_append_new(list,
                               json_pack("{s:s, s:s}", "name", arch_name(a), "doc", arch_doc(a)));
     }
-    if (json && !c->help) TRY(cli_print_json(json_incref(list), JSON_INDENT(1), e));
-done:
-    json_decref(list);
-    return st;
+    if (json && !c->help) PASS(cli_print_json(json_incref(list), JSON_INDENT(1), e));
+    return OK;
 }
 
 const struct command cmd_architectures = {

@@ -37,36 +37,29 @@ struct merging {
 
 static enum status add_folder(struct merging *m, const char *folder, struct err *e)
 {
-    enum status st = OK;
-    struct part_places parts = {0};
-    TRY(parts_list(folder, &parts, e));
-    ENSURE(parts.n > 0, ERR_USAGE,
-           "%s: no parts in this folder; expected journals such as part-001-of-008.journal",
-           folder);
-    for (int64_t i = 0; i < parts.n; i++) TRY(texts_add(&m->inputs, parts.part[i].journal, e));
-done:
-    parts_free(&parts);
-    return st;
+    CLEANUP(parts_free) struct part_places parts = {0};
+    PASS(parts_list(folder, &parts, e));
+    NEED(parts.n > 0, ERR_USAGE,
+         "%s: no parts in this folder; expected journals such as part-001-of-008.journal", folder);
+    for (int64_t i = 0; i < parts.n; i++) PASS(texts_add(&m->inputs, parts.part[i].journal, e));
+    return OK;
 }
 
 /* The part that an input's plan says that it is of. */
 static enum status note_part(struct merging *m, int64_t input, const char *name, struct err *e)
 {
-    enum status st = OK;
-    char *journal = NULL;
+    AUTO_FREE char *journal = NULL;
     const json_t *part = json_object_get(merge_plan_of(m->merge, input), "part");
     const bool cube = words_end(name, ".h5");
     if (!part) return OK;
-    TRY(mem_grow(&m->parts, m->n, &m->capacity, sizeof *m->parts, e));
-    if (cube) TRY(journal_path(name, &journal, e));
+    PASS(mem_grow(&m->parts, m->n, &m->capacity, sizeof *m->parts, e));
+    if (cube) PASS(journal_path(name, &journal, e));
     m->parts[m->n++] = (struct merged_part){.k = json_int(part, "k"),
                                             .n = json_int(part, "n"),
                                             .first = json_int(part, "first"),
                                             .end = json_int(part, "end"),
                                             .holder = lock_look(cube ? journal : name)};
-done:
-    free(journal);
-    return st;
+    return OK;
 }
 
 /* What the journal of the output already holds stays in it. */
@@ -103,21 +96,18 @@ static bool is_there(const struct merging *m, int64_t k, int64_t n)
  */
 static enum status tell_missing(const struct merging *m, int64_t i, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     const int64_t n = m->parts[i].n;
     for (int64_t j = 0; j < i; j++)
         if (m->parts[j].n == n) return OK;
     for (int64_t k = 1, last; k <= n; k = last + 1) {
         for (last = k; last <= n && !is_there(m, last, n);) last++;
         if (last == k) continue;
-        TRY(mem_append(&text, e, "%s%lld", text ? ", " : "", (long long)k));
-        if (last - k > 1) TRY(mem_append(&text, e, "-%lld", (long long)last - 1));
+        PASS(mem_append(&text, e, "%s%lld", text ? ", " : "", (long long)k));
+        if (last - k > 1) PASS(mem_append(&text, e, "-%lld", (long long)last - 1));
     }
     if (text) log_info("part %s of %lld: not among the inputs", text, (long long)n);
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 /* Parts that are running, and those with results that nobody has. */
@@ -170,27 +160,21 @@ static enum status tell_counts(const struct merging *m, const struct inventory *
 
 static enum status write_output(struct merging *m, struct err *e)
 {
-    enum status st = OK;
     struct target *t = &m->target;
-    struct journal *journal = NULL;
-    struct results_view *view = NULL;
-    struct inventory all = {0};
-    TRY(temporary_begin(t->journal, &m->temporary, e));
-    TRY(merge_write(m->merge, m->temporary, &m->found, e));
-    TRY(journal_open_readonly(m->temporary, &journal, e));
-    TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
-    TRY(cube_write(t->cube, view, t->lock, e));
+    CLEANUP(journal_close_at) struct journal *journal = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(inventory_close) struct inventory all = {0};
+    PASS(temporary_begin(t->journal, &m->temporary, e));
+    PASS(merge_write(m->merge, m->temporary, &m->found, e));
+    PASS(journal_open_readonly(m->temporary, &journal, e));
+    PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
+    PASS(cube_write(t->cube, view, t->lock, e));
     if (merge_of_journals(m->merge)) {
-        TRY(lock_check(t->lock, e));
-        TRY(fsx_publish(m->temporary, t->journal, e));
+        PASS(lock_check(t->lock, e));
+        PASS(fsx_publish(m->temporary, t->journal, e));
     }
-    TRY(inventory_open(results_view_plan(view), view, &all, e));
-    TRY(tell_counts(m, &all, e));
-done:
-    inventory_close(&all);
-    results_view_close(view);
-    journal_close(journal);
-    return st;
+    PASS(inventory_open(results_view_plan(view), view, &all, e));
+    return tell_counts(m, &all, e);
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -87,19 +87,16 @@ static struct result_counts count_cells(const struct plan_states *p)
 /* *list = a new reference to their lines. */
 static enum status faults_json(const struct plan_faults *f, json_t **list, struct err *e)
 {
-    enum status st = OK;
-    json_t *all = json_array();
+    json_auto_t *all = json_array();
     for (int64_t i = 0; i < f->all.n; i++) {
         char *line;
-        TRY(plan_faults_line(f, i, &line, e));
+        PASS(plan_faults_line(f, i, &line, e));
         json_array_append_new(all, json_string(line));
         free(line);
     }
     *list = all;
     all = NULL;
-done:
-    json_decref(all);
-    return st;
+    return OK;
 }
 
 static enum status print_json(struct plan_states *p, const struct plan_report *report,

@@ -48,22 +48,18 @@ static enum status write_linear(void *context, const struct variant *v, const st
 
 static enum status open_outputs(struct quantize *o, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
-    char *found = NULL;
-    if (!o->weights && !o->folder) goto done;
-    TRY(checkpoint_open(o->dir, &c, e));
-    if (o->weights) TRY(weights_file_create(c, o->weights, NULL, &o->file_out, e));
-    if (o->folder && !o->tokenizer) TRY(visit_tokenizer(o->dir, &found, e));
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    AUTO_FREE char *found = NULL;
+    if (!o->weights && !o->folder) return OK;
+    PASS(checkpoint_open(o->dir, &c, e));
+    if (o->weights) PASS(weights_file_create(c, o->weights, NULL, &o->file_out, e));
+    if (o->folder && !o->tokenizer) PASS(visit_tokenizer(o->dir, &found, e));
     if (o->folder)
-        TRY(export_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
-                                 &o->folder_out, e));
+        PASS(export_folder_create(c, o->tokenizer ? o->tokenizer : found, o->folder, &o->form,
+                                  &o->folder_out, e));
     o->single.hooks.weights = write_linear;
     o->single.hooks.grids = o->form.layout.format != PACKED_NONE;
-done:
-    free(found);
-    checkpoint_close(c);
-    return st;
+    return OK;
 }
 
 /* --- settings --- */
@@ -118,10 +114,9 @@ static enum status set_up(struct quantize *o, struct err *e)
 /* Gives the folder its card and its name. */
 static enum status commit_folder(struct quantize *o, struct err *e)
 {
-    enum status st = OK;
     const struct visit *v = &o->single.visit;
     const json_t *provenance = json_object_get(o->single.cell, "provenance");
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     const struct model_card card = {.name = o->dir,
                                     .digest = json_text(provenance, "weights_hash", ""),
                                     .variant = v->variants,
@@ -130,11 +125,8 @@ static enum status commit_folder(struct quantize *o, struct err *e)
                                     .sequences = json_int(provenance, "calibration_sequences"),
                                     .cell = o->single.cell,
                                     .label = o->single.label};
-    TRY(model_card_text(&card, &text, e));
-    TRY(export_folder_commit(o->folder_out, text, e));
-done:
-    free(text);
-    return st;
+    PASS(model_card_text(&card, &text, e));
+    return export_folder_commit(o->folder_out, text, e);
 }
 
 static enum status compute(struct quantize *o, struct err *e)
@@ -169,30 +161,26 @@ static enum status print_layers(const json_t *layers, struct err *e)
 {
     enum { COLUMNS = 3 };
     static const char *const heads[COLUMNS] = {"distance", "error", "relative"};
-    enum status st = OK;
-    struct table t = {0};
+    CLEANUP(table_free) struct table t = {0};
     size_t i;
     json_t *l;
-    TRY(table_init(&t, 1 + COLUMNS, 1, e));
+    PASS(table_init(&t, 1 + COLUMNS, 1, e));
     t.align_left[0] = true;
-    TRY(table_add_row(&t, e));
-    TRY(table_set(&t, 0, e, "layer"));
+    PASS(table_add_row(&t, e));
+    PASS(table_set(&t, 0, e, "layer"));
     for (int k = 0; k < COLUMNS; k++) {
         bool any = false;
         json_array_foreach(layers, i, l) any = any || isfinite(number_of(l, k));
-        if (any) TRY(table_set(&t, 1 + k, e, "%s", heads[k]));
+        if (any) PASS(table_set(&t, 1 + k, e, "%s", heads[k]));
     }
     json_array_foreach(layers, i, l)
     {
-        TRY(table_add_row(&t, e));
-        TRY(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
+        PASS(table_add_row(&t, e));
+        PASS(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
         for (int k = 0; k < COLUMNS; k++)
-            if (isfinite(number_of(l, k))) TRY(table_set(&t, 1 + k, e, "%.4g", number_of(l, k)));
+            if (isfinite(number_of(l, k))) PASS(table_set(&t, 1 + k, e, "%.4g", number_of(l, k)));
     }
-    TRY(table_print(&t, table_page_width(stdout), stdout, e));
-done:
-    table_free(&t);
-    return st;
+    return table_print(&t, table_page_width(stdout), stdout, e);
 }
 
 static enum status print_text(const struct quantize *o, struct err *e)

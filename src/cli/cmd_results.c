@@ -54,28 +54,24 @@ static enum status find_parts(const char *folder, struct place *p, struct err *e
 
 static enum status find_place(const char *name, struct place *p, struct err *e)
 {
-    enum status st = OK;
-    struct sweep sweep = {0};
-    char *folder = NULL;
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    AUTO_FREE char *folder = NULL;
     if (fsx_is_dir(name)) return find_parts(name, p, e);
     p->from_sweep = words_end(name, ".yaml") || words_end(name, ".yml");
-    if (p->from_sweep) TRY(sweep_read(name, NULL, 0, &sweep, e));
+    if (p->from_sweep) PASS(sweep_read(name, NULL, 0, &sweep, e));
     if (words_end(name, ".journal")) {
         /* its cube is NAME or NAME.h5: the one that is there */
-        TRY(mem_format(&p->cube, e, "%.*s", (int)(strlen(name) - strlen(".journal")), name));
-        if (!fsx_is_file(p->cube)) TRY(mem_append(&p->cube, e, ".h5"));
-        TRY(mem_string(&p->journal, name, e));
+        PASS(mem_format(&p->cube, e, "%.*s", (int)(strlen(name) - strlen(".journal")), name));
+        if (!fsx_is_file(p->cube)) PASS(mem_append(&p->cube, e, ".h5"));
+        PASS(mem_string(&p->journal, name, e));
     } else {
-        TRY(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
-        TRY(journal_path(p->cube, &p->journal, e));
+        PASS(mem_string(&p->cube, p->from_sweep ? sweep.results : name, e));
+        PASS(journal_path(p->cube, &p->journal, e));
     }
     /* a cube that is there is what its name says; merged parts are in its journal */
-    if (p->from_sweep || !fsx_is_file(name)) TRY(parts_folder(p->cube, &folder, e));
-    if (folder && fsx_is_dir(folder)) TRY(parts_list(folder, &p->parts, e));
-done:
-    free(folder);
-    sweep_free(&sweep);
-    return st;
+    if (p->from_sweep || !fsx_is_file(name)) PASS(parts_folder(p->cube, &folder, e));
+    if (folder && fsx_is_dir(folder)) PASS(parts_list(folder, &p->parts, e));
+    return OK;
 }
 
 /* How a cube compares with its journal; not while a run goes on, which renews it. */
@@ -231,30 +227,29 @@ const struct command cmd_show = {
 
 static enum status run_status(struct call *c, struct err *e)
 {
-    enum status st = OK;
     static const int codes[] = {[VERDICT_DONE] = EXIT_DONE,
                                 [VERDICT_FAILED] = EXIT_CELLS_FAILED,
                                 [VERDICT_OPEN] = EXIT_STOPPED};
     const char *path;
     bool json = false, exit_code = false;
-    struct place place = {0};
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     struct report_about about = {0};
-    struct results_view *view = NULL;
-    json_t *running = NULL, *coming = NULL;
+    CLEANUP(place_free) struct place place = {0};
+    json_auto_t *running = NULL, *coming = NULL;
     enum report_verdict verdict;
     const struct arg table[] = {
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
         {"--exit-code", ARG_SWITCH, &exit_code, NULL,
          "end with 0 if all is done, 1 if records failed, 3 if a run goes on or was stopped"}};
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, &path, 1, e));
-    if (c->help) goto done;
-    TRY(find_place(path, &place, e));
+    PASS(args_parse(&args, c, &path, 1, e));
+    if (c->help) return OK;
+    PASS(find_place(path, &place, e));
     /* First the lock: a run that ends in between leaves a journal that says so. */
     about.holder = lock_look(place.journal);
     about.running = running = running_read(place.journal, &about.holder);
-    TRY(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
-    TRY(compare_cube(&place, &about, e));
+    PASS(open_place(path, &place, true, VIEW_STATES, NULL, &view, e));
+    PASS(compare_cube(&place, &about, e));
     warn_of_cube(&place, &about);
     if (about.cube == CUBE_MISSING)
         log_warn("%s: not there, but its journal is; the next run or qtraj rebuild makes it",
@@ -262,14 +257,9 @@ static enum status run_status(struct call *c, struct err *e)
     const struct part_table parts = {&place.parts, place.looks};
     if (place.parts.n) about.parts = &parts;
     about.coming = coming = coming_read(place.cube);
-    TRY(report_status(view, &about, json, stdout, &verdict, e));
+    PASS(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];
-done:
-    json_decref(running);
-    json_decref(coming);
-    place_free(&place);
-    results_view_close(view);
-    return st;
+    return OK;
 }
 
 const struct command cmd_status = {
@@ -281,31 +271,25 @@ const struct command cmd_status = {
 
 static enum status run_rebuild(struct call *c, struct err *e)
 {
-    enum status st = OK;
     const char *paths[2];
-    char *beside = NULL;
-    struct target target = {0};
-    struct journal *journal = NULL;
-    struct results_view *view = NULL;
-    TRY(args_parse(&(struct args){.optional = 1}, c, paths, 2, e));
-    if (c->help) goto done;
-    if (!paths[1]) TRY(journal_path(paths[0], &beside, e));
+    AUTO_FREE char *beside = NULL;
+    CLEANUP(target_free) struct target target = {0};
+    CLEANUP(journal_close_at) struct journal *journal = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    PASS(args_parse(&(struct args){.optional = 1}, c, paths, 2, e));
+    if (c->help) return OK;
+    if (!paths[1]) PASS(journal_path(paths[0], &beside, e));
     if (!paths[1]) paths[1] = beside;
-    TRY(target_open(&target, paths[0], &paths[1], 1, e));
-    TRY(journal_open_readonly(paths[1], &journal, e));
-    TRY(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
-    ENSURE(results_view_plan(view), ERR_FORMAT,
-           "%s: the journal holds no plan yet: nothing has been run", paths[1]);
-    TRY(cube_write(target.cube, view, target.lock, e));
+    PASS(target_open(&target, paths[0], &paths[1], 1, e));
+    PASS(journal_open_readonly(paths[1], &journal, e));
+    PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
+    NEED(results_view_plan(view), ERR_FORMAT,
+         "%s: the journal holds no plan yet: nothing has been run", paths[1]);
+    PASS(cube_write(target.cube, view, target.lock, e));
     const int64_t n = journal_n(journal);
     log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),
              paths[1]);
-done:
-    results_view_close(view);
-    journal_close(journal);
-    target_free(&target);
-    free(beside);
-    return st;
+    return OK;
 }
 
 const struct command cmd_rebuild = {

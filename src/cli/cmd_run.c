@@ -31,15 +31,11 @@ struct worker {
 
 static enum status send_record(void *context, const json_t *record, struct err *e)
 {
-    enum status st = OK;
     struct worker *w = context;
     if (w->master) return run_master_take(w->master, record, e);
-    char *text = json_dump_whole(record, JSON_COMPACT);
-    ENSURE(text, ERR_NOMEM, "out of memory for a record");
-    TRY(sched_send(w->port, text, e));
-done:
-    free(text);
-    return st;
+    AUTO_FREE char *text = json_dump_whole(record, JSON_COMPACT);
+    NEED(text, ERR_NOMEM, "out of memory for a record");
+    return sched_send(w->port, text, e);
 }
 
 static bool should_stop(void *context)
@@ -155,24 +151,19 @@ static enum status find_rates(MPI_Comm world, struct cost_rates *out, struct err
  * each visit would fail. Collective on world. */
 static enum status scratch_check(MPI_Comm world, const char *option, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL, *folder = NULL;
+    AUTO_FREE char *name = NULL, *folder = NULL;
     int64_t n = option ? (int64_t)strlen(option) : 0, room;
     int rank, size;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     MPI_Bcast(&n, 1, MPI_INT64_T, 0, world);
     if (n == 0) return OK;
-    st = mem_zero(&name, n + 1, 1, "a folder's name", e);
-    TRY(err_agree(world, st, e));
+    enum status st = mem_zero(&name, n + 1, 1, "a folder's name", e);
+    PASS(err_agree(world, st, e));
     if (rank == 0) memcpy(name, option, (size_t)n);
     MPI_Bcast(name, (int)n, MPI_CHAR, 0, world);
     if (size == 1 || rank > 0) st = scratch_find(name, 1, &folder, &room, e);
-    TRY(err_agree(world, st, e));
-done:
-    free(name);
-    free(folder);
-    return st;
+    return err_agree(world, st, e);
 }
 
 /* The shares of all ranks, for those that may have to replace one; on rank 0. Collective on world.
@@ -334,18 +325,12 @@ done:
 /* The second of two runs at once leaves within a second. */
 static enum status refuse(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct run_arguments arguments = {0};
-    struct sweep sweep = {0};
-    char *results = NULL, *journal = NULL;
-    TRY(run_arguments(&arguments, c, NULL, 0, e));
-    if (!c->help) TRY(run_arguments_find(&arguments, &sweep, &results, &journal, e));
-done:
-    free(journal);
-    free(results);
-    sweep_free(&sweep);
-    run_arguments_free(&arguments);
-    return st;
+    CLEANUP(run_arguments_free) struct run_arguments arguments = {0};
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    AUTO_FREE char *results = NULL, *journal = NULL;
+    PASS(run_arguments(&arguments, c, NULL, 0, e));
+    if (!c->help) PASS(run_arguments_find(&arguments, &sweep, &results, &journal, e));
+    return OK;
 }
 
 const struct command cmd_run = {

@@ -45,28 +45,24 @@ struct paths {
 static enum status find_scripts(const char *self, char **out, struct err *e)
 {
     static const char *const places[] = {"../../slurm", "../share/qtraj/slurm"};
-    enum status st = OK;
-    char *folder = NULL, *script = NULL;
-    TRY(fsx_parent(self, &folder, e));
+    AUTO_FREE char *folder = NULL, *script = NULL;
+    PASS(fsx_parent(self, &folder, e));
     for (size_t i = 0; !*out && i < sizeof places / sizeof *places; i++) {
         char resolved[PATH_MAX];
         free(script);
         script = NULL;
-        TRY(mem_format(&script, e, "%s/%s", folder, places[i]));
+        PASS(mem_format(&script, e, "%s/%s", folder, places[i]));
         if (!realpath(script, resolved)) continue;
         free(script);
         script = NULL;
-        TRY(mem_format(&script, e, "%s/trajectory.sbatch", resolved));
-        if (fsx_is_file(script)) TRY(mem_string(out, resolved, e));
+        PASS(mem_format(&script, e, "%s/trajectory.sbatch", resolved));
+        if (fsx_is_file(script)) PASS(mem_string(out, resolved, e));
     }
-    ENSURE(*out, ERR_IO,
-           "slurm/trajectory.sbatch is neither in %s/../../slurm nor in "
-           "%s/../share/qtraj/slurm: keep the binary in its build folder, or install it",
-           folder, folder);
-done:
-    free(folder);
-    free(script);
-    return st;
+    NEED(*out, ERR_IO,
+         "slurm/trajectory.sbatch is neither in %s/../../slurm nor in "
+         "%s/../share/qtraj/slurm: keep the binary in its build folder, or install it",
+         folder, folder);
+    return OK;
 }
 
 static enum status find_paths(const struct arguments *a, const struct sweep *s, struct paths *p,
@@ -254,29 +250,24 @@ static enum status find_faults(const struct arguments *a, struct plan *p,
                                const struct slurm_nodes *at, struct plan_faults *f,
                                struct left *left, struct err *e)
 {
-    enum status st = OK;
-    struct inventory all = {0};
+    CLEANUP(plan_report_free) struct plan_report report = {0};
     const int64_t memory = p->sweep->run.memory;
-    struct results_view *view = NULL;
-    struct plan_report report = {0};
-    TRY(slurm_check_folders(p, a->report, f, e));
-    if (!f->all.n) TRY(parts_view(p->sweep->results, VIEW_STATES, &view, e));
-    TRY(plan_take(p, view, e));
-    TRY(plan_warn(p, f, e));
-    TRY(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
-                         &a->choice, &report, e));
-    TRY(plan_report_faults(&report, true, f, e));
-    TRY(plan_inventory(p, view, &all, e));
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(inventory_close) struct inventory all = {0};
+    PASS(slurm_check_folders(p, a->report, f, e));
+    if (!f->all.n) PASS(parts_view(p->sweep->results, VIEW_STATES, &view, e));
+    PASS(plan_take(p, view, e));
+    PASS(plan_warn(p, f, e));
+    PASS(plan_report_make(p, view, max64(at->cores, 1), memory ? memory : slurm_memory(at),
+                          &a->choice, &report, e));
+    PASS(plan_report_faults(&report, true, f, e));
+    PASS(plan_inventory(p, view, &all, e));
     left->visits = report.remaining.n;
     left->failed = inventory_count(&all, 0, INT64_MAX).by_state[STATE_FAILED];
     const int64_t visits = p->n_checkpoints + plan_more(p);
-    TRY(mem_zero(&left->which, visits, sizeof *left->which, "visits", e));
+    PASS(mem_zero(&left->which, visits, sizeof *left->which, "visits", e));
     for (int64_t i = 0; i < left->visits; i++) left->which[report.remaining.visits[i].at] = true;
-done:
-    inventory_close(&all);
-    results_view_close(view);
-    plan_report_free(&report);
-    return st;
+    return OK;
 }
 
 /* What is wrong with the jobs, for nodes that are known, and with the Python of the merge. */
@@ -284,18 +275,15 @@ static enum status check_jobs(const struct arguments *a, const struct plan *p,
                               const struct slurm_nodes *at, const struct paths *paths, bool known,
                               struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
-    char why[900], *merge = NULL, *python = NULL;
-    TRY(mem_format(&merge, e, "%s/merge.sbatch", paths->scripts));
-    TRY(mem_format(&python, e, "%s/python.sh", paths->scripts));
-    if (known) TRY(slurm_site_check(&a->of, at, p, a->submit, merge, f, e));
-    if (a->submit) TRY(slurm_check_jobs(p, paths->comment, f, e));
+    char why[900];
+    AUTO_FREE char *merge = NULL, *python = NULL;
+    PASS(mem_format(&merge, e, "%s/merge.sbatch", paths->scripts));
+    PASS(mem_format(&python, e, "%s/python.sh", paths->scripts));
+    if (known) PASS(slurm_site_check(&a->of, at, p, a->submit, merge, f, e));
+    if (a->submit) PASS(slurm_check_jobs(p, paths->comment, f, e));
     if (a->report && !slurm_python_found(python, why, sizeof why))
-        TRY(plan_faults_add(f, p, e, "--report: %s", why));
-done:
-    free(merge);
-    free(python);
-    return st;
+        PASS(plan_faults_add(f, p, e, "--report: %s", why));
+    return OK;
 }
 
 /* Parts with their rate, or the job that measures it. */

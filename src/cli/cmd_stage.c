@@ -10,35 +10,34 @@
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct run_arguments a = {0};
+    CLEANUP(run_arguments_free) struct run_arguments a = {0};
     struct plan_choice *choice = &a.choice;
-    struct sweep sweep = {0};
-    struct plan plan = {0};
-    struct plan_visits visits = {0};
-    struct results_view *view = NULL;
-    struct stager *s = NULL;
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    CLEANUP(plan_free) struct plan plan = {0};
+    CLEANUP(plan_visits_free) struct plan_visits visits = {0};
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(stager_close_at) struct stager *s = NULL;
     struct stager_counts n;
     json_t *job = NULL;
     bool no_wait = false;
     const struct arg more = {
         "--no-wait", ARG_SWITCH, &no_wait, NULL,
         "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"};
-    TRY(run_arguments(&a, c, &more, 1, e));
-    if (c->help) goto done;
-    TRY(run_read_sweep(a.path, a.set.items, a.set.n, a.so_far, &sweep, e));
-    ENSURE(plan_stages(&sweep), ERR_USAGE, "%s: no `stage`, so there is nothing to fetch", a.path);
+    PASS(run_arguments(&a, c, &more, 1, e));
+    if (c->help) return OK;
+    PASS(run_read_sweep(a.path, a.set.items, a.set.n, a.so_far, &sweep, e));
+    NEED(plan_stages(&sweep), ERR_USAGE, "%s: no `stage`, so there is nothing to fetch", a.path);
     sched_catch_signals();
-    TRY(plan_make(&sweep, false, &plan, e));
-    TRY(plan_choice_match(&plan, choice, e));
-    TRY(plan_part_find(&plan, true, &choice->part, e));
-    TRY(run_arguments_view(&sweep, &choice->part, &view, e));
-    TRY(plan_former(&plan, view, e));
-    TRY(plan_visits_make(&plan, view, choice, &visits, e));
-    TRY(plan_stage_job(&plan, &visits, &choice->part, false, &job, e));
-    TRY(stager_open(job, &s, e));
+    PASS(plan_make(&sweep, false, &plan, e));
+    PASS(plan_choice_match(&plan, choice, e));
+    PASS(plan_part_find(&plan, true, &choice->part, e));
+    PASS(run_arguments_view(&sweep, &choice->part, &view, e));
+    PASS(plan_former(&plan, view, e));
+    PASS(plan_visits_make(&plan, view, choice, &visits, e));
+    PASS(plan_stage_job(&plan, &visits, &choice->part, false, &job, e));
+    PASS(stager_open(job, &s, e));
     do {
-        TRY(stager_step(s, &n, e));
+        PASS(stager_step(s, &n, e));
         clock_sleep(0.2);
     } while (n.left > 0 && !(n.full && no_wait) && !sched_must_end());
     c->code = sched_must_end() ? EXIT_STOPPED : n.failed ? EXIT_CELLS_FAILED : EXIT_DONE;
@@ -47,14 +46,7 @@ static enum status run(struct call *c, struct err *e)
              sched_must_end() ? "; stopped"
              : n.full         ? "; no space for more"
                               : "");
-done:
-    stager_close(s);
-    results_view_close(view);
-    plan_visits_free(&visits);
-    plan_free(&plan);
-    sweep_free(&sweep);
-    run_arguments_free(&a);
-    return st;
+    return OK;
 }
 
 const struct command cmd_stage = {

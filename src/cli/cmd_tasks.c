@@ -5,6 +5,7 @@
 #include "task/encode.h"
 #include "task/prompts.h"
 #include "task/task_table.h"
+#include "util/mem.h"
 #include "util/page.h"
 #include <stdlib.h>
 
@@ -44,35 +45,29 @@ static json_t *ids_new(const int32_t *ids, int64_t n)
 static enum status add_choice(json_t *out, const struct item *x, int64_t c,
                               const struct encoder *encoder, struct err *e)
 {
-    enum status st = OK;
-    struct buf continuation = {0};
-    int32_t *before = NULL, *behind = NULL;
+    AUTO_FREE int32_t *before = NULL, *behind = NULL;
+    CLEANUP(buf_free) struct buf continuation = {0};
     int64_t n_before, n_behind;
     const struct text context = text_in(item_context(x, c));
-    TRY(buf_add(&continuation, " ", 1, e));
-    TRY(buf_add(&continuation, x->choice[c].text.data, x->choice[c].text.n, e));
+    PASS(buf_add(&continuation, " ", 1, e));
+    PASS(buf_add(&continuation, x->choice[c].text.data, x->choice[c].text.n, e));
     json_array_append_new(json_object_get(out, "contexts"), string_of(context));
     json_array_append_new(json_object_get(out, "continuations"), string_of(text_in(&continuation)));
-    if (!encoder->tokenizer) goto done;
-    TRY(encode_context(encoder, context, &before, &n_before, e));
-    TRY(encode_continuation(encoder, context, n_before, text_in(&continuation), &behind, &n_behind,
-                            e));
+    if (!encoder->tokenizer) return OK;
+    PASS(encode_context(encoder, context, &before, &n_before, e));
+    PASS(encode_continuation(encoder, context, n_before, text_in(&continuation), &behind, &n_behind,
+                             e));
     json_array_append_new(json_object_get(out, "context_tokens"), ids_new(before, n_before));
     json_array_append_new(json_object_get(out, "continuation_tokens"), ids_new(behind, n_behind));
-done:
-    buf_free(&continuation);
-    free(before);
-    free(behind);
-    return st;
+    return OK;
 }
 
 static enum status print_item(const struct prompts *p, int64_t i, const struct encoder *encoder,
                               struct err *e)
 {
-    enum status st = OK;
-    struct item x = {0};
-    json_t *out = NULL;
-    TRY(prompts_item(p, i, &x, e));
+    CLEANUP(item_free) struct item x = {0};
+    json_auto_t *out = NULL;
+    PASS(prompts_item(p, i, &x, e));
     out = json_pack("{s:s, s:I, s:o, s:[], s:[]}", "task", p->name, "item", (json_int_t)i, "gold",
                     x.gold == GOLD_NONE ? json_null() : json_integer(x.gold), "contexts",
                     "continuations");
@@ -81,41 +76,32 @@ static enum status print_item(const struct prompts *p, int64_t i, const struct e
         json_object_set_new(out, "continuation_tokens", json_array());
     }
     for (int64_t c = 0; c < x.n; c++) {
-        st = add_choice(out, &x, c, encoder, e);
+        enum status st = add_choice(out, &x, c, encoder, e);
         if (st != OK) line_blame(&p->items, i, e);
-        TRY(st);
+        PASS(st);
     }
-    TRY(cli_print_json(json_incref(out), JSON_COMPACT, e));
-done:
-    json_decref(out);
-    item_free(&x);
-    return st;
+    return cli_print_json(json_incref(out), JSON_COMPACT, e);
 }
 
 /* Of a task with subjects, those of all its subjects. */
 static enum status print_items(const char *name, const struct prompts_choice *choice,
                                const char *tokenizer, struct err *e)
 {
-    enum status st = OK;
-    struct texts names = {0};
-    struct tokenizer *t = NULL;
+    CLEANUP(tokenizer_close_at) struct tokenizer *t = NULL;
+    CLEANUP(texts_free) struct texts names = {0};
     struct encoder encoder = {0};
-    struct prompts p = {0};
+    CLEANUP(prompts_free) struct prompts p = {0};
     if (tokenizer) {
-        TRY(tokenizer_open(tokenizer, &t, e));
-        TRY(encoder_init(&encoder, t, e));
+        PASS(tokenizer_open(tokenizer, &t, e));
+        PASS(encoder_init(&encoder, t, e));
     }
-    TRY(task_names(name, choice->folder, &names, e));
+    PASS(task_names(name, choice->folder, &names, e));
     for (int64_t k = 0; k < names.n; k++) {
-        TRY(prompts_open(names.text[k], choice, &p, e));
-        for (int64_t i = 0; i < p.items.n; i++) TRY(print_item(&p, i, &encoder, e));
+        PASS(prompts_open(names.text[k], choice, &p, e));
+        for (int64_t i = 0; i < p.items.n; i++) PASS(print_item(&p, i, &encoder, e));
         prompts_free(&p);
     }
-done:
-    prompts_free(&p);
-    texts_free(&names);
-    tokenizer_close(t);
-    return st;
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -113,12 +113,11 @@ static enum status plan_runs(struct call *c, struct runs *r, const bool *wanted,
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
     const char *path, *until = NULL, *rate = NULL, *simulate = NULL;
     bool plan = false;
-    struct arg_list set = {0}, only = {0};
-    struct runs runs = {0};
-    bool *wanted = NULL;
+    AUTO_FREE bool *wanted = NULL;
+    CLEANUP(runs_free) struct runs runs = {0};
+    CLEANUP(arg_list_free) struct arg_list set = {0}, only = {0};
     int rank;
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
@@ -136,21 +135,15 @@ static enum status run(struct call *c, struct err *e)
     static const struct arg_with with[] = {{"--rate", "--plan"}, {"--simulate", "--plan"}, {0}};
     const struct args args = {ARGS(table), .with = with};
     MPI_Comm_rank(c->world, &rank);
-    TRY(args_parse(&args, c, &path, 1, e));
-    if (c->help) goto done;
-    st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
+    PASS(args_parse(&args, c, &path, 1, e));
+    if (c->help) return OK;
+    enum status st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
     if (st == OK && plan && rank == 0) st = plan_runs(c, &runs, wanted, rate, simulate, e);
-    TRY(err_agree(c->world, st, e));
-    if (plan) goto done;
-    TRY(train(c, &runs, wanted, (char *)(uintptr_t)until, e));
-done:
-    arg_list_free(&set);
-    arg_list_free(&only);
-    runs_free(&runs);
-    free(wanted);
-    return st;
+    PASS(err_agree(c->world, st, e));
+    if (plan) return OK;
+    return train(c, &runs, wanted, (char *)(uintptr_t)until, e);
 }
 
 const struct command cmd_train = {

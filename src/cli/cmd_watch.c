@@ -84,26 +84,22 @@ static void look_at(const struct results_view *v, const json_t *model, const jso
 static enum status check_limits(const struct watch *w, const struct sweep *s, int *code,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
-    char *journal = NULL;
+    AUTO_FREE char *journal = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     if (w->limits.n == 0) return OK;
-    TRY(journal_path(s->results, &journal, e));
-    TRY(results_view_open(journal, VIEW_NUMBERS, "loss_relative", &view, e));
+    PASS(journal_path(s->results, &journal, e));
+    PASS(results_view_open(journal, VIEW_NUMBERS, "loss_relative", &view, e));
     for (int64_t i = 0; i < w->limits.n; i++) {
         const json_t *model, *checkpoint;
         size_t m, k;
         int64_t bits;
         double percent;
-        TRY(parse_limit(w->limits.items[i], &bits, &percent, e));
+        PASS(parse_limit(w->limits.items[i], &bits, &percent, e));
         json_array_foreach(json_object_get(results_view_plan(view), "models"), m, model)
             json_array_foreach(json_object_get(model, "checkpoints"), k, checkpoint)
                 look_at(view, model, checkpoint, bits, percent, code);
     }
-done:
-    results_view_close(view);
-    free(journal);
-    return st;
+    return OK;
 }
 
 /* --- rounds --- */

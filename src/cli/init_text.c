@@ -48,23 +48,18 @@ enum status init_table_text(const struct run_folder *r, char **text, struct err 
 /* The family and size of the last checkpoint, for people. */
 static enum status model_text(const struct run_folder *r, char **text, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, parameters[QUANTITY];
-    json_t *config = NULL;
-    struct model_sizes *sizes = NULL;
-    TRY(mem_zero(&sizes, 1, sizeof *sizes, "sizes of a model", e));
-    TRY(mem_format(&path, e, "%s/%s/config.json", r->path, r->checkpoints[r->n - 1].name));
-    TRY(json_read_file(path, 0, &config, e));
-    TRY(model_sizes_read(config, path, sizes, e));
+    AUTO_FREE char *path = NULL;
+    char parameters[QUANTITY];
+    json_auto_t *config = NULL;
+    AUTO_FREE struct model_sizes *sizes = NULL;
+    PASS(mem_zero(&sizes, 1, sizeof *sizes, "sizes of a model", e));
+    PASS(mem_format(&path, e, "%s/%s/config.json", r->path, r->checkpoints[r->n - 1].name));
+    PASS(json_read_file(path, 0, &config, e));
+    PASS(model_sizes_read(config, path, sizes, e));
     quantity_count((double)sizes->shape.parameters, parameters);
-    TRY(mem_append(text, e, "  # %lld checkpoint%s of %s, %s parameters, %lld positions\n",
-                   (long long)init_swept(r), quantity_plural(init_swept(r)),
-                   arch_name(sizes->spec.arch), parameters, (long long)positions_usable(config)));
-done:
-    json_decref(config);
-    free(sizes);
-    free(path);
-    return st;
+    return mem_append(text, e, "  # %lld checkpoint%s of %s, %s parameters, %lld positions\n",
+                      (long long)init_swept(r), quantity_plural(init_swept(r)),
+                      arch_name(sizes->spec.arch), parameters, (long long)positions_usable(config));
 }
 
 /* *out = the tokenizer that the sweep file must name (NULL: each checkpoint has one), in quotes. */
@@ -94,43 +89,35 @@ static const struct run_folder *parent_of(const struct init *o, const struct run
 static enum status run_text(const struct init *o, const struct run_folder *r, char **text,
                             struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL, *parent = NULL;
-    TRY(model_text(r, text, e));
-    TRY(named(o, r->name, "", &name, e));
-    TRY(named(o, r->path, "/{checkpoint}", &path, e));
-    TRY(named(o, r->own ? r->table : strrchr(r->table, '/') + 1, "", &table, e));
-    TRY(tokenizer_text(o, r, &tokenizer, e));
-    TRY(mem_append(text, e, "  - name: %s\n    trajectory: %s%s\n    path: %s\n", name, table,
-                   r->own ? "" : " # add what is known there", path));
+    AUTO_FREE char *name = NULL, *path = NULL, *table = NULL, *tokenizer = NULL, *parent = NULL;
+    PASS(model_text(r, text, e));
+    PASS(named(o, r->name, "", &name, e));
+    PASS(named(o, r->path, "/{checkpoint}", &path, e));
+    PASS(named(o, r->own ? r->table : strrchr(r->table, '/') + 1, "", &table, e));
+    PASS(tokenizer_text(o, r, &tokenizer, e));
+    PASS(mem_append(text, e, "  - name: %s\n    trajectory: %s%s\n    path: %s\n", name, table,
+                    r->own ? "" : " # add what is known there", path));
     if (parent_of(o, r)) {
-        TRY(named(o, r->parent, "", &parent, e));
-        TRY(mem_append(text, e, "    branch_of: %s\n", parent));
+        PASS(named(o, r->parent, "", &parent, e));
+        PASS(mem_append(text, e, "    branch_of: %s\n", parent));
     }
-    if (tokenizer) TRY(mem_append(text, e, "    tokenizer: %s\n", tokenizer));
-done:
-    free(name);
-    free(path);
-    free(table);
-    free(tokenizer);
-    free(parent);
-    return st;
+    if (tokenizer) PASS(mem_append(text, e, "    tokenizer: %s\n", tokenizer));
+    return OK;
 }
 
 enum status init_sweep_text(const struct init *o, char **text, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL, *results = NULL, *data = NULL, *field = NULL;
-    TRY(init_field(o->text_path, &field, e));
-    TRY(named(o, o->stem, "", &name, e));
-    TRY(named(o, o->stem, ".h5", &results, e));
-    TRY(named(o, o->text_path, "", &data, e));
-    TRY(mem_append(text, e,
-                   "# By qtraj init. docs/sweep-file.md explains all keys, `qtraj options` lists "
-                   "them. Paths are relative to this file.\nname: %s\nresults: %s\nmodels:\n",
-                   name, results));
-    for (int64_t i = 0; i < o->n; i++) TRY(run_text(o, &o->runs[i], text, e));
-    TRY(mem_append(
+    AUTO_FREE char *name = NULL, *results = NULL, *data = NULL, *field = NULL;
+    PASS(init_field(o->text_path, &field, e));
+    PASS(named(o, o->stem, "", &name, e));
+    PASS(named(o, o->stem, ".h5", &results, e));
+    PASS(named(o, o->text_path, "", &data, e));
+    PASS(mem_append(text, e,
+                    "# By qtraj init. docs/sweep-file.md explains all keys, `qtraj options` lists "
+                    "them. Paths are relative to this file.\nname: %s\nresults: %s\nmodels:\n",
+                    name, results));
+    for (int64_t i = 0; i < o->n; i++) PASS(run_text(o, &o->runs[i], text, e));
+    return mem_append(
         text, e,
         "bits: [3, 4]\nmethods:\n"
         "  - {method: rtn, group_size: 128} # round to nearest, without calibration\n"
@@ -141,32 +128,22 @@ enum status init_sweep_text(const struct init *o, char **text, struct err *e)
         "# calibration: {text: %s%s, skip: 64, samples: 128}\n"
         "# curvature: {sharpness: lanczos, trace: 8, sequences: 4}\n"
         "# movement: rtn # distance of the weights from those of the checkpoint before\n",
-        data, field, data, field));
-done:
-    free(name);
-    free(results);
-    free(data);
-    free(field);
-    return st;
+        data, field, data, field);
 }
 
 enum status init_print_missing(const struct init *o, struct err *e)
 {
-    enum status st = OK;
-    struct sweep s = {0};
+    AUTO_FREE char *text = NULL;
     struct err none = {0};
-    char *text = NULL;
+    CLEANUP(sweep_free) struct sweep s = {0};
     const bool read = sweep_read(o->out, NULL, 0, &s, &none) == OK;
     err_clear(&none);
     for (const struct run_folder *r = o->runs; read && r < o->runs + o->n; r++) {
         bool there = !r->own;
         for (int64_t i = 0; i < s.n_models; i++)
             there = there || fsx_same(s.models[i].trajectory, r->table);
-        if (!there) TRY(run_text(o, r, &text, e));
+        if (!there) PASS(run_text(o, r, &text, e));
     }
     if (text) printf("%s lacks these models:\n%s", o->out, text);
-done:
-    sweep_free(&s);
-    free(text);
-    return st;
+    return OK;
 }

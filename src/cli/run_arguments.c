@@ -66,21 +66,15 @@ enum status run_arguments_find(const struct run_arguments *a, struct sweep *swee
 enum status run_arguments_view(const struct sweep *sweep, const struct plan_part *part,
                                struct results_view **view, struct err *e)
 {
-    enum status st = OK;
-    char *file = NULL;
-    struct journal *journal = NULL;
+    AUTO_FREE char *file = NULL;
+    CLEANUP(journal_close_at) struct journal *journal = NULL;
     *view = NULL;
     if (part->n) return parts_view(sweep->results, VIEW_STATES, view, e);
-    TRY(journal_path(sweep->results, &file, e));
+    PASS(journal_path(sweep->results, &file, e));
     if (!fsx_is_file(file)) {
-        st = parts_view(sweep->results, VIEW_STATES, view, e);
-        goto done;
+        return parts_view(sweep->results, VIEW_STATES, view, e);
     }
-    TRY(journal_open_readonly(file, &journal, e));
-    TRY(results_view_of_journal(journal, VIEW_STATES, view, e));
-    TRY(parts_add_records(sweep->results, file, 0, VIEW_STATES, NULL, *view, e));
-done:
-    journal_close(journal);
-    free(file);
-    return st;
+    PASS(journal_open_readonly(file, &journal, e));
+    PASS(results_view_of_journal(journal, VIEW_STATES, view, e));
+    return parts_add_records(sweep->results, file, 0, VIEW_STATES, NULL, *view, e);
 }

@@ -240,18 +240,14 @@ double average_weight(double decay, int64_t i, int64_t n)
 static enum status add_window(struct making *k, const int64_t *rows, int64_t end, int64_t n,
                               struct err *e)
 {
-    enum status st = OK;
     struct average_member *members = NULL;
-    char *name = NULL;
-    TRY(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
-    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    AUTO_FREE char *name = NULL;
+    PASS(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
+    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++)
         members[i] = (struct average_member){k->model, rows[end - n + 1 + i],
                                              average_weight(k->a->decay, i, n)};
-    TRY(add_row(k, name, members, n, e));
-done:
-    free(name);
-    return st;
+    return add_row(k, name, members, n, e);
 }
 
 /* *rows (the caller frees) = the n stored rows of the phase, at least one. ERR_USAGE says which
@@ -279,23 +275,21 @@ static enum status find_phase(const struct making *k, int64_t **rows, int64_t *n
 
 static enum status add_sliding(struct making *k, struct err *e)
 {
-    enum status st = OK;
     const struct average_entry *a = k->a;
-    int64_t *rows = NULL, n = 0;
-    TRY(find_phase(k, &rows, &n, e));
-    if (a->window > n && k->so_far) goto done;
+    AUTO_FREE int64_t *rows = NULL;
+    int64_t n = 0;
+    PASS(find_phase(k, &rows, &n, e));
+    if (a->window > n && k->so_far) return OK;
     if (a->window > n)
-        TRY(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
-                         (long long)a->window, k->m->trajectory, (long long)n,
-                         a->phase ? " of the phase " : "", a->phase ? a->phase : ""));
+        PASS(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
+                          (long long)a->window, k->m->trajectory, (long long)n,
+                          a->phase ? " of the phase " : "", a->phase ? a->phase : ""));
     /* A moving average of the first checkpoint alone is that checkpoint. */
     const int64_t first = a->window ? a->window - 1 : n > 1;
     for (int64_t end = first; end < n; end++)
         if (a->stride ? (n - 1 - end) % a->stride == 0 : end == n - 1)
-            TRY(add_window(k, rows, end, a->window ? a->window : end + 1, e));
-done:
-    free(rows);
-    return st;
+            PASS(add_window(k, rows, end, a->window ? a->window : end + 1, e));
+    return OK;
 }
 
 /* --- soups --- */
@@ -344,41 +338,34 @@ static enum status find_members(const struct making *k, char *lines, struct aver
 
 static enum status add_soup(struct making *k, struct err *e)
 {
-    enum status st = OK;
-    struct average_member *members = NULL;
-    char *lines = NULL;
+    AUTO_FREE struct average_member *members = NULL;
+    AUTO_FREE char *lines = NULL;
     int64_t n = 1;
     bool there;
     for (const char *p = k->a->of; (p = strchr(p, '\n')) != NULL; p++) n++;
     if (k->a->n_weights > 0 && k->a->n_weights != n)
-        TRY(options_fail(k->scope, "weights", e, "%lld of them, but `of` has %lld checkpoints",
-                         (long long)k->a->n_weights, (long long)n));
-    TRY(mem_string(&lines, k->a->of, e));
-    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
-    TRY(find_members(k, lines, members, n, &there, e));
-    if (!there) goto done;
-    st = add_row(k, k->a->name, members, n, e);
+        PASS(options_fail(k->scope, "weights", e, "%lld of them, but `of` has %lld checkpoints",
+                          (long long)k->a->n_weights, (long long)n));
+    PASS(mem_string(&lines, k->a->of, e));
+    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    PASS(find_members(k, lines, members, n, &there, e));
+    if (!there) return OK;
+    enum status st = add_row(k, k->a->name, members, n, e);
     members = NULL;
-done:
-    free(lines);
-    free(members);
     return st;
 }
 
 /* A greedy soup of all checkpoints of the phase. */
 static enum status add_greedy(struct making *k, struct err *e)
 {
-    enum status st = OK;
     struct average_member *members = NULL;
-    int64_t *rows = NULL, n;
-    TRY(find_phase(k, &rows, &n, e));
-    if (n == 0) goto done;
-    TRY(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    AUTO_FREE int64_t *rows = NULL;
+    int64_t n;
+    PASS(find_phase(k, &rows, &n, e));
+    if (n == 0) return OK;
+    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++) members[i] = (struct average_member){k->model, rows[i], 1};
-    st = add_row(k, k->a->name, members, n, e);
-done:
-    free(rows);
-    return st;
+    return add_row(k, k->a->name, members, n, e);
 }
 
 /* --- all --- */

@@ -87,24 +87,21 @@ static const struct rule *rule_at(int preset, const char *section, const char *m
 static enum status apply(int preset, const char *section, const char *method,
                          const struct option_table *t, void *entry, struct err *e)
 {
-    enum status st = OK;
     const struct rule *r = rule_at(preset, section, method);
     if (!r) return OK;
-    struct node *values = NULL;
+    CLEANUP(node_free_at) struct node *values = NULL;
     const struct node_place place = {.file = preset_names[preset]};
     const struct option_source source = {.code = ERR_USAGE};
-    TRY(yaml_read_text(r->values, strlen(r->values), &place, &values, e));
+    PASS(yaml_read_text(r->values, strlen(r->values), &place, &values, e));
     for (int64_t i = 0; i < values->n; i++) {
         const struct node *value = values->items[i];
         size_t base;
         const struct option *o = options_find(t, value->key, &base);
         const struct option_scope scope = {NULL, value->key, 0, value, &source};
-        ENSURE(o, ERR_USAGE, "preset %s: no option %s", preset_names[preset], value->key);
-        TRY(options_read_value(o, &scope, (char *)entry + base, e));
+        NEED(o, ERR_USAGE, "preset %s: no option %s", preset_names[preset], value->key);
+        PASS(options_read_value(o, &scope, (char *)entry + base, e));
     }
-done:
-    node_free(values);
-    return st;
+    return OK;
 }
 
 /* --- in a sweep file --- */

@@ -54,16 +54,13 @@ static enum status check_list(const struct node *entry, const char *key, const c
 static enum status add_copy(struct node *map, const char *key, const struct node *value,
                             struct err *e)
 {
-    enum status st = OK;
-    struct node *copy = NULL;
-    TRY(node_copy(value, &copy, e));
+    CLEANUP(node_free_at) struct node *copy = NULL;
+    PASS(node_copy(value, &copy, e));
     free(copy->key);
     copy->key = NULL;
-    TRY(mem_string(&copy->key, key, e));
-    st = node_append(map, copy, e);
+    PASS(mem_string(&copy->key, key, e));
+    enum status st = node_append(map, copy, e);
     copy = NULL;
-done:
-    node_free(copy);
     return st;
 }
 
@@ -71,19 +68,16 @@ done:
 static enum status add_grid(struct node *entry, const char *key, const struct node *written,
                             const struct node *width, struct err *e)
 {
-    enum status st = OK;
-    struct node *grid = NULL;
+    CLEANUP(node_free_at) struct node *grid = NULL;
     if (is_none(width)) return OK;
-    TRY(node_new(NODE_MAP, &width->place, &grid, e));
-    TRY(mem_string(&grid->key, key, e));
+    PASS(node_new(NODE_MAP, &width->place, &grid, e));
+    PASS(mem_string(&grid->key, key, e));
     grid->key_place = width->place;
-    TRY(add_copy(grid, "bits", width, e));
+    PASS(add_copy(grid, "bits", width, e));
     for (int64_t i = 0; written && i < written->n; i++)
-        TRY(add_copy(grid, written->items[i]->key, written->items[i], e));
-    st = node_append(entry, grid, e);
+        PASS(add_copy(grid, written->items[i]->key, written->items[i], e));
+    enum status st = node_append(entry, grid, e);
     grid = NULL;
-done:
-    node_free(grid);
     return st;
 }
 
@@ -103,34 +97,29 @@ static enum status add_entry(struct node *to, const struct node *from, const str
                                                                     "activations",   "keys",
                                                                     "values",        "rotation",
                                                                     "rotation_seed", NULL};
-    enum status st = OK;
-    struct node *entry = NULL, *none = NULL, *bits = NULL;
+    CLEANUP(node_free_at) struct node *entry = NULL, *none = NULL, *bits = NULL;
     const bool plain = W && is_none(W);
-    TRY(node_new(NODE_MAP, &from->place, &entry, e));
+    PASS(node_new(NODE_MAP, &from->place, &entry, e));
     for (int64_t i = 0; i < from->n; i++) {
         const struct node *n = from->items[i];
         const bool grid = (A && strcmp(n->key, "activations") == 0) ||
                           (KV && (strcmp(n->key, "keys") == 0 || strcmp(n->key, "values") == 0));
         if (is_one_of(n->key, widths) || grid || (plain && !is_one_of(n->key, of_model))) continue;
-        TRY(add_copy(entry, n->key, n, e));
+        PASS(add_copy(entry, n->key, n, e));
     }
     if (plain) {
-        TRY(node_new_scalar("none", false, &W->place, &none, e));
-        TRY(add_copy(entry, "method", none, e));
+        PASS(node_new_scalar("none", false, &W->place, &none, e));
+        PASS(add_copy(entry, "method", none, e));
     } else if (W) {
-        TRY(node_new(NODE_LIST, &W->place, &bits, e));
-        TRY(add_widths(bits, node_find(from, "W"), e));
-        TRY(add_copy(entry, "bits", bits, e));
+        PASS(node_new(NODE_LIST, &W->place, &bits, e));
+        PASS(add_widths(bits, node_find(from, "W"), e));
+        PASS(add_copy(entry, "bits", bits, e));
     }
-    if (A) TRY(add_grid(entry, "activations", node_find(from, "activations"), A, e));
-    if (KV) TRY(add_grid(entry, "keys", node_find(from, "keys"), KV, e));
-    if (KV) TRY(add_grid(entry, "values", node_find(from, "values"), KV, e));
-    st = node_append(to, entry, e);
+    if (A) PASS(add_grid(entry, "activations", node_find(from, "activations"), A, e));
+    if (KV) PASS(add_grid(entry, "keys", node_find(from, "keys"), KV, e));
+    if (KV) PASS(add_grid(entry, "values", node_find(from, "values"), KV, e));
+    enum status st = node_append(to, entry, e);
     entry = NULL;
-done:
-    node_free(entry);
-    node_free(none);
-    node_free(bits);
     return st;
 }
 
@@ -177,24 +166,22 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
 
 static enum status spread_methods(struct node *root, struct err *e)
 {
-    enum status st = OK;
-    struct node *methods = node_find(root, "methods"), *all = NULL;
+    struct node *methods = node_find(root, "methods");
+    CLEANUP(node_free_at) struct node *all = NULL;
     bool any = false;
     for (int64_t i = 0; methods && methods->kind == NODE_LIST && i < methods->n; i++)
         any = any || node_find(methods->items[i], "W") || node_find(methods->items[i], "A") ||
               node_find(methods->items[i], "KV");
     if (!any) return OK;
-    TRY(node_new(NODE_LIST, &methods->place, &all, e));
-    for (int64_t i = 0; i < methods->n; i++) TRY(spread_entry(all, methods->items[i], e));
+    PASS(node_new(NODE_LIST, &methods->place, &all, e));
+    for (int64_t i = 0; i < methods->n; i++) PASS(spread_entry(all, methods->items[i], e));
     const struct node before = *methods;
     methods->items = all->items;
     methods->n = all->n;
     methods->capacity = all->capacity;
     all->items = before.items;
     all->n = before.n;
-done:
-    node_free(all);
-    return st;
+    return OK;
 }
 
 enum status sweep_spread(struct node *root, struct err *e)

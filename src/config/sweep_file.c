@@ -109,18 +109,15 @@ static int64_t find_model(const struct sweep *s, const char *name)
 static enum status fail_branch(const struct sweep *s, const struct option_scope *entry,
                                const char *name, struct err *e)
 {
-    enum status st = OK;
-    const char **names = NULL, *near;
+    AUTO_FREE const char **names = NULL;
+    const char *near;
     char shown[NODE_SHOWN];
     text_show(name, shown, sizeof shown);
-    TRY(mem_zero(&names, s->n_models, sizeof *names, "names of models", e));
+    PASS(mem_zero(&names, s->n_models, sizeof *names, "names of models", e));
     for (int64_t i = 0; i < s->n_models; i++) names[i] = s->models[i].name;
     near = nearest_name(name, names, s->n_models);
-    st = options_fail(entry, "branch_of", e, "no model of the sweep is called %s%s%s%s", shown,
-                      near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
-done:
-    free(names);
-    return st;
+    return options_fail(entry, "branch_of", e, "no model of the sweep is called %s%s%s%s", shown,
+                        near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Every branch_of names a model, and none leads back to where it starts. */

@@ -2,6 +2,7 @@
  * name --set has perhaps mistyped. */
 #include "config/sweep.h"
 #include "util/fsx.h"
+#include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,20 +39,16 @@ void sweep_add_place(const struct sweep *s, char *message, size_t size, size_t m
 enum status sweep_find_lacks(struct sweep *s, const char *folder, const char *const *overrides,
                              int64_t n, struct err *e)
 {
-    enum status st = OK;
-    char *parent = NULL, *above = NULL;
+    AUTO_FREE char *parent = NULL, *above = NULL;
     bool named = false;
     for (int64_t i = 0; i < n; i++) named = named || strncmp(overrides[i], "results=", 8) == 0;
     if (!named) return OK;
-    TRY(fsx_parent(s->results, &parent, e));
-    TRY(fsx_parent(parent, &above, e));
-    if (fsx_is_dir(parent) || fsx_same(above, folder) || fsx_same(above, ".")) goto done;
+    PASS(fsx_parent(s->results, &parent, e));
+    PASS(fsx_parent(parent, &above, e));
+    if (fsx_is_dir(parent) || fsx_same(above, folder) || fsx_same(above, ".")) return OK;
     s->lacks = parent;
     parent = NULL;
-done:
-    free(parent);
-    free(above);
-    return st;
+    return OK;
 }
 
 enum status sweep_check_results(const struct sweep *s, struct err *e)

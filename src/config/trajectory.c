@@ -184,36 +184,30 @@ static bool climbs(const char *name)
 /* entry: the row, or what the option's offset is of. */
 static enum status take_cell(const struct option *o, const char *text, void *entry, struct err *e)
 {
-    enum status st = OK;
-    struct node *node = NULL;
+    CLEANUP(node_free_at) struct node *node = NULL;
     struct option_source source = {.code = ERR_USAGE};
     if (!*text && !o->required) return OK;
     /* Text whatever it looks like ("null" is a fine name); spreadsheets quote numbers at will. */
-    TRY(node_new_scalar(text, true, NULL, &node, e));
+    PASS(node_new_scalar(text, true, NULL, &node, e));
     node->quoted = o->type == OPTION_TEXT;
     struct option_scope scope = {NULL, o->name, 0, node, &source};
-    TRY(options_read_value(o, &scope, entry, e));
-    ENSURE(!o->required || !climbs(text), ERR_USAGE, "%s: no .. in a checkpoint's name", o->name);
-done:
-    node_free(node);
-    return st;
+    PASS(options_read_value(o, &scope, entry, e));
+    NEED(!o->required || !climbs(text), ERR_USAGE, "%s: no .. in a checkpoint's name", o->name);
+    return OK;
 }
 
 /* The next value of a column of the user's own. */
 static enum status take_value(struct trajectory_column *c, const char *text, struct err *e)
 {
-    enum status st = OK;
     const struct option o = {.name = c->name, .type = OPTION_TEXT};
-    char *value = NULL;
+    AUTO_FREE char *value = NULL;
     int64_t capacity = c->n;
-    if (*text) TRY(take_cell(&o, text, &value, e));
-    if (!value) TRY(mem_string(&value, "", e));
-    TRY(mem_grow(&c->values, c->n, &capacity, sizeof *c->values, e));
+    if (*text) PASS(take_cell(&o, text, &value, e));
+    if (!value) PASS(mem_string(&value, "", e));
+    PASS(mem_grow(&c->values, c->n, &capacity, sizeof *c->values, e));
     c->values[c->n++] = value;
     value = NULL;
-done:
-    free(value);
-    return st;
+    return OK;
 }
 
 static enum status take_row(struct table *t, const struct fields *f, struct err *e)
@@ -289,24 +283,20 @@ static enum status check_steps(const struct table *t, const struct trajectory_ro
 
 static enum status check_unique(const struct table *t, struct err *e)
 {
-    enum status st = OK;
-    const struct trajectory_row **sorted = NULL;
+    AUTO_FREE const struct trajectory_row **sorted = NULL;
     const int64_t n = t->m->n_rows;
     if (n == 0) return OK;
-    TRY(mem_zero(&sorted, n, sizeof *sorted, "checkpoint names", e));
+    PASS(mem_zero(&sorted, n, sizeof *sorted, "checkpoint names", e));
     for (int64_t i = 0; i < n; i++) sorted[i] = &t->m->rows[i];
     qsort(sorted, (size_t)n, sizeof *sorted, by_name);
     for (int64_t i = 1; i < n; i++) {
         char shown[NODE_SHOWN];
         text_show(sorted[i]->checkpoint, shown, sizeof shown);
-        ENSURE(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
-               "%s:%lld: checkpoint: %s is already on line %lld", t->path,
-               (long long)sorted[i]->line, shown, (long long)sorted[i - 1]->line);
+        NEED(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
+             "%s:%lld: checkpoint: %s is already on line %lld", t->path, (long long)sorted[i]->line,
+             shown, (long long)sorted[i - 1]->line);
     }
-    TRY(check_steps(t, sorted, e));
-done:
-    free(sorted);
-    return st;
+    return check_steps(t, sorted, e);
 }
 
 enum status trajectory_read(const char *path, bool empty, struct model_entry *m, struct err *e)

@@ -47,15 +47,12 @@ static void column_free(struct column *c)
 static enum status read_column(const struct reader *r, const char *group, const char *name,
                                enum field_type type, int64_t n, struct column *out, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(mem_format(&path, e, "%s/%s", group, name));
-    TRY(h5_read(r->file, r->path, path, type, &n, &out->data, e));
+    AUTO_FREE char *path = NULL;
+    PASS(mem_format(&path, e, "%s/%s", group, name));
+    PASS(h5_read(r->file, r->path, path, type, &n, &out->data, e));
     out->type = type;
     out->n = n;
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 /* A text that only some records have. */
@@ -133,20 +130,17 @@ static bool begins_record(const struct frame_reader *f, int64_t i)
 /* Makes all records that are not pending, without values yet. */
 static enum status make_records(struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct field *field = f->kind->fields;
-    struct column c = {0};
+    CLEANUP(column_free) struct column c = {0};
     while (field->type != FIELD_STATUS) field++;
-    ENSURE(f->records = json_array(), ERR_NOMEM, "out of memory for records");
-    TRY(read_field(f, f->kind->group, field, f->rows.n, &c, e));
+    NEED(f->records = json_array(), ERR_NOMEM, "out of memory for records");
+    PASS(read_field(f, f->kind->group, field, f->rows.n, &c, e));
     for (int64_t i = 0; i < c.n; i++) {
-        ENSURE(c.data.s[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", f->in->path,
-               f->kind->group, field->variable, (long long)i, c.data.s[i]);
-        if (begins_record(f, i)) TRY(make_record(f, i, (enum result_state)c.data.s[i], e));
+        NEED(c.data.s[i] < STATE_N, ERR_FORMAT, "%s: %s/%s: row %lld holds %d", f->in->path,
+             f->kind->group, field->variable, (long long)i, c.data.s[i]);
+        if (begins_record(f, i)) PASS(make_record(f, i, (enum result_state)c.data.s[i], e));
     }
-done:
-    column_free(&c);
-    return st;
+    return OK;
 }
 
 /* The record of row i, or its object for the row's label of the inner axis; NULL: none. */
@@ -168,77 +162,66 @@ static json_t *object_of(const struct frame_reader *f, enum field_place place, i
 static enum status set_field(const struct frame_reader *f, const struct field *field,
                              const struct column *c, int64_t i, struct err *e)
 {
-    enum status st = OK;
     json_t *value = NULL;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     const bool json = field->place == FRAME_JSON;
     if (is_missing(c, i) || ((json || is_optional(field)) && !text_at(c, i)[0])) return OK;
     json_t *object = object_of(f, field->place, i);
     if (!object) return OK;
     if (json) { /* what the view wants of it */
-        TRY(mem_string(&text, c->data.t[i], e));
+        PASS(mem_string(&text, c->data.t[i], e));
         const size_t n = json_cut_members(text, strlen(text), f->in->unwanted->name);
-        TRY(json_read_text(f->in->path, text, n, &value, e));
+        PASS(json_read_text(f->in->path, text, n, &value, e));
     } else {
         value = value_at(c, i);
     }
-    ENSURE(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
-           "%s: %s/%s: row %lld does not make a record", f->in->path, f->kind->group,
-           field->variable, (long long)i);
-done:
-    free(text);
-    return st;
+    NEED(json_object_set_new(object, field->name, value) == 0, ERR_FORMAT,
+         "%s: %s/%s: row %lld does not make a record", f->in->path, f->kind->group, field->variable,
+         (long long)i);
+    return OK;
 }
 
 static enum status add_field(const struct frame_reader *f, const struct field *field, struct err *e)
 {
-    enum status st = OK;
-    struct column c = {0};
-    TRY(read_field(f, f->kind->group, field, f->rows.n, &c, e));
+    CLEANUP(column_free) struct column c = {0};
+    PASS(read_field(f, f->kind->group, field, f->rows.n, &c, e));
     for (int64_t i = 0; i < c.n; i++)
-        if (field->place == IN_INNER || begins_record(f, i)) TRY(set_field(f, field, &c, i, e));
-done:
-    column_free(&c);
-    return st;
+        if (field->place == IN_INNER || begins_record(f, i)) PASS(set_field(f, field, &c, i, e));
+    return OK;
 }
 
 static enum status add_sequences(const struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct column *all = &f->in->sequences;
-    struct column start = {0}, count = {0};
+    CLEANUP(column_free) struct column start = {0}, count = {0};
     const char *group = f->kind->group;
-    TRY(read_column(f->in, group, "sequence_start", FIELD_INTEGER, f->rows.n, &start, e));
-    TRY(read_column(f->in, group, "sequence_count", FIELD_INTEGER, f->rows.n, &count, e));
+    PASS(read_column(f->in, group, "sequence_start", FIELD_INTEGER, f->rows.n, &start, e));
+    PASS(read_column(f->in, group, "sequence_count", FIELD_INTEGER, f->rows.n, &count, e));
     for (int64_t i = 0; i < f->rows.n; i++) {
         int64_t from = start.data.i[i], n = count.data.i[i];
-        ENSURE(from >= 0 && n >= 0 && from <= all->n && n <= all->n - from, ERR_FORMAT,
-               "%s: %s/sequence_start: row %lld points beyond sequences/loss", f->in->path, group,
-               (long long)i);
+        NEED(from >= 0 && n >= 0 && from <= all->n && n <= all->n - from, ERR_FORMAT,
+             "%s: %s/sequence_start: row %lld points beyond sequences/loss", f->in->path, group,
+             (long long)i);
         json_t *object = n > 0 ? object_of(f, IN_INNER, i) : NULL;
         if (!object) continue;
-        ENSURE(json_object_set_new(object, "sequence_loss",
-                                   json_numbers_new(all->data.d + from, n)) == 0,
-               ERR_NOMEM, "out of memory for a record");
+        NEED(json_object_set_new(object, "sequence_loss",
+                                 json_numbers_new(all->data.d + from, n)) == 0,
+             ERR_NOMEM, "out of memory for a record");
     }
-done:
-    column_free(&start);
-    column_free(&count);
-    return st;
+    return OK;
 }
 
 static enum status add_list(const struct frame_reader *f, struct err *e)
 {
-    enum status st = OK;
     const struct record_list *l = f->kind->list;
-    struct column names = {0}, c = {0};
-    json_t *parts = json_array(); /* (n_records, names) */
-    TRY(read_column(f->in, l->group, l->axis, FIELD_TEXT, -1, &names, e));
+    CLEANUP(column_free) struct column names = {0}, c = {0};
+    json_auto_t *parts = json_array(); /* (n_records, names) */
+    PASS(read_column(f->in, l->group, l->axis, FIELD_TEXT, -1, &names, e));
     const int64_t n = f->rows.n_records * names.n;
     for (int64_t i = 0; i < n; i++)
         json_array_append_new(parts, json_pack("{s:s}", l->label, text_at(&names, i % names.n)));
     for (const struct field *field = l->fields; field->name; field++) {
-        TRY(read_field(f, l->group, field, n, &c, e));
+        PASS(read_field(f, l->group, field, n, &c, e));
         for (int64_t i = 0; i < c.n; i++)
             if (!is_missing(&c, i))
                 json_object_set_new(json_array_get(parts, (size_t)i), field->name, value_at(&c, i));
@@ -249,24 +232,19 @@ static enum status add_list(const struct frame_reader *f, struct err *e)
         const json_t *record = json_array_get(f->records, (size_t)(i / names.n));
         if (json_object_size(part) > 1) json_array_append(json_object_get(record, l->name), part);
     }
-done:
-    json_decref(parts);
-    column_free(&names);
-    column_free(&c);
-    return st;
+    return OK;
 }
 
 /* NaN included. */
 static enum status add_table(const struct frame_reader *f, const struct record_table *t,
                              struct err *e)
 {
-    enum status st = OK;
-    struct column number = {0}, c = {0};
+    CLEANUP(column_free) struct column number = {0}, c = {0};
     /* Cubes of earlier versions lack some tables. */
-    if (!h5_has(f->in->file, t->group, f->kind->number)) goto done;
-    TRY(read_column(f->in, t->group, f->kind->number, FIELD_INTEGER, -1, &number, e));
+    if (!h5_has(f->in->file, t->group, f->kind->number)) return OK;
+    PASS(read_column(f->in, t->group, f->kind->number, FIELD_INTEGER, -1, &number, e));
     for (const struct field *field = t->columns; field->name; field++) {
-        TRY(read_field(f, t->group, field, number.n, &c, e));
+        PASS(read_field(f, t->group, field, number.n, &c, e));
         for (int64_t i = 0; i < c.n; i++) {
             json_t *record = json_array_get(f->records, (size_t)number.data.i[i]);
             json_t *table = member(member(record, "tables", json_object), t->name, json_object);
@@ -274,10 +252,7 @@ static enum status add_table(const struct frame_reader *f, const struct record_t
         }
         column_free(&c);
     }
-done:
-    column_free(&number);
-    column_free(&c);
-    return st;
+    return OK;
 }
 
 static enum status add_columns(const struct frame_reader *f, struct err *e)
@@ -321,54 +296,44 @@ done:
 
 static enum status read_json(const struct reader *r, const char *name, json_t **out, struct err *e)
 {
-    enum status st = OK;
-    struct column c = {0};
+    CLEANUP(column_free) struct column c = {0};
     *out = NULL;
-    TRY(read_column(r, "provenance", name, FIELD_TEXT, 1, &c, e));
+    PASS(read_column(r, "provenance", name, FIELD_TEXT, 1, &c, e));
     const char *text = text_at(&c, 0);
-    if (text[0]) TRY(json_read_text(r->path, text, strlen(text), out, e));
-done:
-    column_free(&c);
-    return st;
+    if (text[0]) PASS(json_read_text(r->path, text, strlen(text), out, e));
+    return OK;
 }
 
 static enum status read_all(struct reader *r, struct err *e)
 {
-    enum status st = OK;
-    json_t *plan = NULL, *end = NULL;
-    TRY(read_json(r, "plan", &plan, e));
-    ENSURE(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
-    TRY(view_add(r->view, plan, e));
-    TRY(axes_of_plan(results_view_plan(r->view), &r->axes, e));
+    json_auto_t *plan = NULL, *end = NULL;
+    PASS(read_json(r, "plan", &plan, e));
+    NEED(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
+    PASS(view_add(r->view, plan, e));
+    PASS(axes_of_plan(results_view_plan(r->view), &r->axes, e));
     if (r->content == VIEW_ALL)
-        TRY(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
-    for (int i = 0; recorded_measures[i]; i++) TRY(read_kind(r, recorded_measures[i], e));
-    TRY(read_json(r, "end", &end, e));
-    if (end) TRY(view_add(r->view, end, e));
-done:
-    json_decref(plan);
-    json_decref(end);
-    return st;
+        PASS(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
+    for (int i = 0; recorded_measures[i]; i++) PASS(read_kind(r, recorded_measures[i], e));
+    PASS(read_json(r, "end", &end, e));
+    if (end) PASS(view_add(r->view, end, e));
+    return OK;
 }
 
 /* Checks that the file is a cube with this program's schema. */
 static enum status check_schema(const struct reader *r, struct err *e)
 {
-    enum status st = OK;
-    hid_t attribute = -1;
+    CLEANUP(h5_close) hid_t attribute = -1;
     int64_t schema = 0;
-    ENSURE(H5Aexists(r->file, "schema_version") > 0, ERR_FORMAT,
-           "%s: an HDF5 file, but not a results cube of qtraj", r->path);
+    NEED(H5Aexists(r->file, "schema_version") > 0, ERR_FORMAT,
+         "%s: an HDF5 file, but not a results cube of qtraj", r->path);
     attribute = H5Aopen(r->file, "schema_version", H5P_DEFAULT);
-    H5_ENSURE(attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, &schema) >= 0, ERR_FORMAT,
-              r->path, "schema_version");
-    ENSURE(schema == CUBE_SCHEMA, ERR_FORMAT,
-           "%s: cube schema %lld, this program reads %d; qtraj rebuild makes it again from its "
-           "journal",
-           r->path, (long long)schema, CUBE_SCHEMA);
-done:
-    if (attribute >= 0) H5Aclose(attribute);
-    return st;
+    H5_NEED(attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, &schema) >= 0, ERR_FORMAT,
+            r->path, "schema_version");
+    NEED(schema == CUBE_SCHEMA, ERR_FORMAT,
+         "%s: cube schema %lld, this program reads %d; qtraj rebuild makes it again from its "
+         "journal",
+         r->path, (long long)schema, CUBE_SCHEMA);
+    return OK;
 }
 
 enum status cube_read(const char *path, enum view_content content, const struct view_names *without,

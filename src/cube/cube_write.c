@@ -72,31 +72,25 @@ static const void *fill_value(const struct cube_variable *x)
 static enum status create_dataset(const struct writer *w, const struct cube_variable *x, hid_t *set,
                                   struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     hsize_t shape[CUBE_RANK] = {0};
-    hid_t type = -1, space = -1, properties = H5Pcreate(H5P_DATASET_CREATE);
+    CLEANUP(h5_close) hid_t type = -1, space = -1, properties = H5Pcreate(H5P_DATASET_CREATE);
     for (int k = 0; k < x->rank; k++) shape[k] = (hsize_t)w->cube->dims[x->dims[k]].n;
-    TRY(make_path(x, &path, e));
-    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_INTERNAL,
-              x->name, "properties");
-    TRY(set_layout(properties, x, shape, e));
-    TRY(h5_type(x->type, true, &type, e));
+    PASS(make_path(x, &path, e));
+    H5_NEED(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0, ERR_INTERNAL,
+            x->name, "properties");
+    PASS(set_layout(properties, x, shape, e));
+    PASS(h5_type(x->type, true, &type, e));
     if (fill_value(x))
-        H5_ENSURE(H5Pset_fill_value(properties,
-                                    x->type == FIELD_REAL ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
-                                    fill_value(x)) >= 0,
-                  ERR_INTERNAL, x->name, "fill value");
+        H5_NEED(H5Pset_fill_value(properties,
+                                  x->type == FIELD_REAL ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64,
+                                  fill_value(x)) >= 0,
+                ERR_INTERNAL, x->name, "fill value");
     space = x->rank ? H5Screate_simple(x->rank, shape, NULL) : H5Screate(H5S_SCALAR);
-    H5_ENSURE(space >= 0, ERR_INTERNAL, x->name, "dataspace");
+    H5_NEED(space >= 0, ERR_INTERNAL, x->name, "dataspace");
     *set = H5Dcreate2(w->file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5_ENSURE(*set >= 0, ERR_INTERNAL, x->name, "dataset");
-done:
-    if (space >= 0) H5Sclose(space);
-    if (type >= 0) H5Tclose(type);
-    if (properties >= 0) H5Pclose(properties);
-    free(path);
-    return st;
+    H5_NEED(*set >= 0, ERR_INTERNAL, x->name, "dataset");
+    return OK;
 }
 
 static enum status put_attributes(hid_t set, const struct cube_variable *x, struct err *e)
@@ -125,22 +119,18 @@ static enum status put_attributes(hid_t set, const struct cube_variable *x, stru
 static enum status put_variable(const struct writer *w, const struct cube_variable *x, hid_t *set,
                                 struct err *e)
 {
-    enum status st = OK;
-    hid_t in_memory = -1;
-    TRY(create_dataset(w, x, set, e));
-    TRY(h5_type(x->type, false, &in_memory, e));
+    CLEANUP(h5_close) hid_t in_memory = -1;
+    PASS(create_dataset(w, x, set, e));
+    PASS(h5_type(x->type, false, &in_memory, e));
     if (x->n > 0)
-        H5_ENSURE(H5Dwrite(*set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, x->data.any) >= 0,
-                  ERR_INTERNAL, x->name, "write");
+        H5_NEED(H5Dwrite(*set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, x->data.any) >= 0,
+                ERR_INTERNAL, x->name, "write");
     if (x->is_scale)
-        H5_ENSURE(H5DSset_scale(*set, x->name) >= 0, ERR_INTERNAL, x->name, "dimension scale");
+        H5_NEED(H5DSset_scale(*set, x->name) >= 0, ERR_INTERNAL, x->name, "dimension scale");
     for (int k = 0; !x->is_scale && k < x->rank; k++)
-        H5_ENSURE(H5DSattach_scale(*set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_INTERNAL,
-                  x->name, "dimension scale");
-    TRY(put_attributes(*set, x, e));
-done:
-    if (in_memory >= 0) H5Tclose(in_memory);
-    return st;
+        H5_NEED(H5DSattach_scale(*set, w->scales[x->dims[k]], (unsigned)k) >= 0, ERR_INTERNAL,
+                x->name, "dimension scale");
+    return put_attributes(*set, x, e);
 }
 
 /* --- the file --- */
@@ -166,35 +156,27 @@ static enum status put_bare_dimension(struct writer *w, int d, struct err *e)
 /* Makes the group unless it exists. */
 static enum status put_group(const struct writer *w, const char *name, struct err *e)
 {
-    enum status st = OK;
-    hid_t group = -1, properties = -1;
+    CLEANUP(h5_close) hid_t group = -1, properties = -1;
     if (!name[0] || H5Lexists(w->file, name, H5P_DEFAULT) > 0) return OK;
     properties = H5Pcreate(H5P_GROUP_CREATE);
-    H5_ENSURE(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0 &&
-                  H5Pset_link_creation_order(properties,
-                                             H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >= 0,
-              ERR_INTERNAL, name, "properties");
+    H5_NEED(properties >= 0 && H5Pset_obj_track_times(properties, false) >= 0 &&
+                H5Pset_link_creation_order(properties,
+                                           H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED) >= 0,
+            ERR_INTERNAL, name, "properties");
     group = H5Gcreate2(w->file, name, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5_ENSURE(group >= 0, ERR_INTERNAL, name, "group");
-done:
-    if (group >= 0) H5Gclose(group);
-    if (properties >= 0) H5Pclose(properties);
-    return st;
+    H5_NEED(group >= 0, ERR_INTERNAL, name, "group");
+    return OK;
 }
 
 static enum status put_root_attributes(const struct writer *w, struct err *e)
 {
-    enum status st = OK;
-    hid_t root = H5Gopen2(w->file, "/", H5P_DEFAULT);
-    H5_ENSURE(root >= 0, ERR_INTERNAL, w->name, "root");
-    TRY(h5_put_text(root, "Conventions", "CF-1.10", e));
-    TRY(h5_put_text(root, "title", w->cube->title, e));
-    TRY(h5_put_text(root, "source", w->cube->source, e));
-    TRY(h5_put_text(root, "history", w->cube->history, e));
-    TRY(h5_put_array(root, "schema_version", FIELD_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e));
-done:
-    if (root >= 0) H5Gclose(root);
-    return st;
+    CLEANUP(h5_close) hid_t root = H5Gopen2(w->file, "/", H5P_DEFAULT);
+    H5_NEED(root >= 0, ERR_INTERNAL, w->name, "root");
+    PASS(h5_put_text(root, "Conventions", "CF-1.10", e));
+    PASS(h5_put_text(root, "title", w->cube->title, e));
+    PASS(h5_put_text(root, "source", w->cube->source, e));
+    PASS(h5_put_text(root, "history", w->cube->history, e));
+    return h5_put_array(root, "schema_version", FIELD_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e);
 }
 
 static enum status put_all(struct writer *w, struct err *e)

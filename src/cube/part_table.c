@@ -91,11 +91,10 @@ static enum status fill_table(const struct part_table *t, const struct inventory
 enum status part_table_print(const struct part_table *t, const struct inventory *all, FILE *out,
                              struct err *e)
 {
-    enum status st = OK;
-    struct table table = {0};
-    TRY(table_init(&table, COLUMNS, 1, e));
-    TRY(fill_table(t, all, &table, e));
-    TRY(table_print(&table, table_page_width(out), out, e));
+    CLEANUP(table_free) struct table table = {0};
+    PASS(table_init(&table, COLUMNS, 1, e));
+    PASS(fill_table(t, all, &table, e));
+    PASS(table_print(&table, table_page_width(out), out, e));
     const struct part_places *p = t->parts;
     for (int64_t i = 0, end; i < p->n; i = end) { /* parts of a cut that have no journal */
         for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
@@ -109,9 +108,7 @@ enum status part_table_print(const struct part_table *t, const struct inventory 
         fprintf(out, "%s: of the sweep as it was; what is pending there is not started\n", before);
         break;
     }
-done:
-    table_free(&table);
-    return st;
+    return OK;
 }
 
 /* --- for machines --- */

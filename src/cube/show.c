@@ -32,26 +32,22 @@ static enum status choose_kind(const struct show *s, const struct rows **out, st
 enum status report_show(const struct results_view *v, const struct show_options *o, FILE *out,
                         struct err *e)
 {
-    enum status st = OK;
-    struct cube cube = {0};
+    CLEANUP(cube_free) struct cube cube = {0};
     const struct rows *rows = NULL;
     struct show s = {.cube = &cube, .options = o, .out = out};
-    TRY(inventory_open(results_view_plan(v), v, &cube.all, e));
-    TRY(cube_add_grid(&cube, e));
-    TRY(cube_fill(&cube, v, e));
-    TRY(choose_kind(&s, &rows, e));
-    TRY(show_check(&s, rows, e));
+    PASS(inventory_open(results_view_plan(v), v, &cube.all, e));
+    PASS(cube_add_grid(&cube, e));
+    PASS(cube_fill(&cube, v, e));
+    PASS(choose_kind(&s, &rows, e));
+    PASS(show_check(&s, rows, e));
     if (o->csv || o->json)
-        TRY(show_rows(&s, rows, e));
+        PASS(show_rows(&s, rows, e));
     else if (rows->kind == &measure_cell)
-        TRY(show_tables(&s, e));
+        PASS(show_tables(&s, e));
     else if (rows->kind->spreads)
-        TRY(show_spread(&s, rows, e));
+        PASS(show_spread(&s, rows, e));
     else
-        TRY(show_kind(&s, rows, e));
-    ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the table: %s",
-           strerror(errno));
-done:
-    cube_free(&cube);
-    return st;
+        PASS(show_kind(&s, rows, e));
+    NEED(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the table: %s", strerror(errno));
+    return OK;
 }

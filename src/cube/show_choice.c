@@ -83,21 +83,18 @@ static enum status fail_absent(const char *what, const char *name, const struct 
 static enum status check_choice(const struct rows *r, const char *key, const char *choice,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct texts there = {0};
+    CLEANUP(texts_free) struct texts there = {0};
     char number[LABEL];
     bool any = false;
     for (int64_t i = 0; i < r->n && !any; i++) {
         const char *label = label_of(r, &r->rows[i], key, number);
-        ENSURE(label, ERR_USAGE, "--only %s: results of kind %s have no %s", choice, r->kind->name,
-               key);
+        NEED(label, ERR_USAGE, "--only %s: results of kind %s have no %s", choice, r->kind->name,
+             key);
         any = choices_take(&choice, 1, key, label);
-        TRY(texts_add(&there, label, e));
+        PASS(texts_add(&there, label, e));
     }
-    if (!any && r->n) TRY(fail_absent(key, choice_pattern(choice, key), &there, e));
-done:
-    texts_free(&there);
-    return st;
+    if (!any && r->n) PASS(fail_absent(key, choice_pattern(choice, key), &there, e));
+    return OK;
 }
 
 static enum status check_choices(const struct show *s, const struct rows *r, struct err *e)
@@ -135,10 +132,9 @@ static enum status list_metrics(const struct show *s, const struct measure *k, s
 
 static enum status check_metrics(const struct show *s, const struct rows *r, struct err *e)
 {
-    enum status st = OK;
-    struct texts there = {0};
-    char *name = NULL;
-    TRY(list_metrics(s, r->kind, &there, e));
+    CLEANUP(texts_free) struct texts there = {0};
+    AUTO_FREE char *name = NULL;
+    PASS(list_metrics(s, r->kind, &there, e));
     for (const char *p = s->options->metric; p && *p;) {
         size_t n = strcspn(p, ",");
         bool known = false;
@@ -146,14 +142,11 @@ static enum status check_metrics(const struct show *s, const struct rows *r, str
             known = known || (strlen(there.text[i]) == n && memcmp(there.text[i], p, n) == 0);
         free(name);
         name = NULL;
-        TRY(mem_format(&name, e, "%.*s", (int)n, p));
-        if (!known) TRY(fail_absent("metric", name, &there, e));
+        PASS(mem_format(&name, e, "%.*s", (int)n, p));
+        if (!known) PASS(fail_absent("metric", name, &there, e));
         p += n + (p[n] != '\0');
     }
-done:
-    free(name);
-    texts_free(&there);
-    return st;
+    return OK;
 }
 
 enum status show_check(const struct show *s, const struct rows *r, struct err *e)

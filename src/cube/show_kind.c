@@ -103,13 +103,13 @@ static enum status put_number(const struct kind_page *p, const struct row *row,
 static enum status put_labels(const struct kind_page *p, const struct row *row, bool names,
                               struct table *t, struct err *e)
 {
-    enum status st = OK;
     const struct measure *k = p->rows->kind;
     const bool swap = k->axes[0] && k->axes[1] == &axis_checkpoint;
     int64_t n = 0;
     const char *key;
-    json_t *labels = json_object(), *value;
-    TRY(row_identify(p->rows, row, labels, e));
+    json_auto_t *labels = json_object();
+    json_t *value;
+    PASS(row_identify(p->rows, row, labels, e));
     if (p->inner) {
         const int inner = axis_place_of(k->inner);
         const char *label = NULL;
@@ -127,16 +127,14 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
         int64_t at = swap && n < 2 ? 1 - n : n; /* the checkpoint first, then its model */
         t->align_left[at] = true;
         if (names)
-            TRY(table_set(t, at, e, "%s", key));
+            PASS(table_set(t, at, e, "%s", key));
         else if (json_is_string(value))
-            TRY(table_set(t, at, e, "%s", json_string_value(value)));
+            PASS(table_set(t, at, e, "%s", json_string_value(value)));
         else
-            TRY(table_set(t, at, e, "%.6g", json_number_get(value)));
+            PASS(table_set(t, at, e, "%.6g", json_number_get(value)));
         n++;
     }
-done:
-    json_decref(labels);
-    return st;
+    return OK;
 }
 
 static int64_t count_labels(const struct kind_page *p)

@@ -78,12 +78,11 @@ static enum status put_head(const struct show *s, const struct rows *rows, struc
 
 enum status show_spread(const struct show *s, const struct rows *rows, struct err *e)
 {
-    enum status st = OK;
-    struct table t = {0};
+    CLEANUP(table_free) struct table t = {0};
     int64_t columns = LEFT, shown = 0;
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) columns += wants(s, x);
-    TRY(table_init(&t, columns, LEFT, e));
-    TRY(put_head(s, rows, &t, e));
+    PASS(table_init(&t, columns, LEFT, e));
+    PASS(put_head(s, rows, &t, e));
     for (int64_t from = 0, to; from < rows->n; from = to) {
         int64_t n = 1;
         for (to = from; to < rows->n && same_cell(&rows->rows[from], &rows->rows[to]); to++)
@@ -91,15 +90,13 @@ enum status show_spread(const struct show *s, const struct rows *rows, struct er
                 n = rows->rows[to].at[AXIS_REPLICATE] + 2;
         for (int64_t i = from; i < to && rows->rows[i].at[AXIS_REPLICATE] == 0; i++) {
             if (!show_wants(s, rows, &rows->rows[i])) continue;
-            TRY(put_cell(s, rows, &rows->rows[i], n, &t, e));
+            PASS(put_cell(s, rows, &rows->rows[i], n, &t, e));
             shown++;
         }
     }
     if (shown) {
         fprintf(s->out, "mean ± standard deviation over so many replicates, the cell included\n\n");
-        TRY(table_print(&t, table_page_width(s->out), s->out, e));
+        PASS(table_print(&t, table_page_width(s->out), s->out, e));
     }
-done:
-    table_free(&t);
-    return st;
+    return OK;
 }

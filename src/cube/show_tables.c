@@ -307,21 +307,16 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
 /* The table of a quantizer. */
 static enum status print_table(struct page *p, struct err *e)
 {
-    enum status st = OK;
-    struct table t = {0};
-    double *errors = NULL;
-    TRY(mem_zero(&errors, model_of(p)->n, sizeof *errors, "errors", e));
+    CLEANUP(table_free) struct table t = {0};
+    AUTO_FREE double *errors = NULL;
+    PASS(mem_zero(&errors, model_of(p)->n, sizeof *errors, "errors", e));
     for (int64_t i = 0; i < p->n; i++) p->forms[i] = form_of(p, i, errors);
-    TRY(table_init(&t, LEFT + p->n, LEFT, e));
-    TRY(put_head(p, &t, e));
+    PASS(table_init(&t, LEFT + p->n, LEFT, e));
+    PASS(put_head(p, &t, e));
     for (int64_t c = 0; c < model_of(p)->n; c++)
-        if (wants_checkpoint(p, c)) TRY(put_checkpoint_row(p, c, &t, e));
+        if (wants_checkpoint(p, c)) PASS(put_checkpoint_row(p, c, &t, e));
     putc('\n', p->show->out);
-    TRY(table_print(&t, table_page_width(p->show->out), p->show->out, e));
-done:
-    free(errors);
-    table_free(&t);
-    return st;
+    return table_print(&t, table_page_width(p->show->out), p->show->out, e);
 }
 
 /* --- all of them --- */
@@ -345,20 +340,17 @@ static void choose_variants(struct page *p, int64_t quantizer)
 
 static enum status print_title(const struct page *p, struct err *e)
 {
-    enum status st = OK;
     const bool percent = scale_of(p->x) != 1, plain = strcmp(p->x->units, "1") == 0;
     const int64_t dataset = p->at.at[AXIS_DATASET];
     FILE *out = p->show->out;
-    char *title = NULL;
-    TRY(mem_format(
+    AUTO_FREE char *title = NULL;
+    PASS(mem_format(
         &title, e, "%s%s%s: %s: %s%s%s%s%s%s", labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
         dataset < 0 ? "" : ", ", dataset < 0 ? "" : labels(p, AXIS_DATASET)->texts[dataset],
         p->x->name, p->x->long_name, percent ? ", in percent" : "", plain ? "" : " (",
         plain ? "" : p->x->units, plain ? "" : ")", p->error ? ", ± standard error" : ""));
     page_print(out, table_page_width(out), 0, 0, title);
-done:
-    free(title);
-    return st;
+    return OK;
 }
 
 /* The tables of a model, a dataset and a metric. */

@@ -83,28 +83,24 @@ static int64_t count_checkpoints(const struct rows *rows, int64_t part)
 
 static enum status print_models(const struct report *r, const struct rows *rows, struct err *e)
 {
-    enum status st = OK;
     const char *const heads[] = {"model",  "checkpoints", rows->kind->noun, "done",
                                  "failed", "pending",     "not applicable"};
-    struct table t = {0};
-    TRY(table_init(&t, 7, 7, e));
+    CLEANUP(table_free) struct table t = {0};
+    PASS(table_init(&t, 7, 7, e));
     t.align_left[0] = true;
-    TRY(table_add_row(&t, e));
-    for (int k = 0; k < 7; k++) TRY(table_set(&t, k, e, "%s", heads[k]));
+    PASS(table_add_row(&t, e));
+    for (int k = 0; k < 7; k++) PASS(table_set(&t, k, e, "%s", heads[k]));
     for (int64_t m = 0; m < rows->n_parts + (rows->n_parts != 1); m++) {
         const int64_t part = m < rows->n_parts ? m : -1;
         const struct result_counts n = rows_count(rows, part);
         const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
                                    n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
                                    n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
-        TRY(table_add_row(&t, e));
-        TRY(table_set(&t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
-        for (int k = 0; k < 6; k++) TRY(table_set(&t, k + 1, e, "%lld", (long long)numbers[k]));
+        PASS(table_add_row(&t, e));
+        PASS(table_set(&t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
+        for (int k = 0; k < 6; k++) PASS(table_set(&t, k + 1, e, "%lld", (long long)numbers[k]));
     }
-    TRY(table_print(&t, table_page_width(r->out), r->out, e));
-done:
-    table_free(&t);
-    return st;
+    return table_print(&t, table_page_width(r->out), r->out, e);
 }
 
 /* Those that count as pending only since they lack scores. */
@@ -392,35 +388,32 @@ static json_t *left_out_json(const struct report *r)
 
 static enum status print_json(const struct report *r, struct err *e)
 {
-    enum status st = OK;
     const json_t *plan = results_view_plan(r->view);
-    json_t *failures = json_array(), *in_part = json_array(), *paths = json_array();
-    json_t *all =
+    json_t *failures = json_array(), *in_part = json_array();
+    json_auto_t *paths = json_array();
+    json_auto_t *all =
         json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
                   "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
                   "run", run_json(r), "left_out", left_out_json(r), "failures", failures, "in_part",
                   in_part, "end", results_view_end(r->view));
-    ENSURE(all, ERR_NOMEM, "out of memory for the status");
+    NEED(all, ERR_NOMEM, "out of memory for the status");
     for (int64_t i = 0; i < r->changed.n; i++)
         json_array_append_new(paths, json_string(r->changed.text[i]));
     json_object_set(all, "changed", paths);
     json_object_set_new(all, "running", status_running_json(r->about));
     if (r->about->coming) json_object_set(all, "coming", (json_t *)r->about->coming);
-    TRY(messages_json(r, STATE_FAILED, failures, e));
-    TRY(messages_json(r, STATE_DONE, in_part, e));
+    PASS(messages_json(r, STATE_FAILED, failures, e));
+    PASS(messages_json(r, STATE_DONE, in_part, e));
     set_counts(r, all);
     if (r->about->parts)
         json_object_set_new(all, "parts", part_table_json(r->about->parts, &r->all));
     if (r->unpredicted)
         json_object_set_new(all, "predictions",
                             json_pack("{s:I}", "pending", (json_int_t)r->unpredicted));
-    ENSURE(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ferror(r->out) ? ERR_FULL : ERR_NOMEM,
-           "cannot write the status");
+    NEED(json_dumpf(all, r->out, JSON_INDENT(1)) == 0, ferror(r->out) ? ERR_FULL : ERR_NOMEM,
+         "cannot write the status");
     putc('\n', r->out);
-done:
-    json_decref(paths);
-    json_decref(all);
-    return st;
+    return OK;
 }
 
 enum status report_status(const struct results_view *v, const struct report_about *about, bool json,

@@ -86,9 +86,9 @@ static int64_t repeated(const struct table *t, const int64_t *widths, int64_t pa
 
 enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e)
 {
-    enum status st = OK;
-    int64_t *widths = NULL, used_left = 0;
-    TRY(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
+    AUTO_FREE int64_t *widths = NULL;
+    int64_t used_left = 0;
+    PASS(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
         int64_t n = page_columns(t->cells[i]), k = i % t->columns;
         if (n > widths[k]) widths[k] = n;
@@ -105,9 +105,7 @@ enum status table_print(const struct table *t, int64_t width, FILE *out, struct 
         print_block(t, widths, left, from, to, out);
         if (to == from) break;
     }
-done:
-    free(widths);
-    return st;
+    return OK;
 }
 
 int64_t table_page_width(FILE *out)

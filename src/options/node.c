@@ -17,39 +17,34 @@ enum status node_new_scalar(const char *text, bool quoted, const struct node_pla
                             struct node **out, struct err *e)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
-    enum status st = OK;
-    struct node *n = NULL;
+    CLEANUP(node_free_at) struct node *n = NULL;
     bool null = false;
     for (size_t i = 0; !quoted && i < sizeof nulls / sizeof *nulls; i++)
         null = null || strcmp(text, nulls[i]) == 0;
-    TRY(node_new(null ? NODE_NULL : NODE_SCALAR, place, &n, e));
+    PASS(node_new(null ? NODE_NULL : NODE_SCALAR, place, &n, e));
     n->quoted = quoted;
-    TRY(mem_string(&n->text, text, e));
+    PASS(mem_string(&n->text, text, e));
     *out = n;
     n = NULL;
-done:
-    node_free(n);
-    return st;
+    return OK;
 }
 
 enum status node_copy(const struct node *n, struct node **out, struct err *e)
 {
-    enum status st = OK;
-    struct node *copy = NULL, *child;
-    TRY(node_new(n->kind, &n->place, &copy, e));
+    CLEANUP(node_free_at) struct node *copy = NULL;
+    struct node *child;
+    PASS(node_new(n->kind, &n->place, &copy, e));
     copy->quoted = n->quoted;
     copy->key_place = n->key_place;
-    if (n->key) TRY(mem_string(&copy->key, n->key, e));
-    if (n->text) TRY(mem_string(&copy->text, n->text, e));
+    if (n->key) PASS(mem_string(&copy->key, n->key, e));
+    if (n->text) PASS(mem_string(&copy->text, n->text, e));
     for (int64_t i = 0; i < n->n; i++) {
-        TRY(node_copy(n->items[i], &child, e));
-        TRY(node_append(copy, child, e));
+        PASS(node_copy(n->items[i], &child, e));
+        PASS(node_append(copy, child, e));
     }
     *out = copy;
     copy = NULL;
-done:
-    node_free(copy);
-    return st;
+    return OK;
 }
 
 void node_free(struct node *n)
@@ -186,36 +181,34 @@ static enum status json_scalar(const json_t *json, struct node **out, struct err
 
 static enum status from_json(const json_t *json, int depth, struct node **out, struct err *e)
 {
-    enum status st = OK;
-    struct node *n = NULL, *child = NULL;
-    ENSURE(json, ERR_FORMAT, "no value");
-    ENSURE(depth <= NODE_DEPTH, ERR_FORMAT, "nested deeper than %d", NODE_DEPTH);
+    CLEANUP(node_free_at) struct node *n = NULL;
+    struct node *child = NULL;
+    NEED(json, ERR_FORMAT, "no value");
+    NEED(depth <= NODE_DEPTH, ERR_FORMAT, "nested deeper than %d", NODE_DEPTH);
     if (json_is_object(json)) {
-        TRY(node_new(NODE_MAP, NULL, &n, e));
+        PASS(node_new(NODE_MAP, NULL, &n, e));
         const char *key;
         json_t *value;
         json_object_foreach((json_t *)(uintptr_t)json, key, value)
         {
-            TRY(from_json(value, depth + 1, &child, e));
-            st = mem_string(&child->key, key, e);
+            PASS(from_json(value, depth + 1, &child, e));
+            enum status st = mem_string(&child->key, key, e);
             if (st != OK) node_free(child);
-            TRY(st);
-            TRY(node_append(n, child, e));
+            PASS(st);
+            PASS(node_append(n, child, e));
         }
     } else if (json_is_array(json)) {
-        TRY(node_new(NODE_LIST, NULL, &n, e));
+        PASS(node_new(NODE_LIST, NULL, &n, e));
         for (size_t i = 0; i < json_array_size(json); i++) {
-            TRY(from_json(json_array_get(json, i), depth + 1, &child, e));
-            TRY(node_append(n, child, e));
+            PASS(from_json(json_array_get(json, i), depth + 1, &child, e));
+            PASS(node_append(n, child, e));
         }
     } else {
-        TRY(json_scalar(json, &n, e));
+        PASS(json_scalar(json, &n, e));
     }
     *out = n;
     n = NULL;
-done:
-    node_free(n);
-    return st;
+    return OK;
 }
 
 enum status node_from_json(const json_t *json, struct node **out, struct err *e)

@@ -56,23 +56,18 @@ static const struct option *find_flag(const struct option_table *t, const char *
 static enum status set_value(const struct option *o, const char *flag, const char *text,
                              void *entry, struct err *e)
 {
-    enum status st = OK;
-    struct node *node = NULL;
+    CLEANUP(node_free_at) struct node *node = NULL;
     /* The shell has expanded what it expands; "null" is a fine file name. */
     struct option_source source = {.code = ERR_USAGE};
-    TRY(node_new_scalar(text, option_is_text(o), NULL, &node, e));
+    PASS(node_new_scalar(text, option_is_text(o), NULL, &node, e));
     struct option_scope scope = {NULL, flag, 0, node, &source};
-    TRY(options_read_value(o, &scope, entry, e));
-done:
-    node_free(node);
-    return st;
+    return options_read_value(o, &scope, entry, e);
 }
 
 enum status options_flag(const struct option_table *t, const char *prefix, void *entry, int argc,
                          char **argv, int *used, struct err *e)
 {
-    enum status st = OK;
-    char *flag = NULL;
+    AUTO_FREE char *flag = NULL;
     *used = 0;
     if (argc < 1 || strncmp(argv[0], "--", 2) != 0) return OK;
     size_t n = strcspn(argv[0], "=");
@@ -82,21 +77,19 @@ enum status options_flag(const struct option_table *t, const char *prefix, void 
     const struct option *o = find_flag(t, prefix, argv[0] + 2, n - 2, &unset, &base);
     if (!o) return OK;
     entry = (char *)entry + base;
-    TRY(mem_format(&flag, e, "%.*s", (int)n, argv[0]));
+    PASS(mem_format(&flag, e, "%.*s", (int)n, argv[0]));
     char expected[OPTION_EXPECTED];
     option_expected(o, expected);
     if (o->type == OPTION_BOOL) {
-        ENSURE(!value, ERR_USAGE, "%s takes no value", flag);
-        TRY(set_value(o, flag, unset ? "false" : "true", entry, e));
+        NEED(!value, ERR_USAGE, "%s takes no value", flag);
+        PASS(set_value(o, flag, unset ? "false" : "true", entry, e));
         *used = 1;
     } else {
-        ENSURE(value || argc > 1, ERR_USAGE, "%s: expected %s after it", flag, expected);
-        TRY(set_value(o, flag, value ? value : argv[1], entry, e));
+        NEED(value || argc > 1, ERR_USAGE, "%s: expected %s after it", flag, expected);
+        PASS(set_value(o, flag, value ? value : argv[1], entry, e));
         *used = value ? 1 : 2;
     }
-done:
-    free(flag);
-    return st;
+    return OK;
 }
 
 bool options_has_flag(const struct option_table *t, const char *prefix, const char *arg)

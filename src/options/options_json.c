@@ -106,13 +106,9 @@ json_t *options_to_json(const struct option_table *t, const void *entry)
 enum status options_from_json(const struct option_table *t, const json_t *json, void *out,
                               struct err *e)
 {
-    enum status st = OK;
-    struct node *node = NULL;
+    CLEANUP(node_free_at) struct node *node = NULL;
     struct option_source source = {.code = ERR_FORMAT, .whole = true};
     memset(out, 0, t->size);
-    TRY(node_from_json(json, &node, e));
-    TRY(options_read(t, node, &source, out, e));
-done:
-    node_free(node);
-    return st;
+    PASS(node_from_json(json, &node, e));
+    return options_read(t, node, &source, out, e);
 }

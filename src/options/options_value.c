@@ -187,18 +187,17 @@ done:
 static enum status read_texts(const struct option *o, const struct option_scope *s, char **value,
                               struct err *e)
 {
-    enum status st = OK;
-    char *all = NULL, *one = NULL;
+    AUTO_FREE char *all = NULL, *one = NULL;
     int64_t n = 0, capacity = 0;
     if (s->node->kind != NODE_LIST) return read_text(o, s, value, e);
-    if (s->node->n == 0) TRY(option_fail_expected(o, s, e));
+    if (s->node->n == 0) PASS(option_fail_expected(o, s, e));
     for (int64_t i = 0; i < s->node->n; i++) {
         struct option_scope inner = options_entry(s, i);
         struct option element = {.name = o->name,
                                  .type = o->type == OPTION_PATHS ? OPTION_PATH : OPTION_TEXT};
-        TRY(read_text(&element, &inner, &one, e));
+        PASS(read_text(&element, &inner, &one, e));
         int64_t length = (int64_t)strlen(one);
-        TRY(mem_grow(&all, n + length, &capacity, 1, e));
+        PASS(mem_grow(&all, n + length, &capacity, 1, e));
         memcpy(all + n, one, (size_t)length);
         n += length;
         all[n++] = '\n';
@@ -207,10 +206,7 @@ static enum status read_texts(const struct option *o, const struct option_scope 
     free(*value);
     *value = all;
     all = NULL;
-done:
-    free(all);
-    free(one);
-    return st;
+    return OK;
 }
 
 /* Integers are all different. */

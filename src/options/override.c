@@ -8,24 +8,21 @@
 static enum status enter_key(struct node *at, const char *key, size_t n,
                              const struct node_place *place, struct node **out, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL, shown[NODE_SHOWN];
+    AUTO_FREE char *name = NULL;
+    char shown[NODE_SHOWN];
     struct node *child = NULL;
-    TRY(mem_format(&name, e, "%.*s", (int)n, key));
+    PASS(mem_format(&name, e, "%.*s", (int)n, key));
     text_show(name, shown, sizeof shown);
     if (at->kind == NODE_NULL) at->kind = NODE_MAP; /* "run:" without a value */
-    ENSURE(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", shown);
+    NEED(at->kind == NODE_MAP, ERR_USAGE, "no mapping to look up %s in", shown);
     *out = node_find(at, name);
-    if (*out) goto done;
-    TRY(node_new_scalar("", false, place, &child, e));
+    if (*out) return OK;
+    PASS(node_new_scalar("", false, place, &child, e));
     child->key = name;
     child->key_place = *place;
     name = NULL;
     *out = child;
-    TRY(node_append(at, child, e));
-done:
-    free(name);
-    return st;
+    return node_append(at, child, e);
 }
 
 /* Reads "[2]..." at *p and advances *p. */

@@ -110,100 +110,85 @@ static enum status read_value(struct reader *r, const yaml_event_t *event, int d
 
 static enum status read_list(struct reader *r, int depth, struct node *n, struct err *e)
 {
-    enum status st = OK;
-    yaml_event_t event = {0};
+    CLEANUP(yaml_event_delete) yaml_event_t event = {0};
     struct node *child = NULL;
     for (;;) {
-        TRY(next_event(r, &event, e));
+        PASS(next_event(r, &event, e));
         if (event.type == YAML_SEQUENCE_END_EVENT) break;
-        TRY(read_value(r, &event, depth + 1, &child, e));
-        TRY(node_append(n, child, e));
+        PASS(read_value(r, &event, depth + 1, &child, e));
+        PASS(node_append(n, child, e));
         yaml_event_delete(&event);
     }
-done:
-    yaml_event_delete(&event);
-    return st;
+    return OK;
 }
 
 static enum status read_map(struct reader *r, int depth, struct node *n, struct err *e)
 {
-    enum status st = OK;
-    yaml_event_t key = {0}, value = {0};
-    struct node *child = NULL;
+    CLEANUP(yaml_event_delete) yaml_event_t key = {0}, value = {0};
+    CLEANUP(node_free_at) struct node *child = NULL;
     for (;;) {
-        TRY(next_event(r, &key, e));
+        PASS(next_event(r, &key, e));
         if (key.type == YAML_MAPPING_END_EVENT) break;
         if (key.type != YAML_SCALAR_EVENT)
-            TRY(fail_at(r, key.start_mark, "a key that is no text", e));
-        TRY(next_event(r, &value, e));
-        TRY(read_value(r, &value, depth + 1, &child, e));
+            PASS(fail_at(r, key.start_mark, "a key that is no text", e));
+        PASS(next_event(r, &value, e));
+        PASS(read_value(r, &value, depth + 1, &child, e));
         child->key_place = place_of(r, key.start_mark);
-        TRY(mem_string(&child->key, (const char *)key.data.scalar.value, e));
+        PASS(mem_string(&child->key, (const char *)key.data.scalar.value, e));
         struct node *owned = child;
         child = NULL;
-        TRY(node_append(n, owned, e));
+        PASS(node_append(n, owned, e));
         yaml_event_delete(&key);
         yaml_event_delete(&value);
     }
-done:
-    node_free(child);
-    yaml_event_delete(&key);
-    yaml_event_delete(&value);
-    return st;
+    return OK;
 }
 
 static enum status read_value(struct reader *r, const yaml_event_t *event, int depth,
                               struct node **out, struct err *e)
 {
-    enum status st = OK;
-    struct node *n = NULL;
+    CLEANUP(node_free_at) struct node *n = NULL;
     struct node_place place = place_of(r, event->start_mark);
     if (event->type == YAML_SCALAR_EVENT) {
         bool quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-        TRY(node_new_scalar((const char *)event->data.scalar.value, quoted, &place, &n, e));
+        PASS(node_new_scalar((const char *)event->data.scalar.value, quoted, &place, &n, e));
     } else {
         bool list = event->type == YAML_SEQUENCE_START_EVENT;
         if (depth > NODE_DEPTH)
-            TRY(fail_at(r, event->start_mark, "nested deeper than 64 levels", e));
-        TRY(node_new(list ? NODE_LIST : NODE_MAP, &place, &n, e));
-        TRY(list ? read_list(r, depth, n, e) : read_map(r, depth, n, e));
+            PASS(fail_at(r, event->start_mark, "nested deeper than 64 levels", e));
+        PASS(node_new(list ? NODE_LIST : NODE_MAP, &place, &n, e));
+        PASS(list ? read_list(r, depth, n, e) : read_map(r, depth, n, e));
     }
     *out = n;
     n = NULL;
-done:
-    node_free(n);
-    return st;
+    return OK;
 }
 
 /* stream start, document start, value, document end, stream end */
 static enum status read_stream(struct reader *r, struct node **out, struct err *e)
 {
-    enum status st = OK;
-    yaml_event_t event = {0};
-    struct node *n = NULL;
-    TRY(next_event(r, &event, e));
+    CLEANUP(yaml_event_delete) yaml_event_t event = {0};
+    CLEANUP(node_free_at) struct node *n = NULL;
+    PASS(next_event(r, &event, e));
     yaml_event_delete(&event);
-    TRY(next_event(r, &event, e));
+    PASS(next_event(r, &event, e));
     if (event.type == YAML_STREAM_END_EVENT) {
         struct node_place place = place_of(r, event.start_mark);
-        TRY(node_new(NODE_NULL, &place, &n, e));
+        PASS(node_new(NODE_NULL, &place, &n, e));
     } else {
         yaml_event_delete(&event);
-        TRY(next_event(r, &event, e));
-        TRY(read_value(r, &event, 1, &n, e));
+        PASS(next_event(r, &event, e));
+        PASS(read_value(r, &event, 1, &n, e));
         yaml_event_delete(&event);
-        TRY(next_event(r, &event, e)); /* document end */
+        PASS(next_event(r, &event, e)); /* document end */
         yaml_event_delete(&event);
-        TRY(next_event(r, &event, e));
+        PASS(next_event(r, &event, e));
         if (event.type != YAML_STREAM_END_EVENT)
-            TRY(fail_at(r, event.start_mark, "a second YAML document: one is expected", e));
+            PASS(fail_at(r, event.start_mark, "a second YAML document: one is expected", e));
     }
     *out = n;
     n = NULL;
-done:
-    node_free(n);
-    yaml_event_delete(&event);
-    return st;
+    return OK;
 }
 
 enum status yaml_read_text(const char *text, size_t n, const struct node_place *place,
@@ -227,23 +212,19 @@ static bool is_results(const char *text, size_t n)
 
 enum status yaml_read_file(const char *path, struct node **out, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t n = 0;
     struct node_place place = {.file = path};
-    struct node *root = NULL;
+    CLEANUP(node_free_at) struct node *root = NULL;
     struct err why = {0};
-    st = fsx_read(path, YAML_BYTES, &text, &n, &why);
+    enum status st = fsx_read(path, YAML_BYTES, &text, &n, &why);
     /* A file that is too large is bad input, not an I/O error. */
-    ENSURE(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
-    ENSURE(!is_results(text, n), ERR_USAGE,
-           "%s: results, which qtraj show and qtraj status take; expected the .yaml file", path);
-    TRY(yaml_read_text(text, n, &place, &root, e));
-    ENSURE(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);
+    NEED(st == OK, st == ERR_FORMAT ? ERR_USAGE : st, "%s", why.text);
+    NEED(!is_results(text, n), ERR_USAGE,
+         "%s: results, which qtraj show and qtraj status take; expected the .yaml file", path);
+    PASS(yaml_read_text(text, n, &place, &root, e));
+    NEED(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);
     *out = root;
     root = NULL;
-done:
-    node_free(root);
-    free(text);
-    return st;
+    return OK;
 }

@@ -10,32 +10,27 @@ enum { CONFIG_BYTES_MAX = 4 << 20 };
 
 static enum status read_config(struct checkpoint *c, struct err *e)
 {
-    enum status st = OK;
     struct checkpoint_text *at = &c->texts[0];
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t n;
-    TRY(fsx_join(c->dir, "config.json", &at->path, e));
-    ENSURE(fsx_is_file(at->path), ERR_IO,
-           "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
-    ENSURE(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
-    TRY(fsx_read(at->path, CONFIG_BYTES_MAX, &text, &n, e));
-    TRY(json_read_text(at->path, text, n, &c->config, e));
-    ENSURE(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", at->path);
+    PASS(fsx_join(c->dir, "config.json", &at->path, e));
+    NEED(fsx_is_file(at->path), ERR_IO,
+         "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
+    NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
+    PASS(fsx_read(at->path, CONFIG_BYTES_MAX, &text, &n, e));
+    PASS(json_read_text(at->path, text, n, &c->config, e));
+    NEED(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", at->path);
     hash_bytes(text, n, at->hash);
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
                              int64_t *slices, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(s->files ? fsx_join(c->dir, s->files[i], &path, e) : mem_string(&path, c->dir, e));
-    ENSURE(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path,
-           s->index);
-    TRY(c->format->open(path, &c->files[i], e));
+    AUTO_FREE char *path = NULL;
+    PASS(s->files ? fsx_join(c->dir, s->files[i], &path, e) : mem_string(&path, c->dir, e));
+    NEED(!s->index || fsx_is_file(path), ERR_IO, "%s: not there, but %s names it", path, s->index);
+    PASS(c->format->open(path, &c->files[i], e));
     c->n_files++;
     for (int64_t k = 0; k < c->files[i].n; k++) {
         struct tensor_entry *t = &c->files[i].entries[k];
@@ -44,9 +39,7 @@ static enum status open_file(struct checkpoint *c, const struct shards *s, int64
         *slices += tensor_slices(t);
     }
     c->n += c->files[i].n;
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 static enum status open_files(struct checkpoint *c, const struct shards *s, struct err *e)
@@ -113,34 +106,27 @@ static enum status open_alone(struct checkpoint *c, struct err *e)
 
 static enum status open_folder(struct checkpoint *c, struct err *e)
 {
-    enum status st = OK;
-    struct shards s = {0};
+    CLEANUP(shards_free) struct shards s = {0};
     struct checkpoint_text *index = &c->texts[1];
-    TRY(read_config(c, e));
-    TRY(shards_find(c->dir, &s, e));
+    PASS(read_config(c, e));
+    PASS(shards_find(c->dir, &s, e));
     c->format = s.format;
     if (s.index) {
-        TRY(mem_string(&index->path, s.index, e));
-        ENSURE(stat(s.index, &index->opened) == 0, ERR_IO, "%s: cannot be read", s.index);
-        TRY(hash_file(s.index, index->hash, e));
+        PASS(mem_string(&index->path, s.index, e));
+        NEED(stat(s.index, &index->opened) == 0, ERR_IO, "%s: cannot be read", s.index);
+        PASS(hash_file(s.index, index->hash, e));
     }
-    TRY(open_files(c, &s, e));
-    TRY(check_index(c, &s, e));
-done:
-    shards_free(&s);
-    return st;
+    PASS(open_files(c, &s, e));
+    return check_index(c, &s, e);
 }
 
 static enum status hash_folder(struct checkpoint *c, const char *config, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    TRY(mem_string(&text, config, e));
-    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, " %s", c->files[i].hash));
+    AUTO_FREE char *text = NULL;
+    PASS(mem_string(&text, config, e));
+    for (int64_t i = 0; i < c->n_files; i++) PASS(mem_append(&text, e, " %s", c->files[i].hash));
     hash_text(text, c->hash);
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_known_as(struct checkpoint *c, const char *config, const char *known,
@@ -152,48 +138,41 @@ enum status checkpoint_known_as(struct checkpoint *c, const char *config, const 
 
 enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     const bool alone = fsx_is_file(dir);
-    TRY(mem_zero(&c, 1, sizeof *c, dir, e));
+    PASS(mem_zero(&c, 1, sizeof *c, dir, e));
     c->read = read_file;
     c->read_stored = checkpoint_read_file;
-    TRY(mem_string(&c->dir, dir, e));
-    ENSURE(alone || fsx_is_dir(dir), ERR_IO,
-           "%s: no such folder or file: a checkpoint is a folder with config.json and weights, or "
-           "a GGUF file",
-           dir);
-    TRY(alone ? open_alone(c, e) : open_folder(c, e));
-    TRY(hash_folder(c, c->texts[0].hash, e));
-    TRY(checkpoint_unpack(c, e));
+    PASS(mem_string(&c->dir, dir, e));
+    NEED(alone || fsx_is_dir(dir), ERR_IO,
+         "%s: no such folder or file: a checkpoint is a folder with config.json and weights, or "
+         "a GGUF file",
+         dir);
+    PASS(alone ? open_alone(c, e) : open_folder(c, e));
+    PASS(hash_folder(c, c->texts[0].hash, e));
+    PASS(checkpoint_unpack(c, e));
     *out = c;
     c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_read_config(const char *dir, json_t **config, char **name, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    char *file = NULL;
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    AUTO_FREE char *file = NULL;
     const bool alone = fsx_is_file(dir);
     *config = NULL;
-    TRY(alone ? mem_string(&file, dir, e) : mem_format(&file, e, "%s/config.json", dir));
-    ENSURE(fsx_is_file(file), ERR_IO,
-           "%s: no config.json: a checkpoint is a folder in Hugging Face layout, or a GGUF file",
-           dir);
-    TRY(alone ? format_gguf.open(dir, &s, e) : json_read_file(file, 0, config, e));
+    PASS(alone ? mem_string(&file, dir, e) : mem_format(&file, e, "%s/config.json", dir));
+    NEED(fsx_is_file(file), ERR_IO,
+         "%s: no config.json: a checkpoint is a folder in Hugging Face layout, or a GGUF file",
+         dir);
+    PASS(alone ? format_gguf.open(dir, &s, e) : json_read_file(file, 0, config, e));
     if (alone) *config = json_incref(s.config);
     if (name) {
         *name = file;
         file = NULL;
     }
-done:
-    free(file);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 void checkpoint_retain(const struct checkpoint *c)

@@ -136,16 +136,15 @@ static enum status is_part(const struct checkpoint *c, const struct tensor_entry
 
 enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
 {
-    enum status st = OK;
-    struct tensor_entry *entries = NULL;
+    AUTO_FREE struct tensor_entry *entries = NULL;
     int64_t n = 0;
-    TRY(packed_layout_read(c->config, c->dir, &c->layout, e));
+    PASS(packed_layout_read(c->config, c->dir, &c->layout, e));
     if (c->layout.format == PACKED_NONE) return OK;
-    TRY(find_linears(c, e));
-    TRY(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
+    PASS(find_linears(c, e));
+    PASS(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
     for (int64_t i = 0; i < c->n; i++) {
         bool part;
-        TRY(is_part(c, &c->entries[i], &part, e));
+        PASS(is_part(c, &c->entries[i], &part, e));
         if (!part) entries[n++] = c->entries[i];
     }
     for (int64_t i = 0; i < c->n_packed; i++) { /* the weight that a packed linear stands for */
@@ -167,9 +166,7 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
     c->read = read_packed;
     (void)json_object_del(c->config, "quantization_config"); /* its weights are not packed */
     c->read_stored = read_packed_stored;
-done:
-    free(entries);
-    return st;
+    return OK;
 }
 
 double checkpoint_bits(const struct checkpoint *c, const struct tensor_entry *t)

@@ -11,17 +11,14 @@
 /* Digest of one line per part: the part's digest and its coefficient. */
 static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    TRY(mem_format(&text, e, "%s %llu", what, (unsigned long long)c->stream));
+    AUTO_FREE char *text = NULL;
+    PASS(mem_format(&text, e, "%s %llu", what, (unsigned long long)c->stream));
     for (int64_t i = 0; i < c->n_parts; i++)
-        TRY(mem_append(&text, e, "\n%.17g %s", c->parts[i].coefficient,
-                       c->parts[i].checkpoint->hash));
-    for (int64_t i = 0; i < c->n_files; i++) TRY(mem_append(&text, e, "\n%s", c->files[i].hash));
+        PASS(mem_append(&text, e, "\n%.17g %s", c->parts[i].coefficient,
+                        c->parts[i].checkpoint->hash));
+    for (int64_t i = 0; i < c->n_files; i++) PASS(mem_append(&text, e, "\n%s", c->files[i].hash));
     hash_text(text, c->hash);
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_identify(struct checkpoint *c, const char *what,
@@ -56,34 +53,31 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
                               const struct checkpoint_part *parts, int64_t n, const char *overlay,
                               struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     const struct checkpoint *base = parts[0].checkpoint;
     const struct tensor_entry *under;
-    TRY(mem_zero(&c, 1, sizeof *c, base->dir, e));
+    PASS(mem_zero(&c, 1, sizeof *c, base->dir, e));
     *c = start;
-    TRY(mem_string(&c->dir, base->dir, e));
+    PASS(mem_string(&c->dir, base->dir, e));
     c->config = json_incref(base->config);
-    TRY(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
+    PASS(mem_alloc(&c->entries, base->n, sizeof *c->entries, base->dir, e));
     memcpy(c->entries, base->entries, (size_t)base->n * sizeof *c->entries);
     c->n = base->n;
-    TRY(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
+    PASS(mem_alloc(&c->parts, n, sizeof *c->parts, base->dir, e));
     memcpy(c->parts, parts, (size_t)n * sizeof *parts);
     for (; c->n_parts < n; c->n_parts++) checkpoint_retain(parts[c->n_parts].checkpoint);
     if (overlay) { /* its tensors replace the first part's */
-        TRY(mem_zero(&c->files, 1, sizeof *c->files, overlay, e));
-        TRY(safetensors_open(overlay, &c->files[0], e));
+        PASS(mem_zero(&c->files, 1, sizeof *c->files, overlay, e));
+        PASS(safetensors_open(overlay, &c->files[0], e));
         c->n_files = 1;
         const struct checkpoint file = {.dir = c->dir, .n_files = 1, .files = c->files};
         for (int64_t i = 0; i < c->files[0].n; i++)
-            TRY(checkpoint_find_same(base, &c->files[0].entries[i], &file, &under, e));
+            PASS(checkpoint_find_same(base, &c->files[0].entries[i], &file, &under, e));
     }
-    TRY(hash_parts(c, what, e));
+    PASS(hash_parts(c, what, e));
     *out = c;
     c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+    return OK;
 }
 
 /* --- weighted sums --- */
@@ -122,27 +116,23 @@ const struct checkpoint_part *checkpoint_only_part(const struct checkpoint *c)
 static enum status read_sum(const struct checkpoint *c, const struct tensor_entry *t, int64_t first,
                             int64_t n, float *dst, struct err *e)
 {
-    enum status st = OK;
-    double *sum = NULL;
-    float *one = NULL;
+    AUTO_FREE double *sum = NULL;
+    AUTO_FREE float *one = NULL;
     const struct tensor_entry *own;
     const struct checkpoint_part *only = checkpoint_only_part(c);
     if (only && only->coefficient == 1) {
-        TRY(checkpoint_find_same(only->checkpoint, t, c->parts[0].checkpoint, &own, e));
-        TRY(only->checkpoint->read(only->checkpoint, own, first, n, dst, e));
-        goto done;
+        PASS(checkpoint_find_same(only->checkpoint, t, c->parts[0].checkpoint, &own, e));
+        PASS(only->checkpoint->read(only->checkpoint, own, first, n, dst, e));
+        return OK;
     }
-    TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
-    TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "a weighted sum", e));
+    PASS(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
+    PASS(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "a weighted sum", e));
     for (int64_t i = 0, m; i < n; i += m) {
         m = checkpoint_chunk(first + i, n - i);
-        TRY(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
+        PASS(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
         for (int64_t k = 0; k < m; k++) dst[i + k] = (float)sum[k];
     }
-done:
-    free(sum);
-    free(one);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
@@ -189,30 +179,26 @@ static void make_row(uint64_t stream, int64_t i, int64_t cols, const float *w, f
 static enum status read_random(const struct checkpoint *c, const struct tensor_entry *t,
                                int64_t first, int64_t n, float *dst, struct err *e)
 {
-    enum status st = OK;
-    float *row = NULL, *w = NULL;
+    AUTO_FREE float *row = NULL, *w = NULL;
     const struct checkpoint *base = c->parts[0].checkpoint;
     int64_t cols = t->n_dims == 2 ? t->shape[1] : 0, last = first + n;
     memset(dst, 0, (size_t)n * sizeof *dst);
     if (cols == 0 || n == 0) return OK;
     uint64_t stream = rng_bits(c->stream, hash_u64(t->name, strlen(t->name)));
-    TRY(mem_alloc(&row, cols, sizeof *row, "a direction", e));
+    PASS(mem_alloc(&row, cols, sizeof *row, "a direction", e));
     const int64_t many = max64(8 * CHECKPOINT_CHUNK / cols, 1); /* rows of the base at once */
-    TRY(mem_alloc(&w, many * cols, sizeof *w, "a direction", e));
+    PASS(mem_alloc(&w, many * cols, sizeof *w, "a direction", e));
     for (int64_t i = first / cols, begin = i, rows = 0; i * cols < last; i++) {
         int64_t from = max64(i * cols, first), to = min64((i + 1) * cols, last);
         if (i == begin + rows) {
             begin = i;
             rows = min64(many, (last + cols - 1) / cols - i);
-            TRY(base->read(base, checkpoint_find(base, t->name), i * cols, rows * cols, w, e));
+            PASS(base->read(base, checkpoint_find(base, t->name), i * cols, rows * cols, w, e));
         }
         make_row(stream, i, cols, w + (i - begin) * cols, row);
         memcpy(dst + from - first, row + from - i * cols, (size_t)(to - from) * sizeof *dst);
     }
-done:
-    free(row);
-    free(w);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_random(const struct checkpoint *base, uint64_t stream,

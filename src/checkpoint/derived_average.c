@@ -14,28 +14,23 @@
 static enum status read_means(const struct checkpoint *c, const struct tensor_entry *t,
                               int64_t first, int64_t n, char *dst, float *wide, struct err *e)
 {
-    enum status st = OK;
     const size_t size = dtype_size(t->dtype);
-    double *sum = NULL;
-    float *one = NULL;
-    char *narrow = NULL;
+    AUTO_FREE double *sum = NULL;
+    AUTO_FREE float *one = NULL;
+    AUTO_FREE char *narrow = NULL;
     const bool only = checkpoint_only_part(c) != NULL;
-    TRY(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "an average", e));
-    TRY(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "an average", e));
-    TRY(mem_alloc(&narrow, CHECKPOINT_CHUNK, size, "an average", e));
+    PASS(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "an average", e));
+    PASS(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "an average", e));
+    PASS(mem_alloc(&narrow, CHECKPOINT_CHUNK, size, "an average", e));
     for (int64_t i = 0, m; i < n; i += m) {
         m = checkpoint_chunk(first + i, n - i);
-        TRY(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
+        PASS(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
         for (int64_t k = 0; k < m; k++) sum[k] = only ? (double)one[k] : sum[k] / c->divisor;
         dtype_narrow(narrow, sum, t->dtype, m);
         if (dst) memcpy(dst + (size_t)i * size, narrow, (size_t)m * size);
         if (wide) dtype_widen(wide + i, narrow, t->dtype, m);
     }
-done:
-    free(sum);
-    free(one);
-    free(narrow);
-    return st;
+    return OK;
 }
 
 static enum status read_average(const struct checkpoint *c, const struct tensor_entry *t,
@@ -116,18 +111,17 @@ static enum status check_parts(const struct checkpoint_part *parts, int64_t n, d
 enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, bool f32,
                                struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     struct checkpoint start = {.read = read_average, .read_stored = read_stored};
-    TRY(check_parts(parts, n, &start.divisor, e));
-    TRY(checkpoint_derive(start, f32 ? "average f32" : "average", parts, n, NULL, &c, e));
+    PASS(check_parts(parts, n, &start.divisor, e));
+    PASS(checkpoint_derive(start, f32 ? "average f32" : "average", parts, n, NULL, &c, e));
     for (int64_t i = 0; i < c->n; i++) {
         struct tensor_entry *t = &c->entries[i];
         if (!dtype_is_float(t->dtype)) continue;
         bool one_type = !f32 && t->dtype != DTYPE_F64;
         for (int64_t k = 1; k < n; k++) {
             const struct tensor_entry *own;
-            TRY(checkpoint_find_same(parts[k].checkpoint, t, parts[0].checkpoint, &own, e));
+            PASS(checkpoint_find_same(parts[k].checkpoint, t, parts[0].checkpoint, &own, e));
             one_type = one_type && own->dtype == t->dtype;
         }
         if (!one_type) t->dtype = DTYPE_F32;
@@ -135,7 +129,5 @@ enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, b
     }
     *out = c;
     c = NULL;
-done:
-    checkpoint_close(c);
-    return st;
+    return OK;
 }

@@ -12,17 +12,14 @@ struct digests {
 
 enum status digests_new(int64_t n, struct digests **out, struct err *e)
 {
-    enum status st = OK;
-    struct digests *d = NULL;
-    TRY(mem_zero(&d, 1, sizeof *d, "digests of weights", e));
-    TRY(mem_zero(&d->at, n, sizeof *d->at, "digests of weights", e));
+    AUTO_FREE struct digests *d = NULL;
+    PASS(mem_zero(&d, 1, sizeof *d, "digests of weights", e));
+    PASS(mem_zero(&d->at, n, sizeof *d->at, "digests of weights", e));
     d->n = n;
     pthread_mutex_init(&d->lock, NULL);
     *out = d;
     d = NULL;
-done:
-    free(d);
-    return st;
+    return OK;
 }
 
 void digests_free(struct digests *d)

@@ -27,21 +27,18 @@ struct folder_out {
 /* *out = path without slashes at its end; it is new or an empty folder, in a folder that exists. */
 static enum status check_path(const char *path, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *parent = NULL;
+    AUTO_FREE char *parent = NULL;
     struct stat info;
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
-    TRY(mem_format(out, e, "%.*s", (int)n, path));
-    TRY(fsx_parent(*out, &parent, e));
-    ENSURE(n > 0 && fsx_is_dir(parent), ERR_USAGE, "%s: there is no folder %s to make it in", path,
-           parent);
+    PASS(mem_format(out, e, "%.*s", (int)n, path));
+    PASS(fsx_parent(*out, &parent, e));
+    NEED(n > 0 && fsx_is_dir(parent), ERR_USAGE, "%s: there is no folder %s to make it in", path,
+         parent);
     if (lstat(*out, &info) == 0)
-        ENSURE(S_ISDIR(info.st_mode) && fsx_is_empty_dir(*out), ERR_USAGE,
-               "%s: exists already, and is not an empty folder; nothing is written over", path);
-done:
-    free(parent);
-    return st;
+        NEED(S_ISDIR(info.st_mode) && fsx_is_empty_dir(*out), ERR_USAGE,
+             "%s: exists already, and is not an empty folder; nothing is written over", path);
+    return OK;
 }
 
 /* --- the files beside the weights --- */
@@ -65,58 +62,43 @@ static const struct {
 static enum status copy_file(const struct folder_out *o, const char *from, const char *name,
                              struct err *e)
 {
-    enum status st = OK;
-    char *to = NULL, *data = NULL;
+    AUTO_FREE char *to = NULL, *data = NULL;
     size_t n;
-    TRY(fsx_join(o->temporary, name, &to, e));
-    TRY(fsx_read(from, 0, &data, &n, e));
-    TRY(fsx_write_atomic(to, data, n, e));
-done:
-    free(to);
-    free(data);
-    return st;
+    PASS(fsx_join(o->temporary, name, &to, e));
+    PASS(fsx_read(from, 0, &data, &n, e));
+    return fsx_write_atomic(to, data, n, e);
 }
 
 /* Copies a file of that name from the folder, if there is one and it is not copied yet. */
 static enum status copy_from(const struct folder_out *o, const char *folder, const char *name,
                              struct err *e)
 {
-    enum status st = OK;
-    char *from = NULL, *to = NULL;
-    TRY(fsx_join(folder, name, &from, e));
-    TRY(fsx_join(o->temporary, name, &to, e));
-    if (fsx_is_file(from) && !fsx_is_file(to)) TRY(copy_file(o, from, name, e));
-done:
-    free(from);
-    free(to);
-    return st;
+    AUTO_FREE char *from = NULL, *to = NULL;
+    PASS(fsx_join(folder, name, &from, e));
+    PASS(fsx_join(o->temporary, name, &to, e));
+    if (fsx_is_file(from) && !fsx_is_file(to)) PASS(copy_file(o, from, name, e));
+    return OK;
 }
 
 /* Python files of models that bring their own code, which config.json then names in auto_map. */
 static enum status copy_code(const struct folder_out *o, const char *folder, struct err *e)
 {
-    enum status st = OK;
-    DIR *dir = opendir(folder);
-    ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
+    CLEANUP(fsx_closedir) DIR *dir = opendir(folder);
+    NEED(dir, ERR_IO, "%s: %s", folder, strerror(errno));
     for (struct dirent *d; (d = readdir(dir)) != NULL;) {
         size_t n = strlen(d->d_name);
-        if (n > 3 && strcmp(d->d_name + n - 3, ".py") == 0) TRY(copy_from(o, folder, d->d_name, e));
+        if (n > 3 && strcmp(d->d_name + n - 3, ".py") == 0)
+            PASS(copy_from(o, folder, d->d_name, e));
     }
-done:
-    if (dir) closedir(dir);
-    return st;
+    return OK;
 }
 
 static enum status write_json(const struct folder_out *o, const json_t *value, const char *name,
                               struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(fsx_join(o->temporary, name, &path, e));
-    TRY(json_write_file(path, value, JSON_INDENT(2), e));
-done:
-    free(path);
-    return st;
+    AUTO_FREE char *path = NULL;
+    PASS(fsx_join(o->temporary, name, &path, e));
+    return json_write_file(path, value, JSON_INDENT(2), e);
 }
 
 /* Without a tokenizer_config.json, AutoTokenizer of transformers 5 takes a class by the family,
@@ -124,40 +106,30 @@ done:
  */
 static enum status name_tokenizer_class(const struct folder_out *o, struct err *e)
 {
-    enum status st = OK;
-    char *tokenizer = NULL, *config = NULL;
-    json_t *value = NULL;
-    TRY(fsx_join(o->temporary, "tokenizer.json", &tokenizer, e));
-    TRY(fsx_join(o->temporary, "tokenizer_config.json", &config, e));
-    if (!fsx_is_file(tokenizer) || fsx_is_file(config)) goto done;
+    AUTO_FREE char *tokenizer = NULL, *config = NULL;
+    json_auto_t *value = NULL;
+    PASS(fsx_join(o->temporary, "tokenizer.json", &tokenizer, e));
+    PASS(fsx_join(o->temporary, "tokenizer_config.json", &config, e));
+    if (!fsx_is_file(tokenizer) || fsx_is_file(config)) return OK;
     value = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
-    ENSURE(value, ERR_NOMEM, "out of memory for tokenizer_config.json");
-    TRY(write_json(o, value, "tokenizer_config.json", e));
-done:
-    json_decref(value);
-    free(tokenizer);
-    free(config);
-    return st;
+    NEED(value, ERR_NOMEM, "out of memory for tokenizer_config.json");
+    return write_json(o, value, "tokenizer_config.json", e);
 }
 
 static enum status copy_companions(const struct folder_out *o, struct err *e)
 {
-    enum status st = OK;
     const struct folder_plan *p = &o->plan;
-    char *beside = NULL; /* the tokenizer */
+    AUTO_FREE char *beside = NULL; /* the tokenizer */
     if (p->tokenizer) {
-        TRY(fsx_parent(p->tokenizer, &beside, e));
-        TRY(copy_file(o, p->tokenizer, "tokenizer.json", e));
+        PASS(fsx_parent(p->tokenizer, &beside, e));
+        PASS(copy_file(o, p->tokenizer, "tokenizer.json", e));
     }
     for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        if (beside && companions[i].of_tokenizer) TRY(copy_from(o, beside, companions[i].name, e));
-        if (p->source) TRY(copy_from(o, p->source, companions[i].name, e));
+        if (beside && companions[i].of_tokenizer) PASS(copy_from(o, beside, companions[i].name, e));
+        if (p->source) PASS(copy_from(o, p->source, companions[i].name, e));
     }
-    if (p->source && json_object_get(p->config, "auto_map")) TRY(copy_code(o, p->source, e));
-    TRY(name_tokenizer_class(o, e));
-done:
-    free(beside);
-    return st;
+    if (p->source && json_object_get(p->config, "auto_map")) PASS(copy_code(o, p->source, e));
+    return name_tokenizer_class(o, e);
 }
 
 /* --- config.json --- */
@@ -238,16 +210,13 @@ static void shard_name(const struct folder_out *o, int64_t shard, char name[SHAR
 
 static enum status open_shard(struct folder_out *o, struct err *e)
 {
-    enum status st = OK;
-    char name[SHARD_NAME], *path = NULL;
+    char name[SHARD_NAME];
+    AUTO_FREE char *path = NULL;
     int64_t first = o->first[o->shard];
     shard_name(o, o->shard, name);
-    TRY(fsx_join(o->temporary, name, &path, e));
-    TRY(safetensors_create(path, o->plan.tensors + first, o->first[o->shard + 1] - first, &o->file,
-                           e));
-done:
-    free(path);
-    return st;
+    PASS(fsx_join(o->temporary, name, &path, e));
+    return safetensors_create(path, o->plan.tensors + first, o->first[o->shard + 1] - first,
+                              &o->file, e);
 }
 
 /* Goes on to the next shard while the one in progress is full and is not the last. */
@@ -265,9 +234,8 @@ static enum status next_shard(struct folder_out *o, struct err *e)
 
 static enum status write_index(const struct folder_out *o, struct err *e)
 {
-    enum status st = OK;
     int64_t bytes = 0;
-    json_t *map = json_object(), *index = NULL;
+    json_auto_t *map = json_object(), *index = NULL;
     for (int64_t shard = 0; shard < o->shards; shard++) {
         char name[SHARD_NAME];
         shard_name(o, shard, name);
@@ -278,13 +246,9 @@ static enum status write_index(const struct folder_out *o, struct err *e)
     }
     index =
         json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map);
-    ENSURE(index && (int64_t)json_object_size(map) == o->plan.n, ERR_NOMEM,
-           "%s: out of memory for the index", o->path);
-    TRY(write_json(o, index, "model.safetensors.index.json", e));
-done:
-    json_decref(index);
-    json_decref(map);
-    return st;
+    NEED(index && (int64_t)json_object_size(map) == o->plan.n, ERR_NOMEM,
+         "%s: out of memory for the index", o->path);
+    return write_json(o, index, "model.safetensors.index.json", e);
 }
 
 /* --- all of it --- */
@@ -359,19 +323,16 @@ struct tensor_shape folder_shape(const struct tensor_entry *t)
 enum status folder_copy_tensor(struct folder_out *o, const struct checkpoint *c, const char *name,
                                struct err *e)
 {
-    enum status st = OK;
-    char *piece = NULL;
+    AUTO_FREE char *piece = NULL;
     const struct tensor_entry *t = checkpoint_find(c, name);
-    TRY(mem_alloc(&piece, COPY_BYTES, 1, "a piece of a tensor", e));
+    PASS(mem_alloc(&piece, COPY_BYTES, 1, "a piece of a tensor", e));
     int64_t most = COPY_BYTES / (int64_t)dtype_size(t->dtype);
     for (int64_t at = 0, n; at < t->n_elements; at += n) {
         n = min64(most, t->n_elements - at);
-        TRY(checkpoint_read_stored(c, t, at, n, piece, e));
-        TRY(folder_append(o, t->name, piece, n, e));
+        PASS(checkpoint_read_stored(c, t, at, n, piece, e));
+        PASS(folder_append(o, t->name, piece, n, e));
     }
-done:
-    free(piece);
-    return st;
+    return OK;
 }
 
 /* --- its end --- */

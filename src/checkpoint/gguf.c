@@ -142,22 +142,18 @@ static enum status take_value(struct header *h, const char *key, json_t **out, s
 /* What is not kept is left out. */
 static enum status take_metadata(struct header *h, uint64_t n, json_t *out, struct err *e)
 {
-    enum status st = OK;
-    char *key = NULL;
+    AUTO_FREE char *key = NULL;
     for (uint64_t i = 0; i < n; i++) {
         json_t *value = NULL;
         free(key);
         key = NULL;
-        TRY(take_string(h, "a key of the metadata", &key, e));
-        TRY(take_value(h, key, &value, e));
+        PASS(take_string(h, "a key of the metadata", &key, e));
+        PASS(take_value(h, key, &value, e));
         const bool twice = json_object_get(out, key) != NULL;
         if (value) (void)json_object_set_new(out, key, value);
-        ENSURE(!twice, ERR_FORMAT, "%s: it has the key %s twice", h->s->path, key);
+        NEED(!twice, ERR_FORMAT, "%s: it has the key %s twice", h->s->path, key);
     }
-    st = json_whole(e);
-done:
-    free(key);
-    return st;
+    return json_whole(e);
 }
 
 /* --- tensors --- */

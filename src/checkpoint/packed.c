@@ -178,15 +178,12 @@ struct search {
 static enum status find_one(const struct search *s, const char *ending, bool needed,
                             const struct tensor_entry **out, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL;
-    TRY(mem_format(&name, e, "%.*s%s", s->n, s->stem, ending));
+    AUTO_FREE char *name = NULL;
+    PASS(mem_format(&name, e, "%.*s%s", s->n, s->stem, ending));
     *out = s->find(s->context, name);
-    ENSURE(*out || !needed, ERR_FORMAT, "%s: no tensor %s, though %s is there", s->file, name,
-           s->stem);
-done:
-    free(name);
-    return st;
+    NEED(*out || !needed, ERR_FORMAT, "%s: no tensor %s, though %s is there", s->file, name,
+         s->stem);
+    return OK;
 }
 
 static enum status check_shape(const struct tensor_entry *t, int n_dims, const int64_t *shape,

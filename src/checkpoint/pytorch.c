@@ -34,50 +34,41 @@ static enum status find_prefix(const struct zip *z, char **prefix, struct err *e
 static enum status find_member(const struct zip *z, const char *prefix, const char *folder,
                                const char *key, const struct zip_member **member, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL;
-    TRY(mem_format(&name, e, "%s%s%s", prefix, folder, key));
+    AUTO_FREE char *name = NULL;
+    PASS(mem_format(&name, e, "%s%s%s", prefix, folder, key));
     *member = zip_find(z, name);
-done:
-    free(name);
-    return st;
+    return OK;
 }
 
 /* *data = the bytes of a small member, NULL when there is none of that name. */
 static enum status read_member(const struct zip *z, const char *prefix, const char *key,
                                int64_t max, char **data, int64_t *n, struct err *e)
 {
-    enum status st = OK;
     const struct zip_member *m = NULL;
     int64_t offset = 0;
-    char *bytes = NULL;
-    TRY(find_member(z, prefix, "", key, &m, e));
-    if (!m) goto done;
-    ENSURE(m->size <= max, ERR_FORMAT, "%s: member %s has %lld bytes, at most %lld are read",
-           z->path, m->name, (long long)m->size, (long long)max);
-    TRY(zip_locate(z, m, &offset, e));
-    TRY(mem_alloc(&bytes, m->size, 1, m->name, e));
-    TRY(tensor_file_read(z->fd, z->path, m->name, offset, bytes, m->size, e));
+    AUTO_FREE char *bytes = NULL;
+    PASS(find_member(z, prefix, "", key, &m, e));
+    if (!m) return OK;
+    NEED(m->size <= max, ERR_FORMAT, "%s: member %s has %lld bytes, at most %lld are read", z->path,
+         m->name, (long long)m->size, (long long)max);
+    PASS(zip_locate(z, m, &offset, e));
+    PASS(mem_alloc(&bytes, m->size, 1, m->name, e));
+    PASS(tensor_file_read(z->fd, z->path, m->name, offset, bytes, m->size, e));
     *data = bytes;
     *n = m->size;
     bytes = NULL;
-done:
-    free(bytes);
-    return st;
+    return OK;
 }
 
 static enum status check_byte_order(const struct zip *z, const char *prefix, struct err *e)
 {
-    enum status st = OK;
-    char *order = NULL;
+    AUTO_FREE char *order = NULL;
     int64_t n = 0;
-    TRY(read_member(z, prefix, "byteorder", 64, &order, &n, e));
+    PASS(read_member(z, prefix, "byteorder", 64, &order, &n, e));
     /* files of earlier versions do not say: they were written on little endian machines */
-    ENSURE(!order || (n == 6 && memcmp(order, "little", 6) == 0), ERR_FORMAT,
-           "%s: byte order %.*s is not read", z->path, (int)n, order);
-done:
-    free(order);
-    return st;
+    NEED(!order || (n == 6 && memcmp(order, "little", 6) == 0), ERR_FORMAT,
+         "%s: byte order %.*s is not read", z->path, (int)n, order);
+    return OK;
 }
 
 /* Row-major without gaps. Strides of dimensions of size 1 and of empty tensors do not matter. */

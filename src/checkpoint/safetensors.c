@@ -13,30 +13,27 @@ enum { HEADER_BYTES_MAX = 16 << 20, LENGTH_BYTES = 8 };
 static enum status read_header(const struct safetensors *s, int64_t size, char **header, int64_t *n,
                                struct err *e)
 {
-    enum status st = OK;
     uint64_t length = 0;
-    char *text = NULL;
-    ENSURE(size >= LENGTH_BYTES, ERR_FORMAT,
-           "%s: %lld bytes are too few for a safetensors file (was its download cut short?)",
-           s->path, (long long)size);
-    TRY(tensor_file_read(s->fd, s->path, "header length", 0, &length, LENGTH_BYTES, e));
-    ENSURE(length <= HEADER_BYTES_MAX, ERR_FORMAT,
-           "%s: header of %llu bytes, more than the %d that are read: not a safetensors file?",
-           s->path, (unsigned long long)length, HEADER_BYTES_MAX);
-    ENSURE((int64_t)length <= size - LENGTH_BYTES, ERR_FORMAT,
-           "%s: header of %llu bytes in a file of %lld (was its download cut short?)", s->path,
-           (unsigned long long)length, (long long)size);
-    ENSURE(length >= 2, ERR_FORMAT, "%s: header of %llu bytes: a JSON object is expected", s->path,
-           (unsigned long long)length);
-    TRY(mem_alloc(&text, (int64_t)length, 1, s->path, e));
-    TRY(tensor_file_read(s->fd, s->path, "header", LENGTH_BYTES, text, (int64_t)length, e));
-    ENSURE(text[0] == '{', ERR_FORMAT, "%s: the header does not start with '{'", s->path);
+    AUTO_FREE char *text = NULL;
+    NEED(size >= LENGTH_BYTES, ERR_FORMAT,
+         "%s: %lld bytes are too few for a safetensors file (was its download cut short?)", s->path,
+         (long long)size);
+    PASS(tensor_file_read(s->fd, s->path, "header length", 0, &length, LENGTH_BYTES, e));
+    NEED(length <= HEADER_BYTES_MAX, ERR_FORMAT,
+         "%s: header of %llu bytes, more than the %d that are read: not a safetensors file?",
+         s->path, (unsigned long long)length, HEADER_BYTES_MAX);
+    NEED((int64_t)length <= size - LENGTH_BYTES, ERR_FORMAT,
+         "%s: header of %llu bytes in a file of %lld (was its download cut short?)", s->path,
+         (unsigned long long)length, (long long)size);
+    NEED(length >= 2, ERR_FORMAT, "%s: header of %llu bytes: a JSON object is expected", s->path,
+         (unsigned long long)length);
+    PASS(mem_alloc(&text, (int64_t)length, 1, s->path, e));
+    PASS(tensor_file_read(s->fd, s->path, "header", LENGTH_BYTES, text, (int64_t)length, e));
+    NEED(text[0] == '{', ERR_FORMAT, "%s: the header does not start with '{'", s->path);
     *header = text;
     *n = (int64_t)length;
     text = NULL;
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 /* Short lists and objects take most memory when parsed. What no description of tensors needs is
@@ -143,25 +140,22 @@ static int compare_offsets(const void *a, const void *b)
 static enum status check_cover(const struct safetensors *s, int64_t data, int64_t size,
                                struct err *e)
 {
-    enum status st = OK;
-    const struct tensor_entry **order = NULL;
+    AUTO_FREE const struct tensor_entry **order = NULL;
     int64_t at = data;
-    TRY(mem_alloc(&order, s->n, sizeof *order, "tensor list", e));
+    PASS(mem_alloc(&order, s->n, sizeof *order, "tensor list", e));
     for (int64_t i = 0; i < s->n; i++) order[i] = &s->entries[i];
     qsort(order, (size_t)s->n, sizeof *order, compare_offsets);
     for (int64_t i = 0; i < s->n; i++) {
-        ENSURE(order[i]->offset >= at, ERR_FORMAT, "%s: tensor %s overlaps tensor %s", s->path,
-               order[i]->name, order[i - 1]->name);
-        ENSURE(order[i]->offset == at, ERR_FORMAT,
-               "%s: %lld bytes before tensor %s belong to no tensor", s->path,
-               (long long)(order[i]->offset - at), order[i]->name);
+        NEED(order[i]->offset >= at, ERR_FORMAT, "%s: tensor %s overlaps tensor %s", s->path,
+             order[i]->name, order[i - 1]->name);
+        NEED(order[i]->offset == at, ERR_FORMAT,
+             "%s: %lld bytes before tensor %s belong to no tensor", s->path,
+             (long long)(order[i]->offset - at), order[i]->name);
         at += order[i]->n_bytes;
     }
-    ENSURE(at == size, ERR_FORMAT, "%s: %lld bytes after the last tensor belong to none", s->path,
-           (long long)(size - at));
-done:
-    free(order);
-    return st;
+    NEED(at == size, ERR_FORMAT, "%s: %lld bytes after the last tensor belong to none", s->path,
+         (long long)(size - at));
+    return OK;
 }
 
 static enum status parse_header(struct safetensors *s, const json_t *root, int64_t data,
@@ -192,25 +186,20 @@ static enum status parse_header(struct safetensors *s, const json_t *root, int64
 
 enum status safetensors_open(const char *path, struct safetensors *out, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
     int64_t size = 0, n = 0, data;
-    char *header = NULL;
-    json_t *root = NULL;
-    TRY(tensor_file_open(path, &s, &size, e));
-    TRY(read_header(&s, size, &header, &n, e));
-    TRY(check_form(path, header, n, e));
-    TRY(json_read_text(path, header, (size_t)n, &root, e));
+    AUTO_FREE char *header = NULL;
+    json_auto_t *root = NULL;
+    PASS(tensor_file_open(path, &s, &size, e));
+    PASS(read_header(&s, size, &header, &n, e));
+    PASS(check_form(path, header, n, e));
+    PASS(json_read_text(path, header, (size_t)n, &root, e));
     data = LENGTH_BYTES + n;
-    TRY(parse_header(&s, root, data, size, e));
-    TRY(tensor_file_hash(&s, header, n, data, size, e));
+    PASS(parse_header(&s, root, data, size, e));
+    PASS(tensor_file_hash(&s, header, n, data, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
-done:
-    json_decref(root);
-    free(header);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 const struct weight_format format_safetensors = {

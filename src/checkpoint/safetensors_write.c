@@ -38,73 +38,63 @@ static enum status add_tensor(struct safetensors_out *o, const struct tensor_sha
 static enum status describe_tensor(const struct safetensors_out *o, const struct tensor_entry *t,
                                    json_t *root, struct err *e)
 {
-    enum status st = OK;
-    json_t *shape = json_array();
-    ENSURE(!json_object_get(root, t->name), ERR_USAGE,
-           "%s: tensor name %s is used twice or reserved", o->path, t->name);
+    json_auto_t *shape = json_array();
+    NEED(!json_object_get(root, t->name), ERR_USAGE, "%s: tensor name %s is used twice or reserved",
+         o->path, t->name);
     for (int i = 0; i < t->n_dims; i++) json_array_append_new(shape, json_integer(t->shape[i]));
     json_t *value =
         json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtype_name(t->dtype), "shape", shape,
                   "data_offsets", (json_int_t)t->offset, (json_int_t)(t->offset + t->n_bytes));
-    ENSURE(json_object_set_new(root, t->name, value) == 0, ERR_FORMAT,
-           "%s: a tensor's name is not UTF-8, or memory is short", o->path);
-done:
-    json_decref(shape);
-    return st;
+    NEED(json_object_set_new(root, t->name, value) == 0, ERR_FORMAT,
+         "%s: a tensor's name is not UTF-8, or memory is short", o->path);
+    return OK;
 }
 
 /* Pads the header with blanks so that the data starts at a multiple of eight bytes. */
 static enum status write_header(struct safetensors_out *o, const json_t *root, struct err *e)
 {
-    enum status st = OK;
-    char *header = NULL;
+    AUTO_FREE char *header = NULL;
     size_t n = json_dumpb(root, NULL, 0, JSON_COMPACT);
     uint64_t padded = (n + 7) / 8 * 8;
-    TRY(mem_alloc(&header, (int64_t)padded, 1, "header", e));
+    PASS(mem_alloc(&header, (int64_t)padded, 1, "header", e));
     memset(header, ' ', padded);
-    ENSURE(n > 0 && json_dumpb(root, header, n, JSON_COMPACT) == n, ERR_NOMEM,
-           "%s: cannot make the header", o->path);
-    TRY(fsx_write(o->fd, o->path, &padded, sizeof padded, e));
-    TRY(fsx_write(o->fd, o->path, header, padded, e));
+    NEED(n > 0 && json_dumpb(root, header, n, JSON_COMPACT) == n, ERR_NOMEM,
+         "%s: cannot make the header", o->path);
+    PASS(fsx_write(o->fd, o->path, &padded, sizeof padded, e));
+    PASS(fsx_write(o->fd, o->path, header, padded, e));
     o->data = (int64_t)(sizeof padded + padded);
-done:
-    free(header);
-    return st;
+    return OK;
 }
 
 enum status safetensors_create(const char *path, const struct tensor_shape *tensors, int64_t n,
                                struct safetensors_out **out, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors_out *o = NULL;
+    CLEANUP(safetensors_out_close_at) struct safetensors_out *o = NULL;
     int64_t end = 0;
     /* transformers refuses files that do not say which framework's they are */
-    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
-    ENSURE(root, ERR_NOMEM, "%s: cannot make the header", path);
-    TRY(mem_zero(&o, 1, sizeof *o, path, e));
+    json_auto_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    NEED(root, ERR_NOMEM, "%s: cannot make the header", path);
+    PASS(mem_zero(&o, 1, sizeof *o, path, e));
     o->fd = -1;
-    TRY(mem_string(&o->path, path, e));
-    TRY(mem_zero(&o->entries, n, sizeof *o->entries, path, e));
-    for (int64_t i = 0; i < n; i++) TRY(add_tensor(o, &tensors[i], e));
+    PASS(mem_string(&o->path, path, e));
+    PASS(mem_zero(&o->entries, n, sizeof *o->entries, path, e));
+    for (int64_t i = 0; i < n; i++) PASS(add_tensor(o, &tensors[i], e));
     for (size_t size = 8; size > 0; size /= 2) /* larger elements first, from the header's end */
         for (int64_t i = 0; i < n; i++) {
             struct tensor_entry *t = &o->entries[i];
             if (dtype_size(t->dtype) != size) continue;
             t->offset = end;
-            ENSURE(!__builtin_add_overflow(end, t->n_bytes, &end), ERR_SHAPE,
-                   "%s: tensor %s: its shape is negative or too large", path, t->name);
+            NEED(!__builtin_add_overflow(end, t->n_bytes, &end), ERR_SHAPE,
+                 "%s: tensor %s: its shape is negative or too large", path, t->name);
         }
-    for (int64_t i = 0; i < n; i++) TRY(describe_tensor(o, &o->entries[i], root, e));
-    TRY(temporary_begin(path, &o->temporary, e));
+    for (int64_t i = 0; i < n; i++) PASS(describe_tensor(o, &o->entries[i], root, e));
+    PASS(temporary_begin(path, &o->temporary, e));
     o->fd = fsx_open_as(o->temporary, O_RDWR | O_CREAT | O_TRUNC);
-    ENSURE(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
-    TRY(write_header(o, root, e));
+    NEED(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
+    PASS(write_header(o, root, e));
     *out = o;
     o = NULL;
-done:
-    json_decref(root);
-    safetensors_out_close(o);
-    return st;
+    return OK;
 }
 
 /* Advances to the next tensor that lacks elements; skips empty tensors. */
@@ -164,22 +154,19 @@ static enum status move_piece(const struct safetensors_out *o, int64_t at, char 
 static enum status move_data(const struct safetensors_out *o, struct saved_move *m, struct err *e)
 {
     enum { PIECE = 1 << 20 };
-    enum status st = OK;
-    char *piece = NULL;
+    AUTO_FREE char *piece = NULL;
     const bool loads = saved_loads(m);
     const int64_t end = written(o);
     for (int64_t i = 0; i < o->n; i++)
-        ENSURE(o->entries[i].dtype == o->entries[0].dtype, ERR_SHAPE, "%s: types differ", o->path);
-    TRY(mem_alloc(&piece, PIECE, 1, "a piece of a file", e));
+        NEED(o->entries[i].dtype == o->entries[0].dtype, ERR_SHAPE, "%s: types differ", o->path);
+    PASS(mem_alloc(&piece, PIECE, 1, "a piece of a file", e));
     for (int64_t at = 0; at < end; at += PIECE) {
         const size_t n = end - at < PIECE ? (size_t)(end - at) : PIECE;
-        if (!loads) TRY(move_piece(o, at, piece, n, true, e));
+        if (!loads) PASS(move_piece(o, at, piece, n, true, e));
         saved_bytes(m, piece, (int64_t)n);
-        if (loads) TRY(move_piece(o, at, piece, n, false, e));
+        if (loads) PASS(move_piece(o, at, piece, n, false, e));
     }
-done:
-    free(piece);
-    return st;
+    return OK;
 }
 
 void safetensors_move(struct safetensors_out *o, struct saved_move *m)

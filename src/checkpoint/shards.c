@@ -45,35 +45,28 @@ static enum status list_files(struct shards *s, struct err *e)
 
 static enum status read_index(struct shards *s, struct err *e)
 {
-    enum status st = OK;
-    json_t *root = NULL;
-    TRY(json_read_file(s->index, INDEX_BYTES_MAX, &root, e));
+    json_auto_t *root = NULL;
+    PASS(json_read_file(s->index, INDEX_BYTES_MAX, &root, e));
     s->map = json_incref(json_object_get(root, "weight_map"));
-    ENSURE(json_is_object(s->map), ERR_FORMAT, "%s: no object \"weight_map\"", s->index);
-    TRY(list_files(s, e));
-done:
-    json_decref(root);
-    return st;
+    NEED(json_is_object(s->map), ERR_FORMAT, "%s: no object \"weight_map\"", s->index);
+    return list_files(s, e);
 }
 
 /* Takes the only file of the format, or its index, if it is there. */
 static enum status find_format(const char *dir, const struct weight_format *format,
                                struct shards *s, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(fsx_join(dir, format->file, &path, e));
+    AUTO_FREE char *path = NULL;
+    PASS(fsx_join(dir, format->file, &path, e));
     s->format = format;
     if (fsx_is_file(path)) {
-        TRY(mem_alloc(&s->files, 1, sizeof *s->files, path, e));
+        PASS(mem_alloc(&s->files, 1, sizeof *s->files, path, e));
         s->files[s->n++] = format->file;
     } else if (format->index) {
-        TRY(fsx_join(dir, format->index, &s->index, e));
-        if (fsx_is_file(s->index)) TRY(read_index(s, e));
+        PASS(fsx_join(dir, format->index, &s->index, e));
+        if (fsx_is_file(s->index)) PASS(read_index(s, e));
     }
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 static enum status fail_none(const char *dir, struct err *e)

@@ -39,29 +39,26 @@ enum { SAMPLES = 16, SAMPLE_BYTES = 4096 };
 enum status tensor_file_hash(struct safetensors *s, const void *header, int64_t n, int64_t begin,
                              int64_t size, struct err *e)
 {
-    enum status st = OK;
     char header_hex[HASH_HEX], data_hex[HASH_HEX], text[96];
-    char *data = NULL;
+    AUTO_FREE char *data = NULL;
     int64_t length = size - begin, got = 0;
-    TRY(mem_alloc(&data, SAMPLES * SAMPLE_BYTES, 1, "samples of the weights", e));
+    PASS(mem_alloc(&data, SAMPLES * SAMPLE_BYTES, 1, "samples of the weights", e));
     if (length <= SAMPLES * SAMPLE_BYTES) {
-        TRY(tensor_file_read(s->fd, s->path, "data", begin, data, length, e));
+        PASS(tensor_file_read(s->fd, s->path, "data", begin, data, length, e));
         got = length;
     } else {
         for (int64_t i = 0; i < SAMPLES; i++, got += SAMPLE_BYTES) {
             /* span i / last, without the product that could overflow */
             int64_t span = length - SAMPLE_BYTES, last = SAMPLES - 1;
             int64_t at = begin + span / last * i + span % last * i / last;
-            TRY(tensor_file_read(s->fd, s->path, "data", at, data + got, SAMPLE_BYTES, e));
+            PASS(tensor_file_read(s->fd, s->path, "data", at, data + got, SAMPLE_BYTES, e));
         }
     }
     hash_bytes(header, (size_t)n, header_hex);
     hash_bytes(data, (size_t)got, data_hex);
     snprintf(text, sizeof text, "%lld %s %s", (long long)size, header_hex, data_hex);
     hash_text(text, s->hash);
-done:
-    free(data);
-    return st;
+    return OK;
 }
 
 bool tensor_entry_count(struct tensor_entry *t)
@@ -153,8 +150,8 @@ static enum status pass_on(const struct reading *r, const char *p, int64_t at, i
 
 static enum status read_elements(const struct reading *r, struct err *e)
 {
-    enum status st = OK;
-    char *buffer = NULL, what[160];
+    AUTO_FREE char *buffer = NULL;
+    char what[160];
     const struct tensor_entry *t = r->t;
     const int64_t last = r->first + r->n;
     const int64_t most = BUFFER_BYTES / (int64_t)dtype_size(t->dtype); /* GGUF's take no more */
@@ -167,16 +164,14 @@ static enum status read_elements(const struct reading *r, struct err *e)
     for (int64_t at = begin, n; r->n > 0 && at < end; at += n) {
         n = min64(end - at, most);
         const bool in_place = r->dst && at >= r->first && at + n <= last;
-        if (!in_place && !buffer) TRY(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
+        if (!in_place && !buffer) PASS(mem_alloc(&buffer, BUFFER_BYTES, 1, "read buffer", e));
         char *p = in_place ? r->dst + tensor_bytes(t, at - r->first) : buffer;
-        TRY(tensor_file_read(r->s->fd, r->s->path, what, t->offset + tensor_bytes(t, at), p,
-                             tensor_bytes(t, n), e));
-        TRY(take_digests(r, p, at, n, e));
-        if (!in_place) TRY(pass_on(r, p, at, n, e));
+        PASS(tensor_file_read(r->s->fd, r->s->path, what, t->offset + tensor_bytes(t, at), p,
+                              tensor_bytes(t, n), e));
+        PASS(take_digests(r, p, at, n, e));
+        if (!in_place) PASS(pass_on(r, p, at, n, e));
     }
-done:
-    free(buffer);
-    return st;
+    return OK;
 }
 
 static enum status widen(const struct reading *r, const char *p, int64_t skip, int64_t at,
@@ -196,24 +191,21 @@ static enum status widen(const struct reading *r, const char *p, int64_t skip, i
 static enum status read_heads(const struct safetensors *s, const struct tensor_entry *t,
                               int64_t first, int64_t n, float *dst, struct err *e)
 {
-    enum status st = OK;
     const int64_t cols = t->n_elements / t->shape[0], half = t->interleaved / 2;
     const int64_t head = t->interleaved * cols;
-    float *stored = NULL;
+    AUTO_FREE float *stored = NULL;
     struct tensor_entry rows = *t;
     rows.interleaved = 0;
-    TRY(mem_alloc(&stored, head, sizeof *stored, "a head's rows", e));
+    PASS(mem_alloc(&stored, head, sizeof *stored, "a head's rows", e));
     for (int64_t at = first, count; at < first + n; at += count) {
         const int64_t begin = at - at % head, row = at % head / cols, skip = at % cols;
         count = min64(cols - skip, first + n - at);
         if (at == first || at == begin)
-            TRY(safetensors_read_range(s, &rows, begin, head, stored, e));
+            PASS(safetensors_read_range(s, &rows, begin, head, stored, e));
         memcpy(dst + (at - first), stored + (2 * (row % half) + row / half) * cols + skip,
                (size_t)count * sizeof *dst);
     }
-done:
-    free(stored);
-    return st;
+    return OK;
 }
 
 enum status safetensors_read_range(const struct safetensors *s, const struct tensor_entry *t,

@@ -101,19 +101,16 @@ static bool same_tensors(const struct safetensors *a, const struct safetensors *
 static enum status compare_again(const struct checkpoint *c, struct safetensors *f,
                                  const bool *wanted, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors again = {.fd = -1};
-    TRY(c->format->open(f->path, &again, e));
-    TRY(hash_expect(f->path, "the visit began", f->hash, again.hash, e));
-    ENSURE(same_tensors(f, &again), ERR_FORMAT, "it has other tensors");
+    CLEANUP(safetensors_close) struct safetensors again = {.fd = -1};
+    PASS(c->format->open(f->path, &again, e));
+    PASS(hash_expect(f->path, "the visit began", f->hash, again.hash, e));
+    NEED(same_tensors(f, &again), ERR_FORMAT, "it has other tensors");
     again.digests = c->digests;
     for (int64_t k = 0; k < again.n; k++) again.entries[k].slice = f->entries[k].slice;
-    TRY(read_slices(&again, wanted, e));
-    ENSURE(dup2(again.fd, f->fd) == f->fd, ERR_IO, "%s: %s", f->path, strerror(errno));
+    PASS(read_slices(&again, wanted, e));
+    NEED(dup2(again.fd, f->fd) == f->fd, ERR_IO, "%s: %s", f->path, strerror(errno));
     f->opened = again.opened;
-done:
-    safetensors_close(&again);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_look(struct checkpoint *c, bool *changed, struct err *e)
@@ -133,35 +130,28 @@ enum status checkpoint_look(struct checkpoint *c, bool *changed, struct err *e)
 enum status checkpoint_compare(struct checkpoint *c, const bool *changed, int64_t turn, int64_t of,
                                struct err *e)
 {
-    enum status st = OK;
     const int64_t n = digests_n(c->digests);
-    bool *wanted = NULL;
-    TRY(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
+    AUTO_FREE bool *wanted = NULL;
+    PASS(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
     for (int64_t i = 0; i < n; i++)
         wanted[i] = i % of == turn && digest_known(digests_get(c->digests, i));
     for (int64_t i = 0; i < c->n_files; i++) {
         struct err own = {0};
-        st = changed[i] ? compare_again(c, &c->files[i], wanted, &own) : OK;
-        ENSURE(st != ERR_FORMAT && st != ERR_IO, ERR_CHANGED,
-               "%s: was changed while it was read (%s)", c->files[i].path, own.text);
-        ENSURE(st == OK, st, "%s", own.text);
+        enum status st = changed[i] ? compare_again(c, &c->files[i], wanted, &own) : OK;
+        NEED(st != ERR_FORMAT && st != ERR_IO, ERR_CHANGED,
+             "%s: was changed while it was read (%s)", c->files[i].path, own.text);
+        NEED(st == OK, st, "%s", own.text);
     }
-done:
-    free(wanted);
-    return st;
+    return OK;
 }
 
 enum status checkpoint_verify(struct checkpoint *c, struct err *e)
 {
-    enum status st = OK;
-    bool *changed = NULL;
+    AUTO_FREE bool *changed = NULL;
     for (int64_t i = 0; i < c->n_parts; i++)
-        TRY(checkpoint_verify((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint, e));
+        PASS(checkpoint_verify((struct checkpoint *)(uintptr_t)c->parts[i].checkpoint, e));
     if (!c->digests) return OK; /* an overlay is qtraj's own file */
-    TRY(mem_alloc(&changed, c->n_files, sizeof *changed, "weight files", e));
-    TRY(checkpoint_look(c, changed, e));
-    TRY(checkpoint_compare(c, changed, 0, 1, e));
-done:
-    free(changed);
-    return st;
+    PASS(mem_alloc(&changed, c->n_files, sizeof *changed, "weight files", e));
+    PASS(checkpoint_look(c, changed, e));
+    return checkpoint_compare(c, changed, 0, 1, e);
 }

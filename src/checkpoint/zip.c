@@ -52,32 +52,29 @@ static enum status find_end64(const struct zip *z, int64_t end, struct directory
 /* The end record is at the end of the file, followed only by a comment of unknown length. */
 static enum status find_end(const struct zip *z, struct directory *d, struct err *e)
 {
-    enum status st = OK;
-    char *tail = NULL;
+    AUTO_FREE char *tail = NULL;
     int64_t n = z->size < END_BYTES + COMMENT_MAX ? z->size : END_BYTES + COMMENT_MAX;
     int64_t at = n - END_BYTES, end;
-    TRY(mem_alloc(&tail, n, 1, z->path, e));
-    TRY(tensor_file_read(z->fd, z->path, "end of the archive", z->size - n, tail, n, e));
+    PASS(mem_alloc(&tail, n, 1, z->path, e));
+    PASS(tensor_file_read(z->fd, z->path, "end of the archive", z->size - n, tail, n, e));
     while (at >= 0 && (memcmp(tail + at, sign_end, 4) != 0 ||
                        (int64_t)get(tail + at + 20, 2) != n - END_BYTES - at))
         at--;
-    ENSURE(at >= 0, ERR_FORMAT,
-           "%s: not a zip archive, or cut short (was its download interrupted?)", z->path);
+    NEED(at >= 0, ERR_FORMAT, "%s: not a zip archive, or cut short (was its download interrupted?)",
+         z->path);
     end = z->size - n + at;
     *d = (struct directory){.entries = get(tail + at + 10, 2),
                             .size = get(tail + at + 12, 4),
                             .offset = get(tail + at + 16, 4)};
     if (d->entries == 0xffff || d->size == 0xffffffff || d->offset == 0xffffffff)
-        TRY(find_end64(z, end, d, e));
-    ENSURE(d->size <= DIRECTORY_MAX && d->offset <= (uint64_t)end &&
-               d->size <= (uint64_t)end - d->offset,
-           ERR_FORMAT, "%s: the archive's directory is outside the file, or is too large", z->path);
-    ENSURE(d->entries <= d->size / ENTRY_BYTES, ERR_FORMAT,
-           "%s: the archive's directory is too short for its %llu members", z->path,
-           (unsigned long long)d->entries);
-done:
-    free(tail);
-    return st;
+        PASS(find_end64(z, end, d, e));
+    NEED(d->size <= DIRECTORY_MAX && d->offset <= (uint64_t)end &&
+             d->size <= (uint64_t)end - d->offset,
+         ERR_FORMAT, "%s: the archive's directory is outside the file, or is too large", z->path);
+    NEED(d->entries <= d->size / ENTRY_BYTES, ERR_FORMAT,
+         "%s: the archive's directory is too short for its %llu members", z->path,
+         (unsigned long long)d->entries);
+    return OK;
 }
 
 /* The zip64 extra field has the values that overflow 32 bits, and only those, in this order:
@@ -132,29 +129,26 @@ static enum status read_entry(struct zip *z, const char *p, int64_t left, int64_
 
 enum status zip_open(const char *path, int fd, int64_t size, struct zip *out, struct err *e)
 {
-    enum status st = OK;
-    struct zip z = {.path = path, .fd = fd, .size = size};
+    CLEANUP(zip_free) struct zip z = {.path = path, .fd = fd, .size = size};
     struct directory d = {0};
-    TRY(find_end(&z, &d, e));
+    PASS(find_end(&z, &d, e));
     z.n_directory = (int64_t)d.size;
-    TRY(mem_alloc(&z.directory, z.n_directory, 1, path, e));
-    TRY(tensor_file_read(fd, path, "directory of the archive", (int64_t)d.offset, z.directory,
-                         z.n_directory, e));
-    TRY(mem_zero(&z.members, (int64_t)d.entries, sizeof *z.members, path, e));
+    PASS(mem_alloc(&z.directory, z.n_directory, 1, path, e));
+    PASS(tensor_file_read(fd, path, "directory of the archive", (int64_t)d.offset, z.directory,
+                          z.n_directory, e));
+    PASS(mem_zero(&z.members, (int64_t)d.entries, sizeof *z.members, path, e));
     for (int64_t at = 0; z.n < (int64_t)d.entries;) {
         int64_t used = 0;
-        TRY(read_entry(&z, z.directory + at, z.n_directory - at, &used, e));
+        PASS(read_entry(&z, z.directory + at, z.n_directory - at, &used, e));
         at += used;
     }
     qsort(z.members, (size_t)z.n, sizeof *z.members, name_compare);
     for (int64_t i = 1; i < z.n; i++)
-        ENSURE(strcmp(z.members[i - 1].name, z.members[i].name) != 0, ERR_FORMAT,
-               "%s: two members are called %s", path, z.members[i].name);
+        NEED(strcmp(z.members[i - 1].name, z.members[i].name) != 0, ERR_FORMAT,
+             "%s: two members are called %s", path, z.members[i].name);
     *out = z;
     z = (struct zip){0};
-done:
-    zip_free(&z);
-    return st;
+    return OK;
 }
 
 void zip_free(struct zip *z)

@@ -36,14 +36,13 @@ static void place_all(const struct sequences *s, const struct arrangement *a, st
 
 enum status sequences_arrange(struct sequences *s, const struct arrangement *a, struct err *e)
 {
-    enum status st = OK;
-    struct place *places = NULL;
-    struct sequences to = {0};
+    AUTO_FREE struct place *places = NULL;
+    CLEANUP(sequences_free) struct sequences to = {0};
     int64_t tokens;
-    TRY(mem_alloc(&places, s->n, sizeof *places, "the order of sequences", e));
+    PASS(mem_alloc(&places, s->n, sizeof *places, "the order of sequences", e));
     place_all(s, a, places, &tokens);
-    TRY(sequences_init(&to, s->n, tokens, s->bytes != NULL, e));
-    if (a->batch > 0) TRY(mem_alloc(&to.valid, s->n, sizeof *to.valid, "lengths of sequences", e));
+    PASS(sequences_init(&to, s->n, tokens, s->bytes != NULL, e));
+    if (a->batch > 0) PASS(mem_alloc(&to.valid, s->n, sizeof *to.valid, "lengths of sequences", e));
     for (int64_t i = 0; i < s->n; i++) {
         struct place p = places[i];
         int64_t from = s->offset[p.index], at = to.offset[i];
@@ -56,8 +55,5 @@ enum status sequences_arrange(struct sequences *s, const struct arrangement *a, 
     sequences_free(s);
     *s = to;
     to = (struct sequences){0};
-done:
-    sequences_free(&to);
-    free(places);
-    return st;
+    return OK;
 }

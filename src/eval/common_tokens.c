@@ -1,21 +1,18 @@
 #include "eval/common_tokens.h"
+#include "util/mem.h"
 #include <stdlib.h>
 
 static enum status count_piece(const int32_t *ids, int64_t n, const struct tokenizer *own,
                                const struct tokenizer *common, int64_t *tokens, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
-    int32_t *made = NULL;
+    AUTO_FREE char *text = NULL;
+    AUTO_FREE int32_t *made = NULL;
     size_t bytes;
     int64_t n_made;
-    TRY(tokenizer_decode(own, ids, n, &text, &bytes, e));
-    TRY(tokenizer_encode(common, text, bytes, false, &made, &n_made, e));
+    PASS(tokenizer_decode(own, ids, n, &text, &bytes, e));
+    PASS(tokenizer_encode(common, text, bytes, false, &made, &n_made, e));
     *tokens += n_made;
-done:
-    free(text);
-    free(made);
-    return st;
+    return OK;
 }
 
 static enum status count_sequence(const struct sequences *s, int64_t i, const struct tokenizer *own,

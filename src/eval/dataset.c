@@ -66,44 +66,38 @@ static int64_t count_names(const char **at, int depth)
 
 static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
 {
-    enum status st = OK;
-    glob_t found = {0};
+    CLEANUP(globfree) glob_t found = {0};
     int64_t first = p->n;
     const char *at = pattern;
-    ENSURE(count_names(&at, 0) <= NAMES_MAX, ERR_USAGE,
-           "%.200s: its alternatives {a,b} make more than %d names; use * or ?, or list the files",
-           pattern, NAMES_MAX);
+    NEED(count_names(&at, 0) <= NAMES_MAX, ERR_USAGE,
+         "%.200s: its alternatives {a,b} make more than %d names; use * or ?, or list the files",
+         pattern, NAMES_MAX);
     int code = glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found);
-    ENSURE(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
-           "%s: the folder cannot be read", pattern);
+    NEED(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
+         "%s: the folder cannot be read", pattern);
     for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
-        if (fsx_is_file(found.gl_pathv[i])) TRY(add_path(p, found.gl_pathv[i], e));
-    ENSURE(p->n > first, ERR_IO, "%.200s: no file matches", pattern);
+        if (fsx_is_file(found.gl_pathv[i])) PASS(add_path(p, found.gl_pathv[i], e));
+    NEED(p->n > first, ERR_IO, "%.200s: no file matches", pattern);
     qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, name_compare);
-done:
-    globfree(&found);
-    return st;
+    return OK;
 }
 
 /* The files that `text` names: for each line the file of that name or, when there is none, those
  * that match it as a pattern, sorted. */
 static enum status text_paths(const char *text, struct paths *p, struct err *e)
 {
-    enum status st = OK;
-    char *one = NULL;
+    AUTO_FREE char *one = NULL;
     for (size_t n; *text; text += n + (text[n] == '\n')) {
         n = strcspn(text, "\n");
         free(one);
         one = NULL;
-        TRY(mem_format(&one, e, "%.*s", (int)n, text));
+        PASS(mem_format(&one, e, "%.*s", (int)n, text));
         if (fsx_is_file(one) || !strpbrk(one, "*?[{"))
-            TRY(add_path(p, one, e));
+            PASS(add_path(p, one, e));
         else
-            TRY(add_matches(p, one, e));
+            PASS(add_matches(p, one, e));
     }
-done:
-    free(one);
-    return st;
+    return OK;
 }
 
 /* Splits "FILE:KEY" at its last colon; the caller frees *file. */
@@ -118,32 +112,26 @@ static enum status split_ids(const char *ids, char **file, const char **key, str
 
 static enum status all_paths(const struct data_options *d, struct paths *p, struct err *e)
 {
-    enum status st = OK;
-    char *file = NULL;
+    AUTO_FREE char *file = NULL;
     const char *key = NULL;
-    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
+    NEED(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
     if (d->text) {
-        TRY(text_paths(d->text, p, e));
+        PASS(text_paths(d->text, p, e));
     } else {
-        TRY(split_ids(d->ids, &file, &key, e));
-        TRY(add_path(p, file, e));
+        PASS(split_ids(d->ids, &file, &key, e));
+        PASS(add_path(p, file, e));
     }
-done:
-    free(file);
-    return st;
+    return OK;
 }
 
 enum status dataset_files(const struct data_options *d,
                           void (*see)(void *context, const char *path), void *context,
                           struct err *e)
 {
-    enum status st = OK;
-    struct paths p = {0};
-    TRY(all_paths(d, &p, e));
+    CLEANUP(paths_free) struct paths p = {0};
+    PASS(all_paths(d, &p, e));
     for (int64_t i = 0; i < p.n; i++) see(context, p.path[i]);
-done:
-    paths_free(&p);
-    return st;
+    return OK;
 }
 
 void dataset_join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX])
@@ -172,17 +160,13 @@ done:
 /* *copy = the file's bytes in memory, and their digest: header and ids are read from it later. */
 static enum status copy_file(const char *path, int *copy, char hash[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    char *data = NULL;
+    AUTO_FREE char *data = NULL;
     size_t n;
-    TRY(fsx_read(path, 0, &data, &n, e));
+    PASS(fsx_read(path, 0, &data, &n, e));
     hash_bytes(data, n, hash);
-    ENSURE((*copy = memfd_create("ids", MFD_CLOEXEC)) >= 0, ERR_NOMEM, "%s: %s", path,
-           strerror(errno));
-    TRY(fsx_write(*copy, path, data, n, e));
-done:
-    free(data);
-    return st;
+    NEED((*copy = memfd_create("ids", MFD_CLOEXEC)) >= 0, ERR_NOMEM, "%s: %s", path,
+         strerror(errno));
+    return fsx_write(*copy, path, data, n, e);
 }
 
 static enum status read_ids(const char *ids, const struct tensor_entry **entry,
@@ -237,28 +221,24 @@ static enum status row_length(const struct collector *c, const int32_t *row, int
  * packed text is. */
 static enum status load_ids(struct collector *c, char hash[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    int32_t *values = NULL;
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    AUTO_FREE int32_t *values = NULL;
     const struct tensor_entry *t = NULL;
-    TRY(read_ids(c->options->ids, &t, &s, &values, hash, e));
+    PASS(read_ids(c->options->ids, &t, &s, &values, hash, e));
     int64_t length = t->shape[t->n_dims - 1];
     int64_t limit = c->options->length;
     if (t->n_dims == 1 && limit > 0) length = min64(length, limit);
     c->all = t->n_elements;
     for (int64_t i = 0; length > 0 && i + length <= t->n_elements; i += length) {
         int64_t tokens;
-        TRY(row_length(c, values + i, length, &tokens, e));
+        PASS(row_length(c, values + i, length, &tokens, e));
         if (c->options->within_positions) tokens = min64(tokens, limit);
         if (tokens < c->options->min_length)
             c->dropped++;
         else
-            TRY(collector_add_sequence(c, values + i, tokens, e));
+            PASS(collector_add_sequence(c, values + i, tokens, e));
     }
-done:
-    free(values);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 /* start: NULL: all. */
@@ -367,15 +347,12 @@ enum status dataset_draw(const struct data_options *d, const struct tokenizer *t
                          const struct sequences *avoid, uint64_t seed, int64_t n_draws,
                          struct sequences *out, char hash[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    struct sequences pool = {0};
+    CLEANUP(sequences_free) struct sequences pool = {0};
     const struct data_options all = pool_of(d, size);
-    TRY(dataset_load(&all, t, &pool, hash, e));
-    TRY(draws_make(&pool, size, avoid, seed, n_draws, out, e));
-    for (int64_t i = 0; i < n_draws; i++) TRY(arrange(d, t, &out[i], e));
-done:
-    sequences_free(&pool);
-    return st;
+    PASS(dataset_load(&all, t, &pool, hash, e));
+    PASS(draws_make(&pool, size, avoid, seed, n_draws, out, e));
+    for (int64_t i = 0; i < n_draws; i++) PASS(arrange(d, t, &out[i], e));
+    return OK;
 }
 
 /* --- starts --- */
@@ -393,17 +370,13 @@ static bool equal(const struct sequences *a, const struct sequences *b)
 static enum status compare(const struct data_options *d, const struct tokenizer *t,
                            const struct text_start *start, bool *same, int64_t *n, struct err *e)
 {
-    enum status st = OK;
-    struct sequences whole = {0}, begun = {0};
+    CLEANUP(sequences_free) struct sequences whole = {0}, begun = {0};
     char hash[HASH_HEX];
-    TRY(load(d, t, NULL, &whole, hash, e));
-    TRY(load(d, t, start, &begun, hash, e));
+    PASS(load(d, t, NULL, &whole, hash, e));
+    PASS(load(d, t, start, &begun, hash, e));
     *same = equal(&whole, &begun);
     *n = whole.n;
-done:
-    sequences_free(&whole);
-    sequences_free(&begun);
-    return st;
+    return OK;
 }
 
 /* How sequences are cut, sorted and padded does not depend on what else is in the text. */

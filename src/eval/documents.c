@@ -240,22 +240,19 @@ static enum status push_lines(struct batch *b, const char *path, struct textfile
 static enum status push_file(struct batch *b, const char *path, int64_t most, char *hash,
                              struct err *e)
 {
-    enum status st = OK;
-    struct textfile *f = NULL;
+    CLEANUP(textfile_close_at) struct textfile *f = NULL;
     char *text;
     size_t n;
-    TRY(textfile_open(path, &f, e));
+    PASS(textfile_open(path, &f, e));
     textfile_end_at(f, most);
     if (b->options->field)
-        TRY(push_lines(b, path, f, e));
+        PASS(push_lines(b, path, f, e));
     else {
-        TRY(textfile_rest(f, &text, &n, e));
-        TRY(push(b, path, 0, text, n, e));
+        PASS(textfile_rest(f, &text, &n, e));
+        PASS(push(b, path, 0, text, n, e));
     }
-    if (hash) TRY(textfile_hash(f, hash, e));
-done:
-    textfile_close(f);
-    return st;
+    if (hash) PASS(textfile_hash(f, hash, e));
+    return OK;
 }
 
 enum status documents_load(char *const *paths, int64_t n_paths, int64_t last,

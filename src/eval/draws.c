@@ -58,30 +58,26 @@ static enum status find_tickets(const struct sequences *pool, int64_t size,
                                 const struct sequences *avoid, struct ticket **tickets, int64_t *n,
                                 struct err *e)
 {
-    enum status st = OK;
-    int64_t *shared = NULL; /* tokens */
+    AUTO_FREE int64_t *shared = NULL; /* tokens */
     *n = 0;
-    TRY(mem_zero(&shared, pool->n, sizeof *shared, "sequences to draw from", e));
-    TRY(mem_zero(tickets, pool->n, sizeof **tickets, "sequences to draw from", e));
-    TRY(overlap_cover(pool, 0, pool->n, avoid, shared, e));
+    PASS(mem_zero(&shared, pool->n, sizeof *shared, "sequences to draw from", e));
+    PASS(mem_zero(tickets, pool->n, sizeof **tickets, "sequences to draw from", e));
+    PASS(overlap_cover(pool, 0, pool->n, avoid, shared, e));
     for (int64_t i = 0; i < pool->n; i++)
         if (!shared[i]) (*tickets)[(*n)++] = (struct ticket){.index = i, .usual = i < size};
-done:
-    free(shared);
-    return st;
+    return OK;
 }
 
 enum status draws_make(const struct sequences *pool, int64_t size, const struct sequences *avoid,
                        uint64_t seed, int64_t n_draws, struct sequences *out, struct err *e)
 {
-    enum status st = OK;
-    struct ticket *tickets = NULL;
+    AUTO_FREE struct ticket *tickets = NULL;
     int64_t n, first = 0, fresh = 0;
-    TRY(find_tickets(pool, size, avoid, &tickets, &n, e));
-    ENSURE(n > size, ERR_USAGE,
-           "replicates: besides those that are evaluated on, the calibration text has %lld "
-           "sequences, and a draw takes %lld: give more text, or lower samples",
-           (long long)n, (long long)size);
+    PASS(find_tickets(pool, size, avoid, &tickets, &n, e));
+    NEED(n > size, ERR_USAGE,
+         "replicates: besides those that are evaluated on, the calibration text has %lld "
+         "sequences, and a draw takes %lld: give more text, or lower samples",
+         (long long)n, (long long)size);
     for (int64_t i = 0; i < n; i++) fresh += !tickets[i].usual;
     for (int64_t k = 0; k < n_draws; k++, first += size) {
         const bool disjoint = first + size <= fresh;
@@ -89,9 +85,7 @@ enum status draws_make(const struct sequences *pool, int64_t size, const struct 
         if (k == 0 || !disjoint) shuffle(tickets, n, seed, disjoint ? 0 : k + 1);
         struct ticket *own = tickets + (disjoint ? first : 0);
         qsort(own, (size_t)size, sizeof *own, by_index);
-        TRY(copy(pool, own, size, &out[k], e));
+        PASS(copy(pool, own, size, &out[k], e));
     }
-done:
-    free(tickets);
-    return st;
+    return OK;
 }

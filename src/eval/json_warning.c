@@ -9,18 +9,15 @@
 /* *object (a new reference) = the first line that is not blank; NULL: it is no JSON object. */
 static enum status first_object(const char *path, json_t **object, struct err *e)
 {
-    enum status st = OK;
-    struct textfile *f = NULL;
+    CLEANUP(textfile_close_at) struct textfile *f = NULL;
     const char *line;
     size_t n;
     int64_t number, replaced;
-    TRY(textfile_open(path, &f, e));
-    do TRY(textfile_line(f, &line, &n, &number, e));
+    PASS(textfile_open(path, &f, e));
+    do PASS(textfile_line(f, &line, &n, &number, e));
     while (line && textfile_is_blank(line, n));
-    if (line && line[0] == '{') TRY(jsonline_object(line, n, object, &replaced, e));
-done:
-    textfile_close(f);
-    return st;
+    if (line && line[0] == '{') PASS(jsonline_object(line, n, object, &replaced, e));
+    return OK;
 }
 
 struct look {

@@ -72,17 +72,13 @@ done:
 enum status jsonline_text(const char *line, size_t size, const char *field, char **text, size_t *n,
                           int64_t *replaced, struct err *e)
 {
-    enum status st = OK;
-    json_t *root = NULL;
+    json_auto_t *root = NULL;
     char fields[JSON_KEYS];
-    TRY(jsonline_object(line, size, &root, replaced, e));
+    PASS(jsonline_object(line, size, &root, replaced, e));
     const json_t *value = json_object_get(root, field);
     if (!value) json_keys(root, fields);
-    ENSURE(value, ERR_FORMAT, "no field \"%s\" (its fields: %s)", field, fields);
-    ENSURE(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);
+    NEED(value, ERR_FORMAT, "no field \"%s\" (its fields: %s)", field, fields);
+    NEED(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", field);
     *n = json_string_length(value);
-    TRY(bytes_copy(text, json_string_value(value), *n, "text of a document", e));
-done:
-    json_decref(root);
-    return st;
+    return bytes_copy(text, json_string_value(value), *n, "text of a document", e);
 }

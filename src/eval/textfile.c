@@ -57,18 +57,15 @@ static enum status open_stream(struct textfile *f, struct err *e)
 
 enum status textfile_open(const char *path, struct textfile **out, struct err *e)
 {
-    enum status st = OK;
-    struct textfile *f = NULL;
-    TRY(mem_zero(&f, 1, sizeof *f, path, e));
+    CLEANUP(textfile_close_at) struct textfile *f = NULL;
+    PASS(mem_zero(&f, 1, sizeof *f, path, e));
     f->fd = -1;
     f->most = INT64_MAX;
-    TRY(mem_string(&f->path, path, e));
-    TRY(open_stream(f, e));
+    PASS(mem_string(&f->path, path, e));
+    PASS(open_stream(f, e));
     *out = f;
     f = NULL;
-done:
-    textfile_close(f);
-    return st;
+    return OK;
 }
 
 void textfile_end_at(struct textfile *f, int64_t bytes)

@@ -178,19 +178,15 @@ static enum status list_ignored(const struct export_folder *f, json_t **out, str
 
 static enum status set_config(struct export_folder *f, struct err *e)
 {
-    enum status st = OK;
-    json_t *ignored = NULL, *quantization = NULL;
+    json_auto_t *ignored = NULL, *quantization = NULL;
     f->config = json_deep_copy(checkpoint_config(f->checkpoint));
-    ENSURE(f->config, ERR_NOMEM, "out of memory for config.json");
-    if (!is_packed(f)) goto done;
-    TRY(list_ignored(f, &ignored, e));
-    TRY(packed_config(&f->form.layout, ignored, version_text, &quantization, e));
-    ENSURE(json_object_set(f->config, "quantization_config", quantization) == 0, ERR_NOMEM,
-           "out of memory for config.json");
-done:
-    json_decref(ignored);
-    json_decref(quantization);
-    return st;
+    NEED(f->config, ERR_NOMEM, "out of memory for config.json");
+    if (!is_packed(f)) return OK;
+    PASS(list_ignored(f, &ignored, e));
+    PASS(packed_config(&f->form.layout, ignored, version_text, &quantization, e));
+    NEED(json_object_set(f->config, "quantization_config", quantization) == 0, ERR_NOMEM,
+         "out of memory for config.json");
+    return OK;
 }
 
 static enum status begin(struct export_folder *f, const char *tokenizer, const char *path,
@@ -232,16 +228,12 @@ enum status export_folder_create(const struct checkpoint *c, const char *tokeniz
 static enum status write_divided(struct export_folder *f, const char *name, const float *by,
                                  struct err *e)
 {
-    enum status st = OK;
     const struct tensor_entry *t = checkpoint_find(f->checkpoint, name);
-    float *data = NULL;
-    TRY(mem_alloc(&data, t->n_elements, sizeof *data, name, e));
-    TRY(checkpoint_read_range(f->checkpoint, t, 0, t->n_elements, data, e));
+    AUTO_FREE float *data = NULL;
+    PASS(mem_alloc(&data, t->n_elements, sizeof *data, name, e));
+    PASS(checkpoint_read_range(f->checkpoint, t, 0, t->n_elements, data, e));
     for (int64_t i = 0; by && i < t->n_elements; i++) data[i] /= by[i];
-    TRY(folder_append(f->out, name, data, t->n_elements, e));
-done:
-    free(data);
-    return st;
+    return folder_append(f->out, name, data, t->n_elements, e);
 }
 
 /* The numbers of a packed linear. */
@@ -278,28 +270,23 @@ static enum status packing_make(const struct export_folder *f, const struct line
 static enum status write_packed(struct export_folder *f, const struct linear *l, const float *q,
                                 const struct quant_grids *g, struct err *e)
 {
-    enum status st = OK;
     struct packed_part parts[PACKED_PARTS];
-    struct packing p = {0};
-    char *data = NULL, *name = NULL;
+    AUTO_FREE char *data = NULL, *name = NULL;
+    CLEANUP(packing_free) struct packing p = {0};
     const int n = packed_parts(&f->form.layout, l->rows, l->cols, parts);
-    TRY(packing_make(f, l, q, g, &p, e));
+    PASS(packing_make(f, l, q, g, &p, e));
     const struct packed_source from = {l->rows, l->cols, p.codes, p.zeros, p.scales, g->group};
     for (int i = 0; i < n; i++) {
         free(data);
         free(name);
         data = name = NULL;
-        TRY(mem_format(&name, e, "%.*s%s", (int)(strlen(l->name) - strlen(".weight")), l->name,
-                       parts[i].ending));
-        TRY(mem_alloc(&data, parts[i].n, dtype_size(parts[i].dtype), "a packed tensor", e));
+        PASS(mem_format(&name, e, "%.*s%s", (int)(strlen(l->name) - strlen(".weight")), l->name,
+                        parts[i].ending));
+        PASS(mem_alloc(&data, parts[i].n, dtype_size(parts[i].dtype), "a packed tensor", e));
         packed_fill(&f->form.layout, &parts[i], &from, data);
-        TRY(folder_append(f->out, name, data, parts[i].n, e));
+        PASS(folder_append(f->out, name, data, parts[i].n, e));
     }
-done:
-    packing_free(&p);
-    free(data);
-    free(name);
-    return st;
+    return OK;
 }
 
 /* The place of the next linear in the list; n_list: none. */

@@ -14,20 +14,14 @@ static enum status name_of(const char *folder, char **name, struct err *e)
 enum status export_note_write(const char *folder, const char *cell, const char *weights,
                               struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *own = NULL;
-    char *name = NULL;
-    json_t *note = NULL;
-    TRY(checkpoint_open(folder, &own, e));
+    AUTO_FREE char *name = NULL;
+    json_auto_t *note = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *own = NULL;
+    PASS(checkpoint_open(folder, &own, e));
     note = json_pack("{s:s, s:s, s:s}", "cell", cell, "weights", weights, "folder",
                      checkpoint_hash(own));
-    TRY(name_of(folder, &name, e));
-    TRY(json_write_file(name, note, JSON_INDENT(1), e));
-done:
-    checkpoint_close(own);
-    json_decref(note);
-    free(name);
-    return st;
+    PASS(name_of(folder, &name, e));
+    return json_write_file(name, note, JSON_INDENT(1), e);
 }
 
 static bool says(const json_t *note, const char *name, const char *digest)

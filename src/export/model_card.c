@@ -16,24 +16,21 @@ static const double half_width = 1.96;
 /* "group_size 64, order none": the options that concern the method. */
 static enum status add_options(const struct method_entry *m, char **text, struct err *e)
 {
-    enum status st = OK;
-    json_t *all = method_entry_to_json(m), *value;
+    json_auto_t *all = method_entry_to_json(m);
+    json_t *value;
     const struct quant_method *method = quant_find(m->method);
     const char *key, *between = "";
-    TRY(mem_append(text, e, "| options | "));
+    PASS(mem_append(text, e, "| options | "));
     json_object_foreach(all, key, value)
     {
         if (!quant_concerns(method, key)) continue;
         char *word = json_write_text(value, JSON_ENCODE_ANY);
-        st = word ? mem_append(text, e, "%s`%s: %s`", between, key, word) : OK;
+        enum status st = word ? mem_append(text, e, "%s`%s: %s`", between, key, word) : OK;
         free(word);
-        TRY(st);
+        PASS(st);
         between = ", ";
     }
-    TRY(mem_append(text, e, "%s |\n", *between ? "" : "none"));
-done:
-    json_decref(all);
-    return st;
+    return mem_append(text, e, "%s |\n", *between ? "" : "none");
 }
 
 static enum status add_calibration(const struct model_card *c, char **text, struct err *e)
@@ -151,21 +148,16 @@ enum status model_card_text(const struct model_card *c, char **text, struct err 
 enum status model_card_complete(const char *folder, const json_t *cell, const json_t *texts,
                                 struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, *before = NULL, *text = NULL;
+    AUTO_FREE char *path = NULL, *before = NULL, *text = NULL;
     size_t n;
-    TRY(fsx_join(folder, "README.md", &path, e));
-    if (!fsx_is_file(path)) goto done;
-    TRY(fsx_read(path, CARD_MAX, &before, &n, e));
+    PASS(fsx_join(folder, "README.md", &path, e));
+    if (!fsx_is_file(path)) return OK;
+    PASS(fsx_read(path, CARD_MAX, &before, &n, e));
     const char *end = strstr(before, heading);
-    if (!strstr(before, json_text(cell, "key", "?"))) goto done; /* of other results, or edited */
+    if (!strstr(before, json_text(cell, "key", "?"))) return OK; /* of other results, or edited */
     const int head = (int)(end ? end - before : (ptrdiff_t)strlen(before));
-    TRY(mem_append(&text, e, "%.*s", head, before));
-    TRY(add_losses(cell, texts, NULL, &text, e));
-    if (strcmp(text, before) != 0) TRY(fsx_write_atomic(path, text, strlen(text), e));
-done:
-    free(text);
-    free(before);
-    free(path);
-    return st;
+    PASS(mem_append(&text, e, "%.*s", head, before));
+    PASS(add_losses(cell, texts, NULL, &text, e));
+    if (strcmp(text, before) != 0) PASS(fsx_write_atomic(path, text, strlen(text), e));
+    return OK;
 }

@@ -49,29 +49,25 @@ static enum status add(struct lines *r, const char *line, size_t n, int64_t numb
 enum status lines_read(const char *folder, const char *name, int64_t limit, struct lines *out,
                        struct err *e)
 {
-    enum status st = OK;
-    struct textfile *f = NULL;
-    struct lines r = {0};
+    CLEANUP(lines_free) struct lines r = {0};
+    CLEANUP(textfile_close_at) struct textfile *f = NULL;
     const char *line;
     size_t n;
     int64_t number;
-    TRY(find(folder, name, &r.path, e));
-    ENSURE(r.path, ERR_IO, "%s/%s.jsonl: there is no such file, nor one with .gz or .zst behind it",
-           folder, name);
-    TRY(textfile_open(r.path, &f, e));
+    PASS(find(folder, name, &r.path, e));
+    NEED(r.path, ERR_IO, "%s/%s.jsonl: there is no such file, nor one with .gz or .zst behind it",
+         folder, name);
+    PASS(textfile_open(r.path, &f, e));
     while (limit == 0 || r.n < limit) {
-        TRY(textfile_line(f, &line, &n, &number, e));
+        PASS(textfile_line(f, &line, &n, &number, e));
         if (!line) break;
-        if (!textfile_is_blank(line, n)) TRY(add(&r, line, n, number, e));
+        if (!textfile_is_blank(line, n)) PASS(add(&r, line, n, number, e));
     }
-    ENSURE(r.n > 0, ERR_FORMAT, "%s: no rows", r.path);
-    TRY(textfile_hash(f, r.hash, e));
+    NEED(r.n > 0, ERR_FORMAT, "%s: no rows", r.path);
+    PASS(textfile_hash(f, r.hash, e));
     *out = r;
     r = (struct lines){0};
-done:
-    textfile_close(f);
-    lines_free(&r);
-    return st;
+    return OK;
 }
 
 enum status line_open(const struct lines *r, int64_t i, json_t **out, struct err *e)

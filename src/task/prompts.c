@@ -45,36 +45,31 @@ static enum status keep_others(const struct prompts *p, const json_t *item, int6
 static enum status draw_again(struct pyrandom *r, const struct prompts *p, const json_t *item,
                               int64_t *out, struct err *e)
 {
-    enum status st = OK;
-    int64_t *others = NULL, n = p->pool.n;
-    TRY(mem_alloc(&others, n, sizeof *others, "examples", e));
+    AUTO_FREE int64_t *others = NULL;
+    int64_t n = p->pool.n;
+    PASS(mem_alloc(&others, n, sizeof *others, "examples", e));
     for (int64_t i = 0; i < n; i++) others[i] = i;
-    TRY(keep_others(p, item, others, &n, e));
-    TRY(draw(r, p, n, p->shots, out, e));
+    PASS(keep_others(p, item, others, &n, e));
+    PASS(draw(r, p, n, p->shots, out, e));
     for (int64_t k = 0; k < p->shots; k++) out[k] = others[out[k]];
-done:
-    free(others);
-    return st;
+    return OK;
 }
 
 static enum status draw_apart(struct pyrandom *r, const struct prompts *p, int64_t i, int64_t *out,
                               struct err *e)
 {
-    enum status st = OK;
-    int64_t *drawn = NULL, n = p->shots + 1;
-    json_t *item = NULL;
-    TRY(line_open(&p->items, i, &item, e));
-    TRY(mem_alloc(&drawn, n, sizeof *drawn, "examples", e));
-    TRY(draw(r, p, p->pool.n, n, drawn, e));
-    TRY(keep_others(p, item, drawn, &n, e));
+    AUTO_FREE int64_t *drawn = NULL;
+    int64_t n = p->shots + 1;
+    json_auto_t *item = NULL;
+    PASS(line_open(&p->items, i, &item, e));
+    PASS(mem_alloc(&drawn, n, sizeof *drawn, "examples", e));
+    PASS(draw(r, p, p->pool.n, n, drawn, e));
+    PASS(keep_others(p, item, drawn, &n, e));
     if (n < p->shots)
-        TRY(draw_again(r, p, item, out, e));
+        PASS(draw_again(r, p, item, out, e));
     else
         memcpy(out, drawn, (size_t)p->shots * sizeof *out);
-done:
-    free(drawn);
-    json_decref(item);
-    return st;
+    return OK;
 }
 
 /* One generator serves all items of a task, in their order. */
@@ -99,16 +94,13 @@ static enum status draw_all(struct prompts *p, struct err *e)
 
 static enum status read_pool(struct prompts *p, const char *folder, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL;
+    AUTO_FREE char *name = NULL;
     const bool first = p->task->examples == EXAMPLES_FIRST;
-    TRY(mem_format(&name, e, "%s.fewshot", p->name));
-    TRY(lines_read(folder, name, first ? p->shots : 0, &p->pool, e));
-    ENSURE(!first || p->pool.n == p->shots, ERR_FORMAT, "%s: %lld rows, expected %lld examples",
-           p->pool.path, (long long)p->pool.n, (long long)p->shots);
-done:
-    free(name);
-    return st;
+    PASS(mem_format(&name, e, "%s.fewshot", p->name));
+    PASS(lines_read(folder, name, first ? p->shots : 0, &p->pool, e));
+    NEED(!first || p->pool.n == p->shots, ERR_FORMAT, "%s: %lld rows, expected %lld examples",
+         p->pool.path, (long long)p->pool.n, (long long)p->shots);
+    return OK;
 }
 
 static enum status describe(struct prompts *p, const char *subject, struct err *e)
@@ -126,24 +118,21 @@ static enum status describe(struct prompts *p, const char *subject, struct err *
 enum status prompts_open(const char *name, const struct prompts_choice *choice, struct prompts *out,
                          struct err *e)
 {
-    enum status st = OK;
     const char *subject;
-    struct prompts p = {.shots = choice->shots};
-    ENSURE(choice->shots >= 0, ERR_USAGE, "shots: expected 0 or more");
-    ENSURE(choice->limit >= 0, ERR_USAGE, "limit: expected 0 or more");
-    TRY(task_find(name, &p.task, &subject, e));
-    TRY(mem_string(&p.name, name, e));
-    TRY(describe(&p, subject, e));
-    TRY(lines_read(choice->folder, name, choice->limit, &p.items, e));
+    CLEANUP(prompts_free) struct prompts p = {.shots = choice->shots};
+    NEED(choice->shots >= 0, ERR_USAGE, "shots: expected 0 or more");
+    NEED(choice->limit >= 0, ERR_USAGE, "limit: expected 0 or more");
+    PASS(task_find(name, &p.task, &subject, e));
+    PASS(mem_string(&p.name, name, e));
+    PASS(describe(&p, subject, e));
+    PASS(lines_read(choice->folder, name, choice->limit, &p.items, e));
     if (p.shots > 0) {
-        TRY(read_pool(&p, choice->folder, e));
-        TRY(draw_all(&p, e));
+        PASS(read_pool(&p, choice->folder, e));
+        PASS(draw_all(&p, e));
     }
     *out = p;
     p = (struct prompts){0};
-done:
-    prompts_free(&p);
-    return st;
+    return OK;
 }
 
 enum status prompts_files(const struct prompts *p, json_t *files, struct err *e)
@@ -158,14 +147,11 @@ enum status prompts_files(const struct prompts *p, json_t *files, struct err *e)
 static enum status make(const struct prompts *p, const struct lines *rows, int64_t i,
                         struct item *out, struct err *e)
 {
-    enum status st = OK;
-    json_t *row = NULL;
-    TRY(line_open(rows, i, &row, e));
-    st = p->task->make(row, out, e);
+    json_auto_t *row = NULL;
+    PASS(line_open(rows, i, &row, e));
+    enum status st = p->task->make(row, out, e);
     if (st == OK && out->n == 0) st = err_set(e, ERR_FORMAT, __FILE__, __LINE__, "no choices");
     if (st != OK) line_blame(rows, i, e);
-done:
-    json_decref(row);
     return st;
 }
 
@@ -209,16 +195,13 @@ static enum status put_before(const struct buf *text, struct buf *context, struc
 
 enum status prompts_item(const struct prompts *p, int64_t i, struct item *out, struct err *e)
 {
-    enum status st = OK;
-    struct buf before = {0};
-    TRY(make(p, &p->items, i, out, e));
-    TRY(buf_add(&before, p->description, strlen(p->description), e));
+    CLEANUP(buf_free) struct buf before = {0};
+    PASS(make(p, &p->items, i, out, e));
+    PASS(buf_add(&before, p->description, strlen(p->description), e));
     for (int64_t k = 0; k < p->shots; k++)
-        TRY(add_example(p, p->drawn[i * p->shots + k], &before, e));
-    if (!out->apart) TRY(put_before(&before, &out->context, e));
+        PASS(add_example(p, p->drawn[i * p->shots + k], &before, e));
+    if (!out->apart) PASS(put_before(&before, &out->context, e));
     for (int64_t c = 0; out->apart && c < out->n; c++)
-        TRY(put_before(&before, &out->choice[c].context, e));
-done:
-    buf_free(&before);
-    return st;
+        PASS(put_before(&before, &out->choice[c].context, e));
+    return OK;
 }

@@ -46,36 +46,28 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
 static enum status add_name(const char *name, const struct prompts_choice *choice, json_t *files,
                             struct task_summary *out, char **text, struct err *e)
 {
-    enum status st = OK;
-    struct prompts p = {0};
+    CLEANUP(prompts_free) struct prompts p = {0};
     double bytes;
-    TRY(prompts_open(name, choice, &p, e));
-    TRY(make_items(&p, &bytes, e));
+    PASS(prompts_open(name, choice, &p, e));
+    PASS(make_items(&p, &bytes, e));
     out->items += p.items.n;
     out->bytes += bytes;
-    TRY(mem_append(text, e, "\n%s", name));
-    if (p.items.path) TRY(mem_append(text, e, " %s", p.items.hash));
-    if (p.pool.path) TRY(mem_append(text, e, " %s", p.pool.hash));
-    TRY(prompts_files(&p, files, e));
-done:
-    prompts_free(&p);
-    return st;
+    PASS(mem_append(text, e, "\n%s", name));
+    if (p.items.path) PASS(mem_append(text, e, " %s", p.items.hash));
+    if (p.pool.path) PASS(mem_append(text, e, " %s", p.pool.hash));
+    return prompts_files(&p, files, e);
 }
 
 enum status task_summarize(const char *name, const struct prompts_choice *choice, json_t *files,
                            struct task_summary *out, struct err *e)
 {
-    enum status st = OK;
-    struct texts names = {0};
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
+    CLEANUP(texts_free) struct texts names = {0};
     *out = (struct task_summary){0};
-    TRY(mem_string(&text, name, e));
-    TRY(task_names(name, choice->folder, &names, e));
+    PASS(mem_string(&text, name, e));
+    PASS(task_names(name, choice->folder, &names, e));
     for (int64_t i = 0; i < names.n; i++)
-        TRY(add_name(names.text[i], choice, files, out, &text, e));
+        PASS(add_name(names.text[i], choice, files, out, &text, e));
     hash_text(text, out->hash);
-done:
-    texts_free(&names);
-    free(text);
-    return st;
+    return OK;
 }

@@ -71,20 +71,18 @@ done:
 
 enum status task_names(const char *names, const char *folder, struct texts *out, struct err *e)
 {
-    enum status st = OK;
-    char *list = NULL, *rest = NULL;
-    TRY(mem_string(&list, names, e));
+    AUTO_FREE char *list = NULL;
+    char *rest = NULL;
+    PASS(mem_string(&list, names, e));
     for (char *name = strtok_r(list, ", \n", &rest); name; name = strtok_r(NULL, ", \n", &rest)) {
         const struct task *task;
         const char *subject;
-        TRY(task_find(name, &task, &subject, e));
+        PASS(task_find(name, &task, &subject, e));
         if (task->subjects && !subject)
-            TRY(add_subjects(name, folder, out, e));
+            PASS(add_subjects(name, folder, out, e));
         else
-            TRY(texts_add(out, name, e));
+            PASS(texts_add(out, name, e));
     }
-    ENSURE(out->n > 0, ERR_USAGE, "no task is named");
-done:
-    free(list);
-    return st;
+    NEED(out->n > 0, ERR_USAGE, "no task is named");
+    return OK;
 }

@@ -28,30 +28,21 @@ static enum status drop_brackets(struct text t, struct buf *out, struct err *e)
 /* Appends the text as the harness cleans it up. */
 static enum status hellaswag_clean(struct text t, struct buf *out, struct err *e)
 {
-    enum status st = OK;
-    struct buf titles = {0}, plain = {0};
+    CLEANUP(buf_free) struct buf titles = {0}, plain = {0};
     t = pytext_strip(t);
-    TRY(buf_add_replaced(&titles, t.at, t.n, " [title]", 8, ". ", 2, e));
-    TRY(drop_brackets(text_in(&titles), &plain, e));
-    TRY(buf_add_replaced(out, plain.data, plain.n, "  ", 2, " ", 1, e));
-done:
-    buf_free(&titles);
-    buf_free(&plain);
-    return st;
+    PASS(buf_add_replaced(&titles, t.at, t.n, " [title]", 8, ". ", 2, e));
+    PASS(drop_brackets(text_in(&titles), &plain, e));
+    return buf_add_replaced(out, plain.data, plain.n, "  ", 2, " ", 1, e);
 }
 
 static enum status hellaswag_context(const json_t *row, struct buf *out, struct err *e)
 {
-    enum status st = OK;
-    struct buf raw = {0};
+    CLEANUP(buf_free) struct buf raw = {0};
     struct text second;
-    TRY(field_format(row, "{activity_label}: {ctx_a} ", &raw, e));
-    TRY(field_text(row, "ctx_b", &second, e));
-    TRY(pytext_capitalize(second, &raw, e));
-    TRY(hellaswag_clean(text_in(&raw), out, e));
-done:
-    buf_free(&raw);
-    return st;
+    PASS(field_format(row, "{activity_label}: {ctx_a} ", &raw, e));
+    PASS(field_text(row, "ctx_b", &second, e));
+    PASS(pytext_capitalize(second, &raw, e));
+    return hellaswag_clean(text_in(&raw), out, e);
 }
 
 static enum status hellaswag(const json_t *row, struct item *out, struct err *e)

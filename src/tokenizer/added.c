@@ -86,33 +86,28 @@ static enum status trie_add(struct added_trie *trie, const char *s, size_t n, in
 
 enum status added_link(struct added *a, struct vocab *v, const struct steps *z, struct err *e)
 {
-    enum status st = OK;
-    struct buf text = {0}, spare = {0};
+    CLEANUP(buf_free) struct buf text = {0}, spare = {0};
     for (int64_t i = 0; i < a->n; i++) {
         struct added_token *t = &a->token[i];
         const struct vocab_token there = v->token[t->id];
         const int32_t own = strmap_find(&v->names, t->content, t->n);
-        ENSURE(own < 0 || own == t->id, ERR_FORMAT,
-               "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
-        ENSURE(!there.s || (there.n == t->n && memcmp(there.s, t->content, t->n) == 0), ERR_FORMAT,
-               "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content,
-               there.s);
+        NEED(own < 0 || own == t->id, ERR_FORMAT,
+             "added_tokens: \"%.80s\" has id %d, but %d in the vocab", t->content, t->id, own);
+        NEED(!there.s || (there.n == t->n && memcmp(there.s, t->content, t->n) == 0), ERR_FORMAT,
+             "added_tokens: id %d of \"%.80s\" is taken by \"%.80s\"", t->id, t->content, there.s);
         if (t->normalized && z->n > 0) { /* searched for and, as in the library, decoded */
-            TRY(normalizer_apply(z, t->content, t->n, &text, &spare, e));
+            PASS(normalizer_apply(z, t->content, t->n, &text, &spare, e));
             free(t->content);
             t->content = NULL;
             t->n = text.n;
-            TRY(bytes_copy(&t->content, text.data, t->n, "added token", e));
+            PASS(bytes_copy(&t->content, text.data, t->n, "added token", e));
         }
         v->token[t->id] = (struct vocab_token){.s = t->content, .n = (uint32_t)t->n};
         if (t->n)
-            TRY(trie_add(t->normalized ? &a->normalized : &a->raw, t->content, t->n, (int32_t)i,
-                         e));
+            PASS(trie_add(t->normalized ? &a->normalized : &a->raw, t->content, t->n, (int32_t)i,
+                          e));
     }
-done:
-    buf_free(&text);
-    buf_free(&spare);
-    return st;
+    return OK;
 }
 
 void added_free(struct added *a)

@@ -106,22 +106,19 @@ static enum status read_merge(struct bpe *b, const json_t *v, int32_t rank, stru
 
 static enum status read_merges(struct bpe *b, const json_t *list, struct err *e)
 {
-    enum status st = OK;
-    struct buf joined = {0};
+    CLEANUP(buf_free) struct buf joined = {0};
     uint64_t slots = 64;
-    ENSURE(json_is_array(list), ERR_FORMAT, "model: \"merges\" must be an array");
+    NEED(json_is_array(list), ERR_FORMAT, "model: \"merges\" must be an array");
     b->n_merges = (int64_t)json_array_size(list);
-    ENSURE(b->n_merges <= VOCAB_MAX_ID, ERR_FORMAT, "model: too many merges");
+    NEED(b->n_merges <= VOCAB_MAX_ID, ERR_FORMAT, "model: too many merges");
     while (slots < 2 * (uint64_t)b->n_merges) slots *= 2;
     b->mask = slots - 1;
-    TRY(mem_alloc(&b->merge, (int64_t)slots, sizeof *b->merge, "merges", e));
-    TRY(mem_alloc(&b->merged, b->n_merges, sizeof *b->merged, "merges", e));
+    PASS(mem_alloc(&b->merge, (int64_t)slots, sizeof *b->merge, "merges", e));
+    PASS(mem_alloc(&b->merged, b->n_merges, sizeof *b->merged, "merges", e));
     for (uint64_t i = 0; i < slots; i++) b->merge[i] = (struct merge){.pair = MERGE_NONE};
     for (int64_t i = 0; i < b->n_merges; i++)
-        TRY(read_merge(b, json_array_get(list, (size_t)i), (int32_t)i, &joined, e));
-done:
-    buf_free(&joined);
-    return st;
+        PASS(read_merge(b, json_array_get(list, (size_t)i), (int32_t)i, &joined, e));
+    return OK;
 }
 
 enum status bpe_check(const json_t *model, struct err *e)
@@ -154,27 +151,24 @@ static enum status read_unk(struct bpe *b, const json_t *model, struct err *e)
  * with characters outside the alphabet are left out: no word contains them. */
 static enum status read_byte_words(struct bpe *b, struct err *e)
 {
-    enum status st = OK;
     struct bytelevel alphabet;
-    struct buf bytes = {0};
+    CLEANUP(buf_free) struct buf bytes = {0};
     bool inside;
     bytelevel_init(&alphabet);
     memcpy(b->code, alphabet.code, sizeof b->code);
-    TRY(strmap_init(&b->words, b->vocab->names.n, e));
+    PASS(strmap_init(&b->words, b->vocab->names.n, e));
     for (int64_t id = 0; id < b->vocab->n_ids; id++) {
         struct vocab_token t = b->vocab->token[id];
         if (!t.s) continue;
         bytes.n = 0;
-        TRY(bytelevel_add_bytes(&alphabet, t.s, t.n, &bytes, &inside, e));
-        if (inside) TRY(strmap_add(&b->words, bytes.data, bytes.n, (int32_t)id, e));
+        PASS(bytelevel_add_bytes(&alphabet, t.s, t.n, &bytes, &inside, e));
+        if (inside) PASS(strmap_add(&b->words, bytes.data, bytes.n, (int32_t)id, e));
     }
     for (int i = 0; i < 256; i++) {
         char byte = (char)i;
         b->symbol[i] = strmap_find(&b->words, &byte, 1);
     }
-done:
-    buf_free(&bytes);
-    return st;
+    return OK;
 }
 
 enum status bpe_read(struct bpe *b, const json_t *model, const struct vocab *vocab, bool byte_level,

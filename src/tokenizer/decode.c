@@ -93,20 +93,16 @@ static const char *strings_get(const struct strings *l, int64_t i, size_t *n)
 static enum status do_byte_level(const struct decoder *d, const struct strings *in,
                                  struct strings *out, struct err *e)
 {
-    enum status st = OK;
-    struct buf bytes = {0};
+    CLEANUP(buf_free) struct buf bytes = {0};
     for (int64_t i = 0; i < in->n; i++) {
         size_t n;
         const char *s = strings_get(in, i, &n);
         bool inside;
-        TRY(bytelevel_add_bytes(&d->alphabet, s, n, &bytes, &inside, e));
-        if (!inside) TRY(buf_add(&bytes, s, n, e));
+        PASS(bytelevel_add_bytes(&d->alphabet, s, n, &bytes, &inside, e));
+        if (!inside) PASS(buf_add(&bytes, s, n, e));
     }
-    TRY(utf8_add_replaced(&out->text, bytes.data, bytes.n, e));
-    TRY(strings_close(out, e));
-done:
-    buf_free(&bytes);
-    return st;
+    PASS(utf8_add_replaced(&out->text, bytes.data, bytes.n, e));
+    return strings_close(out, e);
 }
 
 /* The value of "<0x41>", or -1 for other tokens. */
@@ -129,24 +125,20 @@ static enum status flush_bytes(struct buf *run, struct strings *out, struct err 
 
 static enum status do_byte_fallback(const struct strings *in, struct strings *out, struct err *e)
 {
-    enum status st = OK;
-    struct buf run = {0};
+    CLEANUP(buf_free) struct buf run = {0};
     for (int64_t i = 0; i < in->n; i++) {
         size_t n;
         const char *s = strings_get(in, i, &n);
         int value = fallback_byte(s, n);
         if (value >= 0) {
             char byte = (char)value;
-            TRY(buf_add(&run, &byte, 1, e));
+            PASS(buf_add(&run, &byte, 1, e));
             continue;
         }
-        TRY(flush_bytes(&run, out, e));
-        TRY(strings_add(out, s, n, e));
+        PASS(flush_bytes(&run, out, e));
+        PASS(strings_add(out, s, n, e));
     }
-    TRY(flush_bytes(&run, out, e));
-done:
-    buf_free(&run);
-    return st;
+    return flush_bytes(&run, out, e);
 }
 
 static enum status strip_one(const struct step *step, const char *s, size_t n, struct strings *out,
@@ -209,44 +201,41 @@ static enum status join_with_spaces(const struct strings *in, struct strings *ou
 
 enum status decoder_apply(const struct decoder *d, struct strings *tokens, struct err *e)
 {
-    enum status st = OK;
-    struct strings out = {0}, swap;
+    CLEANUP(strings_free) struct strings out = {0};
+    struct strings swap;
     for (int64_t i = 0; i < d->steps.n + !d->present; i++) {
         out.n = 0;
         out.text.n = 0;
         if (d->present)
-            TRY(apply_step(d, &d->steps.step[i], tokens, &out, e));
+            PASS(apply_step(d, &d->steps.step[i], tokens, &out, e));
         else
-            TRY(join_with_spaces(tokens, &out, e));
+            PASS(join_with_spaces(tokens, &out, e));
         swap = *tokens;
         *tokens = out;
         out = swap;
     }
-    TRY(buf_reserve(&tokens->text, 0, e));
-done:
-    strings_free(&out);
-    return st;
+    return buf_reserve(&tokens->text, 0, e);
 }
 
 enum status decoder_token_bytes(const struct decoder *d, const char *s, size_t n, int32_t *bytes,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct buf text = {0}, next = {0}, swap;
+    CLEANUP(buf_free) struct buf text = {0}, next = {0};
+    struct buf swap;
     bool inside;
-    TRY(buf_add(&text, s, n, e));
+    PASS(buf_add(&text, s, n, e));
     for (int64_t i = 0; i < d->steps.n; i++) {
         const struct step *step = &d->steps.step[i];
         next.n = 0;
         if (step->kind == BYTE_LEVEL) {
-            TRY(bytelevel_add_bytes(&d->alphabet, text.data, text.n, &next, &inside, e));
+            PASS(bytelevel_add_bytes(&d->alphabet, text.data, text.n, &next, &inside, e));
             if (!inside) continue;
         } else if (step->kind == BYTE_FALLBACK) {
             if (fallback_byte(text.data, text.n) < 0) continue;
-            TRY(buf_add(&next, "?", 1, e)); /* any one byte */
+            PASS(buf_add(&next, "?", 1, e)); /* any one byte */
         } else if (step->kind == REPLACE || step->kind == METASPACE) {
             const struct replacement *r = &step->text;
-            TRY(buf_add_replaced(&next, text.data, text.n, r->from, r->n_from, r->to, r->n_to, e));
+            PASS(buf_add_replaced(&next, text.data, text.n, r->from, r->n_from, r->to, r->n_to, e));
         } else {
             continue; /* Fuse changes nothing; Strip only acts at the ends of a text */
         }
@@ -255,8 +244,5 @@ enum status decoder_token_bytes(const struct decoder *d, const char *s, size_t n
         next = swap;
     }
     *bytes = text.n < INT32_MAX ? (int32_t)text.n : INT32_MAX;
-done:
-    buf_free(&text);
-    buf_free(&next);
-    return st;
+    return OK;
 }

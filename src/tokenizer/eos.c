@@ -43,19 +43,14 @@ static enum status take(const json_t *value, struct eos *out, struct err *e)
 static enum status ask(const char *folder, const char *file, const char *key, struct eos *out,
                        struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    json_t *root = NULL;
-    TRY(fsx_join(folder, file, &path, e));
-    if (!fsx_is_file(path)) goto done;
-    TRY(json_read_reals(path, EOS_BYTES_MAX, &root, e)); /* transformers' "no limit" is 1e30 */
-    ENSURE(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
+    AUTO_FREE char *path = NULL;
+    json_auto_t *root = NULL;
+    PASS(fsx_join(folder, file, &path, e));
+    if (!fsx_is_file(path)) return OK;
+    PASS(json_read_reals(path, EOS_BYTES_MAX, &root, e)); /* transformers' "no limit" is 1e30 */
+    NEED(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
     out->file = file;
-    TRY(take(json_object_get(root, key), out, e));
-done:
-    json_decref(root);
-    free(path);
-    return st;
+    return take(json_object_get(root, key), out, e);
 }
 
 /* The first of the places in the folder that names a token; none may. */
@@ -88,17 +83,13 @@ enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *
 
 enum status special_read(const char *path, struct special *out, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *text = NULL;
-    TRY(fsx_parent(path, &folder, e));
-    TRY(pad_hint_read(folder, &out->beside, e));
-    TRY(ask_first(folder, eos_places, &out->eos, e));
-    TRY(ask_first(folder, pad_places, &out->pad, e));
-    TRY(mem_format(&text, e, "%d %s\n%d %s", out->eos.id, out->eos.token ? out->eos.token : "",
-                   out->pad.id, out->pad.token ? out->pad.token : ""));
+    AUTO_FREE char *folder = NULL, *text = NULL;
+    PASS(fsx_parent(path, &folder, e));
+    PASS(pad_hint_read(folder, &out->beside, e));
+    PASS(ask_first(folder, eos_places, &out->eos, e));
+    PASS(ask_first(folder, pad_places, &out->pad, e));
+    PASS(mem_format(&text, e, "%d %s\n%d %s", out->eos.id, out->eos.token ? out->eos.token : "",
+                    out->pad.id, out->pad.token ? out->pad.token : ""));
     hash_text(text, out->hash);
-done:
-    free(folder);
-    free(text);
-    return st;
+    return OK;
 }

@@ -1,4 +1,5 @@
 #include "tokenizer/normalize.h"
+#include "util/mem.h"
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -33,15 +34,11 @@ enum status normalizer_read(struct steps *z, const json_t *value, struct err *e)
 
 static enum status add_composed(struct buf *out, const char *s, size_t n, struct err *e)
 {
-    enum status st = OK;
-    utf8proc_uint8_t *made = NULL;
+    AUTO_FREE utf8proc_uint8_t *made = NULL;
     utf8proc_ssize_t length = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &made,
                                            UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    ENSURE(length >= 0, ERR_NOMEM, "Unicode normalisation: %s", utf8proc_errmsg(length));
-    TRY(buf_add(out, (const char *)made, (size_t)length, e));
-done:
-    free(made);
-    return st;
+    NEED(length >= 0, ERR_NOMEM, "Unicode normalisation: %s", utf8proc_errmsg(length));
+    return buf_add(out, (const char *)made, (size_t)length, e);
 }
 
 /* NFC. ASCII is copied; each other stretch goes through the Unicode tables, together with the ASCII

@@ -28,36 +28,33 @@ static enum status add_special(struct ids *out, const json_t *tokens, const char
 /* A later template goes around what the earlier ones made. */
 static enum status read_template(void *out, int type, const json_t *o, struct err *e)
 {
-    enum status st = OK;
     struct template *t = out;
     if (type != TEMPLATE_PROCESSING) return OK; /* ByteLevel moves offsets only */
     const json_t *single, *tokens = json_object_get(o, "special_tokens");
-    struct template own = {0};
+    CLEANUP(template_free) struct template own = {0};
     bool text_seen = false;
-    TRY(component_array(o, "post_processor", "single", &single, e));
+    PASS(component_array(o, "post_processor", "single", &single, e));
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *piece = json_array_get(single, i);
         const json_t *special = json_object_get(piece, "SpecialToken");
         if (special) {
             const char *name = json_text(special, "id", "");
-            TRY(add_special(text_seen ? &own.after : &own.before, tokens, name, t->n_ids, e));
+            PASS(add_special(text_seen ? &own.after : &own.before, tokens, name, t->n_ids, e));
         } else {
-            ENSURE(json_object_get(piece, "Sequence") && !text_seen, ERR_FORMAT,
-                   "post_processor: \"single\" must be SpecialTokens and one Sequence");
+            NEED(json_object_get(piece, "Sequence") && !text_seen, ERR_FORMAT,
+                 "post_processor: \"single\" must be SpecialTokens and one Sequence");
             text_seen = true;
         }
     }
-    ENSURE(text_seen, ERR_FORMAT, "post_processor: \"single\" has no Sequence");
-    TRY(ids_add(&own.before, t->before.id, t->before.n, e));
-    TRY(ids_add(&t->after, own.after.id, own.after.n, e));
-    ENSURE(own.before.n <= TEMPLATE_IDS && t->after.n <= TEMPLATE_IDS, ERR_USAGE,
-           "post_processor: adds more than %d ids", TEMPLATE_IDS);
+    NEED(text_seen, ERR_FORMAT, "post_processor: \"single\" has no Sequence");
+    PASS(ids_add(&own.before, t->before.id, t->before.n, e));
+    PASS(ids_add(&t->after, own.after.id, own.after.n, e));
+    NEED(own.before.n <= TEMPLATE_IDS && t->after.n <= TEMPLATE_IDS, ERR_USAGE,
+         "post_processor: adds more than %d ids", TEMPLATE_IDS);
     free(t->before.id);
     t->before = own.before;
     own.before = (struct ids){0};
-done:
-    template_free(&own);
-    return st;
+    return OK;
 }
 
 enum status template_read(struct template *t, const json_t *value, int64_t n_ids, struct err *e)

@@ -269,18 +269,15 @@ done:
 enum status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int64_t n_ids,
                              char **text, size_t *n, struct err *e)
 {
-    enum status st = OK;
-    struct strings tokens = {0};
+    CLEANUP(strings_free) struct strings tokens = {0};
     for (int64_t i = 0; i < n_ids; i++) {
         if (ids[i] < 0 || ids[i] >= t->vocab.n_ids || !t->vocab.token[ids[i]].s) continue;
         struct vocab_token token = t->vocab.token[ids[i]];
-        TRY(strings_add(&tokens, token.s, token.n, e));
+        PASS(strings_add(&tokens, token.s, token.n, e));
     }
-    TRY(decoder_apply(&t->decoder, &tokens, e));
+    PASS(decoder_apply(&t->decoder, &tokens, e));
     *text = tokens.text.data;
     *n = tokens.text.n;
     tokens.text.data = NULL;
-done:
-    strings_free(&tokens);
-    return st;
+    return OK;
 }

@@ -63,11 +63,11 @@ static void clusters_improve(double *centre, const float *sample, double *sum)
 /* Pairs by Lloyd's algorithm for normally distributed ones, which the sign folds in half. */
 static enum status table_make(float *table, struct err *e)
 {
-    enum status st = OK;
-    double *centre = NULL, squares = 0;
-    float *sample = NULL;
-    TRY(mem_alloc(&centre, 5 * BITSHIFT_TABLE, sizeof *centre, "a table of pairs", e));
-    TRY(mem_alloc(&sample, 2 * SAMPLES, sizeof *sample, "a table of pairs", e));
+    AUTO_FREE double *centre = NULL;
+    double squares = 0;
+    AUTO_FREE float *sample = NULL;
+    PASS(mem_alloc(&centre, 5 * BITSHIFT_TABLE, sizeof *centre, "a table of pairs", e));
+    PASS(mem_alloc(&sample, 2 * SAMPLES, sizeof *sample, "a table of pairs", e));
     rng_normals(rng_stream(0, 0x71A), 0, 2 * SAMPLES, sample);
     for (int64_t i = 0; i < 2 * BITSHIFT_TABLE; i++) centre[i] = (double)sample[i];
     for (int round = 0; round < ROUNDS; round++)
@@ -76,10 +76,7 @@ static enum status table_make(float *table, struct err *e)
     const double rms = sqrt(squares / (2 * BITSHIFT_TABLE));
     for (int64_t i = 0; i < 2 * BITSHIFT_TABLE; i++)
         table[i] = dtype_round_f16((float)(centre[i] / rms * TABLE_RMS));
-done:
-    free(centre);
-    free(sample);
-    return st;
+    return OK;
 }
 
 /* --- codes --- */

@@ -19,21 +19,18 @@ struct mix mix_shape(int64_t n)
 enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed, uint64_t stream,
                      struct err *e)
 {
-    enum status st = OK;
     const char *what = "a random Hadamard matrix";
-    float *sign = NULL;
+    AUTO_FREE float *sign = NULL;
     *m = mix_shape(n);
     m->signs = signs;
-    TRY(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
-    TRY(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
-    TRY(mem_alloc(&sign, n, sizeof *sign, what, e));
+    PASS(mem_alloc(&m->hadamard, m->factor * m->factor, sizeof *m->hadamard, what, e));
+    PASS(mem_alloc(&m->sign, n, sizeof *m->sign, what, e));
+    PASS(mem_alloc(&sign, n, sizeof *sign, what, e));
     hadamard_make(m->hadamard, m->factor);
     rng_signs(rng_stream(seed, stream), 0, n, sign);
     for (int64_t j = 0; j < n; j++)
         m->sign[j] = (signs == MIX_NO_SIGNS ? 1 : (double)sign[j]) / sqrt((double)m->part);
-done:
-    free(sign);
-    return st;
+    return OK;
 }
 
 /* a -= the part of it that is along the unit vector b; with b = a: a gets length 1. */

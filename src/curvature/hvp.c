@@ -176,16 +176,15 @@ static bool layer_here(const struct hvp *h, int64_t layer)
 
 enum status hvp_weights(struct hvp *h, real *w, struct err *e)
 {
-    enum status st = OK;
-    struct hvp_outer_weights outer = {0};
+    CLEANUP(hvp_outer_free) struct hvp_outer_weights outer = {0};
     struct diff_weights block = {0};
     const struct diff_params none = {0};
     struct hvp unmoved = *h;
     unmoved.direction = NULL;
-    TRY(hvp_outer_load(&unmoved, &outer, e));
+    PASS(hvp_outer_load(&unmoved, &outer, e));
     for (int64_t l = -1; l < h->m->spec.shape.layers; l++) {
         if (!layer_here(h, l)) continue;
-        if (l >= 0) TRY(diff_weights_load(h->m, l, &none, 0, &block, e));
+        if (l >= 0) PASS(diff_weights_load(h->m, l, &none, 0, &block, e));
         for (int64_t i = h->layer_at[l + 1]; i < h->layer_at[l + 2]; i++) {
             int64_t t = h->by_layer[i];
             const struct slot *slot = &h->entries[t].slot;
@@ -195,9 +194,7 @@ enum status hvp_weights(struct hvp *h, real *w, struct err *e)
         }
         diff_weights_free(&block);
     }
-done:
-    hvp_outer_free(&outer);
-    return st;
+    return OK;
 }
 
 void hvp_keep(struct hvp *h, bool keep)

@@ -43,13 +43,12 @@ void prediction_free(struct prediction *p)
 /* In total and per tensor; one thread sums each tensor, so bits do not depend on threads. */
 static enum status sum_parts(struct predicting *p, const real *g, int64_t i, struct err *e)
 {
-    enum status st = OK;
     enum { SUMS = 3 };
     struct prediction *out = &p->out[i];
     const real *d = p->delta[i], *hd = p->product[i];
-    double *sums = NULL; // (n_tensors, SUMS): g.delta, delta.Hdelta, delta.delta
-    TRY(mem_zero(&out->parts, p->n_tensors, sizeof *out->parts, "the prediction", e));
-    TRY(mem_zero(&sums, SUMS * p->n_tensors, sizeof *sums, "the prediction", e));
+    AUTO_FREE double *sums = NULL; // (n_tensors, SUMS): g.delta, delta.Hdelta, delta.delta
+    PASS(mem_zero(&out->parts, p->n_tensors, sizeof *out->parts, "the prediction", e));
+    PASS(mem_zero(&sums, SUMS * p->n_tensors, sizeof *sums, "the prediction", e));
     out->n_tensors = p->n_tensors;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t t = 0; t < p->n_tensors; t++) {
@@ -67,31 +66,26 @@ static enum status sum_parts(struct predicting *p, const real *g, int64_t i, str
         out->second_order += part.second_order;
         out->squared_norm += sums[SUMS * t + 2];
     }
-done:
-    free(sums);
-    return st;
+    return OK;
 }
 
 /* With the changes of tensor t alone, delta . H delta is that of the diagonal block of H. */
 static enum status add_diagonal(struct predicting *p, int64_t t, struct err *e)
 {
-    enum status st = OK;
     int64_t begin, at, n = hvp_tensor_here(p->h, t, &begin, &at);
-    double *sums = NULL; // (k)
+    AUTO_FREE double *sums = NULL; // (k)
     size_t bytes = (size_t)n * sizeof(real);
-    TRY(mem_alloc(&sums, p->k, sizeof *sums, "the prediction", e));
+    PASS(mem_alloc(&sums, p->k, sizeof *sums, "the prediction", e));
     for (int64_t i = 0; i < p->k; i++) memcpy(p->part[i] + at, p->delta[i] + at, bytes);
-    TRY(hvp_apply_layer(p->h, hvp_tensor(p->h, t)->layer, p->k, (const real *const *)p->part,
-                        p->product, e));
+    PASS(hvp_apply_layer(p->h, hvp_tensor(p->h, t)->layer, p->k, (const real *const *)p->part,
+                         p->product, e));
     for (int64_t i = 0; i < p->k; i++) {
         sums[i] = dot(n, p->delta[i] + at, p->product[i] + at);
         memset(p->part[i] + at, 0, bytes);
     }
     space_sum(p->space, p->k, sums);
     for (int64_t i = 0; i < p->k; i++) p->out[i].parts[t].diagonal = sums[i] / 2;
-done:
-    free(sums);
-    return st;
+    return OK;
 }
 
 /* Between two passes of the diagonal. */

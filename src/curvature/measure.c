@@ -24,39 +24,35 @@ struct measuring {
 
 static enum status gradient(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     struct curvature *out = m->out;
-    float *g = NULL;
+    AUTO_FREE float *g = NULL;
     double sum = 0;
-    TRY(mem_alloc(&g, m->space->n, sizeof *g, "the gradient", e));
-    TRY(m->s->gradient(m->s->context, g, &out->loss, e));
-    ENSURE(isfinite(out->loss), ERR_NUMERIC,
-           "the loss is not finite: a weight is not, or an activation overflows");
+    PASS(mem_alloc(&g, m->space->n, sizeof *g, "the gradient", e));
+    PASS(m->s->gradient(m->s->context, g, &out->loss, e));
+    NEED(isfinite(out->loss), ERR_NUMERIC,
+         "the loss is not finite: a weight is not, or an activation overflows");
     vector_part_dots(m->space, out->n_tensors, m->offset, g, g, out->gradient_norms);
     for (int64_t t = 0; t < out->n_tensors; t++) {
         double norm = out->gradient_norms[t] = sqrt(out->gradient_norms[t]);
-        ENSURE(isfinite(norm), ERR_NUMERIC, "the gradient of %s is not finite",
-               m->s->tensors[t].name);
+        NEED(isfinite(norm), ERR_NUMERIC, "the gradient of %s is not finite",
+             m->s->tensors[t].name);
         sum += norm * norm;
     }
     out->gradient_norm = sqrt(sum);
-done:
-    free(g);
-    return st;
+    return OK;
 }
 
 static enum status probe(struct measuring *m, struct err *e)
 {
-    enum status st = OK;
     struct curvature *out = m->out;
-    float *v = NULL, *hv = NULL;
-    if (!m->r->probe) goto done;
-    TRY(mem_alloc(&v, m->space->n, sizeof *v, "a probe vector", e));
-    TRY(mem_alloc(&hv, m->space->n, sizeof *hv, "a product with a probe vector", e));
-    TRY(mem_zero(&out->vhv_per_tensor, out->n_tensors, sizeof(double), "parts of a product", e));
-    TRY(mem_zero(&out->hv_norms, out->n_tensors, sizeof(double), "parts of a product", e));
+    AUTO_FREE float *v = NULL, *hv = NULL;
+    if (!m->r->probe) return OK;
+    PASS(mem_alloc(&v, m->space->n, sizeof *v, "a probe vector", e));
+    PASS(mem_alloc(&hv, m->space->n, sizeof *hv, "a product with a probe vector", e));
+    PASS(mem_zero(&out->vhv_per_tensor, out->n_tensors, sizeof(double), "parts of a product", e));
+    PASS(mem_zero(&out->hv_norms, out->n_tensors, sizeof(double), "parts of a product", e));
     vector_signs(m->r->salt, m->space, v);
-    TRY(m->s->hessian.apply(m->s->hessian.context, 1, (const float *const[]){v}, &hv, e));
+    PASS(m->s->hessian.apply(m->s->hessian.context, 1, (const float *const[]){v}, &hv, e));
     out->products++;
     vector_part_dots(m->space, out->n_tensors, m->offset, v, hv, out->vhv_per_tensor);
     vector_part_dots(m->space, out->n_tensors, m->offset, hv, hv, out->hv_norms);
@@ -65,10 +61,7 @@ static enum status probe(struct measuring *m, struct err *e)
         out->vhv += out->vhv_per_tensor[t];
         out->hv_norms[t] = sqrt(out->hv_norms[t]);
     }
-done:
-    free(v);
-    free(hv);
-    return st;
+    return OK;
 }
 
 /* Of the sharpness so many products are expected, and the rest as planned. */

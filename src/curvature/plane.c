@@ -138,18 +138,18 @@ static void centre(const double *gram, int64_t n, double *out)
 
 enum status plane_principal(const double *gram, int64_t n, struct plane *out, struct err *e)
 {
-    enum status st = OK;
-    double *centred = NULL, *value = NULL, trace = 0;
-    ENSURE(n >= 3, ERR_USAGE, "a principal plane needs at least 3 checkpoints, not %lld",
-           (long long)n);
-    TRY(mem_alloc(&centred, n * n, sizeof *centred, "Gram matrix", e));
-    TRY(mem_alloc(&value, n, sizeof *value, "eigenvalues", e));
+    AUTO_FREE double *centred = NULL, *value = NULL;
+    double trace = 0;
+    NEED(n >= 3, ERR_USAGE, "a principal plane needs at least 3 checkpoints, not %lld",
+         (long long)n);
+    PASS(mem_alloc(&centred, n * n, sizeof *centred, "Gram matrix", e));
+    PASS(mem_alloc(&value, n, sizeof *value, "eigenvalues", e));
     centre(gram, n, centred);
     for (int64_t i = 0; i < n; i++) trace += centred[i * n + i];
-    TRY(symmetric_eigen(n, centred, value, e));
-    ENSURE(value[n - 2] > 1e-12 * value[n - 1], ERR_NUMERIC,
-           "the checkpoints' weights lie on a line: they have no principal plane");
-    TRY(plane_new(n, true, out, e));
+    PASS(symmetric_eigen(n, centred, value, e));
+    NEED(value[n - 2] > 1e-12 * value[n - 1], ERR_NUMERIC,
+         "the checkpoints' weights lie on a line: they have no principal plane");
+    PASS(plane_new(n, true, out, e));
     for (int64_t i = 0; i < n; i++) out->origin[i] = 1 / (double)n;
     for (int k = 0; k < 2; k++) {
         const double *s = centred + (n - 1 - k) * n;
@@ -160,10 +160,7 @@ enum status plane_principal(const double *gram, int64_t n, struct plane *out, st
         }
         out->share[k] = value[n - 1 - k] / trace;
     }
-done:
-    free(centred);
-    free(value);
-    return st;
+    return OK;
 }
 
 enum status plane_of_directions(struct plane *out, struct err *e)

@@ -37,24 +37,21 @@ static int by_layer(const void *a, const void *b)
 static enum status add_parts(const struct subject *s, const struct trace_estimate *t, bool layers,
                              struct trace_split *out, struct err *e)
 {
-    enum status st = OK;
-    int64_t first = out->n, *group = NULL;
-    double *mean = NULL; // (n), and then the errors (n)
-    TRY(mem_alloc(&group, s->n_tensors, sizeof *group, "parts of a trace", e));
+    int64_t first = out->n;
+    AUTO_FREE int64_t *group = NULL;
+    AUTO_FREE double *mean = NULL; // (n), and then the errors (n)
+    PASS(mem_alloc(&group, s->n_tensors, sizeof *group, "parts of a trace", e));
     for (int64_t i = 0; i < s->n_tensors; i++)
         group[i] = part_of(out, first, &s->tensors[i], layers) - first;
     int64_t n = out->n - first;
-    TRY(mem_alloc(&mean, 2 * n, sizeof *mean, "parts of a trace", e));
-    TRY(trace_group(t, group, n, mean, mean + n, e));
+    PASS(mem_alloc(&mean, 2 * n, sizeof *mean, "parts of a trace", e));
+    PASS(trace_group(t, group, n, mean, mean + n, e));
     for (int64_t i = 0; i < n; i++) {
         out->parts[first + i].trace = mean[i];
         out->parts[first + i].error = mean[n + i];
     }
     if (layers) qsort(out->parts + first, (size_t)n, sizeof *out->parts, by_layer);
-done:
-    free(group);
-    free(mean);
-    return st;
+    return OK;
 }
 
 enum status trace_split(const struct subject *s, const struct trace_estimate *t,

@@ -297,10 +297,9 @@ void trace_estimate_move(struct trace_estimate *t, struct saved_move *m)
 enum status trace_group(const struct trace_estimate *t, const int64_t *group, int64_t n_groups,
                         double *mean, double *error, struct err *e)
 {
-    enum status st = OK;
-    double *sum = NULL;
+    AUTO_FREE double *sum = NULL;
     int64_t m = t->probes;
-    TRY(mem_alloc(&sum, m * n_groups, sizeof *sum, "samples of groups", e)); /* (groups, m) */
+    PASS(mem_alloc(&sum, m * n_groups, sizeof *sum, "samples of groups", e)); /* (groups, m) */
     for (int64_t i = 0; i < m * n_groups; i++) sum[i] = 0;
     for (int64_t g = 0; g < n_groups; g++) mean[g] = error[g] = 0;
     for (int64_t i = 0; i < t->n_parts; i++) {
@@ -314,7 +313,5 @@ enum status trace_group(const struct trace_estimate *t, const int64_t *group, in
         mean[g] += average;
         error[g] = m > 1 ? sqrt(spread / (double)(m - 1) / (double)m) : NAN;
     }
-done:
-    free(sum);
-    return st;
+    return OK;
 }

@@ -155,9 +155,8 @@ void vector_sum(int64_t n, int64_t m, float *const *v, const double *c, float *o
 enum status vector_combine(int64_t n, int64_t m, int64_t k, float *const *v, const double *s,
                            int64_t pitch, struct err *e)
 {
-    enum status st = OK;
-    double *sums = NULL; // (threads, k, STRIP)
-    TRY(mem_alloc(&sums, omp_get_max_threads() * k * STRIP, sizeof *sums, "combined vectors", e));
+    AUTO_FREE double *sums = NULL; // (threads, k, STRIP)
+    PASS(mem_alloc(&sums, omp_get_max_threads() * k * STRIP, sizeof *sums, "combined vectors", e));
 #pragma omp parallel for schedule(static) if (n > CHUNK)
     for (int64_t begin = 0; begin < n; begin += STRIP) {
         double *mine = sums + omp_get_thread_num() * k * STRIP;
@@ -167,9 +166,7 @@ enum status vector_combine(int64_t n, int64_t m, int64_t k, float *const *v, con
         for (int64_t i = 0; i < k; i++)
             for (int64_t j = 0; j < count; j++) v[i][begin + j] = (float)mine[i * STRIP + j];
     }
-done:
-    free(sums);
-    return st;
+    return OK;
 }
 
 void vector_signs(uint64_t stream, const struct space *s, float *x)

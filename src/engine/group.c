@@ -238,21 +238,18 @@ enum status group_sequences(const struct visit_group *g, const struct sequences 
 enum status group_gather(const struct visit_group *g, const struct sequences *s,
                          const int64_t *first, int64_t width, double *numbers, struct err *e)
 {
-    enum status st = OK;
-    int *counts = NULL;
+    AUTO_FREE int *counts = NULL;
     if (g->size == 1) return OK;
-    st = mem_alloc(&counts, 2 * (int64_t)g->size, sizeof *counts, "counts of ranks", e);
-    TRY(group_agree(g, st, e));
+    enum status st = mem_alloc(&counts, 2 * (int64_t)g->size, sizeof *counts, "counts of ranks", e);
+    PASS(group_agree(g, st, e));
     int *offsets = counts + g->size;
     for (int r = 0; r < g->size; r++) {
         const int64_t a = first_of(g, s, r), b = first_of(g, s, r + 1);
         offsets[r] = (int)((first ? first[a] : a) * width);
         counts[r] = (int)((first ? first[b] : b) * width - offsets[r]);
     }
-    ENSURE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
-                          g->comm) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Allgatherv failed");
-done:
-    free(counts);
-    return st;
+    NEED(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
+                        g->comm) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Allgatherv failed");
+    return OK;
 }

@@ -149,14 +149,11 @@ struct source_info {
 enum status visit_positions(const char *checkpoint, int64_t *written, int64_t *usable,
                             struct err *e)
 {
-    enum status st = OK;
-    json_t *config = NULL;
-    TRY(checkpoint_read_config(checkpoint, &config, NULL, e));
+    json_auto_t *config = NULL;
+    PASS(checkpoint_read_config(checkpoint, &config, NULL, e));
     *written = positions_written(config);
     *usable = positions_usable(config);
-done:
-    json_decref(config);
-    return st;
+    return OK;
 }
 
 static bool asks_for_pad(const struct data_options *d)
@@ -274,11 +271,10 @@ done:
 static enum status input_key(const struct source *from, const struct source_info *f, char **key,
                              struct err *e)
 {
-    enum status st = OK;
     char hash[HASH_HEX] = "";
     const char *planned = json_text(from->visit->inputs, INPUT_TOKENIZER, NULL);
-    char *text = NULL;
-    json_t *list = json_array();
+    AUTO_FREE char *text = NULL;
+    json_auto_t *list = json_array();
     const struct requests_options *r = from->requests;
     for (int64_t i = 0; i < from->n; i++)
         json_array_append_new(list, data_options_to_json(&from->data[i]));
@@ -286,17 +282,13 @@ static enum status input_key(const struct source *from, const struct source_info
         json_array_append_new(list,
                               json_pack("[s, s, I, I, b]", r->tasks, r->folder,
                                         (json_int_t)r->shots, (json_int_t)r->limit, r->apart));
-    if (from->tokenizer[0] && !planned) TRY(hash_file(from->tokenizer, hash, e));
-    ENSURE(text = json_dump_whole(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
-    TRY(json_whole(e));
-    TRY(mem_format(key, e, "%s %lld %lld %d %d %d %s %lld draws, seed %llu, beside %s",
-                   planned ? planned : hash, (long long)f->written, (long long)f->usable,
-                   f->pad.pad, f->pad.bos, f->pad.eos, text, (long long)from->n_draws,
-                   (unsigned long long)from->seed, from->beside ? from->beside->lru.key : ""));
-done:
-    free(text);
-    json_decref(list);
-    return st;
+    if (from->tokenizer[0] && !planned) PASS(hash_file(from->tokenizer, hash, e));
+    NEED(text = json_dump_whole(list, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM, "out of memory");
+    PASS(json_whole(e));
+    return mem_format(key, e, "%s %lld %lld %d %d %d %s %lld draws, seed %llu, beside %s",
+                      planned ? planned : hash, (long long)f->written, (long long)f->usable,
+                      f->pad.pad, f->pad.bos, f->pad.eos, text, (long long)from->n_draws,
+                      (unsigned long long)from->seed, from->beside ? from->beside->lru.key : "");
 }
 
 /* *out = an input from the cache, if it was made of what is planned; else it is loaded. */
@@ -345,19 +337,16 @@ static enum status get_both(struct visit_cache *cache, const struct visit *v, ch
 enum status visit_inputs_get(struct visit_cache *cache, const struct visit *v,
                              struct visit_inputs *out, struct err *e)
 {
-    enum status st = OK;
     const struct input *calibration, *evaluation;
-    char *tokenizer = NULL;
-    TRY(get_both(cache, v, &tokenizer, &calibration, &evaluation, e));
+    AUTO_FREE char *tokenizer = NULL;
+    PASS(get_both(cache, v, &tokenizer, &calibration, &evaluation, e));
     *out = (struct visit_inputs){.calibration = calibration ? &calibration->sequences : NULL,
                                  .evaluation = &evaluation->sequences,
                                  .first = evaluation->first,
                                  .first_unit = evaluation->first_unit,
                                  .requests = evaluation->requests.n ? &evaluation->requests : NULL,
                                  .texts = evaluation->first[v->n_evaluations]};
-done:
-    free(tokenizer);
-    return st;
+    return OK;
 }
 
 enum status visit_check_ids(const struct model *m, const struct data_options *data,
@@ -375,16 +364,13 @@ enum status visit_sequences_get(struct visit_cache *cache, const struct visit *v
                                 const struct data_options *data, const struct sequences **out,
                                 struct err *e)
 {
-    enum status st = OK;
     const struct input *input;
-    char *tokenizer = NULL;
-    TRY(visit_find_tokenizer(v, data->text != NULL, &tokenizer, e));
+    AUTO_FREE char *tokenizer = NULL;
+    PASS(visit_find_tokenizer(v, data->text != NULL, &tokenizer, e));
     const struct source from = {.visit = v, .tokenizer = tokenizer, .data = data, .n = 1};
-    TRY(get(cache, &from, &input, e));
+    PASS(get(cache, &from, &input, e));
     *out = &input->sequences;
-done:
-    free(tokenizer);
-    return st;
+    return OK;
 }
 
 /* --- common tokens --- */
@@ -393,31 +379,23 @@ enum status visit_common_tokens(struct visit_cache *cache, const struct visit *v
                                 const struct data_options *data, const char *name, int64_t *tokens,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct tokenizer *own = NULL, *common = NULL;
-    char *own_path = NULL, *path = NULL;
+    AUTO_FREE char *own_path = NULL, *path = NULL;
+    CLEANUP(tokenizer_close_at) struct tokenizer *own = NULL, *common = NULL;
     const struct sequences *s;
-    TRY(visit_common_tokenizer(name, &path, e));
-    TRY(tokenizer_open(path, &common, e));
-    TRY(visit_find_tokenizer(v, true, &own_path, e));
-    TRY(tokenizer_open(own_path, &own, e));
-    TRY(expect(v->inputs, path, "", tokenizer_hash(common), e));
-    TRY(expect(v->inputs, INPUT_TOKENIZER, own_path, tokenizer_hash(own), e));
-    TRY(visit_sequences_get(cache, v, data, &s, e));
-    TRY(common_tokens_count(s, own, common, tokens, e));
-done:
-    tokenizer_close(own);
-    tokenizer_close(common);
-    free(own_path);
-    free(path);
-    return st;
+    PASS(visit_common_tokenizer(name, &path, e));
+    PASS(tokenizer_open(path, &common, e));
+    PASS(visit_find_tokenizer(v, true, &own_path, e));
+    PASS(tokenizer_open(own_path, &own, e));
+    PASS(expect(v->inputs, path, "", tokenizer_hash(common), e));
+    PASS(expect(v->inputs, INPUT_TOKENIZER, own_path, tokenizer_hash(own), e));
+    PASS(visit_sequences_get(cache, v, data, &s, e));
+    return common_tokens_count(s, own, common, tokens, e);
 }
 
 enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
                             const struct sequences **out, int64_t *n, struct err *e)
 {
-    enum status st = OK;
-    char *tokenizer = NULL;
+    AUTO_FREE char *tokenizer = NULL;
     const struct input *calibration, *evaluation, *draws;
     struct visit by = *v; /* shallow */
     if (v->n_drawn) {
@@ -428,8 +406,8 @@ enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
     for (int64_t i = 0; i < v->n_variants; i++) *n = max64(*n, v->variants[i].replicate);
     *out = NULL;
     if (*n == 0) return OK;
-    TRY(get_both(cache, &by, &tokenizer, &calibration, &evaluation, e));
-    ENSURE(calibration, ERR_USAGE, "calibration: replicates need it and none is given");
+    PASS(get_both(cache, &by, &tokenizer, &calibration, &evaluation, e));
+    NEED(calibration, ERR_USAGE, "calibration: replicates need it and none is given");
     const struct source from = {.visit = v,
                                 .tokenizer = tokenizer,
                                 .data = &v->calibration,
@@ -439,9 +417,7 @@ enum status visit_draws_get(struct visit_cache *cache, const struct visit *v,
                                 .beside = evaluation,
                                 .texts = evaluation->first[by.n_evaluations],
                                 .seed = (uint64_t)v->seed};
-    TRY(get(cache, &from, &draws, e));
+    PASS(get(cache, &from, &draws, e));
     *out = draws->draws;
-done:
-    free(tokenizer);
-    return st;
+    return OK;
 }

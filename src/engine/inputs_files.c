@@ -6,22 +6,19 @@
 
 enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
 {
-    enum status st = OK;
-    char *file = NULL;
+    AUTO_FREE char *file = NULL;
     *path = NULL;
-    TRY(mem_format(&file, e, "%s/tokenizer.json", checkpoint));
+    PASS(mem_format(&file, e, "%s/tokenizer.json", checkpoint));
     if (!fsx_is_file(file)) {
         free(file);
         file = NULL;
-        TRY(mem_format(&file, e, "%s/../tokenizer.json", checkpoint));
+        PASS(mem_format(&file, e, "%s/../tokenizer.json", checkpoint));
     }
     if (fsx_is_file(file)) {
         *path = file;
         file = NULL;
     }
-done:
-    free(file);
-    return st;
+    return OK;
 }
 
 enum status visit_find_tokenizer(const struct visit *v, bool text, char **path, struct err *e)

@@ -9,26 +9,22 @@ static enum status streams_checkpoint(const struct part_context *context, struct
                                       const struct visit *v, const struct weights_sink *sink,
                                       json_t **datasets, int64_t *planned, struct err *e)
 {
-    enum status st = OK;
-    struct model *model = NULL;
-    struct run r = {0};
-    st = model_open(c, &model, e);
+    CLEANUP(model_close_at) struct model *model = NULL;
+    CLEANUP(streams_free) struct run r = {0};
+    enum status st = model_open(c, &model, e);
     if (st == OK) visit_set_numbers(context, model);
     if (st == OK) st = streams_init(&r, context, v, model, e);
-    TRY(group_agree(context->group, st, e));
+    PASS(group_agree(context->group, st, e));
     r.sink = sink;
     if (datasets && v->evaluations == context->visit->evaluations) r.pace = context->pace;
-    TRY(streams_prepare(&r, e));
-    TRY(streams_run(&r, e));
+    PASS(streams_prepare(&r, e));
+    PASS(streams_run(&r, e));
     for (int64_t i = 0; i < r.n; i++)
-        ENSURE(r.streams[i].st == OK, r.streams[i].st, "%s", r.streams[i].err.text);
+        NEED(r.streams[i].st == OK, r.streams[i].st, "%s", r.streams[i].err.text);
     if (datasets && r.n) *datasets = record_datasets(&r, &r.streams[0].scores, METRIC_CELL);
     if (datasets && !r.n) *datasets = record_datasets(&r, &r.full.scores, METRIC_CHECKPOINT);
     if (planned) *planned = streams_planned(&r);
-done:
-    streams_free(&r);
-    model_close(model);
-    return st;
+    return OK;
 }
 
 static enum status quantize(const struct part_context *context, struct checkpoint *c,

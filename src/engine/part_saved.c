@@ -25,27 +25,25 @@ static bool stops(void *context)
 static enum status describe(const struct part_context *c, int part, const char *settings,
                             char **label, struct saved_place *place, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL, inputs[HASH_HEX];
+    AUTO_FREE char *text = NULL;
+    char inputs[HASH_HEX];
     const struct visit *v = c->visit;
-    TRY(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, measures[part]->doing));
-    if (v->inputs) TRY(inputs_digest(v, inputs, e));
-    TRY(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->stamp[part],
-                   c->provenance.weights_hash));
+    PASS(mem_format(label, e, "%s %s (%s)", v->model, v->checkpoint, measures[part]->doing));
+    if (v->inputs) PASS(inputs_digest(v, inputs, e));
+    PASS(mem_format(&text, e, "%s %s", v->inputs ? inputs : c->stamp[part],
+                    c->provenance.weights_hash));
     hash_text(v->key, place->owner);
     hash_text(text, place->identity[SAVED_INPUTS]);
     hash_text(settings, place->identity[SAVED_SETTINGS]);
     hash_text(c->provenance.fingerprint, place->identity[SAVED_BUILD]);
-done:
-    free(text);
-    return st;
+    return OK;
 }
 
 enum status part_saved_open(const struct part_context *c, int part, const char *name,
                             const char *settings, struct saved **out, struct err *e)
 {
-    enum status st = OK;
-    char hash[HASH_HEX], *label = NULL;
+    char hash[HASH_HEX];
+    AUTO_FREE char *label = NULL;
     struct saved_place place = {.comm = c->group->comm,
                                 .folder = c->visit->run.checkpoints,
                                 .name = hash,
@@ -57,13 +55,10 @@ enum status part_saved_open(const struct part_context *c, int part, const char *
     *out = NULL;
     if (!place.folder) return OK;
     hash_text(name, hash);
-    st = describe(c, part, settings, &label, &place, e);
+    enum status st = describe(c, part, settings, &label, &place, e);
     place.label = label;
-    TRY(group_agree(c->group, st, e));
-    TRY(saved_open(&place, out, e));
-done:
-    free(label);
-    return st;
+    PASS(group_agree(c->group, st, e));
+    return saved_open(&place, out, e);
 }
 
 void part_saved_end(const struct part_context *c, struct saved *s, enum status st)

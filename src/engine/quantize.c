@@ -161,9 +161,8 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
                                    int number, const struct quant_input *input, float *q,
                                    struct outcome *to, struct err *e)
 {
-    enum status st = OK;
     struct quant_report report = {0};
-    struct quant_grids grids = {0};
+    CLEANUP(quant_grids_free) struct quant_grids grids = {0};
     struct quant_grid_form form;
     const bool coded =
         w->acts.codes.codes && activation_coded(&s->variant->method.grids.inputs) &&
@@ -186,21 +185,18 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
                                   .prepared = w->prepared[l->stage]};
     double start = clock_seconds();
     if (wants)
-        TRY(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
-    TRY(run_job(w, s, &job, l, &report, e));
+        PASS(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
+    PASS(run_job(w, s, &job, l, &report, e));
     s->seconds.sweep += clock_seconds() - start;
     log_trace(s->method->name, "%s %lld bits, %s: relative error %.3g, damping %.3g, %.3f s",
               s->variant->method.name, (long long)s->variant->bits, l->name, report.relative_error,
               report.damping, clock_seconds() - start);
-    st = stream_note(s, l, &report, e);
+    enum status st = stream_note(s, l, &report, e);
     if (st == OK && s->method->make_linear)
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);
-    TRY(group_agree(w->group, st, e));
-    TRY(take_linear(w, s, number, q, coded ? &grids : NULL, job.bits, to, e));
-done:
-    quant_grids_free(&grids);
-    return st;
+    PASS(group_agree(w->group, st, e));
+    return take_linear(w, s, number, q, coded ? &grids : NULL, job.bits, to, e);
 }
 
 /* What the grids of the stage's inputs take from its statistics, for both blocks. */

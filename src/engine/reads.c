@@ -105,36 +105,29 @@ done:
  * rank reads a share, after all have the digests that any has. */
 static enum status verify(const struct read_folder *f, const struct visit_group *g, struct err *e)
 {
-    enum status st = OK;
     const int64_t n = checkpoint_n_files(f->checkpoint);
-    bool *changed = NULL, any = false;
-    TRY(group_agree(g, mem_alloc(&changed, n, sizeof *changed, "weight files", e), e));
-    TRY(group_agree(g, checkpoint_look(f->checkpoint, changed, e), e));
+    AUTO_FREE bool *changed = NULL;
+    bool any = false;
+    PASS(group_agree(g, mem_alloc(&changed, n, sizeof *changed, "weight files", e), e));
+    PASS(group_agree(g, checkpoint_look(f->checkpoint, changed, e), e));
     for (int64_t i = 0; i < n; i++) any = any || changed[i];
-    if (!group_max(g, any)) goto done;
+    if (!group_max(g, any)) return OK;
     for (int64_t i = 0; i < n; i++) changed[i] = group_max(g, changed[i]);
-    TRY(group_agree(g, checkpoint_compare(f->checkpoint, changed, g->rank, g->size, e), e));
-done:
-    free(changed);
-    return st;
+    return group_agree(g, checkpoint_compare(f->checkpoint, changed, g->rank, g->size, e), e);
 }
 
 /* Reads this rank's share of the slices that no rank has read. Local. */
 static enum status read_rest(const struct read_folder *f, const struct visit_group *g,
                              struct err *e)
 {
-    enum status st = OK;
     struct digests *d = checkpoint_digests(f->checkpoint);
     const int64_t n = digests_n(d);
     int64_t count = 0;
-    bool *wanted = NULL;
-    TRY(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
+    AUTO_FREE bool *wanted = NULL;
+    PASS(mem_alloc(&wanted, n, sizeof *wanted, "slices of weights", e));
     for (int64_t i = 0; i < n; i++)
         wanted[i] = !digest_known(digests_get(d, i)) && count++ % g->size == g->rank;
-    TRY(checkpoint_read_slices(f->checkpoint, wanted, e));
-done:
-    free(wanted);
-    return st;
+    return checkpoint_read_slices(f->checkpoint, wanted, e);
 }
 
 /* *read: whether any rank has read anything of it; then f->whole. */
@@ -221,18 +214,15 @@ void reads_move(void *reads, struct saved_move *m)
 static enum status compare(const struct read_folder *f, const struct visit_group *g, bool *same,
                            struct err *e)
 {
-    enum status st = OK;
     struct digests *d = checkpoint_digests(f->checkpoint);
     const int64_t n = digests_n(d);
-    bool *wanted = NULL;
-    TRY(mem_zero(&wanted, n, sizeof *wanted, "slices of weights", e));
+    AUTO_FREE bool *wanted = NULL;
+    PASS(mem_zero(&wanted, n, sizeof *wanted, "slices of weights", e));
     for (int64_t i = g->rank; i < n; i += g->size)
         wanted[i] = digest_known(f->saved[i]) && !digest_known(digests_get(d, i));
-    TRY(checkpoint_read_slices(f->checkpoint, wanted, e));
+    PASS(checkpoint_read_slices(f->checkpoint, wanted, e));
     for (int64_t i = g->rank; *same && i < n; i += g->size) *same = digests_add(d, i, f->saved[i]);
-done:
-    free(wanted);
-    return st;
+    return OK;
 }
 
 bool reads_continue(struct reads *r, const struct visit_group *g)

@@ -77,53 +77,47 @@ static enum status range_spans(const struct run *r, const struct range *at, stru
 
 enum status score_wanted(const struct run *r, bool **wanted, int64_t **before, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *s = r->local.evaluation;
     const struct range all = {.view = *s, .tokens = s->offset[s->n]};
-    struct span *spans = NULL;
+    AUTO_FREE struct span *spans = NULL;
     int64_t n = 0;
     *wanted = NULL;
     *before = NULL;
     if (!r->inputs.requests || r->hooks->hidden) return OK;
-    TRY(mem_zero(wanted, all.tokens, sizeof **wanted, "tokens that are scored", e));
-    TRY(mem_zero(before, s->n + 1, sizeof **before, "tokens that are scored", e));
-    TRY(range_spans(r, &all, &spans, &n, e));
+    PASS(mem_zero(wanted, all.tokens, sizeof **wanted, "tokens that are scored", e));
+    PASS(mem_zero(before, s->n + 1, sizeof **before, "tokens that are scored", e));
+    PASS(range_spans(r, &all, &spans, &n, e));
     for (int64_t i = 0; i < n; i++)
         memset(*wanted + spans[i].row, true, (size_t)spans[i].n * sizeof **wanted);
     for (int64_t i = 0; i < s->n; i++) {
         (*before)[i + 1] = (*before)[i];
         for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++) (*before)[i + 1] += (*wanted)[t];
     }
-done:
-    free(spans);
-    return st;
+    return OK;
 }
 
 static enum status score_range(const struct run *r, struct score_batch *b,
                                const struct ranges *ranges, int64_t k, struct err *e)
 {
     const struct range *at = &ranges->range[k];
-    enum status st = OK;
-    struct span *spans = NULL;
+    AUTO_FREE struct span *spans = NULL;
     int64_t n, size = at->tokens * model_shape(r->model)->hidden;
     const int64_t *unit = r->inputs.first_unit + r->first + at->first;
-    TRY(range_spans(r, at, &spans, &n, e));
+    PASS(range_spans(r, at, &spans, &n, e));
     for (int64_t i = 0; i < b->n; i++) {
         float *x, *buffer = b->buffer ? b->buffer + i * size : NULL;
-        TRY(states_take(b->stream[i]->evaluation, at->row, at->tokens, buffer, &x, e));
+        PASS(states_take(b->stream[i]->evaluation, at->row, at->tokens, buffer, &x, e));
         b->x[i] = x;
         b->part[i] = scores_part(&b->stream[i]->scores, unit[0], unit[at->view.n]);
     }
     for (int64_t i = 0; i < b->n; i++) ranges_expect(ranges, k + 1, b->stream[i]->evaluation);
-    TRY(head_score(r->model, spans, n, b->x, b->n_plain, b->part, e));
+    PASS(head_score(r->model, spans, n, b->x, b->n_plain, b->part, e));
     for (int64_t i = b->n_plain; i < b->n; i++) {
         struct scores both[] = {b->part[0], b->part[i]};
-        TRY(head_compare((const struct model *const[]){r->model, stream_model(r, b->stream[i])},
-                         spans, n, (const float *const[]){b->x[0], b->x[i]}, both, e));
+        PASS(head_compare((const struct model *const[]){r->model, stream_model(r, b->stream[i])},
+                          spans, n, (const float *const[]){b->x[0], b->x[i]}, both, e));
     }
-done:
-    free(spans);
-    return st;
+    return OK;
 }
 
 /* Scores this rank's sequences. */
@@ -140,17 +134,13 @@ static enum status score_own(struct run *r, struct score_batch *b, struct ranges
 
 enum status score_streams(struct run *r, struct stream *const *streams, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    struct score_batch b = {0};
-    struct ranges ranges = {0};
+    CLEANUP(batch_free) struct score_batch b = {0};
+    CLEANUP(ranges_free) struct ranges ranges = {0};
     double start = clock_seconds();
-    TRY(group_agree(r->group, score_own(r, &b, &ranges, streams, n, e), e));
+    PASS(group_agree(r->group, score_own(r, &b, &ranges, streams, n, e), e));
     for (int64_t i = 0; i < b.n; i++)
-        TRY(group_gather(r->group, r->inputs.evaluation, r->inputs.first_unit, metrics_sums(),
-                         b.stream[i]->scores.sum, e));
+        PASS(group_gather(r->group, r->inputs.evaluation, r->inputs.first_unit, metrics_sums(),
+                          b.stream[i]->scores.sum, e));
     r->seconds_head += clock_seconds() - start;
-done:
-    ranges_free(&ranges);
-    batch_free(&b);
-    return st;
+    return OK;
 }

@@ -116,11 +116,10 @@ static bool same_variant(const struct variant *a, const struct variant *b)
  * stands for all replicates of its variant. */
 static enum status order_streams(struct run *r, struct err *e)
 {
-    enum status st = OK;
-    bool *placed = NULL;
+    AUTO_FREE bool *placed = NULL;
     int64_t n = 0;
-    TRY(mem_zero(&r->order, r->n, sizeof *r->order, "streams", e));
-    TRY(mem_zero(&placed, r->n, sizeof *placed, "streams", e));
+    PASS(mem_zero(&r->order, r->n, sizeof *r->order, "streams", e));
+    PASS(mem_zero(&placed, r->n, sizeof *placed, "streams", e));
     for (int64_t i = 0; i < r->n; i++)
         for (int64_t j = 0; j < i && !placed[i]; j++)
             placed[i] = same_variant(r->streams[i].variant, r->streams[j].variant);
@@ -144,9 +143,7 @@ static enum status order_streams(struct run *r, struct err *e)
     for (int64_t i = 0; i < r->n; i++)
         if (!placed[i] && !r->streams[i].needs.own && !r->streams[i].needs.shared)
             r->order[n++] = &r->streams[i];
-done:
-    free(placed);
-    return st;
+    return OK;
 }
 
 static enum status check_draws(const struct run *r, const struct sequences *drawn, int64_t n,

@@ -14,23 +14,20 @@
 static enum status embed(const struct run *r, const struct model *m, const struct sequences *s,
                          const char *what, struct states **out, struct err *e)
 {
-    enum status st = OK;
     int64_t C = model_shape(m)->hidden;
-    struct ranges ranges = {0};
-    float *buffer = NULL, *x;
-    TRY(states_open(&r->plan.place, s->offset[s->n], C, what, out, e));
-    TRY(ranges_cut(s, r->plan.range_tokens, &ranges, e));
-    TRY(mem_alloc(&buffer, ranges.tokens * C, sizeof *buffer, what, e));
+    CLEANUP(ranges_free) struct ranges ranges = {0};
+    AUTO_FREE float *buffer = NULL;
+    float *x;
+    PASS(states_open(&r->plan.place, s->offset[s->n], C, what, out, e));
+    PASS(ranges_cut(s, r->plan.range_tokens, &ranges, e));
+    PASS(mem_alloc(&buffer, ranges.tokens * C, sizeof *buffer, what, e));
     for (int64_t i = 0; i < ranges.n; i++) {
         const struct range *at = &ranges.range[i];
-        TRY(states_take(*out, at->row, at->tokens, buffer, &x, e));
-        TRY(model_embed(m, &at->view, x, e));
-        TRY(states_put(*out, at->row, at->tokens, x, e));
+        PASS(states_take(*out, at->row, at->tokens, buffer, &x, e));
+        PASS(model_embed(m, &at->view, x, e));
+        PASS(states_put(*out, at->row, at->tokens, x, e));
     }
-done:
-    free(buffer);
-    ranges_free(&ranges);
-    return st;
+    return OK;
 }
 
 /* All streams start from the same embeddings, but for stored and rotated variants. The
@@ -253,20 +250,18 @@ static void share_seconds(const struct run *r, struct stream *const *streams, in
  * so that a failure is one of the checkpoint. */
 static enum status give_hidden(struct run *r, struct err *e)
 {
-    enum status st = OK;
     const struct sequences *s = r->inputs.evaluation;
     int64_t tokens = s->offset[s->n];
-    float *buffer = NULL, *x;
+    AUTO_FREE float *buffer = NULL;
+    float *x;
     if (!r->hooks->hidden) return OK;
-    ENSURE(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
+    NEED(r->group->size == 1, ERR_USAGE, "hidden states are given by a single rank only");
     if (!states_in_place(r->full.evaluation))
-        TRY(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
-                      "hidden states", e));
-    TRY(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
-    TRY(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
-done:
-    free(buffer);
-    return st;
+        PASS(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
+                       "hidden states", e));
+    PASS(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
+    PASS(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
+    return OK;
 }
 
 /* Passes what the full-precision model gives to the tasks' requests to the hook. */

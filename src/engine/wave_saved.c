@@ -132,23 +132,19 @@ static void skip_pace(const struct wave *v)
 
 enum status wave_resume(struct wave *v, struct err *e)
 {
-    enum status st = OK;
-    char *name = NULL, *settings = NULL;
+    AUTO_FREE char *name = NULL, *settings = NULL;
     bool loaded = false;
     const struct run *r = v->run;
     v->level = (struct saved_level){.name = "wave", .move = move, .context = v};
-    if (!r->scored || !r->visit->run.checkpoints || !parts_movable(r->visit)) goto done;
-    TRY(group_agree(r->group, describe(v, &name, &settings, e), e));
-    TRY(part_saved_open(r->context, MEASURE_cell, name, settings, &v->saved, e));
-    TRY(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));
-    if (!loaded) goto done;
+    if (!r->scored || !r->visit->run.checkpoints || !parts_movable(r->visit)) return OK;
+    PASS(group_agree(r->group, describe(v, &name, &settings, e), e));
+    PASS(part_saved_open(r->context, MEASURE_cell, name, settings, &v->saved, e));
+    PASS(group_agree(r->group, saved_enter(v->saved, &v->level, &loaded, e), e));
+    if (!loaded) return OK;
     skip_pace(v);
     if (r->group->rank == 0)
         log_info("%s %s (cells): %lld of %lld blocks are done%s", r->visit->model,
                  r->visit->checkpoint, (long long)v->layer, (long long)v->layers,
                  v->passed ? ", and variants of the next one" : "");
-done:
-    free(name);
-    free(settings);
-    return st;
+    return OK;
 }

@@ -85,13 +85,9 @@ const struct option_table weights_table = {OPTION_ROWS(fields, weights), .finish
 
 enum status weights_copy(const struct weights *from, struct weights *out, struct err *e)
 {
-    enum status st = OK;
-    json_t *json = options_to_json(&weights_table, from);
-    ENSURE(json, ERR_NOMEM, "out of memory for a source of weights");
-    TRY(options_from_json(&weights_table, json, out, e));
-done:
-    json_decref(json);
-    return st;
+    json_auto_t *json = options_to_json(&weights_table, from);
+    NEED(json, ERR_NOMEM, "out of memory for a source of weights");
+    return options_from_json(&weights_table, json, out, e);
 }
 
 enum status weights_derive(enum weights_kind kind, const struct weights *from, struct weights *out,
@@ -116,37 +112,31 @@ static bool shows_coefficients(const struct weights *w)
 /* Appends one term to *text. */
 static enum status add_term(const struct weights *w, int64_t i, char **text, struct err *e)
 {
-    enum status st = OK;
     const struct weights *part = &w->parts[i];
-    char *own = NULL;
-    TRY(weights_recipe(part, &own, e));
+    AUTO_FREE char *own = NULL;
+    PASS(weights_recipe(part, &own, e));
     const char *of = own[0] ? own : part->name ? part->name : part->path;
     if (shows_coefficients(w))
-        TRY(mem_append(text, e, "%s%.17g %s", i ? ", " : "(", part->coefficient, of));
+        PASS(mem_append(text, e, "%s%.17g %s", i ? ", " : "(", part->coefficient, of));
     else
-        TRY(mem_append(text, e, "%s%s", i ? ", " : "(", of));
-done:
-    free(own);
-    return st;
+        PASS(mem_append(text, e, "%s%s", i ? ", " : "(", of));
+    return OK;
 }
 
 enum status weights_recipe(const struct weights *w, char **out, struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     if (w->kind == WEIGHTS_STORED) return mem_string(out, "", e);
     if (w->kind == WEIGHTS_QUANTIZED)
-        TRY(mem_format(&text, e, "%s %lld", w->variant.method.method, (long long)w->variant.bits));
+        PASS(mem_format(&text, e, "%s %lld", w->variant.method.method, (long long)w->variant.bits));
     else
-        TRY(mem_format(&text, e, "%s%s", weights_kinds[w->kind], w->f32 ? " f32" : ""));
-    for (int64_t i = 0; i < w->n; i++) TRY(add_term(w, i, &text, e));
+        PASS(mem_format(&text, e, "%s%s", weights_kinds[w->kind], w->f32 ? " f32" : ""));
+    for (int64_t i = 0; i < w->n; i++) PASS(add_term(w, i, &text, e));
     if (w->kind == WEIGHTS_GREEDY)
-        TRY(mem_format(out, e, "%s; text %s)", text, w->identity));
+        PASS(mem_format(out, e, "%s; text %s)", text, w->identity));
     else
-        TRY(mem_format(out, e, "%s)", text));
-done:
-    free(text);
-    return st;
+        PASS(mem_format(out, e, "%s)", text));
+    return OK;
 }
 
 const char *weights_folder(const struct weights *w)

@@ -38,33 +38,26 @@ static void release(struct greedy *g)
 static enum status open_soup(const struct greedy *g, const bool *kept, int64_t i,
                              struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
     int64_t n = 0;
-    struct checkpoint_part *terms = NULL;
-    TRY(mem_alloc(&terms, g->w->n, sizeof *terms, "a soup", e));
+    AUTO_FREE struct checkpoint_part *terms = NULL;
+    PASS(mem_alloc(&terms, g->w->n, sizeof *terms, "a soup", e));
     for (int64_t k = 0; k < g->w->n; k++)
         if (k == i || (kept && kept[k])) terms[n++] = (struct checkpoint_part){1, g->parts[k]};
-    TRY(checkpoint_average(terms, n, g->w->f32, out, e));
-done:
-    free(terms);
-    return st;
+    return checkpoint_average(terms, n, g->w->f32, out, e);
 }
 
 /* *loss = that of the soup with candidate i (kept NULL: of i alone) on the text. Collective. */
 static enum status evaluate(const struct greedy *g, const bool *kept, int64_t i, double *loss,
                             struct err *e)
 {
-    enum status st = OK;
     const struct part_context *c = g->context;
-    struct checkpoint *soup = NULL;
-    TRY(group_agree(c->group, open_soup(g, kept, i, &soup, e), e));
-    TRY(c->engine->judge(c, soup, g->w, loss, e));
+    CLEANUP(checkpoint_close_at) struct checkpoint *soup = NULL;
+    PASS(group_agree(c->group, open_soup(g, kept, i, &soup, e), e));
+    PASS(c->engine->judge(c, soup, g->w, loss, e));
     if (c->group->rank == 0)
         log_trace("visit", "greedy soup %s: evaluation %lld of at most %lld, loss %.6f",
                   c->visit->checkpoint, (long long)g->at + 1, (long long)(2 * g->w->n - 1), *loss);
-done:
-    checkpoint_close(soup);
-    return st;
+    return OK;
 }
 
 /* g->order by loss; those whose loss is not finite come last. */
@@ -104,30 +97,26 @@ static enum status name_piece(const struct visit *v, char **name, struct err *e)
 
 static enum status begin(struct greedy *g, bool saves, struct err *e)
 {
-    enum status st = OK;
     const int64_t n = g->w->n;
     const struct part_context *c = g->context;
-    char *recipe = NULL, *name = NULL;
+    AUTO_FREE char *recipe = NULL, *name = NULL;
     bool loaded = false;
-    st = mem_zero(&g->alone, n, sizeof *g->alone, "a soup", e);
+    enum status st = mem_zero(&g->alone, n, sizeof *g->alone, "a soup", e);
     if (st == OK) st = mem_zero(&g->soup, n, sizeof *g->soup, "a soup", e);
     if (st == OK) st = mem_zero(&g->kept, n, sizeof *g->kept, "a soup", e);
     if (st == OK) st = mem_zero(&g->order, n, sizeof *g->order, "a soup", e);
     if (st == OK) st = weights_recipe(g->w, &recipe, e);
     if (st == OK) st = name_piece(c->visit, &name, e);
     if (st == OK) st = weights_check_heldout(g->w, c->visit, c->cache, e);
-    TRY(group_agree(c->group, st, e));
+    PASS(group_agree(c->group, st, e));
     g->level = (struct saved_level){.name = "greedy", .move = move, .context = g};
-    if (!saves) goto done;
-    TRY(part_saved_open(c, MEASURE_cell, name, recipe, &g->saved, e));
-    TRY(group_agree(c->group, saved_enter(g->saved, &g->level, &loaded, e), e));
+    if (!saves) return OK;
+    PASS(part_saved_open(c, MEASURE_cell, name, recipe, &g->saved, e));
+    PASS(group_agree(c->group, saved_enter(g->saved, &g->level, &loaded, e), e));
     if (loaded && c->group->rank == 0)
         log_info("%s %s (greedy soup): %lld evaluations are done", c->visit->model,
                  c->visit->checkpoint, (long long)g->at);
-done:
-    free(recipe);
-    free(name);
-    return st;
+    return OK;
 }
 
 /* Evaluates what is not evaluated yet. */
@@ -176,9 +165,9 @@ static enum status add_member(char **text, const char *name, struct err *e)
 /* Candidates in the order in which they were tried. */
 static enum status record_of(const struct greedy *g, json_t **out, struct err *e)
 {
-    enum status st = OK;
-    char text[DATASET_NAME], *members = NULL;
-    json_t *columns =
+    char text[DATASET_NAME];
+    AUTO_FREE char *members = NULL;
+    json_auto_t *columns =
         json_pack("{s:[], s:[], s:[], s:[]}", "candidate", "heldout_loss", "soup_loss", "kept");
     for (int64_t k = 0; k < g->w->n; k++) {
         const int64_t i = g->order[k];
@@ -187,16 +176,13 @@ static enum status record_of(const struct greedy *g, json_t **out, struct err *e
         append(columns, "heldout_loss", json_number_new(g->alone[i]));
         append(columns, "soup_loss", json_number_new(g->soup[i]));
         append(columns, "kept", json_integer(g->kept[i]));
-        if (g->kept[i]) TRY(add_member(&members, name, e));
+        if (g->kept[i]) PASS(add_member(&members, name, e));
     }
     dataset_name(&g->w->heldout, text);
     *out = json_pack("{s:s, s:o, s:s, s:O}", "text", text, "loss", json_number_new(g->loss),
                      "members", members, "candidates", columns);
-    ENSURE(*out, ERR_NOMEM, "out of memory for a soup");
-done:
-    json_decref(columns);
-    free(members);
-    return st;
+    NEED(*out, ERR_NOMEM, "out of memory for a soup");
+    return OK;
 }
 
 /* The part whose name *text begins with, up to a comma or the end, which *text is moved behind; -1:
@@ -255,53 +241,44 @@ enum status weights_check_heldout(const struct weights *w, const struct visit *v
 /* kept NULL: by the coefficients of w. */
 static enum status open_chosen(const struct greedy *g, struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
     const int64_t n = g->w->n;
-    bool *kept = NULL;
-    struct checkpoint *c = NULL;
-    struct checkpoint_part *all = NULL;
-    TRY(mem_zero(&kept, n, sizeof *kept, "a soup", e));
-    TRY(mem_alloc(&all, n, sizeof *all, "a soup", e));
+    AUTO_FREE struct checkpoint_part *all = NULL;
+    AUTO_FREE bool *kept = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    PASS(mem_zero(&kept, n, sizeof *kept, "a soup", e));
+    PASS(mem_alloc(&all, n, sizeof *all, "a soup", e));
     for (int64_t i = 0; i < n; i++) {
         kept[i] = g->kept ? g->kept[i] : g->w->parts[i].coefficient != 0;
         all[i] = (struct checkpoint_part){1, g->parts[i]};
     }
-    TRY(open_soup(g, kept, -1, &c, e));
-    TRY(checkpoint_identify(c, g->w->f32 ? "greedy f32" : "greedy", all, n, e));
+    PASS(open_soup(g, kept, -1, &c, e));
+    PASS(checkpoint_identify(c, g->w->f32 ? "greedy f32" : "greedy", all, n, e));
     *out = c;
     c = NULL;
-done:
-    checkpoint_close(c);
-    free(kept);
-    free(all);
-    return st;
+    return OK;
 }
 
 enum status weights_open_greedy(const struct weights *w, const struct part_context *context,
                                 struct checkpoint *const *parts, struct checkpoint **out,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct greedy g = {.w = w, .context = context, .parts = parts};
+    CLEANUP(release) struct greedy g = {.w = w, .context = context, .parts = parts};
     if (w->chosen) return open_chosen(&g, out, e);
-    ENSURE(context, ERR_USAGE, "%s: the members of a greedy soup are chosen within a visit only",
-           weights_folder(w));
+    NEED(context, ERR_USAGE, "%s: the members of a greedy soup are chosen within a visit only",
+         weights_folder(w));
     const bool own = w == &context->visit->weights;
     pace_prepare(context->pace, true);
-    st = begin(&g, own, e);
+    enum status st = begin(&g, own, e);
     if (st == OK) st = choose(&g, e);
     struct err none = {0}; /* within an evaluation, of which nothing is kept */
     if (st == ERR_STOPPED && saved_point(g.saved, &none) != OK) err_clear(&none);
     saved_leave(g.saved, &g.level);
     pace_prepare(context->pace, false);
     if (own) context->choice->saved = g.saved;
-    TRY(st);
+    PASS(st);
     if (own) st = record_of(&g, &context->choice->record, e);
     if (st == OK) st = open_chosen(&g, out, e);
-    TRY(group_agree(context->group, st, e));
-done:
-    release(&g);
-    return st;
+    return group_agree(context->group, st, e);
 }
 
 void greedy_choice_end(const struct part_context *context, enum status st)

@@ -35,57 +35,45 @@ static enum status open_terms(const struct weights *w, const struct part_context
                               struct checkpoint *const *parts, struct checkpoint **out,
                               struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint_part *terms = NULL;
+    AUTO_FREE struct checkpoint_part *terms = NULL;
     (void)context;
-    TRY(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
+    PASS(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
     for (int64_t i = 0; i < w->n; i++)
         terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
-    TRY(w->kind == WEIGHTS_SUM ? checkpoint_combine(terms, w->n, out, e)
-                               : checkpoint_average(terms, w->n, w->f32, out, e));
-done:
-    free(terms);
-    return st;
+    PASS(w->kind == WEIGHTS_SUM ? checkpoint_combine(terms, w->n, out, e)
+                                : checkpoint_average(terms, w->n, w->f32, out, e));
+    return OK;
 }
 
 /* --- files of quantized weights --- */
 
 enum status weights_file_scratch(const char *scratch, char **path, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *name = NULL;
+    AUTO_FREE char *folder = NULL, *name = NULL;
     int64_t bytes;
-    TRY(scratch_find(scratch, 1, &folder, &bytes, e));
-    ENSURE(folder, ERR_USAGE,
-           "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
-           "folder with run.scratch");
-    TRY(mem_format(&name, e, "%s/qtraj-weights", folder));
-    TRY(temporary_begin(name, path, e));
-done:
-    free(name);
-    free(folder);
-    return st;
+    PASS(scratch_find(scratch, 1, &folder, &bytes, e));
+    NEED(folder, ERR_USAGE,
+         "no place for quantized weights: surfaces and second_order keep them on scratch, name a "
+         "folder with run.scratch");
+    PASS(mem_format(&name, e, "%s/qtraj-weights", folder));
+    return temporary_begin(name, path, e);
 }
 
 enum status weights_file_create(const struct checkpoint *c, const char *path, int64_t *n_linears,
                                 struct safetensors_out **out, struct err *e)
 {
-    enum status st = OK;
-    struct tensor_description *tensors = NULL;
-    struct tensor_shape *shapes = NULL;
+    AUTO_FREE struct tensor_description *tensors = NULL;
+    AUTO_FREE struct tensor_shape *shapes = NULL;
     int64_t n = 0, linears = 0;
-    TRY(model_parameters(c, &tensors, &n, e));
-    TRY(mem_alloc(&shapes, n, sizeof *shapes, path, e));
+    PASS(model_parameters(c, &tensors, &n, e));
+    PASS(mem_alloc(&shapes, n, sizeof *shapes, path, e));
     for (int64_t i = 0; i < n; i++)
         if (tensors[i].linear)
             shapes[linears++] = (struct tensor_shape){
                 tensors[i].name, DTYPE_F32, 2, {tensors[i].shape[0], tensors[i].shape[1]}};
-    TRY(safetensors_create(path, shapes, linears, out, e));
+    PASS(safetensors_create(path, shapes, linears, out, e));
     if (n_linears) *n_linears = linears;
-done:
-    free(tensors);
-    free(shapes);
-    return st;
+    return OK;
 }
 
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
@@ -173,13 +161,10 @@ done:
 
 enum status weights_hash(const struct weights *w, char hash[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     struct weights any = *w; /* shallow: the digest of a greedy soup is the same for any choice */
     any.chosen = true;
-    TRY(weights_open(&any, NULL, &c, e));
+    PASS(weights_open(&any, NULL, &c, e));
     memcpy(hash, checkpoint_hash(c), HASH_HEX);
-done:
-    checkpoint_close(c);
-    return st;
+    return OK;
 }

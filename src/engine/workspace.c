@@ -203,11 +203,10 @@ static int64_t range_end(const struct sequences *s, int64_t first, int64_t token
 
 enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges *out, struct err *e)
 {
-    enum status st = OK;
-    struct ranges r = {0};
+    CLEANUP(ranges_free) struct ranges r = {0};
     for (int64_t i = 0; i < s->n; i = range_end(s, i, tokens)) r.n++;
-    TRY(mem_zero(&r.range, r.n, sizeof *r.range, "ranges of sequences", e));
-    TRY(mem_zero(&r.offsets, s->n + r.n, sizeof *r.offsets, "ranges of sequences", e));
+    PASS(mem_zero(&r.range, r.n, sizeof *r.range, "ranges of sequences", e));
+    PASS(mem_zero(&r.offsets, s->n + r.n, sizeof *r.offsets, "ranges of sequences", e));
     int64_t *at = r.offsets, first = 0;
     for (int64_t k = 0; k < r.n; k++) {
         int64_t end = range_end(s, first, tokens), row = s->offset[first];
@@ -228,9 +227,7 @@ enum status ranges_cut(const struct sequences *s, int64_t tokens, struct ranges 
     }
     *out = r;
     r = (struct ranges){0};
-done:
-    ranges_free(&r);
-    return st;
+    return OK;
 }
 
 void ranges_expect(const struct ranges *r, int64_t i, const struct states *s)

@@ -308,24 +308,19 @@ static void share_work(const struct part_context *c, struct measurement *m,
 /* Looks for the state of an interrupted measurement. */
 static enum status open_saved(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     const struct curvature_setup *t = c->visit->setup[MEASURE_curvature];
     struct state *p = c->state[MEASURE_curvature];
-    char *name = NULL, *settings = NULL;
-    json_t *setup = options_to_json(&setup_table, t);
-    char *text = setup ? json_dump_whole(setup, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    st = text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
-              : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
+    AUTO_FREE char *name = NULL, *settings = NULL;
+    json_auto_t *setup = options_to_json(&setup_table, t);
+    AUTO_FREE char *text = setup ? json_dump_whole(setup, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    enum status st =
+        text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
+             : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
-    TRY(group_agree(c->group, st, e));
-    TRY(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
+    PASS(group_agree(c->group, st, e));
+    PASS(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
     measurement_save_to(&p->m, c->saved[MEASURE_curvature]);
-done:
-    json_decref(setup);
-    free(text);
-    free(name);
-    free(settings);
-    return st;
+    return OK;
 }
 
 /* What it computes of checkpoints before this one, their own visits find ready. */

@@ -131,21 +131,19 @@ static enum status find_folder(const struct plan *p, const struct plan_checkpoin
 static enum status stored(const struct plan *p, const struct plan_checkpoint *c, int64_t variant,
                           char **path, struct err *e)
 {
-    enum status st = OK;
     const struct plan_variant *v = &p->variants[variant];
     const struct export_entry *x = entry_of(p, c, v);
-    char *folder = NULL, key[HASH_HEX], base[HASH_HEX];
+    AUTO_FREE char *folder = NULL;
+    char key[HASH_HEX], base[HASH_HEX];
     if (!x || !weights_present(&c->weights)) return OK;
-    TRY(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
-                    v->bits, &folder, e));
+    PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                     v->bits, &folder, e));
     plan_cell_key(p, c, variant, key);
     if (weights_hash(&c->weights, base, NULL) != OK || !export_note_fits(folder, key, base))
-        goto done;
+        return OK;
     *path = folder;
     folder = NULL;
-done:
-    free(folder);
-    return st;
+    return OK;
 }
 
 static enum status check(struct plan *p, struct err *e)
@@ -231,12 +229,11 @@ static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c
  * cell. */
 static enum status ended(const struct plan *p, struct journal *j, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
-    char *folder = NULL;
-    json_t *cell = NULL, *texts = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    AUTO_FREE char *folder = NULL;
+    json_auto_t *cell = NULL, *texts = NULL;
     if (section_of(p->sweep)->n == 0) return OK;
-    TRY(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
+    PASS(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
     for (int64_t i = 0; i < p->n_checkpoints * p->n_variants; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i / p->n_variants];
         const struct plan_variant *v = &p->variants[i % p->n_variants];
@@ -244,11 +241,11 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
         char key[HASH_HEX];
         struct err own = {0};
         if (!x) continue;
-        TRY(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
-                        v->bits, &folder, e));
+        PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                         v->bits, &folder, e));
         plan_cell_key(p, c, i % p->n_variants, key);
-        TRY(results_view_read(view, key, &cell, e));
-        ENSURE(texts = json_object(), ERR_NOMEM, "labels of texts: out of memory");
+        PASS(results_view_read(view, key, &cell, e));
+        NEED(texts = json_object(), ERR_NOMEM, "labels of texts: out of memory");
         for (int64_t k = 0; k < p->sweep->n_evaluations; k++)
             json_object_set_new(texts, p->lengths[c->model].texts[k],
                                 json_string(p->sweep->evaluations[k].name));
@@ -261,12 +258,7 @@ static enum status ended(const struct plan *p, struct journal *j, struct err *e)
         cell = NULL;
         folder = NULL;
     }
-done:
-    json_decref(cell);
-    json_decref(texts);
-    free(folder);
-    results_view_close(view);
-    return st;
+    return OK;
 }
 
 /* --- in a visit --- */
@@ -305,23 +297,19 @@ static enum status open_folder(const struct part_context *c, const struct varian
                                const struct export_entry *x, const char *path,
                                struct export_folder **out, struct err *e)
 {
-    enum status st = OK;
     struct export_form form;
-    char *tokenizer = NULL;
+    AUTO_FREE char *tokenizer = NULL;
     if (fsx_is_dir(path)) return OK;
-    TRY(export_form_choose(x->format, quant_find(v->method.method), &v->method.options, v->bits,
-                           &form, e));
+    PASS(export_form_choose(x->format, quant_find(v->method.method), &v->method.options, v->bits,
+                            &form, e));
     if (c->visit->tokenizer)
-        TRY(mem_string(&tokenizer, c->visit->tokenizer, e));
+        PASS(mem_string(&tokenizer, c->visit->tokenizer, e));
     else
-        TRY(visit_tokenizer(weights_folder(&c->visit->weights), &tokenizer, e));
-    TRY(inputs_check_tokenizer(c->visit, tokenizer, e));
-    TRY(fsx_make_parent(path, e));
+        PASS(visit_tokenizer(weights_folder(&c->visit->weights), &tokenizer, e));
+    PASS(inputs_check_tokenizer(c->visit, tokenizer, e));
+    PASS(fsx_make_parent(path, e));
     temporary_remove_left(path, TEMPORARY_ALL);
-    TRY(export_folder_create(c->checkpoint, tokenizer, path, &form, out, e));
-done:
-    free(tokenizer);
-    return st;
+    return export_folder_create(c->checkpoint, tokenizer, path, &form, out, e);
 }
 
 /* A model that cannot be written so (its sizes do not suit the format) does not fail its cell. */
@@ -358,15 +346,14 @@ static enum status linear(struct part_context *c, const struct variant *v, const
 /* Gives the folder of variant i its card and its name. */
 static enum status commit(const struct part_context *c, int64_t i, struct err *e)
 {
-    enum status st = OK;
     const struct export *s = c->state[MEASURE_export];
     const struct variant *v = &c->visit->variants[i];
     const struct data_options *calibration = &c->visit->calibration;
     const struct sequences *sequences = NULL;
-    char *text = NULL, *name = NULL;
+    AUTO_FREE char *text = NULL, *name = NULL;
     if (calibration->text || calibration->ids)
-        TRY(visit_sequences_get(c->cache, c->visit, calibration, &sequences, e));
-    TRY(mem_format(&name, e, "%s/%s", c->visit->model, c->visit->checkpoint));
+        PASS(visit_sequences_get(c->cache, c->visit, calibration, &sequences, e));
+    PASS(mem_format(&name, e, "%s/%s", c->visit->model, c->visit->checkpoint));
     const struct model_card card = {.name = name,
                                     .digest = checkpoint_hash(c->checkpoint),
                                     .variant = v,
@@ -374,16 +361,13 @@ static enum status commit(const struct part_context *c, int64_t i, struct err *e
                                     .calibration = calibration,
                                     .sequences = sequences ? sequences->n : 0,
                                     .inputs = c->visit->inputs};
-    TRY(model_card_text(&card, &text, e));
-    TRY(export_folder_commit(s->folders[i], text, e));
+    PASS(model_card_text(&card, &text, e));
+    PASS(export_folder_commit(s->folders[i], text, e));
     /* Packed AWQ rounds once more than what was measured. */
     if (strcmp(v->method.method, "awq") != 0 || strcmp(card.format, "dequantized") == 0)
-        TRY(export_note_write(s->paths[i], v->key, checkpoint_hash(c->checkpoint), e));
+        PASS(export_note_write(s->paths[i], v->key, checkpoint_hash(c->checkpoint), e));
     log_info("%s: written, %s", s->paths[i], card.format);
-done:
-    free(name);
-    free(text);
-    return st;
+    return OK;
 }
 
 static enum status run(struct part_context *c, struct err *e)

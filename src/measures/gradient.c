@@ -339,23 +339,20 @@ static enum status add_batch(struct state *s, struct measurement *m, struct err 
 static enum status run_batch(struct part_context *c, const struct sequences *all, int64_t b,
                              int64_t n, struct err *e)
 {
-    enum status st = OK;
     const struct gradient_setup *t = c->visit->setup[MEASURE_gradient];
     struct memory_fit fit = {0};
     const struct sequences batch = {
         .n = t->sequences, .offset = all->offset + b * t->sequences, .ids = all->ids};
+    CLEANUP(measurement_close)
     struct measurement m = {.model = c->model,
                             .sequences = &batch,
                             .group = c->group,
                             .hooks = c->hooks,
                             .pace = c->pace,
                             .share_gradient = 1 / (double)n};
-    TRY(measurement_open(&m, (enum hvp_subset)t->subset, e));
-    TRY(measurement_fit(&m, &measure_gradient, t, 0, part_bound(c), &fit, e));
-    TRY(add_batch(c->state[MEASURE_gradient], &m, e));
-done:
-    measurement_close(&m);
-    return st;
+    PASS(measurement_open(&m, (enum hvp_subset)t->subset, e));
+    PASS(measurement_fit(&m, &measure_gradient, t, 0, part_bound(c), &fit, e));
+    return add_batch(c->state[MEASURE_gradient], &m, e);
 }
 
 static enum status run(struct part_context *c, struct err *e)

@@ -251,20 +251,17 @@ static void move(struct part_context *c, const struct variant *v, struct saved_m
 /* All ranks of the visit open what is read, those too that do not measure (reads.h). */
 static enum status run(struct part_context *c, struct err *e)
 {
-    enum status st = OK;
     struct second_order *s = c->state[MEASURE_second_order];
     const struct weights *of = &s->setup->previous;
     const bool critical = s->setup->critical && !c->visit->cells_only && !weights_table.absent(of);
-    struct checkpoint *previous = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *previous = NULL;
     struct err failure = {0};
     if (critical && weights_open(of, c, &previous, &failure) == OK) err_clear(&failure);
-    if (!s->group) goto done;
-    if (s->n > 0) TRY(second_order_measure(s, e));
+    if (!s->group) return OK;
+    if (s->n > 0) PASS(second_order_measure(s, e));
     c->provenance.memory_planned = max64(c->provenance.memory_planned, s->planned);
-    if (critical) TRY(second_order_of_checkpoint(s, previous, &failure, e));
-done:
-    checkpoint_close(previous);
-    return st;
+    if (critical) PASS(second_order_of_checkpoint(s, previous, &failure, e));
+    return OK;
 }
 
 /* The terms of the expansion for one layer. A new reference. */

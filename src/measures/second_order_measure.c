@@ -39,16 +39,13 @@ static enum status find_change(struct hvp *h, const float *w, float *delta, stru
 static enum status loss_of_model(const struct lost_ranks *of, const struct model *model,
                                  const float *w, float *delta, double *loss, struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(measurement_close)
     struct measurement m = {.model = model, .sequences = of->tokens, .group = of->group};
-    TRY(measurement_open(&m, HVP_QUANTIZED, e));
+    PASS(measurement_open(&m, HVP_QUANTIZED, e));
     hvp_multiply(m.h, kind_of_losses(of->products));
-    st = hvp_loss(m.h, loss, e);
+    enum status st = hvp_loss(m.h, loss, e);
     if (st == OK && delta) st = find_change(m.h, w, delta, e);
-    TRY(measurement_end(&m, st, e));
-done:
-    measurement_close(&m);
-    return st;
+    return measurement_end(&m, st, e);
 }
 
 /* All ranks have the same loss, so that all fail together. */

@@ -171,17 +171,14 @@ static void drop(void *surface)
 
 static enum status measure_plane(struct surface *s, bool principal, struct err *e)
 {
-    enum status st = OK;
-    double *gram = NULL;
-    TRY(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
-    TRY(plane_gram((const struct checkpoint *const *)s->parts, s->n, gram, e));
+    AUTO_FREE double *gram = NULL;
+    PASS(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
+    PASS(plane_gram((const struct checkpoint *const *)s->parts, s->n, gram, e));
     if (principal)
-        TRY(plane_principal(gram, s->n, &s->plane, e));
+        PASS(plane_principal(gram, s->n, &s->plane, e));
     else
-        TRY(plane_of_three(gram, &s->plane, e));
-done:
-    free(gram);
-    return st;
+        PASS(plane_of_three(gram, &s->plane, e));
+    return OK;
 }
 
 static enum status make_plane(const struct part_context *context, struct surface *s, struct err *e)
@@ -204,18 +201,15 @@ static enum status make_plane(const struct part_context *context, struct surface
 /* *key = the settings that all points of a surface share, calibration and tokenizer included. */
 static enum status surface_key(const struct visit *v, char **key, struct err *e)
 {
-    enum status st = OK;
-    json_t *json = options_to_json(&setup_table, v->setup[MEASURE_point]);
+    json_auto_t *json = options_to_json(&setup_table, v->setup[MEASURE_point]);
     static const char *const of_point[] = {"point", "exact", "x", "y"};
     for (size_t i = 0; i < sizeof of_point / sizeof *of_point; i++)
         json_object_del(json, of_point[i]);
     json_object_set_new(json, "calibration", data_options_to_json(&v->calibration));
     if (v->tokenizer) json_object_set_new(json, "tokenizer", json_string(v->tokenizer));
     *key = json ? json_dump_whole(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    ENSURE(*key, ERR_NOMEM, "out of memory for a surface");
-done:
-    json_decref(json);
-    return st;
+    NEED(*key, ERR_NOMEM, "out of memory for a surface");
+    return OK;
 }
 
 /* A process may alternate between points of several surfaces. */
@@ -248,9 +242,8 @@ done:
 
 static enum status get_surface(const struct part_context *c, struct surface **out, struct err *e)
 {
-    enum status st = OK;
-    char *key = NULL;
-    TRY(group_agree(c->group, surface_key(c->visit, &key, e), e));
+    AUTO_FREE char *key = NULL;
+    PASS(group_agree(c->group, surface_key(c->visit, &key, e), e));
     *out = lru_find(&c->cache->surfaces, key);
     /* Its files may have changed since. */
     if (*out && reads_finish(&(*out)->reads, c->group, NULL) != OK) {
@@ -259,13 +252,11 @@ static enum status get_surface(const struct part_context *c, struct surface **ou
     }
     if (*out) {
         const struct err *failure = &(*out)->failure;
-        ENSURE(failure->code == OK, failure->code, "%s", failure->text);
+        NEED(failure->code == OK, failure->code, "%s", failure->text);
     } else {
-        TRY(make_surface(c, &key, out, e));
+        PASS(make_surface(c, &key, out, e));
     }
-done:
-    free(key);
-    return st;
+    return OK;
 }
 
 /* --- points --- */
@@ -331,23 +322,19 @@ static void locate(const struct surface *s, const struct surface_setup *t, doubl
 static enum status open_point(const struct part_context *c, const struct surface *s,
                               struct point *place, struct checkpoint **out, struct err *e)
 {
-    enum status st = OK;
     const struct surface_setup *t = c->visit->setup[MEASURE_point];
-    struct weights *terms = NULL; /* shallow copies of the parts, with the point's coefficients */
-    double *x = NULL;
-    ENSURE(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
-           t->surface, (long long)t->exact);
-    TRY(mem_alloc(&x, s->n, sizeof *x, "coefficients", e));
-    TRY(mem_alloc(&terms, s->n, sizeof *terms, "coefficients", e));
+    AUTO_FREE struct weights *terms =
+        NULL; /* shallow copies of the parts, with the point's coefficients */
+    AUTO_FREE double *x = NULL;
+    NEED(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
+         t->surface, (long long)t->exact);
+    PASS(mem_alloc(&x, s->n, sizeof *x, "coefficients", e));
+    PASS(mem_alloc(&terms, s->n, sizeof *terms, "coefficients", e));
     locate(s, t, x, place);
     memcpy(terms, t->parts, (size_t)s->n * sizeof *terms);
     for (int64_t i = 0; i < s->n; i++) terms[i].coefficient = x[i];
     const struct weights point = {.kind = WEIGHTS_SUM, .n = s->n, .parts = terms};
-    TRY(weights_open_from(&point, c, s->parts, out, e));
-done:
-    free(terms);
-    free(x);
-    return st;
+    return weights_open_from(&point, c, s->parts, out, e);
 }
 
 static enum status run(struct part_context *c, struct err *e)

@@ -110,23 +110,22 @@ static enum status find_parts(const struct plan *p, struct planned_surface *s, s
 
 static enum status make_key(struct plan *p, struct planned_surface *s, struct err *e)
 {
-    enum status st = OK;
     const struct surface_entry *entry = s->entry;
     char variant[HASH_HEX] = "";
-    json_t *names = json_array(), *data = NULL, *calibration = NULL;
-    TRY(plan_data_identity(p, s->model, s->dataset, &data, e));
-    TRY(plan_calibration_identity(p, s->model, &calibration, e));
-    if (s->quantizer) TRY(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
+    json_auto_t *names = json_array(), *data = NULL, *calibration = NULL;
+    PASS(plan_data_identity(p, s->model, s->dataset, &data, e));
+    PASS(plan_calibration_identity(p, s->model, &calibration, e));
+    if (s->quantizer) PASS(plan_variant_key(p, s->quantizer, entry->bits, calibration, variant, e));
     for (int64_t i = 0; i < s->n; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[s->checkpoints[i]];
         const char *own = c->recipe[0] ? c->recipe : plan_known_name(p, c);
         char *name;
-        TRY(name_of(s, c->model, plan_known_model(p, c->model), own, &name, e));
+        PASS(name_of(s, c->model, plan_known_model(p, c->model), own, &name, e));
         json_array_append_new(names, json_string(name));
         free(name);
     }
     bool random = entry->plane == SURFACE_RANDOM;
-    TRY(plan_digest(
+    return plan_digest(
         json_pack("{s:i, s:s, s:s, s:s, s:O, s:O, s:I, s:s, s:f, s:I, s:s*, s:s*, s:s*}", "surface",
                   1, "plane", surface_planes[entry->plane], "model", plan_known_model(p, s->model),
                   "tokenizer", origin_of(p, s)->tokenizer, "checkpoints", names, "data", data,
@@ -135,12 +134,7 @@ static enum status make_key(struct plan *p, struct planned_surface *s, struct er
                   (json_int_t)(random ? p->sweep->seed : 0), "activations",
                   plan_activations(p->sweep), "products", plan_products(p->sweep), "rounding",
                   plan_rounding(p->sweep)),
-        s->key, e));
-done:
-    json_decref(names);
-    json_decref(data);
-    json_decref(calibration);
-    return st;
+        s->key, e);
 }
 
 /* --- points --- */

@@ -120,22 +120,20 @@ static enum status add_task(struct plan *p, const char *name, struct planned_tas
 
 static enum status plan_tasks(struct plan *p, struct err *e)
 {
-    enum status st = OK;
     const struct tasks_section *t = section_of(p->sweep);
-    char *list = NULL, *rest = NULL;
+    AUTO_FREE char *list = NULL;
+    char *rest = NULL;
     struct planned_task *all;
     int64_t n = 1;
     if (absent(t)) return OK;
     for (const char *c = t->names; *c; c++) n += *c == '\n';
-    TRY(mem_zero(&all, n, sizeof *all, "tasks", e));
+    PASS(mem_zero(&all, n, sizeof *all, "tasks", e));
     p->own[MEASURE_task] = all;
     json_object_set_new(p->lists, axis_task.plan, json_array());
-    TRY(mem_string(&list, t->names, e));
+    PASS(mem_string(&list, t->names, e));
     for (char *name = strtok_r(list, "\n", &rest); name; name = strtok_r(NULL, "\n", &rest))
-        TRY(add_task(p, name, all++, e));
-done:
-    free(list);
-    return st;
+        PASS(add_task(p, name, all++, e));
+    return OK;
 }
 
 static enum status describe(const struct plan *p, struct visit *v, struct err *e)

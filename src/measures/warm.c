@@ -51,50 +51,43 @@ void warm_close(struct warm *w)
 /* *path (the caller frees) = the file of the i-th vector. */
 static enum status file_of(const struct warm *w, int64_t i, char **path, struct err *e)
 {
-    enum status st = OK;
-    char *identity = NULL, name[HASH_HEX];
+    AUTO_FREE char *identity = NULL;
+    char name[HASH_HEX];
     const struct curvature_setup *t = w->setup;
-    TRY(mem_format(&identity, e, "%s %s %s", i < t->n_before ? t->before[i].key : w->key,
-                   w->chain[i], w->fingerprint));
+    PASS(mem_format(&identity, e, "%s %s %s", i < t->n_before ? t->before[i].key : w->key,
+                    w->chain[i], w->fingerprint));
     hash_text(identity, name);
-    TRY(mem_format(path, e, "%s/%s", t->vectors, name));
-done:
-    free(identity);
-    return st;
+    return mem_format(path, e, "%s/%s", t->vectors, name);
 }
 
 enum status warm_keep(const struct warm *w, int64_t i, struct measurement *m, const float *vector,
                       struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, *before = NULL;
-    st = file_of(w, i, &path, e);
+    AUTO_FREE char *path = NULL, *before = NULL;
+    enum status st = file_of(w, i, &path, e);
     if (st == OK && i > 0) st = file_of(w, i - 1, &before, e);
-    TRY(group_agree(m->group, st, e));
+    PASS(group_agree(m->group, st, e));
     if (i < w->setup->n_before || w->setup->followed)
-        TRY(measurement_vector_write(m, path, vector, e));
-    if (m->rank != 0) goto done;
+        PASS(measurement_vector_write(m, path, vector, e));
+    if (m->rank != 0) return OK;
     if (before) (void)unlink(before);
     if (i == w->setup->n_before && !w->setup->followed) (void)rmdir(w->setup->vectors);
-done:
-    free(path);
-    free(before);
-    return st;
+    return OK;
 }
 
 /* Reads the last vector of the chain that has a file; *place: its index, -1: none. */
 static enum status find(const struct warm *w, struct measurement *m, int64_t *place, float **vector,
                         struct err *e)
 {
-    enum status st = OK;
-    float *mine = NULL;
-    char *path = NULL;
+    AUTO_FREE float *mine = NULL;
+    AUTO_FREE char *path = NULL;
     bool found = false;
     int64_t i;
-    st = mem_alloc(&mine, hvp_space(m->h)->n, sizeof *mine, "the vector of a warm start", e);
-    TRY(group_agree(m->group, st, e));
+    enum status st =
+        mem_alloc(&mine, hvp_space(m->h)->n, sizeof *mine, "the vector of a warm start", e);
+    PASS(group_agree(m->group, st, e));
     for (i = w->setup->n_before - 1; i >= 0; i--) {
-        TRY(group_agree(m->group, file_of(w, i, &path, e), e));
+        PASS(group_agree(m->group, file_of(w, i, &path, e), e));
         found = measurement_vector_read(m, path, mine);
         free(path);
         path = NULL;
@@ -105,10 +98,7 @@ static enum status find(const struct warm *w, struct measurement *m, int64_t *pl
         *vector = mine;
         mine = NULL;
     }
-done:
-    free(mine);
-    free(path);
-    return st;
+    return OK;
 }
 
 /* Computes the i-th checkpoint's vector, starting from the previous one's (NULL: none). */
@@ -154,19 +144,17 @@ done:
 
 enum status warm_start(const struct warm *w, struct measurement *m, float **start, struct err *e)
 {
-    enum status st = OK;
-    float *vector = NULL, *next;
+    AUTO_FREE float *vector = NULL;
+    float *next;
     int64_t place;
     *start = NULL;
-    TRY(find(w, m, &place, &vector, e));
+    PASS(find(w, m, &place, &vector, e));
     for (int64_t i = place + 1; i < w->setup->n_before; i++) {
-        TRY(compute(w, i, m, vector, &next, e));
+        PASS(compute(w, i, m, vector, &next, e));
         free(vector);
         vector = next;
     }
     *start = vector;
     vector = NULL;
-done:
-    free(vector);
-    return st;
+    return OK;
 }

@@ -101,39 +101,34 @@ static bool part_reads(const struct slot *slots, int n, int slot, struct model_p
 enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
                              float *storage, struct block *out, struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(model_block_free)
     struct block b = {.layer = layer, .storage = storage, .borrowed = true};
     struct slot slots[SLOTS_MAX];
     int n = slots_of(&m->spec, 0, slots);
     int64_t at = 0;
-    TRY(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
+    PASS(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
     for (int i = 0; i < n; i++) {
         char name[NAME_MAX_LEN];
         slot_name(m, &slots[i], layer, name);
         if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
-        if (part_reads(slots, n, i, part)) TRY(slot_read(m, &slots[i], layer, storage + at, e));
-        TRY(place(m, layer, &slots[i], &b, storage + at, e));
+        if (part_reads(slots, n, i, part)) PASS(slot_read(m, &slots[i], layer, storage + at, e));
+        PASS(place(m, layer, &slots[i], &b, storage + at, e));
         at += padded(slot_elements(&slots[i]));
     }
     *out = b;
     memset(&b, 0, sizeof b);
-done:
-    model_block_free(&b);
-    return st;
+    return OK;
 }
 
 enum status model_block_load(const struct model *m, int64_t layer, struct block *out, struct err *e)
 {
-    enum status st = OK;
-    float *storage = NULL;
-    TRY(mem_alloc(&storage, model_block_floats(m), sizeof(float), "weights of a block", e));
-    TRY(model_block_read(m, layer, (struct model_part){0, 1}, storage, out, e));
+    AUTO_FREE float *storage = NULL;
+    PASS(mem_alloc(&storage, model_block_floats(m), sizeof(float), "weights of a block", e));
+    PASS(model_block_read(m, layer, (struct model_part){0, 1}, storage, out, e));
     out->borrowed = false;
     storage = NULL;
     model_block_complete(out);
-done:
-    free(storage);
-    return st;
+    return OK;
 }
 
 enum status model_prepare_begin(const struct model *m, const struct integer_grids *g, int64_t rows,

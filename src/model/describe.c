@@ -99,11 +99,11 @@ static json_t *read_beside(const json_t *config)
 enum status model_config_digest(const json_t *config, const char *file, char out[HASH_HEX],
                                 struct err *e)
 {
-    enum status st = OK;
     struct spec spec;
-    char numbers[HASH_HEX], *text = NULL;
-    json_t *words = NULL;
-    TRY(spec_read(config, file, &spec, e));
+    char numbers[HASH_HEX];
+    AUTO_FREE char *text = NULL;
+    json_auto_t *words = NULL;
+    PASS(spec_read(config, file, &spec, e));
     words = json_pack("{s:s, s:o}", "family", spec.arch->name, "beside", read_beside(config));
     for (int i = 0; i < spec.n_ropes; i++) {
         json_object_set_new(words, i ? "window" : "rope", json_string(spec.rope[i].info.type));
@@ -112,11 +112,8 @@ enum status model_config_digest(const json_t *config, const char *file, char out
     spec.arch = NULL;
     hash_bytes(&spec, sizeof spec, numbers);
     json_object_set_new(words, "numbers", json_string(numbers));
-    ENSURE(text = json_dump_whole(words, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM,
-           "out of memory for a configuration");
+    NEED(text = json_dump_whole(words, JSON_COMPACT | JSON_SORT_KEYS), ERR_NOMEM,
+         "out of memory for a configuration");
     hash_text(text, out);
-done:
-    free(text);
-    json_decref(words);
-    return st;
+    return OK;
 }

@@ -212,22 +212,19 @@ enum status diff_weights_load(const struct model *m, int64_t layer,
                               const struct diff_params *direction, real step,
                               struct diff_weights *out, struct err *e)
 {
-    enum status st = OK;
-    struct diff_weights w = {0};
+    CLEANUP(diff_weights_free) struct diff_weights w = {0};
     struct diff_params along = *direction;
     struct slot slots[SLOTS_MAX];
     int n = slots_of(&m->spec, 0, slots);
-    TRY(model_block_load(m, layer, &w.block, e));
-    TRY(take(&w, slots, n, e));
+    PASS(model_block_load(m, layer, &w.block, e));
+    PASS(take(&w, slots, n, e));
     for (int i = 0; i < n; i++) {
         const real *d = *diff_param(&along, &slots[i]);
         if (d) row_axpy(*diff_param(&w.params, &slots[i]), step, d, slot_elements(&slots[i]));
     }
     *out = w;
     memset(&w, 0, sizeof w);
-done:
-    diff_weights_free(&w);
-    return st;
+    return OK;
 }
 
 enum status diff_weights_borrow(const struct model *m, const struct block *block,

@@ -91,21 +91,18 @@ static enum status load_outside(struct model *m, struct err *e)
 /* Without anything loaded. */
 static enum status open_checked(struct checkpoint *c, struct model **out, struct err *e)
 {
-    enum status st = OK;
-    struct model *m = NULL;
-    TRY(mem_zero(&m, 1, sizeof *m, "model", e));
+    CLEANUP(model_close_at) struct model *m = NULL;
+    PASS(mem_zero(&m, 1, sizeof *m, "model", e));
     m->checkpoint = c;
-    TRY(fsx_is_file(checkpoint_dir(c))
-            ? mem_string(&m->file, checkpoint_dir(c), e)
-            : mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
-    TRY(spec_read(checkpoint_config(c), m->file, &m->spec, e));
-    TRY(check_all(m, e));
-    TRY(leftover_check(m, e));
+    PASS(fsx_is_file(checkpoint_dir(c))
+             ? mem_string(&m->file, checkpoint_dir(c), e)
+             : mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
+    PASS(spec_read(checkpoint_config(c), m->file, &m->spec, e));
+    PASS(check_all(m, e));
+    PASS(leftover_check(m, e));
     *out = m;
     m = NULL;
-done:
-    model_close(m);
-    return st;
+    return OK;
 }
 
 enum status model_open(struct checkpoint *c, struct model **out, struct err *e)

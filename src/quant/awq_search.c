@@ -189,23 +189,20 @@ static void scale_make(struct search *s, int k)
  * search's. */
 static enum status magnitude_make(struct search *s, struct err *e)
 {
-    enum status st = OK;
     int64_t cols = s->in->cols, n = sample_count(s->in->tokens);
     const double *sums = s->in->statistic[STATISTIC_MAGNITUDE];
     const double *sample = s->in->statistic[STATISTIC_SAMPLE];
-    float *x = NULL;
+    AUTO_FREE float *x = NULL;
     for (int64_t j = 0; j < cols; j++) s->magnitude[j] = sums[j] / (double)s->in->tokens;
-    if (!s->mixing) goto done;
-    TRY(mem_alloc(&x, n * cols, sizeof *x, "sampled inputs", e));
+    if (!s->mixing) return OK;
+    PASS(mem_alloc(&x, n * cols, sizeof *x, "sampled inputs", e));
     for (int64_t i = 0; i < n * cols; i++) x[i] = (float)sample[i];
-    TRY(mixing_rows(s->mixing, x, x, 0, n, false, e));
+    PASS(mixing_rows(s->mixing, x, x, 0, n, false, e));
     memset(s->magnitude, 0, (size_t)cols * sizeof *s->magnitude);
     for (int64_t k = 0; k < n; k++)
         for (int64_t j = 0; j < cols; j++)
             s->magnitude[j] += (double)fabsf(x[k * cols + j]) / (double)n;
-done:
-    free(x);
-    return st;
+    return OK;
 }
 
 /* Tries all exponents; the first of the least loss remains. */
@@ -230,20 +227,16 @@ static enum status ratios_try(struct search *s, struct awq_linear *found, struct
 /* The whole Gram matrix in f32, on every rank of the team. */
 static enum status gram_spread(struct search *s, struct err *e)
 {
-    enum status st = OK;
     int64_t n = s->in->cols;
-    double *mixed = NULL;
+    AUTO_FREE double *mixed = NULL;
     struct quant_input in;
-    st = mixing_input(s->in, s->b->options, &in, &mixed, e);
-    TRY(team_agree(s->b->team, st, e));
+    enum status st = mixing_input(s->in, s->b->options, &in, &mixed, e);
+    PASS(team_agree(s->b->team, st, e));
     const double *sums = in.statistic[STATISTIC_GRAM];
     for (int64_t i = 0; sums && i < n; i++)
         for (int64_t j = i; j < n; j++)
             s->gram[i * n + j] = s->gram[j * n + i] = (float)sums[i * n + j];
-    TRY(team_send(s->b->team, s->in->owner, s->gram, n * n * (int64_t)sizeof *s->gram, e));
-done:
-    free(mixed);
-    return st;
+    return team_send(s->b->team, s->in->owner, s->gram, n * n * (int64_t)sizeof *s->gram, e);
 }
 
 static enum status room_make(struct search *s, struct awq_linear *found, bool duo, bool module,

@@ -64,28 +64,26 @@ static double row_squares(const float *x, int64_t n)
 static enum status add_noise(const struct quant_job *job, double squared, uint64_t stream,
                              struct err *e)
 {
-    enum status st = OK;
-    double *sums = NULL, sum = 0;
+    AUTO_FREE double *sums = NULL;
+    double sum = 0;
     const int64_t n = job->cols;
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
-    st = mem_zero(&sums, job->rows, sizeof *sums, "squares of rows", e);
-    TRY(team_agree(job->team, st, e));
+    enum status st = mem_zero(&sums, job->rows, sizeof *sums, "squares of rows", e);
+    PASS(team_agree(job->team, st, e));
 #pragma omp parallel for
     for (int64_t i = first; i < end; i++) {
         rng_normals(stream, i * n, n, job->q + i * n);
         sums[i] = row_squares(job->q + i * n, n);
     }
-    TRY(team_gather(job->team, sums, 1, 1, job->rows, e));
+    PASS(team_gather(job->team, sums, 1, 1, job->rows, e));
     for (int64_t i = 0; i < job->rows; i++) sum += sums[i];
     const double scale = sum > 0 ? sqrt(squared / sum) : 0;
 #pragma omp parallel for
     for (int64_t i = first; i < end; i++)
         for (int64_t k = i * n; k < (i + 1) * n; k++)
             job->q[k] = (float)((double)job->w[k] + scale * (double)job->q[k]);
-done:
-    free(sums);
-    return st;
+    return OK;
 }
 
 enum kind { NOISE, PERMUTED, FLIPPED };

@@ -27,22 +27,18 @@ static enum status e8p_prepare(const struct quant_input *in, const struct quant_
 
 static enum status e8p_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
-    enum status st = OK;
     const int threads = omp_get_max_threads();
     struct e8 table;
     struct bench bench = {&table, job->bits};
-    void **contexts = NULL;
+    AUTO_FREE void **contexts = NULL;
     e8_fill(&table);
-    TRY(team_agree(job->team, mem_zero(&contexts, threads, sizeof *contexts, "benches", e), e));
+    PASS(team_agree(job->team, mem_zero(&contexts, threads, sizeof *contexts, "benches", e), e));
     for (int i = 0; i < threads; i++) contexts[i] = &bench;
     const struct incoherent_code c = {.code = block_code,
                                       .contexts = contexts,
                                       .rms = e8_rms(job->bits),
                                       .bits = (double)job->bits};
-    TRY(incoherent_run(job, &c, report, e));
-done:
-    free(contexts);
-    return st;
+    return incoherent_run(job, &c, report, e);
 }
 
 static void e8p_memory(const struct quant_options *o, const struct quant_extent *x,

@@ -43,14 +43,13 @@ static enum status differences_fill(double *d, const struct gptq_prepared *p,
 static enum status correction_make(struct gptq_prepared *p, const struct quant_input *in,
                                    struct err *e)
 {
-    enum status st = OK;
     const double alpha = own_of(&p->options)->alpha;
-    double *d = NULL, *r = NULL;
+    AUTO_FREE double *d = NULL, *r = NULL;
     int64_t n = p->cols;
     if (isnan(p->damping)) return OK; /* the layer is rounded to nearest */
-    TRY(mem_alloc(&d, n * n, sizeof *d, "differences of inputs", e));
-    TRY(mem_alloc(&r, n * n, sizeof *r, "the Hessian's factor", e));
-    TRY(differences_fill(d, p, in, e));
+    PASS(mem_alloc(&d, n * n, sizeof *d, "differences of inputs", e));
+    PASS(mem_alloc(&r, n * n, sizeof *r, "the Hessian's factor", e));
+    PASS(differences_fill(d, p, in, e));
     gptq_factor_unpack(p, r);
     triangular_divide(d, n, r, n, true);
     for (int64_t i = 0; i < n; i++)
@@ -58,10 +57,7 @@ static enum status correction_make(struct gptq_prepared *p, const struct quant_i
     triangular_divide(d, n, r, n, false);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) p->asymmetry[i * n + j] = (float)d[i * n + j];
-done:
-    free(d);
-    free(r);
-    return st;
+    return OK;
 }
 
 static enum status gptaq_prepare(const struct quant_input *in, const struct quant_options *o,

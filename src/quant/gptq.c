@@ -43,33 +43,29 @@ static enum status diagonal_make(struct gptq_prepared *p, const struct quant_inp
 static enum status order_make(struct gptq_prepared *p, const struct quant_input *in,
                               const double *diagonal, struct err *e)
 {
-    enum status st = OK;
     const struct quant_options *o = &p->options;
     const int64_t n = p->cols, size = o->order == ORDER_GROUP ? min64(o->group_size, n + 1) : n;
     const int64_t groups = size > 0 ? n / size : 0;
-    double *score = NULL;
-    int64_t *first = NULL;
+    AUTO_FREE double *score = NULL;
+    AUTO_FREE int64_t *first = NULL;
     if (o->outlier_columns > 0) return grid_order_outliers(in, o, n, &p->order, e);
     if (o->order == ORDER_NONE) return OK;
-    TRY(mem_alloc(&p->order, n, sizeof *p->order, "the order of columns", e));
-    TRY(mem_zero(&score, n + groups, sizeof *score, "the order of columns", e));
-    TRY(mem_alloc(&first, groups, sizeof *first, "the order of columns", e));
+    PASS(mem_alloc(&p->order, n, sizeof *p->order, "the order of columns", e));
+    PASS(mem_zero(&score, n + groups, sizeof *score, "the order of columns", e));
+    PASS(mem_alloc(&first, groups, sizeof *first, "the order of columns", e));
     double *most = score + n;
     for (int64_t j = 0; j < n; j++) {
         score[j] = -diagonal[j];
         if (j / size < groups) most[j / size] = fmin(most[j / size], score[j]);
         p->order[j] = j;
     }
-    TRY(grid_order(most, groups, first, e));
+    PASS(grid_order(most, groups, first, e));
     for (int64_t k = 0; k < groups; k++) {
         int64_t *order = p->order + k * size;
-        TRY(grid_order(score + first[k] * size, size, order, e));
+        PASS(grid_order(score + first[k] * size, size, order, e));
         for (int64_t j = 0; j < size; j++) order[j] += first[k] * size;
     }
-done:
-    free(score);
-    free(first);
-    return st;
+    return OK;
 }
 
 /* Gets the diagonal of the sums and checks that all sums are finite. */
@@ -100,17 +96,14 @@ static enum status prepare_order(struct gptq_prepared *p, const struct quant_inp
 static enum status prepare_alone(struct gptq_prepared *p, const struct quant_input *in,
                                  double *diagonal, struct err *e)
 {
-    enum status st = OK;
     int64_t n = p->cols;
-    double *h = NULL;
-    TRY(prepare_order(p, in, diagonal, e));
-    TRY(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
-    TRY(gptq_factor(p, in, diagonal, h, e));
-    TRY(gptq_inverses(p, h, e));
+    AUTO_FREE double *h = NULL;
+    PASS(prepare_order(p, in, diagonal, e));
+    PASS(mem_alloc(&h, n * n, sizeof *h, "the Hessian", e));
+    PASS(gptq_factor(p, in, diagonal, h, e));
+    PASS(gptq_inverses(p, h, e));
     gptq_factor_pack(p, h);
-done:
-    free(h);
-    return st;
+    return OK;
 }
 
 /* Allocates what a rank that did not factor receives. */
@@ -194,14 +187,10 @@ static enum status gptq_share(const struct quant_input *in, void *prepared, enum
 
 static enum status sweep(const struct quant_job *all, struct gptq_sums *sums, struct err *e)
 {
-    enum status st = OK;
     struct quant_job job = *all;
-    double *shared = NULL;
-    TRY(grid_share(&job, &shared, e));
-    TRY(gptq_sweep(&job, sums, e));
-done:
-    free(shared);
-    return st;
+    AUTO_FREE double *shared = NULL;
+    PASS(grid_share(&job, &shared, e));
+    return gptq_sweep(&job, sums, e);
 }
 
 static enum status gptq_plain(const struct quant_job *job, struct quant_report *report,

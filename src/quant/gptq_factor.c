@@ -42,20 +42,16 @@ static void hessian_fill(double *h, const struct gptq_prepared *p, const struct 
 static enum status factor_try(const struct gptq_prepared *p, const struct quant_input *in,
                               const double *diagonal, double *h, struct err *e)
 {
-    enum status st = OK;
-    double *damped = NULL;
+    AUTO_FREE double *damped = NULL;
     if (!in->dist) {
         hessian_fill(h, p, in, diagonal, p->lambda);
         return chol_upper(h, in->cols, e);
     }
-    st = mem_alloc(&damped, in->cols, sizeof *damped, "a Hessian's diagonal", e);
-    TRY(team_agree(in->team, st, e));
+    enum status st = mem_alloc(&damped, in->cols, sizeof *damped, "a Hessian's diagonal", e);
+    PASS(team_agree(in->team, st, e));
     for (int64_t i = 0; i < in->cols; i++)
         damped[i] = (double)((float)diagonal[p->order ? p->order[i] : i] + (float)p->lambda);
-    TRY(dist_factor(in->dist, p->order, gptq_hessian_scale(in, &p->options), damped, e));
-done:
-    free(damped);
-    return st;
+    return dist_factor(in->dist, p->order, gptq_hessian_scale(in, &p->options), damped, e);
 }
 
 /* The next damping to try after the factorisation failed; 0: none. With increments it stays below
@@ -186,16 +182,13 @@ enum status gptq_blocks(struct gptq_prepared *p, bool inverses, struct err *e)
 
 enum status gptq_inverses(struct gptq_prepared *p, const double *r, struct err *e)
 {
-    enum status st = OK;
-    double *inverse = NULL;
-    TRY(mem_alloc(&inverse, p->widest * p->widest, sizeof *inverse, "the inverse of a block", e));
+    AUTO_FREE double *inverse = NULL;
+    PASS(mem_alloc(&inverse, p->widest * p->widest, sizeof *inverse, "the inverse of a block", e));
     for (int64_t i = 0; i < p->n_blocks; i++) {
         struct gptq_block *b = &p->blocks[i];
         int64_t m = b->reach - b->begin;
-        TRY(triangular_inverse(inverse, r, p->cols, b->begin, m, e));
+        PASS(triangular_inverse(inverse, r, p->cols, b->begin, m, e));
         for (int64_t k = 0; k < m * m; k++) b->inverse[k] = (float)inverse[k];
     }
-done:
-    free(inverse);
-    return st;
+    return OK;
 }

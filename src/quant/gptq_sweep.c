@@ -179,8 +179,8 @@ int64_t gptq_sweep_bytes(const struct quant_options *o, const struct quant_exten
 
 enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, struct err *e)
 {
-    enum status st = OK;
     enum { SUMS = sizeof *sums / sizeof(double) };
+    CLEANUP(sweep_free)
     struct work w = {.job = job,
                      .p = job->prepared,
                      .n = tile_count(job->rows),
@@ -196,19 +196,17 @@ enum status gptq_sweep(const struct quant_job *job, struct gptq_sums *sums, stru
     *sums = (struct gptq_sums){0};
     for (int64_t i = 0; job->grids && i < job->cols; i++)
         job->grids->group[w.p->order ? w.p->order[i] : i] = (int32_t)gptq_group_of(w.p, i);
-    TRY(team_agree(job->team, sweep_room(&w, e), e));
+    PASS(team_agree(job->team, sweep_room(&w, e), e));
     if (w.p->dist)
-        TRY(sweep_panels(&w, e));
+        PASS(sweep_panels(&w, e));
     else
         sweep_bands(&w);
-    TRY(team_gather(job->team, (double *)w.sums, SUMS, TILE_ROWS, job->rows, e));
+    PASS(team_gather(job->team, (double *)w.sums, SUMS, TILE_ROWS, job->rows, e));
     for (int64_t i = 0; i < w.n; i++) {
         sums->loss += w.sums[i].loss;
         sums->weight += w.sums[i].weight;
         sums->loss_plain += w.sums[i].loss_plain;
         sums->weight_plain += w.sums[i].weight_plain;
     }
-done:
-    sweep_free(&w);
-    return st;
+    return OK;
 }

@@ -38,17 +38,15 @@ enum status job_rows(const struct quant_job *job, int64_t step_rows, job_step *s
                      const void *context, int64_t scratch, struct err *e)
 {
     enum status st = job_check(job, e);
-    char *memory = NULL;
+    AUTO_FREE char *memory = NULL;
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     if (st == OK) st = mem_alloc(&memory, omp_get_max_threads(), (size_t)scratch, "scratch", e);
-    TRY(team_agree(job->team, st, e));
+    PASS(team_agree(job->team, st, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t row = first; row < end; row += step_rows)
         step(job, context, row, memory + omp_get_thread_num() * scratch);
-done:
-    free(memory);
-    return st;
+    return OK;
 }
 
 enum status job_gram_check(const struct quant_input *in, struct err *e)
@@ -91,25 +89,24 @@ double row_distance(const float *w, const float *q, int64_t n)
 enum status job_report(const struct quant_job *job, double bits_per_weight,
                        struct quant_report *report, struct err *e)
 {
-    enum status st = OK;
-    double *distance = NULL, sum = 0;
+    AUTO_FREE double *distance = NULL;
+    double sum = 0;
     int64_t n = job->cols, first, end;
     team_own_rows(job->team, job->rows, &first, &end);
-    st = mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e);
-    TRY(team_agree(job->team, st, e));
+    enum status st = mem_zero(&distance, job->rows, sizeof *distance, "distances of rows", e);
+    PASS(team_agree(job->team, st, e));
 #pragma omp parallel for
     for (int64_t i = first; i < end; i++)
         distance[i] = row_distance(job->w + i * n, job->q + i * n, n);
-    TRY(team_gather(job->team, distance, 1, 1, job->rows, e));
+    PASS(team_gather(job->team, distance, 1, 1, job->rows, e));
     for (int64_t i = 0; i < job->rows; i++) {
-        ENSURE(
-            isfinite(distance[i]), ERR_NUMERIC,
-            "quantizing row %lld gave a number that is not finite: %sits weights or their "
-            "Hessian are too large for 32-bit floats",
-            (long long)i,
-            job->options && job->options->scale_dtype != SCALE_F32
-                ? "a scale is above 65504, the largest of 16 bits (scale_dtype f32 holds it), or "
-                : "");
+        NEED(isfinite(distance[i]), ERR_NUMERIC,
+             "quantizing row %lld gave a number that is not finite: %sits weights or their "
+             "Hessian are too large for 32-bit floats",
+             (long long)i,
+             job->options && job->options->scale_dtype != SCALE_F32
+                 ? "a scale is above 65504, the largest of 16 bits (scale_dtype f32 holds it), or "
+                 : "");
         sum += distance[i];
     }
     *report = (struct quant_report){
@@ -119,7 +116,5 @@ enum status job_report(const struct quant_job *job, double bits_per_weight,
         .damping = NAN,
         .bits_per_weight = bits_per_weight,
     };
-done:
-    free(distance);
-    return st;
+    return OK;
 }

@@ -5,6 +5,7 @@
 #include "coding/floats.h"
 #include "quant/grids.h"
 #include "quant/job.h"
+#include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
@@ -29,20 +30,16 @@ static void row_round(const struct quant_job *job, const void *whole, int64_t ro
 
 static enum status run(const struct quant_job *all, struct quant_report *report, struct err *e)
 {
-    enum status st = OK;
     struct quant_options options = *all->options;
     struct quant_job job = *all;
-    double *largest = NULL;
+    AUTO_FREE double *largest = NULL;
     job.options = &options;
     options.codes = CODES_NVFP4;
-    TRY(grid_share(&job, &largest, e));
+    PASS(grid_share(&job, &largest, e));
     const float whole = fmaxf((float)*largest / (E4M3_MAX * E2M1_MAX), 0x1p-100f);
-    TRY(job_rows(&job, 1, row_round, &whole, 1, e));
+    PASS(job_rows(&job, 1, row_round, &whole, 1, e));
     const double blocks = (double)((job.cols + BLOCK - 1) / BLOCK), row = (double)job.cols;
-    TRY(job_report(&job, 4 + (SCALE_BITS * blocks + 32 / (double)job.rows) / row, report, e));
-done:
-    free(largest);
-    return st;
+    return job_report(&job, 4 + (SCALE_BITS * blocks + 32 / (double)job.rows) / row, report, e);
 }
 
 const struct quant_method quant_nvfp4 = {

@@ -322,28 +322,25 @@ bool quant_shares_prepare(const struct quant_method *method, const struct quant_
 enum status quant_check(const char *name, const struct quant_options *o, const int64_t *bits,
                         int64_t n, struct err *e)
 {
-    enum status st = OK;
     const struct quant_method *method;
-    char *known = NULL;
+    AUTO_FREE char *known = NULL;
     const char *key;
-    TRY(quant_require(name, &method, e));
-    TRY(quant_option_names(method, &known, e));
+    PASS(quant_require(name, &method, e));
+    PASS(quant_option_names(method, &known, e));
     for (int64_t i = 0; (key = quant_options_key(i)) != NULL; i++)
-        ENSURE(!quant_options_changed(o, key) || quant_concerns(method, key), ERR_USAGE,
-               "method %s has no option %s; it takes: %s", name, key, known);
+        NEED(!quant_options_changed(o, key) || quant_concerns(method, key), ERR_USAGE,
+             "method %s has no option %s; it takes: %s", name, key, known);
     int64_t supported = 0, low, high;
     quant_widths(method, o, &low, &high);
     for (int64_t i = 0; i < n; i++) {
         if (bits[i] < low || bits[i] > high) continue;
         supported++;
-        if (method->check) TRY(method->check(bits[i], o, e));
+        if (method->check) PASS(method->check(bits[i], o, e));
     }
-    ENSURE(supported > 0, ERR_USAGE,
-           "method %s has widths from %lld to %lld bits, and none of these is asked for", name,
-           (long long)low, (long long)high);
-done:
-    free(known);
-    return st;
+    NEED(supported > 0, ERR_USAGE,
+         "method %s has widths from %lld to %lld bits, and none of these is asked for", name,
+         (long long)low, (long long)high);
+    return OK;
 }
 
 enum status quant_check_weights(const struct quant_method *method, const char *what, struct err *e)

@@ -2,6 +2,7 @@
 #include "quant/grids.h"
 #include "quant/job.h"
 #include "quant/mixing.h"
+#include "util/mem.h"
 #include "util/num.h"
 #include <stdlib.h>
 
@@ -35,19 +36,14 @@ static int64_t tile_bytes(const struct quant_options *o, int64_t cols)
 static enum status rtn_plain(const struct quant_job *all, struct quant_report *report,
                              struct err *e)
 {
-    enum status st = OK;
     struct quant_job job = *all;
-    double *shared = NULL;
-    int64_t *order = NULL;
-    TRY(grid_share(&job, &shared, e));
-    TRY(team_agree(job.team, grid_order_outliers(job.input, job.options, job.cols, &order, e), e));
-    TRY(job_rows(&job, TILE_ROWS, tile_quantize, order, tile_bytes(job.options, job.cols), e));
-    TRY(team_agree(job.team, grid_outliers(&job, order, job.q, e), e));
-    TRY(job_report(&job, grid_bits(&job), report, e));
-done:
-    free(shared);
-    free(order);
-    return st;
+    AUTO_FREE double *shared = NULL;
+    AUTO_FREE int64_t *order = NULL;
+    PASS(grid_share(&job, &shared, e));
+    PASS(team_agree(job.team, grid_order_outliers(job.input, job.options, job.cols, &order, e), e));
+    PASS(job_rows(&job, TILE_ROWS, tile_quantize, order, tile_bytes(job.options, job.cols), e));
+    PASS(team_agree(job.team, grid_outliers(&job, order, job.q, e), e));
+    return job_report(&job, grid_bits(&job), report, e);
 }
 
 static enum status rtn_run(const struct quant_job *job, struct quant_report *report, struct err *e)

@@ -18,20 +18,18 @@ const struct statistic *statistic_at(int i)
 enum status statistic_reduce(const struct statistic *s, MPI_Comm comm, int owner, double *sums,
                              int64_t cols, struct err *e)
 {
-    enum status st = OK;
-    double *scratch = NULL;
+    AUTO_FREE double *scratch = NULL;
     const int64_t n = s->count(cols);
     int ranks;
     MPI_Comm_size(comm, &ranks);
     if (ranks == 1) return OK;
     if (s->reduce) return s->reduce(comm, sums, cols, e);
-    st = mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
-    TRY(err_agree(comm, st, e));
-    TRY(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
-    if (s->everywhere) TRY(bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e));
-done:
-    free(scratch);
-    return st;
+    enum status st =
+        mem_alloc(&scratch, bulk_sum_buffer(ranks), sizeof *scratch, "sums of ranks", e);
+    PASS(err_agree(comm, st, e));
+    PASS(bulk_sum(comm, owner, sums, n, MPI_DOUBLE, scratch, e));
+    if (s->everywhere) PASS(bulk_bcast(comm, owner, sums, n * (int64_t)sizeof *sums, e));
+    return OK;
 }
 
 int64_t statistic_reduce_bytes(const struct statistic *s, int64_t ranks)

@@ -33,25 +33,22 @@ enum status team_agree(const struct quant_team *t, enum status st, struct err *e
 enum status team_gather(const struct quant_team *t, double *numbers, int64_t per, int64_t unit,
                         int64_t rows, struct err *e)
 {
-    enum status st = OK;
-    int *counts = NULL;
+    AUTO_FREE int *counts = NULL;
     if (team_size(t) == 1) return OK;
-    TRY(team_agree(t, mem_alloc(&counts, 2 * (int64_t)t->size, sizeof *counts, "counts", e), e));
+    PASS(team_agree(t, mem_alloc(&counts, 2 * (int64_t)t->size, sizeof *counts, "counts", e), e));
     int *offsets = counts + t->size;
     for (int r = 0; r < t->size; r++) {
         int64_t first, end;
         team_rows(t, r, rows, &first, &end);
         int64_t a = (first + unit - 1) / unit * per, b = (end + unit - 1) / unit * per;
-        ENSURE(b <= INT_MAX, ERR_SHAPE, "%lld rows are more than MPI counts", (long long)rows);
+        NEED(b <= INT_MAX, ERR_SHAPE, "%lld rows are more than MPI counts", (long long)rows);
         counts[r] = (int)(b - a);
         offsets[r] = (int)a;
     }
-    ENSURE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
-                          t->comm) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Allgatherv failed");
-done:
-    free(counts);
-    return st;
+    NEED(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, numbers, counts, offsets, MPI_DOUBLE,
+                        t->comm) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Allgatherv failed");
+    return OK;
 }
 
 enum status team_send(const struct quant_team *t, int root, void *data, int64_t bytes,

@@ -8,7 +8,6 @@
 #include "train/runs.h"
 #include "util/mem.h"
 #include "util/page.h"
-#include <stdlib.h>
 
 static enum status run_options(struct call *c, struct err *e)
 {

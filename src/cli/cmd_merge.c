@@ -12,8 +12,6 @@
 #include "util/temporary.h"
 #include "util/words.h"
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { LISTED = 20 }; /* of conflicts, at most */
 

@@ -13,7 +13,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct quantize {

@@ -5,7 +5,6 @@
 #include "engine/visit.h"
 #include "math/rates.h"
 #include "memory/states.h"
-#include "records/lock.h"
 #include "records/saved.h"
 #include "run/run_master.h"
 #include "run/run_stage.h"
@@ -16,7 +15,6 @@
 #include "util/mem.h"
 #include "util/patience.h"
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct worker {

@@ -7,7 +7,6 @@
 #include "task/task_table.h"
 #include "util/mem.h"
 #include "util/page.h"
-#include <stdlib.h>
 
 static enum status print_table(bool json, struct err *e)
 {

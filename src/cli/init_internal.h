@@ -1,7 +1,6 @@
 /* init_internal: of cmd_init.c and init_text.c alone. */
 #pragma once
 #include "run/init_checkpoint.h"
-#include <stdbool.h>
 
 struct run_folder {
     char *path; /* without links */

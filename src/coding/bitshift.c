@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

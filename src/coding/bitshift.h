@@ -4,7 +4,6 @@
  * first bits are its last ones, so that a sequence takes `branch` bits a step and no more. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 /* Which numbers a state stands for. 1mad: one multiplication, one addition and a sum of bytes;
  * 3inst: the sum of two halves of a word as f16; hyb: a pair from a table of 512, the first with a

@@ -7,8 +7,6 @@
  * tr(E H Eᵀ) = Σ_k |(x_k - q_k) C_k|², C_k C_kᵀ = D_k. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { BAND_ROWS = 16 };
 

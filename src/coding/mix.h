@@ -3,8 +3,6 @@
  */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 /* On which side of the Hadamard matrix the signs are; none: all are +1. */
 enum mix_signs { MIX_BEFORE, MIX_AFTER, MIX_NO_SIGNS };

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Bytes of an element in a file. */
 static const size_t element_bytes[FIELD_TYPES] = {

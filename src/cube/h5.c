@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Bytes by which the file in memory grows. */
 enum { INCREMENT = 1 << 24 };

@@ -3,7 +3,6 @@
 #include "cube/text_table.h"
 #include "util/quantity.h"
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 /* What a line says of a part. */

@@ -5,7 +5,6 @@
 #include "cube/verdict.h"
 #include "util/measured.h"
 #include "util/mem.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

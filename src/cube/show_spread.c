@@ -4,7 +4,6 @@
 #include "cube/text_table.h"
 #include "util/measured.h"
 #include <math.h>
-#include <string.h>
 
 enum { NAME, MODEL, BITS, QUANTIZER, DATASET, COUNT, LEFT };
 

@@ -4,7 +4,6 @@
 #include "math/row.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

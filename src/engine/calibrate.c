@@ -5,7 +5,6 @@
 #include "engine/visit_internal.h"
 #include "math/linalg.h"
 #include "util/clock.h"
-#include "util/mem.h"
 #include <string.h>
 
 static const struct range *range_at(const struct workspace *w, int64_t i)

@@ -2,7 +2,6 @@
 #include "engine/inputs.h"
 #include "engine/pace.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 static bool continues(void *context)
 {

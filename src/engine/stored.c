@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 void stored_close(struct stored *s)
 {

@@ -4,11 +4,9 @@
 #include "engine/part_saved.h"
 #include "engine/stored.h"
 #include "model/rotated.h"
-#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* Embeds the sequences into new states, with m's embedding. */
 static enum status embed(const struct run *r, const struct model *m, const struct sequences *s,

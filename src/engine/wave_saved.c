@@ -5,8 +5,6 @@
 #include "engine/stored.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static void move_layers(struct stream *s, struct saved_move *m)
 {

@@ -1,8 +1,6 @@
 #include "engine/weights.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- variants --- */
 

@@ -1,6 +1,5 @@
 #include "eval/common_tokens.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 static enum status count_piece(const int32_t *ids, int64_t n, const struct tokenizer *own,
                                const struct tokenizer *common, int64_t *tokens, struct err *e)

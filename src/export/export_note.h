@@ -1,7 +1,6 @@
 /* export_note: the file qtraj.json in an exported folder, which says of which cell it is. */
 #pragma once
 #include "util/err.h"
-#include <stdbool.h>
 
 /* Writes it into the folder, with the key of the cell, the sampled digest of the weights that it
  * was made of, and that of the folder. Errors of checkpoint_open; ERR_IO, ERR_FULL, ERR_NOMEM. */

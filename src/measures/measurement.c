@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Numbers per message; small, because MPI may copy it. */
 enum { MESSAGE = 1 << 20 };

@@ -2,7 +2,6 @@
 #include "checkpoint/safetensors.h"
 #include "eval/dataset.h"
 #include "memory/cost.h"
-#include "util/mem.h"
 #include "util/words.h"
 #include <math.h>
 #include <stdio.h>

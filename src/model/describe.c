@@ -4,7 +4,6 @@
 #include "model/positions.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 _Static_assert((int)SLOTS_MAX <= (int)DESCRIBE_MAX && (int)NAME_MAX_LEN <= (int)DESCRIBE_NAME,
                "every tensor and every name fits");

@@ -1,7 +1,6 @@
 /* Command line flags of a table. */
 #include "options/options.h"
 #include "util/mem.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Whether `arg` (n bytes, without the hyphens in front) is PREFIXname. */

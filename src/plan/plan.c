@@ -10,7 +10,6 @@
 #include "util/num.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Increase it when the meaning of a key changes, so that older results are not reused. */
 enum { KEY_SCHEMA = 1 };

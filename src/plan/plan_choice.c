@@ -4,8 +4,6 @@
 #include "util/choice.h"
 #include "util/texts.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- what is chosen --- */
 

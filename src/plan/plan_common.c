@@ -5,7 +5,6 @@
 #include "util/hash.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 enum status plan_common_check(struct plan *p, struct err *e)
 {

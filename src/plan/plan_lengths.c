@@ -5,7 +5,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
-#include <string.h>
 
 void plan_lengths_free(struct plan *p)
 {

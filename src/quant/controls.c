@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 
 enum {

@@ -5,7 +5,6 @@
 #include "quant/incoherent.h"
 #include "util/mem.h"
 #include <omp.h>
-#include <stdlib.h>
 
 struct bench {
     const struct e8 *table;

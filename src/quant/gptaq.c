@@ -6,7 +6,6 @@
 #include "quant/grids.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { SYMMETRIC_GPTQ, SYMMETRIC_GPTAQ };
 

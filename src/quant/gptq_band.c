@@ -6,7 +6,6 @@
 #include "math/strip.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* True if all n numbers are finite: no exponent is all ones. */

@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { BLOCK = 16, SCALE_BITS = 8 };
 static const float E2M1_MAX = 6, E4M3_MAX = 448, E4M3_MIN = 0x1p-6f; /* the smallest normal one */

@@ -4,7 +4,6 @@
 #include "quant/mixing.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 /* A tile, group by group in the given order (NULL: as they are); t (group, TILE_ROWS). */
 static void tile_quantize(const struct quant_job *job, const void *order, int64_t row,

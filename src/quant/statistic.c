@@ -5,7 +5,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 #define STATISTIC_LINE(upper, lower) [STATISTIC_##upper] = &statistic_##lower,
 static const struct statistic *const statistics[] = {QUANT_STATISTICS(STATISTIC_LINE)};

@@ -4,7 +4,6 @@
 #include "util/bulk.h"
 #include "util/mem.h"
 #include <limits.h>
-#include <stdlib.h>
 
 static int team_size(const struct quant_team *t)
 {

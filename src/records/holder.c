@@ -4,7 +4,6 @@
 #include "util/fsx.h"
 #include "util/hash.h"
 #include "util/process.h"
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 #include "records/part_files.h"
 #include "records/results.h"
 #include "util/fsx.h"
-#include "util/mem.h"
-#include <stdlib.h>
 #include <string.h>
 
 const char *plans_known(const json_t *entry)

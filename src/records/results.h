@@ -81,7 +81,6 @@
 #include "util/hash.h"
 #include "util/json.h"
 #include "util/texts.h"
-#include <stdio.h>
 
 /* The key of the cell of a checkpoint and a variant. */
 void results_cell_key(const char *checkpoint_key, const char *variant_key, char out[HASH_HEX]);

@@ -6,7 +6,6 @@
 #include "util/mem.h"
 #include "util/words.h"
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* "\nqtraj journal BYTES LINE CHECKSUM" and "\nqtraj xxh128 DIGEST\n". */
 static const char digest_head[] = "\nqtraj xxh128 ", mark_head[] = "\nqtraj journal ";

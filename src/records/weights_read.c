@@ -1,5 +1,4 @@
 #include "records/weights_read.h"
-#include <stdio.h>
 #include <string.h>
 
 const char *weights_read_time(const json_t *record)

@@ -1,11 +1,9 @@
 #include "run/plan_print.h"
 #include "cube/text_table.h"
 #include "records/saved.h"
-#include "util/mem.h"
 #include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* --- for machines --- */
 

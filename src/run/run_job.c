@@ -1,5 +1,4 @@
 #include "run/run_job.h"
-#include "util/mem.h"
 
 enum status run_job_write(const struct plan_visit *v, char **text, struct err *e)
 {

@@ -7,7 +7,6 @@
 #include "util/span.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 

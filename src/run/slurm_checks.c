@@ -6,7 +6,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

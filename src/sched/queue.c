@@ -1,5 +1,4 @@
 #include "sched/queue_internal.h"
-#include "util/mem.h"
 #include "util/ratio.h"
 #include <math.h>
 #include <stdlib.h>

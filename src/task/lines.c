@@ -5,7 +5,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdlib.h>
-#include <string.h>
 
 void lines_free(struct lines *r)
 {

@@ -1,7 +1,6 @@
 #include "task/task_summary.h"
 #include "task/task_table.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 /* Makes an item; *bytes = what is asked. */
 static enum status make_item(const struct prompts *p, int64_t i, double *bytes, struct err *e)

@@ -1,6 +1,5 @@
 #include "tokenizer/normalize.h"
 #include "util/mem.h"
-#include <stdlib.h>
 #include <utf8proc.h>
 
 /* The order of `types`. PREPEND puts `to` in front. */

@@ -1,13 +1,11 @@
 #include "util/fsx.h"
 #include "util/limits_internal.h"
 #include "util/mem.h"
-#include <fcntl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 bool limits_text(const char *root, const char *path, char text[LIMITS_TEXT])
 {

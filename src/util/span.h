@@ -1,7 +1,6 @@
 /* span: lengths of time as people and Slurm write them. */
 #pragma once
 #include "util/err.h"
-#include <stdint.h>
 
 enum { SPAN = 32 };
 

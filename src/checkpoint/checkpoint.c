@@ -3,8 +3,6 @@
 #include "checkpoint/tensor_file.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { CONFIG_BYTES_MAX = 4 << 20 };
 

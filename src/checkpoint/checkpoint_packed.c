@@ -3,8 +3,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- reading --- */
 

@@ -5,7 +5,6 @@
 #include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
-#include <string.h>
 
 /* Digest of one line per part: the part's digest and its coefficient. */
 static enum status hash_parts(struct checkpoint *c, const char *what, struct err *e)

@@ -5,8 +5,6 @@
 #include "util/mem.h"
 #include "util/words.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- reading --- */
 

@@ -1,7 +1,6 @@
 #include "checkpoint/digest.h"
 #include "util/mem.h"
 #include <pthread.h>
-#include <stdlib.h>
 #include <xxhash.h>
 
 struct digests {

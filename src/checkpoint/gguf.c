@@ -3,8 +3,6 @@
 #include "checkpoint/weight_format.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Tokenizers of 250,000 tokens take 20 MB. Longer arrays are those of tokenizers. */
 enum { HEADER_MAX = 64 << 20, HEADER_FIRST = 1 << 20, ARRAY_KEPT = 1024, DIMS = 4 };

@@ -1,7 +1,6 @@
 #include "checkpoint/packed_internal.h"
 #include "util/mem.h"
 #include <inttypes.h>
-#include <string.h>
 
 /* --- the layout --- */
 

@@ -1,8 +1,6 @@
 #include "checkpoint/pickle.h"
 #include "checkpoint/pickle_internal.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 #define CHECK(cond, v, what)                                                                       \
     NEED(cond, ERR_FORMAT, "%s: damaged at byte %zu: %s", (v)->name, (v)->at, what)

@@ -2,7 +2,6 @@
  * torch/serialization.py. */
 #include "checkpoint/pickle_internal.h"
 #include "util/mem.h"
-#include <string.h>
 
 enum role {
     ROLE_TYPE,      /* a class that is named, never called */

@@ -6,8 +6,6 @@
 #include "checkpoint/weight_format.h"
 #include "checkpoint/zip.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* A tensor takes a little over 100 bytes, so this is enough for thirty thousand. A hostile pickle
  * takes up to a hundred times its bytes when it is read. */

@@ -3,8 +3,6 @@
 #include "checkpoint/weight_format.h"
 #include "util/json.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The reference implementation allows 100 MB, but parsed JSON takes many times the memory of its
  * text. A tensor takes 100 to 150 bytes, so this is enough for a hundred thousand per file. */

@@ -6,8 +6,6 @@
 #include "util/temporary.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct safetensors_out {

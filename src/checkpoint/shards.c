@@ -3,8 +3,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The index of a 32B model has 100 KB; this suffices for a hundred thousand experts. */
 enum { INDEX_BYTES_MAX = 16 << 20 };

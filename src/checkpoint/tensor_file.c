@@ -5,8 +5,6 @@
 #include "util/num.h"
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum status tensor_file_read(int fd, const char *path, const char *what, int64_t offset, void *dst,

@@ -1,8 +1,6 @@
 #include "checkpoint/zip.h"
 #include "checkpoint/tensor_file.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     END_BYTES = 22,

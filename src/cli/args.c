@@ -4,8 +4,6 @@
 #include "util/page.h"
 #include "util/words.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 void arg_list_free(struct arg_list *l)
 {

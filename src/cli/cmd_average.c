@@ -11,8 +11,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct average {
     const char *out, *tokenizer;

@@ -6,8 +6,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void print_value(const char *name, const json_t *value)
 {

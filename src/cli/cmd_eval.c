@@ -11,8 +11,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct eval {
     struct single single; /* first member: its address is the hooks' context */

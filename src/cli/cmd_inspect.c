@@ -9,8 +9,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct inspection {
     const char *path;

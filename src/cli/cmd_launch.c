@@ -13,8 +13,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -11,7 +11,6 @@
 #include "util/quantity.h"
 #include "util/temporary.h"
 #include "util/words.h"
-#include <stdlib.h>
 
 enum { LISTED = 20 }; /* of conflicts, at most */
 

@@ -13,7 +13,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <string.h>
 
 struct quantize {
     struct single single; /* first member: its address is the hooks' context */

@@ -13,8 +13,6 @@
 #include "util/mem.h"
 #include "util/quantity.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

@@ -15,7 +15,6 @@
 #include "util/mem.h"
 #include "util/patience.h"
 #include <omp.h>
-#include <string.h>
 
 struct worker {
     struct run_master

@@ -15,8 +15,6 @@
 #include "util/span.h"
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct arguments {

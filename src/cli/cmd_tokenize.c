@@ -5,7 +5,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <string.h>
 
 /* One line: a JSON string with --json, else the text itself. */
 static enum status tokenize_line(const struct tokenizer *t, const char *line, size_t n,

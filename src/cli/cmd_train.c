@@ -12,7 +12,6 @@
 #include "util/mem.h"
 #include <fnmatch.h>
 #include <math.h>
-#include <stdlib.h>
 #include <sys/time.h>
 
 static double ends = INFINITY; /* clock_seconds */

@@ -9,8 +9,6 @@
 #include "util/quantity.h"
 #include "util/span.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct watch {
     struct launch launch;

@@ -2,8 +2,6 @@
 #include "eval/head.h"
 #include "eval/metric.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status eval_reference_keep(struct eval_reference *r, const struct model *m,
                                 const struct sequences *s, const float *x, struct err *e)

@@ -8,8 +8,6 @@
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int64_t init_swept(const struct run_folder *r)
 {

@@ -5,7 +5,6 @@
 #include "run/run_master.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <string.h>
 
 void run_arguments_free(struct run_arguments *a)
 {

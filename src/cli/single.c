@@ -10,8 +10,6 @@
 #include "util/mem.h"
 #include "util/quantity.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 void single_free(struct single *s)

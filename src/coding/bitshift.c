@@ -3,8 +3,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 int64_t bitshift_values(int kind)
 {

@@ -2,8 +2,6 @@
 #include "math/kernel.h"
 #include "math/linalg.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { BLOCK_MOST = 16 };
 

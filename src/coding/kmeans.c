@@ -2,7 +2,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 struct kmeans {
     int64_t n;       /* distinct values */

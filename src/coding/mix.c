@@ -43,11 +43,10 @@ static void remove_part(double *a, const double *b, int64_t n)
 
 enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t stream, struct err *e)
 {
-    enum status st = OK;
-    float *normal = NULL;
+    AUTO_FREE float *normal = NULL;
     *m = (struct mix){.n = n, .part = n};
-    TRY(mem_alloc(&m->dense, n * n, sizeof *m->dense, "a random orthogonal matrix", e));
-    TRY(mem_alloc(&normal, n, sizeof *normal, "a random orthogonal matrix", e));
+    PASS(mem_alloc(&m->dense, n * n, sizeof *m->dense, "a random orthogonal matrix", e));
+    PASS(mem_alloc(&normal, n, sizeof *normal, "a random orthogonal matrix", e));
     for (int64_t i = 0; i < n; i++) {
         rng_normals(rng_stream(seed, stream), i * n, n, normal);
         for (int64_t k = 0; k < n; k++) m->dense[i * n + k] = (double)normal[k];
@@ -58,9 +57,7 @@ enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t str
 #pragma omp parallel for schedule(static)
         for (int64_t j = i + 1; j < n; j++) remove_part(m->dense + j * n, row, n);
     }
-done:
-    free(normal);
-    return st;
+    return OK;
 }
 
 void mix_free(struct mix *m)

@@ -2,8 +2,6 @@
 #include "math/isa.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BEYOND = 4 /* vectors read beyond the groups */ };
 

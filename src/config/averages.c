@@ -3,8 +3,6 @@
 #include "options/nearest.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static bool chooses_nothing(const void *greedy)
 {

@@ -1,7 +1,6 @@
 /* Sources of token sequences: what holds between their keys, their JSON form and flags. */
 #include "config/preset.h"
 #include "util/mem.h"
-#include <string.h>
 
 bool data_options_even(const struct data_options *d)
 {

@@ -5,7 +5,6 @@
 #include "util/mem.h"
 #include "util/words.h"
 #include <stdio.h>
-#include <string.h>
 
 /* --- grids of what the model computes --- */
 

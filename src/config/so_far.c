@@ -1,8 +1,6 @@
 #include "config/so_far.h"
 #include "config/trajectory.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void so_far_keep(struct model_entry *m, const struct sweep_so_far *how)
 {

@@ -1,7 +1,5 @@
 #include "config/spread.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static enum status spread_stage(struct node *root, struct err *e)
 {

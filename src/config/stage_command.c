@@ -2,8 +2,6 @@
 #include "config/sweep.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Which placeholder the text begins with; -1: none. */
 static int placeholder_at(const char *text)

@@ -10,8 +10,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/page.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- models ---- */
 

@@ -4,8 +4,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Bytes of the path (up to a place-holder, or a file's key) that the message names; 0: none. */
 static size_t named(const char *message, const char *path)

@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct option row_columns[] = {
     OPTION(trajectory_row, checkpoint, TEXT, "name of the checkpoint, each only once",

@@ -4,8 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FORMAT "qtraj coming 1"
 enum { MOST_BYTES = 1 << 24 };

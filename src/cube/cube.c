@@ -1,8 +1,6 @@
 #include "cube/cube.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const size_t cube_element_size[FIELD_TYPES] = {
     [FIELD_REAL] = sizeof(double),

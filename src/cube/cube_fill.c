@@ -2,8 +2,6 @@
  * many times the memory of its numbers. */
 #include "cube/cube_build.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The variables of one kind. */
 struct filling {

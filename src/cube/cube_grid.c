@@ -2,7 +2,6 @@
  * of every kind along its axes. */
 #include "cube/cube_build.h"
 #include "util/mem.h"
-#include <string.h>
 
 /* Fields of each checkpoint in the plan. */
 static const struct field trajectory[] = {

@@ -3,8 +3,6 @@
  */
 #include "cube/cube_build.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- columns that identify the record --- */
 

@@ -7,8 +7,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A variable that was read; n 0: an earlier version's cube without it. */
 struct column {

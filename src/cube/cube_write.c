@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <hdf5_hl.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* Bytes of an element in a file. */

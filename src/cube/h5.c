@@ -2,7 +2,6 @@
 #include "records/seal.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Bytes by which the file in memory grows. */
 enum { INCREMENT = 1 << 24 };

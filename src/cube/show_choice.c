@@ -6,8 +6,6 @@
 #include "util/texts.h"
 #include "util/words.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LABEL = 24 }; /* room for a number */
 

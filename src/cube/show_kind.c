@@ -5,8 +5,6 @@
 #include "cube/verdict.h"
 #include "util/measured.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* A column of numbers. error: the field with their standard errors or residuals, NULL: none. */
 struct column {

@@ -3,8 +3,6 @@
 #include "cube/show.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A column: a grid variable, or (x NULL) a field of the rows' records. */
 struct column {

@@ -5,8 +5,6 @@
 #include "util/page.h"
 #include "util/quantity.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { NAME, STEP, TOKENS, RATE, PHASE, LOSS, LEFT };
 

@@ -7,8 +7,6 @@
 #include "records/rows.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* One record of a checkpoint. */
 struct entry {

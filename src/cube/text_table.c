@@ -2,7 +2,6 @@
 #include "util/mem.h"
 #include "util/page.h"
 #include <stdarg.h>
-#include <stdlib.h>
 
 enum { GAP = 2, PAGE = 120 };
 

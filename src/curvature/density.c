@@ -5,7 +5,6 @@
 #include "util/rng.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum { SHORT = 3 }; /* vectors of the three-term recurrence */
 

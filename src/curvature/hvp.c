@@ -1,8 +1,6 @@
 #include "curvature/hvp.h"
 #include "curvature/hvp_internal.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_subset subset,
                      struct hvp **out, struct err *e)

@@ -4,8 +4,6 @@
 #include "math/row.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Maximum number of logits in a slice, and of its positions: few enough for little memory. They
  * depend on the vocabulary alone. */

@@ -3,8 +3,6 @@
 #include "math/row.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)
 {

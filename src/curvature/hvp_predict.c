@@ -3,8 +3,6 @@
 #include "curvature/vector.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The vectors of one prediction_make. */
 struct predicting {

@@ -3,7 +3,6 @@
 #include "curvature/hvp_internal.h"
 #include "curvature/vector.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 enum status hvp_buffers_open(const struct hvp *h, int64_t k, const real *const *v, real *const *hv,
                              real *g, struct hvp_buffers *out, struct err *e)

@@ -2,7 +2,6 @@
 #include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 static enum status cut(struct hvp_state *r, const struct hvp *h, struct err *e)
 {

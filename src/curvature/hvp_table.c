@@ -2,8 +2,6 @@
 #include "curvature/hvp_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const subsets[HVP_SUBSETS] = {[HVP_ALL] = "all",
                                                  [HVP_MAT2D] = "mat2d",

@@ -5,8 +5,6 @@
 #include "util/num.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The state between two products. Slots 0 .. j of v hold the orthonormal basis; A V = V T + beta
  * v_j e' below the last row, T symmetric: tridiagonal, with an arrowhead of the retained Ritz

@@ -5,7 +5,6 @@
 #include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* Start vectors, probes and densities of one seed use different random streams. */
 static const uint64_t start_index = UINT64_C(1) << 40, density_index = UINT64_C(1) << 41;

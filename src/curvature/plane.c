@@ -3,8 +3,6 @@
 #include "model/describe.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- the Gram matrix of the differences --- */
 

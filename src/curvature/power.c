@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 /* PyHessian's guard against division by zero; used here for the same last digits. */
 static const double tiny = 1e-6;

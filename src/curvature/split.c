@@ -1,8 +1,6 @@
 #include "curvature/split.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "model.layers.3.mlp.up_proj.weight" of layer 3 is of the kind "mlp.up_proj.weight"; outside the
  * blocks each tensor is a separate kind. */

@@ -1,6 +1,5 @@
 #include "curvature/subject.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 static enum status gradient(void *context, float *g, double *loss, struct err *e)
 {

@@ -5,8 +5,6 @@
 #include "util/rng.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* State of one estimate. */
 struct probing {

@@ -4,8 +4,6 @@
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* CHUNK: numbers of one partial sum; GROUP: chunks per parallel region, whose partial sums are on
  * the stack; WIDE: vectors that share one reading of w; STRIP: numbers of all vectors that are

@@ -4,7 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <pthread.h>
-#include <stdlib.h>
 
 struct block_reader {
     const struct model *model;

@@ -3,8 +3,6 @@
 #include "util/bulk.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -9,8 +9,6 @@
 #include "util/lru.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The cached sequences of one list of datasets with one tokenizer. */
 struct input {

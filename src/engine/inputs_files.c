@@ -2,7 +2,6 @@
 #include "engine/inputs.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
 {

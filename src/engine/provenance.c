@@ -7,7 +7,6 @@
 #include "util/mem.h"
 #include "util/version.h"
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

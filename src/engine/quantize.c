@@ -4,7 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum status stream_note(struct stream *s, const struct linear *l, const struct quant_report *r,
                         struct err *e)

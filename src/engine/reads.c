@@ -1,8 +1,6 @@
 #include "engine/reads.h"
 #include "records/saved.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void reads_drop(struct reads *r, int64_t n)
 {

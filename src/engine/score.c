@@ -3,8 +3,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The streams to score: full precision first, then those of the wave that have not failed and whose
  * cells have no record yet; last those with a head of their own. */

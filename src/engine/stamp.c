@@ -3,8 +3,6 @@
 #include "eval/dataset.h"
 #include "util/mem.h"
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 void stamp_begin(char stamp[HASH_HEX])

@@ -2,7 +2,6 @@
 #include "quant/job.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 void stored_close(struct stored *s)
 {

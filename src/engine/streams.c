@@ -5,8 +5,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 void stream_free(struct stream *s)
 {

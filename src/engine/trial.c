@@ -6,8 +6,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct trial {
     struct workspace *w;

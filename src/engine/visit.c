@@ -5,8 +5,6 @@
 #include "records/saved.h"
 #include "util/lru.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static const struct option requests_fields[] = {
     OPTION(requests_options, tasks, TEXTS, ""),

@@ -7,7 +7,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include <omp.h>
-#include <stdlib.h>
 
 /* How the group multiplies: AUTO is f32 unless all nodes have something faster, and codes are
  * multiplied as such if all can. Collective. */

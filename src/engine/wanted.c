@@ -1,8 +1,6 @@
 #include "engine/wanted.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool wanted_next(const char **at, struct wanted *out)
 {

@@ -8,8 +8,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A choice that is being made. Candidates are numbered as the parts of w. */
 struct greedy {

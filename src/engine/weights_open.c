@@ -6,8 +6,6 @@
 #include "model/describe.h"
 #include "util/mem.h"
 #include "util/temporary.h"
-#include <stdlib.h>
-#include <string.h>
 
 typedef enum status opener(const struct weights *w, const struct part_context *context,
                            struct checkpoint *const *parts, struct checkpoint **out, struct err *e);

@@ -2,7 +2,6 @@
 #include "engine/visit_internal.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 /* Whether the stage's Gram matrix is distributed over the group for methods that support it. */
 static bool is_large(const struct workspace *w, int stage)

@@ -1,8 +1,6 @@
 #include "eval/arrange.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 struct place {
     int64_t length, index, padded;

@@ -1,8 +1,6 @@
 #include "eval/collect.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 void collector_free(struct collector *c)
 {

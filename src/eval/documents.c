@@ -5,8 +5,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Bytes of text per batch. The first batch is small, since calibration often needs a few documents
  * of a large file; each next one is twice as large, so that all threads have work. */

@@ -2,8 +2,6 @@
 #include "eval/overlap.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* A sequence of the pool that may be drawn, and its random place in an order. */
 struct ticket {

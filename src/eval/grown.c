@@ -4,8 +4,6 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { CHUNK = 1 << 20 };

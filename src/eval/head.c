@@ -8,8 +8,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Positions per slice, which depend on the vocabulary alone: the three buffers of logits of a
  * thread stay below 100 MiB for up to 128k entries. */

@@ -4,7 +4,6 @@
 #include "eval/textfile.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 /* *object (a new reference) = the first line that is not blank; NULL: it is no JSON object. */
 static enum status first_object(const char *path, json_t **object, struct err *e)

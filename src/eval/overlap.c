@@ -3,7 +3,6 @@
 #include "eval/overlap.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 /* Hashes in open addressing; 0 stands for an empty place. */
 struct set {

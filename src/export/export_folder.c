@@ -3,8 +3,6 @@
 #include "model/describe.h"
 #include "util/mem.h"
 #include "util/version.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The tensors of the folder: first those that are copied, then linear by linear, in the visit's
  * order, what is made of it: the norm before its stage if that absorbs scales, the linear, its

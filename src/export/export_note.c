@@ -3,8 +3,6 @@
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static enum status name_of(const char *folder, char **name, struct err *e)
 {

@@ -5,8 +5,6 @@
 #include "util/mem.h"
 #include "util/version.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CARD_MAX = 1 << 20 };
 

@@ -6,8 +6,6 @@
 #include "records/rows.h"
 #include "util/mem.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- its records --- */
 

@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 static const struct option step_fields[] = {
     OPTION(curvature_step, weights, GROUP, "", .table = &weights_table),

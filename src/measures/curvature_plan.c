@@ -6,8 +6,6 @@
 #include "records/record_parts.h"
 #include "util/mem.h"
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- the section --- */
 

@@ -5,7 +5,6 @@
 #include "util/num.h"
 #include "util/rng.h"
 #include <omp.h>
-#include <stdlib.h>
 
 /* Elements of a tile of a tensor that is no linear's weight; tiles of those have TILE_ROWS rows. */
 enum { CHUNK = 1 << 18 };

@@ -12,8 +12,6 @@
 #include "util/mem.h"
 #include "util/temporary.h"
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- its keys of the sweep file --- */
 

@@ -25,7 +25,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* --- its section of the sweep file --- */
 

@@ -10,8 +10,6 @@
 #include "util/temporary.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* In the order of enum second_order_depth. */
 static const char *const depths[] = {"none", "total", "layers", NULL};

@@ -6,7 +6,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* --- losses --- */
 

@@ -8,8 +8,6 @@
 #include "util/lru.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- its records --- */
 

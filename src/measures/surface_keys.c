@@ -3,7 +3,6 @@
 #include "measures/surface.h"
 #include "util/mem.h"
 #include <fnmatch.h>
-#include <string.h>
 
 /* In the order of enum surface_plane. */
 const char *const surface_planes[] = {"quantization", "trajectory", "random", NULL};

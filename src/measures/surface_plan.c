@@ -4,8 +4,6 @@
 #include "quant/quant.h"
 #include "util/mem.h"
 #include "util/rng.h"
-#include <stdlib.h>
-#include <string.h>
 
 struct planned_surface {
     const struct surface_entry *entry;    /* borrowed from the sweep */

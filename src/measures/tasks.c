@@ -8,8 +8,6 @@
 #include "task/task_summary.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- their keys of the sweep file --- */
 

@@ -1,7 +1,5 @@
 #include "measures/warm.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* chain = digest of the old chain ("" at the start) and the weights. */

@@ -4,8 +4,6 @@
 #include "util/num.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct states {

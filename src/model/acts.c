@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 void acts_widths(const struct spec *s, int64_t *in, int64_t *inner)
 {

@@ -3,8 +3,6 @@
 #include "model/model_internal.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ALIGN_FLOATS = 16 };
 

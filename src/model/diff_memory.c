@@ -5,8 +5,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROW_TILE = 64 }; /* tokens per tile in the row-wise kernels */
 

@@ -4,8 +4,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void slot_name(const struct model *m, const struct slot *t, int64_t layer, char name[NAME_MAX_LEN])
 {

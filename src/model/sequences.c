@@ -1,8 +1,6 @@
 #include "model/sequences.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
                            struct err *e)

@@ -1,8 +1,6 @@
 #include "options/node.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum status node_new(enum node_kind kind, const struct node_place *place, struct node **out,
                      struct err *e)

@@ -5,8 +5,6 @@
 #include "util/mem.h"
 #include "util/words.h"
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { OPTIONS_MAX = 128, KNOWN = 320 }; /* keys of one table; a list of their names */
 

@@ -1,7 +1,6 @@
 /* Command line flags of a table. */
 #include "options/options.h"
 #include "util/mem.h"
-#include <string.h>
 
 /* Whether `arg` (n bytes, without the hyphens in front) is PREFIXname. */
 static bool names(const char *arg, size_t n, const char *prefix, const char *name)

@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum status option_fail_expected(const struct option *o, const struct option_scope *s,
                                  struct err *e)

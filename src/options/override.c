@@ -1,8 +1,6 @@
 #include "options/override.h"
 #include "options/yaml.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The value of the key (n bytes) in a mapping; a new one that is NODE_NULL if there is none. */
 static enum status enter_key(struct node *at, const char *key, size_t n,

@@ -3,8 +3,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 static bool is_name(const char *text, size_t n)
 {

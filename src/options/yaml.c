@@ -1,7 +1,6 @@
 #include "options/yaml.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <string.h>
 #include <yaml.h>
 
 struct reader {

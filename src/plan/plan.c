@@ -9,7 +9,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Increase it when the meaning of a key changes, so that older results are not reused. */
 enum { KEY_SCHEMA = 1 };

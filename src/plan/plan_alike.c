@@ -8,8 +8,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { READ_MAX = 256 << 20 };
 

@@ -6,8 +6,6 @@
 #include "records/scores.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 static void model_free(struct plan_model *m)
 {

@@ -9,8 +9,6 @@
 #include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A digest of the list of visits, which is the sweep's: models, checkpoints, those of measures. */

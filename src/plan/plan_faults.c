@@ -8,8 +8,6 @@
 #include "util/quantity.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void plan_faults_free(struct plan_faults *f)
 {

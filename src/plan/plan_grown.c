@@ -7,7 +7,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/texts.h"
-#include <string.h>
 
 /* --- who reads a text --- */
 

@@ -4,7 +4,6 @@
 #include "plan/plan_internal.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 void plan_lengths_free(struct plan *p)
 {

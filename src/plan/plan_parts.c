@@ -3,7 +3,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum status plan_part_parse(const char *text, struct plan_part *part, struct err *e)
 {

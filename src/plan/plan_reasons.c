@@ -4,8 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The entry of an array whose "name" is that; NULL: none. */
 static const json_t *named(const json_t *list, const char *name)

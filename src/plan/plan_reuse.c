@@ -4,8 +4,6 @@
 #include "plan/plan_internal.h"
 #include "records/view.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The sweep as it was: shallow, but for the methods and the sections of measures with parts. */
 struct plan_then {

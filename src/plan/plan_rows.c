@@ -3,8 +3,6 @@
 #include "records/part_files.h"
 #include "records/plans.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 const char *plan_known_row(const struct plan *p, int64_t model, int64_t row)
 {

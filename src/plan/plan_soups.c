@@ -4,7 +4,6 @@
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include <string.h>
 
 /* --- the text --- */
 

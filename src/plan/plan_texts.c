@@ -5,8 +5,6 @@
 #include "quant/quant.h"
 #include "records/scores.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 json_t *plan_identity(const struct data_options *resolved, const char *hash)
 {

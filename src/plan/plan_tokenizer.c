@@ -5,8 +5,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Whether any text asks for tokens that the files beside a tokenizer name. */
 static bool names_tokens(const struct plan *p)

@@ -6,8 +6,6 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void plan_visits_free(struct plan_visits *v)
 {

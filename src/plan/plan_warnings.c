@@ -11,8 +11,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* More tokens of one text are not read for the sake of a warning: some seconds of tokenizing. */
 static const double most_read = 4e6;

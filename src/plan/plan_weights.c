@@ -4,8 +4,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static enum status replace(const char *text, const char *what, const char *with, char **out,
                            struct err *e)

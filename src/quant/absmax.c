@@ -16,7 +16,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { NESTED_BLOCK = 256 };
 

@@ -8,8 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const struct awq_options *awq_options_of(const struct quant_options *o)
 {

@@ -8,8 +8,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct search {
     const struct quant_block *b;

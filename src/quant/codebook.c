@@ -10,7 +10,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 enum { CODEBOOK_BITS_MAX = 6 };
 

@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     BITS_STORED = 32,  /* of a weight: the results are on no grid */

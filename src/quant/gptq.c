@@ -6,7 +6,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 static void gptq_release(void *prepared)
 {

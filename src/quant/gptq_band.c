@@ -6,8 +6,6 @@
 #include "math/strip.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* A tile in a block of columns. */
 struct sweep_state {

@@ -7,7 +7,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <string.h>
 
 double gptq_hessian_scale(const struct quant_input *in, const struct quant_options *o)
 {

@@ -6,8 +6,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Work of a rank: its tiles and the bands that they are in, and the sums of all tiles, of which it
  * fills in its own. */

@@ -5,7 +5,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum status quant_grid_form_of(const struct quant_method *method, const struct quant_options *o,
                                struct quant_grid_form *out, struct err *e)

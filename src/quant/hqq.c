@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* When the first zero is rounded. */
 enum { ROUND_AUTO /* 4 bits, as the package does */, ROUND_ALWAYS, ROUND_NEVER };

@@ -6,7 +6,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 /* So many products of two codes sum up exactly in f32, in any order. */
 enum { CHUNK = 1024 };

@@ -3,7 +3,6 @@
 #include "util/mem.h"
 #include <math.h>
 #include <omp.h>
-#include <string.h>
 
 /* True if all n numbers are finite: no exponent is all ones. */
 KERNEL_STATIC(bool, row_finite, (const float *x, int64_t n), (x, n))

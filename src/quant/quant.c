@@ -4,8 +4,6 @@
 #include "options/nearest.h"
 #include "util/mem.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- options --- */
 

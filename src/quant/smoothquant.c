@@ -8,7 +8,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum smoothed { SMOOTHED_NORM, SMOOTHED_ALL };
 

@@ -9,7 +9,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 enum { BLOCK = 16, TILE = BAND_ROWS * BLOCK };
 

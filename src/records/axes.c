@@ -1,8 +1,6 @@
 #include "records/axes.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 int axis_place_of(const struct axis *axis)
 {

@@ -4,7 +4,6 @@
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

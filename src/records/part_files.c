@@ -7,8 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum status parts_folder(const char *results, char **out, struct err *e)
 {

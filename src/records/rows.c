@@ -7,8 +7,6 @@
 #include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* On text i; *why is set unless it is that of the record. */
 static enum result_state state_on(const struct rows *r, const struct row *row, int64_t i,

@@ -2,8 +2,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/temporary.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { MOST_BYTES = 1 << 24 };

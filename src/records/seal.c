@@ -3,8 +3,6 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* "\nqtraj journal BYTES LINE CHECKSUM" and "\nqtraj xxh128 DIGEST\n". */
 static const char digest_head[] = "\nqtraj xxh128 ", mark_head[] = "\nqtraj journal ";

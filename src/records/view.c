@@ -8,8 +8,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum status view_new(struct results_view **out, struct err *e)

@@ -3,8 +3,6 @@
 #include "records/view.h"
 #include "util/mem.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* What a reader is interested in. */
 struct interest {

@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct arrivals {
     struct link *link;

@@ -6,8 +6,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>

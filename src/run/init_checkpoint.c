@@ -6,8 +6,6 @@
 #include "util/mem.h"
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* A checkpoint's trainer_state.json grows with the run, scheduler.pt does not. */

@@ -7,8 +7,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct merge {
     int64_t n, capacity;

@@ -4,8 +4,6 @@
 #include "records/view.h"
 #include "records/weights_read.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void merge_source_free(struct merge_source *s)
 {

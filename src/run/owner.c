@@ -5,8 +5,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 
 static bool in_plan(const struct plan *p, const json_t *model, const json_t *checkpoint)
 {

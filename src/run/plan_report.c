@@ -5,8 +5,6 @@
 #include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void plan_report_free(struct plan_report *r)
 {

@@ -5,8 +5,6 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 struct compose_source {
     struct journal *journal; /* NULL: the run's own */

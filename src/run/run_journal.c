@@ -9,8 +9,6 @@
 #include "util/mem.h"
 #include "util/temporary.h"
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* --- writing --- */

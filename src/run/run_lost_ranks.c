@@ -3,8 +3,6 @@
 #include "records/results.h"
 #include "util/clock.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* --- what was delivered --- */
 

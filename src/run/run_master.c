@@ -12,8 +12,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 
 void run_master_free(struct run_master *m, int exit_code)
 {

@@ -8,8 +8,6 @@
 #include "run/run_stage.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* True if the newest plan of the journal has the same axes, settings and inputs. */
 static bool plan_known(const json_t *newest, const json_t *plan)

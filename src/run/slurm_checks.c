@@ -6,8 +6,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/words.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static enum status check_folder(const struct plan *p, const char *key, const char *path,

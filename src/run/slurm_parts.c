@@ -4,7 +4,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* Elements are planned to take at most this share of the walltime. */
 static const double share_of_time = 0.8;

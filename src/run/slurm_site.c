@@ -9,8 +9,6 @@
 #include "util/span.h"
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { ANSWER = 8192, LONG_ANSWER = 1 << 18 };

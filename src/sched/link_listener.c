@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>

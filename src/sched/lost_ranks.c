@@ -4,7 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <string.h>
 
 /* Why a group is lost, for people. */
 struct reason {

@@ -4,8 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Keeps the first failure, after which nothing more is handed out. */
 static void keep_failure(struct master *m, enum status st)

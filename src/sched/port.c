@@ -5,8 +5,6 @@
 #include "util/clock.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum status sched_chunk(MPI_Comm comm, const MPI_Status *probed, struct sched_arrival *a,
                         bool *whole, struct err *e)

@@ -2,7 +2,6 @@
 #include "sched/queue_internal.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 void queue_close(struct queue *q)
 {

@@ -2,8 +2,6 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A communicator whose ranks have the slots from `first` on. */

@@ -1,7 +1,6 @@
 #include "sched/run_forecast.h"
 #include "sched/simulate.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 static const double never = 1e300;
 

@@ -3,8 +3,6 @@
 #include "util/agree.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */
 static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)

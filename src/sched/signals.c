@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 
 static volatile sig_atomic_t state = SIGNAL_NONE, first, stops; /* the first and all to stop */

@@ -1,6 +1,5 @@
 #include "sched/simulate.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 /* The group that is free next; ties go to the first. */
 static int64_t next_free(const double *until, int64_t n)

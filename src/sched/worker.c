@@ -2,8 +2,6 @@
 #include "sched/sched_internal.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The leader waits for JOB, SPLIT or END. */
 static enum status next_job(struct sched_port *port, int *tag, char **job, struct err *e)

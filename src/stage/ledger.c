@@ -9,8 +9,6 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- names --- */
 

@@ -1,7 +1,5 @@
 #include "task/encode.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status encoder_init(struct encoder *x, const struct tokenizer *t, struct err *e)
 {

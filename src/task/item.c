@@ -1,8 +1,6 @@
 #include "task/item.h"
 #include "task/field.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void item_free(struct item *i)
 {

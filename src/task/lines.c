@@ -4,7 +4,6 @@
 #include "tokenizer/buf.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 void lines_free(struct lines *r)
 {

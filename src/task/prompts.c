@@ -1,8 +1,6 @@
 #include "task/prompts.h"
 #include "task/pyrandom.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { HARNESS_SEED = 1234 };
 

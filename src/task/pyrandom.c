@@ -1,6 +1,5 @@
 #include "task/pyrandom.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 enum { N = PYRANDOM_STATE, M = 397 };
 

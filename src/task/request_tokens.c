@@ -1,6 +1,5 @@
 #include "task/request_tokens.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 void item_tokens_free(struct item_tokens *x)
 {

@@ -3,8 +3,6 @@
 #include "task/task_table.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 void requests_free(struct requests *r)
 {

@@ -5,8 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define TASK_LINE(name) &task_##name,
 static const struct task *const tasks[] = {TASKS(TASK_LINE)};

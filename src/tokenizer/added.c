@@ -1,8 +1,6 @@
 #include "tokenizer/added.h"
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Children of a node are a list. Node 0 is unused, so that 0 can mean "none". */
 struct added_node {

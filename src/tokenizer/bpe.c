@@ -3,8 +3,6 @@
 #include "tokenizer/utf8.h"
 #include "util/hash.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { NO_RANK = INT32_MAX, MEMO_WORD = 28, MEMO_MAX = 4096, MEMO_MIN = 64 };
 static const uint64_t MERGE_NONE = UINT64_MAX;

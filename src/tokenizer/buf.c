@@ -1,7 +1,5 @@
 #include "tokenizer/buf.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status buf_reserve(struct buf *b, size_t more, struct err *e)
 {

@@ -3,8 +3,6 @@
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Sequences in Sequences; steps of a normalizer or decoder; times longer that they make a text. */
 enum { DEPTH_MAX = 8, STEPS_MAX = 16, GROWTH_MAX = 64 };

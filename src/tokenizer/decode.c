@@ -1,8 +1,6 @@
 #include "tokenizer/decode.h"
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The order of `types`. */
 enum { BYTE_LEVEL, REPLACE, BYTE_FALLBACK, FUSE, STRIP, METASPACE };

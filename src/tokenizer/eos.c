@@ -2,7 +2,6 @@
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 /* In order of precedence: texts before ids, the files of the tokenizer first. */
 struct place {

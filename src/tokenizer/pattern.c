@@ -3,8 +3,6 @@
 #include "tokenizer/buf.h"
 #include "util/mem.h"
 #include <pcre2.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct pattern {
     pcre2_code *code;

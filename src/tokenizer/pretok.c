@@ -2,8 +2,6 @@
 #include "tokenizer/component.h"
 #include "tokenizer/utf8.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum behavior { ISOLATED, REMOVED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS };
 enum scheme { NEVER, FIRST, ALWAYS };

@@ -8,8 +8,6 @@
 #include "tokenizer/utf8.h"
 #include "util/hash.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The largest published files have about 35 MB. */
 enum { TOKENIZER_BYTES_MAX = 256 << 20 };

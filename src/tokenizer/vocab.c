@@ -1,8 +1,6 @@
 #include "tokenizer/vocab.h"
 #include "util/hash.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status strmap_init(struct strmap *m, int64_t n, struct err *e)
 {

@@ -1,8 +1,6 @@
 #include "util/faults.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 
 void faults_free(struct faults *f)
 {

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>

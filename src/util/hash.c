@@ -3,8 +3,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 

@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 static atomic_int_fast64_t failures;
 

@@ -3,8 +3,6 @@
 #include "util/mem.h"
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 bool limits_text(const char *root, const char *path, char text[LIMITS_TEXT])

@@ -2,7 +2,6 @@
 #include "util/agree.h"
 #include "util/limits.h"
 #include "util/mem.h"
-#include <stdlib.h>
 
 /* Information that the ranks of a node exchange. */
 struct card {

@@ -2,8 +2,6 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Aligned blocks leave holes in the heap that glibc before 2.38 does not reuse
  * (sourceware.org/bugzilla 14581), so blocks of a few pages or more are mapped. */

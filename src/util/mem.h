@@ -1,6 +1,8 @@
 /* mem: allocation that reports instead of returning NULL. Memory is freed with free(). */
 #pragma once
 #include "util/err.h"
+#include <stdlib.h> /* free, and what else nearly every file has from here */
+#include <string.h>
 
 /* Call once per process: freed blocks go back to the system, so that measured memory is used
  * memory, unless the environment sets glibc's thresholds. (By default glibc stops mapping blocks of

@@ -1,7 +1,5 @@
 #include "util/texts.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 void texts_free(struct texts *t)
 {

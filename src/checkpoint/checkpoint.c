@@ -149,8 +149,7 @@ enum status checkpoint_open(const char *dir, struct checkpoint **out, struct err
     PASS(alone ? open_alone(c, e) : open_folder(c, e));
     PASS(hash_folder(c, c->texts[0].hash, e));
     PASS(checkpoint_unpack(c, e));
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return OK;
 }
 
@@ -166,10 +165,7 @@ enum status checkpoint_read_config(const char *dir, json_t **config, char **name
          dir);
     PASS(alone ? format_gguf.open(dir, &s, e) : json_read_file(file, 0, config, e));
     if (alone) *config = json_incref(s.config);
-    if (name) {
-        *name = file;
-        file = NULL;
-    }
+    if (name) *name = TAKE(file);
     return OK;
 }
 

@@ -158,8 +158,7 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
     qsort(entries, (size_t)n, sizeof *entries, name_compare);
     qsort(c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
     c->stored = c->entries;
-    c->entries = entries;
-    entries = NULL;
+    c->entries = TAKE(entries);
     c->n = n;
     c->read = read_packed;
     (void)json_object_del(c->config, "quantization_config"); /* its weights are not packed */

@@ -73,8 +73,7 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
             PASS(checkpoint_find_same(base, &c->files[0].entries[i], &file, &under, e));
     }
     PASS(hash_parts(c, what, e));
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return OK;
 }
 

@@ -125,7 +125,6 @@ enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, b
         if (!one_type) t->dtype = DTYPE_F32;
         t->n_bytes = t->n_elements * (int64_t)dtype_size(t->dtype);
     }
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return OK;
 }

@@ -16,8 +16,7 @@ enum status digests_new(int64_t n, struct digests **out, struct err *e)
     PASS(mem_zero(&d->at, n, sizeof *d->at, "digests of weights", e));
     d->n = n;
     pthread_mutex_init(&d->lock, NULL);
-    *out = d;
-    d = NULL;
+    *out = TAKE(d);
     return OK;
 }
 

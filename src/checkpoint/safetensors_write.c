@@ -90,8 +90,7 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     o->fd = fsx_open_as(o->temporary, O_RDWR | O_CREAT | O_TRUNC);
     NEED(o->fd >= 0, fsx_errno_status(errno), "%s: %s", o->path, strerror(errno));
     PASS(write_header(o, root, e));
-    *out = o;
-    o = NULL;
+    *out = TAKE(o);
     return OK;
 }
 

@@ -69,8 +69,7 @@ static enum status find_table(struct run_folder *r, struct err *e)
     if (!r->own) return OK;
     PASS(trajectory_read(table, false, &m, e));
     r->rows = m.n_rows;
-    r->table = table;
-    table = NULL;
+    r->table = TAKE(table);
     for (int64_t i = 0; i < m.n_columns && !r->parent; i++)
         if (strcmp(m.columns[i].name, "parent") == 0 && m.columns[i].n)
             PASS(mem_string(&r->parent, m.columns[i].values[0], e));

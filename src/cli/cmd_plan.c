@@ -10,6 +10,7 @@
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/log.h"
+#include "util/mem.h"
 #include "util/num.h"
 #include "util/page.h"
 #include "util/quantity.h"
@@ -94,8 +95,7 @@ static enum status faults_json(const struct plan_faults *f, json_t **list, struc
         json_array_append_new(all, json_string(line));
         free(line);
     }
-    *list = all;
-    all = NULL;
+    *list = TAKE(all);
     return OK;
 }
 

@@ -152,8 +152,7 @@ static enum status look(struct watch *w, bool *came, int *code, struct err *e)
         w->n = n;
     }
     free(w->seen);
-    w->seen = names;
-    names = NULL;
+    w->seen = TAKE(names);
 done:
     free(names);
     sweep_free(&s);

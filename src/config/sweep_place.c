@@ -44,8 +44,7 @@ enum status sweep_find_lacks(struct sweep *s, const char *folder, const char *co
     PASS(fsx_parent(s->results, &parent, e));
     PASS(fsx_parent(parent, &above, e));
     if (fsx_is_dir(parent) || fsx_same(above, folder) || fsx_same(above, ".")) return OK;
-    s->lacks = parent;
-    parent = NULL;
+    s->lacks = TAKE(parent);
     return OK;
 }
 

@@ -203,8 +203,7 @@ static enum status take_value(struct trajectory_column *c, const char *text, str
     if (*text) PASS(take_cell(&o, text, &value, e));
     if (!value) PASS(mem_string(&value, "", e));
     PASS(mem_grow(&c->values, c->n, &capacity, sizeof *c->values, e));
-    c->values[c->n++] = value;
-    value = NULL;
+    c->values[c->n++] = TAKE(value);
     return OK;
 }
 

@@ -122,8 +122,7 @@ enum status cube_own(struct cube *c, char *text, struct err *e)
 {
     enum status st = OK;
     TRY(mem_grow(&c->owned, c->n_owned, &c->owned_capacity, sizeof *c->owned, e));
-    c->owned[c->n_owned++] = text;
-    text = NULL;
+    c->owned[c->n_owned++] = TAKE(text);
 done:
     free(text);
     return st;

@@ -46,6 +46,7 @@ MUST_USE enum status cube_list_begin(struct cube *c, const struct rows *r, struc
                                      struct err *e);
 MUST_USE enum status cube_list_take(struct cube_list *l, const struct row *row, struct err *e);
 void cube_list_end(struct cube_list *l);
+CLEANUP_BY_VALUE(struct cube_list, cube_list_end);
 
 /* Adds the row's record to the tables of its kind that the cube has. ERR_NOMEM. */
 MUST_USE enum status cube_tables_take(struct cube *c, const struct measure *k,

@@ -75,23 +75,19 @@ struct cube_list {
 enum status cube_list_begin(struct cube *c, const struct rows *r, struct cube_list **out,
                             struct err *e)
 {
-    enum status st = OK;
-    struct cube_list *l = NULL;
+    CLEANUP(cube_list_end_at) struct cube_list *l = NULL;
     const struct record_list *of = r->kind->list;
     struct cube_variable *names = of ? cube_find_in(c, of->group, of->axis) : NULL;
     *out = NULL;
     if (!names) return OK;
-    TRY(mem_zero(&l, 1, sizeof *l, "a list", e));
+    PASS(mem_zero(&l, 1, sizeof *l, "a list", e));
     l->cube = c;
     l->of = of;
     l->names = names;
-    TRY(cube_fields_of(c, r->kind, of->group, &l->fields, e));
-    ENSURE(l->places = json_object(), ERR_NOMEM, "out of memory for names");
-    *out = l;
-    l = NULL;
-done:
-    cube_list_end(l);
-    return st;
+    PASS(cube_fields_of(c, r->kind, of->group, &l->fields, e));
+    NEED(l->places = json_object(), ERR_NOMEM, "out of memory for names");
+    *out = TAKE(l);
+    return OK;
 }
 
 void cube_list_end(struct cube_list *l)

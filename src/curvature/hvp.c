@@ -5,30 +5,26 @@
 enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_subset subset,
                      struct hvp **out, struct err *e)
 {
-    enum status st = OK;
-    struct hvp *h = NULL;
-    TRY(mem_zero(&h, 1, sizeof *h, "derivatives", e));
+    CLEANUP(hvp_close_at) struct hvp *h = NULL;
+    PASS(mem_zero(&h, 1, sizeof *h, "derivatives", e));
     h->m = m;
     h->s = s;
     h->products = model_products(m);
     h->chunk = HVP_CHUNK;
     h->rows = hvp_head_rows(m->spec.shape.vocab);
     diff_program(&m->spec, &h->program);
-    TRY(model_check_ids(m, s, e));
+    PASS(model_check_ids(m, s, e));
     for (int64_t i = 0; i < s->n; i++) {
         int64_t T = s->offset[i + 1] - s->offset[i];
         h->scored += T > 1 ? T - 1 : 0;
     }
     h->total = h->scored;
-    TRY(hvp_table_open(h, subset, e));
-    ENSURE(h->n > 0, ERR_USAGE, "%s has no tensors of the subset %s", m->file,
-           hvp_subset_name(subset));
+    PASS(hvp_table_open(h, subset, e));
+    NEED(h->n > 0, ERR_USAGE, "%s has no tensors of the subset %s", m->file,
+         hvp_subset_name(subset));
     h->space = space_alone(h->n);
-    *out = h;
-    h = NULL;
-done:
-    hvp_close(h);
-    return st;
+    *out = TAKE(h);
+    return OK;
 }
 
 void hvp_close(struct hvp *h)

@@ -43,6 +43,7 @@ MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
                               enum hvp_subset subset, struct hvp **out, struct err *e);
 /* NULL: does nothing. */
 void hvp_close(struct hvp *h);
+CLEANUP_BY_VALUE(struct hvp, hvp_close);
 
 /* Numbers and tensors of the whole flat vector; tensor i in the vector's order, borrowed. */
 int64_t hvp_n(const struct hvp *h);

@@ -59,21 +59,17 @@ static void finish(struct block_reader *r)
 enum status block_reader_open(const struct visit_group *g, const struct model *m, bool ahead,
                               int64_t first, struct block_reader **out, struct err *e)
 {
-    enum status st = OK;
-    struct block_reader *r = NULL;
-    TRY(group_agree(g, mem_zero(&r, 1, sizeof *r, "block reader", e), e));
+    CLEANUP(block_reader_close_at) struct block_reader *r = NULL;
+    PASS(group_agree(g, mem_zero(&r, 1, sizeof *r, "block reader", e), e));
     r->model = m;
     r->group = g;
     r->ahead = ahead;
     r->layer = r->reading = -1;
     for (int i = 0; i <= r->ahead; i++)
-        TRY(group_memory_open(g, model_block_floats(m), "weights of a block", &r->memory[i], e));
-    if (ahead) TRY(group_agree(g, start(r, first, e), e));
-    *out = r;
-    r = NULL;
-done:
-    block_reader_close(r);
-    return st;
+        PASS(group_memory_open(g, model_block_floats(m), "weights of a block", &r->memory[i], e));
+    if (ahead) PASS(group_agree(g, start(r, first, e), e));
+    *out = TAKE(r);
+    return OK;
 }
 
 /* Makes the block that was read the one in use. */

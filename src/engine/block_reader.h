@@ -24,3 +24,4 @@ MUST_USE enum status block_reader_prepare(struct block_reader *r, struct err *e)
 double block_reader_seconds(const struct block_reader *r); /* waiting for reads so far */
 /* NULL: does nothing. */
 void block_reader_close(struct block_reader *r);
+CLEANUP_BY_VALUE(struct block_reader, block_reader_close);

@@ -307,8 +307,7 @@ static enum status get(struct visit_cache *cache, const struct source *from,
     input->lru.key = key;
     input->lru.drop = input_free;
     lru_add(&cache->inputs, &input->lru);
-    *out = input;
-    input = NULL;
+    *out = TAKE(input);
     key = NULL;
 done:
     input_free(input);

@@ -13,10 +13,7 @@ enum status visit_tokenizer(const char *checkpoint, char **path, struct err *e)
         file = NULL;
         PASS(mem_format(&file, e, "%s/../tokenizer.json", checkpoint));
     }
-    if (fsx_is_file(file)) {
-        *path = file;
-        file = NULL;
-    }
+    if (fsx_is_file(file)) *path = TAKE(file);
     return OK;
 }
 

@@ -190,23 +190,20 @@ static enum status pass_block(struct wave *v, struct workspace *w, const struct 
 
 static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *e)
 {
-    enum status st = OK;
-    struct block_reader *reader = NULL;
+    CLEANUP(block_reader_close_at) struct block_reader *reader = NULL;
     struct run *r = v->run;
-    TRY(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
+    PASS(block_reader_open(r->group, r->model, r->plan.ahead, v->layer, &reader, e));
     for (; v->layer < v->layers; v->layer++) {
         const struct block *b;
-        TRY(pause_here(v, e));
-        TRY(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
-        TRY(block_reader_prepare(reader, e));
-        TRY(pass_block(v, w, b, e));
+        PASS(pause_here(v, e));
+        PASS(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
+        PASS(block_reader_prepare(reader, e));
+        PASS(pass_block(v, w, b, e));
     }
-    TRY(saved_point(v->saved, e));
+    PASS(saved_point(v->saved, e));
     r->seconds_read += block_reader_seconds(reader);
     if (v->full) r->weight_norm = sqrt(r->weight_norm);
-done:
-    block_reader_close(reader);
-    return st;
+    return OK;
 }
 
 /* Frees the calibration states before the head. */

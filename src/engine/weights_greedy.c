@@ -251,8 +251,7 @@ static enum status open_chosen(const struct greedy *g, struct checkpoint **out, 
     }
     PASS(open_soup(g, kept, -1, &c, e));
     PASS(checkpoint_identify(c, g->w->f32 ? "greedy f32" : "greedy", all, n, e));
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return OK;
 }
 

@@ -61,8 +61,7 @@ enum status textfile_open(const char *path, struct textfile **out, struct err *e
     f->most = INT64_MAX;
     PASS(mem_string(&f->path, path, e));
     PASS(open_stream(f, e));
-    *out = f;
-    f = NULL;
+    *out = TAKE(f);
     return OK;
 }
 

@@ -139,8 +139,7 @@ static enum status stored(const struct plan *p, const struct plan_checkpoint *c,
     plan_cell_key(p, c, variant, key);
     if (weights_hash(&c->weights, base, NULL) != OK || !export_note_fits(folder, key, base))
         return OK;
-    *path = folder;
-    folder = NULL;
+    *path = TAKE(folder);
     return OK;
 }
 

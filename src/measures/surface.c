@@ -230,8 +230,7 @@ static enum status make_surface(const struct part_context *c, char **key, struct
     s->lru.drop = drop;
     *key = NULL;
     lru_add(&c->cache->surfaces, &s->lru);
-    *out = s;
-    s = NULL;
+    *out = TAKE(s);
     lru_trim(&c->cache->surfaces, SURFACES_KEPT);
 done:
     drop(s);

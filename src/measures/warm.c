@@ -92,10 +92,7 @@ static enum status find(const struct warm *w, struct measurement *m, int64_t *pl
         if (found) break;
     }
     *place = i;
-    if (found) {
-        *vector = mine;
-        mine = NULL;
-    }
+    if (found) *vector = TAKE(mine);
     return OK;
 }
 
@@ -152,7 +149,6 @@ enum status warm_start(const struct warm *w, struct measurement *m, float **star
         free(vector);
         vector = next;
     }
-    *start = vector;
-    vector = NULL;
+    *start = TAKE(vector);
     return OK;
 }

@@ -58,24 +58,20 @@ static enum status file_reserve(struct states *s, struct err *e)
 enum status states_open(const struct states_place *place, int64_t tokens, int64_t width,
                         const char *what, struct states **out, struct err *e)
 {
-    enum status st = OK;
-    struct states *s = NULL;
-    TRY(mem_zero(&s, 1, sizeof *s, what, e));
+    CLEANUP(states_close_at) struct states *s = NULL;
+    PASS(mem_zero(&s, 1, sizeof *s, what, e));
     *s = (struct states){
         .what = what, .tokens = tokens, .width = width, .type = place->type, .fd = -1};
     if (!place->scratch) {
-        TRY(mem_alloc(&s->memory, tokens * width, dtype_size(s->type), what, e));
+        PASS(mem_alloc(&s->memory, tokens * width, dtype_size(s->type), what, e));
     } else {
-        TRY(mem_string(&s->folder, place->scratch, e));
-        if (s->type == DTYPE_BF16) TRY(mem_alloc(&s->narrow, PIECE, sizeof *s->narrow, what, e));
-        TRY(file_make(s, e));
-        TRY(file_reserve(s, e));
+        PASS(mem_string(&s->folder, place->scratch, e));
+        if (s->type == DTYPE_BF16) PASS(mem_alloc(&s->narrow, PIECE, sizeof *s->narrow, what, e));
+        PASS(file_make(s, e));
+        PASS(file_reserve(s, e));
     }
-    *out = s;
-    s = NULL;
-done:
-    states_close(s);
-    return st;
+    *out = TAKE(s);
+    return OK;
 }
 
 void states_close(struct states *s)

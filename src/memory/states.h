@@ -20,6 +20,7 @@ struct states_place {
 MUST_USE enum status states_open(const struct states_place *place, int64_t tokens, int64_t width,
                                  const char *what, struct states **out, struct err *e);
 void states_close(struct states *s);
+CLEANUP_BY_VALUE(struct states, states_close);
 
 /* True if states_take returns the stored rows themselves instead of a copy. */
 bool states_in_place(const struct states *s);

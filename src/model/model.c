@@ -98,8 +98,7 @@ static enum status open_checked(struct checkpoint *c, struct model **out, struct
     PASS(spec_read(checkpoint_config(c), m->file, &m->spec, e));
     PASS(check_all(m, e));
     PASS(leftover_check(m, e));
-    *out = m;
-    m = NULL;
+    *out = TAKE(m);
     return OK;
 }
 

@@ -22,8 +22,7 @@ enum status node_new_scalar(const char *text, bool quoted, const struct node_pla
     PASS(node_new(null ? NODE_NULL : NODE_SCALAR, place, &n, e));
     n->quoted = quoted;
     PASS(mem_string(&n->text, text, e));
-    *out = n;
-    n = NULL;
+    *out = TAKE(n);
     return OK;
 }
 
@@ -40,8 +39,7 @@ enum status node_copy(const struct node *n, struct node **out, struct err *e)
         PASS(node_copy(n->items[i], &child, e));
         PASS(node_append(copy, child, e));
     }
-    *out = copy;
-    copy = NULL;
+    *out = TAKE(copy);
     return OK;
 }
 
@@ -204,8 +202,7 @@ static enum status from_json(const json_t *json, int depth, struct node **out, s
     } else {
         PASS(json_scalar(json, &n, e));
     }
-    *out = n;
-    n = NULL;
+    *out = TAKE(n);
     return OK;
 }
 

@@ -174,8 +174,7 @@ static enum status read_text(const struct option *o, const struct option_scope *
         TRY(mem_string(&text, s->node->text, e));
     }
     free(*value);
-    *value = text;
-    text = NULL;
+    *value = TAKE(text);
 done:
     free(text);
     return st;
@@ -202,8 +201,7 @@ static enum status read_texts(const struct option *o, const struct option_scope 
     }
     all[n - 1] = '\0';
     free(*value);
-    *value = all;
-    all = NULL;
+    *value = TAKE(all);
     return OK;
 }
 

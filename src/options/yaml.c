@@ -157,8 +157,7 @@ static enum status read_value(struct reader *r, const yaml_event_t *event, int d
         PASS(node_new(list ? NODE_LIST : NODE_MAP, &place, &n, e));
         PASS(list ? read_list(r, depth, n, e) : read_map(r, depth, n, e));
     }
-    *out = n;
-    n = NULL;
+    *out = TAKE(n);
     return OK;
 }
 
@@ -184,8 +183,7 @@ static enum status read_stream(struct reader *r, struct node **out, struct err *
         if (event.type != YAML_STREAM_END_EVENT)
             PASS(fail_at(r, event.start_mark, "a second YAML document: one is expected", e));
     }
-    *out = n;
-    n = NULL;
+    *out = TAKE(n);
     return OK;
 }
 
@@ -222,7 +220,6 @@ enum status yaml_read_file(const char *path, struct node **out, struct err *e)
          "%s: results, which qtraj show and qtraj status take; expected the .yaml file", path);
     PASS(yaml_read_text(text, n, &place, &root, e));
     NEED(root->kind != NODE_NULL, ERR_USAGE, "%s:1:1: empty: this file has no keys", path);
-    *out = root;
-    root = NULL;
+    *out = TAKE(root);
     return OK;
 }

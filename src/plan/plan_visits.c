@@ -274,8 +274,7 @@ static enum status add_variant(const struct search *s, int64_t i, int64_t replic
     to->replicate = replicate;
     to->scored = need != NEED_ALL;
     to->complete = need == NEED_NOTHING;
-    to->records = records;
-    records = NULL;
+    to->records = TAKE(records);
     return OK;
 }
 

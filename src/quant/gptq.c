@@ -149,8 +149,7 @@ static enum status gptq_prepare(const struct quant_input *in, const struct quant
         TRY(mixing_input(in, options, &mixed, &gram, e));
         TRY(prepare_alone(p, &mixed, diagonal, e));
     }
-    *out = p;
-    p = NULL;
+    *out = TAKE(p);
 done:
     gptq_release(p);
     free(diagonal);

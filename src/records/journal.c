@@ -327,8 +327,7 @@ static enum status open_file(const char *path, bool write, struct journal **out,
         PASS(journal_sync(j, e));
         PASS(fsx_sync_parent(path, e));
     }
-    *out = j;
-    j = NULL;
+    *out = TAKE(j);
     return OK;
 }
 

@@ -352,6 +352,7 @@ static void lock_free(struct lock *l)
     free(l->text);
     free(l);
 }
+CLEANUP_BY_VALUE(struct lock, lock_free)
 
 static bool is_own(const struct lock *l, const char *path)
 {
@@ -388,23 +389,19 @@ void lock_release(struct lock *l)
 static enum status lock_new(const char *journal, const struct lock_options *o, struct lock **out,
                             struct err *e)
 {
-    enum status st = OK;
-    struct lock *l = NULL;
-    TRY(mem_zero(&l, 1, sizeof *l, "lock", e));
+    CLEANUP(lock_free_at) struct lock *l = NULL;
+    PASS(mem_zero(&l, 1, sizeof *l, "lock", e));
     l->fd = -1;
     l->wake = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&l->guard, NULL);
     if (o) l->options = *o;
     l->lease = lease_of_environment();
-    ENSURE(l->wake >= 0 && (l->self = holder_self()), ERR_NOMEM, "out of memory for a lock");
-    TRY(fsx_resolve(journal, &l->journal, e));
-    TRY(mem_format(&l->path, e, "%s.lock", l->journal));
-    TRY(temporary_begin(l->path, &l->temporary, e));
-    *out = l;
-    l = NULL;
-done:
-    lock_free(l);
-    return st;
+    NEED(l->wake >= 0 && (l->self = holder_self()), ERR_NOMEM, "out of memory for a lock");
+    PASS(fsx_resolve(journal, &l->journal, e));
+    PASS(mem_format(&l->path, e, "%s.lock", l->journal));
+    PASS(temporary_begin(l->path, &l->temporary, e));
+    *out = TAKE(l);
+    return OK;
 }
 
 enum status lock_take(const char *journal, const struct lock_options *o, struct lock **out,

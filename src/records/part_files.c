@@ -124,8 +124,7 @@ enum status parts_view(const char *results, enum view_content content, struct re
     CLEANUP(results_view_close_at) struct results_view *v = NULL;
     PASS(view_new(&v, e));
     PASS(parts_add_records(results, NULL, 0, content, NULL, v, e));
-    *out = v;
-    v = NULL;
+    *out = TAKE(v);
     return OK;
 }
 
@@ -210,8 +209,7 @@ enum status parts_join(const struct part_places *p, const char *journal, enum vi
     TRY(view_add_late(v, NULL, late, e));
     ENSURE(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
            p->n ? p->part[0].journal : "no parts");
-    *out = v;
-    v = NULL;
+    *out = TAKE(v);
 done:
     part_look_free(&whole);
     json_decref(late);

@@ -160,11 +160,10 @@ static void find_state(struct saved *s, const struct saved_place *p)
 
 enum status saved_open(const struct saved_place *place, struct saved **out, struct err *e)
 {
-    enum status st = OK;
-    struct saved *s = NULL;
+    CLEANUP(saved_close_at) struct saved *s = NULL;
     *out = NULL;
     if (!place->folder) return OK;
-    TRY(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
+    PASS(err_agree(place->comm, mem_zero(&s, 1, sizeof *s, "a saved state", e), e));
     s->comm = place->comm;
     if (place->move) {
         s->base =
@@ -178,14 +177,11 @@ enum status saved_open(const struct saved_place *place, struct saved **out, stru
     s->always = saves_always();
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
-    TRY(err_agree(s->comm, open_local(s, place, e), e));
+    PASS(err_agree(s->comm, open_local(s, place, e), e));
     MPI_Bcast(&s->trailer.process, sizeof s->trailer.process, MPI_BYTE, 0, s->comm);
     find_state(s, place);
-    *out = s;
-    s = NULL;
-done:
-    saved_close(s);
-    return st;
+    *out = TAKE(s);
+    return OK;
 }
 
 void saved_close(struct saved *s)

@@ -47,6 +47,7 @@ struct saved_place {
 MUST_USE enum status saved_open(const struct saved_place *place, struct saved **out, struct err *e);
 /* Leaves the files. Local. */
 void saved_close(struct saved *s);
+CLEANUP_BY_VALUE(struct saved, saved_close);
 /* Removes the files: the work is done, and its results are stored. Local. */
 void saved_remove(struct saved *s);
 /* Closes it too, adding it to a list: the work is done, but its results may not be stored yet, and

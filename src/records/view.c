@@ -129,21 +129,16 @@ static enum status read_records(struct journal *j, const struct view_names *with
     for (int64_t i = 0; i < journal_n(j); i++) PASS(add_from_journal(v, j, i, without->name, e));
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
-    *out = v;
-    v = NULL;
+    *out = TAKE(v);
     return OK;
 }
 
 enum status results_view_of_journal(struct journal *j, enum view_content content,
                                     struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct view_names without;
-    TRY(view_leave_out(content, NULL, &without, e));
-    TRY(read_records(j, &without, content == VIEW_BY_LINE, out, e));
-done:
-    view_names_free(&without);
-    return st;
+    CLEANUP(view_names_free) struct view_names without = {0};
+    PASS(view_leave_out(content, NULL, &without, e));
+    return read_records(j, &without, content == VIEW_BY_LINE, out, e);
 }
 
 static enum status open_journal(const char *path, const struct view_names *without,
@@ -154,8 +149,7 @@ static enum status open_journal(const char *path, const struct view_names *witho
     PASS(journal_open_readonly(path, &j, e));
     PASS(read_records(j, without, false, &v, e));
     NEED(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
-    *out = v;
-    v = NULL;
+    *out = TAKE(v);
     return OK;
 }
 
@@ -173,15 +167,12 @@ enum status results_is_hdf5(const char *path, bool *is, struct err *e)
 enum status results_view_open(const char *path, enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct view_names without;
+    CLEANUP(view_names_free) struct view_names without = {0};
     bool cube;
-    TRY(view_leave_out(content, metrics, &without, e));
-    TRY(results_is_hdf5(path, &cube, e));
-    TRY(cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e));
-done:
-    view_names_free(&without);
-    return st;
+    PASS(view_leave_out(content, metrics, &without, e));
+    PASS(results_is_hdf5(path, &cube, e));
+    PASS(cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e));
+    return OK;
 }
 
 void results_view_close(struct results_view *v)
@@ -341,8 +332,7 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
         json_decref(more);
         more = completion = whole = NULL;
     }
-    *out = record;
-    record = NULL;
+    *out = TAKE(record);
     return OK;
 }
 

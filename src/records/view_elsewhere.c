@@ -103,24 +103,19 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
                                const struct view_sink *sink, json_t *late, struct err *e)
 {
-    enum status st = OK;
-    struct view_names without;
-    json_t *raw = NULL, *record = NULL;
-    TRY(view_leave_out(content, NULL, &without, e));
-    TRY(learn_elsewhere(v, j, without.name, e));
+    CLEANUP(view_names_free) struct view_names without = {0};
+    json_auto_t *raw = NULL, *record = NULL;
+    PASS(view_leave_out(content, NULL, &without, e));
+    PASS(learn_elsewhere(v, j, without.name, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        TRY(journal_read(j, i, without.name, &raw, e));
-        TRY(former_record(v->former, raw, &record, e));
-        TRY(add_line(v, j, i, record, sink, late, e));
+        PASS(journal_read(j, i, without.name, &raw, e));
+        PASS(former_record(v->former, raw, &record, e));
+        PASS(add_line(v, j, i, record, sink, late, e));
         json_decref(raw);
         json_decref(record);
         raw = record = NULL;
     }
-done:
-    json_decref(raw);
-    json_decref(record);
-    view_names_free(&without);
-    return st;
+    return OK;
 }
 
 enum status view_add_late(struct results_view *v, const struct view_sink *sink, const json_t *late,

@@ -13,18 +13,14 @@ struct arrivals {
 
 enum status arrivals_open(int64_t ranks, bool here, struct arrivals **out, struct err *e)
 {
-    enum status st = OK;
-    struct arrivals *a = NULL;
-    TRY(mem_zero(&a, 1, sizeof *a, "ranks", e));
+    CLEANUP(arrivals_close_at) struct arrivals *a = NULL;
+    PASS(mem_zero(&a, 1, sizeof *a, "ranks", e));
     *a = (struct arrivals){.n = ranks, .view = {.verdict = -1, .ended = -1}};
     a->link = link_serve(ranks, here);
-    ENSURE(a->link, ERR_IO, "cannot listen for the ranks: %s", strerror(errno));
-    ENSURE(setenv(STARTUP_LAUNCH, link_address(a->link), 1) == 0, ERR_NOMEM, "out of memory");
-    *out = a;
-    a = NULL;
-done:
-    arrivals_close(a);
-    return st;
+    NEED(a->link, ERR_IO, "cannot listen for the ranks: %s", strerror(errno));
+    NEED(setenv(STARTUP_LAUNCH, link_address(a->link), 1) == 0, ERR_NOMEM, "out of memory");
+    *out = TAKE(a);
+    return OK;
 }
 
 void arrivals_close(struct arrivals *a)

@@ -10,6 +10,7 @@ struct arrivals;
 MUST_USE enum status arrivals_open(int64_t ranks, bool here, struct arrivals **out, struct err *e);
 /* NULL: nothing. */
 void arrivals_close(struct arrivals *a);
+CLEANUP_BY_VALUE(struct arrivals, arrivals_close);
 
 struct arrivals_view {
     bool met;      /* rank 0 has met all others */

@@ -75,7 +75,7 @@ static enum status scan_lines(struct merge_source *s, json_t *weights, const jso
 {
     enum status st = OK;
     json_t *head = NULL, *done = json_object();
-    struct view_names without;
+    struct view_names without = {0};
     TRY(view_leave_out(VIEW_STATES, NULL, &without, e));
     ENSURE(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {

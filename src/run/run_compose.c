@@ -143,8 +143,7 @@ enum status run_compose(struct run_compose *c, const struct run_journal *own, co
     else
         PASS(join(whole, parts, sources, e));
     json_decref(*out);
-    *out = whole;
-    whole = NULL;
+    *out = TAKE(whole);
     return OK;
 }
 

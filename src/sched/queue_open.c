@@ -89,7 +89,6 @@ enum status queue_open(const struct sched_job *jobs, int64_t n, int64_t n_groups
     for (int64_t i = 0; i < n_groups; i++) q->in_flight[i].parts = q->store + parts + i * most;
     PASS(take_in(q, e));
     queue_order(q);
-    *out = q;
-    q = NULL;
+    *out = TAKE(q);
     return OK;
 }

@@ -124,8 +124,7 @@ enum status deadline_open(double seconds, double grace, void (*late)(void *), vo
     d->context = context;
     NEED(pthread_create(&d->thread, NULL, wait_for_signal, d) == 0, ERR_NOMEM,
          "out of memory: no thread for signals");
-    *out = d;
-    d = NULL;
+    *out = TAKE(d);
     return OK;
 }
 

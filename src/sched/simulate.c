@@ -28,14 +28,13 @@ static double go_on(struct queue *q, int64_t n_groups, double *until)
 enum status sched_simulate(const struct sched_job *jobs, int64_t n, int64_t n_groups,
                            struct sched_simulation *out, struct err *e)
 {
-    enum status st = OK;
-    struct queue *q = NULL;
-    double *until = NULL; // (n_groups) when the batch in flight ends
+    AUTO_FREE double *until = NULL; // (n_groups) when the batch in flight ends
+    CLEANUP(queue_close_at) struct queue *q = NULL;
     struct sched_simulation s = {.n_groups = n_groups};
     struct sched_outcome outcome = {0};
-    ENSURE(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
-    TRY(mem_zero(&until, n_groups, sizeof *until, "groups", e));
-    TRY(queue_open(jobs, n, n_groups, NULL, &q, e));
+    NEED(n_groups >= 1, ERR_USAGE, "%lld groups, expected at least 1", (long long)n_groups);
+    PASS(mem_zero(&until, n_groups, sizeof *until, "groups", e));
+    PASS(queue_open(jobs, n, n_groups, NULL, &q, e));
     s.work = go_on(q, n_groups, until);
     for (int64_t i = 0; i < n_groups; i++)
         if (until[i] > s.makespan) s.makespan = until[i];
@@ -47,10 +46,7 @@ enum status sched_simulate(const struct sched_job *jobs, int64_t n, int64_t n_gr
     s.batches = outcome.batches;
     s.idle = s.makespan > 0 ? 1 - s.work / (s.makespan * (double)n_groups) : 0;
     *out = s;
-done:
-    queue_close(q);
-    free(until);
-    return st;
+    return OK;
 }
 
 enum status sched_forecast(const struct queue *q, int64_t n_groups, double now, double *until,

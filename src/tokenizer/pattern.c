@@ -137,8 +137,7 @@ enum status pattern_compile(const char *text, size_t n, bool literal, struct pat
              source.data);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* where it fails, the interpreter matches */
-    *out = p;
-    p = NULL;
+    *out = TAKE(p);
 done:
     pattern_free(p);
     buf_free(&source);
@@ -155,18 +154,14 @@ void pattern_free(struct pattern *p)
 
 enum status pattern_work_new(struct pattern_work **out, struct err *e)
 {
-    enum status st = OK;
-    struct pattern_work *w = NULL;
-    TRY(mem_zero(&w, 1, sizeof *w, "match data", e));
+    CLEANUP(pattern_work_free_at) struct pattern_work *w = NULL;
+    PASS(mem_zero(&w, 1, sizeof *w, "match data", e));
     w->match = pcre2_match_data_create(1, NULL); /* the whole match only: no groups are read */
     w->limits = pcre2_match_context_create(NULL);
-    ENSURE(w->match && w->limits, ERR_NOMEM, "cannot allocate match data");
+    NEED(w->match && w->limits, ERR_NOMEM, "cannot allocate match data");
     pcre2_set_depth_limit(w->limits, UINT32_MAX); /* the heap's limit takes its place */
-    *out = w;
-    w = NULL;
-done:
-    pattern_work_free(w);
-    return st;
+    *out = TAKE(w);
+    return OK;
 }
 
 void pattern_work_free(struct pattern_work *w)

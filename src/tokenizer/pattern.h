@@ -20,6 +20,7 @@ void pattern_free(struct pattern *p);
 struct pattern_work;
 MUST_USE enum status pattern_work_new(struct pattern_work **out, struct err *e);
 void pattern_work_free(struct pattern_work *w);
+CLEANUP_BY_VALUE(struct pattern_work, pattern_work_free);
 
 /* [*start, *end) = the first match in the well-formed UTF-8 text s at or after byte `from`; *start
  * < 0 when there is none. Thread-safe when each thread has its own work. ERR_NUMERIC when the

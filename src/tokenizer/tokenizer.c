@@ -73,8 +73,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
         err_prefix(e, "%s", path);
         goto done;
     }
-    *out = t;
-    t = NULL;
+    *out = TAKE(t);
 done:
     tokenizer_close(t);
     json_decref(root);

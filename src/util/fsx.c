@@ -93,8 +93,7 @@ enum status fsx_read(const char *path, size_t max_bytes, char **data, size_t *n,
         got += (size_t)r;
     }
     buffer[got] = '\0';
-    *data = buffer;
-    buffer = NULL;
+    *data = TAKE(buffer);
     if (n) *n = got;
     return OK;
 }
@@ -229,8 +228,7 @@ enum status fsx_resolve(const char *path, char **out, struct err *e)
         free(folder);
         folder = NULL;
     }
-    *out = now;
-    now = NULL;
+    *out = TAKE(now);
     return OK;
 }
 

@@ -14,8 +14,16 @@ void mem_setup(void);
 void mem_keep_freed(void);
 
 /* Before the declaration of a pointer, or of several in one: it is freed when it leaves its scope,
- * by whichever way. Initialise it; set it to NULL when another owns the memory. */
+ * by whichever way. Initialise it. */
 #define AUTO_FREE __attribute__((cleanup(mem_free_at)))
+
+/* The pointer p, which is NULL afterwards: *out = TAKE(text) hands over what text owns. */
+#define TAKE(p)                                                                                    \
+    __extension__({                                                                                \
+        __typeof__(p) taken_ = (p);                                                                \
+        (p) = NULL;                                                                                \
+        taken_;                                                                                    \
+    })
 
 /* Frees what the pointer at `pointer` points to. */
 void mem_free_at(void *pointer);

@@ -346,11 +346,9 @@ static enum status publish(const struct folder_out *o, struct err *e)
 
 static enum status write_card(const struct folder_out *o, const char *card, struct err *e)
 {
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     PASS(fsx_join(o->temporary, "README.md", &path, e));
-    const enum status st = fsx_write_atomic(path, card, strlen(card), e);
-    free(path);
-    return st;
+    return fsx_write_atomic(path, card, strlen(card), e);
 }
 
 enum status folder_commit(struct folder_out *o, const char *card, struct err *e)

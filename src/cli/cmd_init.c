@@ -113,10 +113,9 @@ static enum status add_checkpoint(struct init *o, const char *folder, const char
 static enum status has_file(const char *folder, const char *name, const char *file, bool *has,
                             struct err *e)
 {
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     PASS(mem_format(&path, e, "%s/%s/%s", folder, name, file));
     *has = fsx_is_file(path);
-    free(path);
     return OK;
 }
 

@@ -125,11 +125,10 @@ static int journal_code(const char *path, int64_t before)
 {
     struct err e = {0};
     int code = -1;
-    struct results_view *view = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     if (size_of(path) != before && results_view_open(path, VIEW_STATES, NULL, &view, &e) == OK &&
         results_view_end(view))
         code = (int)json_integer_value(json_object_get(results_view_end(view), "exit_code"));
-    results_view_close(view);
     return code;
 }
 
@@ -277,10 +276,9 @@ enum status launch_run(struct launch *l, int *code, struct err *e)
 
 static enum status run(struct call *c, struct err *e)
 {
-    struct launch l = {0};
+    CLEANUP(launch_free) struct launch l = {0};
     enum status st = launch_arguments(&l, c, NULL, 0, e);
     if (st == OK && !c->help) st = launch_run(&l, &c->code, e);
-    launch_free(&l);
     return st;
 }
 

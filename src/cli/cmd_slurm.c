@@ -288,7 +288,7 @@ static enum status put_sweep(const struct call *c, const struct arguments *a, st
                              struct slurm_nodes *at, const bool *which, const struct paths *paths,
                              const char *rate, struct err *e)
 {
-    struct slurm_parts parts = {0};
+    CLEANUP(slurm_parts_free) struct slurm_parts parts = {0};
     if (!rate) {
         log_info("the rate of a node%s%s is not known (--rate): a short job measures it first",
                  a->of.partition ? " of " : "", a->of.partition ? a->of.partition : "");
@@ -299,9 +299,7 @@ static enum status put_sweep(const struct call *c, const struct arguments *a, st
     if (parts.too_long)
         log_warn("a visit takes longer than --time on all nodes; its elements are requeued until "
                  "it is done");
-    const enum status st = put_commands(c, a, &parts, at, paths, e);
-    slurm_parts_free(&parts);
-    return st;
+    return put_commands(c, a, &parts, at, paths, e);
 }
 
 /* Says that no job has anything to do. */

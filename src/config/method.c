@@ -396,11 +396,11 @@ json_t *method_grids_to_json(const struct method_entry *m)
     static const struct option_table *const tables[] = {&input_table, &key_table, &value_table};
     const unsigned turned = method_entry_places(m);
     if (!activation_any(&m->grids) && !turned) return NULL;
-    json_t *all = method_entry_to_json(m), *kept = json_object();
+    json_auto_t *all = method_entry_to_json(m);
+    json_t *kept = json_object();
     for (int i = 0; i < (turned ? 5 : 3); i++)
         if (json_object_get(all, names[i]))
             json_object_set(kept, names[i], json_object_get(all, names[i]));
     for (int i = 0; i < 3; i++) drop_later(json_object_get(kept, names[i]), tables[i]);
-    json_decref(all);
     return kept;
 }

@@ -27,7 +27,7 @@ static bool branches_from(const struct sweep *s, const struct model_entry *m, co
 
 enum status so_far_drop(struct node *models, const struct sweep *s, bool *any, struct err *e)
 {
-    bool *absent = NULL;
+    AUTO_FREE bool *absent = NULL;
     int64_t n = 0, before = -1, kept = 0;
     PASS(mem_zero(&absent, s->n_models, sizeof *absent, "models", e));
     while (n != before) {
@@ -43,6 +43,5 @@ enum status so_far_drop(struct node *models, const struct sweep *s, bool *any, s
             models->items[kept++] = models->items[i];
     models->n = kept;
     *any = n > 0;
-    free(absent);
     return OK;
 }

@@ -20,7 +20,7 @@ json_t *coming_read(const char *results)
 {
     struct err why = {0};
     json_t *found = NULL;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     enum status st = mem_format(&path, &why, "%s.coming.json", results);
     if (st == OK && fsx_is_file(path)) st = read_file(path, &found, &why);
     if (st != OK) {
@@ -28,7 +28,6 @@ json_t *coming_read(const char *results)
         json_decref(found);
         found = NULL;
     }
-    free(path);
     return found;
 }
 

@@ -50,9 +50,8 @@ enum status h5_fail(struct err *e, enum status code, int line, const char *file,
 /* Fails unless there is memory for a file of n bytes. HDF5 1.10 may crash where it gets none. */
 static enum status have_room(const char *name, size_t n, struct err *e)
 {
-    void *room = malloc(n + 2 * INCREMENT);
+    AUTO_FREE void *room = malloc(n + 2 * INCREMENT);
     NEED(room, ERR_NOMEM, "%s: out of memory: %zu bytes for HDF5", name, n + 2 * INCREMENT);
-    free(room);
     return OK;
 }
 

@@ -70,12 +70,11 @@ struct between {
 static enum status loss_at(void *context, double step, double *loss, struct err *e)
 {
     const struct between *b = context;
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     const struct checkpoint_part parts[2] = {{1 - b->sign * step, b->from},
                                              {b->sign * step, b->to}};
     enum status st = checkpoint_combine(parts, 2, &c, e);
     st = b->loss->of(b->loss->context, st, c, loss, e);
-    checkpoint_close(c);
     return st;
 }
 

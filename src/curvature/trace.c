@@ -139,12 +139,11 @@ static enum status probe(struct probing *p, int64_t first, int64_t k, struct tra
 
 static enum status summarise(struct trace_estimate *t, struct err *e)
 {
-    int64_t *group;
+    AUTO_FREE int64_t *group = NULL;
     PASS(mem_zero(&group, t->n_parts, sizeof *group, "groups of tensors", e));
     enum status st = trace_group(t, group, 1, &t->mean, &t->error, e);
     for (int64_t i = 0; i < t->n_parts; i++) group[i] = i;
     if (st == OK) st = trace_group(t, group, t->n_parts, t->part, t->part_error, e);
-    free(group);
     return st;
 }
 

@@ -52,7 +52,7 @@ static enum status evaluate(const struct part_context *context, struct checkpoin
 static enum status judge(const struct part_context *context, struct checkpoint *c,
                          const struct weights *w, double *loss, struct err *e)
 {
-    json_t *datasets = NULL;
+    json_auto_t *datasets = NULL;
     struct visit v = *context->visit; /* shallow */
     v.requests.tasks = NULL;
     v.evaluations = (struct data_options *)(uintptr_t)&w->heldout;
@@ -63,7 +63,6 @@ static enum status judge(const struct part_context *context, struct checkpoint *
     PASS(streams_checkpoint(context, c, &v, NULL, &datasets, NULL, e));
     *loss = json_number_get(
         json_object_get(json_object_iter_value(json_object_iter(datasets)), "loss"));
-    json_decref(datasets);
     return OK;
 }
 

@@ -187,7 +187,7 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
         model_rotation_text(s->turned, text);
         json_object_set_new(json_object_get(record, "provenance"), "rotation", json_string(text));
     }
-    json_t *layers = json_array();
+    json_auto_t *layers = json_array();
     if (!replicate) json_object_set(record, "layers", layers);
     if (failure->code == OK) {
         set_cell_values(json_object_get(record, "values"), s);
@@ -201,7 +201,6 @@ json_t *record_cell(const struct part_context *c, const struct run *r, int64_t i
         const char *drawn = r->visit->drawn_texts ? r->visit->drawn_texts : r->visit->texts;
         if (replicate && drawn) json_object_set_new(provenance, "drawn", json_string(drawn));
     }
-    json_decref(layers);
     return record;
 }
 

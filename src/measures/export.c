@@ -215,10 +215,9 @@ static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c
     *asks = folder != NULL;
     free(folder);
     if (!*asks || v->setup[MEASURE_export]) return OK;
-    json_t *copy = options_to_json(&setup_table, section_of(p->sweep));
+    json_auto_t *copy = options_to_json(&setup_table, section_of(p->sweep));
     enum status st = mem_zero(&v->setup[MEASURE_export], 1, setup_table.size, "a setup", e);
     if (st == OK) st = options_from_json(&setup_table, copy, v->setup[MEASURE_export], e);
-    json_decref(copy);
     return st;
 }
 

@@ -362,13 +362,12 @@ static bool has_bytes(const char *path, int64_t bytes)
 
 bool measurement_vector_read(struct measurement *m, const char *path, float *mine)
 {
-    struct transfer t = {.m = m, .path = path, .mine = mine};
+    CLEANUP(transfer_close) struct transfer t = {.m = m, .path = path, .mine = mine};
     int there = 0;
     if (m->rank == 0 && has_bytes(path, hvp_n(m->h) * (int64_t)sizeof *mine))
         there = transfer_open(&t, path, NULL) == OK;
     MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
     if (there && transfer_run(&t, NULL) != OK) there = 0;
     MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
-    transfer_close(&t);
     return there;
 }

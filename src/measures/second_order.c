@@ -60,7 +60,7 @@ static enum status alike(struct plan *p, const struct plan_checkpoint *c, json_t
 {
     enum status st = OK;
     const struct second_order_options *s = &curvature_section(p->sweep)->predicted;
-    json_t *own;
+    json_auto_t *own = NULL;
     *settings = json_object();
     PASS(key(p, c, &own, e));
     for (int depth = SECOND_ORDER_NONE; depths[depth] && st == OK; depth++)
@@ -72,7 +72,6 @@ static enum status alike(struct plan *p, const struct plan_checkpoint *c, json_t
             st = plan_digest(json_deep_copy(own), digest, e);
             if (st == OK) json_object_set_new(*settings, digest, json_boolean(all));
         }
-    json_decref(own);
     return st;
 }
 

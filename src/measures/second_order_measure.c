@@ -206,7 +206,7 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     enum status st = OK;
     struct part_context *c = m->s->writable;
     struct saved **saved = &c->saved[MEASURE_second_order];
-    char *name = NULL;
+    AUTO_FREE char *name = NULL;
     part_saved_end(c, *saved, OK);
     *saved = NULL;
     measurement_save_to(&m->base, NULL);
@@ -221,7 +221,6 @@ static enum status open_saved(struct measuring *m, const int64_t *which, int64_t
     if (st == OK)
         st = part_saved_open(c, MEASURE_second_order, name, m->s->setup->identity, saved, e);
     if (st == OK) measurement_save_to(&m->base, *saved);
-    free(name);
     return st;
 }
 
@@ -229,7 +228,7 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
                            struct second_order_result *results, struct err *e)
 {
     enum status st = OK;
-    struct prediction *p = NULL;
+    AUTO_FREE struct prediction *p = NULL;
     PASS(open_saved(m, which, k, e));
     st = mem_zero(&p, k, sizeof *p, "predictions", e);
     if (st == OK)
@@ -238,7 +237,6 @@ static enum status predict(struct measuring *m, const int64_t *which, int64_t k,
     for (int64_t i = 0; st == OK && i < k; i++) st = take(m, &p[i], &results[which[i]], e);
     st = measurement_end(&m->base, st, e);
     for (int64_t i = 0; p && i < k; i++) prediction_free(&p[i]);
-    free(p);
     return st;
 }
 

@@ -116,9 +116,8 @@ enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
 
 enum status model_check(struct checkpoint *c, struct err *e)
 {
-    struct model *m;
+    CLEANUP(model_close_at) struct model *m = NULL;
     PASS(open_checked(c, &m, e));
-    model_close(m);
     return OK;
 }
 

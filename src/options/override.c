@@ -72,7 +72,8 @@ static enum status enter(struct node *root, const char *key, size_t n,
 
 enum status override_apply(struct node *root, const char *text, struct err *e)
 {
-    struct node *value = NULL, *at = NULL;
+    CLEANUP(node_free_at) struct node *value = NULL;
+    struct node *at = NULL;
     struct node_place place = {.override = text};
     char shown[NODE_SHOWN];
     const char *equals = strchr(text, '=');
@@ -88,6 +89,5 @@ enum status override_apply(struct node *root, const char *text, struct err *e)
     at->key_place = value->place;
     old.key = NULL;
     *value = old;
-    node_free(value);
     return OK;
 }

@@ -123,7 +123,8 @@ static bool asks_for(const struct method_entry *m, int64_t bits)
  * rtn. Later ones only if they are used, so that older results keep their keys. */
 static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
 {
-    json_t *all = method_entry_to_json(m), *kept = json_object();
+    json_auto_t *all = method_entry_to_json(m);
+    json_t *kept = json_object();
     const char *key;
     json_t *value;
     size_t base;
@@ -134,7 +135,6 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
         if (!option || !option->later || quant_options_changed(&m->options, key))
             json_object_set(kept, key, value);
     }
-    json_decref(all);
     return kept;
 }
 
@@ -216,14 +216,13 @@ static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, in
     PASS(plan_record_own(p, c, k, &own, e));
     if (!own) return OK;
     if (measures[k]->of_cells) return plan_digest(own, c->keys[k], e);
-    json_t *former = json_copy(own);
+    json_auto_t *former = json_copy(own);
     char was[HASH_HEX] = "";
     enum status st = plan_digest(own, c->keys[k], e);
     if (st == OK && measures[k]->former && measures[k]->former(p->sweep, former)) {
         st = plan_digest(json_incref(former), was, e);
         json_object_set_new(p->former, c->keys[k], json_string(was));
     }
-    json_decref(former);
     return st;
 }
 

@@ -118,7 +118,8 @@ static enum status folder_meaning(const struct plan *p, const char *folder, char
 
 bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was)
 {
-    char *path = NULL, now[HASH_HEX];
+    AUTO_FREE char *path = NULL;
+    char now[HASH_HEX];
     const char *said, *digest;
     json_t *one;
     bool alike = false;
@@ -127,7 +128,6 @@ bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was
             alike || (strcmp(json_string_value(one), said) == 0 &&
                       checkpoint_known_as(c, now, digest, NULL) == OK &&
                       strcmp(checkpoint_hash(c), was) == 0);
-    free(path);
     return alike;
 }
 

@@ -34,33 +34,27 @@ void plan_costs_free(struct plan_costs *c)
 
 static bool read_config(const char *folder, struct plan_model *m)
 {
-    char *file = NULL;
-    json_t *config = NULL;
+    AUTO_FREE char *file = NULL;
+    json_auto_t *config = NULL;
     bool ok = checkpoint_read_config(folder, &config, &file, NULL) == OK &&
               model_sizes_read(config, file, &m->sizes, NULL) == OK;
     if (ok) {
         const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
         m->bytes_per_weight = strcmp(type, "float32") == 0 ? 4 : 2;
     }
-    json_decref(config);
-    free(file);
     return ok;
 }
 
 static bool read_config_above(const char *folder, struct plan_model *m)
 {
-    char *above = NULL;
-    bool ok = fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
-    free(above);
-    return ok;
+    AUTO_FREE char *above = NULL;
+    return fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
 }
 
 static bool read_config_kept(const struct plan *p, int64_t model, struct plan_model *m)
 {
-    char *kept = NULL;
-    bool ok = plan_stage_shape(p->sweep, model, &kept, NULL) == OK && kept && read_config(kept, m);
-    free(kept);
-    return ok;
+    AUTO_FREE char *kept = NULL;
+    return plan_stage_shape(p->sweep, model, &kept, NULL) == OK && kept && read_config(kept, m);
 }
 
 static void find_shapes(const struct plan *p, struct plan_costs *c)
@@ -111,13 +105,12 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
     const struct sequences *found;
     struct err none = {0};
     struct visit v;
-    char *kept;
+    AUTO_FREE char *kept = NULL;
     if (!t.guessed || t.tokens > bytes_counted_max || (d->draw && !plan_text_is_short(d))) return t;
     if (!find_reader(p, &v, &kept)) return t;
     /* Errors in the text or the tokenizer are reported by the visit. */
     if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
     err_clear(&none);
-    free(kept);
     return t;
 }
 

@@ -79,7 +79,7 @@ static enum status read_bounds(const struct cut_file *f, int64_t n, int64_t *bou
 /* Whether parts of the same number were, or may have been, cut differently. */
 static bool was_cut_before(const struct cut_file *f, int64_t n, bool journals)
 {
-    struct part_places parts = {0};
+    CLEANUP(parts_free) struct part_places parts = {0};
     bool found = false;
     const struct dirent *entry;
     DIR *dir = opendir(f->folder);
@@ -89,7 +89,6 @@ static bool was_cut_before(const struct cut_file *f, int64_t n, bool journals)
     if (dir) closedir(dir);
     if (journals && parts_list(f->folder, &parts, NULL) == OK)
         for (int64_t i = 0; i < parts.n; i++) found = found || parts.part[i].n == n;
-    parts_free(&parts);
     return found;
 }
 

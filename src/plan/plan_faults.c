@@ -81,11 +81,9 @@ static enum status add_failing(const struct search *s, const char *who, const ch
 /* What a visit would say of the folder before it computes anything. */
 static enum status try_folder(const char *folder, struct err *e)
 {
-    struct checkpoint *c = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     PASS(checkpoint_open(folder, &c, e));
-    const enum status st = model_check(c, e);
-    checkpoint_close(c);
-    return st;
+    return model_check(c, e);
 }
 
 /* Whether all stored parts are whole, or will be fetched. */
@@ -131,12 +129,11 @@ static enum status check_stored(const struct search *s, struct err *e)
 /* Whether the visit reads texts, and its checkpoint is there without a tokenizer. */
 static enum status lacks_tokenizer(const struct visit *v, bool *lacks, struct err *e)
 {
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     *lacks = false;
     if (v->tokenizer || !visit_reads_text(v) || !weights_present(&v->weights)) return OK;
     PASS(visit_tokenizer(weights_folder(&v->weights), &path, e));
     *lacks = !path;
-    free(path);
     return OK;
 }
 

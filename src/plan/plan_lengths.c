@@ -33,10 +33,9 @@ static int64_t positions_in(const char *folder)
 /* In the folder or the one above it, as plan_cost.c looks for shapes. */
 static int64_t positions_near(const char *folder)
 {
-    char *above = NULL;
+    AUTO_FREE char *above = NULL;
     int64_t positions = positions_in(folder);
     if (positions <= 0 && fsx_parent(folder, &above, NULL) == OK) positions = positions_in(above);
-    free(above);
     return positions;
 }
 

@@ -67,14 +67,13 @@ static enum status read_section(const json_t *settings, int k, void **out, struc
 {
     enum status st = OK;
     const struct option_table *t = &measures[k]->section;
-    json_t *own = json_object();
+    json_auto_t *own = json_object();
     for (int64_t i = 0; i < t->n; i++) {
         json_t *value = json_object_get(settings, t->options[i].name);
         if (value) json_object_set(own, t->options[i].name, value);
     }
     st = mem_zero(out, 1, t->size, "settings", e);
     if (st == OK) st = options_from_json(t, own, *out, e);
-    json_decref(own);
     return st;
 }
 
@@ -172,12 +171,10 @@ static enum status match_then(const struct plan *p, const struct plan_then *t,
                               const struct plan_checkpoint *c, int k, json_t *parts, struct err *e)
 {
     const int64_t at = c - p->checkpoints;
-    json_t *own, *list = NULL;
+    json_auto_t *own = NULL, *list = NULL;
     PASS(own_of(p, &t->sweep, t->checkpoints, at, k, &own, e));
     const enum status st = own ? measures[k]->parts->list(own, &list, e) : OK;
     if (st == OK) match(parts, list, t->checkpoints[at].keys[k]);
-    json_decref(own);
-    json_decref(list);
     return st;
 }
 
@@ -222,13 +219,12 @@ enum status plan_reuse(const struct plan *p, const struct plan_checkpoint *c, in
 enum status plan_reuse_any(const struct plan *p, const struct plan_checkpoint *c, int k,
                            const struct results_view *view, bool *any, struct err *e)
 {
-    json_t *parts;
+    json_auto_t *parts = NULL;
     int64_t n;
     *any = false;
     if (!measures[k]->parts) return OK;
     PASS(find_parts(p, c, k, view, &parts, &n, e));
     *any = parts != NULL;
-    json_decref(parts);
     return OK;
 }
 
@@ -280,7 +276,7 @@ static enum status add_composed(struct plan *p, const char *key, const json_t *p
 static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c, int k,
                                  struct results_view *view, struct err *e)
 {
-    json_t *parts;
+    json_auto_t *parts = NULL;
     int64_t n;
     enum status st = OK;
     if (!c->keys[k][0] || result_state_of(results_view_find(view, c->keys[k])) == STATE_DONE)
@@ -288,7 +284,6 @@ static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c
     PASS(find_parts(p, c, k, view, &parts, &n, e));
     if (parts && n == (int64_t)json_array_size(parts))
         st = add_composed(p, c->keys[k], parts, view, e);
-    json_decref(parts);
     return st;
 }
 

@@ -129,7 +129,7 @@ static enum status find_all(struct search *s, struct err *e)
 enum status plan_rows_make(struct plan *p, struct err *e)
 {
     enum status st = OK;
-    struct results_view *view = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     for (int64_t i = 0; st == OK && i < p->sweep->n_models && json_array_size(p->past.plans); i++) {
         const int64_t n = p->sweep->models[i].n_stored;
         struct search s = {.p = p,
@@ -144,6 +144,5 @@ enum status plan_rows_make(struct plan *p, struct err *e)
         json_decref(s.rows);
         json_decref(s.taken);
     }
-    results_view_close(view);
     return st;
 }

@@ -124,12 +124,9 @@ enum status plan_read_so_far(const char *path, const char *const *set, int64_t n
 bool plan_stored_changed(const struct plan *p, const char *path, const json_t *record)
 {
     const char *was = json_text(json_object_get(record, "provenance"), "quantized_hash", "");
-    struct checkpoint *c = NULL;
-    const bool changed = (fsx_is_file(path) || fsx_is_dir(path)) &&
-                         checkpoint_open(path, &c, NULL) == OK &&
-                         strcmp(checkpoint_hash(c), was) != 0 && !plan_hash_alike(p, c, was);
-    checkpoint_close(c);
-    return changed;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    return (fsx_is_file(path) || fsx_is_dir(path)) && checkpoint_open(path, &c, NULL) == OK &&
+           strcmp(checkpoint_hash(c), was) != 0 && !plan_hash_alike(p, c, was);
 }
 
 const char *plan_name_of(const struct plan *p, const struct plan_checkpoint *c)
@@ -154,12 +151,11 @@ const struct plan_checkpoint *plan_before(const struct plan *p, const struct pla
 static enum status add_back(const struct plan *p, const struct plan_checkpoint *c,
                             const json_t *other, json_t *back, struct err *e)
 {
-    char *name = NULL;
+    AUTO_FREE char *name = NULL;
     PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_known_name(p, c)));
     json_t *read = json_object_get(json_object_get(other, "provenance"), "weights_read"),
            *digest = json_object_get(read, name);
     if (digest) json_object_set(back, name, digest);
-    free(name);
     return OK;
 }
 

@@ -37,13 +37,11 @@ struct journal {
 
 enum status journal_path(const char *results, char **out, struct err *e)
 {
-    char *cube = NULL;
+    AUTO_FREE char *cube = NULL;
     PASS(fsx_resolve(results, &cube, e));
     size_t n = strlen(cube);
     if (n > 3 && strcmp(cube + n - 3, ".h5") == 0) n -= 3;
-    enum status st = mem_format(out, e, "%.*s.journal", (int)n, cube);
-    free(cube);
-    return st;
+    return mem_format(out, e, "%.*s.journal", (int)n, cube);
 }
 
 /* --- lines --- */

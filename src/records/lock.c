@@ -356,10 +356,8 @@ CLEANUP_BY_VALUE(struct lock, lock_free)
 
 static bool is_own(const struct lock *l, const char *path)
 {
-    json_t *holder = NULL;
-    const bool own = json_read_file(path, 1 << 16, &holder, NULL) == OK && same(holder, l, "token");
-    json_decref(holder);
-    return own;
+    json_auto_t *holder = NULL;
+    return json_read_file(path, 1 << 16, &holder, NULL) == OK && same(holder, l, "token");
 }
 
 /* Removes the lock file if it is this process's. Somebody may take it over after the look: so it

@@ -16,13 +16,11 @@ enum status parts_folder(const char *results, char **out, struct err *e)
 enum status parts_path(const char *results, int64_t k, int64_t n, char **out, struct err *e)
 {
     enum { LEAST = 3 };
-    char *folder = NULL;
+    AUTO_FREE char *folder = NULL;
     const int width = snprintf(NULL, 0, "%lld", (long long)n), w = width > LEAST ? width : LEAST;
     PASS(parts_folder(results, &folder, e));
-    enum status st =
-        mem_format(out, e, "%s/part-%0*lld-of-%0*lld.h5", folder, w, (long long)k, w, (long long)n);
-    free(folder);
-    return st;
+    return mem_format(out, e, "%s/part-%0*lld-of-%0*lld.h5", folder, w, (long long)k, w,
+                      (long long)n);
 }
 
 void parts_free(struct part_places *p)

@@ -8,11 +8,9 @@ enum { MOST_BYTES = 1 << 24 };
 
 static enum status path_of(const char *journal, char **out, struct err *e)
 {
-    char *resolved;
+    AUTO_FREE char *resolved = NULL;
     PASS(fsx_resolve(journal, &resolved, e));
-    const enum status st = mem_format(out, e, "%s.running", resolved);
-    free(resolved);
-    return st;
+    return mem_format(out, e, "%s.running", resolved);
 }
 
 enum status running_write(const char *journal, const json_t *visits, struct err *e)
@@ -39,14 +37,13 @@ void running_remove(const char *journal)
 
 json_t *running_read(const char *journal, const struct lock_holder *holder)
 {
-    char *path = NULL;
-    json_t *all = NULL, *visits = NULL;
+    AUTO_FREE char *path = NULL;
+    json_auto_t *all = NULL;
+    json_t *visits = NULL;
     if (!holder->held || path_of(journal, &path, NULL) != OK) return NULL;
     if (fsx_is_file(path) && json_read_file(path, MOST_BYTES, &all, NULL) == OK &&
         strcmp(json_text(all, "host", ""), holder->host) == 0 &&
         json_int(all, "pid") == holder->pid)
         visits = json_incref(json_object_get(all, "visits"));
-    json_decref(all);
-    free(path);
     return visits;
 }

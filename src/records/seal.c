@@ -70,12 +70,11 @@ enum status seal_take(const char *path, const char *data, size_t *n, struct jour
 
 enum status cube_mark(const char *path, struct journal_mark *out, struct err *e)
 {
-    char *data;
+    AUTO_FREE char *data = NULL;
     size_t n;
     bool sealed;
     PASS(fsx_read(path, 0, &data, &n, e));
     if (seal_take(path, data, &n, out, &sealed, NULL) != OK) *out = (struct journal_mark){0};
-    free(data);
     return OK;
 }
 

@@ -90,11 +90,9 @@ static enum status add_known(struct results_view *v, json_t *record, int64_t at,
 /* at: its number in the view's journal. */
 static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
 {
-    json_t *now;
+    json_auto_t *now = NULL;
     PASS(former_record(v->former, record, &now, e));
-    const enum status st = add_known(v, now, at, e);
-    json_decref(now);
-    return st;
+    return add_known(v, now, at, e);
 }
 
 enum status view_add(struct results_view *v, const json_t *record, struct err *e)
@@ -303,11 +301,9 @@ const json_t *results_view_find(const struct results_view *v, const char *key)
 static enum status read_line(const struct results_view *v, const json_t *at, json_t **out,
                              struct err *e)
 {
-    json_t *raw;
+    json_auto_t *raw = NULL;
     PASS(journal_read(v->journal, json_integer_value(at), NULL, &raw, e));
-    const enum status st = former_record(v->former, raw, out, e);
-    json_decref(raw);
-    return st;
+    return former_record(v->former, raw, out, e);
 }
 
 /* The record in the first of these lines, with what completes it in the others. */

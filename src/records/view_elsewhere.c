@@ -31,11 +31,9 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
 static enum status read_whole(const struct results_view *v, struct journal *j, int64_t i,
                               json_t **out, struct err *e)
 {
-    json_t *raw;
+    json_auto_t *raw = NULL;
     PASS(journal_read(j, i, NULL, &raw, e));
-    const enum status st = former_record(v->former, raw, out, e);
-    json_decref(raw);
-    return st;
+    return former_record(v->former, raw, out, e);
 }
 
 /* Hands it to the sink, if it is taken, and adds it to the view. */

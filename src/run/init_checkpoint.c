@@ -133,15 +133,13 @@ int init_checkpoint_order(const void *a, const void *b)
 
 static enum status add_number(double value, char **text, struct err *e)
 {
-    char *written = NULL;
+    AUTO_FREE char *written = NULL;
     if (isnan(value)) return mem_append(text, e, ",");
     json_t *number = json_number_new(value);
     if (number) written = json_write_text(number, JSON_ENCODE_ANY);
     json_decref(number);
     NEED(written, ERR_NOMEM, "out of memory");
-    const enum status st = mem_append(text, e, ",%s", written);
-    free(written);
-    return st;
+    return mem_append(text, e, ",%s", written);
 }
 
 enum status init_checkpoint_row(const struct init_checkpoint *f, char **text, struct err *e)
@@ -163,9 +161,11 @@ enum status init_checkpoint_row(const struct init_checkpoint *f, char **text, st
 enum status init_field(char *text, char **out, struct err *e)
 {
     const struct data_options data = {.text = text};
-    json_t *object, *value;
+    json_auto_t *object = NULL;
+    json_t *value;
     const char *key, *field = "text";
-    char *path, *quoted = NULL;
+    char *path;
+    AUTO_FREE char *quoted = NULL;
     PASS(json_of_text(&data, &object, &path, e));
     free(path);
     if (!object) return mem_string(out, "", e);
@@ -179,8 +179,5 @@ enum status init_field(char *text, char **out, struct err *e)
     name = json_string(field);
     if (name && strcmp(field, "text") != 0) quoted = json_write_text(name, JSON_ENCODE_ANY);
     json_decref(name);
-    const enum status st = mem_format(out, e, ", field: %s", quoted ? quoted : "text");
-    json_decref(object);
-    free(quoted);
-    return st;
+    return mem_format(out, e, ", field: %s", quoted ? quoted : "text");
 }

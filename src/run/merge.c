@@ -270,11 +270,9 @@ static enum status leave_out(const json_t *record, const char *name, struct merg
 static enum status read_item(const struct merge *m, const struct item *item, json_t **out,
                              struct err *e)
 {
-    json_t *raw = NULL;
+    json_auto_t *raw = NULL;
     PASS(merge_source_read(item->source, item->class, item->place, &raw, e));
-    const enum status st = former_record(m->former, raw, out, e);
-    json_decref(raw);
-    return st;
+    return former_record(m->former, raw, out, e);
 }
 
 /* Writes completions of `best`, of the texts that the results that are not kept have and it lacks.

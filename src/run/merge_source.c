@@ -37,7 +37,7 @@ static enum status add_result(struct merge_source *s, const char *key, int64_t a
 static enum status add_completion(struct merge_source *s, const char *key, int64_t at,
                                   const json_t *head, struct err *e)
 {
-    char *name = NULL;
+    AUTO_FREE char *name = NULL;
     const char *part;
     json_t *digest;
     PASS(mem_string(&name, key, e));
@@ -47,7 +47,6 @@ static enum status add_completion(struct merge_source *s, const char *key, int64
         if (st == OK) st = mem_append(&name, e, " %s", part);
     }
     if (st == OK) st = put(s, CLASS_COMPLETION, name, at, e);
-    free(name);
     return st;
 }
 
@@ -99,12 +98,10 @@ static enum status scan_journal(struct merge_source *s, json_t *weights, struct 
     bool again = false;
     PASS(scan_lines(s, weights, NULL, &again, e));
     if (!again) return OK;
-    json_t *chosen = json_deep_copy(weights);
+    json_auto_t *chosen = json_deep_copy(weights);
     json_object_clear(s->places[CLASS_RESULT]);
     json_object_clear(s->places[CLASS_COMPLETION]);
-    const enum status st = scan_lines(s, weights, chosen, &again, e);
-    json_decref(chosen);
-    return st;
+    return scan_lines(s, weights, chosen, &again, e);
 }
 
 static enum status scan_cube(struct merge_source *s, json_t *weights, struct err *e)

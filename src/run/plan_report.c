@@ -125,24 +125,24 @@ enum status plan_report_ranks(const struct plan *p, int64_t model, int64_t threa
     enum { MOST = 1024 };
     const struct plan_rank most = {
         .threads = threads, .memory = memory, .scratch = may_scratch(p), .ranks = MOST, .mates = 1};
-    int64_t *which, n;
+    AUTO_FREE int64_t *which = NULL;
+    int64_t n;
     PASS(find_variants(p, &which, &n, e));
     *ranks = plan_model_ranks(p, model, which, n, &most);
     if (*ranks >= MOST) *ranks = 1; /* no number is enough, as the visit will say */
-    free(which);
     return OK;
 }
 
 enum status plan_report_fit(struct plan *p, int64_t threads, int64_t memory, struct err *e)
 {
-    int64_t *which, n;
+    AUTO_FREE int64_t *which = NULL;
+    int64_t n;
     PASS(find_variants(p, &which, &n, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         struct plan_rank rank = {.threads = threads, .memory = memory, .scratch = may_scratch(p)};
         rank.ranks = rank.mates = group_of(p, i, which, n, &rank);
         plan_costs_fit(p, i, &rank);
     }
-    free(which);
     return OK;
 }
 

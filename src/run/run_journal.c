@@ -200,12 +200,11 @@ static void publish(struct run_journal *j, struct lock *lock, struct journal *jo
 
 static enum status find_end(struct run_journal *j, struct err *e)
 {
-    json_t *record = NULL;
+    json_auto_t *record = NULL;
     const int64_t n = journal_n(j->journal);
     if (n > 0) PASS(journal_read(j->journal, n - 1, NULL, &record, e));
     const bool end = strcmp(json_text(record, "type", ""), "end") == 0;
     j->last_end = end ? json_incref(record) : NULL;
-    json_decref(record);
     return OK;
 }
 

@@ -68,11 +68,9 @@ static enum status add(struct run_master *m, const json_t *record, struct err *e
 
 enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
 {
-    json_t *whole;
+    json_auto_t *whole = NULL;
     PASS(run_compose(&m->compose, &m->out, m->sweep.results, record, &whole, e));
-    const enum status st = add(m, whole, e);
-    json_decref(whole);
-    return st;
+    return add(m, whole, e);
 }
 
 static enum status sync_journal(struct run_master *m, struct err *e)
@@ -246,12 +244,11 @@ static bool any_failed(const struct inventory *all)
 static enum status remove_states(const struct run_master *m, const struct inventory *all,
                                  struct err *e)
 {
-    char *folder;
+    AUTO_FREE char *folder = NULL;
     for (int i = 0; recorded_measures[i]; i++)
         if (rows_count(&all->rows[i], -1).by_state[STATE_PENDING]) return OK;
     PASS(plan_states_folder(&m->plan, &folder, e));
     if (folder) saved_remove_all(folder);
-    free(folder);
     return OK;
 }
 

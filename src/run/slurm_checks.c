@@ -74,14 +74,12 @@ static bool on_path(const char *program)
 static enum status check_stage(const struct plan *p, const struct model_entry *m,
                                struct plan_faults *f, struct err *e)
 {
-    char *program = NULL;
+    AUTO_FREE char *program = NULL;
     if (!m->stage || !p->sweep->run.stage_commands) return OK;
     PASS(mem_format(&program, e, "%.*s", (int)strcspn(m->stage, "\n"), m->stage));
     const bool there = on_path(program);
-    const enum status st =
-        there ? OK : plan_faults_add(f, p, e, "%s: stage: %s: no such program", m->name, program);
-    free(program);
-    return st;
+    return there ? OK
+                 : plan_faults_add(f, p, e, "%s: stage: %s: no such program", m->name, program);
 }
 
 enum status slurm_check_folders(struct plan *p, const char *report, struct plan_faults *f,

@@ -213,11 +213,9 @@ static enum status find_real(const char *path, char **out, struct err *e)
 
 enum status slurm_comment(const char *results, char **out, struct err *e)
 {
-    char *real;
+    AUTO_FREE char *real = NULL;
     PASS(find_real(results, &real, e));
-    const enum status st = mem_format(out, e, "qtraj %s", real);
-    free(real);
-    return st;
+    return mem_format(out, e, "qtraj %s", real);
 }
 
 /* ids (size bytes) = " 12 15": the jobs of this user that have the comment. */

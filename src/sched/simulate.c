@@ -52,13 +52,12 @@ enum status sched_simulate(const struct sched_job *jobs, int64_t n, int64_t n_gr
 enum status sched_forecast(const struct queue *q, int64_t n_groups, double now, double *until,
                            struct err *e)
 {
-    struct queue *ahead;
+    CLEANUP(queue_close_at) struct queue *ahead = NULL;
     PASS(queue_clone(q, &ahead, e));
     for (int64_t g = 0; g < n_groups; g++) {
         double left = queue_left(ahead, g, now);
         if (left > 0) until[g] = now + left;
     }
     go_on(ahead, n_groups, until);
-    queue_close(ahead);
     return OK;
 }

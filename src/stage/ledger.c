@@ -46,20 +46,16 @@ static const char marker[] = ".staged-by-qtraj";
 
 bool ledger_has_fetched(const char *path)
 {
-    char *file = NULL;
-    const bool has = mem_format(&file, NULL, "%s/%s", path, marker) == OK && fsx_is_file(file);
-    free(file);
-    return has;
+    AUTO_FREE char *file = NULL;
+    return mem_format(&file, NULL, "%s/%s", path, marker) == OK && fsx_is_file(file);
 }
 
 enum status ledger_mark(const char *path, struct err *e)
 {
     static const char text[] = "fetched by `stage` of a sweep, which removes it after its use\n";
-    char *file;
+    AUTO_FREE char *file = NULL;
     PASS(mem_format(&file, e, "%s/%s", path, marker));
-    const enum status st = fsx_write_atomic(file, text, sizeof text - 1, e);
-    free(file);
-    return st;
+    return fsx_write_atomic(file, text, sizeof text - 1, e);
 }
 
 /* --- the state --- */

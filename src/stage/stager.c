@@ -64,10 +64,8 @@ done:
 /* Whether all files of a checkpoint are there, and whole; else e says what is wrong. */
 static bool is_whole(const char *folder, struct err *e)
 {
-    struct checkpoint *c = NULL;
-    const bool whole = checkpoint_open(folder, &c, e) == OK;
-    checkpoint_close(c);
-    return whole;
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    return checkpoint_open(folder, &c, e) == OK;
 }
 
 /* A folder has its name. One that no stager has fetched is used if it is a whole checkpoint, and

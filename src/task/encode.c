@@ -24,7 +24,7 @@ static enum status encode(const struct encoder *x, struct text t, int32_t **ids,
     PASS(tokenizer_encode(x->tokenizer, t.at, t.n, false, ids, n, e));
     tokenizer_special(x->tokenizer, &before, &n_before, &behind, &n_behind);
     if (n_before + n_behind == 0 || (n_before && *n && (*ids)[0] == before[0])) return OK;
-    int32_t *plain = *ids;
+    AUTO_FREE int32_t *plain = *ids;
     *ids = NULL;
     enum status st = mem_alloc(ids, n_before + *n + n_behind, sizeof **ids, "token ids", e);
     if (st == OK) {
@@ -33,7 +33,6 @@ static enum status encode(const struct encoder *x, struct text t, int32_t **ids,
         for (int64_t i = 0; i < n_behind; i++) (*ids)[n_before + *n + i] = behind[i];
         *n += n_before + n_behind;
     }
-    free(plain);
     return st;
 }
 

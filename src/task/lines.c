@@ -29,10 +29,8 @@ static enum status find(const char *folder, const char *name, char **path, struc
 
 bool lines_exist(const char *folder, const char *name)
 {
-    char *path;
-    bool exist = find(folder, name, &path, NULL) == OK && path;
-    free(path);
-    return exist;
+    AUTO_FREE char *path = NULL;
+    return find(folder, name, &path, NULL) == OK && path;
 }
 
 static enum status add(struct lines *r, const char *line, size_t n, int64_t number, struct err *e)

@@ -81,7 +81,7 @@ static bool is_among(const int64_t *list, int64_t n, int64_t x)
 
 enum status pyrandom_sample(struct pyrandom *r, int64_t n, int64_t k, int64_t *out, struct err *e)
 {
-    int64_t *pool;
+    AUTO_FREE int64_t *pool = NULL;
     if (n > largest_list(k)) {
         for (int64_t i = 0; i < k; i++) {
             do out[i] = below(r, n);
@@ -96,6 +96,5 @@ enum status pyrandom_sample(struct pyrandom *r, int64_t n, int64_t k, int64_t *o
         out[i] = pool[j];
         pool[j] = pool[n - i - 1];
     }
-    free(pool);
     return OK;
 }

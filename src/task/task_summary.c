@@ -5,14 +5,13 @@
 /* Makes an item; *bytes = what is asked. */
 static enum status make_item(const struct prompts *p, int64_t i, double *bytes, struct err *e)
 {
-    struct item x = {0};
+    CLEANUP(item_free) struct item x = {0};
     enum status st = prompts_item(p, i, &x, e);
     *bytes = 0;
     for (int64_t c = 0; st == OK && c < x.n; c++) {
         *bytes += (double)x.choice[c].text.n + 1;
         if (c == 0 || x.apart) *bytes += (double)item_context(&x, c)->n;
     }
-    item_free(&x);
     return st;
 }
 

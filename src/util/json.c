@@ -132,11 +132,9 @@ char *json_write_text(const json_t *value, size_t flags)
 
 enum status json_write_file(const char *path, const json_t *value, size_t flags, struct err *e)
 {
-    char *text = value ? json_write_text(value, flags) : NULL;
+    AUTO_FREE char *text = value ? json_write_text(value, flags) : NULL;
     NEED(text, ERR_NOMEM, "out of memory for %s", path);
-    const enum status st = fsx_write_atomic(path, text, strlen(text), e);
-    free(text);
-    return st;
+    return fsx_write_atomic(path, text, strlen(text), e);
 }
 
 /* The place behind the value that begins at text[at]. */

@@ -354,7 +354,6 @@ done:
     free(paths.folder);
     free(paths.scripts);
     free(paths.rate_file);
-    err_clear(&nodes);
     plan_faults_free(&faults);
     plan_free(&plan);
     sweep_free(&sweep);

@@ -132,10 +132,8 @@ enum status init_sweep_text(const struct init *o, char **text, struct err *e)
 enum status init_print_missing(const struct init *o, struct err *e)
 {
     AUTO_FREE char *text = NULL;
-    struct err none = {0};
     CLEANUP(sweep_free) struct sweep s = {0};
-    const bool read = sweep_read(o->out, NULL, 0, &s, &none) == OK;
-    err_clear(&none);
+    const bool read = sweep_read(o->out, NULL, 0, &s, NULL) == OK;
     for (const struct run_folder *r = o->runs; read && r < o->runs + o->n; r++) {
         bool there = !r->own;
         for (int64_t i = 0; i < s.n_models; i++)

@@ -100,12 +100,10 @@ static void tell(void *context, const char *what, double left, double once, bool
 static enum status warn_of_texts(const struct visit *v, struct visit_cache *cache, struct err *e)
 {
     struct visit_inputs in;
-    struct err none = {0};
     char text[400];
     int64_t written, positions = 0;
-    if (visit_inputs_get(cache, v, &in, &none) != OK ||
-        visit_positions(v->weights.path, &written, &positions, &none) != OK) {
-        err_clear(&none);
+    if (visit_inputs_get(cache, v, &in, NULL) != OK ||
+        visit_positions(v->weights.path, &written, &positions, NULL) != OK) {
         return OK;
     }
     warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.texts, positions);

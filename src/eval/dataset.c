@@ -403,6 +403,5 @@ enum status dataset_starts_alike(const struct data_options *d, const struct toke
     }
     if (st != OK) *same = false;
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    err_clear(&why);
     return OK;
 }

@@ -27,14 +27,12 @@ struct look {
 static void look(void *context, const char *path)
 {
     struct look *l = context;
-    struct err none = {0};
     if (l->object) return;
-    if (first_object(path, &l->object, &none) != OK ||
-        (l->object && mem_string(&l->path, path, &none) != OK)) {
+    if (first_object(path, &l->object, NULL) != OK ||
+        (l->object && mem_string(&l->path, path, NULL) != OK)) {
         json_decref(l->object);
         l->object = NULL;
     }
-    err_clear(&none);
 }
 
 enum status json_of_text(const struct data_options *d, json_t **object, char **path, struct err *e)
@@ -45,7 +43,6 @@ enum status json_of_text(const struct data_options *d, json_t **object, char **p
     *object = l.object;
     *path = l.path;
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    err_clear(&why);
     return OK;
 }
 

@@ -157,14 +157,13 @@ static struct cost_tokens tokens_of(const struct plan *p, char *name, const stru
     const struct tasks_section *t = section_of(p->sweep);
     struct visit asked = v ? *v : (struct visit){0}; /* shallow */
     struct visit_inputs in;
-    struct err none = {0};
     asked.requests = (struct requests_options){
         .tasks = name,
         .folder = t->data,
         .shots = t->shots,
         .limit = t->limit ? min64(t->limit, SAMPLE) : SAMPLE,
     };
-    if (v && a->items > 0 && visit_inputs_get(cache, &asked, &in, &none) == OK) {
+    if (v && a->items > 0 && visit_inputs_get(cache, &asked, &in, NULL) == OK) {
         struct cost_tokens c = cost_tokens_count(in.evaluation);
         const double share = (double)a->items / (double)in.requests->n_items;
         c.tokens *= share;
@@ -173,7 +172,6 @@ static struct cost_tokens tokens_of(const struct plan *p, char *name, const stru
         c.guessed = in.requests->n_items < a->items;
         return c;
     }
-    err_clear(&none);
     const double tokens = a->bytes / bytes_per_token;
     return (struct cost_tokens){.tokens = tokens,
                                 .squares = tokens * REQUESTS_PACK / 4,

@@ -103,14 +103,12 @@ static struct cost_tokens tokens_counted(const struct plan *p, struct visit_cach
     const struct data_options resolved = plan_data(p, 0, options), *d = &resolved;
     struct cost_tokens t = cost_tokens_of(d);
     const struct sequences *found;
-    struct err none = {0};
     struct visit v;
     AUTO_FREE char *kept = NULL;
     if (!t.guessed || t.tokens > bytes_counted_max || (d->draw && !plan_text_is_short(d))) return t;
     if (!find_reader(p, &v, &kept)) return t;
     /* Errors in the text or the tokenizer are reported by the visit. */
-    if (visit_sequences_get(cache, &v, d, &found, &none) == OK) t = cost_tokens_count(found);
-    err_clear(&none);
+    if (visit_sequences_get(cache, &v, d, &found, NULL) == OK) t = cost_tokens_count(found);
     return t;
 }
 

@@ -104,7 +104,6 @@ static enum status check_weights(const struct search *s, const struct weights *w
         json_object_set_new(s->seen, w->path, json_string(why.text));
         known = json_text(s->seen, w->path, "");
     }
-    err_clear(&why);
     if (!known[0]) return OK;
     *whole = false;
     snprintf(who, sizeof who, "%s will fail", s->v->name);
@@ -174,7 +173,6 @@ static enum status check_finished(const struct search *s, struct err *e)
         snprintf(who, sizeof who, "%s %s: its weights cannot be read, its finished results stay",
                  s->p->sweep->models[c->model].name, plan_name_of(s->p, c));
         const enum status st = add_failing(s, who, why.text, e);
-        err_clear(&why);
         PASS(st);
     }
     return OK;

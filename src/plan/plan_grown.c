@@ -138,7 +138,6 @@ static enum status find_starts(struct plan *p, const struct data_options *d, con
     const enum status st = grown_starts(d, known, &found, &why);
     json_decref(known);
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    err_clear(&why);
     json_object_set_new(p->past.starts, d->text, found ? found : json_object());
     *starts = json_object_get(p->past.starts, d->text);
     return OK;

@@ -24,9 +24,7 @@ void plan_lengths_free(struct plan *p)
 static int64_t positions_in(const char *folder)
 {
     int64_t written = 0, usable = 0;
-    struct err none = {0};
-    if (visit_positions(folder, &written, &usable, &none) != OK) usable = 0;
-    err_clear(&none);
+    if (visit_positions(folder, &written, &usable, NULL) != OK) usable = 0;
     return usable;
 }
 

@@ -113,10 +113,8 @@ void plan_costs_fit(struct plan *p, int64_t model, const struct plan_rank *rank)
     if (!m->known) return;
     for (int i = 0; i < MEASURES_N; i++) {
         struct memory_fit fit;
-        struct err why = {0};
         /* The visit reports what does not fit. */
-        m->kept[i] = fit_part(p, i, model, p->n_variants, rank, &fit, &why) == OK && fit.kept;
-        err_clear(&why);
+        m->kept[i] = fit_part(p, i, model, p->n_variants, rank, &fit, NULL) == OK && fit.kept;
     }
     plan_cost_model(p, &p->costs, m);
 }

@@ -134,7 +134,6 @@ static enum status add_then(struct plan *p, const json_t *settings, struct err *
     then_free(t);
     *t = (struct plan_then){0};
     if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
-    err_clear(&why);
     return OK;
 }
 

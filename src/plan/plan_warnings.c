@@ -136,7 +136,6 @@ static enum status warn_own(const struct plan *p, struct visit_cache *cache, con
         plan_text_is_judged(p, &data) && !plan_a_checkpoint(p, model)->recalled)
         st = plan_faults_add_model(f, p, model, false, e, "its %s will fail: %s", of->text_name,
                                    why.text);
-    err_clear(&why);
     return st;
 }
 
@@ -161,7 +160,6 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         if (plan_text_is_judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
             !is_missing(p, why.text))
             st = plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text);
-        err_clear(&why);
         PASS(st);
     }
     return OK;
@@ -213,7 +211,6 @@ static enum status find_mixings(const struct plan *p, int64_t model, struct plan
             const enum status st =
                 plan_faults_add_model(f, p, model, false, e, "its cells of %s will fail: %s: %s",
                                       method->name, name, why.text);
-            err_clear(&why);
             PASS(st);
             break;
         }
@@ -256,11 +253,9 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     struct visit v;
     AUTO_FREE struct data_options *evaluations = NULL;
     struct visit_inputs in = {0};
-    struct err none = {0};
     const int64_t positions = p->lengths[model].positions;
     PASS(texts_of(p, model, &v, &evaluations, e));
-    const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, &none) == OK;
-    err_clear(&none);
+    const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, NULL) == OK;
     const struct plan_checkpoint *one = plan_a_checkpoint(p, model);
     if (p->look_ahead && !read && positions > 0 && one->tokenizer[0] && !one->recalled)
         PASS(find_unreadable(p, cache, &v, model, f, e));

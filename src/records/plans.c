@@ -151,7 +151,6 @@ static enum status try_journal(const char *path, json_t *list, struct err *e)
     struct err why = {0};
     const enum status st = add_journal(path, list, &why);
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    err_clear(&why);
     return OK;
 }
 
@@ -176,7 +175,6 @@ enum status plans_of(const char *results, json_t **out, struct err *e)
     json_t *list = json_array();
     st = parts_of(results, &all, &why);
     ENSURE(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    err_clear(&why);
     for (int64_t i = 0; i < all.n; i++) TRY(try_journal(all.part[i].journal, list, e));
     sort(list);
     TRY(json_whole(e));

@@ -48,10 +48,8 @@ struct former {
 /* What cannot be read is an error of opening it. */
 static bool look_at(struct former *f, const char *journal)
 {
-    struct err none = {0};
     part_look_free(&f->look);
-    const bool read = fsx_is_file(journal) && part_look(journal, &f->look, &none) == OK;
-    err_clear(&none);
+    const bool read = fsx_is_file(journal) && part_look(journal, &f->look, NULL) == OK;
     return read && f->look.plan;
 }
 
@@ -192,13 +190,12 @@ done:
 /* *done = the plan's cells that are finished in these results; none if they cannot be read. */
 static void count_cells(const struct plan *p, const char *results, int64_t *done, int64_t *all)
 {
-    struct err none = {0};
     char *journal = NULL;
     struct results_view *view = NULL;
     struct inventory inventory = {0};
-    if (journal_path(results, &journal, &none) == OK && fsx_is_file(journal) &&
-        results_view_open(journal, VIEW_STATES, NULL, &view, &none) == OK &&
-        plan_inventory(p, view, &inventory, &none) == OK) {
+    if (journal_path(results, &journal, NULL) == OK && fsx_is_file(journal) &&
+        results_view_open(journal, VIEW_STATES, NULL, &view, NULL) == OK &&
+        plan_inventory(p, view, &inventory, NULL) == OK) {
         const struct rows *cells = &inventory.rows[measure_place_of(&measure_cell)];
         const struct result_counts n = rows_count(cells, -1);
         *done = n.by_state[STATE_DONE];
@@ -207,7 +204,6 @@ static void count_cells(const struct plan *p, const char *results, int64_t *done
     inventory_close(&inventory);
     results_view_close(view);
     free(journal);
-    err_clear(&none);
 }
 
 enum status owner_tell_own(const struct plan *p, const struct results_view *view, const char *path,

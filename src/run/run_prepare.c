@@ -67,14 +67,12 @@ static double find_saved_after(const struct run_master *m, int64_t model, const 
                                const struct plan_rank *rank)
 {
     struct memory_plan memory;
-    struct err why = {0};
     const char *folder = m->sweep.run.checkpoints;
     double after = 0;
     if (folder && strcmp(folder, "off") == 0) return 0;
     if (m->plan.costs.models[model].known &&
-        plan_visit_memory(&m->plan, model, variants, m->plan.n_variants, rank, &memory, &why) == OK)
+        plan_visit_memory(&m->plan, model, variants, m->plan.n_variants, rank, &memory, NULL) == OK)
         after = saved_first_after(rank->ranks * memory.saved);
-    err_clear(&why);
     return after;
 }
 

@@ -40,7 +40,6 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     if (st == OK) return OK;
     if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
     st = plan_faults_add(f, p, e, "%s", why.text);
-    err_clear(&why);
     return st;
 }
 

@@ -84,11 +84,9 @@ static double time_limit(const char *line)
 {
     char text[64];
     double seconds;
-    struct err none = {0};
     slurm_value(line, " MaxTime=", text, sizeof text);
     if (!text[0] || strcmp(text, "UNLIMITED") == 0) return INFINITY;
-    if (span_parse(text, &seconds, &none) != OK) seconds = INFINITY;
-    err_clear(&none);
+    if (span_parse(text, &seconds, NULL) != OK) seconds = INFINITY;
     return seconds;
 }
 

@@ -68,24 +68,21 @@ static void remaining_update(double *a, int64_t n, int64_t k, int64_t m)
 
 enum status chol_upper(double *a, int64_t n, struct err *e)
 {
-    enum status st = OK;
-    double *flip = NULL;
-    TRY(mem_zero(&flip, CHOL_BLOCK * CHOL_BLOCK, sizeof *flip, "a diagonal block", e));
+    AUTO_FREE double *flip = NULL;
+    PASS(mem_zero(&flip, CHOL_BLOCK * CHOL_BLOCK, sizeof *flip, "a diagonal block", e));
     for (int64_t end = n; end > 0;) {
         /* Blocks are counted from the first row, so that all tiles above are whole. */
         int64_t k = (end - 1) / CHOL_BLOCK * CHOL_BLOCK, m = end - k;
         int64_t bad = diagonal_factor(a + k * n + k, n, m, flip);
-        ENSURE(bad < 0, ERR_NUMERIC,
-               "the matrix of order %lld is not positive definite at channel %lld", (long long)n,
-               (long long)(k + bad));
+        NEED(bad < 0, ERR_NUMERIC,
+             "the matrix of order %lld is not positive definite at channel %lld", (long long)n,
+             (long long)(k + bad));
         panel_solve(a, n, k, m);
         remaining_update(a, n, k, m);
         end = k;
     }
     for (int64_t i = 1; i < n; i++) memset(a + i * n, 0, (size_t)i * sizeof *a);
-done:
-    free(flip);
-    return st;
+    return OK;
 }
 
 void triangular_divide(double *a, int64_t m, const double *r, int64_t n, bool transposed)

@@ -47,31 +47,28 @@ static enum status storage_make(struct dist *d, struct err *e)
 enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape, struct dist **out,
                       struct err *e)
 {
-    enum status st = OK;
-    struct dist *d = NULL;
+    CLEANUP(dist_free_at) struct dist *d = NULL;
     int ranks;
     *out = NULL;
     MPI_Comm_size(comm, &ranks);
     shape = shape_choose(shape, n, ranks);
-    ENSURE(shape.rows * shape.cols == ranks, ERR_USAGE,
-           "a grid of %lld x %lld has not as many places as there are ranks (%d)",
-           (long long)shape.rows, (long long)shape.cols, ranks);
-    TRY(err_agree(comm, mem_zero(&d, 1, sizeof *d, "a distributed matrix", e), e));
+    NEED(shape.rows * shape.cols == ranks, ERR_USAGE,
+         "a grid of %lld x %lld has not as many places as there are ranks (%d)",
+         (long long)shape.rows, (long long)shape.cols, ranks);
+    PASS(err_agree(comm, mem_zero(&d, 1, sizeof *d, "a distributed matrix", e), e));
     *d = (struct dist){.comm = comm, .ranks = ranks, .n = n, .context = -1, .handle = -1};
     MPI_Comm_rank(comm, &d->rank);
     d->rows = (struct cyclic){n, shape.block, shape.rows};
     d->cols = (struct cyclic){n, shape.block, shape.cols};
     d->row = d->rank / shape.cols;
     d->col = d->rank % shape.cols;
-    TRY(err_agree(comm, storage_make(d, e), e));
+    PASS(err_agree(comm, storage_make(d, e), e));
     d->handle = Csys2blacs_handle(comm);
     d->context = d->handle;
     Cblacs_gridinit(&d->context, "R", (int)shape.rows, (int)shape.cols);
     *out = d;
     d = NULL;
-done:
-    dist_free(d);
-    return st;
+    return OK;
 }
 
 void dist_free(struct dist *d)

@@ -32,6 +32,7 @@ MUST_USE enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape
                                struct err *e);
 /* Collective, because it releases the process grid. NULL: does nothing. */
 void dist_free(struct dist *d);
+CLEANUP_BY_VALUE(struct dist, dist_free);
 
 /* Local, for plans: bytes, on the rank with the largest part of `ranks` ranks, of the matrix, of
  * the buffers of dist_gram_add and of dist_factor (without a few numbers per channel). */

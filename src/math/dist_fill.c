@@ -121,23 +121,19 @@ static enum status strip_pack(struct transfer *w, struct exchange *x, struct err
 enum status dist_fill(struct dist *d, const int64_t *order, double scale, const double *diagonal,
                       struct err *e)
 {
-    enum status st = OK;
-    struct exchange x = {0};
-    struct transfer w = {0};
-    st = exchange_init(&x, d->ranks, e);
+    CLEANUP(streams_free) struct transfer w = {0};
+    CLEANUP(exchange_free) struct exchange x = {0};
+    enum status st = exchange_init(&x, d->ranks, e);
     if (st == OK) st = transfer_make(&w, d, order, e);
-    TRY(err_agree(d->comm, st, e));
+    PASS(err_agree(d->comm, st, e));
     for (w.begin = 0; w.begin < d->n; w.begin = w.end) {
         w.end = min64(w.begin + STRIP, d->n);
-        TRY(err_agree(d->comm, strip_pack(&w, &x, e), e));
-        TRY(exchange_run(&x, d->comm, e));
+        PASS(err_agree(d->comm, strip_pack(&w, &x, e), e));
+        PASS(exchange_run(&x, d->comm, e));
         for (int64_t i = w.begin + 1; i < d->n; i++)
             if (w.to[i].row_proc == d->row) row_receive(&w, i, scale, &x, true);
     }
     for (int64_t i = 0; i < d->n; i++)
         if (dist_rank(d, i, i) == d->rank) *dist_at(d, i, i) = diagonal[d->n - 1 - i];
-done:
-    exchange_free(&x);
-    streams_free(&w);
-    return st;
+    return OK;
 }

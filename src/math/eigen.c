@@ -37,32 +37,25 @@ static enum status converged(const char *routine, int64_t n, blasint info, struc
 
 enum status symmetric_eigen(int64_t n, double *a, double *w, struct err *e)
 {
-    enum status st = OK;
-    double *work = NULL, best = 0;
+    AUTO_FREE double *work = NULL;
+    double best = 0;
     blasint order = (blasint)n, lda = n > 0 ? order : 1, lwork = -1, info = 0;
-    TRY(check(n, all_finite(a, n * n), e));
+    PASS(check(n, all_finite(a, n * n), e));
     /* LAPACK is column-major: our upper triangle is its lower one, its columns are our rows. */
     dsyev_("V", "L", &order, a, &lda, w, &best, &lwork, &info);
-    TRY(converged("dsyev", n, info, e));
+    PASS(converged("dsyev", n, info, e));
     lwork = (blasint)best;
-    TRY(mem_alloc(&work, lwork, sizeof *work, "dsyev's workspace", e));
+    PASS(mem_alloc(&work, lwork, sizeof *work, "dsyev's workspace", e));
     dsyev_("V", "L", &order, a, &lda, w, work, &lwork, &info);
-    TRY(converged("dsyev", n, info, e));
-done:
-    free(work);
-    return st;
+    return converged("dsyev", n, info, e);
 }
 
 enum status tridiagonal_eigen(int64_t n, double *d, double *b, double *z, struct err *e)
 {
-    enum status st = OK;
-    double *work = NULL;
+    AUTO_FREE double *work = NULL;
     blasint order = (blasint)n, ldz = n > 0 ? order : 1, info = 0;
-    TRY(check(n, all_finite(d, n) && all_finite(b, n - 1), e));
-    TRY(mem_alloc(&work, n > 1 ? 2 * n - 2 : 1, sizeof *work, "dstev's workspace", e));
+    PASS(check(n, all_finite(d, n) && all_finite(b, n - 1), e));
+    PASS(mem_alloc(&work, n > 1 ? 2 * n - 2 : 1, sizeof *work, "dstev's workspace", e));
     dstev_(z ? "V" : "N", &order, d, b, z, &ldz, work, &info);
-    TRY(converged("dstev", n, info, e));
-done:
-    free(work);
-    return st;
+    return converged("dstev", n, info, e);
 }

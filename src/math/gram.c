@@ -225,27 +225,23 @@ done:
 enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,
                      const double *bound, enum products kind, struct err *e)
 {
-    enum status st = OK;
-    float *sums = NULL;
+    AUTO_FREE float *sums = NULL;
     const struct tokens tokens = {x, NULL, n, offset, n_seq, bound, block_side(n)};
-    TRY(sums_make(&tokens, &sums, e));
+    PASS(sums_make(&tokens, &sums, e));
     if (kind == PRODUCTS_F32)
         add_plain(h, &tokens, sums);
     else
-        TRY(add_terms(h, &tokens, kind, sums, e));
-done:
-    free(sums);
-    return st;
+        PASS(add_terms(h, &tokens, kind, sums, e));
+    return OK;
 }
 
 enum status gram_cross_add(double *d, const float *y, const float *x, int64_t n,
                            const int64_t *offset, int64_t n_seq, const double *bound, struct err *e)
 {
-    float *sums = NULL;
+    AUTO_FREE float *sums = NULL;
     const struct tokens tokens = {x, y, n, offset, n_seq, bound, block_side(n)};
     const enum status st = sums_make(&tokens, &sums, e);
     if (st == OK) add_plain(d, &tokens, sums);
-    free(sums);
     return st;
 }
 
@@ -257,11 +253,10 @@ int64_t gram_panel_rows(int64_t n)
 enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, const int64_t *offset,
                        int64_t n_seq, const double *bound, struct err *e)
 {
-    enum status st = OK;
-    float *sums = NULL;
+    AUTO_FREE float *sums = NULL;
     int64_t side = block_side(n), cols = n - row;
     const struct tokens tokens = {x, NULL, n, offset, n_seq, bound, side};
-    TRY(sums_make(&tokens, &sums, e));
+    PASS(sums_make(&tokens, &sums, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t j = 0; j < cols; j += side) {
         for (int64_t i = 0; i < min64(side, cols); i++)
@@ -269,9 +264,7 @@ enum status gram_panel(double *panel, int64_t row, const float *x, int64_t n, co
         block_sum(panel + j, cols, &tokens, row, row + j,
                   sums + omp_get_thread_num() * side * side);
     }
-done:
-    free(sums);
-    return st;
+    return OK;
 }
 
 void gram_bound_raise(float *maximum, const float *x, int64_t n, int64_t tokens)

@@ -119,18 +119,15 @@ done:
 
 enum status linalg_fortran_measure(double seconds, struct linalg_fortran *out, struct err *e)
 {
-    enum status st = OK;
-    double *buffer = NULL;
+    AUTO_FREE double *buffer = NULL;
     Dl_info from;
     *out = (struct linalg_fortran){0};
-    TRY(linalg_reserve(1, e));
-    TRY(matrices_make(&buffer, 1, e));
+    PASS(linalg_reserve(1, e));
+    PASS(matrices_make(&buffer, 1, e));
     void *symbol = dlsym(RTLD_DEFAULT, "dgemm_");
     if (symbol && dladdr(symbol, &from) && from.dli_fname)
         snprintf(out->library, sizeof out->library, "%s", from.dli_fname);
     out->cblas = rate(product_f64, buffer, 1, seconds);
     out->dgemm = rate(product_fortran, buffer, 1, seconds);
-done:
-    free(buffer);
-    return st;
+    return OK;
 }

@@ -76,29 +76,26 @@ enum status corpus_divide(const struct corpus_options *o, int64_t tokens, int64_
 enum status corpus_open(const struct corpus_options *o, const char *path, int64_t length,
                         struct corpus **out, struct err *e)
 {
-    enum status st = OK;
-    struct corpus *c = NULL;
-    TRY(mem_zero(&c, 1, sizeof *c, "tokens to train on", e));
+    CLEANUP(corpus_close_at) struct corpus *c = NULL;
+    PASS(mem_zero(&c, 1, sizeof *c, "tokens to train on", e));
     *c = (struct corpus){.fd = -1,
                          .length = length,
                          .seed = (uint64_t)o->seed,
                          .before = o->before,
                          .mask = o->document_mask,
                          .epoch = -1};
-    TRY(open_tokens(c, path, e));
+    PASS(open_tokens(c, path, e));
     const int64_t chunks = c->n / (length + 1);
-    TRY(corpus_divide(o, c->n, length, &c->held_out, e));
+    PASS(corpus_divide(o, c->n, length, &c->held_out, e));
     c->train = chunks - c->held_out;
-    ENSURE(chunks <= UINT32_MAX, ERR_USAGE, "data: more than 2^32 sequences");
-    TRY(mem_alloc(&c->chunk, chunks, sizeof *c->chunk, "the order of the data", e));
-    TRY(mem_alloc(&c->order, c->train, sizeof *c->order, "the order of the data", e));
+    NEED(chunks <= UINT32_MAX, ERR_USAGE, "data: more than 2^32 sequences");
+    PASS(mem_alloc(&c->chunk, chunks, sizeof *c->chunk, "the order of the data", e));
+    PASS(mem_alloc(&c->order, c->train, sizeof *c->order, "the order of the data", e));
     for (int64_t i = 0; i < chunks; i++) c->chunk[i] = (uint32_t)i;
     shuffle(c->chunk, chunks, rng_stream(c->seed, orders));
     *out = c;
     c = NULL;
-done:
-    corpus_close(c);
-    return st;
+    return OK;
 }
 
 void corpus_close(struct corpus *c)

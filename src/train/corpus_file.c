@@ -70,19 +70,17 @@ static json_t *mark_of(const char *path)
 static enum status text_digest(json_t *known, const char *path, char hash[HASH_HEX], bool *added,
                                struct err *e)
 {
-    json_t *mark = mark_of(path), *row = json_object_get(known, path);
+    json_auto_t *mark = mark_of(path);
+    json_t *row = json_object_get(known, path);
     const char *digest = json_string_value(json_array_get(row, 1));
-    enum status st = OK;
     if (mark && digest && json_equal(json_array_get(row, 0), mark)) {
         snprintf(hash, HASH_HEX, "%s", digest);
-        goto done;
+        return OK;
     }
-    TRY(hash_file(path, hash, e));
+    PASS(hash_file(path, hash, e));
     *added |= mark != NULL;
     if (mark) json_object_set_new(known, path, json_pack("[O, s]", mark, hash));
-done:
-    json_decref(mark);
-    return st;
+    return OK;
 }
 
 /* hashes (paths->n) by the file of digests, which keep writes again where it lacked one: without
@@ -90,18 +88,15 @@ done:
 static enum status text_digests(const struct texts *paths, const char *file, bool keep,
                                 char (*hashes)[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
     struct err none = {0};
-    json_t *known = NULL;
+    json_auto_t *known = NULL;
     bool added = false;
     if (!fsx_is_file(file) || json_read_file(file, 0, &known, &none) != OK) known = json_object();
     for (int64_t i = 0; i < paths->n; i++)
-        TRY(text_digest(known, paths->text[i], hashes[i], &added, e));
+        PASS(text_digest(known, paths->text[i], hashes[i], &added, e));
     if (added && keep && fsx_make_parent(file, &none) == OK)
         (void)!json_write_file(file, known, JSON_INDENT(1), &none);
-done:
-    json_decref(known);
-    return st;
+    return OK;
 }
 
 /* What the tokens depend on. hashes (paths): digests of the texts. */
@@ -109,15 +104,12 @@ static enum status digest(const struct corpus_options *o, const struct tokenizer
                           const struct texts *paths, char (*hashes)[HASH_HEX], char hash[HASH_HEX],
                           struct err *e)
 {
-    enum status st = OK;
-    char *all = NULL;
-    TRY(mem_format(&all, e, "1 %s %s %s %s %d", tokenizer_hash(t), tokenizer_special_hash(t),
-                   o->field ? o->field : "-", o->separator ? o->separator : "-", o->before));
-    for (int64_t i = 0; i < paths->n; i++) TRY(mem_append(&all, e, " %s", hashes[i]));
+    AUTO_FREE char *all = NULL;
+    PASS(mem_format(&all, e, "1 %s %s %s %s %d", tokenizer_hash(t), tokenizer_special_hash(t),
+                    o->field ? o->field : "-", o->separator ? o->separator : "-", o->before));
+    for (int64_t i = 0; i < paths->n; i++) PASS(mem_append(&all, e, " %s", hashes[i]));
     hash_text(all, hash);
-done:
-    free(all);
-    return st;
+    return OK;
 }
 
 /* The collector of all tokens of files, which *d goes with. */
@@ -139,21 +131,18 @@ static enum status write_tokens(const struct corpus_options *o, const struct tok
                                 const struct texts *paths, char (*hashes)[HASH_HEX], int fd,
                                 const char *path, int64_t *tokens, struct err *e)
 {
-    enum status st = OK;
     struct data_options d;
-    struct collector c = {0};
-    TRY(frame(o, t, &d, &c, e));
+    CLEANUP(collector_free) struct collector c = {0};
+    PASS(frame(o, t, &d, &c, e));
     for (int64_t i = 0; i < paths->n; i++) {
         char found[HASH_HEX];
-        TRY(documents_load(paths->text + i, 1, INT64_MAX, t, &c, &found, e));
-        TRY(hash_expect(paths->text[i], "the tokenizing began", hashes[i], found, e));
-        TRY(fsx_write(fd, path, c.part.id, (size_t)c.part.n * sizeof *c.part.id, e));
+        PASS(documents_load(paths->text + i, 1, INT64_MAX, t, &c, &found, e));
+        PASS(hash_expect(paths->text[i], "the tokenizing began", hashes[i], found, e));
+        PASS(fsx_write(fd, path, c.part.id, (size_t)c.part.n * sizeof *c.part.id, e));
         *tokens += c.part.n;
         c.part.n = 0;
     }
-done:
-    collector_free(&c);
-    return st;
+    return OK;
 }
 
 static enum status make(const struct corpus_options *o, const struct tokenizer *t,
@@ -255,20 +244,16 @@ static enum status look_at_files(const struct corpus_options *o, const struct or
 enum status corpus_look(const struct corpus_options *o, const char *tokenizer, const char *folder,
                         int64_t enough, int64_t *tokens, char *hash, struct err *e)
 {
-    enum status st = OK;
     struct data_options d;
-    struct collector c = {0};
-    struct origin x = {0};
-    TRY(origin_open(o, tokenizer, o->cache ? o->cache : folder, &x, e));
-    TRY(look_at_files(o, &x, e));
-    TRY(frame(o, x.tokenizer, &d, &c, e));
+    CLEANUP(origin_free) struct origin x = {0};
+    CLEANUP(collector_free) struct collector c = {0};
+    PASS(origin_open(o, tokenizer, o->cache ? o->cache : folder, &x, e));
+    PASS(look_at_files(o, &x, e));
+    PASS(frame(o, x.tokenizer, &d, &c, e));
     d.length = enough;
     d.samples = 1;
-    TRY(documents_load(x.texts.paths.text, x.texts.paths.n, INT64_MAX, x.tokenizer, &c, NULL, e));
+    PASS(documents_load(x.texts.paths.text, x.texts.paths.n, INT64_MAX, x.tokenizer, &c, NULL, e));
     *tokens = c.full ? enough : c.part.n;
-    if (hash) TRY(origin_digest(o, &x, false, hash, e));
-done:
-    collector_free(&c);
-    origin_free(&x);
-    return st;
+    if (hash) PASS(origin_digest(o, &x, false, hash, e));
+    return OK;
 }

@@ -110,10 +110,9 @@ static enum status list(const json_t *config, int64_t layers, struct tensors *x,
 static enum status append(const struct initial *x, const struct tensors *all,
                           struct folder_out *folder, struct err *e)
 {
-    enum status st = OK;
-    float *w = NULL;
+    AUTO_FREE float *w = NULL;
     const int64_t most = 64 * PIECE;
-    TRY(mem_alloc(&w, most, sizeof *w, "initial weights", e));
+    PASS(mem_alloc(&w, most, sizeof *w, "initial weights", e));
     for (int64_t i = 0; i < all->n; i++) {
         const struct tensor_description *t = &all->all[i];
         const int64_t elements = tensor_elements(t);
@@ -121,12 +120,10 @@ static enum status append(const struct initial *x, const struct tensors *all,
             n = min64(most, elements - a);
 #pragma omp parallel for schedule(static)
             for (int64_t b = 0; b < n; b += PIECE) fill(x, t, a + b, min64(PIECE, n - b), w + b);
-            TRY(folder_append(folder, t->name, w, n, e));
+            PASS(folder_append(folder, t->name, w, n, e));
         }
     }
-done:
-    free(w);
-    return st;
+    return OK;
 }
 
 enum status initial_write(const json_t *config, enum initial_scheme scheme, uint64_t seed,

@@ -50,30 +50,26 @@ enum status run_files_add(struct run_files *f, const struct steps_row *x, struct
 enum status run_files_cut(struct run_files *f, int64_t step, double limit, int64_t *above,
                           struct err *e)
 {
-    enum status st = OK;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t n, kept = sizeof head - 1;
     *above = 0;
     free(f->trajectory);
     f->trajectory = NULL;
-    TRY(fsx_read(f->steps, 0, &text, &n, e));
+    PASS(fsx_read(f->steps, 0, &text, &n, e));
     if (strncmp(text, head, kept) != 0) {
-        ENSURE(fsx_truncate(f->fd, 0), fsx_errno_status(errno), "%s: %s", f->steps,
-               strerror(errno));
-        TRY(fsx_write(f->fd, f->steps, head, kept, e));
-        goto done;
+        NEED(fsx_truncate(f->fd, 0), fsx_errno_status(errno), "%s: %s", f->steps, strerror(errno));
+        PASS(fsx_write(f->fd, f->steps, head, kept, e));
+        return OK;
     }
     struct steps_row x;
     for (const char *at = text + kept; steps_row_read(&at, &x) && x.step <= step;) {
         kept = (size_t)(at - text);
         *above = x.loss > limit ? *above + 1 : 0;
-        if (run_has_checkpoint(f->run, x.step)) TRY(add_checkpoint(f, &x, e));
+        if (run_has_checkpoint(f->run, x.step)) PASS(add_checkpoint(f, &x, e));
     }
-    ENSURE(fsx_truncate(f->fd, (int64_t)kept), fsx_errno_status(errno), "%s: %s", f->steps,
-           strerror(errno));
-done:
-    free(text);
-    return st;
+    NEED(fsx_truncate(f->fd, (int64_t)kept), fsx_errno_status(errno), "%s: %s", f->steps,
+         strerror(errno));
+    return OK;
 }
 
 /* --- checkpoints --- */
@@ -92,37 +88,32 @@ static enum status append(const struct trainer *t, const struct tensor_entry *x,
                           struct folder_out *o, struct err *e)
 {
     enum { PIECE = 1 << 20 };
-    enum status st = OK;
-    float *stored = NULL;
-    uint16_t *narrow = NULL;
+    AUTO_FREE float *stored = NULL;
+    AUTO_FREE uint16_t *narrow = NULL;
     const float *w = weights_of(t, x->name);
-    TRY(mem_alloc(&narrow, PIECE, sizeof *narrow, "a piece of a checkpoint", e));
+    PASS(mem_alloc(&narrow, PIECE, sizeof *narrow, "a piece of a checkpoint", e));
     if (!w) {
-        TRY(mem_alloc(&stored, x->n_elements, sizeof *stored, x->name, e));
-        TRY(checkpoint_read_range(trainer_checkpoint(t), x, 0, x->n_elements, stored, e));
+        PASS(mem_alloc(&stored, x->n_elements, sizeof *stored, x->name, e));
+        PASS(checkpoint_read_range(trainer_checkpoint(t), x, 0, x->n_elements, stored, e));
         w = stored;
     }
     for (int64_t a = 0, n; a < x->n_elements; a += n) {
         n = min64(PIECE, x->n_elements - a);
         if (dtype == DTYPE_BF16) bf16_split(narrow, n, 1, w + a, n);
-        TRY(folder_append(o, x->name, dtype == DTYPE_BF16 ? (const void *)narrow : w + a, n, e));
+        PASS(folder_append(o, x->name, dtype == DTYPE_BF16 ? (const void *)narrow : w + a, n, e));
     }
-done:
-    free(stored);
-    free(narrow);
-    return st;
+    return OK;
 }
 
 static enum status write_folder(const struct run *r, const struct trainer *t, const char *path,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct tensor_shape *tensors = NULL;
-    struct folder_out *o = NULL;
+    AUTO_FREE struct tensor_shape *tensors = NULL;
+    CLEANUP(folder_close_at) struct folder_out *o = NULL;
     const struct checkpoint *c = trainer_checkpoint(t);
     const int64_t n = checkpoint_n_tensors(c);
     const enum dtype dtype = r->recipe->checkpoints.dtype ? DTYPE_BF16 : DTYPE_F32;
-    TRY(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
+    PASS(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
     for (int64_t i = 0; i < n; i++) {
         tensors[i] = folder_shape(checkpoint_tensor(c, i));
         tensors[i].dtype = dtype;
@@ -131,13 +122,9 @@ static enum status write_folder(const struct run *r, const struct trainer *t, co
                                      .n = n,
                                      .tensors = tensors,
                                      .tokenizer = r->recipe->tokenizer};
-    TRY(folder_create(path, &plan, &o, e));
-    for (int64_t i = 0; i < n; i++) TRY(append(t, checkpoint_tensor(c, i), dtype, o, e));
-    TRY(folder_commit(o, NULL, e));
-done:
-    folder_close(o);
-    free(tensors);
-    return st;
+    PASS(folder_create(path, &plan, &o, e));
+    for (int64_t i = 0; i < n; i++) PASS(append(t, checkpoint_tensor(c, i), dtype, o, e));
+    return folder_commit(o, NULL, e);
 }
 
 static enum status write_trajectory(const struct run_files *f, struct err *e)
@@ -145,28 +132,19 @@ static enum status write_trajectory(const struct run_files *f, struct err *e)
     static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
                                   "validation_loss,training_gradient_norm,schedule,"
                                   "weight_decay,seed";
-    enum status st = OK;
-    char *path = NULL, *text = NULL;
-    TRY(run_path(f->run, &path, e, "trajectory.csv"));
-    TRY(mem_format(&text, e, "%s%s\n%s", columns, f->run->left ? ",parent" : "",
-                   f->trajectory ? f->trajectory : ""));
-    TRY(fsx_write_atomic(path, text, strlen(text), e));
-done:
-    free(path);
-    free(text);
-    return st;
+    AUTO_FREE char *path = NULL, *text = NULL;
+    PASS(run_path(f->run, &path, e, "trajectory.csv"));
+    PASS(mem_format(&text, e, "%s%s\n%s", columns, f->run->left ? ",parent" : "",
+                    f->trajectory ? f->trajectory : ""));
+    return fsx_write_atomic(path, text, strlen(text), e);
 }
 
 enum status run_files_checkpoint(struct run_files *f, const struct trainer *t, int64_t step,
                                  struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(run_files_sync(f, e));
-    TRY(run_path(f->run, &path, e, "step%06lld", (long long)step));
-    if (!fsx_is_dir(path)) TRY(write_folder(f->run, t, path, e));
-    TRY(write_trajectory(f, e));
-done:
-    free(path);
-    return st;
+    AUTO_FREE char *path = NULL;
+    PASS(run_files_sync(f, e));
+    PASS(run_path(f->run, &path, e, "step%06lld", (long long)step));
+    if (!fsx_is_dir(path)) PASS(write_folder(f->run, t, path, e));
+    return write_trajectory(f, e);
 }

@@ -124,20 +124,20 @@ static enum status branch_name(const char *own, const char *name, int64_t from, 
 static enum status add_branch(struct runs *r, int64_t *capacity, int64_t own,
                               const struct branch_options *b, int64_t from, struct err *e)
 {
-    enum status st = OK;
-    char *left = NULL, *name = NULL;
+    AUTO_FREE char *left = NULL;
+    char *name = NULL;
     int64_t parent = own;
     if (b->of) {
-        TRY(mem_format(&left, e, "%s-%s", r->runs[own].name, b->of));
+        PASS(mem_format(&left, e, "%s-%s", r->runs[own].name, b->of));
         parent = find(r, own, left);
-        ENSURE(parent >= 0, ERR_USAGE, "branches: %s: of: no branch before it is called %s",
-               b->name, b->of);
+        NEED(parent >= 0, ERR_USAGE, "branches: %s: of: no branch before it is called %s", b->name,
+             b->of);
     }
     const struct run *p = &r->runs[parent];
-    ENSURE(from > p->first && from <= p->last, ERR_USAGE,
-           "branches: %s: from: %lld is no step of %s, which has %lld to %lld", b->name,
-           (long long)from, p->name, (long long)p->first + 1, (long long)p->last);
-    TRY(branch_name(r->runs[own].name, b->name, from, &name, e));
+    NEED(from > p->first && from <= p->last, ERR_USAGE,
+         "branches: %s: from: %lld is no step of %s, which has %lld to %lld", b->name,
+         (long long)from, p->name, (long long)p->first + 1, (long long)p->last);
+    PASS(branch_name(r->runs[own].name, b->name, from, &name, e));
     struct run run = {.name = name,
                       .recipe = p->recipe,
                       .parent = parent,
@@ -147,10 +147,7 @@ static enum status add_branch(struct runs *r, int64_t *capacity, int64_t own,
                       .schedule = b->schedule};
     if (!b->own_peak) run.schedule.peak = p->schedule.peak;
     run.schedule.rate_of_step = p->schedule.rate_of_step;
-    TRY(add(r, capacity, run, e));
-done:
-    free(left);
-    return st;
+    return add(r, capacity, run, e);
 }
 
 static enum status add_runs(struct runs *r, int64_t *capacity, const struct recipe *recipe,
@@ -174,38 +171,31 @@ enum status runs_read(const char *path, const char *const *overrides, int64_t n,
     static const char *const own[] = {"output", "schedule", "steps", "model", NULL},
                              *const of_sweeps[] = {"models", "evaluation", "methods", "results",
                                                    NULL};
-    enum status st = OK;
-    struct node *root = NULL, *grid = NULL;
-    char *folder = NULL, *name = NULL;
+    AUTO_FREE char *folder = NULL, *name = NULL;
+    CLEANUP(node_free_at) struct node *root = NULL, *grid = NULL;
     int64_t combinations, capacity = 0;
-    struct runs r = {0};
-    TRY(yaml_read_file(path, &root, e));
-    TRY(node_check_kind(root, own, of_sweeps,
-                        "a sweep, which qtraj plan and qtraj run take, not a file of training runs",
-                        e));
-    for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
+    CLEANUP(runs_free) struct runs r = {0};
+    PASS(yaml_read_file(path, &root, e));
+    PASS(node_check_kind(
+        root, own, of_sweeps,
+        "a sweep, which qtraj plan and qtraj run take, not a file of training runs", e));
+    for (int64_t i = 0; i < n; i++) PASS(override_apply(root, overrides[i], e));
     grid = take_grid(root);
-    TRY(check_grid(grid, &combinations, e));
+    PASS(check_grid(grid, &combinations, e));
     r.grid = grid != NULL;
-    TRY(fsx_parent(path, &folder, e));
+    PASS(fsx_parent(path, &folder, e));
     const struct option_source source = {.code = ERR_USAGE, .folder = folder};
-    TRY(mem_zero(&r.recipes, combinations, sizeof *r.recipes, "runs", e));
+    PASS(mem_zero(&r.recipes, combinations, sizeof *r.recipes, "runs", e));
     for (int64_t i = 0; i < combinations; i++) {
-        TRY(read_combination(root, grid, i, &source, &r.recipes[i], &name, e));
+        PASS(read_combination(root, grid, i, &source, &r.recipes[i], &name, e));
         r.n_recipes++;
-        TRY(add_runs(&r, &capacity, &r.recipes[i], name, e));
+        PASS(add_runs(&r, &capacity, &r.recipes[i], name, e));
         free(name);
         name = NULL;
     }
     *out = r;
     r = (struct runs){0};
-done:
-    runs_free(&r);
-    node_free(grid);
-    node_free(root);
-    free(folder);
-    free(name);
-    return st;
+    return OK;
 }
 
 void runs_free(struct runs *r)

@@ -17,12 +17,11 @@ static double ready(const struct runs *all, int64_t i, const double *seconds, co
 enum status train_simulate(const struct runs *all, const bool *wanted, const double *seconds,
                            int64_t groups, double *out, struct err *e)
 {
-    enum status st = OK;
-    double *free_at = NULL, *begun = NULL; // (groups), (all->n)
+    AUTO_FREE double *free_at = NULL, *begun = NULL; // (groups), (all->n)
     int64_t left = 0;
     *out = 0;
-    TRY(mem_zero(&free_at, groups, sizeof *free_at, "groups of ranks", e));
-    TRY(mem_alloc(&begun, all->n, sizeof *begun, "runs", e));
+    PASS(mem_zero(&free_at, groups, sizeof *free_at, "groups of ranks", e));
+    PASS(mem_alloc(&begun, all->n, sizeof *begun, "runs", e));
     for (int64_t i = 0; i < all->n; i++) {
         begun[i] = INFINITY;
         left += wanted[i];
@@ -42,8 +41,5 @@ enum status train_simulate(const struct runs *all, const bool *wanted, const dou
         free_at[group] = begun[run] + seconds[run];
         *out = fmax(*out, free_at[group]);
     }
-done:
-    free(free_at);
-    free(begun);
-    return st;
+    return OK;
 }

@@ -93,19 +93,16 @@ enum status trainer_gradient_room(struct trainer *t, struct err *e)
 enum status trainer_open(const char *folder, const struct trainer_options *o, struct trainer **out,
                          struct err *e)
 {
-    enum status st = OK;
-    struct trainer *t = NULL;
-    TRY(mem_zero(&t, 1, sizeof *t, "a trainer", e));
+    CLEANUP(trainer_close_at) struct trainer *t = NULL;
+    PASS(mem_zero(&t, 1, sizeof *t, "a trainer", e));
     t->o = *o;
     MPI_Comm_rank(o->ranks, &t->rank);
     MPI_Comm_size(o->ranks, &t->size);
-    TRY(open_weights(t, folder, e));
-    TRY(open_state(t, e));
+    PASS(open_weights(t, folder, e));
+    PASS(open_state(t, e));
     *out = t;
     t = NULL;
-done:
-    trainer_close(t);
-    return st;
+    return OK;
 }
 
 void trainer_close(struct trainer *t)

@@ -36,6 +36,7 @@ struct trainer;
 MUST_USE enum status trainer_open(const char *folder, const struct trainer_options *o,
                                   struct trainer **out, struct err *e);
 void trainer_close(struct trainer *t);
+CLEANUP_BY_VALUE(struct trainer, trainer_close);
 const struct model *trainer_model(const struct trainer *t);
 /* The checkpoint that it was opened from; borrowed. */
 const struct checkpoint *trainer_checkpoint(const struct trainer *t);

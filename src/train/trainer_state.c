@@ -73,21 +73,18 @@ static enum status read_flat(const struct trainer *t, const struct safetensors *
 
 enum status trainer_load(struct trainer *t, const char *path, int64_t *k, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    TRY(safetensors_open(path, &s, e));
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    PASS(safetensors_open(path, &s, e));
     const struct tensor_entry *step = safetensors_find(&s, "step");
-    ENSURE(step && step->n_elements == 1, ERR_FORMAT,
-           "%s: no step in it: not a state of a training run?", path);
-    TRY(safetensors_read_stored(&s, step, 0, 1, k, e));
+    NEED(step && step->n_elements == 1, ERR_FORMAT,
+         "%s: no step in it: not a state of a training run?", path);
+    PASS(safetensors_read_stored(&s, step, 0, 1, k, e));
     for (int64_t i = 0; i < t->n_tensors; i++) {
         const struct hvp_tensor *x = hvp_tensor(t->table, i);
-        TRY(read_flat(t, &s, "w", x->offset, x->elements, t->tensors[i].w, e));
+        PASS(read_flat(t, &s, "w", x->offset, x->elements, t->tensors[i].w, e));
     }
-    TRY(read_flat(t, &s, "m", t->first, t->held, t->m, e));
-    if (t->v) TRY(read_flat(t, &s, "v", t->first, t->held, t->v, e));
+    PASS(read_flat(t, &s, "m", t->first, t->held, t->m, e));
+    if (t->v) PASS(read_flat(t, &s, "v", t->first, t->held, t->v, e));
     for (int64_t l = 0; l < model_shape(t->model)->layers; l++) model_block_complete(&t->blocks[l]);
-done:
-    safetensors_close(&s);
-    return st;
+    return OK;
 }

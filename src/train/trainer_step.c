@@ -124,12 +124,11 @@ static void accumulate(float *sum, const float *g, int64_t n, bool first)
  * order, to the parts that the ranks hold. Collective. */
 static enum status add_ranks(struct trainer *t, int64_t first, int64_t count, struct err *e)
 {
-    enum status st = OK;
-    float *part = NULL;
-    int *n = NULL, *at = NULL;
-    TRY(mem_alloc(&part, t->held, sizeof *part, "a part of a gradient", e));
-    TRY(mem_alloc(&n, t->size, sizeof *n, "parts", e));
-    TRY(mem_alloc(&at, t->size, sizeof *at, "parts", e));
+    AUTO_FREE float *part = NULL;
+    AUTO_FREE int *n = NULL, *at = NULL;
+    PASS(mem_alloc(&part, t->held, sizeof *part, "a part of a gradient", e));
+    PASS(mem_alloc(&n, t->size, sizeof *n, "parts", e));
+    PASS(mem_alloc(&at, t->size, sizeof *at, "parts", e));
     for (int r = 0; r < t->size; r++) {
         int64_t begin, held;
         trainer_part(t, r, &begin, &held);
@@ -140,11 +139,7 @@ static enum status add_ranks(struct trainer *t, int64_t first, int64_t count, st
         MPI_Scatterv(t->g, n, at, MPI_FLOAT, part, (int)t->held, MPI_FLOAT, root, t->o.ranks);
         accumulate(t->sum, part, t->held, first + root == 0);
     }
-done:
-    free(part);
-    free(n);
-    free(at);
-    return st;
+    return OK;
 }
 
 /* t->sum = the gradient of the batch; loss_z (2 count): of the micro-batches, on all ranks. */
@@ -172,11 +167,11 @@ static enum status gradients(struct trainer *t, const struct train_tokens *x, in
  * the blocks of others. Collective. */
 static enum status norm_of(const struct trainer *t, double *norm, struct err *e)
 {
-    enum status st = OK;
-    double *squares = NULL, total = 0;
+    AUTO_FREE double *squares = NULL;
+    double total = 0;
     const int64_t blocks = (t->n + TRAINER_BLOCK - 1) / TRAINER_BLOCK;
-    st = mem_zero(&squares, blocks, sizeof *squares, "sums of squares", e);
-    TRY(trainer_agree(t, st, e));
+    enum status st = mem_zero(&squares, blocks, sizeof *squares, "sums of squares", e);
+    PASS(trainer_agree(t, st, e));
 #pragma omp parallel for schedule(static)
     for (int64_t a = 0; a < t->held; a += TRAINER_BLOCK) {
         double sum = 0;
@@ -187,9 +182,7 @@ static enum status norm_of(const struct trainer *t, double *norm, struct err *e)
     MPI_Allreduce(MPI_IN_PLACE, squares, (int)blocks, MPI_DOUBLE, MPI_SUM, t->o.ranks);
     for (int64_t i = 0; i < blocks; i++) total += squares[i];
     *norm = sqrt(total);
-done:
-    free(squares);
-    return st;
+    return OK;
 }
 
 /* --- the update --- */
@@ -295,43 +288,38 @@ static void sums(const double *loss_z, int64_t count, double *loss, double *z)
 enum status trainer_step(struct trainer *t, int64_t k, double rate,
                          const struct train_tokens *batch, struct train_result *out, struct err *e)
 {
-    enum status st = OK;
-    double *loss_z = NULL;
+    AUTO_FREE double *loss_z = NULL;
     const int64_t count = micro_batches(t, batch);
     *out = (struct train_result){.clip = 1};
-    ENSURE(t->n <= INT32_MAX || t->size == 1, ERR_USAGE,
-           "more than 2^31 parameters are trained by one rank only");
-    st = mem_zero(&loss_z, 2 * count, sizeof *loss_z, "losses", e);
-    TRY(trainer_agree(t, st, e));
-    TRY(gradients(t, batch, count, loss_z, e));
+    NEED(t->n <= INT32_MAX || t->size == 1, ERR_USAGE,
+         "more than 2^31 parameters are trained by one rank only");
+    enum status st = mem_zero(&loss_z, 2 * count, sizeof *loss_z, "losses", e);
+    PASS(trainer_agree(t, st, e));
+    PASS(gradients(t, batch, count, loss_z, e));
     sums(loss_z, count, &out->loss, &out->z);
-    TRY(norm_of(t, &out->norm, e));
-    ENSURE(isfinite(out->loss) && isfinite(out->norm), ERR_NUMERIC,
-           "step %lld: the loss is %g, the norm of the gradient %g", (long long)k, out->loss,
-           out->norm);
+    PASS(norm_of(t, &out->norm, e));
+    NEED(isfinite(out->loss) && isfinite(out->norm), ERR_NUMERIC,
+         "step %lld: the loss is %g, the norm of the gradient %g", (long long)k, out->loss,
+         out->norm);
     if (t->o.clip > 0) out->clip = fmin(1, t->o.clip / (out->norm + 1e-6));
     update_part(t, k, rate, out->clip);
     if (t->size > 1) share_weights(t);
-    if (t->o.optimizer->matrix) TRY(update_matrices(t, k, rate, out->clip, e));
+    if (t->o.optimizer->matrix) PASS(update_matrices(t, k, rate, out->clip, e));
     for (int64_t l = 0; l < model_shape(t->model)->layers; l++) model_block_complete(&t->blocks[l]);
-done:
-    free(loss_z);
-    return st;
+    return OK;
 }
 
 enum status trainer_loss(struct trainer *t, const struct train_tokens *s, double *loss,
                          struct err *e)
 {
-    enum status st = OK;
-    double *loss_z = NULL, z;
+    AUTO_FREE double *loss_z = NULL;
+    double z;
     const int64_t count = micro_batches(t, s);
-    st = mem_zero(&loss_z, 2 * count, sizeof *loss_z, "losses", e);
+    enum status st = mem_zero(&loss_z, 2 * count, sizeof *loss_z, "losses", e);
     for (int64_t i = t->rank; st == OK && i < count; i += t->size)
         st = micro_run(t, s, i, NULL, loss_z + 2 * i, e);
-    TRY(trainer_agree(t, st, e));
+    PASS(trainer_agree(t, st, e));
     MPI_Allreduce(MPI_IN_PLACE, loss_z, (int)(2 * count), MPI_DOUBLE, MPI_SUM, t->o.ranks);
     sums(loss_z, count, loss, &z);
-done:
-    free(loss_z);
-    return st;
+    return OK;
 }

@@ -165,6 +165,18 @@ axes.set_yscale("linear")
 qtraj.figures.style.signed_log(axes, [-0.4, 0.01, 0.5], [0.6, 0.6, 0.6])
 assert axes.get_yscale() == "linear", axes.get_yscale()
 
+# panels side by side have one scale of learning rates, whose numbers stand once
+from qtraj.figures.place import Place
+place = Place(width=6.8)
+figure, panels = place.panels(3)
+for axes, peak in zip(panels, (2e-3, 6e-3, 6e-4)):
+    qtraj.figures.style.draw_rates(place, axes, [(np.array([0.0, 1.0]), np.array([peak, 0.0]))], 1.0)
+place.finish([])
+right = [place.rates[axes] for axes in panels]
+assert {axes.get_ylim() for axes in right} == {(0, 1.3 * 6e-3)}, [axes.get_ylim() for axes in right]
+assert [axes.get_ylabel().replace("\n", " ") for axes in right] == ["", "", "Learning rate ($10^{-3}$)"], [axes.get_ylabel() for axes in right]
+assert right[2].yaxis.get_major_formatter()(4e-3) == "4"
+
 # a figure is laid out by three measurements of its panels at most, and a table of a file is read once, until the file changes
 import collections, os
 from matplotlib.axes import Axes
@@ -251,7 +263,7 @@ assert all(any(np.array_equal(one.get_ydata(), loss) for one in above.lines) for
 errors = 100 * qtraj.trajectories(cube)[0].own(cube.loss_relative.sel(bits=4, quantizer="gptq").isel(dataset=0))
 assert any(np.array_equal(one.get_ydata(), errors) for one in below.lines), below.lines
 assert len(qtraj.figures.training(qtraj.select(cube, quantizer="*")).axes) == 2 * len(figure.axes)  # of each method that is chosen
-rates = figure.axes[2].lines[0].get_ydata() * 1e-4
+rates = figure.axes[2].lines[0].get_ydata()
 assert np.allclose(rates, curves.learning_rate.values[curves.model.values == "SmolLM3-3B"]), rates
 assert not list(text_complaints(figure)), list(text_complaints(figure))
 try:

@@ -81,6 +81,7 @@ class Place:
     def rate(self, axes, right):
         """The axis of the learning rate behind a panel: it keeps its numbers where no other panel stands at its right."""
         self.rates[axes] = right
+        style.scale_rates([right])
 
     def neighbours(self, axes):
         """Panels at the left, at the right and below."""
@@ -95,6 +96,8 @@ class Place:
         axis = {axes: (axes.get_xlabel(), axes.get_ylabel()) for axes in self.all}
         for axes in self.all:
             left, right, below = self.neighbours(axes)
+            if axes in self.rates and not any(one in self.rates for one in left):
+                style.scale_rates([self.rates[one] for one in [axes, *right] if one in self.rates])
             if any(axis[one][1] == axis[axes][1] for one in left):
                 axes.set_ylabel("")
             if below and axis[below[0]][0] == axis[axes][0]:

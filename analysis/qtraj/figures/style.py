@@ -189,19 +189,26 @@ def draw_rates(place, axes, curves, unit):
     rates = np.concatenate([y for _, y in curves])
     if not (rates > 0).any():
         return
-    greatest = np.nanmax(rates)
-    power = int(np.floor(np.log10(greatest)))
     right = axes.twinx()
     for x, y in curves:
-        right.plot(x / unit, y / 10.0**power, color=GREY, linestyle=":", linewidth=1)
-    right.set_ylim(0, 1.3 * greatest / 10.0**power)
+        right.plot(x / unit, y, color=GREY, linestyle=":", linewidth=1)
+    right.set_ylim(0, 1.3 * np.nanmax(rates))
     right.tick_params(colors=GREY, labelsize=LOOK["ytick.labelsize"])
     right.spines["right"].set(color=GREY, visible=True)
     right.spines["left"].set_visible(False)
-    right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
     place.rate(axes, right)
     axes.set_zorder(right.get_zorder() + 1)
     axes.patch.set_visible(False)
+
+
+def scale_rates(rights):
+    """One scale for the axes of learning rates of panels side by side, of which the last alone has numbers."""
+    top = max(right.get_ylim()[1] for right in rights)
+    power = int(np.floor(np.log10(top / 1.3)))
+    for right in rights:
+        right.set_ylim(0, top)
+        right.yaxis.set_major_formatter(lambda value, _: f"{value / 10.0**power:g}")
+        right.set_ylabel(f"Learning rate ($10^{{{power}}}$)", color=GREY)
 
 
 def plain(text):

@@ -2,6 +2,7 @@
  * a function of the seed alone. */
 #include "model/arch_table.h"
 #include "model/model.h"
+#include "model/sizes.h"
 #include "scratch.h"
 #include "train/initial.h"
 #include <math.h>
@@ -157,6 +158,43 @@ static void test_refusals(void **state)
     assert_non_null(strstr(e.text, "num_attention_heads"));
 }
 
+/* The default that the listing gives the key of a family: "config's, else NUMBER, of FAMILY NUMBER,
+ * FAMILY NUMBER"; otherwise: where NUMBER is none. */
+static double listed(const char *key, const char *family, double otherwise)
+{
+    size_t base;
+    char own[40], *end;
+    const struct option *o = options_find(&model_options_table, key, &base);
+    assert_non_null(o);
+    const char *all = strstr(o->otherwise, "else "), *of = strstr(o->otherwise, ", of ");
+    assert_true(all && of);
+    snprintf(own, sizeof own, " %s ", family);
+    const char *found = strstr(of, own);
+    if (found) return strtod(found + strlen(own), NULL);
+    const double every = strtod(all + strlen("else "), &end);
+    return end == of ? every : otherwise;
+}
+
+static void the_listing_tells_each_familys_defaults(void **state)
+{
+    (void)state;
+    for (int i = 0; arch_at(i); i++) {
+        char family[32];
+        struct model_options o = {
+            .family = family, .hidden = 64, .layers = 4, .heads = 4, .vocab = 1000};
+        struct model_sizes sizes;
+        json_t *config = NULL;
+        snprintf(family, sizeof family, "%s", arch_name(arch_at(i)));
+        OK_OR_FAIL(model_config_make(&o, 7, 128, 3, &config, e));
+        OK_OR_FAIL(model_sizes_read(config, family, &sizes, e));
+        if (sizes.shape.head_dim != (int64_t)listed("head_dim", family, 16) ||
+            sizes.spec.rope[0].info.theta != listed("theta", family, NAN))
+            fail_msg("%s: head_dim %lld, theta %g", family, (long long)sizes.shape.head_dim,
+                     sizes.spec.rope[0].info.theta);
+        json_decref(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_deviations),
         cmocka_unit_test(test_bits),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(the_listing_tells_each_familys_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

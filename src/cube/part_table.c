@@ -84,6 +84,8 @@ static enum status fill_table(const struct part_table *t, const struct inventory
         whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
         whole.left = fmax(whole.left, l.left); /* parts run side by side */
     }
+    if (whole.rate > 0) /* longer if parts wait */
+        whole.left = fmax(whole.left, (double)whole.counts.by_state[STATE_PENDING] / whole.rate);
     return put_line(table, "sweep", &whole, e);
 }
 

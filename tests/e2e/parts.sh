@@ -134,10 +134,18 @@ grep -q 'nothing to do' "$work/err" || fail "a run computes again what was merge
 watched=$work/watch.h5.parts
 "$QTRAJ" run "$sweep" --set "results=$work/watch.h5" --part 1/2 >/dev/null 2>"$work/watch.err" &
 pid=$!
-wait_for 120 grep -q '"type":"plan"' "$watched/part-001-of-002.journal"
+wait_for 120 grep -q '"type":"checkpoint"' "$watched/part-001-of-002.journal"
 kill -STOP $pid
 "$QTRAJ" status "$watched" >"$work/out" 2>"$work/err" || fail "status of a folder: $(cat "$work/err")"
 grep -q '^1 of 2 .* running ' "$work/out" && grep -q '^1 of 2 parts not started' "$work/out" || fail "status of a folder: $(cat "$work/out")"
+# The time of the sweep is that of all that is pending, also in the part that waits.
+"$python" - "$work/out" <<'PY' || fail "the time of the sweep: $(cat "$work/out")"
+import sys
+rows = {line.split()[0]: line.split()[-5:] for line in open(sys.argv[1]) if line.startswith(("1 of 2  ", "sweep "))}
+(own, *_), (pending, rate, left, unit) = rows["1"][1:], rows["sweep"][1:]
+seconds, needed = float(left) * {"s": 1, "min": 60, "h": 3600, "days": 86400}[unit], 3600 * float(pending) / float(rate)
+assert int(pending) > int(own) and 0.98 * needed < seconds < 1.02 * needed, (own, seconds, needed)
+PY
 kill -CONT $pid
 kill -TERM $pid
 wait $pid

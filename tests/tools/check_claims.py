@@ -61,7 +61,7 @@ def made(rng, constant=0.0, decay=1.0, peak=-0.5, size=-0.2, budget=0.0, branch=
         error = np.exp(y) + (0.0 if floor is None else noise[:, None] * rng.standard_normal(y.shape))
         noise = 0.02 * np.abs(error) if floor is None else np.tile(noise[:, None], len(cells))
         at_peak = (steps <= 6) & (np.arange(len(steps)) < len(STEPS))
-        run = Run(f"run{i}", model, 1e9 * steps, top, at_peak, ~at_peak, n, cells, [(16, 16, 16)] * len(cells), error, noise, np.tile(loss[:, None], len(cells)), {})
+        run = Run(f"run{i}", model, 1e9 * steps, top, at_peak, ~at_peak, ~at_peak, n, cells, [(16, 16, 16)] * len(cells), error, noise, np.tile(loss[:, None], len(cells)), {})
         runs.append(rows_of(run, order))
     cube = xr.Dataset({name: ("model", np.array(values, dtype=object)) for name, values in columns.items()}, {"model": [run.name for run in runs]})
     return Data(runs, cube)
@@ -69,7 +69,7 @@ def made(rng, constant=0.0, decay=1.0, peak=-0.5, size=-0.2, budget=0.0, branch=
 
 def rows_of(run, order):
     """The run with its rows in this order."""
-    for name in ("model", "tokens", "constant", "decaying", "error", "noise", "loss"):
+    for name in ("model", "tokens", "constant", "decaying", "ended", "error", "noise", "loss"):
         setattr(run, name, getattr(run, name)[order])
     return run
 
@@ -77,7 +77,7 @@ def rows_of(run, order):
 def points_of(data):
     """The points (qtraj.points) of such data."""
     rows = [(run.model[k], run.name, f"{run.model[k]}-{run.tokens[k]:g}", run.parameters, run.tokens[k], width,
-             run.peak if run.constant[k] else 0.0 if run.model[k] != run.name else run.peak * (9 - run.tokens[k] / 1e9) / 3, method, text,
+             run.peak if run.constant[k] else 0.0 if run.model[k] != run.name else run.peak * (8 - run.tokens[k] / 1e9) / 2, method, text,
              run.error[k, c], run.noise[k, c] * run.loss[k, c], run.loss[k, c])
             for run in data.runs for k in range(len(run.tokens)) for c, (method, width, text) in enumerate(run.cells)]
     frame = pandas.DataFrame(rows, columns=["model", "family", "checkpoint", "parameters", "tokens", "bits", "learning_rate", "quantizer", "dataset",
@@ -156,7 +156,7 @@ def ranks(rng, between, cells, count=10):
         other["distance"] = np.tile(other["distance"][:, None], cells)
         names, yes, no = [(method, 3.0, text) for method in ("gptq", "rtn") for text in TEXTS][:cells], np.ones(count, bool), np.zeros(count, bool)
         error = 0.02 * np.exp(0.3 * z)
-        runs.append(Run(f"run{i}", np.array([f"run{i}"] * count), np.arange(1.0, count + 1), 1.0, yes, no, 1e9, names, [(16, 16, 16)] * cells, error, 0.001 * error, 3 + 0 * error, other))
+        runs.append(Run(f"run{i}", np.array([f"run{i}"] * count), np.arange(1.0, count + 1), 1.0, yes, no, no, 1e9, names, [(16, 16, 16)] * cells, error, 0.001 * error, 3 + 0 * error, other))
     return Data(runs)
 
 
@@ -255,6 +255,9 @@ def test_few_runs():
         held += found.low <= 0.4 <= found.high
     print(f"one run, interval over the text: holds in {held / REPETITIONS:.1%}")
     assert held >= LEAST * REPETITIONS, held
+    top = points.groupby("family").learning_rate.transform("max")
+    whole, halfway = (BY_NAME["budget-free"].measure(data_of(some)) for some in (points, points.assign(learning_rate=points.learning_rate.clip(lower=0.5 * top))))
+    assert np.isfinite(whole.value) and not np.isfinite(halfway.value), (whole, halfway)  # a decay that stops in the middle has no end
     table = qtraj.claims.claims(points[points.family == "run0"]).set_index("name")
     assert table.verdict["decay-rises"] == claim.UNDECIDED and table.reason["decay-rises"] == "1 run: no interval", table.loc["decay-rises"]
     assert table.verdict["rate-not-tokens"] == "supported in this run", table.loc["rate-not-tokens"]

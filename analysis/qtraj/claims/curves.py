@@ -151,7 +151,7 @@ def branch_against_main(run):
 
 
 def growth_of_ends(run):
-    return mean_growth(run, np.array(ends(run), int), quantized(run))
+    return mean_growth(run, np.array([end for end in ends(run) if run.ended[end]], int), quantized(run))
 
 
 def growth_with_tokens(run):

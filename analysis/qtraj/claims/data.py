@@ -11,7 +11,7 @@ from qtraj.cube.activations import FULL
 from qtraj.cube.activations import NAMES as WIDTHS
 from qtraj.cube.points import complete, of_cube, once
 from qtraj.cube.trajectories import Trajectory, families
-from qtraj.laws.dynamics import AT_PEAK, with_dynamics
+from qtraj.laws.dynamics import AT_PEAK, ENDED, with_dynamics
 from qtraj.laws.fit import uncertainty
 
 IMITATIONS = ("noise", "permuted", "flipped")  # methods that are changes for comparison
@@ -27,6 +27,7 @@ class Run:
     peak: float
     constant: np.ndarray  # whether the learning rate is at its peak
     decaying: np.ndarray  # whether it is below it
+    ended: np.ndarray  # whether it is a tenth of it or less, as where a decay ends
     parameters: float
     cells: "list[tuple]"
     widths: "list[tuple]"  # of each cell's inputs of linears, keys and values; 16: as they are
@@ -75,6 +76,7 @@ def run_of(name, part):
     warm = (first.phase != "warmup").to_numpy()
     return Run(name, model.astype(str), tokens.astype(float), peak, warm & (rate >= AT_PEAK * peak),
                warm & (rate < AT_PEAK * peak) & (first.decay_tokens.to_numpy(float) < tokens),  # below the peak, and after it
+               rate <= ENDED * peak,
                float(first.parameters.iloc[0]), [cell for cell, _ in cells], [widths_of(of) for _, of in cells], table(part.relative),
                table((uncertainty(part) / part.loss).where(part.delta_stderr.notna())), table(part.loss),
                {"trace": first.trace.to_numpy(float), "sharpness": first.sharpness.to_numpy(float), "distance": table(part.distance), "outliers": first.outliers.to_numpy(float)})

@@ -26,7 +26,7 @@ CLAIMS = [
           "error, branch minus run, over the mean of both", RISES, "relative_error", curves.each_run(curves.branch_against_main),
           "a branch that ends at a number of tokens between two checkpoints of its run at the greatest rate"),
     Claim("budget-free", "Cooldowns at different budgets end at the same error.", f"{DYNAMICS}, abstract", f"{PER_E} of the ends", Rule(-FLAT, FLAT),
-          "relative_error", curves.each_run(curves.growth_of_ends), "3 decays of a run (its own and branches) that end at different tokens"),
+          "relative_error", curves.each_run(curves.growth_of_ends), "3 decays of a run (its own and branches) that end, at a tenth of the greatest rate or less, at different tokens"),
     Claim("peak-rate", "A greater peak rate gives a smaller error.", f"{DYNAMICS}, abstract",
           "slope of the last error on ln(peak rate), sizes and tokens held fixed", FALLS, "relative_error",
           curves.over_last(curves.ln_peak), "4 runs of two peak rates (5 if sizes and tokens differ too), with a method, bit-width and text in common"),

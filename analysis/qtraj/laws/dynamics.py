@@ -10,6 +10,7 @@ from qtraj.laws.fit import checkpoints_of, uncertainty
 from qtraj.laws.forms import FORMS, LAW, TERMS, Form
 
 AT_PEAK = 0.999  # of a run's greatest learning rate: it has not begun to fall
+ENDED = 0.1001  # of it: at most so much where a decay has ended
 CANDIDATES = ("beta", "alpha", "gamma", "rate", "peak rate", "decay", "trace", "sharpness", "distance", "second order")
 LEAST_POINTS = 12
 SINGULAR = 1e12  # condition of the normal equations beyond which coefficients are not determined

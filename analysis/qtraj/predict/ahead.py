@@ -7,8 +7,7 @@ import os
 import numpy as np
 import pandas
 
-from qtraj.laws.dynamics import with_dynamics
-from qtraj.laws.forms import LEAST_RATE
+from qtraj.laws.dynamics import ENDED, with_dynamics
 from qtraj.predict.rows import complete
 from qtraj.predict.saved import Law
 from qtraj.predict.values import predict
@@ -18,7 +17,7 @@ def ahead(law: Law, points: pandas.DataFrame, end: float) -> pandas.DataFrame:
     """For the last checkpoint of each run of the points (qtraj.points) and each bit-width: delta_now, the added loss measured there (nats
     a token), law_now, what the law says there, and what it says (predict) of the run at `end` training tokens if its learning rate begins to
     fall now and ends at zero. Other columns that the law needs, such as trace, stay as they are. Points are those of the law's method and text,
-    if there are such; runs whose rate has fallen to nothing have ended. ValueError: no run is left, or the law needs what was not measured.
+    if there are such; runs whose rate is a tenth of its peak or less have ended. ValueError: no run is left, or the law needs what was not measured.
 
     >>> law = qtraj.predict.PUBLISHED
     >>> points = qtraj.points("two_models.h5")
@@ -31,7 +30,7 @@ def ahead(law: Law, points: pandas.DataFrame, end: float) -> pandas.DataFrame:
         if (points[column] == law.about.get(name)).any():
             points = points[points[column] == law.about[name]]
     last = points.tokens == points.groupby("model").tokens.transform("max")
-    points = points[last & (points.tokens < end) & ~(points.learning_rate <= LEAST_RATE * points.peak_rate)]
+    points = points[last & (points.tokens < end) & ~(points.learning_rate <= ENDED * points.peak_rate)]
     if len(points) == 0:
         raise ValueError(f"no run has yet to decay until {end:.4g} tokens")
     last = points.drop_duplicates(["model", "bits"]).sort_values(["model", "bits"]).reset_index(drop=True)

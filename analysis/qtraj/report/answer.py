@@ -8,6 +8,7 @@ from qtraj.cube import paired
 from qtraj.cube.files import of_models, select, widths, with_replicates
 from qtraj.cube.trajectories import Trajectory, families, trajectories
 from qtraj.figures.imitations import KINDS
+from qtraj.laws.dynamics import AT_PEAK, ENDED
 from qtraj.report.summary import DASH, Table, models_text, scored_text, step_text, with_error
 
 MOST_ENDS = 4  # of phases, and
@@ -37,7 +38,11 @@ def phases_of(line, phase, known):
 
 
 def waits(line, part, phase, place):
-    """Whether cells of a later checkpoint of the phase are pending. phase: of each place."""
+    """Whether the phase goes on: cells of a later checkpoint of it are pending, or the learning rate of the last one has not ended its fall.
+    phase: of each place."""
+    peak = max(np.nanmax(one.learning_rate, initial=0) for one in (line, line.parent or line))
+    if place == line.places[-1] and ENDED * peak < line.learning_rate[-1] < AT_PEAK * peak:
+        return True
     if "status" not in part:
         return False
     later = line.places[list(line.places).index(place) + 1:]

@@ -198,7 +198,7 @@ assert qtraj.open_group(surfaces, "surfaces") is not None and files.read_group.c
 from matplotlib.figure import Figure
 numbered = Figure()
 for values, errors, wanted in (([0.3, 4, 9], [0, 0, 0], "0.5 1 2 5 10"), ([0.001, 3, 40], [0, 0, 0], "0.001 0.01 0.1 1 10"),
-                               ([-0.02, 0.004, 0.4], [0.05, 0.05, 0.05], "0 0.05 0.1 0.2"), ([0.001, -0.9, 9], [0.005, 0, 0], "−1 −0.1 −0.01 −0.005 0 0.005 0.01 0.1 1 10")):
+                               ([-0.02, 0.004, 0.4], [0.05, 0.05, 0.05], "0 0.05 0.1 0.2"), ([0.001, -0.9, 9], [0.005, 0, 0], "−1 −0.1 −0.01 0 0.01 0.1 1 10")):
     axes = numbered.add_subplot()
     axes.plot(values)
     qtraj.figures.style.signed_log(axes, values, errors)
@@ -215,6 +215,9 @@ for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=
                qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):
     assert figure.get_figwidth() == 3.3 and not list(text_complaints(figure)), list(text_complaints(figure))
 several = qtraj.open(sys.argv[1], sys.argv[3])
+for steps in (1, 25, 1000):  # of narrow panels
+    figure = qtraj.figures.validation_loss(several.assign(tokens=np.nan * several.tokens, step=steps * several.step), width=3.3)
+    assert not list(text_complaints(figure)), (steps, list(text_complaints(figure)))
 low = several.copy(deep=True)  # a branch that has decayed: it has its run's peak, and its own tokens
 low.learning_rate.loc["cooldown of it"] = 1e-9
 (branch,) = [line for line in qtraj.trajectories(low) if line.model == "cooldown of it"]

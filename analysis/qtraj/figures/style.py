@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from qtraj.cube.trajectories import LATE, progress
+from qtraj.cube.trajectories import LATE, compact, progress
 from qtraj.figures import colours
 from qtraj.figures.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
@@ -80,15 +80,16 @@ def shade_phases(axes, line, unit):
 
 
 def name_progress(axes, label, lines, unit, cube):
-    """The axis of training: its name, whole numbers where it counts steps or checkpoints, and a grey ground, without numbers, under
+    """The axis of training: its name, short whole numbers where it counts steps or checkpoints, and a grey ground, without numbers, under
     checkpoints without tokens. cube.attrs["phases"]: the phases of the first line are shaded."""
     axes.set_xlabel(label)
     if not label.startswith("Training tokens"):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 1.5, 2, 3, 5, 10], min_n_ticks=1))
+        axes.xaxis.set_major_formatter(lambda value, _: compact(value))
     end = late_from(lines)
     if end is not None:
         axes.axvspan(end / unit, max(line.at[-1] for line in lines) * (1 + LATE / 2) / unit, color=GREY, alpha=0.15, linewidth=0, zorder=0)
-        axes.xaxis.set_major_formatter(lambda value, _: "" if value > end / unit else f"{value:g}")
+        axes.xaxis.set_major_formatter(lambda value, _: "" if value > end / unit else compact(value))
     if cube.attrs.get("phases") and lines[0].phase is not None:
         shade_phases(axes, lines[0], unit)
 
@@ -170,8 +171,9 @@ def signed_log(axes, values, errors):
         axes.set_yscale("symlog", linthresh=around, linscale=0.7)
         axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
         decades = sum(np.log10(max(1, side.max(initial=0) / around)) for side in (values[known], -values[known]))
-        beyond = [digit * power for power in 10.0 ** np.arange(np.log10(around), np.log10(size.max()) + 1) for digit in (FEW if decades < 1.5 else (1,))]
-        number_plainly(axes, FixedLocator([sign * value for sign in (-1, 1) for value in [around / 2] + beyond] + [0]))
+        few = decades < 1.5
+        ticks = [digit * power for power in 10.0 ** np.arange(np.log10(around), np.log10(size.max()) + 1) for digit in (FEW if few else (1,))]
+        number_plainly(axes, FixedLocator([sign * value for sign in (-1, 1) for value in [around / 2] * few + ticks] + [0]))
 
 
 def has_learning_rate(cube):

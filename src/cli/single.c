@@ -106,11 +106,14 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
         visit_positions(v->weights.path, &written, &positions, NULL) != OK) {
         return OK;
     }
+    if (v->n_evaluations == 1 &&
+        doubt_of_number("evaluation", v->evaluations, in.texts, text, sizeof text))
+        log_warn("%s: %s", v->checkpoint, text);
     warn_of_length(v->checkpoint, "evaluation", in.evaluation, 0, in.texts, positions);
     if (!in.calibration || v->n_variants == 0 ||
         !quant_calibrates(quant_find(v->variants[0].method.method), &v->variants[0].method.options))
         return OK;
-    if (doubt_of_number("calibration", &v->calibration, in.calibration, text, sizeof text))
+    if (doubt_of_number("calibration", &v->calibration, in.calibration->n, text, sizeof text))
         log_warn("%s: %s", v->checkpoint, text);
     warn_of_length(v->checkpoint, "calibration", in.calibration, 0, in.calibration->n, positions);
     return warn_of_overlap(v, &in, e);

@@ -23,15 +23,15 @@ bool doubt_of_length(const char *data, const struct sequences *s, int64_t first,
     return true;
 }
 
-bool doubt_of_number(const char *data, const struct data_options *d, const struct sequences *s,
-                     char *text, size_t size)
+bool doubt_of_number(const char *data, const struct data_options *d, int64_t n, char *text,
+                     size_t size)
 {
-    if (s->n >= d->samples || d->tokens) return false; /* which may be what cuts them */
+    if (n >= d->samples || d->tokens) return false; /* which may be what cuts them */
     snprintf(
         text, size,
         "%s: %lld sequence%s, where samples: %lld asks for more than the text gives: give more "
         "text, or a lower length",
-        data, (long long)s->n, quantity_plural(s->n), (long long)d->samples);
+        data, (long long)n, quantity_plural(n), (long long)d->samples);
     return true;
 }
 

@@ -96,12 +96,15 @@ static enum status doubt_lengths(struct doubts *d, const struct visit *v,
     for (int64_t i = 0; i < v->n_evaluations; i++) {
         char data[200];
         snprintf(data, sizeof data, "evaluation %s", v->evaluations[i].name);
+        if (in && doubt_of_number(data, &v->evaluations[i], in->first[i + 1] - in->first[i], text,
+                                  sizeof text))
+            PASS(faults_add(&d->warnings, "model", v->model, text, e));
         PASS(in ? doubt_length(d, v->model, data, in->evaluation, in->first[i], in->first[i + 1],
                                positions, e)
                 : doubt_unread(d, v->model, data, &v->evaluations[i], positions, e));
     }
     if (in && in->calibration &&
-        doubt_of_number("calibration", &v->calibration, in->calibration, text, sizeof text))
+        doubt_of_number("calibration", &v->calibration, in->calibration->n, text, sizeof text))
         PASS(faults_add(&d->warnings, "model", v->model, text, e));
     if (in && in->calibration)
         return doubt_length(d, v->model, "calibration", in->calibration, 0, in->calibration->n,

@@ -36,7 +36,7 @@ grep -q "length auto" "$work/err" && fail "no text has the length auto: $(cat "$
 expect 0 "3 of 4 evaluation sequences also calibrate (mine)" plan "$work/sweep.yaml"
 grep -q "calibrate (own)" "$work/err" && fail "the first text does not calibrate: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" --set 'evaluation[1].skip=8'
-# A calibration text with fewer sequences than were asked for: in the plan, a run, and the records of cells that calibrate.
+# A text with fewer sequences than were asked for: in the plan, a run, and the records of cells that calibrate.
 head -c 20000 "$work/text.txt" >"$work/short.txt"
 short=(--set "calibration.text=$work/short.txt" --set calibration.samples=100000 --set calibration.length=300 --set 'evaluation[1].skip=40')
 few='where samples: 100000 asks for more than the text gives'
@@ -45,6 +45,7 @@ number=$(sed -n "s/.*quickstart: calibration: \([0-9]*\) sequences, $few.*/\1/p"
 [ "${number:-0}" -gt 5 ] || fail "few: $(cat "$work/err")"
 expect 0 "" plan "$work/sweep.yaml" "${short[@]}" --set calibration.samples=5
 expect 0 "" plan "$work/sweep.yaml" "${short[@]}" --set calibration.tokens=900
+expect 0 "sequences, $few" plan "$work/sweep.yaml" --only quantizer=rtn --set 'evaluation[0].samples=100000' --set 'evaluation[1].skip=8'
 expect 0 "$few" run "$work/sweep.yaml" "${short[@]}" --set "results=$work/few.h5" --set 'evaluation=[{name: own, text: '"$work"'/text.txt, length: 64, samples: 2, skip: 400}]'
 [ "$(grep -o '"calibration_sequences":[0-9]*' "$work/few.journal")" = "\"calibration_sequences\":$number" ] || fail "few: $(grep -o '"calibration_seq[^,]*' "$work/few.journal")"
 long="longer than the model's 1024 positions, up to 1500 tokens"

@@ -62,6 +62,7 @@
  *     "grown": {text: whether that is so of all its uses},]
  *    ["provenance": {"weights_read": {MODEL/CHECKPOINT: digest}}: of those that are on disk again,
  *     whose earlier results count (weights_read.h),]
+ *    ["merged": {"START HOST COMMAND": its end, "" without one}: the runs that were merged,]
  *    "tasks": [{"name", "key"}] (none: not asked for),
  *    "of_cells": {MEASURE: digest of what the keys of its records hash} (measures with cell_key),
  *    "surfaces": [{"name", "plane", "model", "checkpoint", "bits", "quantizer", "dataset",

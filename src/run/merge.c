@@ -344,20 +344,45 @@ static enum status write_all(const struct merge *m, struct journal *to, struct m
     return OK;
 }
 
-/* The newest plan, of the whole sweep: which part it was made for is left out. */
+/* Adds the run of a source to {"START HOST COMMAND": its end}, or those that it was merged of. */
+static enum status add_runs(const struct merge_source *s, json_t *runs, struct err *e)
+{
+    AUTO_FREE char *name = NULL;
+    const char *run;
+    json_t *end;
+    json_auto_t *own = json_incref(json_object_get(s->plan, "merged"));
+    if (!own) {
+        PASS(mem_format(&name, e, "%s %s %s", json_text(s->plan, "utc", "?"),
+                        json_text(s->plan, "host", "?"), json_text(s->plan, "command", "?")));
+        own = json_pack("{s:s}", name, json_text(s->end, "utc", ""));
+        NEED(own, ERR_NOMEM, "out of memory for a plan");
+    }
+    json_object_foreach(own, run, end)
+    {
+        if (strcmp(json_text(own, run, ""), json_text(runs, run, "")) >= 0)
+            NEED(json_object_set(runs, run, end) == 0, ERR_NOMEM, "out of memory for a plan");
+    }
+    return OK;
+}
+
+/* The newest plan, of the whole sweep: instead of which part it was made for, what was merged. */
 static enum status write_plan(const struct merge *m, struct journal *to, struct err *e)
 {
     CLEANUP(attempt_free) struct attempt best = {0}, other = {0};
+    json_auto_t *runs = json_object();
     for (int64_t i = 0; i < m->n; i++) {
         if (!m->sources[i].plan) continue;
+        PASS(add_runs(&m->sources[i], runs, e));
         json_t *plan = json_copy(m->sources[i].plan);
         NEED(plan, ERR_NOMEM, "out of memory for a plan");
         json_object_del(plan, "part");
+        json_object_del(plan, "merged");
         PASS(choose(&best, plan, &other, e));
         attempt_free(&other);
     }
     NEED(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
          m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
+    NEED(json_object_set(best.record, "merged", runs) == 0, ERR_NOMEM, "out of memory for a plan");
     return journal_append(to, best.record, e);
 }
 

@@ -30,8 +30,9 @@ struct merge_findings {
     struct texts conflicts; /* one line each: same key, but numbers that should not differ */
 };
 
-/* Writes the newest plan and one record of each key, with its completions, as a new journal at
- * path, in a fixed order. ERR_FORMAT: no source has a plan; ERR_IO, ERR_FULL, ERR_NOMEM. */
+/* Writes the newest plan with what was merged ("merged" in results.h) and one record of each key,
+ * with its completions, as a new journal at path, in a fixed order. ERR_FORMAT: no source has a
+ * plan; ERR_IO, ERR_FULL, ERR_NOMEM. */
 MUST_USE enum status merge_write(struct merge *m, const char *path, struct merge_findings *out,
                                  struct err *e);
 

@@ -11,6 +11,7 @@ void merge_source_free(struct merge_source *s)
     journal_close(s->journal);
     results_view_close(s->view);
     json_decref(s->plan);
+    json_decref(s->end);
     json_decref(s->former);
     for (int i = 0; i < CLASS_N; i++) json_decref(s->places[i]);
 }
@@ -55,6 +56,8 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
                             struct err *e)
 {
     const char *type = json_text(head, "type", ""), *key = json_text(head, "key", NULL);
+    json_decref(s->end);
+    s->end = strcmp(type, "end") == 0 ? json_deep_copy(head) : NULL;
     if (strcmp(type, "plan") == 0) {
         json_decref(s->plan);
         s->plan = NULL;
@@ -108,6 +111,7 @@ static enum status scan_cube(struct merge_source *s, json_t *weights, struct err
 {
     CLEANUP(inventory_close) struct inventory all = {0};
     s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
+    s->end = json_incref((json_t *)(uintptr_t)results_view_end(s->view));
     PASS(inventory_open(s->plan, s->view, &all, e));
     for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all.rows[k];

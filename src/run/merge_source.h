@@ -13,6 +13,7 @@ struct merge_source {
     struct journal *journal;   /* or */
     struct results_view *view; /* of a cube */
     json_t *plan;              /* the newest; NULL: none yet */
+    json_t *end;               /* of its last run; NULL: that goes on, or was killed */
     json_t *former;            /* keys of earlier versions (scores.h), as all its plans say */
     json_t *places[CLASS_N];   /* {key: number of the record in the journal}; of completions the key
                                   and what they complete it with, as "KEY PART PART" */

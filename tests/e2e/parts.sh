@@ -68,6 +68,15 @@ compare single cubes
 "$QTRAJ" rebuild "$work/rebuilt.h5" "$work/merged.journal" 2>"$work/err" || fail "rebuild: $(cat "$work/err")"
 cmp "$work/merged.h5" "$work/rebuilt.h5" || fail "rebuild of the merged journal gives another cube"
 
+# The merged plan tells when each part, of both cuts, began and ended.
+"$python" - "$work/merged.h5" <<'PY' || fail "what was merged"
+import h5py, json, sys
+plan = json.loads(h5py.File(sys.argv[1])["provenance/plan"].asstr()[()])
+ends = {run.split(" ", 2)[2].split()[-1]: (run.split()[0], end) for run, end in plan["merged"].items()}
+assert sorted(ends) == sorted([f"{k}/8" for k in range(1, 9)] + ["2/3"]) and "part" not in plan, plan["merged"]
+assert all("2" < start <= end for start, end in ends.values()), ends
+PY
+
 # Other orders, groupings and repetitions give the same bytes; the journal of the output counts as an input.
 mapfile -t reversed < <(ls -r "$parts"/*.journal)
 merge 0 "$work/some.h5" "${reversed[@]:0:4}"

@@ -100,6 +100,18 @@ first, second = summary.Table(["file", "digest"], [["a", "1"], ["b", "2"]]), sum
 assert page.together([first, None, second]).rows == [["a", "1"], ["b", "2"], ["a", "3"]] and page.together([None]) is None
 assert summary.with_error(-50, 1e-6) == "-50" and summary.with_error(-0.0002, 0.003) == "0.000 ± 0.003" and summary.with_error(-0.004, 0.003) == "−0.004 ± 0.003"
 
+# of a merged cube, the commands and the time of all that was merged, and what had no end
+runs = {f"2026-01-0{k}T00:00:00Z n1 run a b.yaml --part {k}/8 --retry": f"2026-01-1{k}T00:00:00Z" for k in range(1, 9)}
+said = dict(summary.of_run(several, {"command": "run b.yaml", "utc_start": "x", "utc_end": "", "merged": runs}))
+assert said["command"] == "qtraj run a b.yaml --part 1/8 to 8/8 --retry; then qtraj merge" and said["time"] == "2026-01-01T00:00:00Z to 2026-01-18T00:00:00Z", said
+runs = {"2026-01-01T00:00:00Z n1 run b.yaml --part=3/3": "", "2026-01-02T00:00:00Z n1 run b.yaml --part=1/3": "2026-01-03T00:00:00Z", "2026-01-01T00:00:00Z n2 run b.yaml": ""}
+said = dict(summary.of_run(several, {"merged": runs}))
+assert said["command"] == "qtraj run b.yaml --part=1/3, 3/3; qtraj run b.yaml; then qtraj merge", said
+assert said["time"] == ("2026-01-01T00:00:00Z to 2026-01-03T00:00:00Z; went on when it was merged, or was killed: "
+                        "qtraj run b.yaml --part=3/3; qtraj run b.yaml"), said
+said = dict(summary.of_run(several, {"command": "run b.yaml", "utc_start": "x", "utc_end": "", "merged": {}}))
+assert said["command"] == "qtraj run b.yaml" and said["time"] == "x to now: it goes on, or was killed", said
+
 # steps that differ read differently, also of a run and its branch
 line, branch = qtraj.trajectories(several)[:2]
 step, names = several.step.values.astype(float), list(several.model.values)

@@ -142,16 +142,17 @@ def join(cubes: "Sequence[xr.Dataset]") -> xr.Dataset:
 
 
 def provenance(file: "str | os.PathLike") -> dict:
-    """The texts of a file's group provenance/ by name, JSON decoded; empty for a cube without it."""
+    """The texts of a file's group provenance/ by name, JSON decoded, and `merged` of its plan; empty for a cube without it."""
     with h5py.File(file_of(file)) as opened:
         group = opened.get("provenance")
         texts = {name: group[name].asstr()[()] for name in group} if group is not None else {}
-    for name in ("config", "libraries", "inputs", "end"):
+    decoded = {}
+    for name in ("config", "libraries", "inputs", "end", "plan"):
         try:
-            texts[name] = json.loads(texts.get(name) or "{}")
+            decoded[name] = json.loads(texts.get(name) or "{}")
         except ValueError:
-            texts[name] = {}
-    return texts
+            decoded[name] = {}
+    return texts | decoded | {"plan": texts.get("plan", ""), "merged": decoded["plan"].get("merged", {})}
 
 
 def flat(value, name=""):

@@ -1,5 +1,6 @@
 """What a cube says of itself, in tables of texts: what was run, on which checkpoints and texts, what came out, what failed."""
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,15 +75,42 @@ def with_error(value, error, most=8):
 # --- what was run ---
 
 
+def commands_of(runs):
+    """The commands of runs "START HOST COMMAND", parts of one cut together: qtraj run x.yaml --part 1/2, 2/2."""
+    cuts = {}
+    for run in sorted(runs):
+        command = run.split(" ", 2)[2]
+        part = re.search(r"--part[ =](\d+)/(\d+)", command)
+        before, after, n = (command[: part.start(1)], command[part.end() :], part.group(2)) if part else (command, "", "")
+        cuts.setdefault((before, n, after), set()).add(int(part.group(1)) if part else 0)
+    texts = []
+    for (before, n, after), parts in cuts.items():
+        names = [f"{k}/{n}" for k in sorted(parts)] if n else [""]
+        whole = len(names) > 3 and max(parts) - min(parts) == len(names) - 1
+        texts.append(f"qtraj {before}{f'{names[0]} to {names[-1]}' if whole else ', '.join(names)}{after}")
+    return "; ".join(texts)
+
+
+def command_and_time(said):
+    """Of a merged cube those of all runs whose journals were merged."""
+    start, end, merged = said.get("utc_start"), said.get("utc_end"), said.get("merged")
+    if not merged:
+        return (f"qtraj {said['command']}" if said.get("command") else MISSING,
+                f"{start or MISSING} to {end or 'now: it goes on, or was killed'}" if start is not None else MISSING)
+    open_ended = [run for run, ended in merged.items() if not ended]
+    time = f"{min(merged).split()[0]} to {max(*merged.values(), end or '') or MISSING}"
+    if open_ended:
+        time += f"; went on when it was merged, or was killed: {commands_of(open_ended)}"
+    return f"{commands_of(merged)}; then qtraj merge", time
+
+
 def of_run(cube, said):
     """Pairs of a word and what it was."""
     done, failed, pending = (int((cube.status.values == state).sum()) if "status" in cube else 0 for state in (1, 2, 0))
     if "status" not in cube:
         done = int(np.isfinite(cube.loss_relative.isel(dataset=0)).sum())
-    return [("sweep", str(cube.attrs.get("title", "")) or MISSING),
-            ("command", f"qtraj {said['command']}" if said.get("command") else MISSING),
-            ("time", f"{said.get('utc_start') or MISSING} to {said.get('utc_end') or 'now: it goes on, or was killed'}"
-             if "utc_start" in said else MISSING),
+    command, time = command_and_time(said)
+    return [("sweep", str(cube.attrs.get("title", "")) or MISSING), ("command", command), ("time", time),
             ("cells", f"{done} done, {failed} failed, {pending} pending"),
             ("bit-widths", ", ".join(str(bits) for bits in cube.bits.values)),
             ("methods", ", ".join(map(str, cube.quantizer.values)))]

@@ -396,6 +396,62 @@ static void test_another_sweep(void **state)
     free(b);
 }
 
+/* A part's journal of a plan and, with an end, how its run ended; a record behind it is of a new
+ * run. */
+static char *write_run(int number, const char *utc, const char *end, bool more)
+{
+    struct journal *j = NULL;
+    char *path = path_of("run", number), command[32];
+    json_t *plan = json_deep_copy(records[0]);
+    snprintf(command, sizeof command, "run s.yaml --part %d/3", number);
+    json_object_set_new(plan, "utc", json_string(utc));
+    json_object_set_new(plan, "host", json_string("n1"));
+    json_object_set_new(plan, "command", json_string(command));
+    json_t *record = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status", "done", "utc", end,
+                               "exit_code", 0);
+    unlink(path);
+    assert_int_equal(journal_open(path, &j, &error), OK);
+    assert_int_equal(journal_append(j, plan, &error), OK);
+    assert_int_equal(journal_append(j, record, &error), OK);
+    if (more) assert_int_equal(journal_append(j, records[first_cell()], &error), OK);
+    journal_close(j);
+    json_decref(plan);
+    json_decref(record);
+    return path;
+}
+
+/* The merged plan says of each run when it began and ended, also one that was merged before and has
+ * gone on since. */
+static void runs_are_in_the_merged_plan(void **state)
+{
+    (void)state;
+    struct journal *j = NULL;
+    json_t *plan = NULL,
+           *expected = json_pack(
+               "{s:s, s:s, s:s}", "2026-01-01T00:00:00Z n1 run s.yaml --part 1/3",
+               "2026-01-04T00:00:00Z", "2026-01-02T00:00:00Z n1 run s.yaml --part 2/3", "",
+               "2026-01-03T00:00:00Z n1 run s.yaml --part 3/3", "2026-01-03T01:00:00Z");
+    char *paths[] = {write_run(1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", false),
+                     write_run(2, "2026-01-02T00:00:00Z", "2026-01-02T01:00:00Z", true)};
+    char *again[] = {path_of("runs", 0), NULL,
+                     write_run(3, "2026-01-03T00:00:00Z", "2026-01-03T01:00:00Z", false)};
+    char *to = path_of("runs", 1);
+    merge_files(paths, 2, again[0], NULL);
+    again[1] = write_run(1, "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z", false);
+    merge_files(again, 3, to, NULL);
+    assert_int_equal(journal_open_readonly(to, &j, &error), OK);
+    assert_int_equal(journal_read(j, 0, NULL, &plan, &error), OK);
+    assert_string_equal(json_text(plan, "type", ""), "plan");
+    assert_true(json_equal(json_object_get(plan, "merged"), expected));
+    assert_null(json_object_get(plan, "part"));
+    journal_close(j);
+    json_decref(plan);
+    json_decref(expected);
+    for (int i = 0; i < 2; i++) free(paths[i]);
+    for (int i = 0; i < 3; i++) free(again[i]);
+    free(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_full_precision),
         cmocka_unit_test(test_other_weights),
         cmocka_unit_test(test_another_sweep),
+        cmocka_unit_test(runs_are_in_the_merged_plan),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

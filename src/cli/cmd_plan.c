@@ -157,22 +157,12 @@ static void print_states(struct plan_states *p, const struct plan_checkpoint *c,
     }
 }
 
-/* to_score: how many of the pending ones are marked with a plus. */
-static void print_counts(const struct result_counts *n, int64_t to_score, FILE *out)
+static void print_counts(const struct result_counts *n, FILE *out)
 {
     fprintf(out, "(* done %lld, ", (long long)n->by_state[STATE_DONE]);
-    if (to_score) fprintf(out, "+ to score on added texts %lld, ", (long long)to_score);
+    if (n->to_score) fprintf(out, "+ to score on added texts %lld, ", (long long)n->to_score);
     fprintf(out, "! failed %lld, . pending %lld)", (long long)n->by_state[STATE_FAILED],
-            (long long)(n->by_state[STATE_PENDING] - to_score));
-}
-
-static int64_t count_to_score(const struct plan_states *p)
-{
-    int64_t n = 0;
-    for (int64_t i = p->first; i < p->end; i++)
-        for (int64_t v = 0; v < p->plan->n_variants; v++)
-            n += cell_mark(p, &p->plan->checkpoints[i], v) == '+';
-    return n;
+            (long long)(n->by_state[STATE_PENDING] - n->to_score));
 }
 
 /* Columns that the names of models and of checkpoints take at most. */
@@ -194,7 +184,7 @@ static void print_accuracies(const struct plan_states *p, FILE *out)
         const struct measure *m = recorded_measures[k];
         if ((!measure_has_axis(m, &axis_task) && !m->cell_key) || !n.records) continue;
         fprintf(out, "%s: %lld ", recorded_measures[k]->noun, (long long)n.records);
-        print_counts(&n, 0, out);
+        print_counts(&n, out);
         putc('\n', out);
     }
 }
@@ -221,13 +211,13 @@ static void print_visits(struct plan_states *p, FILE *out)
     fprintf(out, "%lld visit%s, %lld cell%s ", (long long)(p->end - p->first),
             quantity_plural(p->end - p->first), (long long)cells.records,
             quantity_plural(cells.records));
-    print_counts(&cells, count_to_score(p), out);
+    print_counts(&cells, out);
     const struct result_counts more =
         rows_count(&p->all.rows[measure_place_of(&measure_replicate)], -1);
     if (more.records) {
         fprintf(out, ", %lld replicate%s of them ", (long long)more.records,
                 quantity_plural(more.records));
-        print_counts(&more, 0, out);
+        print_counts(&more, out);
     }
     print_place(plan->results, p->view, out);
     for (int64_t i = p->first; i < p->end; i++) {
@@ -245,7 +235,7 @@ static void print_visits(struct plan_states *p, FILE *out)
         const char *noun = recorded_measures[k]->noun; /* ends with s */
         fprintf(out, "%ss: %lld %.*s, a visit each ", recorded_measures[k]->part,
                 (long long)n.records, (int)strlen(noun) - (n.records == 1), noun);
-        print_counts(&n, 0, out);
+        print_counts(&n, out);
         putc('\n', out);
     }
 }

@@ -104,13 +104,10 @@ static enum status print_models(const struct report *r, const struct rows *rows,
 /* Those that count as pending only since they lack scores. */
 static void print_to_score(const struct report *r, const struct rows *rows)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < rows->n; i = rows_next(rows, i))
-        n += result_state_of(rows->rows[i].record) == STATE_DONE &&
-             row_state(rows, &rows->rows[i], NULL) == STATE_PENDING;
+    const int64_t n = rows_count(rows, -1).to_score;
     if (n)
-        fprintf(r->out, "%lld of the pending %s are finished but for scores on added texts\n",
-                (long long)n, rows->kind->noun);
+        fprintf(r->out, "%lld of the pending %s %s finished but for scores on added texts\n",
+                (long long)n, rows->kind->noun, n == 1 ? "is" : "are");
 }
 
 static void print_one_line(const char *text, FILE *out)
@@ -276,8 +273,8 @@ static enum status print_text(const struct report *r, struct err *e)
         const struct rows *rows = &r->all.rows[k];
         const enum measure_report form = rows->kind->report;
         if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
-        if (form == REPORT_MODELS) print_to_score(r, rows);
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
+        print_to_score(r, rows);
         verdict_print(rows, "  ", r->out);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
     }

@@ -251,6 +251,7 @@ struct result_counts rows_count(const struct rows *r, int64_t part)
         if (part >= 0 && row->part != part) continue;
         const enum result_state state = row_state(r, row, &message);
         out.by_state[state]++;
+        out.to_score += state == STATE_PENDING && result_state_of(row->record) == STATE_DONE;
         out.records += state != STATE_NOT_APPLICABLE;
         if (state == STATE_FAILED && !out.message) out.message = message;
     }

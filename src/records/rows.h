@@ -83,6 +83,7 @@ enum result_state row_state_here(const struct rows *r, const struct row *row, co
 struct result_counts {
     int64_t by_state[STATE_N];
     int64_t records;     /* number of applicable records */
+    int64_t to_score;    /* those that are pending only since they lack scores on added texts */
     const char *message; /* message of the first failed record; NULL: none failed */
 };
 /* Counts the records of a part (-1: all parts). */

@@ -122,6 +122,8 @@ mv "$work"/moved/* "$work"
 # The added text holds sequences that the replicate calibrates on; one that had it from the start calibrates on others.
 third='{name: third, text: text.txt, length: 64, skip: 9, samples: 90}'
 sweep "$first, $third"
+"$QTRAJ" plan "$work/sweep.yaml" --rate 10 >"$work/out" 2>"$work/err"
+grep -qF ', 1 replicate of them (* done 0, + to score on added texts 1, ! failed 0, . pending 0)' "$work/out" || fail "replicates to score: $(cat "$work/out" "$work/err")"
 go "a text that replicates would avoid" cube
 go "the same from the start" avoid
 "$python" - "$work/cube.h5" "$work/avoid.h5" "$work/one.h5" <<'PY' || fail "replicates: their calibration"

@@ -116,8 +116,8 @@ static enum status say_longer(const struct run *r, char *text, size_t size, stru
     PASS(run_state_latest(r, &latest, e));
     if (latest > 0)
         snprintf(text, size,
-                 ", or keep it and let a branch go on from a step whose state is in %s/state, as "
-                 "{name: longer, from: %lld, steps: ..., schedule: ...}",
+                 ", or keep it and let a branch go on from a step whose state is in %s/state: "
+                 "branches: [{name: longer, from: %lld, steps: ..., schedule: ...}]",
                  r->name, (long long)latest);
     else
         snprintf(text, size,

@@ -86,7 +86,7 @@ cp -r out begun && rm -r begun/tiny/end.json
 plan 0 "" runs.yaml --set output=begun
 says "^tiny +1 to 24 "
 train runs.yaml --set output=states --set checkpoints.states=true
-plan 1 "let a branch go on from a step whose state is in tiny/state, as {name: longer, from: 24, steps" runs.yaml \
+plan 1 "let a branch go on from a step whose state is in tiny/state: branches: [{name: longer, from: 24, steps" runs.yaml \
     --set output=states --set checkpoints.states=true --set steps=36
 plan 0 "" runs.yaml --set output=states --set checkpoints.states=true --only tiny-longer \
     --set 'branches=[{name: longer, from: [18], steps: 18, schedule: {kind: constant}}]'

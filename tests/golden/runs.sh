@@ -9,7 +9,7 @@ tail -n 1 "$work/found"
 "$python" "$SOURCE/analysis/decide.py" "$CUBES/one.h5" "$CUBES/two_models.h5" --bits 3 --quantizer gptq --by parameters_non_embedding >"$work/out" 2>"$work/err" ||
     fail "decide.py: $(cat "$work/err")"
 grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" &&
-    grep -q '^  not compared (branches, or fewer than two checkpoints): .*cooldown of it, SmolLM3-3B-soup-ingredient-2$' "$work/out" ||
+    grep -q '^  not compared (branches, or in an earlier file): .*cooldown of it, SmolLM3-3B-soup-ingredient-2$' "$work/out" ||
     fail "decide.py: $(cat "$work/out")"
 grep -q pending "$work/out" && fail "decide.py: a finished cube is said to be unfinished: $(cat "$work/out")"
 "$python" "$SOURCE/analysis/decide.py" "$CUBES/odd.h5" --bits 3 >"$work/out" 2>"$work/err" || fail "decide.py: $(cat "$work/err")"
@@ -34,6 +34,6 @@ CODE
 "the cube has no quantizer awq; there are rtn, gptq" $CUBES/one.h5 --bits 3 --quantizer awq
 "no column weight_decay of runs" $CUBES/two_models.h5 --bits 3 --by weight_decay
 "1 runs with two checkpoints; it takes two" $CUBES/one.h5 --bits 3 --by tokens
-"in common: OLMo2-7B begins at 1.5, SmolLM3-3B ends at 2" $work/apart.h5 --bits 3 --by tokens
+"in common: SmolLM3-3B has 2.5 to 2, OLMo2-7B has 1.5 to 1" $work/apart.h5 --bits 3 --by tokens
 INPUT
 finish

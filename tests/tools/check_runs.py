@@ -15,14 +15,16 @@ SEQUENCES = 60
 LONG = "--long" in sys.argv
 
 
-def cube_of(path, slopes, seed, noise=0.02):
-    """Runs of five checkpoints with losses 4 ... 3 plus the run's own shift; added loss 0.1 + slope at every full-precision loss."""
+def cube_of(path, slopes, seed, noise=0.02, shifts=None, branch_of=None):
+    """Runs of five checkpoints with losses 4 ... 3 plus the run's own shift; added loss 0.1 + slope at every full-precision loss. branch_of: of
+    each run; none."""
     rng = np.random.default_rng(seed)
     names = [f"run{i}" for i in range(len(slopes))]
     text = 0.5 * rng.standard_normal(SEQUENCES)  # how hard each sequence is
     full, delta = [], []
-    for i, slope in enumerate(slopes):
-        base = np.linspace(4 - 0.05 * i, 3 - 0.05 * i, 5)
+    shifts = shifts or [-0.05 * i for i in range(len(slopes))]
+    for shift, slope in zip(shifts, slopes):
+        base = np.linspace(4, 3, 5) + shift
         f = base[:, None] + text - text.mean() + noise * rng.standard_normal((5, SEQUENCES))
         full.append(f)
         delta.append(0.1 + slope + noise * rng.standard_normal((5, SEQUENCES)))
@@ -39,7 +41,7 @@ def cube_of(path, slopes, seed, noise=0.02):
     cube = xr.Dataset({"step": (axes, step), "tokens": (axes, 1e6 * step), "learning_rate": (axes, 0 * step + np.arange(1, len(slopes) + 1)[:, None]),
                        "kind": (axes, np.full(step.shape, "stored", dtype=object)), "checkpoint_name": (axes, np.array([steps] * len(slopes), dtype=object)),
                        "baseline_loss": (axes + ("dataset",), mean[..., None]), "loss": wide((full + delta).mean(-1)), "loss_delta": wide(delta.mean(-1))},
-                      coords={"model": names, "branch_of": ("model", np.array([""] * len(slopes), dtype=object)), "checkpoint": np.arange(5),
+                      coords={"model": names, "branch_of": ("model", np.array(branch_of or [""] * len(slopes), dtype=object)), "checkpoint": np.arange(5),
                               "bits": [3], "quantizer": ["gptq"], "dataset": ["text"]})
     keys = [(m, c) for m in range(len(slopes)) for c in range(5)]
 
@@ -63,6 +65,16 @@ def main():
     path = pathlib.Path(sys.argv[1]) / "runs.h5"
     found = qtraj.runs.matched(cube_of(path, [0.01 * i for i in range(6)], 0), "learning_rate", 3, "gptq")
     assert found.concordance == 1 and abs(found.p - 2 / 720) < 1e-12, found
+    without = found.added
+    cube = cube_of(path, [0.01 * i for i in range(6)] + [0.5, 0.5], 0, shifts=[-0.05 * i for i in range(6)] + [-2, 2], branch_of=[""] * 6 + ["run0", ""])
+    found = qtraj.runs.matched(cube, "learning_rate", 3, "gptq")  # run6 branches from run0, run7 ends before the others begin
+    assert list(found.added) == list(without) and abs(found.added["run5"] - without["run5"]) < 0.02 and found.concordance == 1, found
+    assert list(found.left_out) == ["run7"] and found.left_out["run7"].startswith("full-precision losses of "), found.left_out
+    try:
+        qtraj.runs.matched(cube_of(path, [0.0, 0.0], 0, shifts=[0, 2]), "learning_rate", 3, "gptq")
+        raise AssertionError("runs without a common loss were compared")
+    except ValueError as error:
+        assert "no two runs have full-precision losses in common: run0 has " in str(error) and ", run1 has " in str(error), error
     held, false, most, ties = 0, 0, 200 if LONG else 15, 0
     for seed in range(most):
         cube = cube_of(path, [0.0, 0.02, 0.0, 0.0], seed)

@@ -10,7 +10,7 @@ import xarray as xr
 from qtraj.cube import files
 from qtraj.cube.activations import FULL
 from qtraj.cube.activations import NAMES as WIDTHS
-from qtraj.cube.trajectories import parents_first
+from qtraj.cube.trajectories import Trajectory, parents_first, trajectories
 
 COLUMNS = {
     "model": "the training run", "family": "the run that it branches from, else itself", "checkpoint": "its name",
@@ -130,6 +130,16 @@ def once(*frames: pandas.DataFrame) -> "tuple[pandas.DataFrame, int, dict[str, s
     frame["family"] = [root.get(family, family) for family in frame.family]
     twice = frame.source != frame.groupby(KEY, dropna=False, sort=False).source.transform("first")
     return frame[~twice].drop(columns=["source", "file", "name", "digest"]).reset_index(drop=True), int(twice.sum()), {model: name for (_, model), name in known.items()}
+
+
+def main_lines(cube: xr.Dataset) -> "list[Trajectory]":
+    """The trajectories of runs without their branches, of a run that several files have the first: what counts as one run in points() and claims.
+
+    >>> [line.model for line in qtraj.cube.points.main_lines(qtraj.open("two_models.h5"))]
+    ['SmolLM3-3B', 'OLMo2-7B']
+    """
+    families = set(once(complete(of_cube(cube)[0]))[0].family)
+    return [line for line in trajectories(cube) if line.model in families]
 
 
 def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, int]]":

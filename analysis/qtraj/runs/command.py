@@ -44,8 +44,10 @@ def show_matched(cube, by, bits, quantizer, dataset):
         change, error = found.differences.get((runs[0], run)) or tuple(s * x for s, x in zip((-1, 1), found.differences.get((run, runs[0]), (0, 0))))
         rows.append([run, text, with_error(found.added[run], NORMAL * found.stderr[run]), "" if run == runs[0] else with_error(change, NORMAL * error)])
     print_table(rows)
-    if left := [str(model) for model in cube.model.values if str(model) not in found.added]:
-        print(f"  not compared (branches, or fewer than two checkpoints): {', '.join(left)}")
+    if left := [str(model) for model in cube.model.values if str(model) not in {**found.added, **found.left_out}]:
+        print(f"  not compared (branches, or in an earlier file): {', '.join(left)}")
+    if found.left_out:
+        print(f"  left out: {'; '.join(f'{run} ({why})' for run, why in found.left_out.items())}")
     if found.p == found.p:
         print(f"  order by {by}: concordance {found.concordance:+.2f}, p = {found.p:.2g} (permutations of {len(runs)} runs)")
 

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from qtraj.cube import paired
+from qtraj.cube.points import main_lines
 from qtraj.cube.trajectories import trajectories
 
 LEVELS = 5  # of full-precision loss
@@ -18,7 +19,8 @@ DRAWS = 20000
 @dataclass
 class Matched:
     """Added loss (nats a token) of runs, the mean over the same levels of full-precision loss. values: by run what is compared.
-    differences: by pair of runs the second's minus the first's, and its standard error, paired over sequences (NaN without them)."""
+    differences: by pair of runs the second's minus the first's, and its standard error, paired over sequences (NaN without them).
+    left_out: why, by run that is not compared."""
 
     levels: np.ndarray
     values: dict
@@ -27,6 +29,7 @@ class Matched:
     differences: dict
     concordance: float  # share of pairs that are in the order of the values, minus the others'; NaN: of texts
     p: float  # of no order, two-sided
+    left_out: dict
 
 
 def weights_at(losses, level):
@@ -38,6 +41,14 @@ def weights_at(losses, level):
             out[i], out[i + 1] = 1 - share, share
             return out
     return None
+
+
+def in_common(losses):
+    """Places of most runs, all of whose losses overlap (of equally many the widest range), and the range. losses: by run in the order of training."""
+    first, least = np.array([x[0] for x in losses]), np.array([x.min() for x in losses])
+    sets = [np.flatnonzero((least <= low) & (low < first)) for low in least]
+    sets = [(places, low, first[places].min()) for places, low in zip(sets, least) if len(places)]
+    return max(sets, key=lambda one: (len(one[0]), one[2] - one[1]), default=(np.array([], int), np.nan, np.nan))
 
 
 def order(values: "Sequence[float]", results: "Sequence[float]") -> "tuple[float, float]":
@@ -64,34 +75,38 @@ def order(values: "Sequence[float]", results: "Sequence[float]") -> "tuple[float
 
 
 def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str = "") -> Matched:
-    """The added loss of every run of a cube at the same five full-precision losses between the greatest end and the smallest
-    beginning of all runs, interpolated between checkpoints. Branches are compared only where fewer than two runs are none.
-    by: a column of runs (qtraj.figures.value_of). ValueError: fewer than two runs, or none of their losses are common.
+    """The added loss of runs of a cube (main_lines) at the same five full-precision losses between the greatest end and the smallest
+    beginning, interpolated between checkpoints: of all runs, or of the most that have losses in common. Branches are compared only
+    where fewer than two runs are none. by: a column of runs (qtraj.figures.value_of). ValueError: fewer than two such runs.
 
-    >>> found = qtraj.runs.matched(qtraj.select(qtraj.open("two_models.h5"), model=["SmolLM3-3B", "OLMo2-7B"]), "tokens", 3, "gptq")
-    >>> list(found.added), found.p
-    (['SmolLM3-3B', 'OLMo2-7B'], 1.0)
+    >>> found = qtraj.runs.matched(qtraj.open("two_models.h5"), "tokens", 3, "gptq")
+    >>> list(found.added), found.p, found.left_out
+    (['SmolLM3-3B', 'OLMo2-7B'], 1.0, {})
     """
     from qtraj.figures.compared import value_of  # which imports matplotlib
 
     dataset = dataset or str(cube.dataset.values[0])
     part = cube.sel(dataset=dataset, bits=bits, quantizer=quantizer)
     whole, cells = (paired.rows_of(cube, group) for group in ("checkpoints", "cells"))
-    lines, curves = [], []
-    there = trajectories(cube)
-    runs = [line for line in there if line.parent is None]
-    for line in runs if len(runs) > 1 else there:
+    lines, curves, left_out = [], [], {}
+    runs = main_lines(cube)
+    for line in runs if len(runs) > 1 else trajectories(cube):
         x, y = line.own(part.baseline_loss), line.own(part.loss_delta)
         known = np.isfinite(x) & np.isfinite(y)
         if known.sum() > 1:
             lines.append(line)
             curves.append((x[known], y[known], line.own(cube.checkpoint_name)[known]))
+        else:
+            left_out[line.model] = "fewer than two checkpoints"
     if len(lines) < 2:
         raise ValueError(f"{quantizer} at {bits} bits: {len(lines)} runs with two checkpoints; it takes two")
-    low, high = max(x.min() for x, _, _ in curves), min(x[0] for x, _, _ in curves)
-    if not low < high:
-        late, early = (choice(range(len(curves)), key=key) for choice, key in ((min, lambda i: curves[i][0][0]), (max, lambda i: curves[i][0].min())))
-        raise ValueError(f"the runs have no full-precision loss in common: {lines[late].model} begins at {high:.4g}, {lines[early].model} ends at {low:.4g}")
+    places, low, high = in_common([x for x, _, _ in curves])
+    ranges = {line.model: f"{x[0]:.4g} to {x.min():.4g}" for line, (x, _, _) in zip(lines, curves)}
+    if len(places) < 2:
+        raise ValueError(f"{quantizer} at {bits} bits: no two runs have full-precision losses in common: "
+                         f"{', '.join(f'{run} has {losses}' for run, losses in ranges.items())}")
+    left_out |= {line.model: f"full-precision losses of {ranges[line.model]}" for i, line in enumerate(lines) if i not in places}
+    lines, curves = [lines[i] for i in places], [curves[i] for i in places]
     levels = np.linspace(low, high, LEVELS + 2)[1:-1]
     added, errors, parts = {}, {}, {}
     for line, (x, y, names) in zip(lines, curves):
@@ -106,4 +121,4 @@ def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str =
     values = {line.model: value_of(cube, line, by) for line in lines}
     numbers = all(isinstance(value, float) and np.isfinite(value) for value in values.values())
     concordance, p = order(list(values.values()), list(added.values())) if numbers else (np.nan, np.nan)
-    return Matched(levels, values, added, errors, differences, concordance, p)
+    return Matched(levels, values, added, errors, differences, concordance, p, left_out)

@@ -269,6 +269,8 @@ assert len(qtraj.figures.training(qtraj.select(cube, quantizer="*")).axes) == 2 
 rates = figure.axes[2].lines[0].get_ydata()
 assert np.allclose(rates, curves.learning_rate.values[curves.model.values == "SmolLM3-3B"]), rates
 assert not list(text_complaints(figure)), list(text_complaints(figure))
+assert qtraj.figures.training.lacks(cube).startswith("without SmolLM3-3B-soup-ingredient-2, OLMo2-7B: no steps.csv"), qtraj.figures.training.lacks(cube)
+assert qtraj.figures.training.lacks(qtraj.select(cube, model=["SmolLM3-3B", "cooldown of it"])) == qtraj.figures.training.lacks(averaged) == ""
 try:
     qtraj.figures.training(qtraj.open(sys.argv[1]))
 except qtraj.figures.NoNumbers as error:

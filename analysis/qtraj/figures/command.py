@@ -58,15 +58,17 @@ def main():
                 sys.exit(f"--compare: {error}")
             figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}")
         return
-    missing = []
+    missing, lacking = [], []
     for name in names:
         try:
             drawn = pages(BY_NAME[name], cube, bits, options.width)
             for i, (figure, _) in enumerate(drawn):
                 figures.style.save(figure, options.out, name if len(drawn) == 1 else f"{name}-{i + 1}")
+            if lacks := BY_NAME[name].lacks(cube):
+                lacking.append(f"{named}: figure {name}: {lacks}")
         except figures.NoNumbers as error:
             missing.append(f"{named}: no figure {name}: {error}")
-    if missing:
-        print("\n".join(missing), file=sys.stderr)
+    if missing or lacking:
+        print("\n".join(missing + lacking), file=sys.stderr)
     if options.only and missing:
         sys.exit(1)

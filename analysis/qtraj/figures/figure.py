@@ -80,8 +80,9 @@ def named_like(draw, function, more):
     return function
 
 
-def figure_of_cube(title: str, shows: str, bars: str, scored: str, needs: str) -> Callable:
-    """Makes draw(cube, bits, place), which returns None where there are no numbers, a public function with a caption."""
+def figure_of_cube(title: str, shows: str, bars: str, scored: str, needs: str, lacks: Callable = lambda cube: "") -> Callable:
+    """Makes draw(cube, bits, place), which returns None where there are no numbers, a public function with a caption. lacks(cube): in words,
+    what the figure leaves out; an empty text: nothing."""
 
     def describe(draw):
         def figure(cube: xr.Dataset, bits: "Sequence[int] | None" = None, ax: "Axes | None" = None, width: "float | None" = None) -> Figure:
@@ -91,6 +92,7 @@ def figure_of_cube(title: str, shows: str, bars: str, scored: str, needs: str) -
             return drawn(draw, Place(ax, width, sum(cube.attrs.get("told", {}).values(), [])), f"the cube has no {needs}", (cube, bits))
 
         figure.caption = Caption(title, shows, bars, scored, needs)
+        figure.lacks = lacks
         return named_like(draw, figure, OF_CUBE.format(needs=needs))
 
     return describe

@@ -36,11 +36,19 @@ def methods_of(cube):
     return there if "chosen_quantizer" in cube.attrs else [min(there, key=lambda name: name != "gptq")]
 
 
+def without_curves(cube):
+    """In words, the runs and branches that have no curves where others have; empty: none."""
+    rows = open_group(cube, "training_curves")
+    names = [] if rows is None else [line.model for lines in families(cube) for line in lines if not (rows.model.values == line.model).any()]
+    return f"without {', '.join(names)}: no steps.csv of qtraj train lies beside the trajectory table" if names else ""
+
+
 @figure_of_cube(
     "Curves of training, and errors below them",
     "Above, the loss in training (means over equally many steps where there are more than 500) and on what was held out, with the learning rate "
     "dotted; below, the relative error at the same tokens, of gptq, or the first method, or those that are chosen.",
-    f"of errors, {PAIRED}{REPLICATED}.", "evaluation", "curves of training (of runs that qtraj train trained)")
+    f"of errors, {PAIRED}{REPLICATED}.", "evaluation", "curves of training (of runs that qtraj train trained)",
+    without_curves)
 def training(cube, bits, place):
     """Loss in training, held-out loss and learning rate of the runs that `qtraj train` trained, from its table of steps, and below
     them the relative error of gptq, or the first method, or of those that the cube was cut to. A pair of panels for a run and its branches, a

@@ -45,7 +45,7 @@ def bars_of(caption, replicated):
 
 
 def pictures_of(cube, said, bits, out, prefix, first):
-    """Draws and stores every figure, page by page; returns them and the names of those that the cube has no data for. first: of
+    """Draws and stores every figure, page by page; returns them and what the cube has no data for. first: of
     answer_of, whose figure is the first page of its kind and is not drawn again."""
     pictures, missing, replicated = [], [], answer.replicated(cube)
     for number, figure in enumerate(figures.FIGURES, start=1):
@@ -57,6 +57,8 @@ def pictures_of(cube, said, bits, out, prefix, first):
         except figures.NoNumbers as error:
             missing.append(f"{caption.title}: {error}.")
             continue
+        if lacks := figure.lacks(cube):
+            missing.append(f"{caption.title}: {lacks}.")
         several = len(drawn) > 1 or there
         for i, (one, part) in enumerate(drawn, start=2 if there else 1):
             title = caption.title + (f": {part_of(part)}" if part_of(part) else "")

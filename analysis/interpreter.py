@@ -1,5 +1,6 @@
-"""Imported first by the commands beside this file: a command that was started by a Python without the modules starts again in the one
-that slurm/python.sh chooses, or ends with the command that installs them."""
+"""Imported first by the commands beside this file. They compute with one thread unless OMP_NUM_THREADS or
+OPENBLAS_NUM_THREADS says otherwise. A command that was started by a Python without the modules starts
+again in the one that slurm/python.sh chooses, or ends with the command that installs them."""
 
 import os
 import subprocess
@@ -7,6 +8,9 @@ import sys
 from pathlib import Path
 
 chooser = Path(__file__).resolve().parent.parent / "slurm" / "python.sh"
+
+# Matrices here are small: more threads of OpenBLAS only wait for each other, on a busy node for minutes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.setdefault("OMP_NUM_THREADS", "1"))  # numpy reads them when it is imported
 
 
 def choose():
@@ -20,7 +24,5 @@ def choose():
         os.execv(python, [python, *sys.argv])
 
 
-# Matrices here are small: more threads of OpenBLAS only wait for each other, on a busy node for minutes.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if chooser.is_file():
     choose()

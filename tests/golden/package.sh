@@ -16,4 +16,15 @@ else
 fi
 "$python" -W error::UserWarning "$SOURCE/tests/tools/check_package.py" "$CUBES" >"$work/found" 2>&1 || fail "$(tail -n 200 "$work/found")"
 tail -n 1 "$work/found"
+# the commands compute with one thread, or as many as the user says
+threads() {
+    env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS "$@" "$python" -c 'import os, sys
+sys.path.insert(0, sys.argv[1])
+import interpreter
+import numpy
+numpy.ones((300, 300)) @ numpy.ones((300, 300))
+print(os.environ["OMP_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))' "$SOURCE/analysis"
+}
+[ "$(threads)" = "1 1 1" ] || fail "threads: $(threads)"
+[[ "$(threads OMP_NUM_THREADS=2)" == "2 2 "* ]] && [[ "$(threads OPENBLAS_NUM_THREADS=2)" == "1 2 "* ]] || fail "threads that were asked for: $(threads OMP_NUM_THREADS=2)"
 finish

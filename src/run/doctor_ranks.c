@@ -147,11 +147,14 @@ void doctor_check_ranks(struct doctor *d, const struct doctor_ranks *r)
             d, "leave OMP_NUM_THREADS unset, or start fewer ranks a node",
             "%.3g threads for each core, up to %lld threads a rank: they wait for each other",
             r->load, (long long)r->threads_most);
-    else if (r->node_workers > 1 && !r->all_bound)
+    else if (r->node_workers > 1 && !r->all_bound &&
+             access("/sys/devices/system/node/node1", F_OK) == 0) /* memory is near some cores */
         doctor_warn(d,
                     "mpirun --map-by slot:OVERSUBSCRIBE,PE=THREADS --bind-to core:overload-allowed "
                     "(the master needs no core), or srun --cpu-bind=cores",
-                    "ranks of a node are not bound to cores of their own: threads wander");
+                    "ranks of a node are not bound to cores of their own, and this node has "
+                    "several sockets: threads "
+                    "wander away from their memory");
     if (r->threads_missing > 0)
         doctor_warn(d, "unset OMP_THREAD_LIMIT and OMP_DYNAMIC",
                     "OpenMP starts %lld of a rank's %lld threads",

@@ -185,7 +185,7 @@ static void print_text(const struct inspection *o, const json_t *json)
            m->parameters_non_embedding);
     print_attention(o, json_object_get(json, "attention"));
     if (o->weights)
-        printf("  %" PRId64 " tensors on disk, digest %s\n", checkpoint_n_tensors(o->weights),
+        printf("  %" PRId64 " tensors on disk, weights_hash %s\n", checkpoint_n_tensors(o->weights),
                checkpoint_hash(o->weights));
     print_tensors("outside the blocks:", json_object_get(json, "outside"));
     print_tensors("block 0, by stage:", json_object_get(json, "block"));

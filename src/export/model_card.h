@@ -5,7 +5,7 @@
 
 struct model_card {
     const char *name;   /* of the checkpoint */
-    const char *digest; /* of the checkpoint (checkpoint_hash) */
+    const char *digest; /* of the checkpoint (checkpoint_hash), the weights_hash of a cube */
     const struct variant *variant;
     const char *format;                     /* as export_form_choose */
     const struct data_options *calibration; /* NULL: none */

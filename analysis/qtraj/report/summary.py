@@ -243,7 +243,7 @@ def of_weights(cube):
                    [""] * len(line.places)]
         rows += [[line.model, str(name), step_text(step) if np.isfinite(step) else DASH, step_text(tokens) if np.isfinite(tokens) else DASH,
                   str(digest) or MISSING] for name, step, tokens, digest in zip(*columns)]
-    return Table(["run", "checkpoint", "step", "training tokens", "digest of its weights"], rows, "Checkpoints, each")
+    return Table(["run", "checkpoint", "step", "training tokens", "weights_digest"], rows, "Checkpoints, each")
 
 
 # --- what came out ---

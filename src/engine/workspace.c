@@ -114,7 +114,8 @@ static enum status local_init(struct workspace *w, const struct run *r,
         sequential = sequential || s->sequential;
         pairs = pairs || s->pairs;
         trials = trials || s->trials;
-        coded = coded || activation_coded(&streams[i]->variant->method.grids.inputs);
+        const struct variant *v = streams[i]->variant;
+        coded = coded || (v && activation_coded(&v->method.grids.inputs));
         together = together || s->shared || (s->own && !s->sequential);
     }
     PASS(ranges_cut(w->inputs->evaluation, plan->range_tokens, &w->evaluation, e));

@@ -28,7 +28,7 @@ timeout 800 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$wor
 run=$!
 polls=0 running=0
 ranks() { pgrep -f "^$QTRAJ run $work/sweep.yaml"; }
-until [ -e "$work/r.journal" ] || ! kill -0 $run 2>/dev/null; do sleep 0.05; done
+until [ -s "$work/r.journal" ] || ! kill -0 $run 2>/dev/null; do sleep 0.05; done
 while kill -0 $run 2>/dev/null && [ $polls -lt 20 ]; do
     # shellcheck disable=SC2046
     kill -STOP $(ranks) 2>/dev/null

@@ -2,10 +2,11 @@
 
 NEUTRAL = (None, False, 0, "none", "", "auto", "own", "integer", [])
 CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
+OUTLIERS = "range_factor outlier_columns outlier_bits outlier_score down_bits"
 MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
-    "rtn": "group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows",
-    "gptq": f"group_size symmetric narrow_range {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows",
+    "rtn": f"group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows {OUTLIERS}",
+    "gptq": f"group_size symmetric narrow_range {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows {OUTLIERS}",
     "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
     "awq": "group_size scale_dtype mixing mixing_seed scaled judged duo_scaling zero_point clip",
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
@@ -29,6 +30,9 @@ def of_method(entry):
     used = OWN[entry["method"]] if entry.get("method") in OWN else USED.get(entry.get("method"), set(entry) - {"bits", "name", "method", "replicates"}) | {"preset"}
     if entry.get("codes", "integer") == "integer":
         used = used - {"scale_rows"}
+    if not entry.get("outlier_columns"):
+        used = used - {"outlier_bits", "outlier_score"}
+    used = used - {name for name, value in (("range_factor", 1), ("down_bits", "same")) if entry.get(name, value) == value}
     options = {k: v for k, v in entry.items() if k in used}
     if entry.get("symmetric") is False and "symmetric" in used:
         options = {"asymmetric": True} | options

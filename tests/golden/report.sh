@@ -82,7 +82,8 @@ rows = [row[0] for row in found["table"].rows]
 assert f"{branch.model}, last measured of decay" in rows and f"{names[0]}, end of stable" in rows, rows
 rate = several.learning_rate.copy(deep=True)  # so is that of a run that stops in the middle of its decay
 rate.loc[{"model": branch.model, "checkpoint": several.checkpoint[branch.places[-1]]}] = 0.5 * float(rate.max())
-names = [end.name for end in answer.ends_of(stopped := several.assign(phase=growing.phase, learning_rate=rate), stopped.isel(dataset=0))]
+stopped = several.assign(phase=growing.phase, learning_rate=rate)
+names = [end.name for end in answer.ends_of(stopped, stopped.isel(dataset=0))]
 assert f"{branch.model}, last measured of decay" in names, names
 pending = int((growing.status == 0).sum())
 assert pending > 0 and found["sentences"][0].startswith(f"{pending} cells are pending: "), found["sentences"]

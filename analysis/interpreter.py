@@ -3,12 +3,14 @@ OPENBLAS_NUM_THREADS says otherwise. A command that was started by a Python with
 again in the one that slurm/python.sh chooses, or ends with the command that installs them."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 chooser = Path(__file__).resolve().parent.parent / "slurm" / "python.sh"
 
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends a command as it does others
 # Matrices here are small: more threads of OpenBLAS only wait for each other, on a busy node for minutes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.setdefault("OMP_NUM_THREADS", "1"))  # numpy reads them when it is imported
 

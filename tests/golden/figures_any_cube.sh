@@ -177,6 +177,16 @@ assert {axes.get_ylim() for axes in right} == {(0, 1.3 * 6e-3)}, [axes.get_ylim(
 assert [axes.get_ylabel().replace("\n", " ") for axes in right] == ["", "", "Learning rate ($10^{-3}$)"], [axes.get_ylabel() for axes in right]
 assert right[2].yaxis.get_major_formatter()(4e-3) == "4"
 
+# an error that is not told from zero beats greater ones on the frontier, at the most that it may be
+from qtraj.figures.frontier import best, cells_at
+lost = qtraj.select(qtraj.open(sys.argv[3]), bits=3)
+(line,) = [one for one in qtraj.trajectories(lost) if one.model == "SmolLM3-3B"]
+lost["loss_relative"] = lost.loss_relative.where(lost.quantizer != "gptq", -1e-9)
+x, y, told, names = cells_at(line, len(line.at) - 1, lost.isel(dataset=0))
+at = names.index("gptq")
+assert not told[at] and told[names.index("rtn")] and np.isclose(y[at], 200 * lost.loss_relative_stderr.sel(model=line.model, bits=3, quantizer="gptq").values.reshape(-1)[line.places[-1]]), y
+assert names[best(x, y)[-1]] == "gptq", (x, y, names)
+
 # a figure is laid out by three measurements of its panels at most, and a table of a file is read once, until the file changes
 import collections, os
 from matplotlib.axes import Axes

@@ -13,6 +13,7 @@ from check_fits import made_points
 
 import qtraj
 from qtraj import predict
+from qtraj.laws.all_fits import tokens_of
 from qtraj.laws import FORMS, Form, added_loss, correlation, dynamics, fit_form, full_precision, single
 
 LONG = "--long" in sys.argv
@@ -211,6 +212,10 @@ def test_saved():
     one = predict.law_of(fit_form(points[points.model == "run0"].reset_index(drop=True), FORMS["power of the bit-width"]))
     alone = predict.predict(one, rows[:1].drop(columns="parameters"))
     assert one.spread is None and alone[["low", "high", "law_low", "law_high"]].isna().all(axis=None) and "one run" in one.about["notes"][-1], alone
+    few = points[points.model.isin(["run0", "run1", "run2"])].reset_index(drop=True)
+    few["delta"] = few.delta.where(few.bits == few.bits.min(), 0 * few.delta)  # not told from zero at the other widths
+    asked = tokens_of({"logarithms": added_loss.token_law(few, 0)}, few, 0.2, [])
+    assert asked and {row["bits"] for row in asked} == {few.bits.min()}, asked
     for law, wrong, says in ((one, rows, "cannot tell others"), (again, rows.assign(bits=16), "says nothing beyond"), (again, rows[["bits"]], "the law needs tokens")):
         try:
             predict.predict(law, wrong)

@@ -28,17 +28,20 @@ def best(bits, errors):
 
 
 def cells_at(line, k, part):
-    """Bits per weight, error and name of the cells of a checkpoint whose error is told from zero."""
+    """Bits per weight, error, whether it is told from zero, and name of the cells of a checkpoint. An error that is not is the most that
+    it may be, two standard errors above its estimate or zero."""
     own = part.sel(model=line.model).isel(checkpoint=line.places[k]).stack(cell=("bits", "quantizer"))
-    own = own.isel(cell=np.flatnonzero(own.loss_relative.values > 2 * own.loss_relative_stderr.values))
-    return own.bits_per_weight.values, 100 * own.loss_relative.values, [str(name) for name in own.quantizer.values]
+    own = own.isel(cell=np.flatnonzero(np.isfinite(own.loss_relative.values) & (own.loss_relative_stderr.values > 0)))
+    error, noise = own.loss_relative.values, 2 * own.loss_relative_stderr.values
+    told = error > noise
+    return own.bits_per_weight.values, 100 * np.where(told, error, np.maximum(error, 0) + noise), told, [str(name) for name in own.quantizer.values]
 
 
 @figure_of_cube(
     "Error against the bits that are stored",
     "Relative error CE(quantized)/CE(full precision) − 1 of every method and bit-width against the bits of a weight, scales included, at "
     "three checkpoints: the first, the last one at the greatest learning rate, and the last. Lines join the cells that none with as few "
-    "bits beats, with their methods at the last checkpoint. Errors that are not told from zero are left out.",
+    "bits beats, with their methods at the last checkpoint. Errors that are not told from zero are hollow, at the most that they may be.",
     f"{PAIRED}; they are not drawn", "evaluation", "cells of two methods or bit-widths that are done")
 def frontier(cube, bits, place):
     """Relative error against bits per weight at three checkpoints, a panel a run and text, with the frontier of each."""
@@ -54,11 +57,13 @@ def frontier(cube, bits, place):
     figure, panels = place.panels(len(found), 3.3, 2.4)
     labels = []
     for axes, (line, dataset, at) in zip(panels, found):
-        for k, x, y, names in at:
+        for k, x, y, told, names in at:
             colour, marker = colours.series(MOMENTS.index(k))
             front = best(x, y)
-            axes.plot(x, y, marker, color=colour, alpha=0.4, markeredgewidth=0, zorder=3)
-            axes.plot(x[front], y[front], marker + "-", color=colour, zorder=4)
+            axes.plot(x[told], y[told], marker, color=colour, alpha=0.4, markeredgewidth=0, zorder=3)
+            axes.plot(x[front], y[front], "-", color=colour, zorder=4)
+            axes.plot(x[front][told[front]], y[front][told[front]], marker, color=colour, zorder=5)
+            axes.plot(x[~told], y[~told], marker, color=colour, markerfacecolor="white", zorder=5)
         axes.set_yscale("log")
         axes.set(xlabel="Bits of a weight, scales included", ylabel="Relative error (%)")
         place.title(axes, line.model, dataset)

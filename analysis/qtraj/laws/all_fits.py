@@ -35,14 +35,19 @@ def law_of(points, draws):
 
 
 def tokens_of(law, points, target, sizes):
-    """Tokens at which the law of one method gives the added loss `target`, by size and bit-width, beside the published law.
-    ValueError: sizes are asked for that the points do not tell apart."""
+    """Tokens at which the law of one method gives the added loss `target`, by size and bit-width, beside the published law: for those
+    that the law tells apart, or the one that its points have. ValueError: sizes are asked for that the points do not tell apart."""
     if "alpha" not in law["logarithms"].coefficients and any(abs(size / points.parameters.iloc[0] - 1) > 1e-6 for size in sizes):
         raise ValueError(f"all points have {points.parameters.iloc[0]:g} parameters: the law cannot tell other sizes from it; leave out --parameters")
-    sizes = sizes or sorted(set(points.parameters[points.parameters > 0]))
     fit, rows = law["logarithms"], []
-    for size in sizes if fit.coefficients.get("beta", 0) > 0 else []:
-        for bits in sorted(set(points.bits)):
+
+    def told(name, coefficient):
+        """Values of a column that the law may be asked for."""
+        low, high = fit.ranges[name]
+        return sorted(set(points[name][points[name] > 0])) if coefficient in fit.coefficients else [low] if low == high else []
+
+    for size in sizes or told("parameters", "alpha") if fit.coefficients.get("beta", 0) > 0 else []:
+        for bits in told("bits", "gamma"):
             rows.append({"parameters": float(size), "bits": float(bits), "tokens": added_loss.tokens_needed(fit.coefficients, size, bits, target),
                          "interval": added_loss.tokens_needed_interval(fit, size, bits, target),
                          "published": added_loss.tokens_needed(added_loss.PUBLISHED, size, bits, target)})

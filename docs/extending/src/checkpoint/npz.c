@@ -3,8 +3,6 @@
 #include "checkpoint/weight_format.h"
 #include "checkpoint/zip.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum { START = 10, HEADER_MAX = 4096 }; /* magic, version, length of the header */
 
@@ -43,22 +41,18 @@ static enum status read_array(const struct zip *z, const struct zip_member *m,
 
 static enum status npz_open(const char *path, struct safetensors *out, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    struct zip z = {0};
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    CLEANUP(zip_free) struct zip z = {0};
     int64_t size = 0;
-    TRY(tensor_file_open(path, &s, &size, e));
-    TRY(zip_open(path, s.fd, size, &z, e));
-    TRY(mem_zero(&s.entries, z.n, sizeof *s.entries, path, e));
-    for (; s.n < z.n; s.n++) TRY(read_array(&z, &z.members[s.n], &s.entries[s.n], e));
+    PASS(tensor_file_open(path, &s, &size, e));
+    PASS(zip_open(path, s.fd, size, &z, e));
+    PASS(mem_zero(&s.entries, z.n, sizeof *s.entries, path, e));
+    for (; s.n < z.n; s.n++) PASS(read_array(&z, &z.members[s.n], &s.entries[s.n], e));
     qsort(s.entries, (size_t)s.n, sizeof *s.entries, name_compare);
-    TRY(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
+    PASS(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
-done:
-    zip_free(&z);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 const struct weight_format format_npz = {.file = "model.npz", .open = npz_open};

@@ -66,13 +66,24 @@ def openmp(path, text):
 
 
 def forms(path, text):
-    """A function has one form: with a label, TRY, ENSURE and FAIL; without one, PASS, NEED and RAISE (util/err.h)."""
+    """A function has one form: with a label, TRY, ENSURE and FAIL; without one, PASS, NEED and RAISE, and variables that
+    are freed when they leave their scope (util/err.h). These have a value from the start, as any return frees them; a
+    jump to a label could pass their declaration by and free what was never set."""
     code = strip(text)
     for body in re.finditer(r"^\{$.*?^\}$", code, flags=re.M | re.S):
         labelled = re.search(r"^done:", body.group(), flags=re.M)
         for use in re.finditer(r"\b(?:PASS|NEED|RAISE)\(" if labelled else r"\b(?:TRY|ENSURE|FAIL)\(", body.group()):
             at = line_of(code, body.start() + use.start())
             yield at, f"{use.group()[:-1]} in a function {'with' if labelled else 'without'} a label done:"
+        for use in re.finditer(r"\b(?:AUTO_FREE|CLEANUP\(\w+\)|json_auto_t)([^;]*);", body.group()):
+            declared, nested = use.group(1), r"\([^()]*\)|\{[^{}]*\}|\[[^][]*\]"
+            while re.search(nested, declared):
+                declared = re.sub(nested, "", declared)
+            at = line_of(code, body.start() + use.start())
+            if labelled:
+                yield at, "a variable that frees itself in a function with a label done:"
+            elif not all("=" in name for name in declared.split(",")):
+                yield at, "a variable that frees itself has no value from the start"
 
 
 def functions(path, text):

@@ -69,9 +69,7 @@ enum status run_arguments_view(const struct sweep *sweep, const struct plan_part
     *view = NULL;
     if (part->n) return parts_view(sweep->results, VIEW_STATES, view, e);
     PASS(journal_path(sweep->results, &file, e));
-    if (!fsx_is_file(file)) {
-        return parts_view(sweep->results, VIEW_STATES, view, e);
-    }
+    if (!fsx_is_file(file)) return parts_view(sweep->results, VIEW_STATES, view, e);
     PASS(journal_open_readonly(file, &journal, e));
     PASS(results_view_of_journal(journal, VIEW_STATES, view, e));
     return parts_add_records(sweep->results, file, 0, VIEW_STATES, NULL, *view, e);

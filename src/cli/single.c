@@ -103,9 +103,8 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
     char text[400];
     int64_t written, positions = 0;
     if (visit_inputs_get(cache, v, &in, NULL) != OK ||
-        visit_positions(v->weights.path, &written, &positions, NULL) != OK) {
+        visit_positions(v->weights.path, &written, &positions, NULL) != OK)
         return OK;
-    }
     if (v->n_evaluations == 1 &&
         doubt_of_number("evaluation", v->evaluations, in.texts, text, sizeof text))
         log_warn("%s: %s", v->checkpoint, text);

@@ -320,8 +320,8 @@ static enum status open_point(const struct part_context *c, const struct surface
                               struct point *place, struct checkpoint **out, struct err *e)
 {
     const struct surface_setup *t = c->visit->setup[MEASURE_point];
-    AUTO_FREE struct weights *terms =
-        NULL; /* shallow copies of the parts, with the point's coefficients */
+    /* shallow copies of the parts, with the point's coefficients */
+    AUTO_FREE struct weights *terms = NULL;
     AUTO_FREE double *x = NULL;
     NEED(!t->point || (t->exact >= 0 && t->exact < s->n), ERR_FORMAT, "surface %s: no part %lld",
          t->surface, (long long)t->exact);

@@ -164,7 +164,6 @@ static enum status match_one(const struct plan *p, const char *only, struct err 
                    sizeof there);
     NEED(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, plural);
     RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, plural, there);
-    return OK;
 }
 
 /* Whether measures make records of the checkpoint. */

@@ -172,8 +172,7 @@ static enum status check_finished(const struct search *s, struct err *e)
         json_object_clear(s->said);
         snprintf(who, sizeof who, "%s %s: its weights cannot be read, its finished results stay",
                  s->p->sweep->models[c->model].name, plan_name_of(s->p, c));
-        const enum status st = add_failing(s, who, why.text, e);
-        PASS(st);
+        PASS(add_failing(s, who, why.text, e));
     }
     return OK;
 }

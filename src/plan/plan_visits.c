@@ -75,10 +75,7 @@ enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
     char *resolved, hash[HASH_HEX];
     *out = NULL;
     if (base && strcmp(base, "off") == 0) return OK;
-    if (!base) {
-        PASS(mem_format(out, e, "%s.checkpoints", p->results));
-        return OK;
-    }
+    if (!base) return mem_format(out, e, "%s.checkpoints", p->results);
     /* Several sweeps may name one folder. */
     PASS(fsx_parent(p->results, &folder, e));
     resolved = realpath(folder, NULL);

@@ -159,11 +159,9 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         const struct data_options *d = i < 0 ? &v->calibration : &v->evaluations[i];
         const struct sequences *s;
         struct err why = {0};
-        enum status st = OK;
         if (plan_text_is_judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
             !is_missing(p, why.text))
-            st = plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text);
-        PASS(st);
+            PASS(plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text));
     }
     return OK;
 }
@@ -211,10 +209,8 @@ static enum status find_mixings(const struct plan *p, int64_t model, struct plan
             struct err why = {0};
             if (mixing_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
             linear_name(&m->sizes.spec, stage, name, sizeof name);
-            const enum status st =
-                plan_faults_add_model(f, p, model, false, e, "its cells of %s will fail: %s: %s",
-                                      method->name, name, why.text);
-            PASS(st);
+            PASS(plan_faults_add_model(f, p, model, false, e, "its cells of %s will fail: %s: %s",
+                                       method->name, name, why.text));
             break;
         }
     }

@@ -267,8 +267,8 @@ enum status weights_open_greedy(const struct weights *w, const struct part_conte
     pace_prepare(context->pace, true);
     enum status st = begin(&g, own, e);
     if (st == OK) st = choose(&g, e);
-    struct err none = {0}; /* within an evaluation, of which nothing is kept */
-    if (st == ERR_STOPPED && saved_point(g.saved, &none) != OK) err_clear(&none);
+    /* within an evaluation, of which nothing is kept */
+    if (st == ERR_STOPPED) (void)!saved_point(g.saved, NULL);
     saved_leave(g.saved, &g.level);
     pace_prepare(context->pace, false);
     if (own) context->choice->saved = g.saved;

@@ -48,17 +48,15 @@ enum status json_of_text(const struct data_options *d, json_t **object, char **p
 
 void warn_of_json(const struct data_options *d, json_t *said)
 {
-    json_t *object = NULL;
-    char *path = NULL, fields[JSON_KEYS];
-    struct err none = {0};
+    json_auto_t *object = NULL;
+    AUTO_FREE char *path = NULL;
+    char fields[JSON_KEYS];
     if (!d->text || d->field || json_object_get(said, d->text)) return;
     json_object_set_new(said, d->text, json_true());
-    if (json_of_text(d, &object, &path, &none) != OK) err_clear(&none);
+    (void)!json_of_text(d, &object, &path, NULL);
     if (!object) return;
     json_keys(object, fields);
     log_warn("%s: its lines are JSON objects, and are read as plain text; `field: NAME` takes the "
              "text (its fields: %s)",
              path, fields);
-    json_decref(object);
-    free(path);
 }

@@ -164,10 +164,8 @@ enum status init_field(char *text, char **out, struct err *e)
     json_auto_t *object = NULL;
     json_t *value;
     const char *key, *field = "text";
-    char *path;
-    AUTO_FREE char *quoted = NULL;
+    AUTO_FREE char *path = NULL, *quoted = NULL;
     PASS(json_of_text(&data, &object, &path, e));
-    free(path);
     if (!object) return mem_string(out, "", e);
     json_t *name = json_object_get(object, "text");
     if (!json_is_string(name)) name = NULL;

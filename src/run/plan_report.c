@@ -49,9 +49,8 @@ static int64_t least_memory(const struct plan *p, const struct plan_line *l, con
     int64_t low = 1 << 20, high = memory_bound(l->memory.peak);
     rank.scratch = may_scratch(p);
     while ((double)high > 1.01 * (double)low) {
-        struct err none = {0};
         rank.memory = low + (high - low) / 2;
-        if (plan_visit_memory(p, l->model, which, l->n_variants, &rank, &plan, &none) == OK)
+        if (plan_visit_memory(p, l->model, which, l->n_variants, &rank, &plan, NULL) == OK)
             high = rank.memory;
         else
             low = rank.memory;

@@ -247,8 +247,7 @@ static enum status check_locks(const struct plan *p, struct plan_faults *f, stru
     CLEANUP(parts_free) struct part_places all = {0};
     int64_t n = 0;
     struct lock_holder first = {0};
-    CLEANUP(err_clear) struct err none = {0};
-    if (parts_of(p->sweep->results, &all, &none) != OK) return OK; /* no folder: a fault already */
+    if (parts_of(p->sweep->results, &all, NULL) != OK) return OK; /* no folder: a fault already */
     for (int64_t i = 0; i < all.n; i++) {
         const struct lock_holder h = lock_look(all.part[i].journal);
         if (!h.held || (!h.certain && !h.renewed)) continue;

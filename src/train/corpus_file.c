@@ -88,14 +88,13 @@ static enum status text_digest(json_t *known, const char *path, char hash[HASH_H
 static enum status text_digests(const struct texts *paths, const char *file, bool keep,
                                 char (*hashes)[HASH_HEX], struct err *e)
 {
-    struct err none = {0};
     json_auto_t *known = NULL;
     bool added = false;
-    if (!fsx_is_file(file) || json_read_file(file, 0, &known, &none) != OK) known = json_object();
+    if (!fsx_is_file(file) || json_read_file(file, 0, &known, NULL) != OK) known = json_object();
     for (int64_t i = 0; i < paths->n; i++)
         PASS(text_digest(known, paths->text[i], hashes[i], &added, e));
-    if (added && keep && fsx_make_parent(file, &none) == OK)
-        (void)!json_write_file(file, known, JSON_INDENT(1), &none);
+    if (added && keep && fsx_make_parent(file, NULL) == OK)
+        (void)!json_write_file(file, known, JSON_INDENT(1), NULL);
     return OK;
 }
 

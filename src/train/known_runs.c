@@ -14,14 +14,11 @@
 static enum status add_settings(json_t *known, const char *output, const char *folder,
                                 struct err *e)
 {
-    char *path;
+    AUTO_FREE char *path = NULL;
     json_t *one = NULL;
-    struct err why = {0};
     PASS(mem_format(&path, e, "%s/%s/run.json", output, folder));
-    const bool read = fsx_is_file(path) && run_settings_read(path, &one, &why) == OK;
+    const bool read = fsx_is_file(path) && run_settings_read(path, &one, NULL) == OK;
     if (fsx_is_file(path)) json_object_set_new(known, folder, read ? one : json_null());
-    err_clear(&why);
-    free(path);
     return json_whole(e);
 }
 
@@ -58,10 +55,8 @@ static enum status rename_run(struct runs *all, int64_t run, const char *name, s
 static void say_taken(const struct run *r, const struct run *taken)
 {
     struct run_ending end;
-    struct err none = {0};
-    const bool read = run_ending_read(taken, &end, &none) == OK;
+    const bool read = run_ending_read(taken, &end, NULL) == OK;
     const char *const how[] = {"has begun", "is done", "has diverged"};
-    err_clear(&none);
     log_info("%s: the settings of %s, which %s: that folder is used", r->name, taken->name,
              how[read ? end.end : RUN_OPEN]);
 }

@@ -165,14 +165,12 @@ enum status run_has_type(const struct run *r, bool *out, struct err *e)
     TRY(run_path(r, &path, e, "%s", ""));
     dir = opendir(path);
     for (struct dirent *d; dir && *out && (d = readdir(dir)) != NULL;) {
-        struct err none = {0};
         json_t *config = NULL;
         if (strncmp(d->d_name, "step", 4) != 0 || strcmp(d->d_name, "step000000") == 0) continue;
         free(path);
         TRY(run_path(r, &path, e, "%s/config.json", d->d_name));
-        if (json_read_file(path, 1 << 20, &config, &none) == OK)
+        if (json_read_file(path, 1 << 20, &config, NULL) == OK)
             *out = strcmp(json_text(config, "torch_dtype", ""), run_type(r)) == 0;
-        err_clear(&none);
         json_decref(config);
     }
 done:
@@ -311,7 +309,6 @@ struct needs {
 static bool is_needed(struct needs *n, int64_t step)
 {
     struct run_ending end;
-    struct err none = {0};
     int64_t own;
     const struct run *r = &n->all->runs[n->run];
     if (!n->ended && step == n->latest) return true;
@@ -321,7 +318,7 @@ static bool is_needed(struct needs *n, int64_t step)
         const struct run *b = &n->all->runs[i];
         if (b->parent != n->run || b->first != step) continue;
         n->st = run_state_latest(b, &own, n->e);
-        const bool readable = run_ending_read(b, &end, &none) == OK;
+        const bool readable = run_ending_read(b, &end, NULL) == OK;
         if (n->st == OK && (!readable || end.end == RUN_OPEN) && own < 0) return true;
     }
     return n->st != OK;

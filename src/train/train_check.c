@@ -36,12 +36,11 @@ static enum status look_parent(const struct runs *all, const struct run *r, enum
 {
     enum status st = OK;
     char *path = NULL;
-    struct err none = {0};
     const struct run *p = &all->runs[r->parent];
     struct run_ending parent;
     int64_t latest;
     /* before the state that it begins from, which comes first */
-    const bool open = run_ending_read(p, &parent, &none) == OK && parent.end == RUN_OPEN;
+    const bool open = run_ending_read(p, &parent, NULL) == OK && parent.end == RUN_OPEN;
     TRY(run_state_latest(p, &latest, e));
     TRY(run_state_path(p, r->first, &path, e));
     if (fsx_is_file(path)) goto done;
@@ -144,7 +143,6 @@ enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, 
 {
     const struct run *r = &all->runs[run];
     char why[300];
-    struct err none = {0};
     bool alike;
     int64_t n;
     PASS(note_passed(f, r, step, e));
@@ -156,8 +154,7 @@ enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, 
                  run_type(r));
         PASS(faults_add(f, "run", r->name, why, e));
     }
-    if (run_states_tidy(all, run, &n, &none) != OK) n = 0; /* train_readiness tells */
-    err_clear(&none);
+    if (run_states_tidy(all, run, &n, NULL) != OK) n = 0; /* train_readiness tells */
     if (n < 2 /* a killed process may leave one */ || r->recipe->checkpoints.states) return OK;
     snprintf(why, sizeof why,
              "%lld states that checkpoints.states kept are removed when it is trained without that "

@@ -11,7 +11,7 @@ page=$SOURCE/docs/training.md
 for i in $(seq 300); do echo "{\"text\": \"Document $i says $((i * i % 97)) and $((i * 7 % 31)), in words as plain as these.\"}"; done >data/train.jsonl
 cat "$SOURCE"/docs/math/*.md >data/test.txt
 cp "$SOURCE/tests/fixtures/tokenizers/gpt2/tokenizer.json" data/
-sed -n '/^```yaml/,/^```$/{/^```/d;p}' "$page" >runs.yaml
+sed -n '/^```yaml/,/^```$/{/^```$/q;/^```/d;p}' "$page" >runs.yaml # the first
 sed -i -e 's/hidden: [0-9]*, layers: [0-9]*, heads: [0-9]*/hidden: 16, layers: 1, heads: 2/' -e 's/eos/<|endoftext|>/; s/validation: [0-9]*/validation: 300/' \
     -e 's/sequences: [0-9]*, length: [0-9]*/sequences: 4, length: 32/' -e 's/^steps: .*/steps: 20/; s/every: [0-9]*/every: 5/' \
     -e 's/from: .*\], steps: [0-9]*/from: [5, 10], steps: 4/' -e 's/seed: \[1.*\]/seed: [1, 2]/' runs.yaml

@@ -230,6 +230,14 @@ def test_averages():
     for name, value in zip(given, (-0.3, -0.05, 0.04, 0.2)):
         found = BY_NAME[name].measure(one)
         assert abs(found.value - value) < 1e-9 and found.n == RUNS, (name, found)
+    later = one.cube.copy(deep=True)  # the run goes on behind its cooldowns, with another average at the end
+    later = xr.concat([later, later.isel(checkpoint=[2]).assign_coords(checkpoint=[4])], "checkpoint", data_vars="minimal", coords="minimal")
+    runs = [str(name) for name, parent in zip(later.model.values, later.branch_of.values) if not parent]
+    for name, value in (("checkpoint_name", "lawa@step4"), ("step", 4.0), ("tokens", 4.0)):
+        later[name].loc[{"model": runs, "checkpoint": 4}] = value
+    later["loss"].loc[{"model": runs, "checkpoint": 4}] += 1.0
+    found = BY_NAME["average-cooldown"].measure(Data([], later))
+    assert abs(found.value + 0.05) < 1e-9 and found.n == RUNS, found
     names = [str(name).replace("cooldown", "ingredient1").replace("other", "ingredient2") for name in one.cube.model.values]
     soups = one.cube.kind.copy(data=np.where(one.cube.checkpoint_name == "soup", "soup", "").astype(object))
     published = one.cube.drop_vars("recipe").assign_coords(model=names).assign(phase=soups.assign_coords(model=names))

@@ -174,6 +174,14 @@ def test_around_zero():
     hold("around zero, fixed effects", effect)
 
 
+def test_clear_points_stay():
+    """Two runs of other levels, between which the law is too low for one: its points that noise cannot have made stay."""
+    t = np.tile(np.linspace(0, 3, 6), 2)
+    value, error = np.exp(1.5 * t) * np.repeat([1.0, 0.05], 6), np.full(12, 0.08)
+    kept, clear = regression.clear_of_zero(np.column_stack([np.ones(12), t]), value, error), value >= 2 * regression.CLEAR * error
+    assert kept[clear].all() and clear.sum() == 8 and not kept.all(), (kept, clear)
+
+
 def test_bootstrap_over_checkpoints():
     """Noise that all widths of a checkpoint share: the bootstrap over checkpoints holds, HC3 would be too narrow."""
     inside, narrow = {"beta": 0, "alpha": 0}, 0
@@ -331,6 +339,7 @@ def main():
     test_intervals_of_the_law()
     test_weights()
     test_around_zero()
+    test_clear_points_stay()
     test_bootstrap_over_checkpoints()
     test_intervals_of_the_effects()
     test_left_out()

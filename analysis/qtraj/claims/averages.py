@@ -37,19 +37,26 @@ def averages(against, quantity):
 
 
 def of_averages(cube, group, against):
-    """Of each series of averages along a run a list with one pair of (model, place): of what its last is compared with, and of that."""
+    """Of each series of averages along a run lists with one pair of (model, place): of what an average is compared with, and of that."""
     for line in group:
-        if line.average and len({model for model, _ in members(cube, group, line)}) < 2 and (other := other_place(group, line, against)):
-            yield [(other, (line.model, line.places[-1]))]
+        if line.average and len({model for model, _ in members(cube, group, line)}) < 2:
+            for other, place in compared(group, line, against):
+                yield [(other, (line.model, place))]
 
 
-def other_place(group, line, against):
-    """Model and place of what the line's last average is compared with; None: there is nothing."""
+def compared(group, line, against):
+    """Pairs of (model, place) and the place of the line's average that is compared with it: the last one with its last member, or the one
+    of nearest tokens with the end of each cooldown, the first of those that end there."""
     if against == "member":
         places = paired.last_member(line)
-        return places and (line.model, places[1])
-    near = [other for other in group if not other.average and other.parent is not None and abs(other.at[-1] / line.at[-1] - 1) <= SAME_TOKENS]
-    return (near[0].model, near[0].places[-1]) if near else None
+        return [((line.model, places[1]), line.places[-1])] if places else []
+    found = {}
+    for other in group:
+        if not other.average and other.parent is not None:
+            nearest = int(np.argmin(abs(line.at - other.at[-1])))
+            if abs(other.at[-1] / line.at[nearest] - 1) <= SAME_TOKENS:
+                found.setdefault(line.places[nearest], (other.model, other.places[-1]))
+    return [(other, place) for place, other in found.items()]
 
 
 def members(cube, group, line):

@@ -92,15 +92,16 @@ def weights_of_logarithms(x: np.ndarray, value: np.ndarray, error: np.ndarray) -
 
 def clear_of_zero(x: np.ndarray, value: np.ndarray, error: np.ndarray) -> np.ndarray:
     """Which points least squares of ln(value) on x takes: those that are positive where the fit is CLEAR errors above zero. The fit decides,
-    not the value, since to leave out what noise made small or negative would keep what it made large. Found by leaving out points until
-    none is left to leave out; errors of 0 (unknown) leave out what is not positive alone."""
+    not the value, since to leave out what noise made small or negative would keep what it made large; but twice CLEAR errors are not noise,
+    and such values stay, where the fit may be too low. Found by leaving out points until none is left to leave out; errors of 0 (unknown)
+    leave out what is not positive alone."""
     kept = value > 0
     for _ in range(ROUNDS):
         if not (error[kept] > 0).any() or kept.sum() <= x.shape[1]:
             break
         weights = weights_of_logarithms(x[kept], value[kept], error[kept])
         beta = np.linalg.lstsq(*scaled(weights, x[kept], np.log(value[kept])), rcond=None)[0]
-        fewer = kept & (np.exp(np.clip(x @ beta, -700, 700)) >= CLEAR * error)
+        fewer = kept & ((np.exp(np.clip(x @ beta, -700, 700)) >= CLEAR * error) | (value >= 2 * CLEAR * error))
         if (fewer == kept).all():
             break
         kept = fewer

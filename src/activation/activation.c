@@ -3,8 +3,6 @@
 #include "math/kernel.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool activation_any(const struct activation_grids *g)
 {

@@ -5,8 +5,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 const int64_t outlier_widths[OUTLIER_WIDTHS] = {4, 8};
 

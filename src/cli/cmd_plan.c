@@ -16,8 +16,6 @@
 #include "util/quantity.h"
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The plan's records, and the first row of the next checkpoint in each kind. */
 struct plan_states {

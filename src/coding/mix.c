@@ -4,8 +4,6 @@
 #include "util/rng.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct mix mix_shape(int64_t n)
 {

@@ -6,8 +6,6 @@
 #include "util/num.h"
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void dpotrf_(const char *uplo, const blasint *n, double *a, const blasint *lda, blasint *info);
 void dtrtri_(const char *uplo, const char *diag, const blasint *n, double *a, const blasint *lda,

@@ -8,7 +8,6 @@
 #include "util/num.h"
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 
 int Csys2blacs_handle(MPI_Comm comm);
 void Cfree_blacs_system_handle(int handle);

@@ -2,7 +2,6 @@
 #include "math/dist_internal.h"
 #include "util/mem.h"
 #include <limits.h>
-#include <stdlib.h>
 
 enum status exchange_init(struct exchange *x, int ranks, struct err *e)
 {

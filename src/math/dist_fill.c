@@ -5,7 +5,6 @@
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 enum { STRIP = 64 };
 

@@ -7,8 +7,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Rows [row, end) of the upper triangle of the sums. Channels (a, b), a <= b, are element
  * (n-1-b, n-1-a) of the layout: in its upper triangle, columns [n-end, n-row). A rank receives its

@@ -6,8 +6,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Columns [begin, end) and rows [first, last) of R are the elements (i, j) of the layout with n -
  * last <= i < n - first and n - end <= j < n - begin. A rank holds `rows` times `cols` of them,

@@ -2,7 +2,6 @@
 #include "util/mem.h"
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
 
 void dsyev_(const char *jobz, const char *uplo, const blasint *n, double *a, const blasint *lda,
             double *w, double *work, const blasint *lwork, blasint *info);

@@ -7,8 +7,6 @@
 #include <cblas.h>
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Side of the blocks of h that one thread sums at a time: small matrices need more blocks than
  * there are cores, large ones need blocks large enough to pay for BLAS's packing. It depends on n

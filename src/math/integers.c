@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LINE = 64, LEAST_GROUP = 32, MOST = 255 };
 

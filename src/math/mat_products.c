@@ -5,8 +5,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Side of a tile of the result, which one thread multiplies at a time; terms of a sum in one
  * product; elements of a factor that are split at a time: enough for splitting one factor to cost

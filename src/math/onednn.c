@@ -8,8 +8,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct onednn found;
 static dnnl_engine_t engine;

@@ -2,8 +2,6 @@
 #include "math/kernel.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* The innermost loop adds ROWS x COLUMNS products to sums in registers, DEPTH times or fewer: 24 of
  * the 32 registers are sums. Panels of WIDTH columns of the right factor, of DEPTH terms, are

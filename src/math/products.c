@@ -10,8 +10,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 const char *const products_words[] = {"f32", "bf16x3", "bf16x2", "bf16", "auto", NULL};

@@ -7,8 +7,6 @@
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void dgemm_(const char *transa, const char *transb, const blasint *m, const blasint *n,
             const blasint *k, const double *alpha, const double *a, const blasint *lda,

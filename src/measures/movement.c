@@ -13,8 +13,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- its key of the sweep file --- */
 

@@ -12,8 +12,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- its key of the sweep file --- */
 

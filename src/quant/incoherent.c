@@ -8,8 +8,6 @@
 #include <float.h>
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* What the linears of a stage share. */
 struct prepared {

@@ -6,8 +6,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum status mixing_check(const struct quant_options *o, int64_t cols, struct err *e)
 {

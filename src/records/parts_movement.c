@@ -2,8 +2,6 @@
  * to all of them, since they are measured while both checkpoints are read. */
 #include "records/record_parts.h"
 #include "util/mem.h"
-#include <stdlib.h>
-#include <string.h>
 
 enum status parts_of_movement(const json_t *own, json_t **out, struct err *e)
 {

@@ -2,8 +2,6 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CURVE_ROWS = 500 };
 

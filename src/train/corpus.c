@@ -4,8 +4,6 @@
 #include "util/mem.h"
 #include "util/rng.h"
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const uint64_t orders = (uint64_t)1 << 32; /* streams: epochs, far from initial weights' */

@@ -7,8 +7,6 @@
 #include "util/num.h"
 #include "util/rng.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { PIECE = 1 << 16, REDRAWS = 64 };
 

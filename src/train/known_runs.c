@@ -7,8 +7,6 @@
 #include "util/mem.h"
 #include <dirent.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A run.json that cannot be read is null. */
 static enum status add_settings(json_t *known, const char *output, const char *folder,

@@ -5,7 +5,6 @@
 #include "train/initial.h"
 #include "util/mem.h"
 #include <math.h>
-#include <string.h>
 
 /* transformers' classes. */
 static const char *const classes[][2] = {

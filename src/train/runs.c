@@ -6,8 +6,6 @@
 #include "util/mem.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- the grid --- */
 

@@ -10,8 +10,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/patience.h"
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* --- tokens --- */

@@ -6,8 +6,6 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* More tokens of a text are not counted before training: some seconds. */
 enum { MOST_COUNTED = 1 << 24 };

@@ -10,7 +10,6 @@
 #include "util/num.h"
 #include "util/quantity.h"
 #include <omp.h>
-#include <stdlib.h>
 
 /* A part of sgemm's rate that steps have reached on models of 1 to 30 million parameters. */
 static const double efficiency = 0.5;

@@ -9,8 +9,6 @@
 #include "util/num.h"
 #include "util/quantity.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A loss above that of equal probabilities for so many steps behind the warm-up is divergence. */

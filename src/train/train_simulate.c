@@ -1,7 +1,6 @@
 #include "train/train_simulate.h"
 #include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* When the run can begin; infinite until its parent has begun, and once it has begun itself. */
 static double ready(const struct runs *all, int64_t i, const double *seconds, const double *begun)

@@ -4,8 +4,6 @@
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
-#include <string.h>
 
 void trainer_part(const struct trainer *t, int rank, int64_t *first, int64_t *n)
 {

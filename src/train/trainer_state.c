@@ -4,7 +4,6 @@
 #include "util/agree.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include <stdlib.h>
 
 enum { PIECE = 1 << 20 };
 

@@ -4,8 +4,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static enum status has(const char *output, const char *run, const char *file, bool *out,
                        struct err *e)

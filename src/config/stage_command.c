@@ -15,17 +15,15 @@ static int placeholder_at(const char *text)
 /* A program that is named with its folder is relative to the sweep file. */
 static enum status place_program(struct model_entry *m, const char *folder, struct err *e)
 {
-    enum status st = OK;
-    char *rest = strchrnul(m->stage, '\n'), *path = NULL, *whole = NULL;
+    AUTO_FREE char *path = NULL;
+    char *rest = strchrnul(m->stage, '\n'), *whole = NULL;
     const char end = *rest;
     *rest = '\0';
-    if (folder && strchr(m->stage, '/')) TRY(option_path(m->stage, folder, &path, e));
+    if (folder && strchr(m->stage, '/')) PASS(option_path(m->stage, folder, &path, e));
     *rest = end;
-    if (path) TRY(mem_format(&whole, e, "%s%s", path, rest));
+    if (path) PASS(mem_format(&whole, e, "%s%s", path, rest));
     if (path) free(m->stage), m->stage = whole;
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 enum status stage_resolve(struct model_entry *m, const struct option_scope *scope, struct err *e)

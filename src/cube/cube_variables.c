@@ -29,24 +29,19 @@ static json_t *describe(const struct cube *c, const struct cube_variable *x)
 
 enum status cube_variables(json_t **out, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *view = NULL;
-    struct cube c = {0};
-    json_t *plan = json_loads(widest_plan, 0, NULL);
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(cube_free) struct cube c = {0};
+    json_auto_t *plan = json_loads(widest_plan, 0, NULL);
     *out = json_array();
-    ENSURE(plan, ERR_NOMEM, "out of memory");
-    TRY(view_new(&view, e));
-    TRY(view_add(view, plan, e));
-    TRY(cube_build(view, &c, e));
+    NEED(plan, ERR_NOMEM, "out of memory");
+    PASS(view_new(&view, e));
+    PASS(view_add(view, plan, e));
+    PASS(cube_build(view, &c, e));
     for (int64_t i = 0; i < c.n; i++)
         if (!c.variables[i]->from)
-            ENSURE(json_array_append_new(*out, describe(&c, c.variables[i])) == 0, ERR_NOMEM,
-                   "out of memory");
-done:
-    cube_free(&c);
-    results_view_close(view);
-    json_decref(plan);
-    return st;
+            NEED(json_array_append_new(*out, describe(&c, c.variables[i])) == 0, ERR_NOMEM,
+                 "out of memory");
+    return OK;
 }
 
 /* "layers/ (cell, layer)"; the same text for variables that belong under one heading. */

@@ -126,9 +126,8 @@ KERNEL_STATIC(bool, codes_of,
 enum status integer_layout_fill(const struct integer_layout *l, const struct integer_grids *g,
                                 int64_t row, const float *w, void *data, struct err *e)
 {
-    enum status st = OK;
-    int8_t *codes = NULL;
-    TRY(mem_alloc(&codes, l->rows * l->group, 1, "codes of weights", e));
+    AUTO_FREE int8_t *codes = NULL;
+    PASS(mem_alloc(&codes, l->rows * l->group, 1, "codes of weights", e));
     for (int64_t k = 0; k < l->groups; k++) {
         const struct constants c = constants_of(l, data, k);
         const int64_t first = k * l->group, n = min64(l->group, l->cols - first);
@@ -137,18 +136,16 @@ enum status integer_layout_fill(const struct integer_layout *l, const struct int
             const double *grid = g->grid + ((row + i) * l->groups + k) * 2;
             const struct row_grid own = {(float)grid[0], (float)grid[1],
                                          (float)(1 << (g->bits - 1))};
-            ENSURE(own.zero >= 0 && own.zero < 2 * own.half && own.zero == rintf(own.zero) &&
-                       codes_of(&own, w + i * l->cols + first, n, codes + i * n, &c.sum[i]),
-                   ERR_NUMERIC, "a weight of row %lld is not on its grid", (long long)(row + i));
+            NEED(own.zero >= 0 && own.zero < 2 * own.half && own.zero == rintf(own.zero) &&
+                     codes_of(&own, w + i * l->cols + first, n, codes + i * n, &c.sum[i]),
+                 ERR_NUMERIC, "a weight of row %lld is not on its grid", (long long)(row + i));
             c.scale[i] = own.scale;
             c.zero[i] = (int32_t)(own.zero - own.half);
             if (c.zero[i] != 0) *c.asymmetric = 1;
         }
-        TRY(onednn_pack(layout_at(l, k), codes, (char *)data + k * l->pitch, e));
+        PASS(onednn_pack(layout_at(l, k), codes, (char *)data + k * l->pitch, e));
     }
-done:
-    free(codes);
-    return st;
+    return OK;
 }
 
 /* --- products --- */

@@ -231,24 +231,21 @@ uint64_t product_weights_digest(const struct product_weights *p)
 static enum status fill_piece(const struct product_weights *p, int64_t i, const float *w,
                               struct err *e)
 {
-    enum status st = OK;
     const int64_t size = piece_rows(p, i) * p->cols;
-    uint16_t *terms = NULL;
+    AUTO_FREE uint16_t *terms = NULL;
     if (p->codes[0])
         return integer_layout_fill(codes_of(p, i), &p->grids, i * p->piece,
                                    w + i * p->piece * p->cols, term_of(p, 0, i), e);
     if (p->kind == PRODUCTS_F32)
         return onednn_pack(layout_of(p, i), w + i * p->piece * p->cols, term_of(p, 0, i), e);
-    TRY(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
+    PASS(mem_alloc(&terms, p->terms * size, sizeof *terms, "terms of weights", e));
     bf16_split(terms, size, p->terms, w + i * p->piece * p->cols, size);
     for (int k = 0; k < p->terms; k++)
         if (p->whole)
-            TRY(onednn_pack(layout_of(p, i), terms + k * size, term_of(p, k, i), e));
+            PASS(onednn_pack(layout_of(p, i), terms + k * size, term_of(p, k, i), e));
         else
             dtype_widen((float *)term_of(p, k, i), terms + k * size, DTYPE_BF16, size);
-done:
-    free(terms);
-    return st;
+    return OK;
 }
 
 enum status product_weights_fill(struct product_weights *p, const float *w, int terms,

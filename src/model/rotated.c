@@ -67,21 +67,17 @@ static enum status make_matrices(struct rotation *r, const struct model_shape *s
 enum status model_rotate(const struct model *m, unsigned places, uint64_t seed, struct model **out,
                          struct err *e)
 {
-    enum status st = OK;
-    struct model *own = NULL;
-    TRY(model_check_rotation(&m->spec, places, e));
-    TRY(mem_alloc(&own, 1, sizeof *own, "a rotated model", e));
+    CLEANUP(model_close_at) struct model *own = NULL;
+    PASS(model_check_rotation(&m->spec, places, e));
+    PASS(mem_alloc(&own, 1, sizeof *own, "a rotated model", e));
     *own = *m;
     own->borrows = true;
     own->rotation = NULL;
-    TRY(mem_zero(&own->rotation, 1, sizeof *own->rotation, "rotations", e));
+    PASS(mem_zero(&own->rotation, 1, sizeof *own->rotation, "rotations", e));
     own->rotation->places = places;
-    TRY(make_matrices(own->rotation, &m->spec.shape, seed, e));
-    *out = own;
-    own = NULL;
-done:
-    model_close(own);
-    return st;
+    PASS(make_matrices(own->rotation, &m->spec.shape, seed, e));
+    *out = TAKE(own);
+    return OK;
 }
 
 /* --- rows --- */

@@ -188,29 +188,24 @@ static enum status add_plan(struct results_view *v, const json_t *plan, struct e
 enum status parts_join(const struct part_places *p, const char *journal, enum view_content content,
                        struct part_look *looks, struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct results_view *v = NULL;
-    struct part_look whole = {0};
-    json_t *late = json_array();
-    ENSURE(late, ERR_NOMEM, "out of memory for a view");
-    TRY(view_new(&v, e));
+    CLEANUP(results_view_close_at) struct results_view *v = NULL;
+    CLEANUP(part_look_free) struct part_look whole = {0};
+    json_auto_t *late = json_array();
+    NEED(late, ERR_NOMEM, "out of memory for a view");
+    PASS(view_new(&v, e));
     if (journal && fsx_is_file(journal)) {
-        TRY(part_look(journal, &whole, e));
-        TRY(add_plan(v, whole.plan, e));
-        TRY(add_journal(journal, NULL, content, NULL, v, late, e));
+        PASS(part_look(journal, &whole, e));
+        PASS(add_plan(v, whole.plan, e));
+        PASS(add_journal(journal, NULL, content, NULL, v, late, e));
     }
     for (int64_t i = 0; i < p->n; i++) {
-        TRY(part_look(p->part[i].journal, &looks[i], e));
-        TRY(add_plan(v, looks[i].plan, e));
-        TRY(add_journal(p->part[i].journal, NULL, content, NULL, v, late, e));
+        PASS(part_look(p->part[i].journal, &looks[i], e));
+        PASS(add_plan(v, looks[i].plan, e));
+        PASS(add_journal(p->part[i].journal, NULL, content, NULL, v, late, e));
     }
-    TRY(view_add_late(v, NULL, late, e));
-    ENSURE(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
-           p->n ? p->part[0].journal : "no parts");
+    PASS(view_add_late(v, NULL, late, e));
+    NEED(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
+         p->n ? p->part[0].journal : "no parts");
     *out = TAKE(v);
-done:
-    part_look_free(&whole);
-    json_decref(late);
-    results_view_close(v);
-    return st;
+    return OK;
 }

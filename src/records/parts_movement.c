@@ -105,8 +105,8 @@ static int join_weights(const json_t *parts, const json_t *from, json_t **out)
 enum status compose_movement(json_t *record, const json_t *parts, const json_t *sources,
                              struct err *e)
 {
-    enum status st = OK;
-    json_t *grids = NULL, *weights = NULL, *bits = json_object(), *from = json_array(), *one;
+    json_auto_t *grids = NULL, *weights = NULL, *bits = json_object(), *from = json_array();
+    json_t *one;
     size_t i;
     int failed = 0;
     json_array_foreach(parts, i, one)
@@ -118,16 +118,11 @@ enum status compose_movement(json_t *record, const json_t *parts, const json_t *
         failed |= json_array_append(from, of);
         failed |= json_object_set(bits, name, json_object_get(json_object_get(of, "bits"), name));
     }
-    TRY(join_grids(record, parts, from, &grids, e));
+    PASS(join_grids(record, parts, from, &grids, e));
     failed |= join_weights(parts, from, &weights);
     failed |= json_object_set(record, "bits", bits);
     failed |= json_object_set(json_object_get(record, "tables"), "grids", grids);
     if (weights) failed |= json_object_set(json_object_get(record, "tables"), "weights", weights);
-    ENSURE(!failed, ERR_NOMEM, "out of memory for a record");
-done:
-    json_decref(grids);
-    json_decref(weights);
-    json_decref(bits);
-    json_decref(from);
-    return st;
+    NEED(!failed, ERR_NOMEM, "out of memory for a record");
+    return OK;
 }

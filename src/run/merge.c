@@ -280,14 +280,15 @@ static enum status read_item(const struct merge *m, const struct item *item, jso
 static enum status write_texts(const struct merge *m, const struct item *items, int64_t n,
                                const json_t *best, struct journal *to, struct err *e)
 {
-    enum status st = OK;
-    json_t *record = NULL, *more = NULL, *next, *whole = json_incref((json_t *)(uintptr_t)best);
+    json_auto_t *record = NULL, *more = NULL, *whole = json_incref((json_t *)(uintptr_t)best);
+    json_t *next;
     for (int64_t i = 0; items->class == CLASS_RESULT && n > 1 && i < n; i++) {
-        TRY(read_item(m, &items[i], &record, e));
-        if (weights_read_agree(m->weights, record)) TRY(scores_completion(whole, record, &more, e));
+        PASS(read_item(m, &items[i], &record, e));
+        if (weights_read_agree(m->weights, record))
+            PASS(scores_completion(whole, record, &more, e));
         if (more) {
-            TRY(journal_append(to, more, e));
-            TRY(completion_join(whole, more, &next, e));
+            PASS(journal_append(to, more, e));
+            PASS(completion_join(whole, more, &next, e));
             json_decref(whole);
             whole = next;
         }
@@ -295,11 +296,7 @@ static enum status write_texts(const struct merge *m, const struct item *items, 
         json_decref(more);
         record = more = NULL;
     }
-done:
-    json_decref(record);
-    json_decref(more);
-    json_decref(whole);
-    return st;
+    return OK;
 }
 
 /* Of n items of one key: writes the preferred record. */

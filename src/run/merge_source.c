@@ -75,25 +75,20 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
 static enum status scan_lines(struct merge_source *s, json_t *weights, const json_t *chosen,
                               bool *again, struct err *e)
 {
-    enum status st = OK;
-    json_t *head = NULL, *done = json_object();
-    struct view_names without = {0};
-    TRY(view_leave_out(VIEW_STATES, NULL, &without, e));
-    ENSURE(done, ERR_NOMEM, "out of memory for keys");
+    json_auto_t *head = NULL, *done = json_object();
+    CLEANUP(view_names_free) struct view_names without = {0};
+    PASS(view_leave_out(VIEW_STATES, NULL, &without, e));
+    NEED(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
-        TRY(journal_read(s->journal, i, without.name, &head, e));
+        PASS(journal_read(s->journal, i, without.name, &head, e));
         weights_read_learn(weights, head);
         *again =
             *again || (strcmp(json_text(head, "type", ""), "plan") == 0 && weights_read_any(head));
-        if (!chosen || weights_read_agree(chosen, head)) TRY(add_line(s, i, head, done, e));
+        if (!chosen || weights_read_agree(chosen, head)) PASS(add_line(s, i, head, done, e));
         json_decref(head);
         head = NULL;
     }
-done:
-    json_decref(head);
-    json_decref(done);
-    view_names_free(&without);
-    return st;
+    return OK;
 }
 
 static enum status scan_journal(struct merge_source *s, json_t *weights, struct err *e)

@@ -128,18 +128,12 @@ run_lost_ranks_refuse(const struct visit *v, const struct sched_loss *loss, cons
                       enum status (*emit)(void *context, const json_t *record, struct err *e),
                       void *context, struct err *e)
 {
-    enum status st = OK;
-    struct visit rest = {0};
-    struct visit_cache cache = {0};
+    CLEANUP(visit_free) struct visit rest = {0};
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     const struct visit_hooks hooks = {.context = context, .emit = emit, .refusal = reason};
-    json_t *json = visit_to_json(v);
-    ENSURE(json, ERR_NOMEM, "out of memory for a visit");
-    TRY(visit_from_json(json, &rest, e));
+    json_auto_t *json = visit_to_json(v);
+    NEED(json, ERR_NOMEM, "out of memory for a visit");
+    PASS(visit_from_json(json, &rest, e));
     if (loss->n_parts) visit_keep_batches(&rest, loss->parts, loss->n_parts);
-    TRY(visit_run(&rest, MPI_COMM_SELF, &cache, &hooks, e));
-done:
-    visit_cache_free(&cache);
-    visit_free(&rest);
-    json_decref(json);
-    return st;
+    return visit_run(&rest, MPI_COMM_SELF, &cache, &hooks, e);
 }

@@ -39,13 +39,9 @@ done:
 static enum status write_json(const struct run *r, const char *name, const json_t *json,
                               struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    TRY(run_path(r, &path, e, "%s", name));
-    TRY(json_write_file(path, json, JSON_INDENT(2), e));
-done:
-    free(path);
-    return st;
+    AUTO_FREE char *path = NULL;
+    PASS(run_path(r, &path, e, "%s", name));
+    return json_write_file(path, json, JSON_INDENT(2), e);
 }
 
 enum status run_files_end(struct run_files *f, const struct run_ending *end, struct err *e)
@@ -134,47 +130,40 @@ enum status run_settings_read(const char *path, json_t **out, struct err *e)
 enum status run_settings_check(const struct run *r, const json_t *settings, bool *there,
                                struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, key[200] = "", values[140] = "", longer[600] = "";
-    json_t *before = NULL;
-    TRY(run_path(r, &path, e, "run.json"));
+    AUTO_FREE char *path = NULL;
+    char key[200] = "", values[140] = "", longer[600] = "";
+    json_auto_t *before = NULL;
+    PASS(run_path(r, &path, e, "run.json"));
     *there = fsx_is_file(path);
-    if (!*there) goto done;
-    TRY(run_settings_read(path, &before, e));
+    if (!*there) return OK;
+    PASS(run_settings_read(path, &before, e));
     const bool other = differ(settings, before, key, sizeof key);
     if (strcmp(key, "data") != 0) say_values(before, settings, key, values, sizeof values);
-    if (strcmp(key, "last") == 0) TRY(say_longer(r, longer, sizeof longer, e));
-    ENSURE(!other, ERR_USAGE,
-           "begun with another %s (run.json%s); remove the run's folder in %s to begin it anew, or "
-           "give the runs another output%s",
-           key_of_recipe(key), values, r->recipe->output, longer);
-done:
-    json_decref(before);
-    free(path);
-    return st;
+    if (strcmp(key, "last") == 0) PASS(say_longer(r, longer, sizeof longer, e));
+    NEED(!other, ERR_USAGE,
+         "begun with another %s (run.json%s); remove the run's folder in %s to begin it anew, or "
+         "give the runs another output%s",
+         key_of_recipe(key), values, r->recipe->output, longer);
+    return OK;
 }
 
 enum status run_has_type(const struct run *r, bool *out, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
-    DIR *dir = NULL;
+    AUTO_FREE char *path = NULL;
+    CLEANUP(fsx_closedir) DIR *dir = NULL;
     *out = true;
-    TRY(run_path(r, &path, e, "%s", ""));
+    PASS(run_path(r, &path, e, "%s", ""));
     dir = opendir(path);
     for (struct dirent *d; dir && *out && (d = readdir(dir)) != NULL;) {
         json_t *config = NULL;
         if (strncmp(d->d_name, "step", 4) != 0 || strcmp(d->d_name, "step000000") == 0) continue;
         free(path);
-        TRY(run_path(r, &path, e, "%s/config.json", d->d_name));
+        PASS(run_path(r, &path, e, "%s/config.json", d->d_name));
         if (json_read_file(path, 1 << 20, &config, NULL) == OK)
             *out = strcmp(json_text(config, "torch_dtype", ""), run_type(r)) == 0;
         json_decref(config);
     }
-done:
-    if (dir) closedir(dir);
-    free(path);
-    return st;
+    return OK;
 }
 
 /* --- the folder --- */
@@ -183,24 +172,19 @@ done:
  * but for the lock's own. */
 static enum status remove_unfinished(const struct run *r, const char *within, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *path = NULL;
-    DIR *dir = NULL;
-    TRY(run_path(r, &folder, e, "%s", within));
+    AUTO_FREE char *folder = NULL, *path = NULL;
+    CLEANUP(fsx_closedir) DIR *dir = NULL;
+    PASS(run_path(r, &folder, e, "%s", within));
     dir = opendir(folder);
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
         if (!strstr(d->d_name, ".tmp.") ||
             strncmp(d->d_name, STEPS_TABLE, strlen(STEPS_TABLE)) == 0)
             continue;
         free(path);
-        TRY(fsx_join(folder, d->d_name, &path, e));
+        PASS(fsx_join(folder, d->d_name, &path, e));
         temporary_remove(path);
     }
-done:
-    if (dir) closedir(dir);
-    free(folder);
-    free(path);
-    return st;
+    return OK;
 }
 
 enum status run_files_open(const struct run *r, const json_t *settings, struct run_files **out,
@@ -259,10 +243,9 @@ static enum status each_state(const struct run *r,
                               void (*see)(void *context, int64_t step, const char *path),
                               void *context, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *path = NULL;
-    DIR *dir = NULL;
-    TRY(run_path(r, &folder, e, "state"));
+    AUTO_FREE char *folder = NULL, *path = NULL;
+    CLEANUP(fsx_closedir) DIR *dir = NULL;
+    PASS(run_path(r, &folder, e, "state"));
     dir = opendir(folder);
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
         long long step;
@@ -271,14 +254,10 @@ static enum status each_state(const struct run *r,
             d->d_name[end])
             continue;
         free(path);
-        TRY(fsx_join(folder, d->d_name, &path, e));
+        PASS(fsx_join(folder, d->d_name, &path, e));
         see(context, step, path);
     }
-done:
-    if (dir) closedir(dir);
-    free(folder);
-    free(path);
-    return st;
+    return OK;
 }
 
 static void see_latest(void *context, int64_t step, const char *path)

@@ -16,8 +16,7 @@
 
 static enum status prepare(const struct train_job *job, int64_t i, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     int fd;
     int64_t size;
     const struct recipe *r = &job->runs->recipes[i];
@@ -26,17 +25,15 @@ static enum status prepare(const struct train_job *job, int64_t i, struct err *e
         *s = s[-1];
         return OK;
     }
-    TRY(train_tokenizer(r, s, e));
-    TRY(corpus_prepare(&r->data, r->tokenizer, r->output, &path, s->hash, e));
-    ENSURE(strlen(path) < sizeof s->path, ERR_USAGE,
-           "%.200s: a path of %zu bytes or more; give output a shorter one", path, sizeof s->path);
+    PASS(train_tokenizer(r, s, e));
+    PASS(corpus_prepare(&r->data, r->tokenizer, r->output, &path, s->hash, e));
+    NEED(strlen(path) < sizeof s->path, ERR_USAGE,
+         "%.200s: a path of %zu bytes or more; give output a shorter one", path, sizeof s->path);
     snprintf(s->path, sizeof s->path, "%s", path);
-    TRY(fsx_open(path, &fd, &size, e));
+    PASS(fsx_open(path, &fd, &size, e));
     close(fd);
     s->tokens = size / (int64_t)sizeof(int32_t);
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 /* Rank 0 makes what is not there. Collective. */

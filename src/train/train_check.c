@@ -32,22 +32,19 @@ void train_say_never(const struct run *r, bool passed, char *why, size_t size)
 static enum status look_parent(const struct runs *all, const struct run *r, enum readiness *out,
                                char *why, size_t size, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     const struct run *p = &all->runs[r->parent];
     struct run_ending parent;
     int64_t latest;
     /* before the state that it begins from, which comes first */
     const bool open = run_ending_read(p, &parent, NULL) == OK && parent.end == RUN_OPEN;
-    TRY(run_state_latest(p, &latest, e));
-    TRY(run_state_path(p, r->first, &path, e));
-    if (fsx_is_file(path)) goto done;
+    PASS(run_state_latest(p, &latest, e));
+    PASS(run_state_path(p, r->first, &path, e));
+    if (fsx_is_file(path)) return OK;
     const bool passed = latest > r->first || (!open && parent.step >= r->first);
     *out = open && !passed ? WAITS : NEVER;
     if (*out == NEVER) train_say_never(r, passed, why, size);
-done:
-    free(path);
-    return st;
+    return OK;
 }
 
 enum status train_readiness(const struct runs *all, int64_t run, enum readiness *out,
@@ -167,19 +164,17 @@ enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, 
 static enum status check_folders(const struct run *r, struct faults *f, bool *failing,
                                  struct err *e)
 {
-    enum status st = OK;
-    char *state = NULL, why[1024], line[1200];
+    AUTO_FREE char *state = NULL;
+    char why[1024], line[1200];
     const char *const cache = r->recipe->data.cache;
-    TRY(run_path(r, &state, e, "state"));
+    PASS(run_path(r, &state, e, "state"));
     const char *const folders[][2] = {{"output", state}, {"data.cache", cache}};
     for (int i = 0; i < 2; i++) {
         if (!folders[i][1] || folder_is_writable(folders[i][1], why, sizeof why)) continue;
         snprintf(line, sizeof line, "%s: %s", folders[i][0], why);
-        TRY(note(f, r, line, failing, e));
+        PASS(note(f, r, line, failing, e));
     }
-done:
-    free(state);
-    return st;
+    return OK;
 }
 
 /* What is known of a recipe's text. */

@@ -15,15 +15,12 @@ bool train_same_data(const struct recipe *a, const struct recipe *b)
 
 enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
 {
-    enum status st = OK;
-    struct tokenizer *t = NULL;
-    TRY(tokenizer_open(r->tokenizer, &t, e));
+    CLEANUP(tokenizer_close_at) struct tokenizer *t = NULL;
+    PASS(tokenizer_open(r->tokenizer, &t, e));
     s->vocab = tokenizer_n_ids(t);
     s->eos = r->data.separator ? tokenizer_find(t, r->data.separator) : -1;
     if (s->eos < 0 && tokenizer_eos(t, &s->eos, NULL) != OK) s->eos = -1;
-done:
-    tokenizer_close(t);
-    return st;
+    return OK;
 }
 
 enum status train_settings(const struct train_job *job, const struct run *r, json_t **config,

@@ -205,27 +205,25 @@ static enum status print_all(const struct planning *p, struct err *e)
 /* A line for each number of ranks. */
 static enum status print_simulated(const struct planning *p, struct err *e)
 {
-    enum status st = OK;
     const struct runs *runs = p->job.runs;
-    double *seconds = NULL, all;
+    AUTO_FREE double *seconds = NULL;
+    double all;
     char time[QUANTITY], *end;
-    TRY(mem_alloc(&seconds, runs->n, sizeof *seconds, "a simulation", e));
+    PASS(mem_alloc(&seconds, runs->n, sizeof *seconds, "a simulation", e));
     for (const char *at = p->options->simulate; *at; at = *end == ',' ? end + 1 : end) {
         const long ranks = strtol(at, &end, 10);
-        ENSURE(end != at && (*end == ',' || *end == '\0') && ranks >= 1 && ranks <= 1000000,
-               ERR_USAGE, "--simulate %s: expected numbers of ranks from 1 to 1000000, as in 1,16",
-               p->options->simulate);
+        NEED(end != at && (*end == ',' || *end == '\0') && ranks >= 1 && ranks <= 1000000,
+             ERR_USAGE, "--simulate %s: expected numbers of ranks from 1 to 1000000, as in 1,16",
+             p->options->simulate);
         const int64_t group = train_group_size(&p->job, ranks);
         const double speed = (double)group * p->options->efficiency(group);
         for (int64_t i = 0; i < runs->n; i++) seconds[i] = p->seconds[i] / speed;
-        TRY(train_simulate(runs, p->job.wanted, seconds, ranks / group, &all, e));
+        PASS(train_simulate(runs, p->job.wanted, seconds, ranks / group, &all, e));
         quantity_time(all, time);
         printf("simulated: %ld rank%s, %lld to a run: %s\n", ranks, quantity_plural(ranks),
                (long long)group, time);
     }
-done:
-    free(seconds);
-    return st;
+    return OK;
 }
 
 static enum status find_rate(struct planning *p, struct err *e)

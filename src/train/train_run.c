@@ -37,17 +37,14 @@ struct training {
 static enum status find_start(struct training *x, const json_t *config, int64_t *step,
                               struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
+    AUTO_FREE char *folder = NULL;
     const struct recipe *recipe = x->run->recipe;
-    TRY(run_state_latest(x->run, step, e));
-    TRY(run_start_path(x->job->runs, x->run, &folder, e));
+    PASS(run_state_latest(x->run, step, e));
+    PASS(run_start_path(x->job->runs, x->run, &folder, e));
     if (x->run->parent < 0 && !fsx_is_dir(folder))
-        TRY(initial_write(config, (enum initial_scheme)recipe->model.init, (uint64_t)recipe->seed,
-                          recipe->tokenizer, folder, e));
-done:
-    free(folder);
-    return st;
+        PASS(initial_write(config, (enum initial_scheme)recipe->model.init, (uint64_t)recipe->seed,
+                           recipe->tokenizer, folder, e));
+    return OK;
 }
 
 static struct trainer_options options_of(const struct training *x)
@@ -75,29 +72,25 @@ static struct trainer_options options_of(const struct training *x)
 /* Weights and state, step: of the latest state, becomes that of the steps done. Local. */
 static enum status open_all(struct training *x, int64_t *step, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL, *state = NULL;
+    AUTO_FREE char *folder = NULL, *state = NULL;
     const struct run *r = x->run;
     const struct trainer_options options = options_of(x);
     const struct train_source *source = &x->job->sources[r->recipe - x->job->runs->recipes];
     int64_t found = 0;
-    TRY(run_start_path(x->job->runs, r, &folder, e));
-    TRY(trainer_open(folder, &options, &x->trainer, e));
+    PASS(run_start_path(x->job->runs, r, &folder, e));
+    PASS(trainer_open(folder, &options, &x->trainer, e));
     if (*step >= 0)
-        TRY(run_state_path(r, *step, &state, e));
+        PASS(run_state_path(r, *step, &state, e));
     else if (r->parent >= 0)
-        TRY(run_state_path(&x->job->runs->runs[r->parent], r->first, &state, e));
-    if (state) TRY(trainer_load(x->trainer, state, &found, e));
+        PASS(run_state_path(&x->job->runs->runs[r->parent], r->first, &state, e));
+    if (state) PASS(trainer_load(x->trainer, state, &found, e));
     *step = max64(*step, r->first);
-    ENSURE(found == *step, ERR_FORMAT,
-           "%s: the state of step %lld where that of step %lld is expected (was it renamed?)",
-           state ? state : folder, (long long)found, (long long)*step);
-    TRY(corpus_open(&r->recipe->data, source->path, r->recipe->batch.length, &x->corpus, e));
+    NEED(found == *step, ERR_FORMAT,
+         "%s: the state of step %lld where that of step %lld is expected (was it renamed?)",
+         state ? state : folder, (long long)found, (long long)*step);
+    PASS(corpus_open(&r->recipe->data, source->path, r->recipe->batch.length, &x->corpus, e));
     x->limit = log((double)model_shape(trainer_model(x->trainer))->vocab);
-done:
-    free(folder);
-    free(state);
-    return st;
+    return OK;
 }
 
 static void tell_start(const struct training *x, int64_t step)

@@ -124,9 +124,10 @@ static enum status add_ranks(struct trainer *t, int64_t first, int64_t count, st
 {
     AUTO_FREE float *part = NULL;
     AUTO_FREE int *n = NULL, *at = NULL;
-    PASS(mem_alloc(&part, t->held, sizeof *part, "a part of a gradient", e));
-    PASS(mem_alloc(&n, t->size, sizeof *n, "parts", e));
-    PASS(mem_alloc(&at, t->size, sizeof *at, "parts", e));
+    enum status st = mem_alloc(&part, t->held, sizeof *part, "a part of a gradient", e);
+    if (st == OK) st = mem_alloc(&n, t->size, sizeof *n, "parts", e);
+    if (st == OK) st = mem_alloc(&at, t->size, sizeof *at, "parts", e);
+    PASS(trainer_agree(t, st, e));
     for (int r = 0; r < t->size; r++) {
         int64_t begin, held;
         trainer_part(t, r, &begin, &held);

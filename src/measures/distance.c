@@ -12,7 +12,8 @@ enum { CHUNK = 1 << 18 };
 enum { BATCHES = 64 };
 
 struct tile {
-    int64_t tensor, first, n; /* elements of the tensor from `first` on */
+    int64_t tensor, first, n;   /* elements of the tensor from `first` on */
+    int64_t weight, end_weight; /* single weights among them, from `weight` on */
 };
 
 /* One of a tile's two sums, then one for each bit-width. */
@@ -52,7 +53,7 @@ static enum status add_tiles(struct work *w, int64_t tensor, struct err *e)
     const int64_t n = tensor_elements(t), most = t->linear ? TILE_ROWS * t->shape[1] : CHUNK;
     if (t->linear) w->group = max64(w->group, grid_group(&w->d->grid->options, t->shape[1]));
     for (int64_t first = 0; first < n; first += most) {
-        const struct tile one = {tensor, first, min64(most, n - first)};
+        const struct tile one = {.tensor = tensor, .first = first, .n = min64(most, n - first)};
         PASS(mem_grow(&w->tiles, w->n, &w->capacity, sizeof *w->tiles, e));
         w->tiles[w->n++] = one;
         w->longest = max64(w->longest, one.n);
@@ -100,6 +101,21 @@ static enum status draw_weights(struct distance *d, struct err *e)
     return OK;
 }
 
+/* Single weights lie in the order of the tiles. */
+static void divide_weights(struct work *w)
+{
+    int64_t k = 0;
+    for (int64_t i = 0; i < w->n; i++) {
+        struct tile *p = &w->tiles[i];
+        p->weight = k;
+        for (; k < w->d->n_weights; k++) {
+            const struct weight_place *x = &w->d->places[k];
+            if (x->tensor != p->tensor || x->element >= p->first + p->n) break;
+        }
+        p->end_weight = k;
+    }
+}
+
 static int64_t buffer_of(const struct work *w)
 {
     return 2 * w->longest + TILE_ROWS * w->group;
@@ -114,6 +130,7 @@ static enum status open_work(struct work *w, struct err *e)
     PASS(check_tensors(w, n_other, e));
     for (int64_t i = 0; i < d->n; i++) PASS(add_tiles(w, i, e));
     PASS(draw_weights(d, e));
+    divide_weights(w);
     PASS(mem_zero(&d->sums, d->n, sizeof *d->sums, "sums of tensors", e));
     PASS(mem_zero(&w->sums, w->n, sizeof *w->sums, "sums of tiles", e));
     return mem_alloc(&w->buffers, omp_get_max_threads() * buffer_of(w), sizeof *w->buffers,
@@ -136,26 +153,16 @@ static double squared_steps(const struct grid *g, const float *t, int64_t n, int
     return sum;
 }
 
-/* Whether a single weight is in the tile; *row and *column are its place there. */
-static bool is_in(const struct weight_place *x, const struct tile *p, int64_t cols, int64_t *row,
-                  int64_t *column)
-{
-    const int64_t at = x->element - p->first;
-    *row = at / cols;
-    *column = at % cols;
-    return x->tensor == p->tensor && at >= 0 && at < p->n;
-}
-
 /* Rounds the single weights of columns [first, first + n), which are t, at the k-th width. */
 static void round_weights(const struct distance *d, const struct tile *p, int64_t cols,
                           int64_t first, int64_t n, const float *t, const struct grid *g, int64_t k)
 {
     float q[TILE_ROWS];
-    int64_t r, c;
-    for (int64_t i = 0; i < d->n_weights; i++) {
-        if (!is_in(&d->places[i], p, cols, &r, &c) || c < first || c >= first + n) continue;
+    for (int64_t i = p->weight; i < p->end_weight; i++) {
+        const int64_t at = d->places[i].element - p->first, c = at % cols;
+        if (c < first || c >= first + n) continue;
         grid_round_stored(q, t + (c - first) * TILE_ROWS, g, d->grid->bits[k]);
-        d->weights[i][WEIGHT_ROUNDED + k] = (double)q[r];
+        d->weights[i][WEIGHT_ROUNDED + k] = (double)q[at / cols];
     }
 }
 
@@ -194,10 +201,10 @@ static enum status add_tile(const struct work *w, const struct tile *p, float *b
     }
     if (!t->linear) return OK;
     add_steps(d, p, to, t->shape[1], buffer + 2 * w->longest, sums + SUM_STEPS);
-    for (int64_t i = 0, r, c; i < d->n_weights; i++) {
-        if (!is_in(&d->places[i], p, t->shape[1], &r, &c)) continue;
-        d->weights[i][WEIGHT_BEFORE] = (double)from[r * t->shape[1] + c];
-        d->weights[i][WEIGHT_NOW] = (double)to[r * t->shape[1] + c];
+    for (int64_t i = p->weight; i < p->end_weight; i++) {
+        const int64_t at = d->places[i].element - p->first;
+        d->weights[i][WEIGHT_BEFORE] = (double)from[at];
+        d->weights[i][WEIGHT_NOW] = (double)to[at];
     }
     return OK;
 }

@@ -36,21 +36,17 @@ static int64_t lines(int64_t bytes)
 enum status integer_layout_make(int64_t rows, int64_t cols, int64_t group,
                                 struct integer_layout **out, struct err *e)
 {
-    enum status st = OK;
-    struct integer_layout *l = NULL;
+    CLEANUP(integer_layout_free_at) struct integer_layout *l = NULL;
     const int64_t own = min64(group, cols);
-    TRY(mem_zero(&l, 1, sizeof *l, "codes of weights", e));
+    PASS(mem_zero(&l, 1, sizeof *l, "codes of weights", e));
     *l = (struct integer_layout){
         .rows = rows, .cols = cols, .group = own, .groups = (cols + own - 1) / own};
-    TRY(onednn_layout_make(ONEDNN_U8S8, rows, own, &l->of[0], e));
-    if (cols % own) TRY(onednn_layout_make(ONEDNN_U8S8, rows, cols % own, &l->of[1], e));
+    PASS(onednn_layout_make(ONEDNN_U8S8, rows, own, &l->of[0], e));
+    if (cols % own) PASS(onednn_layout_make(ONEDNN_U8S8, rows, cols % own, &l->of[1], e));
     for (int i = 0; i < 2; i++)
         if (l->of[i]) l->pitch = max64(l->pitch, lines(onednn_layout_bytes(l->of[i])));
-    *out = l;
-    l = NULL;
-done:
-    integer_layout_free(l);
-    return st;
+    *out = TAKE(l);
+    return OK;
 }
 
 void integer_layout_free(struct integer_layout *l)

@@ -39,6 +39,8 @@ MUST_USE enum status integer_layout_make(int64_t rows, int64_t cols, int64_t gro
                                          struct integer_layout **out, struct err *e);
 /* NULL: does nothing. */
 void integer_layout_free(struct integer_layout *l);
+CLEANUP_BY_VALUE(struct integer_layout, integer_layout_free);
+/* A multiple of 64. */
 int64_t integer_layout_bytes(const struct integer_layout *l);
 /* A number that different layouts do not share, also those of other processes. */
 uint64_t integer_layout_digest(const struct integer_layout *l);

@@ -134,8 +134,6 @@ static char *term_of(const struct product_weights *w, int term, int64_t piece)
     return w->storage + (term * w->pieces + piece) * w->pitch;
 }
 
-enum { LINE = 64 };
-
 static enum status describe_codes(struct product_weights *p, struct err *e)
 {
     const int64_t last = piece_rows(p, p->pieces - 1), group = p->grids.group;
@@ -143,13 +141,13 @@ static enum status describe_codes(struct product_weights *p, struct err *e)
     if (last < p->piece) PASS(integer_layout_make(last, p->cols, group, &p->codes[1], e));
     p->pitch = integer_layout_bytes(p->codes[0]);
     if (p->codes[1]) p->pitch = max64(p->pitch, integer_layout_bytes(p->codes[1]));
-    p->pitch = (p->pitch + LINE - 1) / LINE * LINE;
     return OK;
 }
 
 /* Finds the layouts of the pieces and their size. */
 static enum status describe(struct product_weights *p, struct err *e)
 {
+    enum { LINE = 64 };
     const int64_t last = piece_rows(p, p->pieces - 1);
     const enum onednn_type type = p->kind == PRODUCTS_F32 ? ONEDNN_F32 : ONEDNN_BF16;
     int64_t bytes = p->piece * p->cols * (int64_t)sizeof(float);
@@ -169,9 +167,8 @@ static enum status weights_make(enum products kind, const struct integer_grids *
                                 int64_t cols, int64_t piece, struct product_weights **out,
                                 struct err *e)
 {
-    enum status st = OK;
-    struct product_weights *p = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
+    CLEANUP(product_weights_free_at) struct product_weights *p = NULL;
+    PASS(mem_zero(&p, 1, sizeof *p, "prepared weights", e));
     p->kind = kind;
     p->input_terms = products_terms(kind);
     p->rows = rows;
@@ -180,12 +177,9 @@ static enum status weights_make(enum products kind, const struct integer_grids *
     p->pieces = (rows + piece - 1) / piece;
     p->borrowed = true;
     if (grids) p->grids = *grids;
-    TRY(grids ? describe_codes(p, e) : describe(p, e));
-    *out = p;
-    p = NULL;
-done:
-    product_weights_free(p);
-    return st;
+    PASS(grids ? describe_codes(p, e) : describe(p, e));
+    *out = TAKE(p);
+    return OK;
 }
 
 enum status product_weights_describe(enum products kind, int64_t rows, int64_t cols, int64_t piece,
@@ -277,16 +271,12 @@ enum status product_weights_fill_own(struct product_weights *p, const float *w, 
 enum status product_weights_make(enum products kind, const float *w, int64_t rows, int64_t cols,
                                  int64_t piece, struct product_weights **out, struct err *e)
 {
-    enum status st = OK;
-    struct product_weights *p = NULL;
-    TRY(product_weights_describe(kind, rows, cols, piece, &p, e));
+    CLEANUP(product_weights_free_at) struct product_weights *p = NULL;
+    PASS(product_weights_describe(kind, rows, cols, piece, &p, e));
     const int terms = product_weights_terms_of(p, w, (struct product_part){0, 1});
-    TRY(product_weights_fill_own(p, w, terms, e));
-    *out = p;
-    p = NULL;
-done:
-    product_weights_free(p);
-    return st;
+    PASS(product_weights_fill_own(p, w, terms, e));
+    *out = TAKE(p);
+    return OK;
 }
 
 void product_weights_free(struct product_weights *w)

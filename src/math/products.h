@@ -107,6 +107,7 @@ MUST_USE enum status product_weights_fill_own(struct product_weights *p, const f
                                               struct err *e);
 /* NULL: does nothing. */
 void product_weights_free(struct product_weights *w);
+CLEANUP_BY_VALUE(struct product_weights, product_weights_free);
 /* Terms of its weights, 1 to 3. */
 int product_weights_terms(const struct product_weights *w);
 /* Most bytes that so many prepared weights take; 0 where they are not prepared. */

@@ -46,14 +46,19 @@ def kind_of(points):
     return tuple(str(points[name].values[0]) for name in ("plane", "bits", "quantizer", "dataset"))
 
 
+def reach(loss):
+    """The lowest and the highest of the finite losses that the colours tell apart."""
+    known = loss[np.isfinite(loss)]
+    return known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
+
+
 def scales(parts):
     """The lowest and the highest loss that the colours tell apart, by kind_of(): common to the runs that have such a surface."""
     found = {}
     for points in parts:
-        known = points.loss.values[(points.point.values == "") & np.isfinite(points.loss.values)]
-        low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
-        found.setdefault(kind_of(points), {}).setdefault(str(points.model.values[0]), []).append((low, high))
-    return {kind: np.concatenate(list(runs.values())) for kind, runs in found.items() if len(runs) > 1}
+        found.setdefault(kind_of(points), {}).setdefault(str(points.model.values[0]), []).append(reach(points.loss.values[points.point.values == ""]))
+    ends = {kind: np.concatenate(list(runs.values())) for kind, runs in found.items() if len(runs) > 1}
+    return {kind: (both[:, 0].min(), both[:, 1].max()) for kind, both in ends.items()}
 
 
 def runs_of(names, branches):
@@ -70,14 +75,11 @@ def draw_panel(place, figure, axes, points, scale, branches):
     with warnings.catch_warnings():  # rows and columns of which no point is finished yet
         warnings.simplefilter("ignore", RuntimeWarning)
         x, y = axis_of(np.nanmean(a, axis=0)), axis_of(np.nanmean(b, axis=1))
-    known = loss[np.isfinite(loss)]
-    low, high = known.min(), max(np.percentile(known, 98), known.min() + 1e-9)
-    if scale is not None:
-        low, high = scale[:, 0].min(), scale[:, 1].max()
+    low, high = scale or reach(loss)
     shown = axes.pcolormesh(x, y, loss, cmap="viridis", vmin=low, vmax=high, shading="nearest")
     if min(loss.shape) >= SMOOTH:
         axes.contour(x, y, loss, levels=np.linspace(low, high, 9)[1:], colors="white", linewidths=0.5, alpha=0.7)
-    bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if known.max() > high else "neither")
+    bar = figure.colorbar(shown, ax=axes, format="%.3g", extend="max" if np.nanmax(loss) > high else "neither")
     bar.locator = MaxNLocator(6)
     bar.update_ticks()
     bar.set_label(f"Loss on {points.dataset.values[0]} (nats)")
@@ -130,8 +132,9 @@ def loss_surface(cube, bits, place):
     if not parts:
         return None
     figure, panels = place.panels(len(parts), width=3.3, height=2.5)
+    branches = [line.model for lines in families(cube) for line in lines if line.parent]
     for axes, part in zip(panels, parts):
-        draw_panel(place, figure, axes, part, common.get(kind_of(part)), [line.model for lines in families(cube) for line in lines if line.parent])
+        draw_panel(place, figure, axes, part, common.get(kind_of(part)), branches)
     place.finish([])
     for axes, part in zip(panels, parts):
         label_panel(axes, cube, part)

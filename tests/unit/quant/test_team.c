@@ -95,6 +95,18 @@ static struct outcome alone(const struct layer *l, const struct quant_method *m,
     return out;
 }
 
+/* What a single rank computes is computed by one rank, and given to all. */
+static void outcome_share(struct outcome *o, const struct layer *l, int from)
+{
+    const int64_t n = l->rows * l->cols;
+    int st = o->st;
+    MPI_Bcast(&st, 1, MPI_INT, from, team.comm);
+    assert_int_equal(st, OK);
+    if (team.rank != from) assert_int_equal(mem_alloc(&o->q, n, sizeof *o->q, "result", NULL), OK);
+    MPI_Bcast(o->q, (int)n, MPI_FLOAT, from, team.comm);
+    MPI_Bcast(&o->report, (int)sizeof o->report, MPI_BYTE, from, team.comm);
+}
+
 enum { CASES = 6 };
 
 /* mixes: whether the method has that option and the Hessian is whole. */
@@ -120,7 +132,12 @@ static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
     (void)state;
     struct layer l = layer_make(300, 288, 700);
     const struct quant_method *m;
-    for (int k = 0; (m = quant_at(k)) != NULL; k++)
+    for (int k = 0; (m = quant_at(k)) != NULL; k++) {
+        struct outcome expected[CASES] = {0};
+        for (int i = team.rank; i < CASES; i += team.size) {
+            struct quant_options o = case_options(i, quant_concerns(m, "mixing"));
+            expected[i] = alone(&l, m, m->bits_min, &o);
+        }
         for (int i = 0; i < CASES; i++) {
             struct quant_options o = case_options(i, quant_concerns(m, "mixing"));
             struct quant_input in = l.input;
@@ -128,13 +145,14 @@ static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
             in.owner = i % team.size;
             for (int s = 0; s < STATISTIC_N; s++)
                 if (team.rank != in.owner && !statistic_at(s)->everywhere) in.statistic[s] = NULL;
-            struct outcome a = alone(&l, m, m->bits_min, &o), b = run(&l, m, m->bits_min, &o, &in);
+            struct outcome *a = &expected[i], b = run(&l, m, m->bits_min, &o, &in);
             if (b.st != OK) fail_msg("%s: %s", m->name, b.err.text);
-            assert_int_equal(a.st, OK);
-            assert_memory_equal(a.q, b.q, (size_t)(l.rows * l.cols) * sizeof *a.q);
-            assert_memory_equal(&a.report, &b.report, sizeof a.report);
-            outcome_free(&a), outcome_free(&b);
+            outcome_share(a, &l, i % team.size);
+            assert_memory_equal(a->q, b.q, (size_t)(l.rows * l.cols) * sizeof *a->q);
+            assert_memory_equal(&a->report, &b.report, sizeof b.report);
+            outcome_free(a), outcome_free(&b);
         }
+    }
     layer_free(&l);
 }
 
@@ -220,15 +238,29 @@ static void alike(const struct layer *l, const struct outcome *a, const struct o
         near(a->report.relative_error, b->report.relative_error, 1e-5);
 }
 
-/* Runs as a single rank with the whole Hessian. */
-static struct outcome single(const struct layer *l, const struct quant_method *m,
-                             const struct quant_options *o)
+/* Case i of gptq, then of gptaq. */
+static const struct quant_method *sweep_method(int i)
+{
+    return quant_find(i < CASES ? "gptq" : "gptaq");
+}
+
+static struct quant_options sweep_options(int i)
+{
+    struct quant_options o = case_options(i % CASES, false);
+    if (i >= CASES && o.order == ORDER_GROUP) o.order = ORDER_ACTIVATION;
+    o.block_size = 32;
+    return o;
+}
+
+/* Runs case i as a single rank with the whole Hessian. */
+static struct outcome single(const struct layer *l, int i)
 {
     const struct quant_team all = team;
+    const struct quant_options o = sweep_options(i);
     struct quant_input in = l->input;
     team = (struct quant_team){.comm = MPI_COMM_SELF, .size = 1};
     in.team = &team;
-    struct outcome out = run(l, m, 4, o, &in);
+    struct outcome out = run(l, sweep_method(i), 4, &o, &in);
     team = all;
     return out;
 }
@@ -244,30 +276,35 @@ static void wide_sweeps_agree_with_narrow_ones(void **state)
     distributed.team = whole.team = &team;
     distributed.statistic[STATISTIC_GRAM] = NULL;
     distributed.dist = spread(&l);
-    for (int k = 0; k < 4 * CASES; k++) {
-        const int i = k / 2;
-        const struct quant_method *m = quant_find(i < CASES ? "gptq" : "gptaq");
-        struct quant_options o = case_options(i % CASES, false);
-        general = k % 2;
-        if (i >= CASES && o.order == ORDER_GROUP) o.order = ORDER_ACTIVATION;
-        o.block_size = 32;
-        wide = false;
-        struct outcome narrow = single(&l, m, &o);
+    struct outcome narrow[2 * CASES] = {0}, swept[2 * CASES][2] = {0};
+    for (int i = team.rank; i < 2 * CASES; i += team.size) {
+        narrow[i] = single(&l, i);
         wide = true;
-        struct outcome a = single(&l, m, &o), b = run(&l, m, 4, &o, &whole);
-        if (narrow.st != OK || a.st != OK || b.st != OK) fail_msg("case %d: %s", i, b.err.text);
-        alike(&l, &narrow, &a);
-        assert_memory_equal(a.q, b.q, (size_t)(l.rows * l.cols) * sizeof *a.q);
-        assert_memory_equal(&a.report, &b.report, sizeof a.report);
-        outcome_free(&b);
-        if (i < CASES) {
-            b = run(&l, m, 4, &o, &distributed);
+        for (int k = 0; k < 2; k++) general = k, swept[i][k] = single(&l, i);
+        wide = false;
+    }
+    for (int i = 0; i < 2 * CASES; i++) {
+        const struct quant_options o = sweep_options(i);
+        outcome_share(&narrow[i], &l, i % team.size);
+        wide = true;
+        for (int k = 0; k < 2; k++) {
+            struct outcome *a = &swept[i][k], b;
+            outcome_share(a, &l, i % team.size);
+            alike(&l, &narrow[i], a);
+            general = k;
+            b = run(&l, sweep_method(i), 4, &o, &whole);
+            if (b.st != OK) fail_msg("case %d: %s", i, b.err.text);
+            assert_memory_equal(a->q, b.q, (size_t)(l.rows * l.cols) * sizeof *a->q);
+            assert_memory_equal(&a->report, &b.report, sizeof b.report);
+            outcome_free(a), outcome_free(&b);
+            if (i >= CASES) continue;
+            b = run(&l, sweep_method(i), 4, &o, &distributed);
             assert_int_equal(b.st, OK);
-            alike(&l, &narrow, &b);
+            alike(&l, &narrow[i], &b);
             outcome_free(&b);
         }
         wide = false;
-        outcome_free(&a), outcome_free(&narrow);
+        outcome_free(&narrow[i]);
     }
     dist_free(distributed.dist);
     layer_free(&l);

@@ -30,7 +30,7 @@ done
 "$CUBES/one.h5: named twice" $CUBES/one.h5 $CUBES/one.h5 --out $work/chosen
 "--out $work/file/figures: Not a directory" $CUBES/two_models.h5 --out $work/file/figures
 EOF
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/activations.h5" <<'PY' || fail "parts alone and together"
+check "parts alone and together" "$CUBES/activations.h5" <<'PY'
 import sys
 import numpy as np
 import qtraj
@@ -48,7 +48,7 @@ for part, added in (("W", 0.02), ("A", 0.05), ("KV", 0.01), ("sum", 0.08), ("tog
     assert np.allclose(of[part][:, 0], added * grow), (part, of[part])
 assert (of["difference"][:, 1] < 0.15 * of["sum"][:, 1]).all() and (of["sum"][:, 1] > 0).all(), of  # paired: most of the noise is common
 PY
-PYTHONPATH=$SOURCE/analysis "$python" - <<'PY' || fail "rank correlation"
+check "rank correlation" <<'PY'
 import numpy as np
 from qtraj.laws.correlation import spearman
 x = np.array([86, 97, 99, 100, 101, 103, 106, 110, 112, 113.0])
@@ -62,7 +62,7 @@ assert spearman(x, 0 * x) == (None, None)
 tied = spearman(np.array([1, 2, 2, 3.0]), np.array([1, 3, 3, 2.0]))[0]
 assert abs(tied - 1 / 3) < 1e-12, tied
 PY
-PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" - "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" "$CUBES/many.h5" "$CUBES/surfaces.h5" <<'PY' || fail "error bars and points of a cube with replicates"
+check "error bars and points of a cube with replicates" "$CUBES/one.h5" "$CUBES/averages.h5" "$CUBES/two_models.h5" "$CUBES/many.h5" "$CUBES/surfaces.h5" <<'PY'
 import sys
 import numpy as np
 import xarray
@@ -141,8 +141,9 @@ entries = [text.get_text() for text in qtraj.figures.relative_error(lost).legend
 assert "gptq" in entries and "rtn" not in entries, entries
 
 import qtraj.figures.pages as module
-module.PAGE_HIGH = 6
+high, module.PAGE_HIGH = module.PAGE_HIGH, 6
 drawn = [part_of(part) for _, part in pages(qtraj.figures.loss_surface, qtraj.open(sys.argv[5]), width=3.3)]
+module.PAGE_HIGH = high
 assert drawn == ["quantization, trajectory", "random"], drawn
 
 # bit-widths and methods stand in the figure also where all panels share them
@@ -317,7 +318,7 @@ has(qtraj.figures.averages(cube, [2, 3]), [error], [whole], "averages")
 PY
 
 # single weights: what the panels show is numpy's of the table, and the first checkpoint has what the second says of it
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/many.h5" <<'PY' || fail "single weights"
+check "single weights" "$CUBES/many.h5" <<'PY'
 import sys
 import numpy as np
 import qtraj
@@ -344,7 +345,7 @@ for y, truth in zip(curves[:3], np.array(wanted)):
 PY
 
 # planes of one kind of two runs, of two cubes that call them alike, share the colour scale; others have their own
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/surfaces.h5" "$work/other.h5" <<'PY' || fail "surfaces of two runs"
+check "surfaces of two runs" "$CUBES/surfaces.h5" "$work/other.h5" <<'PY'
 import shutil
 import sys
 import h5py
@@ -365,7 +366,7 @@ assert np.allclose(both, [*shared, alone[2], *shared]), (alone, other, both)
 PY
 
 # bytes of the weights, and which models none with as few bytes beats; runs of one size have no such figure
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_sizes.h5" "$CUBES/two_models.h5" <<'PY' || fail "stored bytes"
+check "stored bytes" "$CUBES/two_sizes.h5" "$CUBES/two_models.h5" <<'PY'
 import sys
 import numpy as np
 import qtraj
@@ -391,7 +392,7 @@ except qtraj.figures.NoNumbers:
 PY
 
 # the legend names the branches whose movement is drawn, and no others
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" <<'PY' || fail "the legend of movement"
+check "the legend of movement" "$CUBES/two_models.h5" <<'PY'
 import sys
 import numpy as np
 import qtraj
@@ -403,6 +404,8 @@ for name in ("movement", "movement_in_steps", "movement_relative", "movement_qua
     cube[name].loc[{"model": branches[0]}] = np.nan
 assert f"branch {branches[0]}" not in named() and "all weights" in named(), named()
 PY
+
+run_checks
 
 # docs/figures.md names figures, sweeps and commands that there are
 mkdir -p "$work/page"

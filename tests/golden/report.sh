@@ -49,7 +49,7 @@ grep -q '<title>A title &amp; more</title>' "$work/one/report.html" || fail "the
 [ -s "$work/two/1-relative_error.pdf" ] && [ -s "$work/two/2-averages.png" ] || fail "figures beside the page: $(ls "$work/two")"
 
 # what the first figure does not show has figures of its own; replicates and methods are told of where there are some
-PYTHONPATH=$SOURCE/analysis "$python" - "$CUBES/two_models.h5" "$CUBES/one.h5" "$CUBES/averages.h5" <<'PY' || fail "the first figure, its error bars, or the first sentence"
+check "the first figure, its error bars, or the first sentence" "$CUBES/two_models.h5" "$CUBES/one.h5" "$CUBES/averages.h5" <<'PY'
 import sys
 import qtraj
 from qtraj.cube import files
@@ -138,7 +138,8 @@ assert any(f"added loss (nats a token) by {2 ** fit.coefficients['beta']:.3g}" i
 PY
 
 # a change of the relative error is paired to first order (jackknife over sequences); what the options of methods are
-PYTHONPATH=$SOURCE/analysis "$python" - "$("$QTRAJ" methods)" <<'PY' || fail "paired changes, or options of methods"
+"$QTRAJ" methods >"$work/methods"
+check "paired changes, or options of methods" "$work/methods" <<'PY'
 import re, sys
 import numpy as np
 from qtraj.cube.paired import relative_change
@@ -153,7 +154,7 @@ without = [np.subtract(*(np.delete(q, i).mean() / np.delete(f, i).mean() for q, 
 jackknife = np.sqrt(399 / 400 * np.square(without - np.mean(without)).sum())
 assert abs(change - 0.03) < 3 * error and abs(error / jackknife - 1) < 0.01, (change, error, jackknife)
 listed, name = {}, ""
-for line in sys.argv[1].splitlines():
+for line in open(sys.argv[1]):
     found = re.match(r"(\w+) +bits", line)
     name, inside = (found.group(1), False) if found else (name, inside)
     inside = (inside or "options:" in line) and "presets:" not in line
@@ -164,6 +165,8 @@ assert (options.of_method({"method": "none", "damping": 0.01, "activations": {"b
         == "activations: bits 8, clip 0.9, symmetric")
 assert summary.step_text(471500) == "471,500" and compact(471503, 6) == "471.503k"
 PY
+
+run_checks
 
 # bad input: one line that says what is wrong
 echo "no cube" >"$work/no.h5"

@@ -1,5 +1,6 @@
 """Positions of the texts of a figure."""
 
+import numpy as np
 from matplotlib.text import Text
 
 MOST_INCHES = 20
@@ -35,11 +36,9 @@ def text_complaints(figure):
         if (box.x0 < canvas.x0 - SLACK or box.x1 > canvas.x1 + SLACK or box.y0 < canvas.y0 - SLACK
                 or box.y1 > canvas.y1 + SLACK):
             yield f"{text!r} lies outside the canvas"
-    for i, (text, box) in enumerate(texts):
-        for other, at in texts[i + 1:]:
-            wide = min(box.x1, at.x1) - max(box.x0, at.x0)
-            high = min(box.y1, at.y1) - max(box.y0, at.y0)
-            if wide > SLACK and high > SLACK:
-                yield f"{text!r} lies over {other!r}"
+    low, high = (np.array([getattr(box, end) for _, box in texts]).reshape(-1, 2) for end in ("min", "max"))
+    both = np.minimum(high[:, None], high) - np.maximum(low[:, None], low) > SLACK  # width and height of what two boxes share
+    for i, j in zip(*np.nonzero(np.triu(both.all(axis=-1), 1))):
+        yield f"{texts[i][0]!r} lies over {texts[j][0]!r}"
     if figure.get_figwidth() > MOST_INCHES:
         yield f"{figure.get_figwidth():.1f} inches wide"

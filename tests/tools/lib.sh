@@ -36,6 +36,17 @@ need_python() {
     python=$("$SOURCE/slurm/python.sh" "$@" 2>"$work/err") || skip "$(cat "$work/err")"
 }
 
+# check NAME [ARGUMENT ...] <CODE: Python that asserts, with these arguments in sys.argv; run_checks runs all of it in one process.
+check() {
+    mkdir -p "$work/checks"
+    { printf 'import sys; sys.argv[1:] = [%s]\n' "$(printf '"%s", ' "${@:2}")" && cat; } >"$work/checks/$(printf %02d "$(ls "$work/checks" | wc -l)") $1.py"
+}
+
+# run_checks [OPTION OF PYTHON ...]
+run_checks() {
+    PYTHONPATH=$SOURCE/analysis:$SOURCE/tests/tools "$python" "$@" "$SOURCE/tests/tools/checks.py" "$work"/checks/*.py >"$work/found" 2>&1 || fail "$(cat "$work/found")"
+}
+
 faq=/usr/share/doc/debian/FAQ/debian-faq.en.txt.gz
 
 # launch SECONDS RANKS COMMAND ...: runs qtraj under mpirun, output in $work/out and $work/err; exit code 124 means a hang: five times

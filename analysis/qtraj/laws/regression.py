@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import optimize, stats
+from scipy.linalg.lapack import dgels
 from statsmodels.regression.linear_model import WLS, RegressionResults
 
 LEVEL = 0.95
@@ -57,9 +58,8 @@ def weights_beside_scatter(x: np.ndarray, y: np.ndarray, known: np.ndarray) -> n
     free = len(y) - x.shape[1]
 
     def squares(weights):
-        x_scaled, y_scaled = scaled(weights, x, y)
-        q, _ = np.linalg.qr(x_scaled)
-        return ((y_scaled - q @ (q.T @ y_scaled)) ** 2).sum()
+        _, found, _ = dgels(*scaled(weights, x, y))  # 300,000 times in golden.fits: numpy's qr takes twice the time
+        return (found[x.shape[1] :] ** 2).sum()  # squares of the residuals, rotated
 
     most = squares(np.ones(len(y))) / max(free, 1)
     if free < 1 or not known.any() or not most > 0:

@@ -20,9 +20,16 @@ for fault in "1280: 'another text' lies over" "phone: 'another text' lies over" 
 done
 
 report() { "$python" -W error::UserWarning "$SOURCE/analysis/report.py" "$@" --draws 5 >"$work/out" 2>"$work/err"; }
+# The same with two figures, for what the page says: figures of these cubes are drawn by golden.figures_any_cube.
+page_of() {
+    PYTHONPATH=$SOURCE/analysis "$python" -W error::UserWarning -c 'from qtraj import figures
+figures.FIGURES = figures.FIGURES[:2]
+from qtraj.report import command
+command.main()' "$@" --draws 5 >"$work/out" 2>"$work/err"
+}
 report "$CUBES/odd.h5" "$CUBES/averages.h5" --bits 2,3 --out "$work/two" || fail "two cubes: $(cat "$work/err")"
 grep -q '^figure 1 of [0-9]*: relative_error$' "$work/err" || fail "no word of the figure that is drawn: $(cat "$work/err")"
-report "$CUBES/two_datasets.h5" --bits 3 --out "$work/texts" || fail "two texts: $(cat "$work/err")"
+page_of "$CUBES/two_datasets.h5" --bits 3 --out "$work/texts" || fail "two texts: $(cat "$work/err")"
 grep -q 'Full-precision law: losses on several texts have no law in common' "$work/texts/report.html" || fail "no law of two texts, for another reason than Fits says"
 report "$CUBES/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || fail "one cube: $(cat "$work/err")"
 "$python" "$SOURCE/tests/tools/check_page.py" "$work"/{one,two}/report.html >"$work/found" || fail "$(cat "$work/found")"
@@ -30,7 +37,7 @@ report "$CUBES/names.h5" --bits 3 --out "$work/one" --title 'A title & more' || 
 # the coming decay, by a law of runs that have ended; its numbers are predict.py's
 cp "$CUBES/two_models.h5" "$work/growing.h5"
 "$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+")["learning_rate"][:] = 2e-4' "$work/growing.h5" || fail "no cube"
-report "$work/growing.h5" --bits 3 --out "$work/ahead" --law published --end 2e11 || fail "the coming decay: $(cat "$work/err")"
+page_of "$work/growing.h5" --bits 3 --out "$work/ahead" --law published --end 2e11 || fail "the coming decay: $(cat "$work/err")"
 delta=$("$python" "$SOURCE/analysis/predict.py" published --parameters 3e9 --tokens 2e11 --bits 3 --format csv | cut -d, -f5 | tail -n 1)
 grep -A 9 '<th scope="row">OLMo2-7B, gptq, 3 bits</th>' "$work/ahead/report.html" | tr -d '\n' |
     grep -q "step014000.*$(printf '%.4g' "$delta")" || fail "the coming decay: $delta: $(grep -A 9 'OLMo2-7B, gptq, 3 bits' "$work/ahead/report.html")"

@@ -130,32 +130,26 @@ static enum status bear(struct watch *w, enum status st, struct err *why, struct
 static enum status look(struct watch *w, bool *came, int *code, struct err *e)
 {
     enum status st = OK;
-    struct sweep s = {0};
+    CLEANUP(sweep_free) struct sweep s = {0};
     struct err why = {0};
     const struct run_arguments *a = &w->launch.run;
-    char *names = NULL;
+    AUTO_FREE char *names = NULL;
     int64_t n;
     *came = false;
     st = plan_read_so_far(a->path, (const char *const *)a->set.items, a->set.n, &s, &why);
-    if (st != OK) {
-        st = bear(w, st, &why, e);
-        goto done;
-    }
-    TRY(list(&s, &names, &n, e));
+    if (st != OK) return bear(w, st, &why, e);
+    PASS(list(&s, &names, &n, e));
     *came = s.n_models > 0 && (!w->seen || strcmp(names, w->seen) != 0);
     if (*came) {
         log_info("%lld checkpoint%s there, %lld new", (long long)n, quantity_plural(n),
                  (long long)(n - w->n));
-        TRY(launch_run(&w->launch, code, e));
+        PASS(launch_run(&w->launch, code, e));
         w->failed = *code == EXIT_CELLS_FAILED;
-        if (*code <= EXIT_CELLS_FAILED) TRY(check_limits(w, &s, code, e));
+        if (*code <= EXIT_CELLS_FAILED) PASS(check_limits(w, &s, code, e));
         w->n = n;
     }
     free(w->seen);
     w->seen = TAKE(names);
-done:
-    free(names);
-    sweep_free(&s);
     return st;
 }
 

@@ -371,15 +371,15 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
                               struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
     enum status st = OK;
-    struct node *root = NULL;
-    char *folder = NULL;
+    CLEANUP(node_free_at) struct node *root = NULL;
+    AUTO_FREE char *folder = NULL;
     bool again = false;
     memset(out, 0, sizeof *out);
-    TRY(yaml_read_file(path, &root, e));
-    TRY(check_kind(root, e));
-    for (int64_t i = 0; i < n; i++) TRY(override_apply(root, overrides[i], e));
-    TRY(sweep_spread(root, e));
-    TRY(fsx_parent(path, &folder, e));
+    PASS(yaml_read_file(path, &root, e));
+    PASS(check_kind(root, e));
+    for (int64_t i = 0; i < n; i++) PASS(override_apply(root, overrides[i], e));
+    PASS(sweep_spread(root, e));
+    PASS(fsx_parent(path, &folder, e));
     struct option_source source = {
         .code = ERR_USAGE, .folder = folder, .paths = json_object(), .context = so_far};
     if (so_far) so_far->texts = so_far_texts(root);
@@ -394,9 +394,6 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
     if (st == OK) out->paths = json_incref(source.paths);
     json_decref(source.paths);
     if (st == OK) st = sweep_find_lacks(out, folder, overrides, n, e);
-done:
-    node_free(root);
-    free(folder);
     return st;
 }
 

@@ -78,12 +78,12 @@ static enum status share(const struct read_folder *f, const struct visit_group *
     enum status st = OK;
     struct digests *d = checkpoint_digests(f->checkpoint);
     const int64_t n = digests_n(d);
-    struct digest *all = NULL;
+    AUTO_FREE struct digest *all = NULL;
     bool same = true;
     *known = 0;
-    TRY(group_agree(g, mem_alloc(&all, n, sizeof *all, "digests of weights", e), e));
+    PASS(group_agree(g, mem_alloc(&all, n, sizeof *all, "digests of weights", e), e));
     for (int64_t i = 0; i < n; i++) all[i] = digests_get(d, i);
-    TRY(largest(all->half, 2 * n, g, e));
+    PASS(largest(all->half, 2 * n, g, e));
     for (int64_t i = 0; i < n; i++) {
         same = digests_add(d, i, all[i]) && same;
         *known += digest_known(all[i]);
@@ -93,10 +93,7 @@ static enum status share(const struct read_folder *f, const struct visit_group *
                      "%s: was changed while it was read: the ranks of the group have read "
                      "different bytes",
                      checkpoint_dir(f->checkpoint));
-    TRY(group_agree(g, st, e));
-done:
-    free(all);
-    return st;
+    return group_agree(g, st, e);
 }
 
 /* Compares the files with what they were. What any rank finds changed is read again, once: each

@@ -142,17 +142,13 @@ void dataset_join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX
 
 enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
 {
-    enum status st = OK;
-    struct paths p = {0};
-    char(*all)[HASH_HEX] = NULL;
-    TRY(all_paths(d, &p, e));
-    TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
-    for (int64_t i = 0; i < p.n; i++) TRY(hash_file(p.path[i], all[i], e));
+    CLEANUP(paths_free) struct paths p = {0};
+    AUTO_FREE char(*all)[HASH_HEX] = NULL;
+    PASS(all_paths(d, &p, e));
+    PASS(mem_zero(&all, p.n, sizeof *all, "digests", e));
+    for (int64_t i = 0; i < p.n; i++) PASS(hash_file(p.path[i], all[i], e));
     dataset_join_hashes(all, p.n, hash);
-done:
-    free(all);
-    paths_free(&p);
-    return st;
+    return OK;
 }
 
 /* *copy = the file's bytes in memory, and their digest: header and ids are read from it later. */
@@ -243,21 +239,17 @@ static enum status load_ids(struct collector *c, char hash[HASH_HEX], struct err
 static enum status load_text(struct collector *c, const struct tokenizer *t,
                              const struct text_start *start, char hash[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    struct paths p = {0};
-    char(*all)[HASH_HEX] = NULL;
-    ENSURE(t, ERR_USAGE, "text needs a tokenizer");
-    TRY(text_paths(c->options->text, &p, e));
-    TRY(collector_frame(c, t, e));
-    TRY(mem_zero(&all, p.n, sizeof *all, "digests", e));
+    CLEANUP(paths_free) struct paths p = {0};
+    AUTO_FREE char(*all)[HASH_HEX] = NULL;
+    NEED(t, ERR_USAGE, "text needs a tokenizer");
+    PASS(text_paths(c->options->text, &p, e));
+    PASS(collector_frame(c, t, e));
+    PASS(mem_zero(&all, p.n, sizeof *all, "digests", e));
     const int64_t n = start ? min64(start->files, p.n) : p.n;
-    TRY(documents_load(p.path, n, start ? start->bytes : INT64_MAX, t, c, all, e));
-    TRY(collector_end(c, e));
+    PASS(documents_load(p.path, n, start ? start->bytes : INT64_MAX, t, c, all, e));
+    PASS(collector_end(c, e));
     dataset_join_hashes(all, n, hash);
-done:
-    free(all);
-    paths_free(&p);
-    return st;
+    return OK;
 }
 
 void dataset_name(const struct data_options *d, char text[DATASET_NAME])
@@ -299,28 +291,26 @@ static enum status load(const struct data_options *d, const struct tokenizer *t,
                         struct err *e)
 {
     enum status st = OK;
-    struct collector c = {.options = d};
+    CLEANUP(collector_free) struct collector c = {.options = d};
     char source[DATASET_NAME];
-    ENSURE(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
+    NEED(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
     dataset_name(d, source);
     bool whole = d->length == 0 && (d->ids || d->layout == LAYOUT_DOCUMENT);
-    ENSURE(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
-           (long long)d->length);
+    NEED(d->length >= 2 || whole, ERR_USAGE, "%s: length is %lld, expected 2 or more", source,
+         (long long)d->length);
     if (d->text)
-        TRY(load_text(&c, t, start, hash, e));
+        PASS(load_text(&c, t, start, hash, e));
     else
-        TRY(load_ids(&c, hash, e));
-    ENSURE(c.n > 0, ERR_USAGE,
-           "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld, %lld "
-           "documents too short: lower length, min_length or skip, raise tokens, or give more text",
-           source, (long long)c.all, (long long)d->length, (long long)d->skip, (long long)d->tokens,
-           (long long)c.dropped);
-    ENSURE(c.ids.n > c.n, ERR_USAGE,
-           "%s: no sequence has a second token, so there is nothing to predict", source);
-    TRY(collector_finish(&c, t, out, e));
+        PASS(load_ids(&c, hash, e));
+    NEED(c.n > 0, ERR_USAGE,
+         "%s: no sequence is left: %lld tokens in all, length %lld, skip %lld, tokens %lld, %lld "
+         "documents too short: lower length, min_length or skip, raise tokens, or give more text",
+         source, (long long)c.all, (long long)d->length, (long long)d->skip, (long long)d->tokens,
+         (long long)c.dropped);
+    NEED(c.ids.n > c.n, ERR_USAGE,
+         "%s: no sequence has a second token, so there is nothing to predict", source);
+    PASS(collector_finish(&c, t, out, e));
     if ((st = arrange(d, t, out, e)) != OK) sequences_free(out);
-done:
-    collector_free(&c);
     return st;
 }
 

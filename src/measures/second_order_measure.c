@@ -59,13 +59,10 @@ static enum status loss_of_checkpoint(const struct lost_ranks *of, enum status s
                                       struct checkpoint *c, const float *w, float *delta,
                                       double *loss, struct err *e)
 {
-    struct model *model = NULL;
+    CLEANUP(model_close_at) struct model *model = NULL;
     if (st == OK) st = model_open(c, &model, e);
-    TRY(group_agree(of->group, st, e));
-    TRY(loss_of_model(of, model, w, delta, loss, e));
-done:
-    model_close(model);
-    return st;
+    PASS(group_agree(of->group, st, e));
+    return loss_of_model(of, model, w, delta, loss, e);
 }
 
 /* For critical_between, which counts a loss that is not finite as risen. */

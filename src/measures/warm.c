@@ -101,11 +101,12 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
                            const float *start, float **vector, struct err *e)
 {
     enum status st = OK;
-    struct checkpoint *checkpoint = NULL;
-    struct model *model = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *checkpoint = NULL;
+    CLEANUP(model_close_at) struct model *model = NULL;
+    CLEANUP(measurement_close)
     struct measurement m = {
         .sequences = like->sequences, .group = like->group, .hooks = like->hooks};
-    struct curvature c = {0};
+    CLEANUP(curvature_free) struct curvature c = {0};
     struct curvature_request request = {.options = w->setup->options,
                                         .seed = (uint64_t)w->setup->seed,
                                         .start = start,
@@ -113,27 +114,22 @@ static enum status compute(const struct warm *w, int64_t i, struct measurement *
     request.options.trace = request.options.density = 0;
     st = weights_open(&w->setup->before[i].weights, NULL, &checkpoint, e);
     if (st == OK) st = model_open(checkpoint, &model, e);
-    TRY(group_agree(like->group, st, e));
+    PASS(group_agree(like->group, st, e));
     model_set_products(model, model_products(like->model));
     m.model = model;
-    TRY(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
-    ENSURE(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
-           weights_folder(&w->setup->before[i].weights), (long long)hvp_n(m.h),
-           weights_folder(w->weights), (long long)hvp_n(like->h));
+    PASS(measurement_open(&m, (enum hvp_subset)request.options.subset, e));
+    NEED(hvp_n(m.h) == hvp_n(like->h), ERR_SHAPE, "warm start: %s has %lld parameters, %s %lld",
+         weights_folder(&w->setup->before[i].weights), (long long)hvp_n(m.h),
+         weights_folder(w->weights), (long long)hvp_n(like->h));
     st = measurement_run(&m, &request, &c, e);
     if (st == OK) st = group_agree(like->group, checkpoint_verify(checkpoint, e), e);
     if (st != OK) {
         err_prefix(e, "warm start: %s", weights_folder(&w->setup->before[i].weights));
-        goto done;
+        return st;
     }
-    TRY(warm_keep(w, i, &m, c.vector, e));
+    PASS(warm_keep(w, i, &m, c.vector, e));
     *vector = c.vector;
     c.vector = NULL;
-done:
-    curvature_free(&c);
-    measurement_close(&m);
-    model_close(model);
-    checkpoint_close(checkpoint);
     return st;
 }
 

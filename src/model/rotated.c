@@ -281,34 +281,31 @@ static enum status turn_linear(const struct model *m, const struct block *b, int
 enum status model_block_rotate(const struct model *m, const struct block *b, struct block *out,
                                struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(model_block_free)
     struct block own = {
         .layer = b->layer, .n_linears = b->n_linears, .grids = b->grids, .rotation = m->rotation};
     int64_t size = 0, largest = 0;
-    double *work = NULL;
+    AUTO_FREE double *work = NULL;
     for (int i = 0; i < b->n_linears; i++) {
         const int64_t n = (b->linear[i].cols + 1) * b->linear[i].rows;
         size += n;
         largest = max64(largest, n);
     }
-    TRY(mem_alloc(&own.storage, size, sizeof *own.storage, "a rotated block", e));
-    TRY(mem_alloc(&own.extra, 1, sizeof *own.extra, "a rotated block", e));
-    TRY(mem_alloc(&work, largest, sizeof *work, "a rotated linear", e));
+    PASS(mem_alloc(&own.storage, size, sizeof *own.storage, "a rotated block", e));
+    PASS(mem_alloc(&own.extra, 1, sizeof *own.extra, "a rotated block", e));
+    PASS(mem_alloc(&work, largest, sizeof *work, "a rotated linear", e));
     *own.extra = *b->extra;
     own.extra->rms = m->rotation->places & ROTATE_R1;
     for (int k = EXTRA_ATTN_NORM; own.extra->rms && k <= EXTRA_MLP_NORM_BIAS; k++)
         own.extra->p[k] = NULL;
     float *at = own.storage;
     for (int i = 0; i < b->n_linears; i++) {
-        TRY(turn_linear(m, b, i, &own.linear[i], at, work, e));
+        PASS(turn_linear(m, b, i, &own.linear[i], at, work, e));
         at += (b->linear[i].cols + 1) * b->linear[i].rows;
     }
     *out = own;
     own = (struct block){0};
-done:
-    free(work);
-    model_block_free(&own);
-    return st;
+    return OK;
 }
 
 /* --- plans and records --- */

@@ -159,24 +159,22 @@ static enum status read_text(const struct option *o, const struct option_scope *
                              struct err *e)
 {
     enum status st = OK;
-    char *text = NULL;
-    if (s->node->kind != NODE_SCALAR) TRY(option_fail_expected(o, s, e));
-    TRY(check_text(o, s, s->node->text, e));
+    AUTO_FREE char *text = NULL;
+    if (s->node->kind != NODE_SCALAR) PASS(option_fail_expected(o, s, e));
+    PASS(check_text(o, s, s->node->text, e));
     bool path = o->type == OPTION_PATH || o->type == OPTION_PATHS;
     if (path && s->source->folder) {
         struct err why = {0};
         st = option_path(s->node->text, s->source->folder, &text, &why);
-        ENSURE(st != ERR_NOMEM, st, "%s", why.text);
-        if (st != OK) TRY(options_fail(s, NULL, e, "%s", why.text));
-        TRY(check_text(o, s, text, e)); /* variables and the folder may hold anything */
+        NEED(st != ERR_NOMEM, st, "%s", why.text);
+        if (st != OK) PASS(options_fail(s, NULL, e, "%s", why.text));
+        PASS(check_text(o, s, text, e)); /* variables and the folder may hold anything */
         option_note_path(s, text);
     } else {
-        TRY(mem_string(&text, s->node->text, e));
+        PASS(mem_string(&text, s->node->text, e));
     }
     free(*value);
     *value = TAKE(text);
-done:
-    free(text);
     return st;
 }
 

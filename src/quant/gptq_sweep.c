@@ -120,10 +120,10 @@ static enum status sweep_panels(struct work *w, struct err *e)
 {
     enum status st = OK, used = OK;
     const struct gptq_prepared *p = w->p;
-    struct arrival a = {0};
-    TRY(team_agree(w->job->team, arrival_make(p, &a, e), e));
-    TRY(dist_panel_make(p->dist, p->widest_panel, &a.transfer, e));
-    TRY(arrival_start(p, 0, &a, e));
+    CLEANUP(arrival_free) struct arrival a = {0};
+    PASS(team_agree(w->job->team, arrival_make(p, &a, e), e));
+    PASS(dist_panel_make(p->dist, p->widest_panel, &a.transfer, e));
+    PASS(arrival_start(p, 0, &a, e));
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = w->first_band; i < w->bands_end; i++)
         gptq_band_begin(&w->bands[i - w->first_band], i, w->first, w->end);
@@ -134,13 +134,11 @@ static enum status sweep_panels(struct work *w, struct err *e)
         enum status arrived =
             dist_panel_finish(p->dist, &a.transfer, a.before, a.corner, used == OK ? e : NULL);
         if (used == OK) used = arrived == OK ? arrival_use(p, &panel, &a, e) : arrived;
-        TRY(arrival_start(p, k + 1, &a, e));
+        PASS(arrival_start(p, k + 1, &a, e));
         if (used == OK) sweep_panel(w, &panel, &a);
     }
-    TRY(team_agree(w->job->team, used, e));
+    PASS(team_agree(w->job->team, used, e));
     for (int64_t i = 0; i < w->n_bands; i++) gptq_band_end(&w->bands[i], w->sums);
-done:
-    arrival_free(&a);
     return st;
 }
 

@@ -51,17 +51,17 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
 {
     enum status st = OK;
     double mean = 0;
-    struct mix m = {0};
+    CLEANUP(mix_free) struct mix m = {0};
     const int64_t padded = p->f.cols;
     const double *gram = in->statistic[STATISTIC_GRAM];
-    TRY(job_gram_check(in, e));
+    PASS(job_gram_check(in, e));
     for (int64_t i = 0; i < in->cols; i++) mean += gram[i * in->cols + i] / (double)in->cols;
     if (mean <= 0) {
         feedback_plain(&p->f);
         p->damping = NAN;
-        goto done;
+        return st;
     }
-    TRY(mix_open(&m, o, in->layer, -1, in->cols, e));
+    PASS(mix_open(&m, o, in->layer, -1, in->cols, e));
     p->damping = o->damping;
     for (int tries = 0; tries < 4; tries++, p->damping *= 10) {
         gram_fill(in, h, padded, mean, &m, scratch);
@@ -70,8 +70,6 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
         st = feedback_make(&p->f, h, tries < 3 ? NULL : e);
         if (st != ERR_NUMERIC) break;
     }
-done:
-    mix_free(&m);
     return st;
 }
 
@@ -257,28 +255,25 @@ static enum status report_fill(const struct run *r, struct quant_report *report,
 enum status incoherent_run(const struct quant_job *job, const struct incoherent_code *c,
                            struct quant_report *report, struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(run_close)
     struct run r = {.job = job, .p = job->prepared, .c = c, .longest = max64(job->rows, job->cols)};
     const int64_t n = job->cols;
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
-    TRY(team_agree(job->team, run_open(&r, e), e));
+    PASS(team_agree(job->team, run_open(&r, e), e));
     if (r.scale >= (double)FLT_MIN) {
         mix_rows(&r, r.w, job->w, 1 / r.scale, false);
         mix_columns(&r, r.w, false);
 #pragma omp parallel for schedule(dynamic)
         for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) tile_code(&r, t);
     }
-    TRY(team_gather(job->team, r.coded, TILE_ROWS * n / 2, TILE_ROWS, job->rows, e));
-    TRY(team_gather(job->team, r.sums, SUMS, TILE_ROWS, job->rows, e));
+    PASS(team_gather(job->team, r.coded, TILE_ROWS * n / 2, TILE_ROWS, job->rows, e));
+    PASS(team_gather(job->team, r.sums, SUMS, TILE_ROWS, job->rows, e));
     memcpy(r.w, r.coded, (size_t)(job->rows * n) * sizeof *r.w);
     mix_columns(&r, r.w, true);
     mix_rows(&r, r.w, r.w, 1, true);
     for (int64_t k = first * n; k < end * n; k++) job->q[k] = (float)((double)r.w[k] * r.scale);
-    TRY(report_fill(&r, report, e));
-done:
-    run_close(&r);
-    return st;
+    return report_fill(&r, report, e);
 }
 
 /* --- plans --- */

@@ -106,21 +106,16 @@ enum status steps_curve_read(const char *trajectory, json_t **out, struct err *e
 {
     enum status st = OK;
     static const char head[] = STEPS_TABLE_HEAD;
-    char *folder = NULL, *path = NULL, *text = NULL;
-    struct err why = {0};
+    AUTO_FREE char *folder = NULL, *path = NULL, *text = NULL;
+    CLEANUP(err_clear) struct err why = {0};
     *out = NULL;
-    TRY(fsx_parent(trajectory, &folder, e));
-    TRY(fsx_join(folder, STEPS_TABLE, &path, e));
+    PASS(fsx_parent(trajectory, &folder, e));
+    PASS(fsx_join(folder, STEPS_TABLE, &path, e));
     st = fsx_is_file(path) ? fsx_read(path, 0, &text, NULL, &why) : ERR_IO;
-    ENSURE(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
     st = OK;
-    if (!text || strncmp(text, head, sizeof head - 1) != 0) goto done;
+    if (!text || strncmp(text, head, sizeof head - 1) != 0) return st;
     *out = curve_of(text + sizeof head - 1);
-    ENSURE(*out, ERR_NOMEM, "out of memory for %s", path);
-done:
-    err_clear(&why);
-    free(folder);
-    free(path);
-    free(text);
+    NEED(*out, ERR_NOMEM, "out of memory for %s", path);
     return st;
 }

@@ -158,24 +158,21 @@ static enum status make(const struct prompts *p, const struct lines *rows, int64
 static enum status add_example(const struct prompts *p, int64_t row, struct buf *out, struct err *e)
 {
     enum status st = OK;
-    struct item x = {0};
-    TRY(make(p, &p->pool, row, &x, e));
+    CLEANUP(item_free) struct item x = {0};
+    PASS(make(p, &p->pool, row, &x, e));
     if (x.gold == GOLD_NONE) {
         st = err_set(e, ERR_FORMAT, __FILE__, __LINE__,
                      "an example whose right answer is none of its choices, with which "
                      "lm-evaluation-harness fails or shows another text: remove the row");
         line_blame(&p->pool, row, e);
-        goto done;
+        return st;
     }
     const struct buf *context = item_context(&x, x.gold), *answer = &x.choice[x.gold].text;
-    TRY(buf_add(out, context->data, context->n, e));
-    if (x.apart && answer->n == 0) goto done;
-    TRY(buf_add(out, " ", 1, e));
-    TRY(buf_add(out, answer->data, answer->n, e));
-    TRY(buf_add(out, "\n\n", 2, e));
-done:
-    item_free(&x);
-    return st;
+    PASS(buf_add(out, context->data, context->n, e));
+    if (x.apart && answer->n == 0) return st;
+    PASS(buf_add(out, " ", 1, e));
+    PASS(buf_add(out, answer->data, answer->n, e));
+    return buf_add(out, "\n\n", 2, e);
 }
 
 /* Puts a text before a context. */

@@ -34,10 +34,10 @@ static enum status encode_item(const struct prompts *p, int64_t i, const struct 
                                int64_t positions, struct item_tokens *out, struct err *e)
 {
     enum status st = OK;
-    struct item item = {0};
-    struct buf blank = {0};
-    TRY(prompts_item(p, i, &item, e));
-    TRY(mem_zero(&out->pairs, item.n, sizeof *out->pairs, "choices", e));
+    CLEANUP(item_free) struct item item = {0};
+    CLEANUP(buf_free) struct buf blank = {0};
+    PASS(prompts_item(p, i, &item, e));
+    PASS(mem_zero(&out->pairs, item.n, sizeof *out->pairs, "choices", e));
     out->gold = item.gold;
     for (; out->n < item.n && st == OK; out->n++) {
         st = encode_choice(x, &item, out->n, &blank, out, e);
@@ -48,9 +48,6 @@ static enum status encode_item(const struct prompts *p, int64_t i, const struct 
                          (long long)positions);
     }
     if (st != OK) line_blame(&p->items, i, e);
-done:
-    buf_free(&blank);
-    item_free(&item);
     return st;
 }
 

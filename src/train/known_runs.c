@@ -109,17 +109,14 @@ static enum status take_all(struct train_job *job, char (*names)[NAME_MAX + 1], 
 enum status known_runs_take_all(struct train_job *job, struct err *e)
 {
     int rank;
-    char(*names)[NAME_MAX + 1] = NULL;
+    AUTO_FREE char(*names)[NAME_MAX + 1] = NULL;
     const int64_t n = job->runs->n;
     MPI_Comm_rank(job->world, &rank);
     enum status st = mem_zero(&names, n, sizeof *names, "names of runs", e);
     if (st == OK && rank == 0) st = take_all(job, names, e);
-    TRY(err_agree(job->world, st, e));
-    TRY(bulk_bcast(job->world, 0, names, n * (int64_t)sizeof *names, e));
+    PASS(err_agree(job->world, st, e));
+    PASS(bulk_bcast(job->world, 0, names, n * (int64_t)sizeof *names, e));
     for (int64_t i = 0; st == OK && rank > 0 && i < n; i++)
         if (names[i][0]) st = rename_run(job->runs, i, names[i], e);
-    TRY(err_agree(job->world, st, e));
-done:
-    free(names);
-    return st;
+    return err_agree(job->world, st, e);
 }

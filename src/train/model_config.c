@@ -118,19 +118,19 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
                               int32_t eos, json_t **out, struct err *e)
 {
     enum status st = OK;
-    json_t *c = NULL;
+    json_auto_t *c = NULL;
     char name[64];
     struct model_sizes sizes;
     if (o->config)
-        TRY(json_read_file(o->config, 1 << 20, &c, e));
+        PASS(json_read_file(o->config, 1 << 20, &c, e));
     else
         c = json_object();
-    ENSURE(c, ERR_NOMEM, "out of memory for a config.json");
-    ENSURE(json_is_object(c), ERR_FORMAT, "%s: expected a JSON object", o->config);
+    NEED(c, ERR_NOMEM, "out of memory for a config.json");
+    NEED(json_is_object(c), ERR_FORMAT, "%s: expected a JSON object", o->config);
     if (o->family) json_object_set_new(c, "model_type", json_string(o->family));
     const struct arch *a = arch_find(json_text(c, "model_type", ""));
-    ENSURE(a, ERR_USAGE, "%s: model_type \"%s\" is not supported", o->config ? o->config : "model",
-           json_text(c, "model_type", ""));
+    NEED(a, ERR_USAGE, "%s: model_type \"%s\" is not supported", o->config ? o->config : "model",
+         json_text(c, "model_type", ""));
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strcmp(classes[i][0], arch_name(a)) != 0) continue;
         snprintf(name, sizeof name, "%sForCausalLM", classes[i][1]);
@@ -140,19 +140,17 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
     set(c, "num_hidden_layers", o->layers, 0);
     set(c, "num_attention_heads", o->heads, 0);
     set_rest(o, a, vocab, positions, eos, c);
-    TRY(json_whole(e));
+    PASS(json_whole(e));
     st = model_sizes_read(c, o->config ? o->config : "model", &sizes, e);
     if (st == ERR_FORMAT && !o->config) st = ERR_USAGE;
-    if (st != OK) goto done;
-    ENSURE(positions_usable(c) >= positions, ERR_USAGE,
-           "batch.length: %lld tokens, but the model has %lld positions (model.positions)",
-           (long long)positions, (long long)positions_usable(c));
-    ENSURE(sizes.shape.vocab >= vocab, ERR_USAGE,
-           "model.vocab: %lld, but the tokenizer has ids up to %lld; give %lld or more",
-           (long long)sizes.shape.vocab, (long long)vocab - 1, (long long)vocab);
+    if (st != OK) return st;
+    NEED(positions_usable(c) >= positions, ERR_USAGE,
+         "batch.length: %lld tokens, but the model has %lld positions (model.positions)",
+         (long long)positions, (long long)positions_usable(c));
+    NEED(sizes.shape.vocab >= vocab, ERR_USAGE,
+         "model.vocab: %lld, but the tokenizer has ids up to %lld; give %lld or more",
+         (long long)sizes.shape.vocab, (long long)vocab - 1, (long long)vocab);
     *out = c;
     c = NULL;
-done:
-    json_decref(c);
     return st;
 }

@@ -15,24 +15,21 @@
 enum status run_ending_read(const struct run *r, struct run_ending *out, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL;
-    json_t *json = NULL;
+    AUTO_FREE char *path = NULL;
+    json_auto_t *json = NULL;
     struct err why = {0};
     *out = (struct run_ending){.end = RUN_OPEN};
-    TRY(run_path(r, &path, e, "end.json"));
-    if (!fsx_is_file(path)) goto done;
+    PASS(run_path(r, &path, e, "end.json"));
+    if (!fsx_is_file(path)) return st;
     st = json_read_file(path, 1 << 16, &json, &why);
     const bool done = strcmp(json_text(json, "status", ""), "done") == 0;
-    ENSURE(st == OK || st == ERR_FORMAT, st, "%s", why.text);
-    ENSURE(done || strcmp(json_text(json, "status", ""), "diverged") == 0, ERR_FORMAT,
-           "%s: expected how the run has ended; remove it to train the run again%s%s", path,
-           st == OK ? "" : ": ", st == OK ? "" : why.text);
+    NEED(st == OK || st == ERR_FORMAT, st, "%s", why.text);
+    NEED(done || strcmp(json_text(json, "status", ""), "diverged") == 0, ERR_FORMAT,
+         "%s: expected how the run has ended; remove it to train the run again%s%s", path,
+         st == OK ? "" : ": ", st == OK ? "" : why.text);
     out->end = done ? RUN_DONE : RUN_DIVERGED;
     out->step = json_int(json, "step");
     snprintf(out->message, sizeof out->message, "%s", json_text(json, "message", ""));
-done:
-    json_decref(json);
-    free(path);
     return st;
 }
 

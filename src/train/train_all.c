@@ -141,18 +141,13 @@ static enum status look_again(const struct train_job *job, int64_t i, struct fau
  * trained. */
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
 {
-    enum status st = OK;
-    struct faults f = {0}, kept = {0};
+    CLEANUP(faults_free) struct faults f = {0}, kept = {0};
     for (int64_t i = 0; i < job->runs->n; i++)
-        if (job->wanted[i]) TRY(train_check_run(job, i, &f, &failed[i], e));
+        if (job->wanted[i]) PASS(train_check_run(job, i, &f, &failed[i], e));
     for (int64_t i = 0; i < job->runs->n; i++)
-        if (job->wanted[i] && !failed[i]) TRY(look_again(job, i, &kept, e));
-    TRY(faults_say(&kept, log_warn, e));
-    TRY(faults_say(&f, log_error, e));
-done:
-    faults_free(&f);
-    faults_free(&kept);
-    return st;
+        if (job->wanted[i] && !failed[i]) PASS(look_again(job, i, &kept, e));
+    PASS(faults_say(&kept, log_warn, e));
+    return faults_say(&f, log_error, e);
 }
 
 /* --- a group --- */

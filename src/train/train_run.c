@@ -181,19 +181,17 @@ static enum status note(struct training *x, const struct steps_row *row, enum ac
 static enum status save(struct training *x, int64_t step, struct err *e)
 {
     enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     if (x->first) st = run_files_sync(x->files, e);
-    TRY(err_agree(x->group, st, e));
+    PASS(err_agree(x->group, st, e));
     st = run_state_path(x->run, step, &path, e);
-    TRY(err_agree(x->group, st, e));
-    TRY(trainer_save(x->trainer, step, path, e));
+    PASS(err_agree(x->group, st, e));
+    PASS(trainer_save(x->trainer, step, path, e));
     if (x->first) st = run_states_tidy(x->job->runs, x->index, NULL, e);
     if (st == OK && x->first && x->run->parent >= 0)
         st = run_states_tidy(x->job->runs, x->run->parent, NULL, e);
-    TRY(err_agree(x->group, st, e));
+    PASS(err_agree(x->group, st, e));
     x->saved = clock_seconds();
-done:
-    free(path);
     return st;
 }
 

@@ -48,16 +48,13 @@ static enum status begin(struct trainer *t, int64_t k, const char *path, struct 
 enum status trainer_save(struct trainer *t, int64_t k, const char *path, struct err *e)
 {
     enum status st = OK;
-    struct safetensors_out *o = NULL;
+    CLEANUP(safetensors_out_close_at) struct safetensors_out *o = NULL;
     if (t->rank == 0) st = begin(t, k, path, &o, e);
-    TRY(err_agree(t->o.ranks, st, e));
-    TRY(append_parts(t, t->m, o, e));
-    if (t->v) TRY(append_parts(t, t->v, o, e));
+    PASS(err_agree(t->o.ranks, st, e));
+    PASS(append_parts(t, t->m, o, e));
+    if (t->v) PASS(append_parts(t, t->v, o, e));
     if (t->rank == 0) st = safetensors_commit(o, e);
-    TRY(err_agree(t->o.ranks, st, e));
-done:
-    safetensors_out_close(o);
-    return st;
+    return err_agree(t->o.ranks, st, e);
 }
 
 static enum status read_flat(const struct trainer *t, const struct safetensors *s, const char *name,

@@ -255,8 +255,7 @@ static enum status give_hidden(struct run *r, struct err *e)
         PASS(mem_alloc(&buffer, tokens * model_shape(r->model)->hidden, sizeof *buffer,
                        "hidden states", e));
     PASS(states_take(r->full.evaluation, 0, tokens, buffer, &x, e));
-    PASS(r->hooks->hidden(r->hooks->context, r->model, s, x, e));
-    return OK;
+    return r->hooks->hidden(r->hooks->context, r->model, s, x, e);
 }
 
 /* Passes what the full-precision model gives to the tasks' requests to the hook. */

@@ -38,9 +38,8 @@ static enum status open_terms(const struct weights *w, const struct part_context
     PASS(mem_alloc(&terms, w->n, sizeof *terms, "a weighted sum", e));
     for (int64_t i = 0; i < w->n; i++)
         terms[i] = (struct checkpoint_part){w->parts[i].coefficient, parts[i]};
-    PASS(w->kind == WEIGHTS_SUM ? checkpoint_combine(terms, w->n, out, e)
-                                : checkpoint_average(terms, w->n, w->f32, out, e));
-    return OK;
+    return w->kind == WEIGHTS_SUM ? checkpoint_combine(terms, w->n, out, e)
+                                  : checkpoint_average(terms, w->n, w->f32, out, e);
 }
 
 /* --- files of quantized weights --- */

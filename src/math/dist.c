@@ -65,8 +65,7 @@ enum status dist_make(MPI_Comm comm, int64_t n, struct dist_shape shape, struct 
     d->handle = Csys2blacs_handle(comm);
     d->context = d->handle;
     Cblacs_gridinit(&d->context, "R", (int)shape.rows, (int)shape.cols);
-    *out = d;
-    d = NULL;
+    *out = TAKE(d);
     return OK;
 }
 

@@ -341,17 +341,14 @@ enum status measurement_vector_write(struct measurement *m, const char *path, co
                                      struct err *e)
 {
     enum status st = OK;
+    CLEANUP(temporary_end_at) char *name = NULL; /* temporary name, on rank 0 */
+    CLEANUP(transfer_close)
     struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
-    char *name = NULL; /* temporary name, on rank 0 */
     if (m->rank == 0) st = write_open(&t, &name, e);
-    TRY(err_agree(m->group->comm, st, e));
+    PASS(err_agree(m->group->comm, st, e));
     st = transfer_run(&t, e);
     if (m->rank == 0 && st == OK) st = publish(&t, name, e);
-    TRY(err_agree(m->group->comm, st, e));
-done:
-    transfer_close(&t);
-    temporary_end(name);
-    return st;
+    return err_agree(m->group->comm, st, e);
 }
 
 static bool has_bytes(const char *path, int64_t bytes)

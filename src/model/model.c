@@ -117,8 +117,7 @@ enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
 enum status model_check(struct checkpoint *c, struct err *e)
 {
     CLEANUP(model_close_at) struct model *m = NULL;
-    PASS(open_checked(c, &m, e));
-    return OK;
+    return open_checked(c, &m, e);
 }
 
 void model_close(struct model *m)

@@ -90,8 +90,7 @@ enum status incoherent_prepare(const struct quant_input *in, const struct quant_
         TRY(mem_alloc(&scratch, omp_get_max_threads() * padded, sizeof *scratch, "rows", e));
         TRY(factor(p, in, o, h, scratch, e));
     }
-    *out = p;
-    p = NULL;
+    *out = TAKE(p);
 done:
     incoherent_release(p);
     free(h);

@@ -19,20 +19,16 @@ enum status mixing_check(const struct quant_options *o, int64_t cols, struct err
 enum status mixing_make(struct mixing **out, const struct quant_options *o, int64_t layer,
                         int64_t cols, struct err *e)
 {
-    enum status st = OK;
-    struct mixing *r = NULL;
+    CLEANUP(mixing_free_at) struct mixing *r = NULL;
     const char *what = "a mixing";
     *out = NULL;
     if (o->mixing == MIXING_NONE) return OK;
-    TRY(mixing_check(o, cols, e));
-    TRY(mem_zero(&r, 1, sizeof *r, what, e));
-    TRY(mix_make(&r->mix, cols, MIX_AFTER, (uint64_t)o->mixing_seed, (uint64_t)layer, e));
-    TRY(mem_alloc(&r->scratch, omp_get_max_threads() * 2 * cols, sizeof *r->scratch, what, e));
-    *out = r;
-    r = NULL;
-done:
-    mixing_free(r);
-    return st;
+    PASS(mixing_check(o, cols, e));
+    PASS(mem_zero(&r, 1, sizeof *r, what, e));
+    PASS(mix_make(&r->mix, cols, MIX_AFTER, (uint64_t)o->mixing_seed, (uint64_t)layer, e));
+    PASS(mem_alloc(&r->scratch, omp_get_max_threads() * 2 * cols, sizeof *r->scratch, what, e));
+    *out = TAKE(r);
+    return OK;
 }
 
 void mixing_free(struct mixing *r)
@@ -103,20 +99,17 @@ void mixing_gram(const struct mixing *r, double *gram)
 enum status mixing_input(const struct quant_input *from, const struct quant_options *o,
                          struct quant_input *to, double **gram, struct err *e)
 {
-    enum status st = OK;
     const double *sums = from->statistic[STATISTIC_GRAM];
     int64_t n = from->cols;
-    struct mixing *r = NULL;
+    CLEANUP(mixing_free_at) struct mixing *r = NULL;
     *to = *from;
-    TRY(mixing_make(&r, o, from->layer, n, e));
-    if (!r || !sums) goto done;
-    TRY(mem_alloc(gram, n * n, sizeof **gram, "the Gram matrix of mixed inputs", e));
+    PASS(mixing_make(&r, o, from->layer, n, e));
+    if (!r || !sums) return OK;
+    PASS(mem_alloc(gram, n * n, sizeof **gram, "the Gram matrix of mixed inputs", e));
     memcpy(*gram, sums, (size_t)(n * n) * sizeof **gram);
     mixing_gram(r, *gram);
     to->statistic[STATISTIC_GRAM] = *gram;
-done:
-    mixing_free(r);
-    return st;
+    return OK;
 }
 
 /* Everything before `plain`. mixed (rows, cols): this rank's rows. */
@@ -143,19 +136,14 @@ static enum status run_end(const struct quant_job *job, const struct mixing *r, 
 enum status mixing_run(const struct quant_job *job, quant_run *plain, struct quant_report *report,
                        struct err *e)
 {
-    enum status st = OK;
-    struct mixing *r = NULL;
-    float *mixed = NULL;
+    CLEANUP(mixing_free_at) struct mixing *r = NULL;
+    AUTO_FREE float *mixed = NULL;
     struct quant_job inner = *job;
     if (job->options->mixing == MIXING_NONE) return plain(job, report, e);
-    TRY(team_agree(job->team, run_begin(job, &r, &mixed, e), e));
+    PASS(team_agree(job->team, run_begin(job, &r, &mixed, e), e));
     inner.w = mixed;
-    TRY(plain(&inner, report, e));
-    TRY(team_agree(job->team, run_end(job, r, e), e));
-done:
-    mixing_free(r);
-    free(mixed);
-    return st;
+    PASS(plain(&inner, report, e));
+    return team_agree(job->team, run_end(job, r, e), e);
 }
 
 /* --- plans --- */

@@ -24,6 +24,7 @@ MUST_USE enum status mixing_check(const struct quant_options *o, int64_t cols, s
 MUST_USE enum status mixing_make(struct mixing **out, const struct quant_options *o, int64_t layer,
                                  int64_t cols, struct err *e);
 void mixing_free(struct mixing *r); /* accepts NULL */
+CLEANUP_BY_VALUE(struct mixing, mixing_free)
 
 /* The functions below accept NULL for no mixing. */
 

@@ -169,8 +169,7 @@ enum status results_view_open(const char *path, enum view_content content, const
     bool cube;
     PASS(view_leave_out(content, metrics, &without, e));
     PASS(results_is_hdf5(path, &cube, e));
-    PASS(cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e));
-    return OK;
+    return cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e);
 }
 
 void results_view_close(struct results_view *v)

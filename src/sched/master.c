@@ -185,40 +185,33 @@ static enum status broken(int leader, const char *message, struct err *e)
 
 static enum status handle(struct master *m, const struct ranks_message *message, struct err *e)
 {
-    enum status st = OK;
     const char *text = message->text;
     const int leader = message->rank;
     master_leader(m, leader)->heard = now_of(m);
     switch (message->tag) {
     case TAG_READY:
-        TRY(answer_ready(m, leader, text, e));
-        break;
+        return answer_ready(m, leader, text, e);
     case TAG_BEGUN:
         master_leader(m, leader)->acknowledged = true;
-        break;
+        return OK;
     case TAG_KEPT:
         master_leader(m, leader)->kept = true;
-        break;
+        return OK;
     case TAG_RESULT:
         if (m->st == OK) keep_failure(m, m->sink->accept(m->sink->context, text, e));
-        break;
+        return OK;
     case TAG_PROGRESS:
-        TRY(note_progress(m, leader, text, e));
-        break;
+        return note_progress(m, leader, text, e);
     case TAG_DONE:
         end_batch(m, leader, strcmp(text, "done") != 0);
-        TRY(master_answer_waiting(m, e));
-        break;
+        return master_answer_waiting(m, e);
     case TAG_BROKEN:
         end_batch(m, leader, true);
         keep_failure(m, broken(leader, text, e));
-        TRY(master_answer_waiting(m, e));
-        break;
+        return master_answer_waiting(m, e);
     default:
-        FAIL(ERR_MPI, "unexpected message %d from rank %d", message->tag, leader);
+        RAISE(ERR_MPI, "unexpected message %d from rank %d", message->tag, leader);
     }
-done:
-    return st;
 }
 
 /* On a signal or a failure: assigns nothing more, or has the batches in flight dropped as well.

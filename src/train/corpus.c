@@ -91,8 +91,7 @@ enum status corpus_open(const struct corpus_options *o, const char *path, int64_
     PASS(mem_alloc(&c->order, c->train, sizeof *c->order, "the order of the data", e));
     for (int64_t i = 0; i < chunks; i++) c->chunk[i] = (uint32_t)i;
     shuffle(c->chunk, chunks, rng_stream(c->seed, orders));
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return OK;
 }
 

@@ -150,7 +150,6 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
     NEED(sizes.shape.vocab >= vocab, ERR_USAGE,
          "model.vocab: %lld, but the tokenizer has ids up to %lld; give %lld or more",
          (long long)sizes.shape.vocab, (long long)vocab - 1, (long long)vocab);
-    *out = c;
-    c = NULL;
+    *out = TAKE(c);
     return st;
 }

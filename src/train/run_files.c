@@ -187,28 +187,23 @@ static enum status remove_unfinished(const struct run *r, const char *within, st
 enum status run_files_open(const struct run *r, const json_t *settings, struct run_files **out,
                            struct err *e)
 {
-    enum status st = OK;
-    struct run_files *f = NULL;
-    char *state = NULL;
+    CLEANUP(run_files_close_at) struct run_files *f = NULL;
+    AUTO_FREE char *state = NULL;
     bool there;
-    TRY(mem_zero(&f, 1, sizeof *f, "a run", e));
+    PASS(mem_zero(&f, 1, sizeof *f, "a run", e));
     *f = (struct run_files){.run = r, .fd = -1};
-    TRY(run_path(r, &f->steps, e, STEPS_TABLE));
-    TRY(run_state_path(r, 0, &state, e));
-    TRY(fsx_make_parent(state, e));
-    TRY(lock_take(f->steps, &(struct lock_options){.create = true}, &f->lock, e));
-    TRY(run_settings_check(r, settings, &there, e));
-    if (!there) TRY(write_json(r, "run.json", settings, e));
-    TRY(remove_unfinished(r, "", e));
-    TRY(remove_unfinished(r, "state", e));
+    PASS(run_path(r, &f->steps, e, STEPS_TABLE));
+    PASS(run_state_path(r, 0, &state, e));
+    PASS(fsx_make_parent(state, e));
+    PASS(lock_take(f->steps, &(struct lock_options){.create = true}, &f->lock, e));
+    PASS(run_settings_check(r, settings, &there, e));
+    if (!there) PASS(write_json(r, "run.json", settings, e));
+    PASS(remove_unfinished(r, "", e));
+    PASS(remove_unfinished(r, "state", e));
     f->fd = fsx_open_as(f->steps, O_RDWR | O_APPEND | O_CREAT);
-    ENSURE(f->fd >= 0, fsx_errno_status(errno), "%s: %s", f->steps, strerror(errno));
-    *out = f;
-    f = NULL;
-done:
-    run_files_close(f);
-    free(state);
-    return st;
+    NEED(f->fd >= 0, fsx_errno_status(errno), "%s: %s", f->steps, strerror(errno));
+    *out = TAKE(f);
+    return OK;
 }
 
 void run_files_close(struct run_files *f)

@@ -49,6 +49,7 @@ struct run_files;
 MUST_USE enum status run_files_open(const struct run *r, const json_t *settings,
                                     struct run_files **out, struct err *e);
 void run_files_close(struct run_files *f);
+CLEANUP_BY_VALUE(struct run_files, run_files_close)
 
 /* Cuts steps.csv behind a step; *above = consecutive steps up to it with a loss above `limit`.
  * ERR_IO, ERR_FULL, ERR_NOMEM. */

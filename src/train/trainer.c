@@ -98,8 +98,7 @@ enum status trainer_open(const char *folder, const struct trainer_options *o, st
     MPI_Comm_size(o->ranks, &t->size);
     PASS(open_weights(t, folder, e));
     PASS(open_state(t, e));
-    *out = t;
-    t = NULL;
+    *out = TAKE(t);
     return OK;
 }
 

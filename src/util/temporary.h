@@ -11,6 +11,7 @@ MUST_USE enum status temporary_begin(const char *path, char **out, struct err *e
 /* Frees the name and removes what still has it: a file, or a folder of files. Nothing has it after
  * it was renamed to its own. NULL: nothing. */
 void temporary_end(char *name);
+CLEANUP_BY_VALUE(char, temporary_end)
 
 /* Removes a file, or a folder and the files in it; folders within it stay. Async-signal-safe. */
 void temporary_remove(const char *path);

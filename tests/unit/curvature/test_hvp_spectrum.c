@@ -127,11 +127,19 @@ int main(void)
 {
     linalg_setup();
     const struct CMUnitTest tests[] = {
-        NAMED(whole_hessian, "tiny_llama"),     NAMED(whole_hessian, "tiny_gpt_neox"),
+        NAMED(whole_hessian, "tiny_gpt_neox"),
 #ifndef QTRAJ_REAL_F64
-        NAMED(estimates_of_tiny, "tiny_llama"), NAMED(estimates_of_tiny, "tiny_gpt_neox"),
-        NAMED(eigenvalues_of_subsets, "llama"), NAMED(eigenvalues_of_subsets, "olmo2"),
-        NAMED(eigenvalues_of_subsets, "olmo3"), NAMED(eigenvalues_of_subsets, "gpt_neox_parallel"),
+        NAMED(estimates_of_tiny, "tiny_llama"),
+        NAMED(eigenvalues_of_subsets, "olmo2"),
+        NAMED(eigenvalues_of_subsets, "gpt_neox_parallel"),
+#endif
+#ifndef __SANITIZE_ADDRESS__ /* which looks at memory, not at numbers (model_fixtures.h) */
+        NAMED(whole_hessian, "tiny_llama"),
+#ifndef QTRAJ_REAL_F64
+        NAMED(estimates_of_tiny, "tiny_gpt_neox"),
+        NAMED(eigenvalues_of_subsets, "llama"),
+        NAMED(eigenvalues_of_subsets, "olmo3"),
+#endif
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

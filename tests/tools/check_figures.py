@@ -17,6 +17,9 @@ from matplotlib.image import imsave  # noqa: E402
 from qtraj import figures  # noqa: E402
 from qtraj.cube.files import open_group, read  # noqa: E402
 
+# Cubes that are like another but for what these figures show: a run of two_models with surfaces; two runs of other sizes with tasks.
+ONLY = {"surfaces": {"loss_surface"}, "two_sizes": {"stored_bytes", "frontier", "accuracy", "accuracy_loss", "quantized_loss"}}
+
 
 def hollow(figure):
     """Points with hollow markers."""
@@ -92,6 +95,8 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for draw in figures.FIGURES:
             name = draw.__name__
+            if name not in ONLY.get(path.stem, {name}):
+                continue
             try:
                 figure = draw(cube, width=next(widths))
             except figures.NoNumbers:

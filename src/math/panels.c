@@ -5,11 +5,12 @@
 
 /* The innermost loop adds ROWS x COLUMNS products to sums in registers, DEPTH times or fewer: 24 of
  * the 32 registers are sums. Panels of WIDTH columns of the right factor, of DEPTH terms, are
- * copied once for all rows and fit a core's second-level cache. Rows of the left factor are read
- * where they are; where it is turned, BLOCK rows at a time are copied. GRAIN: rows that a thread
- * takes at a time. */
+ * copied once for all rows and fit a core's second-level cache; where rows of a turned one begin
+ * NEAR numbers apart or fewer, they stay in that cache where they are. Rows of the left factor are
+ * read where they are; where it is turned, the next ones are fetched meanwhile. GRAIN: rows that a
+ * thread takes at a time. */
 enum { ROWS = 8, LANES = 16, VECTORS = 3, COLUMNS = VECTORS * LANES };
-enum { DEPTH = 384, BLOCK = 512, WIDTH = 22 * COLUMNS, GRAIN = 64 };
+enum { DEPTH = 384, WIDTH = 22 * COLUMNS, GRAIN = 64, NEAR = 384 };
 /* The same in products of so many multiplications or more; below, BLAS computes them. */
 enum { FROM = 1 << 21 };
 
@@ -17,20 +18,18 @@ enum status panels_open(struct panels *p, int64_t threads, struct err *e)
 {
     *p = (struct panels){.threads = threads};
     if (!panels_run()) return OK;
-    PASS(mem_alloc(&p->left, BLOCK * DEPTH, sizeof *p->left, "a block of a factor", e));
     return mem_alloc(&p->right, WIDTH * DEPTH, sizeof *p->right, "panels of a factor", e);
 }
 
 void panels_close(struct panels *p)
 {
-    free(p->left);
     free(p->right);
     *p = (struct panels){0};
 }
 
 int64_t panels_bytes(void)
 {
-    return panels_run() ? (BLOCK + WIDTH) * DEPTH * (int64_t)sizeof(float) : 0;
+    return panels_run() ? WIDTH * DEPTH * (int64_t)sizeof(float) : 0;
 }
 
 bool panels_pay(int64_t m, int64_t n, int64_t k)
@@ -122,16 +121,22 @@ void panels_copy(float *to, int64_t width, const struct panels_factor *f, int64_
 /* The left factor of a tile: ROWS rows, whose terms are `step` numbers apart. */
 struct tile {
     const float *row[ROWS];
-    bool copied; /* step is ROWS, else 1 */
+    int64_t step;
+};
+/* A panel: k terms of COLUMNS columns or fewer, `step` numbers apart. */
+struct panel {
+    const float *x;
+    int64_t step;
 };
 
-/* y (ROWS, vectors * LANES) = or += the tile times a panel b (k, COLUMNS). */
+/* y (ROWS, vectors * LANES) = or += the tile times a panel of k terms. */
 WITH_AVX512 static inline __attribute__((always_inline)) void
-product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k, bool add,
-        const int64_t step, const int vectors)
+product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k, bool add,
+        const bool turned, const int vectors)
 {
     __m512 sum[ROWS][VECTORS];
     const float *row[ROWS];
+    const int64_t step = turned ? a->step : 1;
     UNROLL for (int i = 0; i < ROWS; i++)
     {
         row[i] = a->row[i];
@@ -141,9 +146,10 @@ product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k, 
             _mm_prefetch((const char *)(y + i * ldy + j * LANES), _MM_HINT_T0);
         }
     }
-    for (int64_t t = 0; t < k * step; t += step, b += COLUMNS) {
+    for (int64_t t = 0; t < k * step; t += step, b.x += b.step) {
         __m512 right[VECTORS];
-        UNROLL for (int j = 0; j < vectors; j++) right[j] = _mm512_load_ps(b + j * LANES);
+        if (turned) _mm_prefetch((const char *)(row[0] + t + LANES), _MM_HINT_T1);
+        UNROLL for (int j = 0; j < vectors; j++) right[j] = _mm512_loadu_ps(b.x + j * LANES);
         UNROLL for (int i = 0; i < ROWS; i++)
         {
             const __m512 left = _mm512_set1_ps(row[i][t]);
@@ -159,30 +165,30 @@ product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k, 
     }
 }
 
-#define PRODUCT(name, step, vectors)                                                               \
-    WITH_AVX512 static void name(float *y, int64_t ldy, const struct tile *a, const float *b,      \
+#define PRODUCT(name, turned, vectors)                                                             \
+    WITH_AVX512 static void name(float *y, int64_t ldy, const struct tile *a, struct panel b,      \
                                  int64_t k, bool add)                                              \
     {                                                                                              \
-        product(y, ldy, a, b, k, add, step, vectors);                                              \
+        product(y, ldy, a, b, k, add, turned, vectors);                                            \
     }
-PRODUCT(product_1, 1, 1)
-PRODUCT(product_2, 1, 2)
-PRODUCT(product_3, 1, 3)
-PRODUCT(copied_1, ROWS, 1)
-PRODUCT(copied_2, ROWS, 2)
-PRODUCT(copied_3, ROWS, 3)
-typedef void tile_product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t k,
+PRODUCT(product_1, false, 1)
+PRODUCT(product_2, false, 2)
+PRODUCT(product_3, false, 3)
+PRODUCT(turned_1, true, 1)
+PRODUCT(turned_2, true, 2)
+PRODUCT(turned_3, true, 3)
+typedef void tile_product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k,
                           bool add);
 static tile_product *const products[2][VECTORS + 1] = {{NULL, product_1, product_2, product_3},
-                                                       {NULL, copied_1, copied_2, copied_3}};
+                                                       {NULL, turned_1, turned_2, turned_3}};
 
 /* y (rows, n) = or += the tile times a panel, of both of which only so many rows and columns are
  * wanted. */
-static void panel_product(float *y, int64_t ldy, const struct tile *a, const float *b, int64_t rows,
+static void panel_product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t rows,
                           int64_t n, int64_t k, bool add)
 {
     float sum[ROWS * COLUMNS];
-    tile_product *of = products[a->copied][(n + LANES - 1) / LANES];
+    tile_product *of = products[a->step > 1][(n + LANES - 1) / LANES];
     if (rows == ROWS && n % LANES == 0) {
         of(y, ldy, a, b, k, add);
         return;
@@ -202,39 +208,33 @@ struct block {
     bool add;
 };
 
-/* The tile at row i; rows beyond the last are the last. In a turned factor, i is a row of the block
- * that was copied. */
-static struct tile tile_at(const struct panels *p, const struct block *x, int64_t i)
+/* The tile at row i; rows beyond the last are the last. */
+static struct tile tile_at(const struct block *x, int64_t i)
 {
-    struct tile t = {.copied = x->a.turned};
-    for (int r = 0; r < ROWS; r++)
-        t.row[r] = x->a.turned ? p->left + i * x->k + r : x->a.x + min64(i + r, x->m - 1) * x->a.ld;
+    struct tile t = {.step = x->a.turned ? x->a.ld : 1};
+    for (int r = 0; r < ROWS; r++) t.row[r] = panels_part(&x->a, min64(i + r, x->m - 1), 0).x;
     return t;
 }
 
-/* Copies n rows of a turned factor to panels: TURN terms at a time, so that the matrix's rows are
- * read from end to end. All threads call it. */
-WITH_AVX2 static inline __attribute__((always_inline)) void
-copy_panels(float *to, const int64_t width, const struct panels_factor *f, int64_t n, int64_t k)
+/* Whether panels of the right factor are read where they are. */
+static bool in_place(const struct block *x)
 {
-    enum { TURN = 8 };
-#pragma omp for schedule(static)
-    for (int64_t t = 0; t < k; t += TURN)
-        for (int64_t i = 0; i < n; i += width) {
-            const struct panels_factor part = panels_part(f, i, 0);
-            copy_turned(to + i * k, width, &part, n - i, t, min64(t + TURN, k));
-        }
+    return x->b.turned && x->b.ld <= NEAR && x->n % LANES == 0;
 }
 
-WITH_AVX2 static void copy_left(const struct panels *p, const struct block *x)
-{
-    copy_panels(p->left, ROWS, &x->a, x->m, x->k);
-}
-
+/* Copies the right factor to panels; a turned one TURN terms at a time, so that the matrix's rows
+ * are read from end to end. All threads call it. */
 WITH_AVX2 static void copy_right(const struct panels *p, const struct block *x)
 {
+    enum { TURN = 8 };
     if (x->b.turned) {
-        copy_panels(p->right, COLUMNS, &x->b, x->n, x->k);
+#pragma omp for schedule(static)
+        for (int64_t t = 0; t < x->k; t += TURN)
+            for (int64_t c = 0; c < x->n; c += COLUMNS) {
+                const struct panels_factor part = panels_part(&x->b, c, 0);
+                copy_turned(p->right + c * x->k, COLUMNS, &part, x->n - c, t,
+                            min64(t + TURN, x->k));
+            }
         return;
     }
 #pragma omp for schedule(static)
@@ -244,35 +244,25 @@ WITH_AVX2 static void copy_right(const struct panels *p, const struct block *x)
     }
 }
 
-/* A thread takes GRAIN rows and, where there are few of them, some of the columns. */
-static void multiply_rows(const struct panels *p, const struct block *x)
+static void multiply_block(const struct panels *p, const struct block *x)
 {
     const int64_t down = (x->m + GRAIN - 1) / GRAIN, most = (x->n + COLUMNS - 1) / COLUMNS;
     const int64_t across = min64((4 * p->threads + down - 1) / down, most);
     const int64_t width = (most + across - 1) / across * COLUMNS;
+    const bool there = in_place(x);
+    if (!there) copy_right(p, x);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t item = 0; item < down * across; item++) {
         const int64_t r = item / across * GRAIN, from = item % across * width;
-        for (int64_t c = from; c < min64(from + width, x->n); c += COLUMNS)
+        for (int64_t c = from; c < min64(from + width, x->n); c += COLUMNS) {
+            const struct panel b = {there ? x->b.x + c : p->right + c * x->k,
+                                    there ? x->b.ld : COLUMNS};
             for (int64_t i = r; i < min64(r + GRAIN, x->m); i += ROWS) {
-                const struct tile t = tile_at(p, x, i);
-                panel_product(x->y + i * x->ldy + c, x->ldy, &t, p->right + c * x->k,
-                              min64(x->m - i, ROWS), min64(x->n - c, COLUMNS), x->k, x->add);
+                const struct tile t = tile_at(x, i);
+                panel_product(x->y + i * x->ldy + c, x->ldy, &t, b, min64(x->m - i, ROWS),
+                              min64(x->n - c, COLUMNS), x->k, x->add);
             }
-    }
-}
-
-static void multiply_block(const struct panels *p, const struct block *x)
-{
-    const int64_t rows = x->a.turned ? BLOCK : x->m;
-    copy_right(p, x);
-    for (int64_t r = 0; r < x->m; r += rows) {
-        struct block part = *x;
-        part.a = panels_part(&x->a, r, 0);
-        part.y += r * x->ldy;
-        part.m = min64(x->m - r, rows);
-        if (x->a.turned) copy_left(p, &part);
-        multiply_rows(p, &part);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 /* panels: products of f32 matrices with AVX-512, for factors that are multiplied once. The right
- * one, and the left one where it is stored turned, are copied into panels, which the innermost loop
- * reads one after the other: so rows may begin any distance apart at the same speed. */
+ * one is copied into panels, which the innermost loop reads one after the other: so rows may begin
+ * any distance apart at the same speed. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>
@@ -11,7 +11,6 @@ bool panels_run(void);
 /* Buffers of one caller. */
 struct panels {
     int64_t threads;
-    float *left;  // a block of the left factor
     float *right; // panels of the right factor
 };
 /* Free with panels_close whatever is returned. ERR_NOMEM. */

@@ -21,8 +21,8 @@
  * and panels of products in f32, with rests. */
 static const struct shape {
     int64_t m, n, k;
-} shapes[] = {{1, 1, 1},       {33, 17, 20},    {260, 40, 35},  {40, 530, 30},  {5, 18, 4100},
-              {2, 1030, 4096}, {1030, 3, 4096}, {523, 53, 787}, {17, 3130, 401}};
+} shapes[] = {{1, 1, 1},       {33, 17, 20},    {260, 40, 35},  {40, 530, 30},   {5, 18, 4100},
+              {2, 1030, 4096}, {1030, 3, 4096}, {523, 53, 787}, {17, 3130, 401}, {203, 112, 401}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, PADDING = 3 };
 
 /* A factor with rows that are PADDING apart. */

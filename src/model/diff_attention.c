@@ -13,6 +13,7 @@
 
 /* Scratch arrays of a tile: probabilities, their tangents, adjoints, tangents of the adjoints. */
 enum { P, DP, G, DG, PLANES };
+_Static_assert((int)QUERY_TILE == STRIP_COLS, "a tile's own keys are not a strip");
 
 /* One query head, and its key/value head, of one sequence: rows from the sequence's start. */
 struct side {
@@ -75,29 +76,39 @@ int64_t diff_attend_copies(int64_t head_dim, int64_t longest)
     return 2 * OPERANDS * whole_strips(longest) * head_dim;
 }
 
-static void copy_keys(const struct head *h, const struct keys *of)
+enum { ROWS = 1, TURNED = 2 };
+
+/* Makes the copies in the set. */
+static void copy_keys(const struct head *h, const struct keys *of, int set)
 {
-    for (int64_t t = 0; t < h->T; t += STRIP_COLS)
+    for (int64_t t = 0; t < (set & TURNED ? h->T : 0); t += STRIP_COLS)
         panels_copy(of->turned + t * h->D, STRIP_COLS,
                     &(struct panels_factor){of->x + t * h->W, h->W, false},
                     min64(h->T - t, STRIP_COLS), h->D);
-    for (int64_t t = 0; t < h->T; t++)
+    for (int64_t t = 0; t < (set & ROWS ? h->T : 0); t++)
         memcpy(of->rows + t * h->D, of->x + t * h->W, (size_t)h->D * sizeof *of->rows);
 }
 
+/* Not all scores that no query sees: a tile's own keys from a query on, STRIP_GRAIN at a time. */
 static void strip_scores(const struct head *h, const struct span *s, real *y, const real *a,
                          int64_t lda, const struct keys *of, bool add)
 {
-    const struct strip_factor f = {.a = a + s->q0 * lda,
-                                   .a_row = lda,
-                                   .a_col = 1,
-                                   .k = h->D,
-                                   .ldy = s->pitch,
-                                   .ldb = STRIP_COLS,
-                                   .cols = STRIP_COLS,
-                                   .add = add};
-    for (int64_t c = 0; c < s->keys; c += STRIP_COLS)
+    struct strip_factor f = {.a = a + s->q0 * lda,
+                             .a_row = lda,
+                             .a_col = 1,
+                             .k = h->D,
+                             .ldy = s->pitch,
+                             .ldb = STRIP_COLS,
+                             .cols = STRIP_COLS,
+                             .add = add};
+    const int64_t own = s->q0 - s->k0;
+    for (int64_t c = 0; c < own; c += STRIP_COLS)
         strip_products(&(struct strip){y + c, of->turned + (s->k0 + c) * h->D, s->n}, 1, &f, f.k);
+    f.cols = STRIP_GRAIN;
+    for (int64_t c = 0; c < s->n; c += STRIP_GRAIN, f.a += STRIP_GRAIN * lda)
+        strip_products(
+            &(struct strip){y + c * s->pitch + own + c, of->turned + s->q0 * h->D + c, s->n - c}, 1,
+            &f, f.k);
 }
 
 static void strip_queries(const struct head *h, const struct span *s, real *y, int64_t ldy,
@@ -309,20 +320,25 @@ static struct head head_of(const struct diff_pass *p, int64_t sequence, int64_t 
     return h;
 }
 
-/* The copies are this thread's, until the next head. */
-static void copy_operands(struct head *h, const struct diff_work *w)
+/* The copies are this thread's, until the next head of keys; made: they are there. */
+static void copy_operands(enum diff_form form, struct head *h, const struct diff_work *w, bool made)
 {
 #ifndef QTRAJ_REAL_F64
+    static const int sets[DIFF_FORMS][OPERANDS] = {
+        [DIFF_VALUE] = {TURNED, ROWS},
+        [DIFF_TANGENT] = {TURNED, ROWS, TURNED, ROWS},
+        [DIFF_ADJOINT] = {TURNED | ROWS, TURNED},
+        [DIFF_ADJOINT_TANGENT] = {TURNED | ROWS, TURNED, TURNED | ROWS, TURNED}};
     const int64_t size = whole_strips(w->longest) * h->D;
     real *at = w->copies + (int64_t)omp_get_thread_num() * w->copies_size;
     for (int i = 0; i < OPERANDS && h->strips; i++) {
         struct keys *k = &h->operand[i];
         k->rows = at + 2 * i * size;
         k->turned = k->rows + size;
-        if (k->x) copy_keys(h, k);
+        if (!made) copy_keys(h, k, sets[form][i]);
     }
 #else
-    (void)h, (void)w;
+    (void)form, (void)h, (void)w, (void)made;
 #endif
 }
 
@@ -347,7 +363,7 @@ void diff_attend(enum diff_form form, const struct diff_op *op, const struct dif
     for (int64_t i = 0; i < items; i++)
         for (int64_t j = 0; j < group; j++) {
             struct head h = head_of(p, i / groups, i % groups * group + j);
-            copy_operands(&h, p->work);
+            copy_operands(form, &h, p->work, j > 0);
             const struct side *out = form == DIFF_ADJOINT ? &h.adjoint : &h.adjoint_tangent;
             if (backward && j == 0) zero_rows(out->k, h.W, h.T, h.D);
             if (backward && j == 0) zero_rows(out->v, h.W, h.T, h.D);

@@ -143,7 +143,7 @@ static void rotate(const struct diff_pass *p, const struct part *o, const struct
              p->work->cosine + angles, p->work->sine + angles, t->n, half, backward);
 }
 
-static void prepare_forward(const struct diff_pass *p, bool tangent)
+static void prepare_forward(const struct diff_op *op, const struct diff_pass *p, bool tangent)
 {
     const struct diff_work *w = p->work;
     const struct diff_lane *l = tangent ? p->tangent : p->value;
@@ -154,10 +154,10 @@ static void prepare_forward(const struct diff_pass *p, bool tangent)
     for (int64_t i = 0; i < w->n_tiles; i++) {
         const struct tile *t = &w->tiles[i];
         int64_t from = t->row * W;
-        real *raw = l->b[DIFF_RAW] + from;
+        real *raw = l->b[op->a] + from;
         if (clip > 0 && tangent) row_clip_mask(raw, p->value->b[DIFF_RAW] + from, W, clip, t->n, W);
         if (clip > 0 && !tangent) row_clip(raw, W, clip, t->n, W);
-        memcpy(l->b[DIFF_QKV] + from, raw, (size_t)(t->n * W) * sizeof *raw);
+        if (op->a != op->y) memcpy(l->b[op->y] + from, raw, (size_t)(t->n * W) * sizeof *raw);
         for (int k = 0; k < 2; k++) {
             if (p->spec->qk_norm != QK_NONE)
                 place_forward(p, &part[k].norm, &part[k].at, t, tangent);
@@ -166,7 +166,7 @@ static void prepare_forward(const struct diff_pass *p, bool tangent)
     }
 }
 
-static void prepare_backward(const struct diff_pass *p, bool tangent)
+static void prepare_backward(const struct diff_op *op, const struct diff_pass *p, bool tangent)
 {
     const struct diff_work *w = p->work;
     const struct diff_lane *l = tangent ? p->adjoint_tangent : p->adjoint;
@@ -177,8 +177,9 @@ static void prepare_backward(const struct diff_pass *p, bool tangent)
     for (int64_t i = 0; i < w->n_tiles; i++) {
         const struct tile *t = &w->tiles[i];
         for (int k = 0; k < 2; k++) rotate(p, &part[k], t, l, true);
-        memcpy(l->b[DIFF_RAW] + t->row * W, l->b[DIFF_QKV] + t->row * W,
-               (size_t)(t->n * W) * sizeof(real));
+        if (op->a != op->y)
+            memcpy(l->b[op->a] + t->row * W, l->b[op->y] + t->row * W,
+                   (size_t)(t->n * W) * sizeof(real));
     }
     for (int k = 0; k < 2 && p->spec->qk_norm != QK_NONE; k++)
         place_backward(p, &part[k].norm, &part[k].at, tangent, false, extra(p->g, part[k].extra),
@@ -192,6 +193,5 @@ static void prepare_backward(const struct diff_pass *p, bool tangent)
 
 void diff_prepare(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
-    (void)op;
-    (form < DIFF_ADJOINT ? prepare_forward : prepare_backward)(p, diff_is_tangent(form));
+    (form < DIFF_ADJOINT ? prepare_forward : prepare_backward)(op, p, diff_is_tangent(form));
 }

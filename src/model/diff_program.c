@@ -38,6 +38,12 @@ static void analyse(struct diff_program *p)
     }
 }
 
+/* Whether something changes q, k, v before the attention that is not linear. */
+static bool prepares(const struct spec *s)
+{
+    return s->qk_norm != QK_NONE || s->clip > 0;
+}
+
 /* Finds what later passes read: the inputs, and the adjoints of the outputs, of every operation
  * that is not linear or has weights. DIFF_PREPARE is linear when it only rotates. */
 static void find_read(const struct spec *s, struct diff_program *p)
@@ -46,17 +52,18 @@ static void find_read(const struct spec *s, struct diff_program *p)
         const struct diff_op *op = &p->op[i];
         p->inside.has[op->a] = p->inside.has[op->b] = p->inside.has[op->y] = true;
         if (op->kind == DIFF_ADD) continue;
-        if (op->kind == DIFF_PREPARE && s->qk_norm == QK_NONE && !(s->clip > 0)) continue;
+        if (op->kind == DIFF_PREPARE && !prepares(s)) continue;
         p->read.has[op->a] = p->adjoint_read.has[op->y] = true;
     }
     struct diff_set *sets[] = {&p->inside, &p->read, &p->adjoint_read};
     for (int i = 0; i < 3; i++) sets[i]->has[DIFF_X0] = sets[i]->has[DIFF_X2] = false;
 }
 
-static void attention_ops(struct builder *b, bool pre)
+/* Where RoPE alone changes q, k, v, it does so in place, without DIFF_RAW. */
+static void attention_ops(struct builder *b, bool pre, enum diff_buffer projected)
 {
     if (pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, DIFF_X0, DIFF_N1);
-    add_op(b, DIFF_LINEAR, STAGE_QKV, b->at, DIFF_RAW);
+    add_op(b, DIFF_LINEAR, STAGE_QKV, b->at, projected);
     add_op(b, DIFF_PREPARE, 0, b->at, DIFF_QKV);
     add_op(b, DIFF_ATTEND, 0, b->at, DIFF_ATT);
     add_op(b, DIFF_LINEAR, STAGE_O, b->at, DIFF_O);
@@ -94,7 +101,7 @@ void diff_program(const struct spec *s, struct diff_program *out)
         if (slots[i].kind == SLOT_WEIGHT)
             out->linear[out->n_linears++] = (struct linear){
                 .stage = slots[i].stage, .rows = slots[i].n[0], .cols = slots[i].n[1]};
-    attention_ops(&b, pre);
+    attention_ops(&b, pre, prepares(s) ? DIFF_RAW : DIFF_QKV);
     enum diff_buffer branch = b.at;
     if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's input */

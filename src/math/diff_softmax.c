@@ -9,23 +9,20 @@ KERN_LANE void outside(real *s, int64_t n, int64_t lo, int64_t hi)
     memset(s + hi, 0, (size_t)(n - hi) * sizeof *s);
 }
 
-KERN_LANE void probabilities(real *s, int64_t lo, int64_t hi, real scale, real log_sum)
-{
-#pragma omp simd
-    for (int64_t i = lo; i < hi; i++) s[i] = real_exp(s[i] * scale - log_sum);
-}
+/* The probability of key i, from its score. */
+#define PROBABILITY(i) (s[i] = real_exp(s[i] * scale - log_sum))
 
 KERNEL(real, diff_softmax, (real * s, int64_t n, int64_t lo, int64_t hi, real scale),
        (s, n, lo, hi, scale))
 {
-    real sum, top = lane_largest(s + lo, hi - lo) * scale; /* scale > 0 */
-    probabilities(s, lo, hi, scale, top);
-    REAL_SUM(sum, i, lo, hi, s[i]);
+    const real log_sum = lane_largest(s + lo, hi - lo) * scale; /* but for the sum; scale > 0 */
+    real sum;
+    REAL_SUM(sum, i, lo, hi, PROBABILITY(i));
     const real c = 1 / sum;
 #pragma omp simd
     for (int64_t i = lo; i < hi; i++) s[i] *= c;
     outside(s, n, lo, hi);
-    return top + (real)log((double)sum);
+    return log_sum + (real)log((double)sum);
 }
 
 KERNEL(void, diff_softmax_tangent,
@@ -33,8 +30,7 @@ KERNEL(void, diff_softmax_tangent,
        (s, ds, n, lo, hi, scale, log_sum))
 {
     real mean;
-    probabilities(s, lo, hi, scale, log_sum);
-    REAL_SUM(mean, i, lo, hi, s[i] * ds[i]);
+    REAL_SUM(mean, i, lo, hi, PROBABILITY(i) * ds[i]);
 #pragma omp simd
     for (int64_t i = lo; i < hi; i++) ds[i] = scale * s[i] * (ds[i] - mean);
     outside(s, n, lo, hi);

@@ -27,6 +27,8 @@ head -n 1 "$work/found" | grep -qx '128 points: 2 training runs, 4 with branches
 for name in token_law tokens_or_rate predictions; do
     [ -s "$work/figures/fit_$name.png" ] && [ -s "$work/figures/fit_$name.pdf" ] || fail "fit_$name was not drawn"
 done
+# forms that two bit-widths cannot tell apart: none is the best
+grep -q '^  no form is the best: all predict equally well' "$work/found" && ! grep -q '(best)' "$work/found" || fail "forms: $(grep -A 6 'form of the law' "$work/found")"
 [ ! -e "$work/figures/fit_full_precision.png" ] || fail "a law of two sizes was drawn"
 fits "$cube" --json --draws 20 --quantizer gptq --bits 3 || fail "--json: $(cat "$work/err")"
 "$python" - "$work/found" <<'PY' || fail "the JSON: $(head -c 2000 "$work/found")"

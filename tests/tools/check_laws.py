@@ -14,7 +14,7 @@ from check_fits import made_points
 import qtraj
 from qtraj import predict
 from qtraj.laws.all_fits import tokens_of
-from qtraj.laws import FORMS, Form, added_loss, correlation, dynamics, fit_form, full_precision, single
+from qtraj.laws import FORMS, Form, added_loss, correlation, dynamics, fit_form, full_precision, single, tables
 
 LONG = "--long" in sys.argv
 REPETITIONS = 200 if LONG else 20
@@ -90,9 +90,19 @@ def test_choice_of_form():
         for k in range(REPETITIONS):
             rng = np.random.default_rng(100 + k)
             points = with_law(runs(rng, 4, 6), FORMS[name], rng, SCATTER, 0.1)
-            right += qtraj.laws.compare_forms(points)["best"] == name
+            found = qtraj.laws.compare_forms(points)
+            right += found["best"] == name
+            assert any("(best)" in row[0] for row in next(tables.of_forms(found)).rows) == (found["alike"] == [found["best"]]), found
         print(f"{name}: chosen in {right / REPETITIONS:.1%}", flush=True)
         assert right >= RIGHT * REPETITIONS, (name, right)
+
+
+def test_forms_undetermined():
+    """Where the points without a run determine no form, none is said to be the best."""
+    points = with_law(runs(np.random.default_rng(7), 4, 6), FORMS["power of the bit-width"], np.random.default_rng(8), 0.0)
+    found = qtraj.laws.compare_forms(points)
+    block, *more = tables.of_forms(found | {"scores": dict.fromkeys(found["scores"], np.inf)})
+    assert block.kind == "text" and "do not determine" in block.text and not more, block
 
 
 def test_choice_of_variables():

@@ -90,7 +90,7 @@ def weights_of(form, part):
 
 def compare_forms(points: pandas.DataFrame, forms: "list[Form] | None" = None) -> dict:
     """Forms of the law by how well they predict a run that is left out, all on the same points: root mean square errors of ln(added
-    loss), and the name of the best. ValueError: the points are too few.
+    loss; inf: not determined), the name of the best, and of all that are as good (alike). ValueError: the points are too few.
 
     >>> points = qtraj.points("two_models.h5")
     >>> found = qtraj.laws.compare_forms(points[points.quantizer == "gptq"].reset_index(drop=True))
@@ -101,8 +101,8 @@ def compare_forms(points: pandas.DataFrame, forms: "list[Form] | None" = None) -
     unit, groups = left_out_groups(part)
     y, weights = np.log(part.delta.to_numpy(float)), weights_of(forms[0], part)
     scores = {form.name: float(np.sqrt(squares_of(form, part, y, weights, groups).mean())) for form in forms}
-    best = next(name for name, score in scores.items() if score <= ALIKE * min(scores.values()))
-    return {"left out at a time": unit, "n": len(part), "scores": scores, "best": best, "notes": notes}
+    alike = [name for name, score in scores.items() if score <= ALIKE * min(scores.values())]
+    return {"left out at a time": unit, "n": len(part), "scores": scores, "best": alike[0], "alike": alike, "notes": notes}
 
 
 class Folds:

@@ -90,8 +90,16 @@ def of_forms(found):
         yield Block("text", f"forms not compared: {found}")
         return
     unit = found["left out at a time"]
+    scores = found["scores"]
+    if not np.isfinite(list(scores.values())).any():
+        yield Block("text", f"forms not compared: the points without one {unit} do not determine any")
+        return
+    alike = found["alike"]
     yield table([f"form of the law, one {unit} left out at a time", "rms error (ln)"],
-                [[name + (" (best)" if name == found["best"] else ""), number(score)] for name, score in found["scores"].items()])
+                [[name + (" (best)" if alike == [name] else ""), number(score) if np.isfinite(score) else "not determined"] for name, score in scores.items()])
+    if len(alike) > 1:
+        which = "all" if len(alike) == len(scores) else " and ".join(f'"{name}"' for name in alike)
+        yield Block("text", f"no form is the best: {which} predict equally well; --form best takes the first")
 
 
 def of_dynamics(found):

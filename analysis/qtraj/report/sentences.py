@@ -79,7 +79,8 @@ def of_forms(found):
     score = found["scores"][found["best"]] if found["best"] in found["scores"] else np.nan
     if not np.isfinite(score):
         return ""
-    return (f"In words: for a {found['left out at a time']} that it has not seen, the best form ({found['best']}) gives the added loss up to a typical "
+    form = f"the best form ({found['best']})" if len(found["alike"]) == 1 else f"each of {len(found['alike'])} forms, equally well,"
+    return (f"In words: for a {found['left out at a time']} that it has not seen, {form} gives the added loss up to a typical "
             f"factor of {np.exp(score):.2f}.")
 
 

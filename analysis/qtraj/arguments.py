@@ -11,7 +11,7 @@ def numbers(parser: argparse.ArgumentParser, flag: str, text: "str | None", kind
         values = [kind(value) for value in text.split(",")] if text else None
     except ValueError:
         values = [0]
-    if any(not value > 0 for value in values or ()):
+    if any(not 0 < value < float("inf") for value in values or ()):
         parser.error(f"{flag} {text}: expected positive numbers with commas between, such as 3,4")
     return values
 

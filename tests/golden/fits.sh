@@ -56,7 +56,7 @@ predict published --parameters 1e9,7e9 --tokens 1e11,1e13 --bits 3,4 --format cs
 cut -d, -f1-3 "$work/found" | grep -qx '7000000000.0,10000000000000.0,3.0' || fail "lists: $(cat "$work/found")"
 predict published --rows "$work/rows.csv" || fail "--rows: $(cat "$work/err")"
 grep -q 'tokens 1e+13 (at most 2.06e+11)$' "$work/found" || fail "$(cat "$work/found")"
-"$python" - "$work/fit.json" "$work/peak.json" <<'CODE'
+"$python" - "$work/fit.json" "$work/peak.json" "$work/rate.json" <<'CODE'
 import json
 import sys
 
@@ -69,7 +69,18 @@ for name in ("covariance", "of runs"):
         law[name] = [[*row, 0.0] for row in law[name]] + [[0.0] * (len(law[name]) + 1)]
 law["draws"] = [[*row, 0.0] for row in law.get("draws") or []]
 json.dump(law, open(sys.argv[2], "w"))
+law["form"]["coefficients"][-1] = "rate"
+law["coefficients"]["rate"] = law["coefficients"].pop("peak rate")
+law["ranges"] |= {"learning_rate": [1e-4, 0.006], "rate": [0.1, 1.0]}
+json.dump(law, open(sys.argv[3], "w"))
 CODE
+# a law of the rate over its peak compares with its points no other rate
+predict "$work/rate.json" --tokens 1e10 --bits 3 --rate 0.5 --format csv && tail -n 1 "$work/found" | grep -q ',$' || fail "--rate 0.5: $(cat "$work/found" "$work/err")"
+predict "$work/rate.json" --tokens 1e10 --bits 3 --rate 0.05 --format csv && tail -n 1 "$work/found" | grep -q ',rate 0.05 (at least 0.1)$' ||
+    fail "--rate 0.05: $(cat "$work/found" "$work/err")"
+printf 'parameters,tokens,bits\n1e9,1e9,3\n1e9,0,3\n' >"$work/zero.csv"
+printf 'parameters,tokens,bits\n' >"$work/head.csv"
+printf 'parameters,tokens,bits\n1e9,many,3\n' >"$work/word.csv"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/predict.py" >"$work/found" <<EOF || fail "$(cat "$work/found")"
 "cannot tell others from it" $work/fit.json --parameters 7e9 --tokens 1e10 --bits 3
 "the law needs parameters (8.506e+07 to 1.133e+10 at its points)" published --tokens 1e10 --bits 3
@@ -81,6 +92,20 @@ CODE
 "it has no map over sizes" $work/fit.json --map
 "--tokens 1e9,few: expected positive numbers" published --tokens 1e9,few --bits 3
 "--bits 0: expected positive numbers" published --tokens 1e9 --bits 0
+"--tokens inf: expected positive numbers" published --tokens inf --bits 3
+"bits 17: expected more than 0, at most 16" $work/fit.json --tokens 1e10 --bits 17
+"tokens -1: expected a positive number" $work/fit.json --tokens 1e10 --bits 3 --set tokens=-1
+"--set trace: the law has no such column; it has tokens, bits" $work/fit.json --tokens 1e10 --bits 3 --set trace=-5
+"--peak-rate 0: expected a positive number" $work/peak.json --tokens 1e10 --bits 3 --peak-rate 0
+"peak_rate -1: expected a positive number" $work/peak.json --tokens 1e10 --bits 3 --set peak_rate=-1
+"--rate 2: expected 0 to 1" $work/rate.json --tokens 1e10 --bits 3 --rate 2
+"learning_rate -0.5: expected 0 to peak_rate (1)" $work/rate.json --tokens 1e10 --bits 3 --set learning_rate=-0.5
+"--level 0: expected a positive number" published --map --level 0
+"--width -1: expected a positive number" published --map --figure $work/none.png --width -1
+"row 2: tokens 0: expected a positive number" published --rows $work/zero.csv
+"no row to predict" published --rows $work/head.csv
+"word.csv: column tokens, row 1 of the points: 'many' is not a number" published --rows $work/word.csv
+"No such file or directory" published --projection --figure $work/none/none.png
 "--set trace: expected a column and a number" published --set trace
 EOF
 

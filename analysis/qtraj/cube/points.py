@@ -142,6 +142,15 @@ def main_lines(cube: xr.Dataset) -> "list[Trajectory]":
     return [line for line in trajectories(cube) if line.model in families]
 
 
+def numbers_of(frame, name, path):
+    """A column of a table that was read from a file. ValueError: something in it is no number."""
+    numbers = pandas.to_numeric(frame[name], errors="coerce")
+    wrong = frame[name][numbers.isna() & frame[name].notna()]
+    if len(wrong):
+        raise ValueError(f"{path}: column {name}, row {wrong.index[0] + 1} of the points: {wrong.iloc[0]!r} is not a number")
+    return numbers
+
+
 def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, int]]":
     """The points of a CSV file, '#' beginning a comment, and how many were left out by reason."""
     try:
@@ -156,11 +165,7 @@ def of_table(path: "str | os.PathLike") -> "tuple[pandas.DataFrame, dict[str, in
         if name in TEXTS:
             frame[name] = frame[name].fillna("").astype(str)
             continue
-        numbers = pandas.to_numeric(frame[name], errors="coerce")
-        wrong = frame[name][numbers.isna() & frame[name].notna()]
-        if len(wrong):
-            raise ValueError(f"{path}: column {name}, row {wrong.index[0] + 1} of the points: {wrong.iloc[0]!r} is not a number")
-        frame[name] = numbers
+        frame[name] = numbers_of(frame, name, path)
     if "relative" not in frame and "loss" in frame:
         frame["relative"] = frame.delta / frame.loss
     frame = frame.assign(file=str(path), name=frame.model, digest="")

@@ -9,7 +9,7 @@ from scipy import optimize
 
 from qtraj.laws import regression
 from qtraj.laws.fit import BY_RUN, Fit, add_resampled, uncertainty
-from qtraj.laws.forms import POWER, Form
+from qtraj.laws.forms import POWER, Form, rate_of
 from qtraj.laws.spread import spread_of
 
 # The fit of all bit-widths together, GPTQ, Pythia. N without embeddings, D in tokens, P in bits.
@@ -112,6 +112,9 @@ def fit_form(points: pandas.DataFrame, form: Form, draws: int = 0) -> Fit:
     if out.spread is None:
         notes.append("one run: how much others differ from it is not known, so that predictions have no interval")
     out.ranges = {name: (float(part[name].min()), float(part[name].max())) for name in dict.fromkeys(list(COLUMNS) + form.columns)}
+    if "rate" in form.coefficients:  # what the law sees of a rate
+        ratio = np.exp(rate_of(part))
+        out.ranges["rate"] = (float(ratio.min()), float(ratio.max()))
     if form.width():
         add_resampled(out, lambda rows: curved(form, part.iloc[rows], y[rows], weights[rows], values), part, draws)
     else:

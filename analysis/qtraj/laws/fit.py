@@ -27,7 +27,7 @@ class Fit:
     draws: "np.ndarray | None" = None  # bootstrap over checkpoints, columns in the order of coefficients
     form: "Form | None" = None
     spread: "Spread | None" = None  # of what it predicts for runs that it has not seen
-    ranges: dict = field(default_factory=dict)  # smallest and largest value of each column of the points
+    ranges: dict = field(default_factory=dict)  # smallest and largest value of each column of the points, and `rate`, over its peak, if the law has it
 
 
 def checkpoints_of(points: pandas.DataFrame) -> np.ndarray:

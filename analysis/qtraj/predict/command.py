@@ -10,7 +10,9 @@ import pandas
 
 from qtraj.arguments import numbers
 from qtraj.cube.parts import located
+from qtraj.cube.points import numbers_of
 from qtraj.cube.points import points as points_of
+from qtraj.laws.forms import TERMS
 from qtraj.predict import projections, saved, tables, values
 from qtraj.predict.ahead import ahead, save_beside
 from qtraj.predict.levels import level_map
@@ -46,6 +48,12 @@ def arguments():
         parser.error("--ahead and --end: each goes with the other")
     for name in ("parameters", "tokens", "bits"):
         setattr(options, name, numbers(parser, f"--{name}", getattr(options, name), float))
+    if options.rate is not None and not 0 <= options.rate <= 1:
+        parser.error(f"--rate {options.rate:g}: expected 0 to 1, of the run's greatest")
+    for flag in ("--peak-rate", "--level", "--end", "--width"):
+        value = getattr(options, flag[2:].replace("-", "_"))
+        if value is not None and not 0 < value < np.inf:
+            parser.error(f"{flag} {value:g}: expected a positive number")
     options.columns = {}
     for text in options.set:
         name, _, value = text.partition("=")
@@ -58,15 +66,19 @@ def arguments():
 
 def table_of(path):
     try:
-        return pandas.read_csv(path, comment="#", skipinitialspace=True)
+        table = pandas.read_csv(path, comment="#", skipinitialspace=True)
     except ValueError as error:
         raise ValueError(f"{path}: not a table: {error}") from None
+    known = {column for _, columns in TERMS.values() for column in columns}
+    return table.assign(**{name: numbers_of(table, name, path) for name in table if name in known})
 
 
 def rows_of(options, law):
     """One row for each size, number of tokens and bit-width, or the rows of a table."""
     if options.rows:
         return table_of(options.rows)
+    if unknown := set(options.columns) - set(law.form.columns) - set(law.fixed):
+        raise ValueError(f"--set {min(unknown)}: the law has no such column; it has {', '.join(law.form.columns)}")
     peak = 1.0 if options.peak_rate is None and "peak rate" not in law.form.coefficients else options.peak_rate
     rates = {"learning_rate": None if options.rate is None or peak is None else options.rate * peak, "peak_rate": peak}
     given = {name: value for name, value in rates.items() if value is not None} | options.columns
@@ -138,10 +150,10 @@ def main():
             found = level_map(law, full_at=options.level)
         else:
             found = values.predict(law, rows_of(options, law), options.level)
+        if options.figure:
+            draw(options, found)
     except (OSError, ValueError) as error:
         sys.exit(f"predict.py: {error}")
-    if options.figure:
-        draw(options, found)
     write(found, options.format)
     for note in law.about.get("notes", ()):
         print(f"note: {note}", file=sys.stderr)

@@ -9,7 +9,7 @@ from qtraj.laws.fit import uncertainty
 from qtraj.laws.full_precision import full_precision_value
 from qtraj.laws.regression import CLEAR
 from qtraj.predict.levels import levels
-from qtraj.predict.rows import complete, outside
+from qtraj.predict.rows import complete, impossible, outside
 from qtraj.predict.saved import Law
 
 
@@ -50,6 +50,7 @@ def score(law: Law, points: pandas.DataFrame) -> dict:
     of their intervals, and have no logarithm."""
     points = with_dynamics(points)
     known = np.isfinite(points[[name for name in law.form.columns if name in points]].astype(float)).all(axis=1)
+    known &= impossible(law, points) == ""  # such as an estimate of a trace that is negative
     good = points[known].reset_index(drop=True)
     found = predict(law, good) if len(good) else good
     told = (found.delta.to_numpy(float) >= CLEAR * uncertainty(good)) if len(good) else np.array([], bool)

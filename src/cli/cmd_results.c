@@ -7,6 +7,7 @@
 #include "cube/results_report.h"
 #include "records/rows.h"
 #include "records/running.h"
+#include "run/slurm_site.h"
 #include "run/target.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -115,6 +116,33 @@ static void warn_of_sweep(const char *name, const struct results_view *v)
                  name, utc);
 }
 
+/* Neither a cube nor a journal is there. */
+static bool is_new(const char *name, const struct place *p)
+{
+    const char *file = p->from_sweep ? p->cube : name;
+    return !p->parts.n && !fsx_is_file(file) && !fsx_is_dir(file) && !fsx_is_file(p->journal);
+}
+
+/* Says which Slurm jobs will compute what is new; *any: there are such. */
+static enum status say_submitted(const char *name, const struct place *p, bool json, bool *any,
+                                 struct err *e)
+{
+    AUTO_FREE char *comment = NULL;
+    char ids[512];
+    PASS(slurm_comment(p->cube, &comment, e));
+    slurm_find_jobs(comment, ids, sizeof ids);
+    *any = ids[0] != '\0';
+    if (!*any) return OK;
+    if (json)
+        return cli_print_json(
+            json_pack("{s:{s:s, s:s}}", "run", "state", "submitted", "jobs", ids + 1),
+            JSON_INDENT(1) | JSON_SORT_KEYS, e);
+    printf("%s: submitted, no results yet; jobs that wait or run:%s (squeue says when they "
+           "start)\n",
+           name, ids);
+    return OK;
+}
+
 /* The journal is the truth, also while a run goes on, and at the start of a run there is no cube
  * yet; a cube that was named is read where it need not be the newest. */
 static enum status open_place(const char *name, struct place *p, bool newest,
@@ -130,7 +158,7 @@ static enum status open_place(const char *name, struct place *p, bool newest,
     }
     const char *file = p->from_sweep ? p->cube : name;
     const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
-    NEED(there || journal, ERR_IO,
+    NEED(!is_new(name, p), ERR_IO,
          "%s: nothing has been run yet: there is no %s and no %s; start it with qtraj run", name,
          file, p->journal);
     PASS(results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,
@@ -229,20 +257,25 @@ static enum status run_status(struct call *c, struct err *e)
                                 [VERDICT_FAILED] = EXIT_CELLS_FAILED,
                                 [VERDICT_OPEN] = EXIT_STOPPED};
     const char *path;
-    bool json = false, exit_code = false;
+    bool json = false, exit_code = false, submitted = false;
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     struct report_about about = {0};
     CLEANUP(place_free) struct place place = {0};
     json_auto_t *running = NULL, *coming = NULL;
     enum report_verdict verdict;
-    const struct arg table[] = {
-        {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
-        {"--exit-code", ARG_SWITCH, &exit_code, NULL,
-         "end with 0 if all is done, 1 if records failed, 3 if a run goes on or was stopped"}};
+    const struct arg table[] = {{"--json", ARG_SWITCH, &json, NULL, "print JSON"},
+                                {"--exit-code", ARG_SWITCH, &exit_code, NULL,
+                                 "end with 0 if all is done, 1 if records failed, 3 if a run goes "
+                                 "on, waits or was stopped"}};
     const struct args args = {ARGS(table)};
     PASS(args_parse(&args, c, &path, 1, e));
     if (c->help) return OK;
     PASS(find_place(path, &place, e));
+    if (is_new(path, &place)) PASS(say_submitted(path, &place, json, &submitted, e));
+    if (submitted) {
+        if (exit_code) c->code = EXIT_STOPPED;
+        return OK;
+    }
     /* First the lock: a run that ends in between leaves a journal that says so. */
     about.holder = lock_look(place.journal);
     about.running = running = running_read(place.journal, &about.holder);

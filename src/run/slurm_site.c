@@ -216,8 +216,7 @@ enum status slurm_comment(const char *results, char **out, struct err *e)
     return mem_format(out, e, "qtraj %s", real);
 }
 
-/* ids (size bytes) = " 12 15": the jobs of this user that have the comment. */
-static void find_jobs(const char *comment, char *ids, size_t size)
+void slurm_find_jobs(const char *comment, char *ids, size_t size)
 {
     const char *own = getenv("SLURM_JOB_ID");
     char uid[32], *next = NULL;
@@ -266,7 +265,7 @@ enum status slurm_check_jobs(const struct plan *p, const char *comment, struct p
                              struct err *e)
 {
     char ids[512];
-    find_jobs(comment, ids, sizeof ids);
+    slurm_find_jobs(comment, ids, sizeof ids);
     if (!ids[0]) return check_locks(p, f, e);
     return plan_faults_add(f, p, e,
                            "jobs of these results wait or run:%s; others would compute the same "

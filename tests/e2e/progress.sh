@@ -22,6 +22,14 @@ status() { "$QTRAJ" status "$@" 2>&1; }
 
 status --exit-code "$work/sweep.yaml" >"$work/out" && fail "status before any run: exit code 0"
 grep -q 'nothing has been run yet' "$work/out" || fail "before any run: $(cat "$work/out")"
+# Jobs of these results that wait are named; squeue is a stand-in here.
+mkdir "$work/bin"
+printf "#!/bin/bash\necho '12 13 PENDING qtraj %s'\necho '15 15 RUNNING qtraj %s'\necho '16 16 PENDING qtraj %s.other'\n" "$(realpath "$work")"/r.h5{,,} >"$work/bin/squeue"
+chmod +x "$work/bin/squeue"
+submitted() { PATH=$work/bin:$PATH "$QTRAJ" status "$work/sweep.yaml" "$@" >"$work/out" 2>&1; }
+submitted && grep -q 'submitted, no results yet; jobs that wait or run: 12 15 (' "$work/out" || fail "submitted: $(cat "$work/out")"
+submitted --json --exit-code
+[ $? = 3 ] && grep -q '"jobs": "12 15",$' "$work/out" && grep -q '"state": "submitted"$' "$work/out" || fail "submitted, JSON: $(cat "$work/out")"
 
 # Polls the three forms until the run ends. All ranks are stopped for each poll, so that the forms are asked at one moment.
 timeout 800 mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" >"$work/run.out" 2>"$work/run.err" </dev/null &

@@ -30,6 +30,8 @@ def show(frame, bits, dataset):
         rows.append([named(row) + (" (tie)" if row.tie and row.Index else ""), compact(row.tokens), f"{row.loss:.4f}", with_error(row.behind, NORMAL * row.behind_stderr),
                      f"{row.full:.4f}", with_error(row.costs, NORMAL * row.costs_stderr)])
     print_table(rows)
+    if len(rows) - 1 < len(frame):
+        print(f"  the {len(rows) - 1} smallest losses of {len(frame)}: the best{', its ties' if len(ties) else ''} and the next {len(rows) - 2 - len(ties)}")
     print("  ±: half a 95 % interval, paired over the text's sequences" if frame.behind_stderr.iloc[1:].notna().any() else "  no intervals: no losses of sequences")
 
 

@@ -21,6 +21,8 @@ done
 "$python" "$SOURCE/analysis/figures.py" "$CUBES/averages.h5" --out "$work/pages" --only curvature --width 3.3 >"$work/names" 2>"$work/err" &&
     [ "$(sed 's|.*/||' "$work/names" | tr '\n' ' ')" = "curvature-1.png curvature-1.pdf curvature-2.png curvature-2.pdf " ] ||
     fail "pages: $(cat "$work/names" "$work/err")"
+"$python" "$SOURCE/analysis/figures.py" "$CUBES/one.h5" --out "$work/all" --bits 3 >"$work/names" 2>"$work/err" && head -n 1 "$work/err" | grep -q '^up to [0-9]* figures, .*--only' ||
+    fail "all figures: $(cat "$work/err")"
 : >"$work/file"
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/figures.py" >"$work/refused" <<EOF || fail "$(cat "$work/refused")"
 "no model is called nobody; there are SmolLM3-3B, cooldown of it, OLMo2-7B, SmolLM3-3B-soup-ingredient-2" $CUBES/two_models.h5 --model nobody --out $work/chosen

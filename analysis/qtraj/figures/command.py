@@ -59,6 +59,8 @@ def main():
             figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}")
         return
     missing, lacking = [], []
+    if not options.only:
+        print(f"up to {len(names)} figures, in the order of --help; --only NAME,NAME draws some of them", file=sys.stderr)
     for name in names:
         try:
             drawn = pages(BY_NAME[name], cube, bits, options.width)

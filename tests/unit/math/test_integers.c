@@ -132,7 +132,7 @@ static void check_exact(const struct problem *p, int64_t number)
 static void random_shapes(void **state)
 {
     (void)state;
-    enum { SHAPES = 3000 };
+    enum { SHAPES = 10000 };
     if (!integers_run()) skip();
     for (int64_t i = 0; i < SHAPES; i++) {
         const int64_t k = i % 50 == 0 ? 1 : 1 + draw(i % 3 ? 40 : 300);

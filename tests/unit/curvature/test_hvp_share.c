@@ -268,7 +268,7 @@ int main(void)
     linalg_setup();
     struct CMUnitTest tests[FIXTURES_N + 3];
     size_t n = 0;
-    EACH_FIXTURE(tests, n, parts_of_the_whole)
+    EACH_FIXTURE_STEP(tests, n, parts_of_the_whole, FIXTURES_STEP)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(parameters_outside_a_subset_stay);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(sums_of_parts_are_the_whole);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_failure_ends_all_ranks);

@@ -109,6 +109,13 @@ static void outcome_share(struct outcome *o, const struct layer *l, int from)
 
 enum { CASES = 6 };
 
+/* Sanitizers look at memory, not at numbers: of each method, every other case. */
+#ifdef __SANITIZE_ADDRESS__
+enum { CASE_STEP = 2 };
+#else
+enum { CASE_STEP = 1 };
+#endif
+
 /* mixes: whether the method has that option and the Hessian is whole. */
 static struct quant_options case_options(int i, bool mixes)
 {
@@ -134,11 +141,11 @@ static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
     const struct quant_method *m;
     for (int k = 0; (m = quant_at(k)) != NULL; k++) {
         struct outcome expected[CASES] = {0};
-        for (int i = team.rank; i < CASES; i += team.size) {
+        for (int i = team.rank * CASE_STEP; i < CASES; i += team.size * CASE_STEP) {
             struct quant_options o = case_options(i, quant_concerns(m, "mixing"));
             expected[i] = alone(&l, m, m->bits_min, &o);
         }
-        for (int i = 0; i < CASES; i++) {
+        for (int i = 0; i < CASES; i += CASE_STEP) {
             struct quant_options o = case_options(i, quant_concerns(m, "mixing"));
             struct quant_input in = l.input;
             in.team = &team;
@@ -147,7 +154,7 @@ static void one_rank_with_the_hessian_gives_the_same_codes(void **state)
                 if (team.rank != in.owner && !statistic_at(s)->everywhere) in.statistic[s] = NULL;
             struct outcome *a = &expected[i], b = run(&l, m, m->bits_min, &o, &in);
             if (b.st != OK) fail_msg("%s: %s", m->name, b.err.text);
-            outcome_share(a, &l, i % team.size);
+            outcome_share(a, &l, i / CASE_STEP % team.size);
             assert_memory_equal(a->q, b.q, (size_t)(l.rows * l.cols) * sizeof *a->q);
             assert_memory_equal(&a->report, &b.report, sizeof b.report);
             outcome_free(a), outcome_free(&b);

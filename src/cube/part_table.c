@@ -49,7 +49,7 @@ enum { PART, NODE, STATE, DONE, FAILED, PENDING, RATE, LEFT, COLUMNS };
 
 static enum status put_line(struct table *t, const char *name, const struct line *l, struct err *e)
 {
-    char left[QUANTITY];
+    char left[QUANTITY], text[QUANTITY];
     PASS(table_add_row(t, e));
     PASS(table_set(t, PART, e, "%s", name));
     PASS(table_set(t, NODE, e, "%s", l->node));
@@ -58,7 +58,8 @@ static enum status put_line(struct table *t, const char *name, const struct line
     PASS(table_set(t, FAILED, e, "%lld", (long long)l->counts.by_state[STATE_FAILED]));
     PASS(table_set(t, PENDING, e, "%lld", (long long)l->counts.by_state[STATE_PENDING]));
     if (isnan(l->rate)) return OK;
-    PASS(table_set(t, RATE, e, "%.3g", 3600 * l->rate));
+    quantity_plain(3600 * l->rate, 3, text);
+    PASS(table_set(t, RATE, e, "%s", text));
     if (isnan(l->left)) return OK;
     quantity_time(l->left, left);
     return table_set(t, LEFT, e, "%s", left);

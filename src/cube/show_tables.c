@@ -277,7 +277,10 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
         quantity_count(tokens, text);
         PASS(table_set(t, TOKENS, e, "%s", text));
     }
-    if (!isnan(rate)) PASS(table_set(t, RATE, e, "%.3g", rate));
+    if (!isnan(rate)) {
+        quantity_plain(rate, 3, text);
+        PASS(table_set(t, RATE, e, "%s", text));
+    }
     if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
     if (p->at.at[AXIS_DATASET] < 0) return OK;
     snprintf(text, sizeof text, "%.4f", number_here(p, "baseline_loss"));

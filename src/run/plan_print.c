@@ -132,13 +132,16 @@ static void print_machine(const struct plan_report *r, FILE *out)
 {
     const struct plan_costs *c = &r->plan->costs;
     const enum products kind = (enum products)r->plan->sweep->run.products;
-    fprintf(out, "rates of a worker: sgemm %.4g GFLOP/s, dgemm %.4g GFLOP/s, ",
-            c->rates.sgemm / 1e9, c->rates.dgemm / 1e9);
+    char sgemm[QUANTITY], dgemm[QUANTITY], forward[QUANTITY], read[QUANTITY];
+    quantity_plain(c->rates.sgemm / 1e9, 4, sgemm);
+    quantity_plain(c->rates.dgemm / 1e9, 4, dgemm);
+    quantity_plain(c->rates.forward / 1e9, 4, forward);
+    quantity_plain(c->rates.read / 1e9, 3, read);
+    fprintf(out, "rates of a worker: sgemm %s GFLOP/s, dgemm %s GFLOP/s, ", sgemm, dgemm);
     if (kind != PRODUCTS_F32)
-        fprintf(out, "forward products (%s%s) %.4g GFLOP/s, ",
-                kind == PRODUCTS_AUTO ? "auto: " : "", products_words[products_resolve(kind)],
-                c->rates.forward / 1e9);
-    fprintf(out, "read %.3g GB/s; %s", c->rates.read / 1e9, r->rates_from);
+        fprintf(out, "forward products (%s%s) %s GFLOP/s, ", kind == PRODUCTS_AUTO ? "auto: " : "",
+                products_words[products_resolve(kind)], forward);
+    fprintf(out, "read %s GB/s; %s", read, r->rates_from);
     if (c->learned)
         fprintf(out, ", corrected by %lld finished record%s", (long long)c->learned,
                 quantity_plural(c->learned));
@@ -256,7 +259,7 @@ static enum status print_models(const struct plan_report *r, FILE *out, struct e
  * out. What is left includes the points of surfaces. */
 static void print_total(const struct plan_report *r, FILE *out)
 {
-    char time[QUANTITY], left[QUANTITY];
+    char time[QUANTITY], left[QUANTITY], flop[QUANTITY], bytes[QUANTITY];
     double sum = 0;
     int64_t known = 0;
     for (int64_t i = 0; i < r->n; i++) known += r->plan->costs.models[r->lines[i].model].known;
@@ -272,9 +275,10 @@ static void print_total(const struct plan_report *r, FILE *out)
     for (int k = 0; k < MEASURES_N; k++)
         if (r->plan->more[k])
             fprintf(out, " but the %s of %s", measures[k]->noun, measures[k]->group);
-    fprintf(out, "%s: %.4g TFLOP, %.4g GB read, %s on one worker",
-            known < r->n ? " but the models of unknown cost" : "", cost_flop(&r->cost) / 1e12,
-            r->cost.bytes / 1e9, time);
+    quantity_plain(cost_flop(&r->cost) / 1e12, 4, flop);
+    quantity_plain(r->cost.bytes / 1e9, 4, bytes);
+    fprintf(out, "%s: %s TFLOP, %s GB read, %s on one worker",
+            known < r->n ? " but the models of unknown cost" : "", flop, bytes, time);
     const char *between = " (";
     for (int i = 0; i < COST_PHASE_N; i++) {
         if (!(r->seconds[i] >= 0.005 * sum) || sum == 0) continue;

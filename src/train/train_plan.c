@@ -185,16 +185,17 @@ static enum status check_disk(struct planning *p, struct err *e)
 
 static enum status print_all(const struct planning *p, struct err *e)
 {
-    char count[QUANTITY], bytes[QUANTITY], time[QUANTITY];
+    char count[QUANTITY], bytes[QUANTITY], time[QUANTITY], rate[QUANTITY];
     const struct sum *s = &p->sum;
     const int64_t ranks = p->options->ranks;
     PASS(table_print(&p->table, table_page_width(stdout), stdout, e));
     quantity_count(s->tokens, count);
     quantity_prefix(s->disk, bytes);
     quantity_time(s->seconds / (double)ranks, time);
-    printf("%s: %s tokens, %sB on disk, about %s with %lld rank%s of %.3g GFLOP/s\n",
+    quantity_plain(p->rate, 3, rate);
+    printf("%s: %s tokens, %sB on disk, about %s with %lld rank%s of %s GFLOP/s\n",
            s->ended ? "left" : "all", count, bytes, time, (long long)ranks, quantity_plural(ranks),
-           p->rate);
+           rate);
     PASS(faults_say(&p->faults, log_warn, e));
     if (s->failing)
         log_warn("%lld of %lld run%s left would fail", (long long)s->failing, (long long)s->left,

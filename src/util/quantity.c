@@ -1,5 +1,7 @@
 #include "util/quantity.h"
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* units: of 1, 1e3, 1e6, ... */
 static void put_unit(double x, const char *units, char text[QUANTITY])
@@ -20,6 +22,17 @@ void quantity_count(double count, char text[QUANTITY])
 void quantity_prefix(double x, char text[QUANTITY])
 {
     put_unit(x, " kMGTPE", text);
+}
+
+void quantity_plain(double x, int digits, char text[QUANTITY])
+{
+    if (fabs(x) >= pow(10, digits) - 0.5 && fabs(x) < 1e15) {
+        snprintf(text, QUANTITY, "%.0f", x);
+        return;
+    }
+    snprintf(text, QUANTITY, "%.*g", digits, x);
+    char *power = strstr(text, "e-0");
+    if (power) memmove(power + 2, power + 3, strlen(power + 3) + 1);
 }
 
 void quantity_time(double seconds, char text[QUANTITY])

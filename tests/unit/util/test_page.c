@@ -97,6 +97,18 @@ static void counts_and_times(void **state)
     char text[QUANTITY];
     quantity_time(8.5e-14, text);
     assert_string_equal(text, "0 s");
+    static const struct {
+        double x;
+        int digits;
+        const char *text;
+    } plain[] = {
+        {6690, 3, "6690"},         {6.694, 3, "6.69"}, {3e-4, 3, "0.0003"},     {3e-5, 3, "3e-5"},
+        {1.25e-12, 3, "1.25e-12"}, {999.6, 3, "1000"}, {123456.7, 4, "123457"}, {0, 3, "0"},
+        {-2e-7, 3, "-2e-7"},       {2e15, 3, "2e+15"}};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        quantity_plain(plain[i].x, plain[i].digits, text);
+        assert_string_equal(text, plain[i].text);
+    }
     quantity_prefix(2.97e9, text);
     assert_string_equal(text, "2.97G");
     quantity_prefix(3.86e17, text);

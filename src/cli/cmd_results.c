@@ -116,6 +116,18 @@ static void warn_of_sweep(const char *name, const struct results_view *v)
                  name, utc);
 }
 
+/* Whether parts of a merged cube are computed now. */
+static enum status find_parts_run(const struct place *p, bool *run, struct err *e)
+{
+    AUTO_FREE char *folder = NULL;
+    CLEANUP(parts_free) struct part_places all = {0};
+    PASS(parts_folder(p->cube, &folder, e));
+    if (p->parts.n || !fsx_is_dir(folder)) return OK;
+    PASS(parts_list(folder, &all, e));
+    for (int64_t i = 0; i < all.n; i++) *run = *run || lock_look(all.part[i].journal).held;
+    return OK;
+}
+
 /* Neither a cube nor a journal is there. */
 static bool is_new(const char *name, const struct place *p)
 {
@@ -287,6 +299,7 @@ static enum status run_status(struct call *c, struct err *e)
                  place.cube);
     const struct part_table parts = {&place.parts, place.looks};
     if (place.parts.n) about.parts = &parts;
+    PASS(find_parts_run(&place, &about.parts_run, e));
     about.coming = coming = coming_read(place.cube);
     PASS(report_status(view, &about, json, stdout, &verdict, e));
     if (exit_code) c->code = codes[verdict];

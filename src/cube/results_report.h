@@ -40,6 +40,7 @@ struct report_about {
     enum cube_state cube;
     int64_t lacks;                  /* of an older cube: records of the journal behind it */
     const struct part_table *parts; /* (part_table.h) whose records they are; NULL: one journal's */
+    bool parts_run; /* parts that are not shown, beside merged results, are computed now */
 };
 
 /* Counts of done, failed, not applicable and pending records of every kind; the messages of failed

@@ -217,7 +217,8 @@ static void print_messages(const struct report *r, enum result_state state, cons
 
 static bool runs(const struct report *r)
 {
-    return r->about->holder.held || (r->about->parts && part_table_runs(r->about->parts));
+    return r->about->holder.held || r->about->parts_run ||
+           (r->about->parts && part_table_runs(r->about->parts));
 }
 
 static enum report_verdict find_verdict(const struct report *r)
@@ -245,6 +246,9 @@ static void print_run(const struct report *r)
     if (h->held)
         fprintf(r->out, "running on %s, pid %lld, since %s%s\n", h->host, (long long)h->pid, h->utc,
                 h->certain ? "" : ", as far as its lock says");
+    else if (r->about->parts_run)
+        fprintf(r->out, "running in parts since it was merged; qtraj status SWEEP.yaml counts them "
+                        "too\n");
     else if (r->verdict == VERDICT_OPEN)
         fprintf(r->out, "stopped; qtraj run goes on from here\n");
     else

@@ -155,9 +155,16 @@ rows = {line.split()[0]: line.split()[-5:] for line in open(sys.argv[1]) if line
 seconds, needed = float(left) * {"s": 1, "min": 60, "h": 3600, "days": 86400}[unit], 3600 * float(pending) / float(rate)
 assert int(pending) > int(own) and 0.98 * needed < seconds < 1.02 * needed, (own, seconds, needed)
 PY
+# What was merged meanwhile is not "stopped".
+"$QTRAJ" merge "$work/watch.h5" "$watched" 2>"$work/err" || fail "merge while a part runs: $(cat "$work/err")"
+"$QTRAJ" status "$work/watch.h5" >"$work/out" 2>"$work/err" || fail "status of the merge: $(cat "$work/err")"
+grep -q '^running in parts since it was merged' "$work/out" && ! grep -q '^stopped' "$work/out" || fail "status of the merge: $(cat "$work/out")"
 kill -CONT $pid
 kill -TERM $pid
 wait $pid
+"$QTRAJ" status "$work/watch.h5" >"$work/out" 2>"$work/err"
+grep -q '^stopped; qtraj run goes on' "$work/out" || fail "status of the merge after the run: $(cat "$work/out")"
+rm "$work"/watch.h5 "$work"/watch.journal
 "$QTRAJ" status "$watched" --json | "$python" -c '
 import json, sys
 part, = json.load(sys.stdin)["parts"]

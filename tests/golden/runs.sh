@@ -12,7 +12,7 @@ grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, g
     grep -q '^  not compared (branches, or in an earlier file): .*cooldown of it, SmolLM3-3B-soup-ingredient-2$' "$work/out" ||
     fail "decide.py: $(cat "$work/out")"
 # which rows stand there
-listed=$(grep -c '^  [^ ]* of [^ ]*, gptq' "$work/out") of=$(sed -n 's/^  the [0-9]* smallest losses of \([0-9]*\): .* and the next 10$/\1/p' "$work/out")
+listed=$(grep -c '^  .* of .*, gptq' "$work/out") of=$(sed -n 's/^  the [0-9]* smallest losses of \([0-9]*\): .* and the next 10$/\1/p' "$work/out")
 grep -q "^  the $listed smallest losses of $of: the best" "$work/out" && [ "$of" -gt "$listed" ] || fail "decide.py, rows: $(cat "$work/out")"
 grep -q pending "$work/out" && fail "decide.py: a finished cube is said to be unfinished: $(cat "$work/out")"
 "$python" "$SOURCE/analysis/decide.py" "$CUBES/odd.h5" --bits 3 >"$work/out" 2>"$work/err" || fail "decide.py: $(cat "$work/err")"

@@ -5,6 +5,7 @@ How often 95 % intervals hold, and how often the true form and the true variable
 import pathlib
 import sys
 import tempfile
+import warnings
 
 import numpy as np
 import pandas
@@ -268,12 +269,26 @@ def test_zero_term():
     assert dynamics.choose(folds, 2) == (1,)
 
 
+def test_alone():
+    """A point that alone determines a coefficient, and a run without a rate: no warning, no interval."""
+    points = with_law(runs(np.random.default_rng(9), 1, 3, bits=(3,)), Form("", ("beta",)), np.random.default_rng(9), 0.1)
+    points = points.assign(tokens=[1e9, 1e9, 2e9], learning_rate=0.0, delta=[0.1, 0.11, 0.2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = fit_form(points, Form("", ("beta",)), 0)
+        assert np.isnan(Form("", ("rate",)).terms(dynamics.with_dynamics(points))[:, 1]).all()
+    assert np.isfinite(list(fit.coefficients.values())).all() and np.isnan(list(fit.intervals["HC3"].values())).all(), fit
+    assert any("HC3 gives no interval" in note for note in fit.notes), fit.notes
+
+
 def main():
     test_exact()
     test_zero_term()
+    test_alone()
     test_published_table()
     test_saved()
     test_choice_of_form()
+    test_forms_undetermined()
     test_choice_of_variables()
     test_predictions()
     test_single_laws()

@@ -106,6 +106,8 @@ def fit_form(points: pandas.DataFrame, form: Form, draws: int = 0) -> Fit:
     found = regression.least_squares(x, y - form.logarithm(values, part) + x @ values, weights)
     ends = {name: (float(low), float(high)) for name, (low, high) in zip(form.names, found.conf_int())}
     out = Fit("least squares on logarithms", dict(zip(form.names, map(float, values))), {"HC3": ends}, len(part), notes, form=form)
+    if not np.isfinite(list(ends.values())).any():
+        notes.append("a point alone determines a coefficient: HC3 gives no interval")
     out.measures["standard deviation of ln(added loss / law)"] = float(np.sqrt(found.scale))
     out.measures["R2"] = float(found.rsquared) if found.centered_tss > 0 else np.nan
     out.spread = spread_of(x, y - form.logarithm(values, part), weights, part.family.to_numpy(str))

@@ -24,7 +24,7 @@ def logarithm(column: str, sign: int = 1) -> "Callable[[pandas.DataFrame], np.nd
 
 def rate_of(rows):
     """ln of the learning rate over the run's greatest."""
-    peak = rows.peak_rate.to_numpy(float)
+    peak = np.where(rows.peak_rate > 0, rows.peak_rate.to_numpy(float), np.nan)
     return np.log(np.maximum(rows.learning_rate.to_numpy(float) / peak, LEAST_RATE))
 
 

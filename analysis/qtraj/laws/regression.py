@@ -7,19 +7,25 @@ from statsmodels.regression.linear_model import WLS, RegressionResults
 
 LEVEL = 0.95
 ROUNDS = 100  # of weights that depend on the fit, at most
+ALONE = 1e-9  # below 1: the leverage of a point that alone determines a coefficient
 CLEAR = 5.0  # standard errors above zero from which noise hardly moves a logarithm: by 2 % on average
 
 
 def least_squares(x: np.ndarray, y: np.ndarray, weights: "np.ndarray | float" = 1.0) -> RegressionResults:
     """Weighted least squares of y on the columns of x, by statsmodels. Standard errors and intervals (Student's t) allow for noise of
-    uneven size: HC3, MacKinnon and White 1985.
+    uneven size: HC3, MacKinnon and White 1985; NaN where a point alone determines a coefficient, so that its residual is 0 whatever its noise.
 
     >>> x = np.column_stack([np.ones(4), [1, 2, 3, 4.0]])
     >>> found = qtraj.laws.regression.least_squares(x, np.array([2, 3, 5, 6.0]))
     >>> found.params.round(3), found.bse.round(3)
     (array([0.5, 1.4]), array([0.43 , 0.154]))
     """
-    return WLS(y, x, weights).fit(cov_type="HC3", use_t=True)
+    model = WLS(y, x, weights)
+    found = model.fit(use_t=True)
+    q, _ = np.linalg.qr(scaled(np.broadcast_to(weights, len(y)), x)[0])
+    if ((q**2).sum(axis=1) > 1 - ALONE).any():
+        return RegressionResults(model, found.params, np.full((x.shape[1], x.shape[1]), np.nan), found.scale, use_t=True)
+    return found.get_robustcov_results("HC3", use_t=True)
 
 
 def interval(value: float, error: float, degrees: int) -> "tuple[float, float]":

@@ -158,12 +158,12 @@ def compact(number: float, digits: int = 4) -> str:
     """A number with the letter of its thousands.
 
     >>> from qtraj.cube.trajectories import compact
-    >>> compact(12000), compact(8.1e8)
-    ('12k', '810M')
+    >>> compact(12000), compact(8.1e8), compact(3e-4), compact(3e-5)
+    ('12k', '810M', '0.0003', '3e-5')
     >>> compact(471503), compact(471503, 6)
     ('471.5k', '471.503k')
     """
     for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= unit:
             return f"{number / unit:.{digits}g}{name}"
-    return f"{number:.{digits}g}"
+    return f"{number:.{digits}g}".replace("e-0", "e-")

@@ -157,7 +157,7 @@ def of_checkpoints(cube, said):
         recipe = str(line.own(cube.recipe)[-1]) if line.average else paths.get(line.model, "")
         rows.append([name, line.parent.model if line.parent and not line.average else "", str(len(line.places)),
                      between(line.own(cube.step), step_text), between(line.own(cube.tokens)),
-                     between(line.learning_rate, lambda v: f"{v:.3g}"), ", ".join(phases) or DASH, between(sizes), recipe or DASH])
+                     between(line.learning_rate, lambda v: compact(v, 3)), ", ".join(phases) or DASH, between(sizes), recipe or DASH])
     return Table(["run", "branch of", "checkpoints", "steps", "training tokens", "learning rate", "phases", "parameters", "weights"], rows,
                  "Checkpoints", note="Of averages, the last column says what the last one is the mean of.")
 
@@ -256,7 +256,7 @@ def table_of(cube, lines, columns, what, base, texts_of):
     for line in lines:
         names = line.own(cube.checkpoint_name) if line.average else exact_names(cube, line)
         texts = [[str(name) for name in names], [compact(t) if np.isfinite(t) else DASH for t in line.own(cube.tokens)],
-                 [number(rate, ".3g") for rate in line.learning_rate], base[1](line)]
+                 [compact(rate, 3) if np.isfinite(rate) else DASH for rate in line.learning_rate], base[1](line)]
         rows += [list(row) for row in zip(*texts, *(texts_of(line, *column) for column in columns))]
     widths = list(dict.fromkeys(width for width, _ in columns))
     return Table(["step", "tokens", "learning rate", base[0]] + [quantizer for _, quantizer in columns], rows, f"{lines[0].model}, {what}",

@@ -40,7 +40,7 @@ def show_matched(cube, by, bits, quantizer, dataset):
     found = matched(cube, by, bits, quantizer, dataset)
     print(f"\n{quantizer} at {bits} bits, added loss at equal full-precision losses of {found.levels[0]:.4g} to {found.levels[-1]:.4g} nats a token:")
     runs = sorted(found.added, key=lambda run: found.values[run])
-    value = [f"{found.values[run]:.4g}" if isinstance(found.values[run], float) else str(found.values[run]) for run in runs]
+    value = [compact(found.values[run]) if isinstance(found.values[run], float) else str(found.values[run]) for run in runs]
     rows = [["run", by, "added loss", f"minus that of {runs[0]}"]]
     for run, text in zip(runs, value):
         change, error = found.differences.get((runs[0], run)) or tuple(s * x for s, x in zip((-1, 1), found.differences.get((run, runs[0]), (0, 0))))

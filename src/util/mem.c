@@ -2,10 +2,11 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 /* Aligned blocks leave holes in the heap that glibc before 2.38 does not reuse
  * (sourceware.org/bugzilla 14581), so blocks of a few pages or more are mapped. */
-enum { ALIGNMENT = 64, MAPPED_FROM = 32 << 10 };
+enum { ALIGNMENT = 64, MAPPED_FROM = 32 << 10, HUGE_PAGE = 2 << 20 };
 
 void mem_setup(void)
 {
@@ -16,8 +17,12 @@ void mem_setup(void)
     mallopt(M_MXFAST, 0);
 }
 
+/* Whether pages of large blocks are huge where the system has such: mem_keep_freed was called. */
+static bool huge;
+
 void mem_keep_freed(void)
 {
+    huge = true;
     enum { MAPPED = 32 << 20, KEPT = 1 << 30 }; /* the largest threshold that glibc takes */
     if (!getenv("MALLOC_MMAP_THRESHOLD_")) mallopt(M_MMAP_THRESHOLD, MAPPED);
     if (!getenv("MALLOC_TRIM_THRESHOLD_")) mallopt(M_TRIM_THRESHOLD, KEPT);
@@ -38,6 +43,10 @@ enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struc
          ERR_NOMEM, "%s: %lld elements of %zu bytes cannot be addressed", what, (long long)n, size);
     NEED(posix_memalign(&p, ALIGNMENT, bytes ? bytes : 1) == 0, ERR_NOMEM,
          "%s: cannot allocate %zu bytes", what, bytes);
+    if (huge && bytes >= 2 * HUGE_PAGE) {
+        const size_t skipped = -(uintptr_t)p % HUGE_PAGE;
+        (void)madvise((char *)p + skipped, bytes - skipped, MADV_HUGEPAGE);
+    }
     memcpy(out, &p, sizeof p);
     return OK;
 }

@@ -9,8 +9,9 @@
  * a size that was freed before and keeps them in its heap.) */
 void mem_setup(void);
 
-/* From now on freed blocks of up to 32 MiB stay in the process: for work that allocates the same
- * ones again and again, of which clearing their pages would take a tenth of the time. */
+/* From now on freed blocks of up to 32 MiB stay in the process, and large ones have huge pages
+ * where the system allows it: for work that allocates the same ones again and again, of which
+ * clearing their pages would take a tenth of the time, and reading all of them takes many. */
 void mem_keep_freed(void);
 
 /* Before the declaration of a pointer, or of several in one: it is freed when it leaves its scope,

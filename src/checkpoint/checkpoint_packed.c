@@ -37,6 +37,25 @@ static enum status numbers_read(const struct checkpoint *c, const struct packed_
     return safetensors_read_i32(&c->files[groups->file], groups, n->groups, e);
 }
 
+static enum status read_bitnet(const struct checkpoint *c, const struct packed_tensor *t,
+                               int64_t first, int64_t n, float *dst, struct err *e)
+{
+    AUTO_FREE uint8_t *codes = NULL;
+    const struct safetensors *file = &c->files[t->codes->file];
+    float scale;
+    PASS(safetensors_read_range(&c->files[t->scales->file], t->scales, 0, 1, &scale, e));
+    if (t->codes->dtype != DTYPE_U8) {
+        PASS(safetensors_read_range(file, t->codes, first, n, dst, e));
+        for (int64_t i = 0; i < n; i++) dst[i] *= scale;
+        return OK;
+    }
+    PASS(mem_alloc(&codes, t->codes->n_elements, 1, "packed codes", e));
+    PASS(safetensors_read_stored(file, t->codes, 0, t->codes->n_elements, codes, e));
+    const enum status st = packed_bitnet_decode(&c->layout, t, codes, scale, first, n, dst, e);
+    if (st != OK) err_prefix(e, "%s", file->path);
+    return st;
+}
+
 static enum status read_packed(const struct checkpoint *c, const struct tensor_entry *entry,
                                int64_t first, int64_t n, float *dst, struct err *e)
 {
@@ -46,6 +65,7 @@ static enum status read_packed(const struct checkpoint *c, const struct tensor_e
     struct numbers numbers = {0};
     float *row = NULL;
     if (!t) return safetensors_read_range(&c->files[entry->file], entry, first, n, dst, e);
+    if (c->layout.format == PACKED_BITNET) return read_bitnet(c, t, first, n, dst, e);
     TRY(numbers_read(c, t, &numbers, e));
     TRY(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
     const struct packed_numbers packed = {numbers.codes, numbers.zeros, numbers.scales,
@@ -161,7 +181,8 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
     c->entries = TAKE(entries);
     c->n = n;
     c->read = read_packed;
-    (void)json_object_del(c->config, "quantization_config"); /* its weights are not packed */
+    if (c->layout.format != PACKED_BITNET) /* its weights are not packed */
+        (void)json_object_del(c->config, "quantization_config");
     c->read_stored = read_packed_stored;
     return OK;
 }

@@ -96,14 +96,16 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
     const char *method = json_text(q, "quant_method", "");
     if (strcmp(method, "gptq") == 0)
         PASS(read_gptq(q, file, out, e));
+    else if (strcmp(method, "bitnet") == 0)
+        return packed_bitnet_layout(q, file, out, e);
     else if (strcmp(method, "awq") == 0)
         PASS(read_awq(q, file, out, e));
     else if (strcmp(method, "compressed-tensors") == 0)
         PASS(read_compressed(q, file, out, &weights, e));
     else
         RAISE(ERR_USAGE,
-              "%s: quantization_config.quant_method \"%s\" cannot be read: gptq, awq and "
-              "compressed-tensors can",
+              "%s: quantization_config.quant_method \"%s\" cannot be read: gptq, awq, "
+              "compressed-tensors and bitnet can",
               file, method);
     const json_t *bits = json_object_get(weights, "bits"),
                  *size = json_object_get(weights, "group_size");
@@ -128,6 +130,8 @@ static const struct packed_endings compressed_endings = {
 
 const struct packed_endings *packed_endings_of(enum packed_format format)
 {
+    static const struct packed_endings bitnet = {.codes = ".weight_scale"};
+    if (format == PACKED_BITNET) return &bitnet;
     return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
 }
 
@@ -209,6 +213,8 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
                    const struct tensor_entry *(*find)(const void *context, const char *name),
                    const void *context, const char *file, struct packed_tensor *out, struct err *e)
 {
+    if (l->format == PACKED_BITNET)
+        return packed_bitnet_find(l, codes, find, context, file, out, e);
     const struct packed_endings *of = packed_endings_of(l->format);
     const struct search s = {.find = find,
                              .context = context,
@@ -232,6 +238,7 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
 enum status packed_tensor_check(const struct packed_layout *l, const struct packed_tensor *t,
                                 const char *file, struct err *e)
 {
+    if (l->format == PACKED_BITNET) return OK;               /* checked when it was found */
     const int64_t most = t->codes->n_elements * PACKED_WORD; /* so that products do not overflow */
     NEED(t->rows > 0 && t->cols > 0 && t->rows <= most && t->cols <= most, ERR_SHAPE,
          "%s: tensor %s of shape %s cannot hold %s of [%" PRId64 ", %" PRId64 "]", file,

@@ -9,6 +9,11 @@
  * P.weight_scale (rows, groups), P.weight_shape, P.weight_zero_point (words, groups) unless
  * symmetric, P.weight_g_idx (its pack-quantized format)
  *
+ *   bitnet              P.weight (rows / 4, cols) of bytes, which hold rows i, i + rows / 4, ... of
+ * a ternary weight in two bits each, lowest first, plus 1, or P.weight (rows, cols) of floats;
+ * P.weight_scale (1), which multiplies, or in class bitlinear divides (transformers,
+ * integrations/bitnet.py)
+ *
  * Where codes are longer than what a word has left, they go on in the next one: a stream of bits,
  * lowest first. */
 #pragma once
@@ -16,7 +21,14 @@
 #include "util/err.h"
 #include "util/json.h"
 
-enum packed_format { PACKED_NONE, PACKED_GPTQ, PACKED_GPTQ_V2, PACKED_AWQ, PACKED_COMPRESSED };
+enum packed_format {
+    PACKED_NONE,
+    PACKED_GPTQ,
+    PACKED_GPTQ_V2,
+    PACKED_AWQ,
+    PACKED_COMPRESSED,
+    PACKED_BITNET
+};
 
 /* How a checkpoint is packed. */
 struct packed_layout {
@@ -26,12 +38,22 @@ struct packed_layout {
     bool symmetric;     /* every zero is 2^(bits - 1); compressed-tensors: none are stored */
     bool ordered;       /* writing: columns of a group are not side by side */
     bool wide;          /* writing: scales are f32, not f16 */
+    bool divides;       /* bitnet: the scale does, and weights are bytes */
 };
 
 /* *out = the layout of a config.json, from its quantization_config; format PACKED_NONE: it has
  * none. file: for messages. ERR_FORMAT: a malformed one; ERR_USAGE: one that qtraj cannot read. */
 MUST_USE enum status packed_layout_read(const json_t *config, const char *file,
                                         struct packed_layout *out, struct err *e);
+
+/* What quantization_config asks of linears by the method bitnet. ONLINE: weights become ternary
+ * when they are loaded; STORED: they are read as they are; in both inputs are rounded to 8 bits
+ * (activation/bitnet.h), so that quantization_config stays in the configuration. */
+enum bitnet_linears { BITNET_NONE, BITNET_ONLINE, BITNET_STORED };
+enum bitnet_linears packed_bitnet_linears(const json_t *config);
+/* packed_layout_read for a quantization_config q of that method; format PACKED_NONE: ONLINE. */
+MUST_USE enum status packed_bitnet_layout(const json_t *q, const char *file,
+                                          struct packed_layout *out, struct err *e);
 
 /* One packed linear: where its tensors are; borrowed entries, NULL: it has none. */
 struct packed_tensor {
@@ -41,16 +63,28 @@ struct packed_tensor {
     const struct tensor_entry *size; /* holds rows and columns, whoever reads it sets them */
 };
 
-/* The ending of the tensor of codes (".qweight"), for that format. */
+/* The ending of the tensor by which a linear is found: that of codes (".qweight"), of bitnet that
+ * of the scale. */
 const char *packed_ending(enum packed_format format);
 /* Whether a tensor of that name is a part of a packed linear in that format. */
 bool packed_is_part(enum packed_format format, const char *name);
-/* Fills *out but its name, for the tensor of codes `codes`. find: the tensor of that name, NULL:
- * none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: wrong dimensions. */
+/* Fills *out but its name, for the tensor `codes` with that ending. find: the tensor of that name,
+ * NULL: none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: wrong dimensions. */
 MUST_USE enum status
 packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
                    const struct tensor_entry *(*find)(const void *context, const char *name),
                    const void *context, const char *file, struct packed_tensor *out, struct err *e);
+/* The same for bitnet, with all checks. Errors as above; ERR_FORMAT: a wrong type. */
+MUST_USE enum status
+packed_bitnet_find(const struct packed_layout *l, const struct tensor_entry *scale,
+                   const struct tensor_entry *(*find)(const void *context, const char *name),
+                   const void *context, const char *file, struct packed_tensor *out, struct err *e);
+/* dst (n) = elements [first, first + n) of the weight of bytes codes (rows / 4, cols). ERR_FORMAT:
+ * a code is 3. */
+MUST_USE enum status packed_bitnet_decode(const struct packed_layout *l,
+                                          const struct packed_tensor *t, const uint8_t *codes,
+                                          float scale, int64_t first, int64_t n, float *dst,
+                                          struct err *e);
 /* ERR_SHAPE: the tensors do not hold a weight of that size. */
 MUST_USE enum status packed_tensor_check(const struct packed_layout *l,
                                          const struct packed_tensor *t, const char *file,

@@ -6,6 +6,8 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
                      struct hvp **out, struct err *e)
 {
     CLEANUP(hvp_close_at) struct hvp *h = NULL;
+    NEED(m->spec.linears == BITNET_NONE, ERR_USAGE,
+         "%s: the inputs of its linears are rounded to 8 bits, which has no derivative", m->file);
     PASS(mem_zero(&h, 1, sizeof *h, "derivatives", e));
     h->m = m;
     h->s = s;

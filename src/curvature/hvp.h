@@ -38,7 +38,8 @@ struct hvp;
 
 /* m, its checkpoint and s are borrowed and must outlive *out; free with hvp_close. Every call below
  * reads the weights from the checkpoint, block by block (hvp_share may say how). ERR_USAGE: a
- * subset without tensors; ERR_FORMAT: a token outside the vocabulary; ERR_NOMEM. */
+ * subset without tensors, inputs of linears in 8 bits; ERR_FORMAT: a token outside the vocabulary;
+ * ERR_NOMEM. */
 MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
                               enum hvp_subset subset, struct hvp **out, struct err *e);
 /* NULL: does nothing. */

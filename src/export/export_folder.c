@@ -213,6 +213,10 @@ enum status export_folder_create(const struct checkpoint *c, const char *tokeniz
                                  struct export_folder **out, struct err *e)
 {
     *out = NULL;
+    NEED(packed_bitnet_linears(checkpoint_config(c)) == BITNET_NONE, ERR_USAGE,
+         "%s: by quantization_config its linears are ternary, as which no other weights can be "
+         "written",
+         checkpoint_dir(c));
     PASS(mem_zero(out, 1, sizeof **out, path, e));
     (*out)->checkpoint = c;
     (*out)->form = *form;

@@ -32,7 +32,7 @@ void diff_norm_adjoint_tangent(const struct diff_norm *f, real *dgx, const real 
                                bool add, real *dgw, real *dgb);
 
 /* --- activations: y (n) = f(x) up, or f(x) if up is NULL (then so are dup, gup and dgup) --- */
-enum diff_activation { DIFF_SILU, DIFF_GELU, DIFF_GELU_TANH };
+enum diff_activation { DIFF_SILU, DIFF_GELU, DIFF_GELU_TANH, DIFF_RELU2 };
 void diff_act(enum diff_activation f, real *y, const real *x, const real *up, int64_t n);
 void diff_act_tangent(enum diff_activation f, real *dy, const real *x, const real *dx,
                       const real *up, const real *dup, int64_t n);

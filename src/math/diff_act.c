@@ -48,6 +48,18 @@ KERN_LANE void gelu_tanh(struct run *o, const real *x, int64_t n)
     }
 }
 
+/* x^2 where x > 0: f' = 2 x, f'' = 2. */
+KERN_LANE void relu2(struct run *o, const real *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real v = x[i] > 0 ? x[i] : 0;
+        o->f[i] = v * v;
+        o->f1[i] = 2 * v;
+        o->f2[i] = x[i] > 0 ? 2 : 0;
+    }
+}
+
 KERN_LANE void derive(enum diff_activation f, struct run *o, const real *x, int64_t n)
 {
     switch (f) {
@@ -59,6 +71,9 @@ KERN_LANE void derive(enum diff_activation f, struct run *o, const real *x, int6
         break;
     case DIFF_GELU_TANH:
         gelu_tanh(o, x, n);
+        break;
+    case DIFF_RELU2:
+        relu2(o, x, n);
         break;
     }
 }

@@ -26,6 +26,9 @@ void kern_silu_mul(float *y, const float *gate, const float *up, int64_t n);
 void kern_gelu(float *y, const float *x, int64_t n);
 void kern_gelu_tanh(float *y, const float *x, int64_t n);
 
+/* Squared ReLU (So et al. 2021): y (n) = max(x, 0)^2. */
+void kern_relu2(float *y, const float *x, int64_t n);
+
 /* xIELU (Huang and Schlag 2024), its learned scalars already passed through softplus:
  *   y = a x^2 + beta x                               x > 0
  *   y = b (expm1(min(x, eps)) - x) + beta x          x <= 0 */

@@ -31,6 +31,15 @@ KERNEL(void, kern_gelu_tanh, (float *y, const float *x, int64_t n), (y, x, n))
     }
 }
 
+KERNEL(void, kern_relu2, (float *y, const float *x, int64_t n), (y, x, n))
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] > 0.0f ? x[i] : 0.0f;
+        y[i] = v * v;
+    }
+}
+
 KERNEL(void, kern_xielu, (float *y, const float *x, int64_t n, const struct xielu *c), (y, x, n, c))
 {
     const float a = c->a, b = c->b, beta = c->beta, eps = c->eps;

@@ -3,6 +3,7 @@
  * needs to know of a model. Internal to this folder and to curvature/hvp*. Nothing here
  * communicates. */
 #pragma once
+#include "checkpoint/packed.h"
 #include "math/kern.h"
 #include "model/hfconfig.h"
 #include "model/rope.h"
@@ -28,7 +29,7 @@ enum norm_place {
 };
 enum qk_norm { QK_NONE, QK_PROJECTION /* over all heads */, QK_HEAD /* over each head */ };
 enum bias_rule { BIAS_NEVER, BIAS_ALWAYS, BIAS_CONFIG /* as attention_bias or mlp_bias say */ };
-enum activation { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_XIELU };
+enum activation { ACT_SILU, ACT_GELU, ACT_GELU_TANH, ACT_XIELU, ACT_RELU2 };
 
 enum { LAYERS_MAX = 1024, LAYER_NO_ROPE = 1, LAYER_WINDOW = 2 };
 
@@ -40,7 +41,8 @@ struct spec {
     enum activation activation;
     bool gated, fused, parallel; /* gated MLP; fused q, k, v; parallel residual */
     bool bias_qkv, bias_o, bias_mlp;
-    double clip;                 /* q, k and v are clipped to [-clip, clip]; 0: not */
+    uint8_t linears; /* enum bitnet_linears; not NONE: their inputs are rounded to 8 bits */
+    double clip;     /* q, k and v are clipped to [-clip, clip]; 0: not */
     struct rope rope[ROPES_MAX]; // (n_ropes) by spec_rope; they rotate equally many values
     int n_ropes;
     int64_t window;            /* tokens that attention sees in layers flagged LAYER_WINDOW */
@@ -55,6 +57,7 @@ struct arch {
     const char *layers; /* prefix of the blocks, "model.layers." */
     const char *linear[ROLE_N];
     const char *attn_norm, *mlp_norm;
+    const char *attn_sub_norm, *mlp_sub_norm; /* of the inputs of o and of the last linear */
     const char *q_norm, *k_norm, *q_norm_alias, *k_norm_alias;
 
     /* Wiring. */
@@ -109,6 +112,10 @@ enum {
     EXTRA_ATTN_NORM_BIAS,
     EXTRA_MLP_NORM,
     EXTRA_MLP_NORM_BIAS,
+    EXTRA_ATTN_SUB_NORM,
+    EXTRA_ATTN_SUB_NORM_BIAS,
+    EXTRA_MLP_SUB_NORM,
+    EXTRA_MLP_SUB_NORM_BIAS,
     EXTRA_Q_NORM,
     EXTRA_K_NORM,
     EXTRA_ALPHA_P,

@@ -14,7 +14,8 @@
     X(gpt_neox)                                                                                    \
     X(qwen2)                                                                                       \
     X(qwen3)                                                                                       \
-    X(opensci)
+    X(opensci)                                                                                     \
+    X(bitnet)
 #define ARCH_DECLARE(name) extern const struct arch arch_##name;
 ARCHS(ARCH_DECLARE)
 

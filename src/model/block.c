@@ -1,4 +1,5 @@
 /* Loads the weights of one block. */
+#include "activation/bitnet.h"
 #include "math/kern_bf16.h"
 #include "model/model_internal.h"
 #include "util/mem.h"
@@ -96,6 +97,18 @@ static bool part_reads(const struct slot *slots, int n, int slot, struct model_p
     return reader == part.part;
 }
 
+/* The tensor as the block computes with it. */
+static enum status slot_load(const struct model *m, const struct slot *t, int64_t layer, float *dst,
+                             struct err *e)
+{
+    const int64_t n = slot_elements(t);
+    PASS(slot_read(m, t, layer, dst, e));
+    if (t->kind != SLOT_WEIGHT || m->spec.linears != BITNET_ONLINE) return OK;
+    bitnet_weights(dst, n, dst);
+    if (m->rounded) kern_bf16_round(dst, dst, n);
+    return OK;
+}
+
 enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
                              float *storage, struct block *out, struct err *e)
 {
@@ -109,7 +122,7 @@ enum status model_block_read(const struct model *m, int64_t layer, struct model_
         char name[NAME_MAX_LEN];
         slot_name(m, &slots[i], layer, name);
         if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
-        if (part_reads(slots, n, i, part)) PASS(slot_read(m, &slots[i], layer, storage + at, e));
+        if (part_reads(slots, n, i, part)) PASS(slot_load(m, &slots[i], layer, storage + at, e));
         PASS(place(m, layer, &slots[i], &b, storage + at, e));
         at += padded(slot_elements(&slots[i]));
     }

@@ -94,8 +94,10 @@ static void act_row(enum diff_form form, enum diff_activation f, const struct ro
 
 void diff_activate(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
-    static const enum diff_activation known[] = {
-        [ACT_SILU] = DIFF_SILU, [ACT_GELU] = DIFF_GELU, [ACT_GELU_TANH] = DIFF_GELU_TANH};
+    static const enum diff_activation known[] = {[ACT_SILU] = DIFF_SILU,
+                                                 [ACT_GELU] = DIFF_GELU,
+                                                 [ACT_GELU_TANH] = DIFF_GELU_TANH,
+                                                 [ACT_RELU2] = DIFF_RELU2};
     bool xielu = p->spec->activation == ACT_XIELU;
     struct diff_xielu c = {0};
     const struct diff_work *w = p->work;

@@ -19,12 +19,14 @@ enum diff_buffer {
     DIFF_RAW,  // (T, W) q, k, v as projected (clipped), side by side
     DIFF_QKV,  // (T, W) normed and rotated
     DIFF_ATT,  // (T, NH*HD) attention
+    DIFF_NA,   // (T, NH*HD) normed, in families with such a norm
     DIFF_O,    // (T, C) its projection
     DIFF_B1,   // (T, C) normed, where norms come after
     DIFF_X1,   // (T, C) residual stream
     DIFF_N2,   // (T, C) normed
     DIFF_UP,   // (T, 2I or I) gate and up
     DIFF_ACT,  // (T, I) activation
+    DIFF_NI,   // (T, I) normed, in families with such a norm
     DIFF_DOWN, // (T, C) MLP's output
     DIFF_B2,   // (T, C) normed, where norms come after
     DIFF_X2,   // (T, C) the block's output
@@ -68,7 +70,7 @@ struct diff_set {
 };
 struct diff_program {
     int n;
-    struct diff_op op[12];
+    struct diff_op op[14];
     struct diff_set inside; /* buffers that the program uses, without X0 and X2 */
     /* Of those: values (and tangents) that later passes read; adjoints that their tangents read. */
     struct diff_set read, adjoint_read;

@@ -47,9 +47,11 @@ void diff_lane_free(struct diff_lane *l)
     memset(l, 0, sizeof *l);
 }
 
-static int64_t partial_width(const struct model_shape *n)
+static int64_t partial_width(const struct spec *s)
 {
-    return max64(n->hidden, n->heads * n->head_dim);
+    const struct model_shape *n = &s->shape;
+    const int64_t width = max64(n->hidden, n->heads * n->head_dim);
+    return s->arch->mlp_sub_norm ? max64(width, n->intermediate) : width;
 }
 
 /* A tile of queries against a window sees the window of its first query and its other queries; with
@@ -87,7 +89,7 @@ static struct mat_largest factors(const struct spec *s, int64_t tokens)
 int64_t diff_work_bytes(const struct spec *s, int64_t tokens, int64_t sequences, int64_t longest,
                         int64_t threads, enum products kind)
 {
-    int64_t width = partial_width(&s->shape), tiles = tiles_max(tokens, sequences);
+    int64_t width = partial_width(s), tiles = tiles_max(tokens, sequences);
     int64_t numbers = 2 * longest * s->n_ropes * s->rope[0].half + 2 * width + tiles * 2 * width +
                       threads * 4 * QUERY_TILE * keys_max(s, longest) +
                       threads * diff_attend_copies(s->shape.head_dim, longest);
@@ -120,7 +122,7 @@ enum status diff_work_init(struct diff_work *w, const struct model *m, int64_t t
     w->threads = omp_get_max_threads();
     w->longest = longest;
     w->keys = keys_max(&m->spec, longest);
-    w->partial_width = partial_width(n);
+    w->partial_width = partial_width(&m->spec);
     w->max_tiles = tiles_max(tokens, sequences);
     TRY(mem_alloc(&w->tiles, w->max_tiles, sizeof *w->tiles, "tiles", e));
     TRY(mem_alloc(&w->cosine, angles, sizeof(real), "RoPE table", e));

@@ -93,7 +93,7 @@ void diff_rows(enum diff_form form, const struct diff_op *op, const struct diff_
     const real *weights[2] = {p->w->extra[op->arg], p->w->extra[op->arg + 1]};
     const real *moving[2] = {extra(p->v, op->arg), extra(p->v, op->arg + 1)};
     const struct diff_norm f =
-        diff_norm_of(p->spec, w, p->spec->shape.hidden, false, weights, moving);
+        diff_norm_of(p->spec, w, p->program->width[op->y], false, weights, moving);
     const struct place at = {.x = op->a, .y = op->y, .heads = 1};
     bool tangent = diff_is_tangent(form);
     if (form >= DIFF_ADJOINT) {

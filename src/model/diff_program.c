@@ -60,21 +60,23 @@ static void find_read(const struct spec *s, struct diff_program *p)
 }
 
 /* Where RoPE alone changes q, k, v, it does so in place, without DIFF_RAW. */
-static void attention_ops(struct builder *b, bool pre, enum diff_buffer projected)
+static void attention_ops(struct builder *b, bool pre, bool sub, enum diff_buffer projected)
 {
     if (pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, DIFF_X0, DIFF_N1);
     add_op(b, DIFF_LINEAR, STAGE_QKV, b->at, projected);
     add_op(b, DIFF_PREPARE, 0, b->at, DIFF_QKV);
     add_op(b, DIFF_ATTEND, 0, b->at, DIFF_ATT);
+    if (sub) add_op(b, DIFF_NORM, EXTRA_ATTN_SUB_NORM, b->at, DIFF_NA);
     add_op(b, DIFF_LINEAR, STAGE_O, b->at, DIFF_O);
     if (!pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, b->at, DIFF_B1);
 }
 
-static void mlp_ops(struct builder *b, bool pre)
+static void mlp_ops(struct builder *b, bool pre, bool sub)
 {
     if (pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_N2);
     add_op(b, DIFF_LINEAR, STAGE_UP, b->at, DIFF_UP);
     add_op(b, DIFF_ACTIVATE, 0, b->at, DIFF_ACT);
+    if (sub) add_op(b, DIFF_NORM, EXTRA_MLP_SUB_NORM, b->at, DIFF_NI);
     add_op(b, DIFF_LINEAR, STAGE_DOWN, b->at, DIFF_DOWN);
     if (!pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_B2);
 }
@@ -84,9 +86,9 @@ static void widths(const struct spec *s, struct diff_program *p)
     const struct model_shape *m = &s->shape;
     for (int i = 0; i < DIFF_BUFFERS; i++) p->width[i] = m->hidden;
     p->width[DIFF_RAW] = p->width[DIFF_QKV] = qkv_width(s);
-    p->width[DIFF_ATT] = m->heads * m->head_dim;
+    p->width[DIFF_ATT] = p->width[DIFF_NA] = m->heads * m->head_dim;
     p->width[DIFF_UP] = m->intermediate * (s->gated ? 2 : 1);
-    p->width[DIFF_ACT] = m->intermediate;
+    p->width[DIFF_ACT] = p->width[DIFF_NI] = m->intermediate;
 }
 
 void diff_program(const struct spec *s, struct diff_program *out)
@@ -101,11 +103,11 @@ void diff_program(const struct spec *s, struct diff_program *out)
         if (slots[i].kind == SLOT_WEIGHT)
             out->linear[out->n_linears++] = (struct linear){
                 .stage = slots[i].stage, .rows = slots[i].n[0], .cols = slots[i].n[1]};
-    attention_ops(&b, pre, prepares(s) ? DIFF_RAW : DIFF_QKV);
+    attention_ops(&b, pre, s->arch->attn_sub_norm, prepares(s) ? DIFF_RAW : DIFF_QKV);
     enum diff_buffer branch = b.at;
     if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's input */
-    mlp_ops(&b, pre);
+    mlp_ops(&b, pre, s->arch->mlp_sub_norm);
     enum diff_buffer last = b.at;
     if (s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     add_sum(&b, DIFF_X1, last, DIFF_X2);

@@ -39,8 +39,9 @@ static bool in_slots(const char *name, const struct slot *slots, int n)
 /* Whether it is a weight or bias that models of the family may have, whatever this config says. */
 static bool of_family(const struct arch *a, const char *name, bool in_block)
 {
-    const char *const block[] = {a->attn_norm, a->mlp_norm,     a->q_norm,
-                                 a->k_norm,    a->q_norm_alias, a->k_norm_alias};
+    const char *const block[] = {a->attn_norm,     a->mlp_norm,     a->q_norm,
+                                 a->k_norm,        a->q_norm_alias, a->k_norm_alias,
+                                 a->attn_sub_norm, a->mlp_sub_norm};
     const char *const outside[] = {a->embed, a->final_norm, a->head};
     const char *const *parts = in_block ? block : outside;
     size_t n = in_block ? sizeof block / sizeof *block : sizeof outside / sizeof *outside;

@@ -11,6 +11,15 @@
 enum status model_check_rotation(const struct spec *s, unsigned places, struct err *e)
 {
     const bool post = s->arch->place == NORM_POST, clipped = s->clip > 0;
+    const bool sub = s->arch->attn_sub_norm;
+    NEED(!places || s->linears == BITNET_NONE, ERR_USAGE,
+         "rotation: the inputs of this %s's linears are rounded to 8 bits, which no rotation goes "
+         "through",
+         s->arch->name);
+    NEED(!(places & ROTATE_R2) || !sub, ERR_USAGE,
+         "rotation: R2: %s has a norm with a scale for each channel between the values and o; it "
+         "admits R1 and R4",
+         s->arch->name);
     NEED(
         !(places & ROTATE_R1) || !post, ERR_USAGE,
         "rotation: %s: the norms of %s come after attention and MLP, where no linear absorbs their "

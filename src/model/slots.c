@@ -114,6 +114,8 @@ static int block_slots(const struct spec *s, struct slot *slots)
     int n = add_linears(s, slots);
     n += add_norm(s, SLOT_EXTRA, EXTRA_ATTN_NORM, a->attn_norm, m->hidden, slots + n);
     n += add_norm(s, SLOT_EXTRA, EXTRA_MLP_NORM, a->mlp_norm, m->hidden, slots + n);
+    n += add_norm(s, SLOT_EXTRA, EXTRA_ATTN_SUB_NORM, a->attn_sub_norm, m->hidden, slots + n);
+    n += add_norm(s, SLOT_EXTRA, EXTRA_MLP_SUB_NORM, a->mlp_sub_norm, m->intermediate, slots + n);
     if (s->qk_norm != QK_NONE) {
         n += add_qk_norm(s, EXTRA_Q_NORM, a->q_norm, a->q_norm_alias, m->heads, slots + n);
         n += add_qk_norm(s, EXTRA_K_NORM, a->k_norm, a->k_norm_alias, m->kv_heads, slots + n);

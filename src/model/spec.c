@@ -75,7 +75,7 @@ static enum status read_activation(const struct hfconfig *c, struct spec *s, str
         {"silu", ACT_SILU},           {"swish", ACT_SILU},
         {"gelu", ACT_GELU},           {"gelu_new", ACT_GELU_TANH},
         {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
-        {"xielu", ACT_XIELU},
+        {"relu2", ACT_RELU2},         {"xielu", ACT_XIELU},
     };
     const char *name;
     NEED(!hf_has(c, "hidden_act") || hf_value(c, "hidden_act"), ERR_FORMAT,
@@ -90,7 +90,7 @@ static enum status read_activation(const struct hfconfig *c, struct spec *s, str
         }
     RAISE(ERR_USAGE,
           "%s: hidden_act \"%s\" is not supported (supported: silu, swish, gelu, gelu_new, "
-          "gelu_fast, gelu_pytorch_tanh, xielu)",
+          "gelu_fast, gelu_pytorch_tanh, relu2, xielu)",
           c->name, name);
 }
 
@@ -158,6 +158,7 @@ enum status spec_read(const json_t *config, const char *name, struct spec *out, 
     s->gated = s->arch->linear[ROLE_GATE] != NULL;
     s->fused = s->arch->linear[ROLE_QKV] != NULL;
     s->qk_norm = s->arch->qk_norm;
+    s->linears = packed_bitnet_linears(config);
     PASS(read_shape(&c, s->arch, &s->shape, e));
     PASS(read_eps(&c, s, e));
     PASS(read_biases(&c, s, e));

@@ -1,4 +1,5 @@
 /* The forward pass of a block, stage by stage. */
+#include "activation/bitnet.h"
 #include "math/kern_bf16.h"
 #include "math/linalg.h"
 #include "math/row.h"
@@ -41,8 +42,11 @@ static void activate(const struct model *m, const struct block *b, const float *
                      float *y)
 {
     const struct spec *s = &m->spec;
-    static void (*const kernels[])(float *y, const float *x, int64_t n) = {
-        [ACT_SILU] = kern_silu, [ACT_GELU] = kern_gelu, [ACT_GELU_TANH] = kern_gelu_tanh};
+    static void (*const kernels[])(float *y, const float *x,
+                                   int64_t n) = {[ACT_SILU] = kern_silu,
+                                                 [ACT_GELU] = kern_gelu,
+                                                 [ACT_GELU_TANH] = kern_gelu_tanh,
+                                                 [ACT_RELU2] = kern_relu2};
     int64_t I = s->shape.intermediate, width = s->gated ? 2 * I : I;
     const struct xielu xielu =
         m->rounded && s->activation == ACT_XIELU ? block_xielu_bf16(b) : b->extra->xielu;
@@ -107,7 +111,31 @@ static void plain_input(const struct model *m, const struct block *b, int stage,
     }
 }
 
-/* The same, rotated, and quantized by the block's grids. */
+/* The extra of the norm of a stage's inputs; -1: none. */
+static int sub_norm(const struct spec *s, int stage)
+{
+    const int norm[STAGE_N] = {-1, s->arch->attn_sub_norm ? EXTRA_ATTN_SUB_NORM : -1, -1,
+                               s->arch->mlp_sub_norm ? EXTRA_MLP_SUB_NORM : -1};
+    return norm[stage];
+}
+
+/* What the family does to n tokens of a stage's inputs of so many columns: a norm, 8 bits. */
+static void own_input(const struct model *m, const struct block *b, int stage, int64_t cols,
+                      int64_t n, struct acts *a)
+{
+    const int norm = sub_norm(&m->spec, stage);
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t i = 0; i < n; i++) {
+        float *x = a->in + i * cols;
+        if (norm >= 0) norm_rows(m, true, b->extra->p[norm], NULL, cols, x, cols, 1, x);
+        if (m->spec.linears == BITNET_NONE) continue;
+        bitnet_inputs(x, cols);
+        if (m->rounded) kern_bf16_round(x, x, cols);
+    }
+}
+
+/* The same, and the norm and rounding that the family has, rotated, and quantized by the block's
+ * grids. */
 static void make_input(const struct model *m, const struct block *b, int stage,
                        const struct sequences *s, int64_t s0, int64_t s1, const float *x,
                        struct acts *a, bool split)
@@ -115,8 +143,10 @@ static void make_input(const struct model *m, const struct block *b, int stage,
     const bool quantizes = b->grids && activation_quantizes(&b->grids->inputs);
     const bool turns = rotation_runs(b, stage);
     const int64_t cols = stage_cols(b, stage);
-    plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes && !turns);
-    if (!quantizes && !turns) return;
+    const bool own = sub_norm(&m->spec, stage) >= 0 || m->spec.linears != BITNET_NONE;
+    plain_input(m, b, stage, s, s0, s1, x, a, split && !quantizes && !turns && !own);
+    if (!quantizes && !turns && !own) return;
+    if (own) own_input(m, b, stage, cols, s->offset[s1] - s->offset[s0], a);
     if (turns) rotation_inputs(m, b, stage, cols, s->offset[s1] - s->offset[s0], a);
     if (quantizes) grids_inputs(m, b, stage, cols, s, s0, s1, a);
     if (split && !grids_coded(b, stage)) split_input(cols, s, s0, s1, a);

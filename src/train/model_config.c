@@ -8,9 +8,9 @@
 
 /* transformers' classes. */
 static const char *const classes[][2] = {
-    {"llama", "Llama"},      {"olmo", "Olmo"},       {"olmo2", "Olmo2"}, {"olmo3", "Olmo3"},
-    {"smollm3", "SmolLM3"},  {"apertus", "Apertus"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"},
-    {"gpt_neox", "GPTNeoX"}, {"opensci", "OpenSci"},
+    {"llama", "Llama"},      {"olmo", "Olmo"},       {"olmo2", "Olmo2"},   {"olmo3", "Olmo3"},
+    {"smollm3", "SmolLM3"},  {"apertus", "Apertus"}, {"qwen2", "Qwen2"},   {"qwen3", "Qwen3"},
+    {"gpt_neox", "GPTNeoX"}, {"opensci", "OpenSci"}, {"bitnet", "BitNet"},
 };
 
 static const char *const schemes[] = {"huggingface", "pythia", "olmo2", "plainlm", "scaled", NULL};
@@ -49,7 +49,7 @@ static const struct option keys[] = {
     SIZE(vocab, "tokens of the vocabulary", "config's, else the tokenizer's"),
     SIZE(positions, "max_position_embeddings", "config's, else batch.length"),
     OPTION(model_options, theta, REAL, "base of RoPE's frequencies", .fallback = "0",
-           .otherwise = "config's, else 10000, of apertus 12e6, smollm3 2e6, olmo3 5e5",
+           .otherwise = "config's, else 10000, of apertus 12e6, smollm3 2e6, olmo3 and bitnet 5e5",
            .minimum = 0, .maximum = HUGE_VAL),
     OPTION(model_options, tied, BOOL, "the output matrix is the embedding", .fallback = "false",
            .otherwise = "config's, else false"),

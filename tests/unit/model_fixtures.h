@@ -20,6 +20,12 @@ static const char *const model_fixtures[] = {
 };
 enum { FIXTURES_N = sizeof model_fixtures / sizeof *model_fixtures };
 
+/* BitNet b1.58: as it is, which has derivatives; and with ternary linears, from weights that become
+ * so, from packed bytes, floats with a scale, and bytes of class bitlinear. */
+static const char *const bitnet_fixtures[] = {"bitnet", "bitnet_online", "bitnet_packed",
+                                              "bitnet_offline", "bitnet_bitlinear"};
+enum { BITNETS_N = sizeof bitnet_fixtures / sizeof *bitnet_fixtures };
+
 /* A sanitizer looks at memory, not at numbers: where families differ in numbers alone, tests under
  * it take every third model, among which are a plain one, one with layers without positions, one
  * with windows, a parallel one and one with norms of queries and keys. */

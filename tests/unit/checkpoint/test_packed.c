@@ -397,6 +397,18 @@ static void bad_configs_are_refused(void **state)
     refuse("{\"quantization_config\": {\"quant_method\": \"compressed-tensors\", \"format\": "
            "\"float-quantized\"}}",
            ERR_USAGE, "only pack-quantized");
+    static const char *const bitnet[][2] = {
+        {"\"linear_class\": \"bitlinear2\"", "linear_class \"bitlinear2\": expected bitlinear or"},
+        {"\"quantization_mode\": \"later\"", "quantization_mode \"later\": expected offline or"},
+        {"\"use_rms_norm\": true", "use_rms_norm: a norm of each linear's own"},
+        {"\"modules_to_not_convert\": [\"model\"]", "only null and [\"lm_head\"]"}};
+    for (int i = 0; i < 4; i++) {
+        snprintf(config, sizeof config,
+                 "{\"quantization_config\": {\"quant_method\": \"bitnet\", %s}}", bitnet[i][0]);
+        refuse(config, ERR_USAGE, bitnet[i][1]);
+    }
+    refuse("{\"quantization_config\": {\"quant_method\": \"bitnet\"}}", ERR_FORMAT,
+           "no tensor l.0.weight, though l.0.weight_scale is there");
     compressed_config(config, sizeof config, '8', true, "32");
     refuse(config, ERR_SHAPE, "weight_packed has shape [40, 12] where [40, 24] is expected");
     compressed_config(config, sizeof config, '4', true, "9223372036854775807");

@@ -434,6 +434,15 @@ static void what_cannot_be(void **state)
     f.s.ids[40] = 256;
     assert_int_equal(hvp_open(f.model, &f.s, HVP_ALL, &h, &err), ERR_FORMAT);
     assert_non_null(strstr(err.text, "sequence 2, token 9: id 256"));
+    struct checkpoint *c;
+    struct model *m;
+    err_clear(&err);
+    OK_OR_FAIL(checkpoint_open(FIXTURES "/models/bitnet_packed", &c, e));
+    OK_OR_FAIL(model_open(c, &m, e));
+    assert_int_equal(hvp_open(m, &f.s, HVP_ALL, &h, &err), ERR_USAGE);
+    assert_non_null(strstr(err.text, "rounded to 8 bits, which has no derivative"));
+    model_close(m);
+    checkpoint_close(c);
     hvp_fixture_close(&f);
 }
 
@@ -455,6 +464,9 @@ int main(void)
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(any_slices, name);
         tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(principal_submatrices, name);
     }
+    void *bitnet = (void *)(uintptr_t)bitnet_fixtures[0];
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(symmetric, bitnet);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test_prestate(loss_of_the_forward_pass, bitnet);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(agrees_under_windows);
     if (sizeof(real) == 4) { /* the program's type: the order of sums is that of the same sources */
         EACH_FIXTURE_STEP(tests, n, same_bits, FIXTURES_STEP)

@@ -185,6 +185,14 @@ static void meets_transformers(void **state)
     for (enum products kind = PRODUCTS_F32; kind < PRODUCTS_AUTO; kind++) check_kind(*state, kind);
 }
 
+/* Where inputs are rounded to 8 bits, an error that moves one code to its neighbour changes all
+ * that follows: products that are as exact as f32 alone. */
+static void meets_transformers_in_8_bits(void **state)
+{
+    check_kind(*state, PRODUCTS_F32);
+    check_kind(*state, PRODUCTS_BF16X3);
+}
+
 /* After all models. */
 static void as_near_as_transformers(void **state)
 {
@@ -251,7 +259,7 @@ static void rounds_as_transformers(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[FIXTURES_N + 2];
+    struct CMUnitTest tests[FIXTURES_N + 2 + BITNETS_N];
     struct err e = {0};
     linalg_setup();
     if (json_read_file(FIXTURES "/models/bf16_losses.json", 1 << 20, &peers, &e) != OK) abort();
@@ -261,6 +269,11 @@ int main(void)
         tests[i] = (struct CMUnitTest){.name = model_fixtures[i],
                                        .test_func = meets_transformers,
                                        .initial_state = (void *)(size_t)model_fixtures[i]};
+    for (int i = 0; i < BITNETS_N; i++)
+        tests[FIXTURES_N + 2 + i] =
+            (struct CMUnitTest){.name = bitnet_fixtures[i],
+                                .test_func = i ? meets_transformers_in_8_bits : meets_transformers,
+                                .initial_state = (void *)(size_t)bitnet_fixtures[i]};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     json_decref(peers);
     return failed;

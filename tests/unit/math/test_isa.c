@@ -119,7 +119,7 @@ static void diff_norms(int64_t n)
 
 static void diff_activations(int64_t n)
 {
-    for (int f = DIFF_SILU; f <= DIFF_GELU_TANH; f++) {
+    for (int f = DIFF_SILU; f <= DIFF_RELU2; f++) {
         diff_act(f, out[f], in[0], in[1], n);
         diff_act_tangent(f, out[3], in[0], in[2], in[1], in[3], n);
         row_add(out[4], out[4], out[3], n);

@@ -109,6 +109,11 @@ static void layer_norm_keeps_a_small_variance(void **ignored)
     near_all(y_, want_, N, 1e-3);
 }
 
+static double ref_relu2(double x)
+{
+    return x > 0 ? x * x : 0;
+}
+
 static void activations_match(void **ignored)
 {
     (void)ignored;
@@ -122,7 +127,8 @@ static void activations_match(void **ignored)
         double tolerance; /* relative, plus 1e-7 absolute */
     } table[] = {{kern_silu, ref_silu, 4e-7},
                  {kern_gelu, ref_gelu, 4e-7},
-                 {kern_gelu_tanh, ref_gelu_tanh, 3e-6}};
+                 {kern_gelu_tanh, ref_gelu_tanh, 3e-6},
+                 {kern_relu2, ref_relu2, 1e-7}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
         table[k].fast(y_, x_, N);
         for (int i = 0; i < N; i++) {

@@ -25,8 +25,9 @@ static struct sequences two = {.n = 2, .offset = offsets, .ids = ids};
 static void test_same_losses_in_every_family(void **state)
 {
     (void)state;
-    for (int i = 0; i < FIXTURES_N; i += FIXTURES_STEP) {
-        struct opened o = open_fixture(model_fixtures[i]);
+    for (int i = 0; i <= FIXTURES_N; i += FIXTURES_STEP) {
+        const char *family = i < FIXTURES_N ? model_fixtures[i] : bitnet_fixtures[0];
+        struct opened o = open_fixture(family);
         const struct setting plain = {.grids = none, .weight_bits = 16};
         double own[TOKENS], nll[TOKENS], most = 0;
         int admitted = 0;
@@ -47,8 +48,8 @@ static void test_same_losses_in_every_family(void **state)
             admitted++;
             model_close(r);
         }
-        print_message("%s: %d sets of places, a token's loss within %.1e\n", model_fixtures[i],
-                      admitted, most);
+        print_message("%s: %d sets of places, a token's loss within %.1e\n", family, admitted,
+                      most);
         assert_true(most < 2e-5);
         close_fixture(&o);
     }
@@ -243,6 +244,12 @@ static void test_what_families_refuse(void **state)
     refused("olmo", ROTATE_R2,
             "rotation: R2: this olmo clips its values to 2 (clip_qkv), which no rotation of them "
             "goes through; it admits R1 and R4");
+    refused("bitnet", ROTATE_R2,
+            "rotation: R2: bitnet has a norm with a scale for each channel between the values and "
+            "o; it admits R1 and R4");
+    refused("bitnet_online", ROTATE_R1,
+            "rotation: the inputs of this bitnet's linears are rounded to 8 bits, which no "
+            "rotation goes through");
 }
 
 int main(void)

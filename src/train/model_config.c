@@ -49,7 +49,7 @@ static const struct option keys[] = {
     SIZE(vocab, "tokens of the vocabulary", "config's, else the tokenizer's"),
     SIZE(positions, "max_position_embeddings", "config's, else batch.length"),
     OPTION(model_options, theta, REAL, "base of RoPE's frequencies", .fallback = "0",
-           .otherwise = "config's, else 10000, of apertus 12e6, smollm3 2e6, olmo3 and bitnet 5e5",
+           .otherwise = "config's, else 10000, of apertus 12e6, smollm3 2e6, olmo3 5e5, bitnet 5e5",
            .minimum = 0, .maximum = HUGE_VAL),
     OPTION(model_options, tied, BOOL, "the output matrix is the embedding", .fallback = "false",
            .otherwise = "config's, else false"),

@@ -245,6 +245,25 @@ static void export_model(const char *name)
     }
 }
 
+/* No other weights can be written in place of ternary ones. */
+static void refuse_ternary(const char *name)
+{
+    const struct quant_method *m = quant_find("rtn");
+    struct export x = {0};
+    struct checkpoint *c = NULL;
+    struct quant_options options;
+    char dir[512];
+    struct err e = {0};
+    options_default(&quant_table, &options);
+    snprintf(dir, sizeof dir, FIXTURES "/models/%s", name);
+    assert_int_equal(export_form_choose("dequantized", m, &options, 4, &x.form, &e), OK);
+    assert_int_equal(checkpoint_open(dir, &c, &e), OK);
+    assert_int_equal(export_folder_create(c, NULL, scratch_path("out"), &x.form, &x.out, &e),
+                     ERR_USAGE);
+    assert_non_null(strstr(e.text, "its linears are ternary"));
+    checkpoint_close(c);
+}
+
 /* The fixtures of a family; fails where it has none. */
 static void export_family(const struct arch *a)
 {
@@ -258,12 +277,16 @@ static void export_family(const struct arch *a)
         snprintf(path, sizeof path, FIXTURES "/models/%s/config.json", d->d_name);
         if (d->d_name[0] == '.' || json_read_file(path, 0, &config, &e) != OK) continue;
         const bool own = arch_find(json_text(config, "model_type", "")) == a;
+        const bool ternary = json_object_get(config, "quantization_config") != NULL;
         json_decref(config);
         /* The others of a family differ in what no export depends on. */
         if (!own || strncmp(d->d_name, "tiny_", 5) == 0 || strstr(d->d_name, "_rope_") ||
             strstr(d->d_name, "_yarn"))
             continue;
-        export_model(d->d_name);
+        if (ternary)
+            refuse_ternary(d->d_name);
+        else
+            export_model(d->d_name);
         found++;
     }
     closedir(models);

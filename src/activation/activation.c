@@ -6,8 +6,8 @@
 
 bool activation_any(const struct activation_grids *g)
 {
-    return activation_quantizes(&g->inputs) || activation_quantizes(&g->keys) ||
-           activation_quantizes(&g->values);
+    return activation_quantizes(&g->inputs) || g->inputs.qkv_bits > 0 ||
+           activation_quantizes(&g->keys) || activation_quantizes(&g->values);
 }
 
 /* Partial results, so that the compiler may compute them side by side. */

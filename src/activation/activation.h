@@ -46,6 +46,9 @@ struct activation_grid {
     bool calibrated;   /* inputs: methods see what is quantized as such when they calibrate */
     int codes;         /* enum input_codes */
     int64_t down_bits; /* inputs: of the last linear; 0: bits */
+    /* Inputs: of the outputs of q, k and v, before anything else happens to them, with a symmetric
+     * range of a token's queries, keys or values; 0: as they are. */
+    int64_t qkv_bits;
     /* Inputs: so many channels with the largest scores have a grid of their own, with outlier_bits
      * (NONE: they stay); groups are made of the others, by ascending score. */
     int64_t outliers, outlier_bits;

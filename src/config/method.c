@@ -11,7 +11,7 @@
 static bool grid_absent(const void *grid)
 {
     const struct activation_grid *g = grid;
-    return !activation_quantizes(g) && g->rotation == RUN_ROTATION_NONE;
+    return !activation_quantizes(g) && g->rotation == RUN_ROTATION_NONE && g->qkv_bits == 0;
 }
 
 /* The cache of KIVI. */
@@ -129,6 +129,11 @@ static const struct option input_keys[] = {
     OPTION(activation_grid, down_bits, INT, "width of the last linear's input", .unit = "bits",
            .fallback = "same", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,
            OPTION_SPECIAL_2(0, "same", ACTIVATION_BITS_NONE, NULL), .later = true),
+    OPTION(activation_grid, qkv_bits, INT,
+           "width of the outputs of q, k and v as they come: one symmetric range for a token's "
+           "queries, one for its keys, one for its values (SmoothQuant); none: not quantized",
+           .unit = "bits", .fallback = "none", .low = ACTIVATION_BITS_MIN,
+           .high = ACTIVATION_BITS_MAX, OPTION_SPECIAL(0, "none"), .later = true),
     OPTION(activation_grid, outliers, INT,
            "channels with the largest scores on the calibration text, which have a grid of their "
            "own; groups are made of the others by ascending score",

@@ -70,6 +70,7 @@ void attention_prepare(const struct model *m, const struct block *b, const struc
     const struct spec *s = &m->spec;
     int64_t width = qkv_width(s), D = s->shape.head_dim, q, k, v;
     int64_t stride = s->fused ? 3 * D : D;
+    if (b->grids) grids_outputs(m, b, t, a);
     if (s->clip > 0) {
         float *x = a->inner + t->row * width;
         row_clip(x, width, (float)s->clip, t->n, width);

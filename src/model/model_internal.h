@@ -84,9 +84,12 @@ void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int
  * integer grid. */
 bool grids_coded(const struct block *b, int stage);
 /* Quantizes a->in, the input of the stage's linears with so many columns, by b->grids, or sets
- * a->codes (grids_coded); s as in make_input. These three set a->broken. */
+ * a->codes (grids_coded); s as in make_input. These four set a->broken. */
 void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a);
+/* Quantizes the outputs of q, k and v of a tile in a->inner (activation_grid.qkv_bits). */
+void grids_outputs(const struct model *m, const struct block *b, const struct tile *t,
+                   struct acts *a);
 /* Quantizes keys or values of a tile in a->inner, unless the rotary embedding (done: it has been
  * applied) comes between; rotates queries with the keys. */
 void grids_keys(const struct model *m, const struct block *b, const struct tile *t, bool done,

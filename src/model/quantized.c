@@ -165,6 +165,37 @@ static void quantize_heads(const struct rows *r, const struct activation_grid *g
         }
 }
 
+/* A token's heads share a range. */
+static void quantize_outputs(const struct rows *r, const struct activation_grid *g, struct acts *a)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        struct activation_range range = ACTIVATION_EMPTY;
+        for (int64_t h = 0; h < r->heads; h++) {
+            const float *x = r->x + i * r->width + h * r->stride;
+            if (!activation_finite(x, r->D)) note_broken(a, STAGE_O);
+            activation_extend(&range, x, r->D);
+        }
+        const struct activation_scale s = activation_scale(g, range, true);
+        for (int64_t h = 0; h < r->heads; h++)
+            activation_round(&s, r->x + i * r->width + h * r->stride, r->D);
+    }
+}
+
+void grids_outputs(const struct model *m, const struct block *b, const struct tile *t,
+                   struct acts *a)
+{
+    const struct activation_grid g = {
+        .bits = b->grids->inputs.qkv_bits, .symmetric = true, .clip = 1};
+    const struct model_shape *s = &m->spec.shape;
+    int64_t at[3];
+    if (g.bits == 0) return;
+    qkv_columns(&m->spec, 0, &at[0], &at[1], &at[2]);
+    for (int i = 0; i < 3; i++) {
+        const struct rows r = rows_of(m, t, a, at[i], i == 0 ? s->heads : s->kv_heads);
+        quantize_outputs(&r, &g, a);
+    }
+}
+
 /* x <- x H / sqrt(D) for every head, in f64. */
 static void rotate_heads(const struct rows *r)
 {

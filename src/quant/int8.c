@@ -15,12 +15,10 @@ struct int8_options {
 #define UNIT 6.200124e-5f
 
 /* int8_format.round. */
-static float round_codes(const float *x, float *codes, int64_t n)
+static float round_codes(float *x, int64_t n, float most)
 {
-    for (int64_t j = 0; j < n; j++) codes[j] = dtype_round_f16(x[j]);
-    const float most = row_largest(codes, n);
     const float inverse = 1 / most * INT8_MOST; /* how torch divides a number by a tensor */
-    for (int64_t j = 0; j < n; j++) codes[j] = most > 0 ? nearbyintf(codes[j] * inverse) : 0;
+    for (int64_t j = 0; j < n; j++) x[j] = most > 0 ? nearbyintf(x[j] * inverse) : 0;
     return most;
 }
 
@@ -28,8 +26,9 @@ static void row_round(const struct quant_job *job, const void *none, int64_t row
 {
     const int64_t n = job->cols;
     float *q = job->q + row * n;
-    const float most = round_codes(job->w + row * n, q, n);
     (void)none, (void)scratch;
+    for (int64_t j = 0; j < n; j++) q[j] = dtype_round_f16(job->w[row * n + j]);
+    const float most = round_codes(q, n, row_largest(q, n));
     for (int64_t j = 0; j < n; j++) q[j] = q[j] * most / INT8_MOST;
 }
 

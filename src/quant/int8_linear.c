@@ -1,7 +1,10 @@
 #include "quant/int8_linear.h"
+#include "activation/activation.h"
 #include "coding/tile.h"
 #include "math/dtype.h"
 #include "math/linalg.h"
+#include "math/products.h"
+#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -10,6 +13,9 @@
 /* So many products of two codes sum up exactly in f32, in any order. */
 enum { CHUNK = 1024 };
 _Static_assert(CHUNK *INT8_MOST *INT8_MOST < 1 << 24, "sums of codes are not exact");
+
+/* The code 0 in bytes that are not negative. */
+enum { ZERO = 128 };
 
 struct int8_linear {
     int64_t rows, cols, longest;
@@ -24,31 +30,67 @@ struct int8_linear {
     float *raw;       // (longest, outliers) inputs of the outlier channels; NULL: there are none
     float *scratch;   // (threads, scratch_floats)
     int threads;
+    /* Where the CPU multiplies integers, in place of inputs: the same sums. */
+    struct integer_inputs in;       // codes with ZERO and a scale of 1
+    struct product_weights *packed; // the codes, in tiles
 };
 
-/* Floats of a thread: weights of a chunk, its products, sums in f64; or a row of weights. */
+static bool as_integers(int64_t cols)
+{
+    return integers_run() && integers_fit(8, cols);
+}
+
+/* Floats of a thread: weights of a chunk and, but for integers, its products and sums in f64; or a
+ * row. */
 static int64_t scratch_floats(int64_t cols, int64_t longest)
 {
-    return max64(TILE_ROWS * CHUNK + longest * TILE_ROWS * 3, 2 * cols);
+    return max64(TILE_ROWS * (CHUNK + (as_integers(cols) ? 0 : 3 * longest)), cols);
 }
 
 int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers)
 {
     const int64_t f = sizeof(float), linears = (x->all_rows + x->rows - 1) / x->rows;
-    const int64_t inputs = x->longest * (x->cols * (outliers ? 2 : 1) + 1) * f;
+    const bool integers = as_integers(x->cols);
+    const int64_t token = integers ? x->cols + 3 * f : (x->cols + 1) * f;
+    const int64_t inputs = x->longest * (token + (outliers ? x->cols * f : 0));
     const int64_t channels = x->cols * (f + (int64_t)sizeof(int64_t) + 1);
     const int64_t scratch = x->threads * scratch_floats(x->cols, x->longest) * f;
-    return x->all_rows * (x->cols + f) + linears * (inputs + channels + scratch);
+    const int64_t row = x->cols * (integers ? 2 : 1) + (integers ? 5 : 1) * f;
+    const int64_t packing = integers ? x->rows * (x->cols * f + 2 * (int64_t)sizeof(double)) : 0;
+    return x->all_rows * row + linears * (inputs + channels + scratch) + packing;
 }
 
-/* Row i of the weights; t: 2 * cols floats. */
+/* Row i of the weights; t: cols floats. */
 static void round_row(struct int8_linear *l, const float *w, int64_t i, float *t)
 {
     const int64_t n = l->cols;
-    float *row = t + n;
-    for (int64_t j = 0; j < n; j++) row[j] = w[i * n + j] * (l->divisor ? l->divisor[j] : 1);
-    l->scale[i] = l->format.round(row, t, n);
+    for (int64_t j = 0; j < n; j++) {
+        t[j] = w[i * n + j] * (l->divisor ? l->divisor[j] : 1);
+        if (l->format.half) t[j] = dtype_round_f16(t[j]);
+    }
+    l->scale[i] = l->format.round(t, n, row_largest(t, n));
     for (int64_t j = 0; j < n; j++) l->codes[i * n + j] = (int8_t)t[j]; /* an integer */
+}
+
+/* The codes for products of integers. */
+static enum status pack(struct int8_linear *l, struct err *e)
+{
+    const char *what = "an 8-bit linear";
+    AUTO_FREE float *w = NULL;
+    AUTO_FREE double *grid = NULL;
+    PASS(mem_alloc(&w, l->rows * l->cols, sizeof *w, what, e));
+    PASS(mem_alloc(&grid, 2 * l->rows, sizeof *grid, what, e));
+    for (int64_t i = 0; i < 2 * l->rows; i++) grid[i] = i % 2 ? ZERO : 1;
+#pragma omp parallel for schedule(static) num_threads(l->threads)
+    for (int64_t i = 0; i < l->rows * l->cols; i++) w[i] = l->codes[i];
+    const struct integer_grids g = {.bits = 8, .group = l->cols, .grid = grid};
+    PASS(product_weights_integers(&g, l->rows, l->cols, TILE_ROWS, &l->packed, e));
+    PASS(product_weights_fill_own(l->packed, w, 1, e));
+    PASS(mem_alloc(&l->in.codes, l->longest * l->cols, 1, what, e));
+    PASS(mem_alloc(&l->in.scale, l->longest, sizeof *l->in.scale, what, e));
+    PASS(mem_alloc(&l->in.zero, l->longest, sizeof *l->in.zero, what, e));
+    for (int64_t t = 0; t < l->longest; t++) l->in.scale[t] = 1, l->in.zero[t] = ZERO;
+    return OK;
 }
 
 static enum status allocate(struct int8_linear *l, bool divides, struct err *e)
@@ -58,13 +100,14 @@ static enum status allocate(struct int8_linear *l, bool divides, struct err *e)
     PASS(mem_alloc(&l->codes, l->rows * cols, sizeof *l->codes, what, e));
     PASS(mem_alloc(&l->scale, l->rows, sizeof *l->scale, what, e));
     if (divides) PASS(mem_alloc(&l->divisor, cols, sizeof *l->divisor, what, e));
-    PASS(mem_alloc(&l->inputs, l->longest * cols, sizeof *l->inputs, what, e));
     PASS(mem_alloc(&l->in_scale, l->longest, sizeof *l->in_scale, what, e));
     PASS(mem_zero(&l->is_outlier, cols, sizeof *l->is_outlier, what, e));
     PASS(mem_alloc(&l->outlier, cols, sizeof *l->outlier, what, e));
     if (isfinite(l->format.threshold))
         PASS(mem_alloc(&l->raw, l->longest * cols, sizeof *l->raw, what, e));
-    return mem_alloc(&l->scratch, l->threads * scratch, sizeof *l->scratch, what, e);
+    PASS(mem_alloc(&l->scratch, l->threads * scratch, sizeof *l->scratch, what, e));
+    return as_integers(cols) ? OK
+                             : mem_alloc(&l->inputs, l->longest * cols, sizeof *l->inputs, what, e);
 }
 
 enum status int8_linear_make(const struct quant_job *job, const struct int8_format *format,
@@ -84,6 +127,7 @@ enum status int8_linear_make(const struct quant_job *job, const struct int8_form
 #pragma omp parallel for schedule(static) num_threads(l->threads)
     for (int64_t i = 0; i < rows; i++)
         round_row(l, job->w, i, l->scratch + omp_get_thread_num() * scratch_floats(cols, longest));
+    if (as_integers(cols)) TRY(pack(l, e));
     *out = l;
 done:
     if (st != OK) int8_linear_free(l);
@@ -103,6 +147,10 @@ void int8_linear_free(void *linear)
     free(l->outlier);
     free(l->raw);
     free(l->scratch);
+    free(l->in.codes);
+    free(l->in.scale);
+    free(l->in.zero);
+    product_weights_free(l->packed);
     free(l);
 }
 
@@ -129,19 +177,52 @@ static int64_t find_outliers(const struct int8_linear *l, const float *x, int64_
     return n;
 }
 
-/* Token t. Its scale is that of what is below the threshold; codes of outlier channels are 0. */
-static void round_token(const struct int8_linear *l, const float *x, int64_t t, int64_t outliers)
+/* row (cols) = what becomes codes of token t; the largest magnitude. */
+static float load_token(const struct int8_linear *l, const float *x, int64_t t, float *row)
+{
+    x += t * l->cols;
+    for (int64_t j = 0; j < l->cols; j++) {
+        row[j] = l->divisor ? x[j] / l->divisor[j] : x[j];
+        if (l->is_outlier[j] && exceeds(&l->format, x[j])) row[j] = 0;
+        if (l->format.half) row[j] = dtype_round_f16(row[j]);
+    }
+    return row_largest(row, l->cols);
+}
+
+/* Token t, whose scale is that of what is below the threshold, or that of `most` if it is not
+ * negative; codes of outlier channels are 0. */
+static void round_token(const struct int8_linear *l, const float *x, int64_t t, int64_t outliers,
+                        float most, float *scratch)
 {
     const int64_t n = l->cols;
-    float *codes = l->inputs + t * n;
-    for (int64_t j = 0; j < n; j++) {
-        codes[j] = l->divisor ? x[j] / l->divisor[j] : x[j];
-        if (l->is_outlier[j] && exceeds(&l->format, x[j])) codes[j] = 0;
-    }
-    l->in_scale[t] = l->format.round(codes, codes, n);
+    float *codes = l->packed ? scratch : l->inputs + t * n;
+    const float own = load_token(l, x, t, codes);
+    l->in_scale[t] = l->format.round(codes, n, most < 0 ? own : most);
     for (int64_t k = 0; k < outliers; k++) {
-        l->raw[t * outliers + k] = x[l->outlier[k]];
+        l->raw[t * outliers + k] = x[t * n + l->outlier[k]];
         codes[l->outlier[k]] = 0;
+    }
+    if (!l->packed) return;
+    if (!activation_finite(codes, n)) {
+        l->in_scale[t] = NAN; /* bytes have none */
+        for (int64_t j = 0; j < n; j++) codes[j] = 0;
+    }
+    for (int64_t j = 0; j < n; j++) l->in.codes[t * n + j] = (uint8_t)((int32_t)codes[j] + ZERO);
+}
+
+static void round_inputs(const struct int8_linear *l, const float *x, int64_t tokens,
+                         int64_t outliers)
+{
+    const int64_t floats = scratch_floats(l->cols, l->longest);
+    float most = l->format.tensor ? 0 : -1;
+#pragma omp parallel num_threads(l->threads)
+    {
+        float *own = l->scratch + omp_get_thread_num() * floats;
+#pragma omp for schedule(static) reduction(max : most)
+        for (int64_t t = 0; t < (l->format.tensor ? tokens : 0); t++)
+            most = fmaxf(most, load_token(l, x, t, own));
+#pragma omp for schedule(static)
+        for (int64_t t = 0; t < tokens; t++) round_token(l, x, t, outliers, most, own);
     }
 }
 
@@ -185,13 +266,25 @@ static void part_codes(const struct int8_linear *l, const struct part *p)
     }
 }
 
-/* y (tokens, n) with row pitch ld <- what the sums of codes are worth. */
-static void part_store(const struct int8_linear *l, const struct part *p, float *y, int64_t ld)
+/* y (tokens, n) with row pitch ld = the sums of codes. */
+static void part_sums(const struct int8_linear *l, const struct part *p, float *y, int64_t ld)
+{
+    if (l->packed) {
+        product_integers(y, ld, &l->in, l->packed, p->row / TILE_ROWS, p->tokens);
+        return;
+    }
+    part_codes(l, p);
+    for (int64_t t = 0; t < p->tokens; t++)
+        for (int64_t i = 0; i < p->n; i++) y[t * ld + i] = (float)p->sum[t * TILE_ROWS + i];
+}
+
+/* The sums <- what they are worth. */
+static void part_scale(const struct int8_linear *l, const struct part *p, float *y, int64_t ld)
 {
     for (int64_t t = 0; t < p->tokens; t++)
         for (int64_t i = 0; i < p->n; i++) {
             const float scale = l->in_scale[t] * l->scale[p->row + i];
-            y[t * ld + i] = (float)p->sum[t * TILE_ROWS + i] * scale * l->format.unit;
+            y[t * ld + i] = y[t * ld + i] * scale * l->format.unit;
         }
 }
 
@@ -213,13 +306,12 @@ void int8_linear_apply(const void *linear, const float *x, int64_t tokens, float
 {
     const struct int8_linear *l = linear;
     const int64_t outliers = find_outliers(l, x, tokens);
-#pragma omp parallel for schedule(static) num_threads(l->threads)
-    for (int64_t t = 0; t < tokens; t++) round_token(l, x + t * l->cols, t, outliers);
+    round_inputs(l, x, tokens, outliers);
 #pragma omp parallel for schedule(dynamic) num_threads(l->threads)
     for (int64_t row = 0; row < l->rows; row += TILE_ROWS) {
         const struct part p = part_make(l, tokens, row);
-        part_codes(l, &p);
-        part_store(l, &p, y + row, ld);
+        part_sums(l, &p, y + row, ld);
+        part_scale(l, &p, y + row, ld);
         part_outliers(l, &p, outliers, y + row, ld);
     }
 }

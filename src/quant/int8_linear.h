@@ -8,13 +8,14 @@ enum { INT8_MOST = 127 };
 
 /* How a method rounds. */
 struct int8_format {
-    /* codes (n), integers of at most INT8_MOST: those of x (n), and their scale as the method
-     * stores it. */
-    float (*round)(const float *x, float *codes, int64_t n);
+    /* x (n) <- its codes, integers of at most INT8_MOST; their scale as the method stores it. most:
+     * the largest magnitude of what shares the scale. */
+    float (*round)(float *x, int64_t n, float most);
     float unit;      /* a product of codes is worth unit times the two scales */
     float threshold; /* an input of at least this magnitude puts its channel among the outliers of
                         the sequence; INFINITY: there are none */
-    bool half;       /* inputs are cast to f16 first (but those of outliers) */
+    bool half;       /* numbers are cast to f16 first (but inputs of outliers) */
+    bool tensor;     /* all tokens of a sequence share a scale */
 };
 
 /* A function of quant_method.make_linear. weights (rows, cols): what the codes are made of.

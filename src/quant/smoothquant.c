@@ -2,6 +2,7 @@
  * (mit-han-lab/smoothquant, smooth.py and fake_quant.py): weights and activations in 8 bits, with a
  * scale for each row and each token. Before that, channels with large inputs are divided by a
  * factor that the weights are multiplied with. */
+#include "activation/activation.h"
 #include "coding/tile.h"
 #include "quant/int8_linear.h"
 #include "quant/job.h"
@@ -13,7 +14,8 @@ enum smoothed { SMOOTHED_NORM, SMOOTHED_ALL };
 
 struct smoothquant_options {
     double migration;
-    int smoothed; /* enum smoothed */
+    int smoothed;    /* enum smoothed */
+    int granularity; /* enum granularity, of inputs; not static */
 };
 
 /* The authors' bound of all scales. */
@@ -86,10 +88,10 @@ static enum status smoothquant_prepare(const struct quant_block *b, void **prepa
 /* --- weights --- */
 
 /* int8_format.round. */
-static float round_codes(const float *x, float *codes, int64_t n)
+static float round_codes(float *x, int64_t n, float most)
 {
-    const float scale = fmaxf(row_largest(x, n), LEAST) / INT8_MOST;
-    for (int64_t j = 0; j < n; j++) codes[j] = nearbyintf(x[j] / scale);
+    const float scale = fmaxf(most, LEAST) / INT8_MOST;
+    for (int64_t j = 0; j < n; j++) x[j] = nearbyintf(x[j] / scale);
     return scale;
 }
 
@@ -101,7 +103,7 @@ static void round_row(const struct quant_job *job, const void *none, int64_t row
     float *q = job->q + row * job->cols;
     (void)none, (void)scratch;
     for (int64_t j = 0; j < job->cols; j++) q[j] = w[j] * factor[j];
-    const float scale = round_codes(q, q, job->cols);
+    const float scale = round_codes(q, job->cols, row_largest(q, job->cols));
     for (int64_t j = 0; j < job->cols; j++) q[j] = q[j] * scale / factor[j];
 }
 
@@ -116,7 +118,11 @@ static enum status smoothquant_run(const struct quant_job *job, struct quant_rep
 static enum status make_linear(const struct quant_job *job, int64_t longest, void **out,
                                struct err *e)
 {
-    const struct int8_format format = {.round = round_codes, .unit = 1, .threshold = INFINITY};
+    const struct smoothquant_options *o = quant_own(job->options, METHOD_smoothquant);
+    const struct int8_format format = {.round = round_codes,
+                                       .unit = 1,
+                                       .threshold = INFINITY,
+                                       .tensor = o->granularity == GRANULARITY_TENSOR};
     const struct factors *f = job->prepared;
     return int8_linear_make(job, &format, f->factor, longest, out, e);
 }
@@ -132,6 +138,7 @@ static void memory(const struct quant_options *o, const struct quant_extent *x,
 }
 
 static const char *const smoothed[] = {"norm", "all", NULL};
+static const char *const granularities[] = {"token", "tensor", NULL};
 
 static const struct option own_options[] = {
     OPTION_AT("migration", smoothquant_options, migration, REAL,
@@ -142,6 +149,9 @@ static const struct option own_options[] = {
            "smoothquant: linears whose inputs are divided: those behind a norm that absorbs the "
            "factors (norm), or all",
            .fallback = "norm", .choices = smoothed),
+    OPTION(smoothquant_options, granularity, CHOICE,
+           "smoothquant: each token of the inputs has a scale, or all of a sequence (tensor)",
+           .fallback = "token", .choices = granularities, .later = true),
 };
 
 const struct quant_method quant_smoothquant = {

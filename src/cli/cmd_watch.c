@@ -186,7 +186,8 @@ static enum status run(struct call *c, struct err *e)
     enum status st = OK;
     struct watch w = {.every = "30s", .idle_s = INFINITY};
     const struct arg more[] = {
-        {"--every", ARG_TEXT, &w.every, "TIME", "how often to look for new checkpoints (30s)"},
+        {"--every", ARG_TEXT, &w.every, "TIME",
+         "how often to look for new checkpoints (30s; a number alone: minutes)"},
         {"--idle", ARG_TEXT, &w.idle, "TIME",
          "end if none has come for so long; otherwise at a signal or --until alone"},
         {"--limit", ARG_LIST, &w.limits, "BITS=PERCENT",
@@ -199,12 +200,17 @@ static enum status run(struct call *c, struct err *e)
            "--part: the parts of a sweep that grows would change; watch it whole");
     TRY(span_parse(w.every, &w.every_s, e));
     if (w.idle) TRY(span_parse(w.idle, &w.idle_s, e));
+    char every[QUANTITY];
+    quantity_time(w.every_s, every);
+    ENSURE(w.idle_s >= w.every_s, ERR_USAGE, "--idle %s is shorter than --every, %s", w.idle,
+           every);
     for (int64_t i = 0, bits; i < w.limits.n; i++) {
         double percent;
         TRY(parse_limit(w.limits.items[i], &bits, &percent, e));
     }
     TRY(run_until_find(w.launch.until[0] ? w.launch.until : NULL, &w.until, e));
     w.launch.run.so_far = true;
+    log_info("looks for new checkpoints every %s", every);
     TRY(watch(&w, &c->code, e));
 done:
     free(w.seen);

@@ -18,9 +18,10 @@ bool visit_wants(const struct visit *v, int i)
 }
 
 /* Whether the part wants the weights of a variant. */
-static bool part_takes(int i, const struct variant *v)
+static bool part_takes(const struct visit *visit, int i, const struct variant *v)
 {
     if (!v) return false;
+    if (measures[i]->takes) return measures[i]->takes(visit, v);
     if (measures[i]->cell_key) return wanted_count(v->records, measures[i]->name, NULL) > 0;
     return measures[i]->of_cells ? variant_is_completed(v) : v->replicate == 0;
 }
@@ -37,7 +38,8 @@ enum status parts_linear(void *context, const struct variant *v, const struct li
 {
     struct part_context *c = context;
     for (int i = 0; i < MEASURES_N; i++) {
-        if (!measures[i]->linear || !visit_wants(c->visit, i) || !part_takes(i, v)) continue;
+        if (!measures[i]->linear || !visit_wants(c->visit, i) || !part_takes(c->visit, i, v))
+            continue;
         PASS(method_entry_check_weights(&v->method, measures[i]->name, e));
         PASS(measures[i]->linear(c, v, l, q, grids, e));
     }
@@ -51,7 +53,8 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
     struct part_context *own = (struct part_context *)(uintptr_t)c;
     for (int i = 0; i < MEASURES_N; i++) {
         const size_t size = measures[i]->state_of_variant;
-        if (!visit_wants(c->visit, i) || (measures[i]->observe ? v != NULL : !part_takes(i, v)))
+        if (!visit_wants(c->visit, i) ||
+            (measures[i]->observe ? v != NULL : !part_takes(c->visit, i, v)))
             continue;
         if (measures[i]->move) measures[i]->move(own, v, m);
         if (size)

@@ -68,7 +68,7 @@ static const struct export_section *section_of(const struct sweep *s)
 
 /* --- which cells, and where to --- */
 
-static bool takes(const char *pattern, const char *name)
+static bool matches(const char *pattern, const char *name)
 {
     return !pattern || fnmatch(pattern, name, 0) == 0;
 }
@@ -76,8 +76,8 @@ static bool takes(const char *pattern, const char *name)
 static bool selects(const struct export_entry *x, const char *model, const char *checkpoint,
                     const char *quantizer, int64_t bits)
 {
-    return takes(x->model, model) && takes(x->checkpoint, checkpoint) &&
-           takes(x->quantizer, quantizer) && (!x->bits || x->bits == bits);
+    return matches(x->model, model) && matches(x->checkpoint, checkpoint) &&
+           matches(x->quantizer, quantizer) && (!x->bits || x->bits == bits);
 }
 
 /* Of a cell of a plan: averages are not exported. */
@@ -275,10 +275,15 @@ static const struct export_entry *entry_in(const struct visit *visit, const stru
     return NULL;
 }
 
+static bool takes(const struct visit *v, const struct variant *variant)
+{
+    return entry_in(v, variant) != NULL;
+}
+
 static bool wanted(const struct visit *v)
 {
     for (int64_t i = 0; i < v->n_variants; i++)
-        if (entry_in(v, &v->variants[i])) return true;
+        if (takes(v, &v->variants[i])) return true;
     return false;
 }
 
@@ -408,6 +413,7 @@ const struct measure measure_export = {
     .setup = &setup_table,
     .grids = true,
     .wanted = wanted,
+    .takes = takes,
     .state = sizeof(struct export),
     .open = open_state,
     .begin = begin,

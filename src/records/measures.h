@@ -291,6 +291,8 @@ struct measure {
 
     /* Whether the visit requests this work; NULL: it does if it has a setup for it. */
     bool (*wanted)(const struct visit *v);
+    /* Whether `linear` takes the weights of a variant. NULL: those of all that the part is of. */
+    bool (*takes)(const struct visit *v, const struct variant *variant);
     const struct option_table *setup; /* fields of its setup; NULL: it has no setup */
 
     /* Work that it adds to a visit on a text t: once, and for each cell. kept: activations are

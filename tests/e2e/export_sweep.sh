@@ -20,6 +20,7 @@ bits: [3, 4]
 methods:
   - {method: rtn, group_size: 32, scale_dtype: f16}
   - {method: gptq, group_size: 32, scale_dtype: f16, order: activation}
+  - {method: rtn, name: a8, bits: [4], activations: {bits: 8}} # no folder can hold it, and none is asked for
 calibration: {ids: "$ids"}
 evaluation: [{name: own, ids: "$ids"}]
 export:

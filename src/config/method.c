@@ -316,9 +316,11 @@ static const struct option keys[] = {
     OPTION(method_entry, method, TEXT,
            "a name that `qtraj methods` lists, stored, or none (the weights stay as they are)",
            .required = true),
-    OPTION(method_entry, path, PATH,
-           "stored: the quantized checkpoint, a folder or a GGUF file, with {checkpoint} or {step}",
-           .file_only = true),
+    OPTION(
+        method_entry, path, PATH,
+        "stored: the quantized checkpoint, a folder or a GGUF file, with {model}, {checkpoint} or "
+        "{step}",
+        .file_only = true),
     OPTION(method_entry, preset, CHOICE,
            "defaults of this method's options by a published protocol (listed below)",
            .fallback = "none", .otherwise = "the sweep's", .choices = preset_names,

@@ -26,7 +26,8 @@ enum preset {
 struct method_entry {
     char *name;   /* label on the cube's quantizer axis; by default the method's own */
     char *method; /* name in the table of methods, or "stored" */
-    char *path;   /* stored: the quantized checkpoint, with {checkpoint} and {step}; else NULL */
+    char *path;   /* stored: the quantized checkpoint, with {model}, {checkpoint} and {step}; else
+                     NULL */
     int preset;   /* enum preset that its options started from */
     int64_t n_bits;
     int64_t bits[QUANT_BITS_N]; /* those of the entry, or the sweep's */

@@ -18,6 +18,9 @@ MUST_USE enum status plan_shown_recipe(const struct plan *p, const struct plan_c
 /* *out (the caller frees) = the path of an entry `stored` for checkpoint c. ERR_NOMEM. */
 MUST_USE enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
                                       const struct method_entry *m, char **out, struct err *e);
+/* ERR_USAGE: checkpoints of two models have one such path. ERR_NOMEM. */
+MUST_USE enum status plan_stored_check(const struct plan *p, const struct method_entry *m,
+                                       struct err *e);
 /* Has results of weights count that the view leaves out, where a folder has these weights again.
  * ERR_NOMEM. */
 MUST_USE enum status plan_weights_back(struct plan *p, struct results_view *view, struct err *e);

@@ -89,11 +89,30 @@ done:
 enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
                              const struct method_entry *m, char **out, struct err *e)
 {
-    AUTO_FREE char *named = NULL;
+    AUTO_FREE char *of_model = NULL, *named = NULL;
     char step[32];
     snprintf(step, sizeof step, "%lld", (long long)p->sweep->models[c->model].rows[c->row].step);
-    PASS(plan_path_of(m->path, plan_name_of(p, c), &named, e));
+    PASS(replace(m->path, "{model}", p->sweep->models[c->model].name, &of_model, e));
+    PASS(plan_path_of(of_model, plan_name_of(p, c), &named, e));
     return replace(named, "{step}", step, out, e);
+}
+
+enum status plan_stored_check(const struct plan *p, const struct method_entry *m, struct err *e)
+{
+    json_auto_t *models = json_object();
+    for (int64_t i = 0; m->path && i < p->n_checkpoints; i++) {
+        const char *model = p->sweep->models[p->checkpoints[i].model].name;
+        AUTO_FREE char *path = NULL;
+        PASS(plan_stored_path(p, &p->checkpoints[i], m, &path, e));
+        const char *other = json_text(models, path, model);
+        NEED(strcmp(other, model) == 0, ERR_USAGE,
+             "methods: %s: %s would be measured for model %s and for model %s; put {model} into "
+             "its path",
+             m->name, path, other, model);
+        NEED(json_object_set_new(models, path, json_string(model)) == 0, ERR_NOMEM,
+             "out of memory for paths");
+    }
+    return OK;
 }
 
 /* Whether a row's checkpoint is whole, or will be fetched (struct sweep_so_far). */

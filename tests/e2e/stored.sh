@@ -36,12 +36,17 @@ methods:
   - {name: own, method: stored, path: "step{step}", bits: [4]}
   - {name: packed, method: stored, path: packed, bits: [4]}
   - {name: file, method: stored, path: "$models/{checkpoint}", bits: [8]}
-  - {name: missing, method: stored, path: "none/{checkpoint}", bits: [4]}
+  - {name: missing, method: stored, path: "none/{model}/{checkpoint}", bits: [4]}
   - {name: other, method: stored, path: "$models/qwen3.gguf", bits: [8]}
 evaluation: [{name: ids, ids: "$ids"}]
 YAML
 "$QTRAJ" plan "$work/sweep.yaml" >"$work/out" 2>&1 && fail "plan sees nothing missing"
-grep -q "llama llama.gguf, missing will fail: $work/none/llama.gguf: no such" "$work/out" || fail "plan: $(cat "$work/out")"
+grep -q "llama llama.gguf, missing will fail: $work/none/llama/llama.gguf: no such" "$work/out" || fail "plan: $(cat "$work/out")"
+# Files of one model are not measured as another's.
+sed 's/^models: \[\(.*\)\]$/models: [\1, {name: twin, trajectory: table.csv, path: "both\/{checkpoint}"}]/' "$work/sweep.yaml" >"$work/two.yaml"
+"$QTRAJ" plan "$work/two.yaml" >"$work/out" 2>&1 && fail "two models: $(cat "$work/out")"
+grep -q "methods: own: $work/step7 would be measured for model llama and for model twin; put {model} into its path" "$work/out" ||
+    fail "two models: $(cat "$work/out")"
 run() { "$QTRAJ" run "$work/sweep.yaml" "$@" >"$work/out" 2>&1; }
 run
 [ $? = 1 ] || fail "run: $(cat "$work/out")"
@@ -77,8 +82,8 @@ run
 grep -q "nothing to do" "$work/out" || fail "config.json written again: $(cat "$work/out")"
 rm -r "$work/step7"
 quantized step7 3
-mkdir "$work/none"
-cp "$models/llama.gguf" "$work/none"
+mkdir -p "$work/none/llama"
+cp "$models/llama.gguf" "$work/none/llama"
 run
 grep -q "2/2 cells, 0 failed" "$work/out" || fail "a changed and a new file: $(cat "$work/out")"
 launch 60 3 run "$work/sweep.yaml" --set results=ranks.h5 --set run.ranks_per_group=2

@@ -1,6 +1,7 @@
 /* smoothquant against its authors' code (tests/fixtures/smoothquant): two linears behind a norm. */
 #include "fixture.h"
 #include "layer.h"
+#include "quant/job.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -161,10 +162,77 @@ static void without_a_norm_factors_are_left_out_or_counted(void **state)
     }
 }
 
+enum { TOKENS = 70 };
+
+/* Codes of x (n) in place; their scale. */
+static float round_codes(float *x, int64_t n, float most)
+{
+    const float scale = fmaxf(most, 1e-5f) / 127;
+    for (int64_t j = 0; j < n; j++) x[j] = nearbyintf(x[j] / scale);
+    return scale;
+}
+
+/* Outputs are sums of products of codes, which are exact whatever multiplies them, times the
+ * scales; a token that is not finite has none. */
+static void sums_are_exact(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{70, 300}, {64, 32}, {5, 31}, {130, 2100}};
+    const struct quant_method *m = quant_find("smoothquant");
+    for (int k = 0; k < 8; k++) {
+        struct quant_options o = options_make(-1);
+        const struct {
+            double migration;
+            int smoothed, granularity;
+        } own = {0.5, 0, k / 4}; /* token, tensor */
+        memcpy(&o.own[METHOD_smoothquant], &own, sizeof own);
+        const int64_t rows = sizes[k % 4][0], cols = sizes[k % 4][1];
+        const size_t size = sizeof(float);
+        float *w = malloc((size_t)(rows * cols) * size), *x = malloc(TOKENS * (size_t)cols * size);
+        float *y = malloc(TOKENS * (size_t)rows * size), scale[TOKENS], all = 0;
+        struct quant_linear l = {.name = "w", .rows = rows, .cols = cols, .w = w};
+        struct quant_input in = {.cols = cols};
+        const struct quant_block b = {
+            .bits = 8, .options = &o, .n_linears = 1, .n_stages = 1, .linear = &l, .input = &in};
+        void *prepared[1] = {NULL}, *linear;
+        struct err e = {0};
+        for (int64_t i = 0; i < rows * cols; i++) w[i] = sinf((float)(i * i % 9973)) * 0.3f;
+        for (int64_t i = 0; i < TOKENS * cols; i++) x[i] = cosf((float)(i * 7 % 9967)) * 5;
+        for (int64_t t = 0; t < TOKENS; t++) x[t * cols] = 5 + (float)t;
+        assert_int_equal(m->prepare_block(&b, prepared, &e), OK);
+        const struct quant_job job = {
+            .bits = 8, .options = &o, .rows = rows, .cols = cols, .w = w, .prepared = prepared[0]};
+        assert_int_equal(m->make_linear(&job, TOKENS, &linear, &e), OK);
+        m->apply(linear, x, TOKENS, y, rows);
+        for (int64_t t = 0; t < TOKENS; t++) all = fmaxf(all, row_largest(x + t * cols, cols));
+        for (int64_t t = 0; t < TOKENS; t++) {
+            const float most = row_largest(x + t * cols, cols);
+            scale[t] = round_codes(x + t * cols, cols, own.granularity ? all : most);
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            const float weight = round_codes(w + i * cols, cols, row_largest(w + i * cols, cols));
+            for (int64_t t = 0; t < TOKENS; t++) {
+                int64_t sum = 0;
+                for (int64_t j = 0; j < cols; j++)
+                    sum += (int64_t)x[t * cols + j] * (int64_t)w[i * cols + j];
+                assert_true(y[t * rows + i] == (float)sum * (scale[t] * weight));
+            }
+        }
+        x[3 * cols + 2] = k % 2 ? INFINITY : NAN;
+        m->apply(linear, x, TOKENS, y, rows);
+        for (int64_t i = 0; i < rows; i++) assert_true(isnan(y[3 * rows + i]));
+        m->free_linear(linear);
+        m->release(prepared[0]);
+        free(w);
+        free(x);
+        free(y);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factors_are_those_of_the_authors),
+        cmocka_unit_test(sums_are_exact), cmocka_unit_test(factors_are_those_of_the_authors),
         cmocka_unit_test(without_a_norm_factors_are_left_out_or_counted)};
     linalg_setup();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,6 +123,7 @@ void doctor_check_products(struct doctor *d, const struct doctor_ranks *r)
     doctor_note(d, "bf16_gflops", json_real(1e-9 * r->rates.bf16));
     doctor_note(d, "bf16_by", json_string(products_unit(PRODUCTS_BF16)));
     if (!products_native()) doctor_note(d, "because", json_string(products_why_not()));
+    doctor_note(d, "integers_by", json_string(integers_unit()));
     doctor_note(d, "bf16_workers", json_integer(r->bf16_workers));
     if (r->auto_workers > 0 && r->auto_workers < r->workers)
         doctor_note(d, "auto_takes",

@@ -17,7 +17,7 @@ for w in d["warnings"]:
 f = d["findings"]
 for section, name in (("versions", "qtraj"), ("versions", "mpi"), ("versions", "hdf5"), ("blas", "library"),
                       ("blas", "scalapack_calls"), ("ranks", "threads_a_rank"), ("memory", "limit_from"),
-                      ("limits", "open_files"), ("results", "sync_ms"), ("scratch", "folder"), ("locale", "locale")):
+                      ("limits", "open_files"), ("products", "integers_by"), ("results", "sync_ms"), ("scratch", "folder"), ("locale", "locale")):
     if not (section == "results" and name not in f[section] and d["warnings"]):
         assert name in f[section], (section, name)
 for rate in ("sgemm_gflops", "dgemm_gflops_a_thread", "scalapack_dgemm_gflops_a_thread"):
@@ -45,6 +45,7 @@ doctor threads env OMP_NUM_THREADS=4096 "$QTRAJ" doctor --json --scratch scratch
 has threads ranks "512 threads"
 grep -q "more than BLAS can serve" threads.err || fail "threads: not cut to what BLAS can serve"
 doctor old env ONEDNN_MAX_CPU_ISA=AVX2 "$QTRAJ" doctor --json --scratch scratch
+grep -q '"integers_by": "simulated"' old.json || fail "old: $(cat old.json)"
 grep -q '"bf16_by": "terms in f32"' old.json && grep -q '"auto_takes": "f32"' old.json || fail "old: $(cat old.json)"
 grep -Eq '"because": "(oneDNN may use no instructions for bf16|this build has no oneDNN 2)' old.json || fail "old: no reason: $(cat old.json)"
 if grep -q avx512_bf16 /proc/cpuinfo; then # which are not used: a warning and its remedy

@@ -44,7 +44,7 @@ static void tables_show_values_with_errors(void **state)
                           "20.00 ± 0.40\n"));
     assert_true(has(text, "         inf  10.00 ± 0.20\n"));
     assert_true(has(text, "               B  20.00 ± 0.40\n"));
-    assert_true(has(text, "2.5T  3e-05  decay     C"));
+    assert_true(has(text, "2.5T  3e-5  decay     C"));
     assert_true(has(text, "A  scored, but not measured in full: second_order: no room\n"));
     assert_true(has(text, "B  failed: layers.1.q: not finite\n"));
     assert_true(has(text, "C  failed: model.safetensors: truncated\n"));

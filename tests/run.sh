@@ -11,8 +11,8 @@ install() {
     python_find
 }
 
-# Three places a core: a test that waits leaves its core to another. Some tests take several places (tests.cmake).
-places=$((3 * $(cores)))
+# Two places a core: a test that waits leaves its core to another. Some tests take several places (tests.cmake).
+places=$((2 * $(cores)))
 
 # test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {

@@ -63,17 +63,16 @@ endforeach()
 set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
 set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report golden.runs PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
-# machine. tests/run.sh gives ctest three places for each core, since tests wait half of their time: for processes, files and clocks. Three
-# places are taken by tests whose ranks compute on several cores, and by those in which ranks count as lost after a few seconds of silence;
-# four by one that compares the memory of a process with its plan. The memory of mpi.memory's process has been seen to grow by 8 MiB
-# when others take all cores, so that it runs alone.
+# machine. tests/run.sh gives ctest two places for each core, since tests wait half of their time: for processes, files and clocks. Two
+# places are taken by tests whose ranks compute on several cores, and by those in which ranks count as lost after a few seconds of silence.
+# The memory of mpi.memory's process has been seen to grow by 8 MiB when others take all cores, so that it runs alone.
 set_tests_properties(golden.extending golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
   mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks mpi.losses mpi.messages fault.kills fault.start e2e.until
-  PROPERTIES PROCESSORS 3 COST 150)
-set_tests_properties(mpi.memory_after PROPERTIES PROCESSORS 4 COST 300)
+  PROPERTIES PROCESSORS 2 COST 150)
+set_tests_properties(mpi.memory_after PROPERTIES PROCESSORS 2 COST 300)
 set_tests_properties(mpi.memory PROPERTIES RUN_SERIAL TRUE)
-# Those that take four places begin first, then those that take three, one after the other beside the longest that take one: later there are
-# rarely as many free. None of the long ones is left alone at the end.
+# Those that take two places begin first, beside the longest that take one: later there are rarely as many free. None of the long ones is
+# left alone at the end.
 set_tests_properties(golden.cubes PROPERTIES COST 300)
 set_tests_properties(slurm.sweep PROPERTIES COST 200)
 set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.tutorial golden.training_page golden.tasks golden.claims

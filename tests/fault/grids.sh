@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A sweep with all that few bits of activations, keys and values take: one run of it is killed with kill -9 at $QTRAJ_KILLS random
-# moments (10), each time going on where it was. It must end with the cube of an undisturbed run, bit for bit.
+# moments (10), and once behind its first cells, each time going on where it was. It must end with the cube of an undisturbed run,
+# bit for bit.
 . "$SOURCE/tests/tools/lib.sh"
 need_python h5py numpy
 export TMPDIR=$work OMPI_MCA_btl_vader_backing_directory=$work
@@ -30,15 +31,18 @@ start=$(date +%s%N)
 launch 120 3 run "$work/sweep.yaml" || fail "undisturbed: exit code $?: $(cat "$work/err")"
 took=$((($(date +%s%N) - start) / 1000000))
 
+records() { wc -l 2>/dev/null <"$work/killed.journal"; }
+has_cells() { [ "$(records)" -gt 2 ]; }
+
 RANDOM=$$
 echo "seed $$, $took ms undisturbed"
 for i in $(seq "${QTRAJ_KILLS:-10}"); do
     at=$((took * (RANDOM % 1000) / 2000))
     kill_after "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))" "$work/killed.h5"
-    records=$(cat "$work/killed.journal" 2>/dev/null | wc -l)
-    echo "kill $i after $at ms: $records records"
+    echo "kill $i after $at ms: $(records) records"
 done
+kill_after 60 "$work/killed.h5" has_cells
+has_cells || fail "no run came as far as a cell"
 launch 120 2 run "$work/sweep.yaml" --set "results=$work/killed.h5" || fail "the last start: exit code $?: $(cat "$work/err")"
-[ "$records" -gt 2 ] || fail "no run came as far as a cell"
 compare undisturbed killed
 finish

@@ -121,12 +121,13 @@ repeated_sweep() {
     } >"$work/sweep.yaml"
 }
 
-# kill_after SECONDS CUBE: runs $work/sweep.yaml by three ranks in a session of their own, and kills all of it with kill -9.
+# kill_after SECONDS CUBE [COMMAND ...]: runs $work/sweep.yaml by three ranks in a session of their own, and kills all of it with kill -9:
+# after this time or, given a command, as soon as it succeeds.
 kill_after() {
     local session
     setsid mpirun -n 3 "$QTRAJ" run "$work/sweep.yaml" --set "results=$2" >"$work/out" 2>"$work/err" </dev/null &
     session=$!
-    sleep "$1"
+    if [ $# -gt 2 ]; then comes "$1" "${@:3}"; else sleep "$1"; fi
     # shellcheck disable=SC2046
     kill -9 $(ps -o pid= -s $session) 2>/dev/null
     wait $session 2>/dev/null

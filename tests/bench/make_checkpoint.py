@@ -17,7 +17,7 @@ import numpy as np
 CLASSES = {"llama": "LlamaForCausalLM", "smollm3": "SmolLM3ForCausalLM", "olmo": "OlmoForCausalLM", "olmo2": "Olmo2ForCausalLM",
            "olmo3": "Olmo3ForCausalLM",
            "apertus": "ApertusForCausalLM", "gpt_neox": "GPTNeoXForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
-           "opensci": "OpenSciForCausalLM"}
+           "opensci": "OpenSciForCausalLM", "bitnet": "BitNetForCausalLM"}
 
 
 def config_of(a):
@@ -31,6 +31,8 @@ def config_of(a):
         config["hidden_act"] = "gelu"
     if a.family == "apertus":
         config["hidden_act"] = "xielu"
+    if a.family == "bitnet":
+        config["hidden_act"] = "relu2"
     if a.family == "olmo3":
         config["rope_theta"] = 500000
     for item in a.set:

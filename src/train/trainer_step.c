@@ -1,5 +1,5 @@
 /* The step: gradients of micro-batches, their sum in order, clipping, the optimizer. */
-#include "math/kernel.h"
+#include "curvature/vector.h"
 #include "model/sizes.h"
 #include "train/trainer_internal.h"
 #include "util/mem.h"
@@ -112,8 +112,6 @@ done:
 
 /* --- the sum over the micro-batches --- */
 
-enum { LANES = 32 };
-
 /* sum (n) = g for the first micro-batch, else sum + g. */
 static void accumulate(float *sum, const float *g, int64_t n, bool first)
 {
@@ -165,20 +163,6 @@ static enum status gradients(struct trainer *t, const struct train_tokens *x, in
     return OK;
 }
 
-/* The sum of the squares of x (n). */
-KERNEL_STATIC(double, squares_of, (const float *x, int64_t n), (x, n))
-{
-    double lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) lane[l] += (double)x[i + l] * (double)x[i + l];
-    for (int l = 0; i < n; i++, l++) lane[l] += (double)x[i] * (double)x[i];
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
-    return lane[0];
-}
-
 /* *norm = the 2-norm of the sum: squares in blocks, which are added in order. Ranks add zeros to
  * the blocks of others. Collective. */
 static enum status norm_of(const struct trainer *t, double *norm, struct err *e)
@@ -189,9 +173,10 @@ static enum status norm_of(const struct trainer *t, double *norm, struct err *e)
     enum status st = mem_zero(&squares, blocks, sizeof *squares, "sums of squares", e);
     PASS(trainer_agree(t, st, e));
 #pragma omp parallel for schedule(static)
-    for (int64_t a = 0; a < t->held; a += TRAINER_BLOCK)
-        squares[(t->first + a) / TRAINER_BLOCK] =
-            squares_of(t->sum + a, min64(TRAINER_BLOCK, t->held - a));
+    for (int64_t a = 0; a < t->held; a += TRAINER_BLOCK) {
+        const struct space block = space_alone(min64(TRAINER_BLOCK, t->held - a));
+        squares[(t->first + a) / TRAINER_BLOCK] = vector_dot(&block, t->sum + a, t->sum + a);
+    }
     MPI_Allreduce(MPI_IN_PLACE, squares, (int)blocks, MPI_DOUBLE, MPI_SUM, t->o.ranks);
     for (int64_t i = 0; i < blocks; i++) total += squares[i];
     *norm = sqrt(total);

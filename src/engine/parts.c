@@ -13,8 +13,12 @@ static bool wanted_of_cells(const struct visit *v, const char *name)
 
 bool visit_wants(const struct visit *v, int i)
 {
-    if (measures[i]->cell_key) return wanted_of_cells(v, measures[i]->name);
-    return measures[i]->wanted ? measures[i]->wanted(v) : v->setup[i] != NULL;
+    const struct measure *m = measures[i];
+    bool any = !m->takes;
+    if (m->cell_key) return wanted_of_cells(v, m->name);
+    if (m->wanted) return m->wanted(v);
+    for (int64_t k = 0; k < v->n_variants && !any; k++) any = m->takes(v, &v->variants[k]);
+    return any && v->setup[i];
 }
 
 /* Whether the part wants the weights of a variant. */

@@ -280,13 +280,6 @@ static bool takes(const struct visit *v, const struct variant *variant)
     return entry_in(v, variant) != NULL;
 }
 
-static bool wanted(const struct visit *v)
-{
-    for (int64_t i = 0; i < v->n_variants; i++)
-        if (takes(v, &v->variants[i])) return true;
-    return false;
-}
-
 static enum status open_state(struct part_context *c, struct err *e)
 {
     struct export *s = c->state[MEASURE_export];
@@ -412,7 +405,6 @@ const struct measure measure_export = {
     .of_model = true,
     .setup = &setup_table,
     .grids = true,
-    .wanted = wanted,
     .takes = takes,
     .state = sizeof(struct export),
     .open = open_state,

@@ -289,10 +289,11 @@ struct measure {
      * weights and tokenizer. */
     void (*inputs)(const struct visit *v, char stamp[HASH_HEX]);
 
-    /* Whether the visit requests this work; NULL: it does if it has a setup for it. */
-    bool (*wanted)(const struct visit *v);
     /* Whether `linear` takes the weights of a variant. NULL: those of all that the part is of. */
     bool (*takes)(const struct visit *v, const struct variant *variant);
+    /* Whether the visit requests this work; NULL: it does if it has a setup for it and, where there
+     * is `takes`, a variant that is taken. */
+    bool (*wanted)(const struct visit *v);
     const struct option_table *setup; /* fields of its setup; NULL: it has no setup */
 
     /* Work that it adds to a visit on a text t: once, and for each cell. kept: activations are

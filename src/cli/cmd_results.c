@@ -119,20 +119,27 @@ static void warn_of_sweep(const char *name, const struct results_view *v)
 /* Whether parts of a merged cube are computed now. */
 static enum status find_parts_run(const struct place *p, bool *run, struct err *e)
 {
-    AUTO_FREE char *folder = NULL;
     CLEANUP(parts_free) struct part_places all = {0};
-    PASS(parts_folder(p->cube, &folder, e));
-    if (p->parts.n || !fsx_is_dir(folder)) return OK;
-    PASS(parts_list(folder, &all, e));
+    if (p->parts.n) return OK;
+    PASS(parts_of(p->cube, &all, e));
     for (int64_t i = 0; i < all.n; i++) *run = *run || lock_look(all.part[i].journal).held;
     return OK;
+}
+
+static const char *file_of(const char *name, const struct place *p)
+{
+    return p->from_sweep ? p->cube : name;
+}
+
+static bool is_there(const char *file)
+{
+    return fsx_is_file(file) || fsx_is_dir(file);
 }
 
 /* Neither a cube nor a journal is there. */
 static bool is_new(const char *name, const struct place *p)
 {
-    const char *file = p->from_sweep ? p->cube : name;
-    return !p->parts.n && !fsx_is_file(file) && !fsx_is_dir(file) && !fsx_is_file(p->journal);
+    return !p->parts.n && !is_there(file_of(name, p)) && !fsx_is_file(p->journal);
 }
 
 /* Says which Slurm jobs will compute what is new; *any: there are such. */
@@ -168,9 +175,9 @@ static enum status open_place(const char *name, struct place *p, bool newest,
         if (p->from_sweep) warn_of_sweep(name, *out);
         return OK;
     }
-    const char *file = p->from_sweep ? p->cube : name;
-    const bool there = fsx_is_file(file) || fsx_is_dir(file), journal = fsx_is_file(p->journal);
-    NEED(!is_new(name, p), ERR_IO,
+    const char *file = file_of(name, p);
+    const bool there = is_there(file), journal = fsx_is_file(p->journal);
+    NEED(there || journal, ERR_IO,
          "%s: nothing has been run yet: there is no %s and no %s; start it with qtraj run", name,
          file, p->journal);
     PASS(results_view_open(journal && (newest || p->from_sweep || !there) ? p->journal : file,

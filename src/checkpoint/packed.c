@@ -127,11 +127,11 @@ static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scal
                                                    NULL};
 static const struct packed_endings compressed_endings = {
     ".weight_packed", ".weight_zero_point", ".weight_scale", ".weight_g_idx", ".weight_shape"};
+static const struct packed_endings bitnet_endings = {.codes = ".weight_scale"};
 
 const struct packed_endings *packed_endings_of(enum packed_format format)
 {
-    static const struct packed_endings bitnet = {.codes = ".weight_scale"};
-    if (format == PACKED_BITNET) return &bitnet;
+    if (format == PACKED_BITNET) return &bitnet_endings;
     return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
 }
 

@@ -1,6 +1,7 @@
 /* panels: products of f32 matrices with AVX-512, for factors that are multiplied once. The right
- * one is copied into panels, which the innermost loop reads one after the other: so rows may begin
- * any distance apart at the same speed. */
+ * one is copied into panels, which the innermost loop reads one after the other, so that rows may
+ * begin any distance apart at the same speed; one that is stored turned, and whose rows begin near
+ * each other, is read where it is. */
 #pragma once
 #include "util/err.h"
 #include <stdbool.h>

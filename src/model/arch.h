@@ -41,8 +41,8 @@ struct spec {
     enum activation activation;
     bool gated, fused, parallel; /* gated MLP; fused q, k, v; parallel residual */
     bool bias_qkv, bias_o, bias_mlp;
-    uint8_t linears; /* enum bitnet_linears; not NONE: their inputs are rounded to 8 bits */
-    double clip;     /* q, k and v are clipped to [-clip, clip]; 0: not */
+    enum bitnet_linears linears; /* not NONE: their inputs are rounded to 8 bits */
+    double clip;                 /* q, k and v are clipped to [-clip, clip]; 0: not */
     struct rope rope[ROPES_MAX]; // (n_ropes) by spec_rope; they rotate equally many values
     int n_ropes;
     int64_t window;            /* tokens that attention sees in layers flagged LAYER_WINDOW */

@@ -54,6 +54,23 @@ enum status export_form_choose(const char *format, const struct quant_method *me
     return packed_layout_choose(&out->layout, format, e);
 }
 
+enum status export_form_check(const struct export_form *form, const json_t *config,
+                              const char *file, struct err *e)
+{
+    struct tensor_description l[DESCRIBE_MAX];
+    int n;
+    if (form->layout.format == PACKED_NONE) return OK;
+    PASS(model_describe(config, file, 0, l, &n, e));
+    for (int i = 0; i < n; i++) {
+        if (!l[i].linear) continue;
+        const enum status st =
+            packed_check_size(&form->layout, l[i].name, l[i].shape[0], l[i].shape[1], e);
+        if (st != OK) err_prefix(e, "%s", file);
+        PASS(st);
+    }
+    return OK;
+}
+
 static bool is_packed(const struct export_folder *f)
 {
     return f->form.layout.format != PACKED_NONE;

@@ -23,6 +23,11 @@ MUST_USE enum status export_form_choose(const char *format, const struct quant_m
                                         const struct quant_options *options, int64_t bits,
                                         struct export_form *out, struct err *e);
 
+/* ERR_USAGE: the form cannot hold a linear of a model with that config.json (file: its name).
+ * Errors of model_describe. */
+MUST_USE enum status export_form_check(const struct export_form *form, const json_t *config,
+                                       const char *file, struct err *e);
+
 struct export_folder;
 
 /* Begins the folder `path` and copies into it what is not quantized. c: a stored checkpoint,

@@ -143,26 +143,39 @@ static enum status stored(const struct plan *p, const struct plan_checkpoint *c,
     return OK;
 }
 
+/* Entry k can hold what it selects of variant v, which adds to *cells. */
+static enum status check_variant(const struct plan *p, int64_t k, const struct plan_variant *v,
+                                 int64_t *cells, struct err *e)
+{
+    const struct export_entry *x = &section_of(p->sweep)->entries[k];
+    struct export_form form;
+    int64_t model = -1, n = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        const struct plan_model *m = &p->costs.models[c->model];
+        enum status st = OK;
+        if (!selects_cell(x, p, c, v)) continue;
+        if (n++ == 0) {
+            PASS(method_entry_check_weights(v->method, "export", e));
+            st = export_form_choose(x->format, quant_find(v->method->method), &v->method->options,
+                                    v->bits, &form, e);
+        }
+        if (st == OK && c->model != model && m->known)
+            st = export_form_check(&form, m->config, m->config_file, e);
+        model = c->model;
+        if (st != OK) err_prefix(e, "export[%lld], %s", (long long)k, v->method->name);
+        PASS(st);
+    }
+    *cells += n;
+    return OK;
+}
+
 static enum status check(struct plan *p, struct err *e)
 {
     for (int64_t k = 0; k < section_of(p->sweep)->n; k++) {
-        const struct export_entry *x = &section_of(p->sweep)->entries[k];
         int64_t cells = 0;
-        for (int64_t j = 0; j < p->n_variants; j++) {
-            const struct plan_variant *v = &p->variants[j];
-            const struct quant_method *method = quant_find(v->method->method);
-            struct export_form form;
-            int64_t of_variant = 0;
-            for (int64_t i = 0; i < p->n_checkpoints; i++)
-                of_variant += selects_cell(x, p, &p->checkpoints[i], v);
-            cells += of_variant;
-            if (of_variant == 0) continue;
-            PASS(method_entry_check_weights(v->method, "export", e));
-            const enum status st =
-                export_form_choose(x->format, method, &v->method->options, v->bits, &form, e);
-            if (st != OK) err_prefix(e, "export[%lld], %s", (long long)k, v->method->name);
-            PASS(st);
-        }
+        for (int64_t j = 0; j < p->n_variants; j++)
+            PASS(check_variant(p, k, &p->variants[j], &cells, e));
         NEED(cells > 0, ERR_USAGE, "export[%lld]: it selects no cell", (long long)k);
     }
     return OK;

@@ -366,6 +366,8 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
     TRY(make_checkpoints(&p, e));
+    TRY(plan_shapes_find(&p, &p.costs, e));
+    TRY(check_grids(&p, e));
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->plan) TRY(measures[k]->plan(&p, e));
         if (measures[k]->cell_key) TRY(add_of_cells(&p, k, e));
@@ -373,7 +375,6 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(make_keys(&p, e));
     TRY(make_setups(&p, e));
     TRY(plan_costs_make(&p, &p.costs, e));
-    TRY(check_grids(&p, e));
     for (int64_t i = 0; i < s->n_methods; i++) TRY(plan_stored_check(&p, &s->methods[i], e));
     *out = p;
     p = (struct plan){0};

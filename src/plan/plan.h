@@ -70,6 +70,8 @@ struct plan_checkpoint {
  * or the one beside the tokenizer of what is staged; without it all costs are equal. */
 struct plan_model {
     bool known; /* a config.json could be read */
+    json_t *config;
+    char *config_file; /* for messages */
     struct model_sizes sizes;
     double bytes_per_weight;
     int64_t ranks;                /* of a visit; 0: not known (plan_costs_fit) */

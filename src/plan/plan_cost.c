@@ -12,6 +12,8 @@ static void model_free(struct plan_model *m)
     free(m->variants);
     free(m->completions);
     free(m->replicates);
+    free(m->config_file);
+    json_decref(m->config);
 }
 
 static enum status model_make(const struct plan *p, struct plan_model *m, struct err *e)
@@ -36,13 +38,14 @@ static bool read_config(const char *folder, struct plan_model *m)
 {
     AUTO_FREE char *file = NULL;
     json_auto_t *config = NULL;
-    bool ok = checkpoint_read_config(folder, &config, &file, NULL) == OK &&
-              model_sizes_read(config, file, &m->sizes, NULL) == OK;
-    if (ok) {
-        const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
-        m->bytes_per_weight = strcmp(type, "float32") == 0 ? 4 : 2;
-    }
-    return ok;
+    if (checkpoint_read_config(folder, &config, &file, NULL) != OK ||
+        model_sizes_read(config, file, &m->sizes, NULL) != OK)
+        return false;
+    const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
+    m->bytes_per_weight = strcmp(type, "float32") == 0 ? 4 : 2;
+    m->config = json_incref(config);
+    m->config_file = TAKE(file);
+    return true;
 }
 
 static bool read_config_above(const char *folder, struct plan_model *m)
@@ -57,11 +60,12 @@ static bool read_config_kept(const struct plan *p, int64_t model, struct plan_mo
     return plan_stage_shape(p->sweep, model, &kept, NULL) == OK && kept && read_config(kept, m);
 }
 
-static void find_shapes(const struct plan *p, struct plan_costs *c)
+enum status plan_shapes_find(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     const char *last = "";
-    for (int64_t i = 0; i < p->sweep->n_models; i++)
-        c->models[i].known = read_config_kept(p, i, &c->models[i]);
+    PASS(mem_zero(&c->models, p->sweep->n_models, sizeof *c->models, "models", e));
+    c->n = p->sweep->n_models;
+    for (int64_t i = 0; i < c->n; i++) c->models[i].known = read_config_kept(p, i, &c->models[i]);
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
         struct plan_model *m = &c->models[at->model];
@@ -70,6 +74,7 @@ static void find_shapes(const struct plan *p, struct plan_costs *c)
         m->known = read_config(folder, m) || read_config_above(folder, m);
         if (!m->known) last = folder; /* it is not tried again */
     }
+    return OK;
 }
 
 /* --- tokens --- */
@@ -191,21 +196,17 @@ static void cost_unknown(const struct plan *p, struct plan_model *m)
             m->replicates[i].flop[COST_FORWARD] = 1e11;
 }
 
-enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e)
+enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e)
 {
-    CLEANUP(plan_costs_free) struct plan_costs c = {.rates = cost_rates_given(100)};
-    PASS(mem_zero(&c.models, p->sweep->n_models, sizeof *c.models, "models", e));
-    while (c.n < p->sweep->n_models) PASS(model_make(p, &c.models[c.n++], e));
-    find_shapes(p, &c);
-    PASS(count_tokens(p, &c, e));
-    for (int64_t i = 0; i < c.n; i++) {
-        if (c.models[i].known)
-            plan_cost_model(p, &c, &c.models[i]);
+    c->rates = cost_rates_given(100);
+    PASS(count_tokens(p, c, e));
+    for (int64_t i = 0; i < c->n; i++) {
+        PASS(model_make(p, &c->models[i], e));
+        if (c->models[i].known)
+            plan_cost_model(p, c, &c->models[i]);
         else
-            cost_unknown(p, &c.models[i]);
+            cost_unknown(p, &c->models[i]);
     }
-    *out = c;
-    c = (struct plan_costs){0};
     return OK;
 }
 
@@ -322,6 +323,8 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     if (!all->known || v->visit.n_evaluations == p->sweep->n_evaluations)
         return price(p, all, variants, v, e);
     some.variants = some.completions = some.replicates = NULL;
+    some.config_file = NULL;
+    some.config = NULL;
     enum status st = model_make(p, &some, e);
     if (st == OK) {
         const struct plan_costs costs = plan_texts_costs(p, v->model, &v->visit);

@@ -225,6 +225,9 @@ MUST_USE enum status plan_setup_make(const struct plan *p, const struct plan_che
                                      void **setup, struct err *e);
 
 /* --- plan_cost.c --- */
-/* Computes the costs; reads one config.json per model, and short texts. ERR_NOMEM. */
-MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *out, struct err *e);
+/* Finds the models' shapes; reads one config.json per model. plan_costs_free *out. ERR_NOMEM. */
+MUST_USE enum status plan_shapes_find(const struct plan *p, struct plan_costs *out, struct err *e);
+/* Computes the costs of the models in c, whose shapes have been found; reads short texts.
+ * ERR_NOMEM. */
+MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e);
 void plan_costs_free(struct plan_costs *c);

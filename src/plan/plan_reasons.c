@@ -27,7 +27,7 @@ static enum status add_change(char **text, const char *key, const json_t *was, c
     return st;
 }
 
-/* The keys of two objects whose values differ. */
+/* The keys of two objects whose values differ, but for their label. */
 static enum status add_changes(char **text, const json_t *was, const json_t *now, struct err *e)
 {
     const char *key;
@@ -35,11 +35,13 @@ static enum status add_changes(char **text, const json_t *was, const json_t *now
     json_object_foreach((json_t *)(uintptr_t)now, key, value)
     {
         const json_t *old = json_object_get(was, key);
-        if (!json_equal(old, value)) PASS(add_change(text, key, old, value, e));
+        if (strcmp(key, "name") != 0 && !json_equal(old, value))
+            PASS(add_change(text, key, old, value, e));
     }
     json_object_foreach((json_t *)(uintptr_t)was, key, value)
     {
-        if (!json_object_get(now, key)) PASS(add_change(text, key, value, NULL, e));
+        if (strcmp(key, "name") != 0 && !json_object_get(now, key))
+            PASS(add_change(text, key, value, NULL, e));
     }
     return OK;
 }

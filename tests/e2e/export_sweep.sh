@@ -119,4 +119,8 @@ refuse "awq at 3 bits" "export[1], rtn: format awq cannot hold 3 bits; it holds 
 refuse "no cell" "export[0]: it selects no cell" "export[0].quantizer=hqq"
 refuse "activations" "export: method int8 quantizes activations too" "methods[0].method=int8" "methods[0].group_size=128" \
     "methods[0].scale_dtype=f32" "methods[0].bits=[8]" "export[1].bits=8" "export[1].quantizer=int8"
+cp -r "$SOURCE/tests/fixtures/models/olmo3" "$work/m/wide"
+printf 'checkpoint,step\nwide,1\n' >"$work/wide.csv"
+refuse "sizes" "export[0], gptq: $work/m/wide/config.json: format gptq cannot hold model.layers.0.mlp.gate_proj.weight with 80 rows and 64 columns" \
+    "models[0].trajectory=wide.csv" "export[0].checkpoint=wide" "export[1].checkpoint=wide"
 finish

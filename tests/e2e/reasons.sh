@@ -36,6 +36,9 @@ says "curvature is pending again, as a whole: trace: 1 -> 2"
 expect 0 plan --rate 10 --set 'bits=[3,4]'
 says "movement is pending again, in part: bits: [4] -> [3,4]"
 [ "$(grep -c "pending again" "$work/err")" = 1 ] || fail "bits: $(cat "$work/err")"
+# So is a method's: it is no reason.
+expect 0 plan --rate 10 --set 'bits=[3,4]' --set 'methods[0].name=renamed' --set movement=renamed
+says "movement is pending again, in part: bits: [4] -> [3,4]"
 # A text's label is a label, also where curvature is measured on the first text.
 renamed=(--set 'evaluation[0].name=renamed')
 expect 0 plan --rate 10 "${renamed[@]}"

@@ -21,12 +21,20 @@ static enum products real_kind(enum products kind)
     return sizeof(real) == sizeof(float) ? kind : PRODUCTS_F32;
 }
 
-/* Products of that kind and of its sums, of which some may be in f32. */
+/* Whether products of that kind are those of panels.h that round to bf16: oneDNN has no better ones
+ * without matrix units. */
+static bool rounds_in_panels(enum products kind)
+{
+    return kind == PRODUCTS_BF16 && panels_run_bf16() &&
+           products_resolve(PRODUCTS_AUTO) == PRODUCTS_F32;
+}
+
+/* Products of that kind or of its sums, of which some may be in f32. */
 static bool has_panels(enum products kind)
 {
     const enum products real_of = real_kind(kind);
-    return sizeof(real) == sizeof(float) &&
-           (real_of == PRODUCTS_F32 || products_of_sums(real_of) == PRODUCTS_F32);
+    return sizeof(real) == sizeof(float) && (real_of == PRODUCTS_F32 || rounds_in_panels(real_of) ||
+                                             products_of_sums(real_of) == PRODUCTS_F32);
 }
 
 enum status mat_work_open(struct mat_work *w, enum products kind, struct mat_largest largest,
@@ -158,8 +166,9 @@ static void product(struct mat_work *w, enum mat_form form, enum products kind, 
                     int64_t m, int64_t n, int64_t k, bool add)
 {
     const struct panels_factor left = {a, lda, form == MAT_TN}, right = {b, ldb, form != MAT_NT};
-    if (kind == PRODUCTS_F32 && panels_run() && panels_pay(m, n, k)) {
-        panels_multiply(&w->panels, y, ldy, &left, &right, m, n, k, add);
+    const bool rounded = rounds_in_panels(kind) && k % 2 == 0;
+    if ((rounded || (kind == PRODUCTS_F32 && panels_run())) && panels_pay(m, n, k)) {
+        panels_multiply(&w->panels, rounded, y, ldy, &left, &right, m, n, k, add);
         return;
     }
     if (kind == PRODUCTS_F32) {

@@ -50,11 +50,17 @@ static void copy_plainly(float *to, int64_t width, const struct panels_factor *f
 
 #define WITH_AVX512 __attribute__((target("arch=x86-64-v4")))
 #define WITH_AVX2   __attribute__((target("arch=x86-64-v3")))
+#define WITH_BF16   __attribute__((target("arch=x86-64-v4,avx512bf16")))
 #define UNROLL      _Pragma("GCC unroll 8")
 
 bool panels_run(void)
 {
     return isa_active() == ISA_AVX512;
+}
+
+bool panels_run_bf16(void)
+{
+    return panels_run() && __builtin_cpu_supports("avx512bf16");
 }
 
 /* to (8, 8), rows `width` apart, = x (8, 8), rows ld apart, transposed. */
@@ -129,10 +135,20 @@ struct panel {
     int64_t step;
 };
 
-/* y (ROWS, vectors * LANES) = or += the tile times a panel of k terms. */
+/* sum plus, in each lane, the product of two f32 numbers or of two pairs of bf16 numbers, for which
+ * not every CPU with AVX-512 has the instruction. */
+WITH_AVX512 static inline __attribute__((always_inline)) __m512
+add_products(__m512 sum, __m512 left, __m512 right, const bool pairs)
+{
+    if (!pairs) return _mm512_fmadd_ps(left, right, sum);
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(left), "v"(right));
+    return sum;
+}
+
+/* y (ROWS, vectors * LANES) = or += the tile times a panel of k terms, or pairs of terms. */
 WITH_AVX512 static inline __attribute__((always_inline)) void
 product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k, bool add,
-        const bool turned, const int vectors)
+        const bool pairs, const bool turned, const int vectors)
 {
     __m512 sum[ROWS][VECTORS];
     const float *row[ROWS];
@@ -154,7 +170,7 @@ product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k, 
         {
             const __m512 left = _mm512_set1_ps(row[i][t]);
             UNROLL for (int j = 0; j < vectors; j++) sum[i][j] =
-                _mm512_fmadd_ps(left, right[j], sum[i][j]);
+                add_products(sum[i][j], left, right[j], pairs);
         }
     }
     UNROLL for (int i = 0; i < ROWS; i++) UNROLL for (int j = 0; j < vectors; j++)
@@ -165,30 +181,33 @@ product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k, 
     }
 }
 
-#define PRODUCT(name, turned, vectors)                                                             \
+#define PRODUCT(name, pairs, turned, vectors)                                                      \
     WITH_AVX512 static void name(float *y, int64_t ldy, const struct tile *a, struct panel b,      \
                                  int64_t k, bool add)                                              \
     {                                                                                              \
-        product(y, ldy, a, b, k, add, turned, vectors);                                            \
+        product(y, ldy, a, b, k, add, pairs, turned, vectors);                                     \
     }
-PRODUCT(product_1, false, 1)
-PRODUCT(product_2, false, 2)
-PRODUCT(product_3, false, 3)
-PRODUCT(turned_1, true, 1)
-PRODUCT(turned_2, true, 2)
-PRODUCT(turned_3, true, 3)
+#define PRODUCTS(name, pairs, turned)                                                              \
+    PRODUCT(name##_1, pairs, turned, 1)                                                            \
+    PRODUCT(name##_2, pairs, turned, 2)                                                            \
+    PRODUCT(name##_3, pairs, turned, 3)
+PRODUCTS(product, false, false)
+PRODUCTS(turned, false, true)
+PRODUCTS(pairs, true, false)
+PRODUCTS(turned_pairs, true, true)
 typedef void tile_product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t k,
                           bool add);
-static tile_product *const products[2][VECTORS + 1] = {{NULL, product_1, product_2, product_3},
-                                                       {NULL, turned_1, turned_2, turned_3}};
+static tile_product *const products[2][2][VECTORS] = {
+    {{product_1, product_2, product_3}, {turned_1, turned_2, turned_3}},
+    {{pairs_1, pairs_2, pairs_3}, {turned_pairs_1, turned_pairs_2, turned_pairs_3}}};
 
 /* y (rows, n) = or += the tile times a panel, of both of which only so many rows and columns are
  * wanted. */
 static void panel_product(float *y, int64_t ldy, const struct tile *a, struct panel b, int64_t rows,
-                          int64_t n, int64_t k, bool add)
+                          int64_t n, int64_t k, bool add, bool pairs)
 {
     float sum[ROWS * COLUMNS];
-    tile_product *of = products[a->step > 1][(n + LANES - 1) / LANES];
+    tile_product *of = products[pairs][a->step > 1][(n - 1) / LANES];
     if (rows == ROWS && n % LANES == 0) {
         of(y, ldy, a, b, k, add);
         return;
@@ -205,21 +224,76 @@ struct block {
     int64_t ldy;
     struct panels_factor a, b;
     int64_t m, n, k;
-    bool add;
+    bool add, bf16;
 };
 
-/* The tile at row i; rows beyond the last are the last. */
-static struct tile tile_at(const struct block *x, int64_t i)
+/* The tile at row i of m; rows beyond the last are the last. */
+static struct tile tile_at(const struct panels_factor *a, int64_t i, int64_t m)
 {
-    struct tile t = {.step = x->a.turned ? x->a.ld : 1};
-    for (int r = 0; r < ROWS; r++) t.row[r] = panels_part(&x->a, min64(i + r, x->m - 1), 0).x;
+    struct tile t = {.step = a->turned ? a->ld : 1};
+    for (int r = 0; r < ROWS; r++) t.row[r] = panels_part(a, min64(i + r, m - 1), 0).x;
     return t;
 }
 
 /* Whether panels of the right factor are read where they are. */
 static bool in_place(const struct block *x)
 {
-    return x->b.turned && x->b.ld <= NEAR && x->n % LANES == 0;
+    return !x->bf16 && x->b.turned && x->b.ld <= NEAR && x->n % LANES == 0;
+}
+
+/* The first n lanes. */
+static inline __mmask16 mask_of(int64_t n)
+{
+    return (__mmask16)(n >= LANES ? 0xffff : (1 << n) - 1);
+}
+
+/* to (n / 2) = x (n) rounded to bf16, two numbers in the place of one. */
+WITH_BF16 static void round_row(float *to, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 2 * LANES) {
+        const int64_t left = n - i, more = max64(left - LANES, 0);
+        const __mmask16 low = mask_of(left), high = mask_of(more);
+        const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_maskz_loadu_ps(high, x + i + LANES),
+                                                  _mm512_maskz_loadu_ps(low, x + i));
+        _mm512_mask_storeu_ps(to + i / 2, mask_of(left / 2), (__m512)both);
+    }
+}
+
+/* to (n) = x (n) and, in the upper halves, y (n), rounded to bf16. */
+WITH_BF16 static void round_pairs(float *to, const float *x, const float *y, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        const __mmask16 some = mask_of(n - i);
+        const __m512i low =
+            _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i)));
+        const __m512i high =
+            _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, y + i)));
+        _mm512_mask_storeu_epi32(to + i, some, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+}
+
+/* n rows of a factor rounded to bf16, in `to` (n * k / 2): a number of the result holds two terms
+ * of k, which is even. */
+static struct panels_factor pairs_of(float *to, const struct panels_factor *f, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < (f->turned ? 0 : n); i++)
+        round_row(to + i * k / 2, f->x + i * f->ld, k);
+    for (int64_t t = 0; t < (f->turned ? k : 0); t += 2)
+        round_pairs(to + t / 2 * n, f->x + t * f->ld, f->x + (t + 1) * f->ld, n);
+    return (struct panels_factor){to, f->turned ? n : k / 2, f->turned};
+}
+
+/* copy_right of factors that are rounded. All threads call it. */
+static void round_right(const struct panels *p, const struct block *x)
+{
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < x->n; c += COLUMNS) {
+        float room[COLUMNS * DEPTH / 2];
+        const int64_t n = min64(x->n - c, COLUMNS);
+        const struct panels_factor part = panels_part(&x->b, c, 0),
+                                   pairs = pairs_of(room, &part, n, x->k);
+        panels_copy(p->right + c * x->k / 2, COLUMNS, &pairs, n, x->k / 2);
+    }
 }
 
 /* Copies the right factor to panels; a turned one TURN terms at a time, so that the matrix's rows
@@ -249,26 +323,32 @@ static void multiply_block(const struct panels *p, const struct block *x)
     const int64_t down = (x->m + GRAIN - 1) / GRAIN, most = (x->n + COLUMNS - 1) / COLUMNS;
     const int64_t across = min64((4 * p->threads + down - 1) / down, most);
     const int64_t width = (most + across - 1) / across * COLUMNS;
+    const int64_t terms = x->bf16 ? x->k / 2 : x->k;
     const bool there = in_place(x);
-    if (!there) copy_right(p, x);
+    if (!there) (x->bf16 ? round_right : copy_right)(p, x);
 #pragma omp for schedule(dynamic, 1)
     for (int64_t item = 0; item < down * across; item++) {
         const int64_t r = item / across * GRAIN, from = item % across * width;
+        const int64_t rows = min64(x->m - r, GRAIN);
+        float room[GRAIN * DEPTH / 2];
+        struct panels_factor a = panels_part(&x->a, r, 0);
+        if (x->bf16) a = pairs_of(room, &a, rows, x->k);
         for (int64_t c = from; c < min64(from + width, x->n); c += COLUMNS) {
-            const struct panel b = {there ? x->b.x + c : p->right + c * x->k,
+            const struct panel b = {there ? x->b.x + c : p->right + c * terms,
                                     there ? x->b.ld : COLUMNS};
-            for (int64_t i = r; i < min64(r + GRAIN, x->m); i += ROWS) {
-                const struct tile t = tile_at(x, i);
-                panel_product(x->y + i * x->ldy + c, x->ldy, &t, b, min64(x->m - i, ROWS),
-                              min64(x->n - c, COLUMNS), x->k, x->add);
+            for (int64_t i = 0; i < rows; i += ROWS) {
+                const struct tile t = tile_at(&a, i, rows);
+                panel_product(x->y + (r + i) * x->ldy + c, x->ldy, &t, b, min64(rows - i, ROWS),
+                              min64(x->n - c, COLUMNS), terms, x->add, x->bf16);
             }
         }
     }
 }
 
 /* All threads pass the same blocks together. Columns and terms are cut evenly. */
-void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panels_factor *a,
-                     const struct panels_factor *b, int64_t m, int64_t n, int64_t k, bool add)
+void panels_multiply(struct panels *p, bool bf16, float *y, int64_t ldy,
+                     const struct panels_factor *a, const struct panels_factor *b, int64_t m,
+                     int64_t n, int64_t k, bool add)
 {
     const int64_t parts = (k + DEPTH - 1) / DEPTH, depth = ((k + parts - 1) / parts + 7) / 8 * 8;
     const int64_t cuts = (n + WIDTH - 1) / WIDTH;
@@ -283,7 +363,8 @@ void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panel
                                     .m = m,
                                     .n = min64(n - c, width),
                                     .k = min64(k - t, depth),
-                                    .add = add || t > 0};
+                                    .add = add || t > 0,
+                                    .bf16 = bf16};
             multiply_block(p, &x);
         }
 }
@@ -300,9 +381,15 @@ bool panels_run(void)
     return false;
 }
 
-void panels_multiply(struct panels *p, float *y, int64_t ldy, const struct panels_factor *a,
-                     const struct panels_factor *b, int64_t m, int64_t n, int64_t k, bool add)
+bool panels_run_bf16(void)
 {
-    (void)p, (void)y, (void)ldy, (void)a, (void)b, (void)m, (void)n, (void)k, (void)add;
+    return false;
+}
+
+void panels_multiply(struct panels *p, bool bf16, float *y, int64_t ldy,
+                     const struct panels_factor *a, const struct panels_factor *b, int64_t m,
+                     int64_t n, int64_t k, bool add)
+{
+    (void)p, (void)bf16, (void)y, (void)ldy, (void)a, (void)b, (void)m, (void)n, (void)k, (void)add;
 }
 #endif

@@ -18,11 +18,12 @@
 #include "noise.h"
 
 /* Not cut; tiles and strips with rests; long sums; rows of either factor in two blocks; the blocks
- * and panels of products in f32, with rests. */
+ * and panels of products in f32, with rests; of those that round to bf16, too. */
 static const struct shape {
     int64_t m, n, k;
-} shapes[] = {{1, 1, 1},       {33, 17, 20},    {260, 40, 35},  {40, 530, 30},   {5, 18, 4100},
-              {2, 1030, 4096}, {1030, 3, 4096}, {523, 53, 787}, {17, 3130, 401}, {203, 112, 401}};
+} shapes[] = {{1, 1, 1},       {33, 17, 20},    {260, 40, 35},   {40, 530, 30},
+              {5, 18, 4100},   {2, 1030, 4096}, {1030, 3, 4096}, {523, 53, 787},
+              {17, 3130, 401}, {203, 112, 401}, {523, 53, 786},  {19, 3130, 400}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, PADDING = 3 };
 
 /* A factor with rows that are PADDING apart. */
@@ -164,6 +165,7 @@ static void any_threads(void **state)
     (void)state;
     same_bits(PRODUCTS_BF16X2);
     same_bits(PRODUCTS_F32);
+    same_bits(PRODUCTS_BF16);
 }
 
 /* A failure stops the products after it and is reported once. */

@@ -3,6 +3,7 @@
 #include "options/nearest.h"
 #include "quant/quant.h"
 #include "util/mem.h"
+#include <math.h>
 
 static bool chooses_nothing(const void *greedy)
 {
@@ -34,6 +35,7 @@ static const struct option_table greedy_table = {OPTION_ROWS(greedy_keys, greedy
                                                  .finish = check_judge, .absent = chooses_nothing};
 
 static const char *const dtypes[] = {"members", "f32", NULL};
+static const char *const decays[] = {"none", "linear", "1-sqrt", "cosine", NULL};
 
 static const struct option keys[] = {
     OPTION(average_entry, name, TEXT,
@@ -48,6 +50,9 @@ static const struct option keys[] = {
            "exponential moving average: decay * the average before + (1 - decay) * the checkpoint; "
            "over all checkpoints so far, or with `window` over its checkpoints",
            .fallback = "0", .otherwise = "equal weights", .minimum = 0, .maximum = 0.999999),
+    OPTION(average_entry, imitates, CHOICE,
+           "window: weights with which checkpoints at a constant rate imitate a decay over them",
+           .fallback = "none", .choices = decays),
     OPTION(average_entry, of, TEXTS,
            "soup: the mean of these checkpoints; MODEL/CHECKPOINT is one of another model",
            .otherwise = "none"),
@@ -142,11 +147,8 @@ static bool is_given(const struct option_scope *scope, const char *key)
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
-    static const char *const sliding[] = {"window", "decay", "phase", "stride"}, *const equal[] = {
-                                                                                     "window",
-                                                                                     "decay",
-                                                                                     "stride",
-                                                                                     "weights"};
+    static const char *const sliding[] = {"window", "decay", "imitates", "phase", "stride"},
+                             *const equal[] = {"window", "decay", "imitates", "stride", "weights"};
     const struct average_entry *a = entry;
     const bool greedy = average_is_greedy(a);
     double sum = 0;
@@ -166,6 +168,9 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
             PASS(options_fail(scope, sliding[i], e,
                               "does not go with `of`, which names the "
                               "members"));
+    if (a->imitates && (a->window < 2 || a->decay > 0))
+        PASS(options_fail(scope, "imitates", e,
+                          "goes with a `window` of 2 or more, without `decay`"));
     if (a->n_weights > 0 && !a->of)
         PASS(options_fail(scope, "weights", e, "go with `of`, whose checkpoints they weigh"));
     for (int64_t i = 0; i < a->n_weights; i++) sum += a->weights[i];
@@ -227,6 +232,22 @@ done:
     return st;
 }
 
+/* The integral of the rate from 0 to x; it falls from 1 at x = 0 to 0 at x = 1. */
+static double rates_until(int shape, double x)
+{
+    const double pi = acos(-1);
+    if (shape == IMITATES_LINEAR) return x - x * x / 2;
+    if (shape == IMITATES_ONE_MINUS_SQRT) return x - 2 * x * sqrt(x) / 3;
+    return x / 2 + sin(pi * x) / (2 * pi);
+}
+
+double average_imitating(int shape, int64_t i, int64_t n)
+{
+    const double steps = (double)(n - 1), at = (double)i, middle = rates_until(shape, at / steps);
+    const double before = i > 0 ? steps * (middle - rates_until(shape, (at - 1) / steps)) : 1;
+    return before - (i < n - 1 ? steps * (rates_until(shape, (at + 1) / steps) - middle) : 0);
+}
+
 double average_weight(double decay, int64_t i, int64_t n)
 {
     double w = i > 0 && decay > 0 ? 1 - decay : 1;
@@ -243,8 +264,10 @@ static enum status add_window(struct making *k, const int64_t *rows, int64_t end
     PASS(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
     PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++)
-        members[i] = (struct average_member){k->model, rows[end - n + 1 + i],
-                                             average_weight(k->a->decay, i, n)};
+        members[i] =
+            (struct average_member){k->model, rows[end - n + 1 + i],
+                                    k->a->imitates ? average_imitating(k->a->imitates, i, n)
+                                                   : average_weight(k->a->decay, i, n)};
     return add_row(k, name, members, n, e);
 }
 

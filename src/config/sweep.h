@@ -123,6 +123,7 @@ struct trajectory_column {
 
 enum { AVERAGE_WEIGHTS_MAX = 64 };
 enum average_dtype { AVERAGE_MEMBERS, AVERAGE_F32 };
+enum average_imitates { IMITATES_NONE, IMITATES_LINEAR, IMITATES_ONE_MINUS_SQRT, IMITATES_COSINE };
 
 /* How the members of a greedy soup are chosen. */
 struct greedy_options {
@@ -139,6 +140,7 @@ struct average_entry {
     char *name;
     int64_t window; /* checkpoints in each average; 0: not given */
     double decay;   /* of the weights, from one checkpoint to the one before; 0: none */
+    int imitates;   /* enum average_imitates: the decay over the window that its weights imitate */
     char *of;       /* names of members, one a line; NULL: not given */
     int64_t n_weights;
     double weights[AVERAGE_WEIGHTS_MAX]; // (n_weights) of the names
@@ -299,6 +301,10 @@ MUST_USE enum status averages_resolve(struct sweep *s, const struct option_scope
 /* The weight of member i of n, the oldest being 0: 1 if decay is 0, else that in the moving average
  * that starts with the oldest, w = decay w + (1 - decay) next. */
 double average_weight(double decay, int64_t i, int64_t n);
+/* The weight of member i of n >= 2, the oldest being 0, of an average that imitates a decay from
+ * the first to the last (docs/math/training.md); all sum to 1. shape: an enum average_imitates that
+ * is not NONE. The members are equally far apart. Pure. */
+double average_imitating(int shape, int64_t i, int64_t n);
 /* The row of m's table whose columns a row of m has: that of an average's last member; -1: it is
  * another model's. */
 int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);

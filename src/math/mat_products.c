@@ -21,11 +21,11 @@ static enum products real_kind(enum products kind)
     return sizeof(real) == sizeof(float) ? kind : PRODUCTS_F32;
 }
 
-/* Whether products of that kind are those of panels.h that round to bf16: oneDNN has no better ones
- * without matrix units. */
+/* Whether products of that kind are those of panels.h that round to bf16: without matrix units they
+ * are faster than oneDNN's. */
 static bool rounds_in_panels(enum products kind)
 {
-    return kind == PRODUCTS_BF16 && panels_run_bf16() &&
+    return kind == PRODUCTS_BF16 && panels_run_bf16() && products_native() &&
            products_resolve(PRODUCTS_AUTO) == PRODUCTS_F32;
 }
 

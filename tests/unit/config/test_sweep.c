@@ -317,6 +317,55 @@ static void averages_add_rows_with_their_members(void **state)
     sweep_free(&s);
 }
 
+/* SGD on curvature / 2 w² from 1, with a push of its own between two checkpoints: CHECKPOINTS *
+ * PARTS steps that sum to 1, or as the decay has them. Keeps the checkpoints. */
+enum { CHECKPOINTS = 6, PARTS = 2000 };
+static double descend(int decay, double curvature, double noise, double *kept)
+{
+    static const double pushes[CHECKPOINTS] = {0.3, -1.1, 0.7, 2, -0.4, 0.9};
+    double w = 1;
+    kept[0] = 1;
+    for (int k = 0; k < CHECKPOINTS * PARTS; k++) {
+        const double x = (k + 0.5) / (CHECKPOINTS * PARTS),
+                     rate = decay == IMITATES_LINEAR           ? 1 - x
+                            : decay == IMITATES_ONE_MINUS_SQRT ? 1 - sqrt(x)
+                            : decay == IMITATES_COSINE         ? (1 + cos(acos(-1) * x)) / 2
+                                                               : 1;
+        w -= rate / (CHECKPOINTS * PARTS) * (curvature * w + noise * pushes[k / PARTS]);
+        if (k % PARTS == PARTS - 1) kept[k / PARTS + 1] = w;
+    }
+    return w;
+}
+
+/* The average of a run at a constant rate minus the end of the decay. */
+static double off_by(int decay, double curvature, double noise)
+{
+    double kept[CHECKPOINTS + 1], other[CHECKPOINTS + 1], sum = 0;
+    descend(IMITATES_NONE, curvature, noise, kept);
+    for (int i = 0; i <= CHECKPOINTS; i++)
+        sum += average_imitating(decay, i, CHECKPOINTS + 1) * kept[i];
+    return sum - descend(decay, curvature, noise, other);
+}
+
+/* Exact for any noise without curvature; with it, what is left is of second order. */
+static void averages_imitate_decays(void **state)
+{
+    (void)state;
+    for (int decay = IMITATES_LINEAR; decay <= IMITATES_COSINE; decay++) {
+        const double ratio = off_by(decay, 0.02, 0) / off_by(decay, 0.01, 0);
+        double sum = 0;
+        for (int i = 0; i <= CHECKPOINTS; i++) {
+            sum += average_imitating(decay, i, CHECKPOINTS + 1);
+            assert_true(average_imitating(decay, i, CHECKPOINTS + 1) > 0);
+        }
+        assert_true(fabs(sum - 1) < 1e-15);
+        assert_true(fabs(off_by(decay, 0, 1)) < (decay == IMITATES_LINEAR ? 1e-12 : 1e-6));
+        assert_true(fabs(ratio - 4) < 0.1);
+    }
+    assert_true(fabs(average_imitating(IMITATES_LINEAR, 0, 5) - 1 / 8.0) < 1e-15);
+    assert_true(fabs(average_imitating(IMITATES_LINEAR, 2, 5) - 1 / 4.0) < 1e-15);
+}
+
 static void overrides_change_what_they_name(void **state)
 {
     (void)state;
@@ -637,6 +686,7 @@ int main(void)
         cmocka_unit_test(what_is_not_written_has_its_default),
         cmocka_unit_test(examples_of_the_docs_are_read),
         cmocka_unit_test(averages_add_rows_with_their_members),
+        cmocka_unit_test(averages_imitate_decays),
         cmocka_unit_test(the_quickstart_is_read),
         cmocka_unit_test(overrides_change_what_they_name),
         cmocka_unit_test(test_overrides_of_others),

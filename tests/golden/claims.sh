@@ -19,6 +19,9 @@ assert found["weight-decay"]["verdict"] == "cannot tell" and found["weight-decay
 PY
 claims "$CUBES/two_models.h5" --quantizer gptq --only bits-lower || fail "one claim: $(cat "$work/err")"
 grep -q 'growth of the added loss with ln(bits): -4\..* (2 runs: no interval; 64 errors)$' "$work/found" || fail "$(cat "$work/found")"
+claims "$CUBES/two_models.h5" --only bits-lower --compare model || fail "claims by model: $(cat "$work/err")"
+[ "$(grep -c '(1 run: no interval; ' "$work/found")" = 2 ] && grep -qx 'model OLMo2-7B' "$work/found" && grep -qx 'model SmolLM3-3B' "$work/found" ||
+    fail "claims by model: $(cat "$work/found")"
 claims "$CUBES/changes.h5" --only cause-noise --json || fail "imitations: $(cat "$work/err")"
 grep -q '"n": 1,' "$work/found" || fail "$(cat "$work/found")"
 claims "$CUBES/averages.h5" --bits 2,3 --only average-error || fail "one run: $(cat "$work/err")"

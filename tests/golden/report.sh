@@ -42,6 +42,10 @@ delta=$("$python" "$SOURCE/analysis/predict.py" published --parameters 3e9 --tok
 grep -A 9 '<th scope="row">OLMo2-7B, gptq, 3 bits</th>' "$work/ahead/report.html" | tr -d '\n' |
     grep -q "step014000.*$(printf '%.4g' "$delta")" || fail "the coming decay: $delta: $(grep -A 9 'OLMo2-7B, gptq, 3 bits' "$work/ahead/report.html")"
 
+page_of "$CUBES/two_models.h5" "$CUBES/one.h5" --bits 3 --out "$work/side" --compare learning_rate || fail "runs side by side: $(cat "$work/err")"
+[ "$(grep -c '<figure id="compared"' "$work/side/report.html")" = 1 ] && grep -q 'href="#compared">Runs side by side: learning rate</a>' "$work/side/report.html" &&
+    [ -s "$work/side/compared.pdf" ] || fail "runs side by side: not on the page"
+
 page=$work/two/report.html
 [ "$(grep -c '<h3>Accuracies</h3>' "$page")" = 1 ] || fail "accuracies: not a section for the cube that has them, and for no other"
 for text in '&lt;b&gt;bold&lt;/b&gt; &amp; &#34;quoted&#34; $\x$' '&lt;script&gt;alert(1)' '&lt;img src=x onerror=alert(2)&gt; is not finite' \
@@ -182,6 +186,7 @@ cp "$work/no.h5" "$work/x.journal"
 "no.h5: not a results cube" $work/no.h5 --out $work/none
 "gone.h5: not a results cube: there is no such file" $work/gone.h5 --out $work/none
 "x.journal: not a results cube but a journal: give $work/x.h5" $work/x.journal --out $work/none
+"--compare: the cube has no column size of runs" $CUBES/one.h5 --compare size --out $work/none
 "no model is called nobody" $CUBES/one.h5 --model nobody --out $work/none
 "--fit-bits few: expected positive numbers" $CUBES/one.h5 --fit-bits few --out $work/none
 "Not a directory" $CUBES/one.h5 --out $work/no.h5/figures

@@ -6,7 +6,7 @@ need_python h5py numpy matplotlib pandas scipy statsmodels xarray h5netcdf jinja
 
 PYTHONPATH=$SOURCE/analysis "$python" "$SOURCE/tests/tools/check_runs.py" "$work" >"$work/found" 2>&1 || fail "$(tail -n 20 "$work/found")"
 tail -n 1 "$work/found"
-"$python" "$SOURCE/analysis/decide.py" "$CUBES/one.h5" "$CUBES/two_models.h5" --bits 3 --quantizer gptq --by parameters_non_embedding >"$work/out" 2>"$work/err" ||
+"$python" "$SOURCE/analysis/decide.py" "$CUBES/one.h5" "$CUBES/two_models.h5" --bits 3 --quantizer gptq --compare parameters_non_embedding >"$work/out" 2>"$work/err" ||
     fail "decide.py: $(cat "$work/err")"
 grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" &&
     grep -q '^  not compared (branches, or in an earlier file): .*cooldown of it, SmolLM3-3B-soup-ingredient-2$' "$work/out" ||
@@ -35,8 +35,8 @@ CODE
 "$python" "$SOURCE/tests/tools/refusals.py" "$SOURCE/analysis/decide.py" >"$work/refused" <<INPUT || fail "$(cat "$work/refused")"
 "the cube has no bits 5; there are 3, 4" $CUBES/one.h5 --bits 5
 "the cube has no quantizer awq; there are rtn, gptq" $CUBES/one.h5 --bits 3 --quantizer awq
-"no column weight_decay of runs" $CUBES/two_models.h5 --bits 3 --by weight_decay
-"1 runs with two checkpoints; it takes two" $CUBES/one.h5 --bits 3 --by tokens
-"in common: SmolLM3-3B has 2.5 to 2, OLMo2-7B has 1.5 to 1" $work/apart.h5 --bits 3 --by tokens
+"no column weight_decay of runs" $CUBES/two_models.h5 --bits 3 --compare weight_decay
+"1 runs with two checkpoints; it takes two" $CUBES/one.h5 --bits 3 --compare tokens
+"in common: SmolLM3-3B has 2.5 to 2, OLMo2-7B has 1.5 to 1" $work/apart.h5 --bits 3 --compare tokens
 INPUT
 finish

@@ -18,6 +18,8 @@ def arguments():
     parser.add_argument("--fit-bits", help="bit-widths of the fits, such as 2,3,4; default: those that are shown")
     parser.add_argument("--model", help="models to show: names or shell patterns with commas between; default: all")
     parser.add_argument("--title", help="heading of the page; default: the names of the sweeps")
+    parser.add_argument("--compare", metavar="COLUMN", help="adds the relative errors of all runs of all cubes in one panel, coloured by their values in this column, "
+                        "such as learning_rate (the peak)")
     parser.add_argument("--draws", type=int, default=400, help="draws of each bootstrap of the fits (default 400)")
     parser.add_argument("--law", metavar="FIT.json", help="law that fits.py --save wrote of other runs, for runs that are still trained; with --end")
     parser.add_argument("--end", type=float, metavar="TOKENS", help="training tokens at which their learning rate, if it falls from now on, is zero")
@@ -51,4 +53,8 @@ def main():
     except ValueError as error:
         sys.exit(f"--law {options.law}: {error}")
     make_folder("--out", options.out)
-    print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws, coming))
+    try:
+        compared = page.compared_of(cubes, options.compare, options.bits, options.out) if options.compare else None
+    except ValueError as error:
+        sys.exit(f"--compare: {error}")
+    print(page.write(cubes, options.out, options.bits, options.fit_bits, options.title, options.draws, coming, compared))

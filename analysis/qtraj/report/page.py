@@ -146,6 +146,14 @@ def fits_of(paths, models, bits, draws, out):
     return blocks, missing
 
 
+def compared_of(cubes, by, bits, out):
+    """The runs of all cubes side by side, as the page shows them. ValueError: no cube has the column, or there are no numbers."""
+    cube, caption = files.join(list(cubes.values())), figures.compared.caption
+    figure = figures.compared(cube, by, bits)
+    style.save(figure, out, "compared")
+    return picture(figure, "compared", f"{caption.title}: {by.replace('_', ' ')}", caption.shows, summary.models_text(cube), bars_of(caption, answer.replicated(cube)))
+
+
 def together(tables):
     """One table of the rows of all, each once; None without any."""
     tables = [table for table in tables if table]
@@ -175,11 +183,11 @@ def write_page(context, path):
 
 
 def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, fit_bits: "Sequence[int] | None" = None, title: str = "",
-          draws: int = 400, coming: "summary.Table | None" = None) -> pathlib.Path:
+          draws: int = 400, coming: "summary.Table | None" = None, compared: "dict | None" = None) -> pathlib.Path:
     """Writes report.html and the figures into the folder `out`; returns the page's path.
 
     cubes: opened cubes by their paths. bits: the bit-widths that are shown, fit_bits those of the fits (None: those that are shown);
-    draws: of each bootstrap; coming: what the rest of runs will cost (summary.of_coming)."""
+    draws: of each bootstrap; coming: what the rest of runs will cost (summary.of_coming); compared: of compared_of()."""
     numbers = range(1, len(cubes) + 1) if len(cubes) > 1 else [0]
     with contextlib.redirect_stdout(sys.stderr):
         parts = [part_of_page(path, cube, bits, out, n) for (path, cube), n in zip(cubes.items(), numbers)]
@@ -190,5 +198,5 @@ def write(cubes: dict, out: pathlib.Path, bits: "Sequence[int] | None" = None, f
     title = title or ", ".join(dict.fromkeys(part["title"] for part in parts)) + ": quantization along training"
     page = out / "report.html"
     inputs, weights = (together([part[name] for part in parts]) for name in ("inputs", "weights"))
-    write_page({"title": title, "cubes": parts, "inputs": inputs, "weights": weights, "claims": claimed, "coming": coming, "fits": fitted, "missing": missing + unfitted}, page)
+    write_page({"title": title, "cubes": parts, "inputs": inputs, "weights": weights, "claims": claimed, "coming": coming, "compared": compared, "fits": fitted, "missing": missing + unfitted}, page)
     return page

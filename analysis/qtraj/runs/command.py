@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--bits", type=int, required=True, help="the bit-width")
     parser.add_argument("--quantizer", default="", metavar="LABEL", help="this method alone; default: all")
     parser.add_argument("--dataset", default="", metavar="NAME", help="the text; default: the first")
-    parser.add_argument("--by", metavar="COLUMN", help="also compares the runs at equal full-precision loss, in the order of this column, such as learning_rate")
+    parser.add_argument("--compare", metavar="COLUMN", help="also compares the runs at equal full-precision loss, in the order of this column, such as learning_rate")
     options = parser.parse_args()
     try:
         cube = files.open(*options.results)
@@ -70,7 +70,7 @@ def main():
         if missing := unfinished(files.select(cube, **wanted)):
             print(f"{missing} at {options.bits} bits; this is of the others:")
         show(found, options.bits, dataset)
-        for quantizer in ([options.quantizer] if options.quantizer else map(str, cube.quantizer.values)) if options.by else []:
-            show_matched(cube, options.by, options.bits, quantizer, options.dataset)
+        for quantizer in ([options.quantizer] if options.quantizer else map(str, cube.quantizer.values)) if options.compare else []:
+            show_matched(cube, options.compare, options.bits, quantizer, options.dataset)
     except ValueError as error:
         sys.exit(str(error))

@@ -183,6 +183,7 @@ void checkpoint_close(struct checkpoint *c)
     for (int64_t i = 0; i < c->n_packed; i++) free(c->packed[i].name);
     for (int i = 0; i < 2; i++) free(c->texts[i].path);
     digests_free(c->digests);
+    block_code_free(&c->code);
     free(c->packed);
     free(c->stored);
     free(c->files);

@@ -36,6 +36,7 @@ struct checkpoint {
     /* Packed linears of a folder (packed.h), by the names of the weights that they stand for; these
      * are among the entries, in f32, instead of the tensors that they are stored in. */
     struct packed_layout layout;
+    struct block_code code; /* of format qtraj */
     int64_t n_packed;
     struct packed_tensor *packed; // (n_packed)
     struct tensor_entry *stored;  /* what they refer to: the tensors of the files */

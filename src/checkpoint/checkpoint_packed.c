@@ -3,6 +3,7 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/words.h"
+#include <math.h>
 
 /* --- reading --- */
 
@@ -37,6 +38,16 @@ static enum status numbers_read(const struct checkpoint *c, const struct packed_
     return safetensors_read_i32(&c->files[groups->file], groups, n->groups, e);
 }
 
+static enum status read_bytes(const struct checkpoint *c, const struct tensor_entry *t,
+                              uint8_t **out, struct err *e)
+{
+    const struct safetensors *file = &c->files[t->file];
+    NEED(t->dtype == DTYPE_U8, ERR_FORMAT, "%s: tensor %s is %s, packed codes are U8", file->path,
+         t->name, dtype_name(t->dtype));
+    PASS(mem_alloc(out, t->n_elements, 1, "packed codes", e));
+    return safetensors_read_stored(file, t, 0, t->n_elements, *out, e);
+}
+
 static enum status read_bitnet(const struct checkpoint *c, const struct packed_tensor *t,
                                int64_t first, int64_t n, float *dst, struct err *e)
 {
@@ -49,11 +60,32 @@ static enum status read_bitnet(const struct checkpoint *c, const struct packed_t
         for (int64_t i = 0; i < n; i++) dst[i] *= scale;
         return OK;
     }
-    PASS(mem_alloc(&codes, t->codes->n_elements, 1, "packed codes", e));
-    PASS(safetensors_read_stored(file, t->codes, 0, t->codes->n_elements, codes, e));
+    PASS(read_bytes(c, t->codes, &codes, e));
     const enum status st = packed_bitnet_decode(&c->layout, t, codes, scale, first, n, dst, e);
     if (st != OK) err_prefix(e, "%s", file->path);
     return st;
+}
+
+/* The whole weight is computed for any part of it. */
+static enum status read_blocks(const struct checkpoint *c, const struct packed_tensor *t,
+                               int64_t first, int64_t n, float *dst, struct err *e)
+{
+    AUTO_FREE uint8_t *codes = NULL, *signs = NULL;
+    AUTO_FREE float *w = NULL;
+    CLEANUP(block_sides_free) struct block_sides sides = {0};
+    const int64_t weights = t->rows * t->cols;
+    float scale;
+    PASS(read_bytes(c, t->codes, &codes, e));
+    if (t->zeros) PASS(read_bytes(c, t->zeros, &signs, e));
+    PASS(safetensors_read_range(&c->files[t->scales->file], t->scales, 0, 1, &scale, e));
+    NEED(isfinite(scale), ERR_FORMAT, "%s: tensor %s is not finite", c->files[t->scales->file].path,
+         t->scales->name);
+    PASS(block_sides_of(&sides, t->rows, t->cols, signs, e));
+    if (n < weights) PASS(mem_alloc(&w, weights, sizeof *w, "a weight", e));
+    float *all = w ? w : dst;
+    block_weights(&c->code, &sides, codes, all);
+    for (int64_t k = 0; k < n; k++) dst[k] = (float)((double)all[first + k] * (double)scale);
+    return OK;
 }
 
 static enum status read_packed(const struct checkpoint *c, const struct tensor_entry *entry,
@@ -66,6 +98,7 @@ static enum status read_packed(const struct checkpoint *c, const struct tensor_e
     float *row = NULL;
     if (!t) return safetensors_read_range(&c->files[entry->file], entry, first, n, dst, e);
     if (c->layout.format == PACKED_BITNET) return read_bitnet(c, t, first, n, dst, e);
+    if (c->layout.format == PACKED_BLOCKS) return read_blocks(c, t, first, n, dst, e);
     TRY(numbers_read(c, t, &numbers, e));
     TRY(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
     const struct packed_numbers packed = {numbers.codes, numbers.zeros, numbers.scales,
@@ -158,6 +191,9 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
     int64_t n = 0;
     PASS(packed_layout_read(c->config, c->dir, &c->layout, e));
     if (c->layout.format == PACKED_NONE) return OK;
+    if (c->layout.format == PACKED_BLOCKS)
+        PASS(packed_blocks_code(json_object_get(c->config, "quantization_config"), c->dir, &c->code,
+                                e));
     PASS(find_linears(c, e));
     PASS(mem_zero(&entries, c->n + c->n_packed, sizeof *entries, c->dir, e));
     for (int64_t i = 0; i < c->n; i++) {

@@ -98,6 +98,8 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
         PASS(read_gptq(q, file, out, e));
     else if (strcmp(method, "bitnet") == 0)
         return packed_bitnet_layout(q, file, out, e);
+    else if (strcmp(method, "qtraj") == 0)
+        return packed_blocks_layout(q, file, out, e);
     else if (strcmp(method, "awq") == 0)
         PASS(read_awq(q, file, out, e));
     else if (strcmp(method, "compressed-tensors") == 0)
@@ -105,7 +107,7 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
     else
         RAISE(ERR_USAGE,
               "%s: quantization_config.quant_method \"%s\" cannot be read: gptq, awq, "
-              "compressed-tensors and bitnet can",
+              "compressed-tensors, bitnet and qtraj can",
               file, method);
     const json_t *bits = json_object_get(weights, "bits"),
                  *size = json_object_get(weights, "group_size");
@@ -127,11 +129,13 @@ static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scal
                                                    NULL};
 static const struct packed_endings compressed_endings = {
     ".weight_packed", ".weight_zero_point", ".weight_scale", ".weight_g_idx", ".weight_shape"};
+static const struct packed_endings blocks_endings = {".codes", ".signs", ".scale", NULL, NULL};
 static const struct packed_endings bitnet_endings = {.codes = ".weight_scale"};
 
 const struct packed_endings *packed_endings_of(enum packed_format format)
 {
     if (format == PACKED_BITNET) return &bitnet_endings;
+    if (format == PACKED_BLOCKS) return &blocks_endings;
     return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
 }
 
@@ -164,6 +168,11 @@ struct packed_shapes packed_shapes_of(const struct packed_layout *l, int64_t row
     if (l->format == PACKED_AWQ)
         return (struct packed_shapes){
             {cols, rows / PACKED_AWQ_ROWS}, {groups, rows / PACKED_AWQ_ROWS}, {groups, rows}};
+    if (l->format == PACKED_BLOCKS)
+        return (struct packed_shapes){
+            {rows / BAND_ROWS, cols / block_columns(&l->blocks) * block_bytes(&l->blocks)},
+            {1, block_sign_bytes(rows, cols)},
+            {1, 1}};
     return (struct packed_shapes){
         {packed_words(cols, b), rows}, {groups, packed_words(rows, b)}, {groups, rows}};
 }
@@ -203,6 +212,11 @@ static enum status check_shape(const struct tensor_entry *t, int n_dims, const i
 static void size_of(const struct packed_layout *l, struct packed_tensor *t)
 {
     const int64_t *codes = t->codes->shape;
+    if (l->format == PACKED_BLOCKS) {
+        t->rows = codes[0] * BAND_ROWS;
+        t->cols = codes[1] / block_bytes(&l->blocks) * block_columns(&l->blocks);
+        return;
+    }
     t->rows = t->scales->shape[1];
     t->cols = l->format == PACKED_AWQ ? codes[0] : codes[0] * PACKED_WORD / l->bits;
     if (t->groups) t->cols = t->groups->shape[0];
@@ -221,10 +235,12 @@ packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *cod
                              .stem = codes->name,
                              .n = (int)(strlen(codes->name) - strlen(of->codes)),
                              .file = file};
-    const bool zeros = l->format != PACKED_COMPRESSED || !l->symmetric;
+    const bool zeros = l->format == PACKED_BLOCKS       ? l->mixed
+                       : l->format == PACKED_COMPRESSED ? !l->symmetric
+                                                        : true;
     *out = (struct packed_tensor){.codes = codes};
     PASS(find_one(&s, of->scales, true, &out->scales, e));
-    PASS(find_one(&s, of->groups, false, &out->groups, e));
+    if (of->groups) PASS(find_one(&s, of->groups, false, &out->groups, e));
     if (zeros) PASS(find_one(&s, of->zeros, true, &out->zeros, e));
     if (of->size) PASS(find_one(&s, of->size, true, &out->size, e));
     NEED(codes->n_dims == 2 && out->scales->n_dims == 2 &&

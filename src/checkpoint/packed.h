@@ -14,10 +14,14 @@
  * P.weight_scale (1), which multiplies, or in class bitlinear divides (transformers,
  * integrations/bitnet.py)
  *
+ *   qtraj               P.codes (rows / 16, bytes), P.signs (1, bytes) unless incoherence is
+ * false, P.scale (1, 1): blocks of 16 rows as coding/block_code.h has them, from the left
+ *
  * Where codes are longer than what a word has left, they go on in the next one: a stream of bits,
  * lowest first. */
 #pragma once
 #include "checkpoint/tensor_file.h"
+#include "coding/block_code.h"
 #include "util/err.h"
 #include "util/json.h"
 
@@ -27,7 +31,8 @@ enum packed_format {
     PACKED_GPTQ_V2,
     PACKED_AWQ,
     PACKED_COMPRESSED,
-    PACKED_BITNET
+    PACKED_BITNET,
+    PACKED_BLOCKS
 };
 
 /* How a checkpoint is packed. */
@@ -39,6 +44,9 @@ struct packed_layout {
     bool ordered;       /* writing: columns of a group are not side by side */
     bool wide;          /* writing: scales are f32, not f16 */
     bool divides;       /* bitnet: the scale does, and weights are bytes */
+    /* qtraj: */
+    struct block_form blocks;
+    bool mixed; /* there are signs */
 };
 
 /* *out = the layout of a config.json, from its quantization_config; format PACKED_NONE: it has
@@ -54,6 +62,14 @@ enum bitnet_linears packed_bitnet_linears(const json_t *config);
 /* packed_layout_read for a quantization_config q of that method; format PACKED_NONE: ONLINE. */
 MUST_USE enum status packed_bitnet_layout(const json_t *q, const char *file,
                                           struct packed_layout *out, struct err *e);
+
+/* packed_layout_read for a quantization_config q of method qtraj. ERR_FORMAT. */
+MUST_USE enum status packed_blocks_layout(const json_t *q, const char *file,
+                                          struct packed_layout *out, struct err *e);
+/* *out = the code of such a q; free with block_code_free, also after a failure. ERR_FORMAT: its
+ * table; ERR_NOMEM. */
+MUST_USE enum status packed_blocks_code(const json_t *q, const char *file, struct block_code *out,
+                                        struct err *e);
 
 /* One packed linear: where its tensors are; borrowed entries, NULL: it has none. */
 struct packed_tensor {

@@ -15,7 +15,7 @@ struct format {
     const char *holds;
 };
 
-const char *const packed_formats[] = {"gptq", "awq", "compressed-tensors", NULL};
+const char *const packed_formats[] = {"gptq", "awq", "compressed-tensors", "qtraj", NULL};
 
 enum { ANY_BITS = 0x1FC, GPTQ_BITS = 1u << 2 | 1u << 3 | 1u << 4 | 1u << 8 };
 
@@ -30,6 +30,9 @@ static const struct format formats[] = {
      .cols = 1,
      .holds = "2 to 8 bits, columns of a group side by side (no order: activation), a group size "
               "that divides the columns"},
+    {PACKED_BLOCKS, PACKED_BLOCKS, 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4, .ordered = true,
+     .wide = true, .rows = BAND_ROWS, .cols = 16,
+     .holds = "codes of blocks (trellis, e8p), rows and columns in multiples of 16"},
 };
 
 static const struct format *format_of(enum packed_format f)
@@ -104,6 +107,24 @@ static json_t *config_compressed(const struct packed_layout *l, json_t *ignore)
                      weights, "input_activations", "output_activations", "ignore", ignore);
 }
 
+static json_t *config_blocks(const struct packed_layout *l)
+{
+    float table[2 * BITSHIFT_TABLE];
+    json_t *out = json_pack("{s:s, s:s, s:I, s:b}", "quant_method", "qtraj", "code",
+                            block_kinds[l->blocks.kind], "bits", (json_int_t)l->bits, "incoherence",
+                            l->mixed);
+    if (l->blocks.kind != BLOCK_E8P)
+        json_object_set_new(out, "window", json_integer(l->blocks.window));
+    if (l->blocks.kind != BLOCK_HYB) return out;
+    json_t *numbers = json_array();
+    const bool failed = bitshift_table(table, NULL) != OK;
+    for (int i = 0; !failed && i < 2 * BITSHIFT_TABLE; i++)
+        json_array_append_new(numbers, json_real((double)table[i]));
+    if (json_object_set_new(out, "table", numbers) == 0 && !failed) return out;
+    json_decref(out);
+    return NULL;
+}
+
 enum status packed_config(const struct packed_layout *l, json_t *ignore, const char *version,
                           json_t **out, struct err *e)
 {
@@ -111,6 +132,8 @@ enum status packed_config(const struct packed_layout *l, json_t *ignore, const c
         *out = config_awq(l, ignore);
     else if (l->format == PACKED_COMPRESSED)
         *out = config_compressed(l, ignore);
+    else if (l->format == PACKED_BLOCKS)
+        *out = config_blocks(l);
     else
         *out = config_gptq(l, version);
     NEED(*out, ERR_NOMEM, "out of memory for quantization_config");
@@ -134,11 +157,13 @@ int packed_parts(const struct packed_layout *l, int64_t rows, int64_t cols,
 {
     const struct packed_endings *of = packed_endings_of(l->format);
     const struct packed_shapes s = packed_shapes_of(l, rows, cols);
-    const bool compressed = l->format == PACKED_COMPRESSED;
+    const bool compressed = l->format == PACKED_COMPRESSED, blocks = l->format == PACKED_BLOCKS;
     const bool grouped = l->format == PACKED_GPTQ || l->format == PACKED_GPTQ_V2;
     int n = 0;
-    out[n++] = part(of->codes, DTYPE_I32, 2, s.codes);
-    if (!compressed || !l->symmetric) out[n++] = part(of->zeros, DTYPE_I32, 2, s.zeros);
+    const enum dtype codes = blocks ? DTYPE_U8 : DTYPE_I32;
+    out[n++] = part(of->codes, codes, 2, s.codes);
+    if (blocks ? l->mixed : !compressed || !l->symmetric)
+        out[n++] = part(of->zeros, codes, 2, s.zeros);
     out[n++] = part(of->scales, l->wide ? DTYPE_F32 : DTYPE_F16, 2, s.scales);
     if (grouped) out[n++] = part(of->groups, DTYPE_I32, 1, &cols);
     if (compressed) out[n++] = part(of->size, DTYPE_I64, 1, (const int64_t[]){2});
@@ -211,6 +236,13 @@ void packed_fill(const struct packed_layout *l, const struct packed_part *p,
 {
     const struct packed_endings *of = packed_endings_of(l->format);
     const int64_t shape[2] = {from->rows, from->cols};
+    if (l->format == PACKED_BLOCKS) {
+        const void *data = p->ending == of->codes   ? (const void *)from->codes
+                           : p->ending == of->zeros ? (const void *)from->signs
+                                                    : &from->scale;
+        memcpy(dst, data, (size_t)p->n * dtype_size(p->dtype));
+        return;
+    }
     memset(dst, 0, (size_t)p->n * dtype_size(p->dtype));
     if (p->ending == of->codes) fill_codes(l, from, dst);
     if (p->ending == of->zeros) fill_zeros(l, from, dst);

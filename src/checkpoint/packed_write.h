@@ -3,7 +3,7 @@
 #pragma once
 #include "checkpoint/packed.h"
 
-/* "gptq", "awq", "compressed-tensors", NULL. */
+/* "gptq", "awq", "compressed-tensors", "qtraj", NULL. */
 extern const char *const packed_formats[];
 
 /* Sets l->format to the one of that name (gptq: its first form if symmetric, else its second) and
@@ -33,10 +33,13 @@ int packed_parts(const struct packed_layout *l, int64_t rows, int64_t cols,
 /* What they store. */
 struct packed_source {
     int64_t rows, cols;
-    const uint8_t *codes;  // (rows, cols)
+    const uint8_t *codes;  // (rows, cols); qtraj: as stored
     const uint8_t *zeros;  // (rows, groups)
     const double *scales;  // (rows, groups)
     const int32_t *groups; // (cols)
+    /* qtraj: codes, and: */
+    const uint8_t *signs;
+    float scale;
 };
 /* dst (p->n in its type) = the data of a tensor. */
 void packed_fill(const struct packed_layout *l, const struct packed_part *p,

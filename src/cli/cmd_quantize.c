@@ -300,7 +300,8 @@ static enum status run(struct call *c, struct err *e)
         {"--out", ARG_TEXT, &o.folder, "OUT",
          "write the quantized model to a new folder that transformers loads"},
         {"--format", ARG_CHOICE, &format, "F",
-         "of its weights: dequantized (in f32), gptq, awq, compressed-tensors (docs/export.md)"},
+         "of its weights: dequantized (in f32), gptq, awq, compressed-tensors, qtraj "
+         "(docs/export.md)"},
         {"--weights", ARG_TEXT, &o.weights, "FILE",
          "write only the quantized matrices to a safetensors file (for tests; no model)"},
         {"--products", ARG_CHOICE, &products, "KIND", "how forward passes multiply (f32)"},

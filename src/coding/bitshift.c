@@ -58,7 +58,7 @@ static void clusters_improve(double *centre, const float *sample, double *sum)
 }
 
 /* Pairs by Lloyd's algorithm for normally distributed ones, which the sign folds in half. */
-static enum status table_make(float *table, struct err *e)
+enum status bitshift_table(float *table, struct err *e)
 {
     AUTO_FREE double *centre = NULL;
     double squares = 0;
@@ -107,7 +107,7 @@ enum status bitshift_make(int kind, int64_t window, int64_t bits, const float *t
          (long long)window, (long long)branch, (long long)(2 * branch));
     out->groups = (int64_t)1 << (window - branch);
     if (kind == BITSHIFT_HYB && !table) {
-        PASS(table_make(own, e));
+        PASS(bitshift_table(own, e));
         table = own;
     }
     PASS(mem_alloc(&out->value, values << window, sizeof *out->value, what, e));
@@ -136,23 +136,20 @@ static bool bit_of(const struct bitshift *c, const int32_t *state, int64_t i)
     return state[step] >> (c->branch - 1 - at) & 1;
 }
 
-void bitshift_pack(const struct bitshift *c, const int32_t *state, int64_t steps, uint16_t *packed)
+void bitshift_pack(const struct bitshift *c, const int32_t *state, int64_t steps, uint8_t *packed)
 {
     const int64_t n = steps * c->branch;
-    memset(packed, 0, (size_t)((n + 15) / 16) * sizeof *packed);
-    for (int64_t i = 0; i < n; i++)
-        packed[i / 16] |= (uint16_t)(bit_of(c, state, i) << (15 - i % 16));
+    memset(packed, 0, (size_t)((n + 7) / 8));
+    for (int64_t i = 0; i < n; i++) packed[i / 8] |= (uint8_t)(bit_of(c, state, i) << (7 - i % 8));
 }
 
-void bitshift_unpack(const struct bitshift *c, const uint16_t *packed, int64_t steps,
-                     int32_t *state)
+void bitshift_unpack(const struct bitshift *c, const uint8_t *packed, int64_t steps, int32_t *state)
 {
     const int64_t n = steps * c->branch;
-    for (int64_t t = 0; t < steps; t++) {
-        state[t] = 0;
-        for (int64_t k = 0; k < c->window; k++) {
-            const int64_t i = (t * c->branch + k) % n;
-            state[t] = state[t] << 1 | (packed[i / 16] >> (15 - i % 16) & 1);
-        }
+    uint32_t s = 0;
+    for (int64_t t = 0, at = 0; t < steps; t++) {
+        for (const int64_t end = c->window + t * c->branch; at < end; at++)
+            s = s << 1 | (packed[at % n / 8] >> (7 - at % n % 8) & 1);
+        state[t] = (int32_t)(s & ((1u << c->window) - 1));
     }
 }

@@ -22,16 +22,18 @@ struct bitshift {
 
 /* Numbers of a state of the kind. */
 int64_t bitshift_values(int kind);
-/* A code of `bits` bits a number; free with bitshift_free. table (BITSHIFT_TABLE, 2): pairs of hyb;
- * NULL: own ones, optimal for normally distributed pairs. ERR_NOMEM, ERR_USAGE: a window of less
- * than twice the branch. */
+/* table (BITSHIFT_TABLE, 2) = qtraj's own pairs of hyb, optimal for normally distributed ones,
+ * which f16 holds. ERR_NOMEM. */
+MUST_USE enum status bitshift_table(float *table, struct err *e);
+/* A code of `bits` bits a number; free with bitshift_free. table: pairs of hyb; NULL: own ones.
+ * ERR_NOMEM, ERR_USAGE: a window of less than twice the branch. */
 MUST_USE enum status bitshift_make(int kind, int64_t window, int64_t bits, const float *table,
                                    struct bitshift *out, struct err *e);
 void bitshift_free(struct bitshift *c);
 
-/* packed (T branch / 16 rounded up) = the bits of `steps` states: the first state's `window` bits,
- * then the new bits of each step, without the last window - branch, which are the first again; the
- * highest bit first in each word. And back. */
-void bitshift_pack(const struct bitshift *c, const int32_t *state, int64_t steps, uint16_t *packed);
-void bitshift_unpack(const struct bitshift *c, const uint16_t *packed, int64_t steps,
+/* packed (steps branch / 8 rounded up) = the bits of `steps` states: the first state's `window`
+ * bits, then the new bits of each step, without the last window - branch, which are the first
+ * again; the highest bit first in each byte. And back. */
+void bitshift_pack(const struct bitshift *c, const int32_t *state, int64_t steps, uint8_t *packed);
+void bitshift_unpack(const struct bitshift *c, const uint8_t *packed, int64_t steps,
                      int32_t *state);

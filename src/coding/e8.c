@@ -1,6 +1,7 @@
 #include "coding/e8.h"
 #include "math/kernel.h"
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* Which of eight magnitudes are 3/2, the others 1/2, of the 29 with norm 12. */
@@ -116,27 +117,45 @@ KERNEL_STATIC(void, sizes_nearest,
     }
 }
 
-/* q = the vector of magnitudes k with the signs of x, but for one if they are odd in the other way;
- * its squared distance. */
-static float signs_set(const struct e8 *t, int32_t k, const float *x, int32_t odd, float *q)
+/* A code of E8P as a vector. */
+static void e8p_value(const struct e8 *t, const uint8_t *code, float *q)
 {
+    const float by = code[1] & 1 ? -0.25f : 0.25f;
+    int odd = 0;
+    for (int i = 0; i < E8_DIM; i++) {
+        const int minus = i < E8_DIM - 1 ? code[1] >> (7 - i) & 1 : odd ^ t->odd[code[0]];
+        odd ^= minus;
+        q[i] = (minus ? -t->size[code[0]][i] : t->size[code[0]][i]) + by;
+    }
+}
+
+/* code = that of the magnitudes k with the signs of x, but for one if they are odd in the other
+ * way; the squared distance of the vector. */
+static float signs_set(const struct e8 *t, int32_t k, const float *x, int32_t odd, uint8_t *code)
+{
+    const float *size = t->size[k];
     int worst = 0;
     float distance = 0;
+    for (int i = 0; i < E8_DIM; i++)
+        if (size[i] * fabsf(x[i]) < size[worst] * fabsf(x[worst])) worst = i;
+    code[0] = (uint8_t)k;
+    code[1] = 0;
     for (int i = 0; i < E8_DIM; i++) {
-        q[i] = x[i] < 0 ? -t->size[k][i] : t->size[k][i];
-        if (q[i] * x[i] < q[worst] * x[worst]) worst = i;
+        const bool minus = (x[i] < 0) != (i == worst && odd != t->odd[k]);
+        const float left = x[i] - (minus ? -size[i] : size[i]);
+        distance += left * left;
+        if (i < E8_DIM - 1) code[1] |= (uint8_t)(minus << (7 - i));
     }
-    if (odd != t->odd[k]) q[worst] = -q[worst];
-    for (int i = 0; i < E8_DIM; i++) distance += (x[i] - q[i]) * (x[i] - q[i]);
     return distance;
 }
 
-static void e8p_nearest(const struct e8 *t, const float *x, float *q)
+/* Codes of E8P are `pitch` bytes apart. */
+static void e8p_nearest(const struct e8 *t, const float *x, uint8_t *code, int64_t pitch)
 {
     float distance[E8_ROWS];
     for (int side = 0; side < 2; side++) {
         const float by = side ? -0.25f : 0.25f;
-        float moved[E8_ROWS][E8_DIM], size[E8_DIM * E8_ROWS], trial[E8_DIM];
+        float moved[E8_ROWS][E8_DIM], size[E8_DIM * E8_ROWS];
         int32_t odd[E8_ROWS] = {0}, best[E8_ROWS];
         for (int r = 0; r < E8_ROWS; r++)
             for (int i = 0; i < E8_DIM; i++) {
@@ -146,38 +165,58 @@ static void e8p_nearest(const struct e8 *t, const float *x, float *q)
             }
         sizes_nearest(best, t, size, odd);
         for (int r = 0; r < E8_ROWS; r++) {
+            uint8_t trial[2];
             const float d = signs_set(t, best[r], moved[r], odd[r], trial);
             if (side && !(d < distance[r])) continue;
             distance[r] = d;
-            for (int i = 0; i < E8_DIM; i++) q[r * E8_DIM + i] = trial[i] + by;
+            code[r * pitch] = trial[0];
+            code[r * pitch + 1] = (uint8_t)(trial[1] | side);
         }
     }
 }
 
-static void e8b_nearest(const struct e8 *t, const float *x, float *q)
+static uint8_t e8b_nearest(const struct e8 *t, const float *x)
 {
-    for (int r = 0; r < E8_ROWS; r++) {
-        float most = -INFINITY;
-        int best = 0;
-        for (int k = 0; k < E8_TABLE; k++) {
-            float dot = 0;
-            for (int i = 0; i < E8_DIM; i++) dot += x[r * E8_DIM + i] * t->small[k][i];
-            const float score = 2 * dot - t->small_norm[k];
-            if (score > most) most = score, best = k;
-        }
-        memcpy(q + r * E8_DIM, t->small[best], sizeof t->small[best]);
+    float most = -INFINITY;
+    int best = 0;
+    for (int k = 0; k < E8_TABLE; k++) {
+        float dot = 0;
+        for (int i = 0; i < E8_DIM; i++) dot += x[i] * t->small[k][i];
+        const float score = 2 * dot - t->small_norm[k];
+        if (score > most) most = score, best = k;
     }
+    return (uint8_t)best;
 }
 
-void e8_nearest(const struct e8 *t, int64_t bits, const float *x, float *q)
+static float finer(int64_t bits)
 {
-    const float by = bits == 3 ? 2.04f : 3.45f;
-    float left[E8_ROWS * E8_DIM], more[E8_ROWS * E8_DIM];
-    e8p_nearest(t, x, q);
+    return bits == 3 ? 2.04f : 3.45f;
+}
+
+void e8_nearest(const struct e8 *t, int64_t bits, const float *x, uint8_t *code)
+{
+    float left[E8_ROWS * E8_DIM], q[E8_DIM];
+    e8p_nearest(t, x, code, bits);
     if (bits == 2) return;
-    for (int k = 0; k < E8_ROWS * E8_DIM; k++) left[k] = (x[k] - q[k]) * by;
-    (bits == 3 ? e8b_nearest : e8p_nearest)(t, left, more);
-    for (int k = 0; k < E8_ROWS * E8_DIM; k++) q[k] += more[k] / by;
+    for (int k = 0; k < E8_ROWS * E8_DIM; k++) {
+        if (k % E8_DIM == 0) e8p_value(t, code + k / E8_DIM * bits, q);
+        left[k] = (x[k] - q[k % E8_DIM]) * finer(bits);
+    }
+    if (bits == 4) e8p_nearest(t, left, code + 2, bits);
+    for (int r = 0; r < E8_ROWS && bits == 3; r++)
+        code[r * bits + 2] = e8b_nearest(t, left + r * E8_DIM);
+}
+
+void e8_values(const struct e8 *t, int64_t bits, const uint8_t *code, float *q)
+{
+    for (int r = 0; r < E8_ROWS; r++, code += bits, q += E8_DIM) {
+        float own[E8_DIM];
+        const float *more = bits == 3 ? t->small[code[2]] : own;
+        e8p_value(t, code, q);
+        if (bits == 2) continue;
+        if (bits == 4) e8p_value(t, code + 2, own);
+        for (int i = 0; i < E8_DIM; i++) q[i] += more[i] / finer(bits);
+    }
 }
 
 double e8_rms(int64_t bits)

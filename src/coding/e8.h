@@ -19,8 +19,12 @@ struct e8 {
 /* Fills the tables. */
 void e8_fill(struct e8 *t);
 
-/* q (E8_ROWS, E8_DIM) = the nearest vectors to x. bits 2: of E8P; 3, 4: and of E8B, E8P of what is
+/* code (E8_ROWS, bits) = those of the nearest vectors to x (E8_ROWS, E8_DIM), two bytes of E8P:
+ * the number of the magnitudes; from the highest bit on the signs of the first seven, and whether
+ * 1/4 is subtracted. bits 3, 4: then the number of a vector of E8B, or two bytes of E8P, of what is
  * left, times 2.04 or 3.45. */
-void e8_nearest(const struct e8 *t, int64_t bits, const float *x, float *q);
+void e8_nearest(const struct e8 *t, int64_t bits, const float *x, uint8_t *code);
+/* q (E8_ROWS, E8_DIM) = what they stand for. */
+void e8_values(const struct e8 *t, int64_t bits, const uint8_t *code, float *q);
 /* The root mean square of normally distributed numbers that this suits. */
 double e8_rms(int64_t bits);

@@ -111,8 +111,8 @@ static double squares_of(const float *x, const float *c, int64_t block)
     return sum;
 }
 
-void feedback_band(const struct feedback *f, const float *w, float *q, feedback_code *code,
-                   void *context, float *scratch, struct feedback_sums *sums)
+void feedback_band(const struct feedback *f, const float *w, uint8_t *codes, int64_t size,
+                   feedback_code *code, void *context, float *scratch, struct feedback_sums *sums)
 {
     const int64_t n = f->cols, b = f->block;
     const float *l = f->factor;
@@ -130,10 +130,9 @@ void feedback_band(const struct feedback *f, const float *w, float *q, feedback_
         products_add(aim, errors, l, a, b);
         products_add(y, weights, l, a, b);
         for (int64_t i = 0; i < BAND_ROWS * b; i++) aim[i] += x[i];
-        code(context, f->open ? x : aim, at, coded);
+        code(context, f->open ? x : aim, codes + at * size, coded);
         for (int64_t i = 0; i < BAND_ROWS * b; i++) {
             const float error = x[i] - coded[i];
-            q[i / b * n + at * b + i % b] = coded[i];
             errors[(a + i % b) * BAND_ROWS + i / b] = error;
             sums->loss_plain += (double)error * (double)error;
             sums->weight_plain += (double)x[i] * (double)x[i];

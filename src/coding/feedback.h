@@ -35,9 +35,10 @@ struct feedback_sums {
     double loss_plain, weight_plain; /* |E|², |W|² */
 };
 
-/* Codes a block of columns of a band: q (BAND_ROWS, block) for x. at: its number from the left. */
-typedef void feedback_code(void *context, const float *x, int64_t at, float *q);
+/* Codes a block of columns of a band: `bytes`, which stand for q (BAND_ROWS, block), for x. */
+typedef void feedback_code(void *context, const float *x, uint8_t *bytes, float *q);
 
-/* Codes BAND_ROWS rows w (BAND_ROWS, cols) as q. scratch (2 BAND_ROWS cols). In one thread. */
-void feedback_band(const struct feedback *f, const float *w, float *q, feedback_code *code,
-                   void *context, float *scratch, struct feedback_sums *sums);
+/* Codes BAND_ROWS rows w (BAND_ROWS, cols): codes (cols / block, size), from the left.
+ * scratch (2 BAND_ROWS cols). In one thread. */
+void feedback_band(const struct feedback *f, const float *w, uint8_t *codes, int64_t size,
+                   feedback_code *code, void *context, float *scratch, struct feedback_sums *sums);

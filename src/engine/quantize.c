@@ -166,7 +166,8 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     const bool coded =
         w->acts.codes.codes && activation_coded(&s->variant->method.grids.inputs) &&
         quant_grid_form_of(s->method, &s->variant->method.options, &form, NULL) == OK;
-    const bool wants = coded || (w->sink && w->sink->grids && s->method->describe_grids);
+    const bool packs = s->method->describe_grids || s->method->describe_blocks;
+    const bool wants = coded || (w->sink && w->sink->grids && packs);
     const int64_t down = s->variant->method.options.down_bits;
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = down && l->stage == STAGE_DOWN ? down : s->variant->bits,

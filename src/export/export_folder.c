@@ -39,9 +39,21 @@ enum status export_form_choose(const char *format, const struct quant_method *me
     int i = 0;
     while (export_formats()[i] && strcmp(export_formats()[i], format) != 0) i++;
     NEED(export_formats()[i], ERR_USAGE,
-         "format %s: expected dequantized, gptq, awq or compressed-tensors", format);
+         "format %s: expected dequantized, gptq, awq, compressed-tensors or qtraj", format);
     *out = (struct export_form){.layout = {.format = PACKED_NONE}};
     if (strcmp(format, dequantized) == 0) return OK;
+    if (strcmp(format, "qtraj") == 0) {
+        NEED(method->describe_blocks, ERR_USAGE,
+             "format qtraj cannot hold it: the weights of method %s are no codes of blocks; those "
+             "of trellis and e8p are",
+             method->name);
+        out->layout = (struct packed_layout){.bits = bits,
+                                             .group_size = -1,
+                                             .wide = true,
+                                             .blocks = method->describe_blocks(options, bits),
+                                             .mixed = options->incoherence};
+        return packed_layout_choose(&out->layout, format, e);
+    }
     enum status st = quant_grid_form_of(method, options, &grids, e);
     if (st != OK) err_prefix(e, "format %s cannot hold it", format);
     PASS(st);
@@ -293,8 +305,10 @@ static enum status write_packed(struct export_folder *f, const struct linear *l,
     AUTO_FREE char *data = NULL, *name = NULL;
     CLEANUP(packing_free) struct packing p = {0};
     const int n = packed_parts(&f->form.layout, l->rows, l->cols, parts);
-    PASS(packing_make(f, l, q, g, &p, e));
-    const struct packed_source from = {l->rows, l->cols, p.codes, p.zeros, p.scales, g->group};
+    if (!g->codes) PASS(packing_make(f, l, q, g, &p, e));
+    const struct packed_source from = {l->rows,  l->cols,  g->codes ? g->codes : p.codes,
+                                       p.zeros,  p.scales, g->group,
+                                       g->signs, g->scale};
     for (int i = 0; i < n; i++) {
         free(data);
         free(name);

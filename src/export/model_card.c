@@ -106,6 +106,14 @@ static const struct loading {
 static enum status add_loading(const struct model_card *c, char **text, struct err *e)
 {
     const struct loading *l = loadings;
+    if (strcmp(c->format, "qtraj") == 0)
+        return mem_append(
+            text, e,
+            "\n## Loading\n\nFOLDER is this folder. qtraj reads it:\n\n"
+            "```\nqtraj eval FOLDER --text FILE\n```\n\n"
+            "For other programs, a weight P.weight is s V^T C U^T: s is P.scale; C are the numbers "
+            "that the bits of P.codes stand for, in blocks of 16 rows; U and V are Hadamard "
+            "matrices with the signs of P.signs. docs/export.md of qtraj defines all of it.\n");
     for (size_t i = 0; i < sizeof loadings / sizeof *loadings; i++)
         if (strcmp(loadings[i].format, c->format) == 0) l = &loadings[i];
     const bool asymmetric =

@@ -31,8 +31,8 @@ static const struct option entry_keys[] = {
     OPTION(export_entry, out, PATH,
            "folder of the models, each OUT/MODEL/CHECKPOINT/QUANTIZER-BITSbit", .required = true),
     OPTION(export_entry, format, TEXT,
-           "form of the weights: dequantized (f32), gptq, awq, compressed-tensors "
-           "(docs/export.md)",
+           "form of the weights: dequantized (f32), gptq, awq, compressed-tensors, "
+           "qtraj (docs/export.md)",
            .otherwise = "dequantized"),
     OPTION(export_entry, model, TEXT, "shell pattern of the trajectories in `models`",
            .otherwise = "all"),

@@ -1,21 +1,21 @@
 /* Eight weights as a vector of a codebook from the lattice E8, of mixed weights with feedback
  * between blocks of eight columns: QuIP# (Tseng et al. 2024, arXiv 2402.04396) without its
  * fine-tuning. */
-#include "coding/e8.h"
 #include "quant/incoherent.h"
 #include "util/mem.h"
 #include <omp.h>
 
-struct bench {
-    const struct e8 *table;
-    int64_t bits;
-};
-
-static void block_code(void *context, const float *x, int64_t at, float *q)
+static struct block_form e8p_blocks(const struct quant_options *o, int64_t bits)
 {
-    const struct bench *b = context;
-    (void)at;
-    e8_nearest(b->table, b->bits, x, q);
+    (void)o;
+    return (struct block_form){.kind = BLOCK_E8P, .bits = bits};
+}
+
+static void code_block(void *context, const float *x, uint8_t *bytes, float *q)
+{
+    const struct block_code *c = context;
+    e8_nearest(c->lattice, c->form.bits, x, bytes);
+    block_values(c, bytes, q);
 }
 
 static enum status e8p_prepare(const struct quant_input *in, const struct quant_options *o,
@@ -27,16 +27,15 @@ static enum status e8p_prepare(const struct quant_input *in, const struct quant_
 static enum status e8p_run(const struct quant_job *job, struct quant_report *report, struct err *e)
 {
     const int threads = omp_get_max_threads();
-    struct e8 table;
-    struct bench bench = {&table, job->bits};
+    const struct block_form form = e8p_blocks(job->options, job->bits);
+    CLEANUP(block_code_free) struct block_code code = {0};
     AUTO_FREE void **contexts = NULL;
-    e8_fill(&table);
-    PASS(team_agree(job->team, mem_zero(&contexts, threads, sizeof *contexts, "benches", e), e));
-    for (int i = 0; i < threads; i++) contexts[i] = &bench;
-    const struct incoherent_code c = {.code = block_code,
-                                      .contexts = contexts,
-                                      .rms = e8_rms(job->bits),
-                                      .bits = (double)job->bits};
+    enum status st = mem_zero(&contexts, threads, sizeof *contexts, "contexts", e);
+    if (st == OK) st = block_code_open(&form, NULL, &code, e);
+    PASS(team_agree(job->team, st, e));
+    for (int i = 0; i < threads; i++) contexts[i] = &code;
+    const struct incoherent_code c = {
+        .code = code_block, .contexts = contexts, .rms = e8_rms(job->bits), .values = &code};
     return incoherent_run(job, &c, report, e);
 }
 
@@ -70,6 +69,7 @@ const struct quant_method quant_e8p = {
     .share = incoherent_share,
     .release = incoherent_release,
     .run = e8p_run,
+    .describe_blocks = e8p_blocks,
     .memory = e8p_memory,
     .cost = e8p_cost,
 };

@@ -34,6 +34,8 @@ void quant_grids_free(struct quant_grids *g)
 {
     free(g->grid);
     free(g->group);
+    free(g->codes);
+    free(g->signs);
     *g = (struct quant_grids){0};
 }
 

@@ -1,5 +1,4 @@
 #include "quant/incoherent.h"
-#include "coding/mix.h"
 #include "coding/tile.h"
 #include "math/hadamard.h"
 #include "quant/job.h"
@@ -129,58 +128,23 @@ struct run {
     const struct quant_job *job;
     const struct prepared *p;
     const struct incoherent_code *c;
-    struct mix in, out;
-    double scale;
-    float *w;        // (rows, cols) mixed, over the scale
-    double *coded;   // (tiles, TILE_ROWS cols / 2) as f32: the result for w
-    double *sums;    // (tiles, 4) struct feedback_sums
-    double *scratch; // (threads, SIDE + 1, longest)
-    float *bands;    // (threads, 4 BAND_ROWS padded)
-    int64_t longest;
+    struct block_sides sides;
+    float scale;
+    float *w;       // (rows, cols) mixed, over the scale
+    uint8_t *codes; // of whole tiles
+    double *sums;   // (tiles, 4) struct feedback_sums
+    float *bands;   // (threads, 3 BAND_ROWS padded)
 };
 
-enum { SIDE = 8, SUMS = sizeof(struct feedback_sums) / sizeof(double) };
-
-static double *scratch_of(const struct run *r)
-{
-    return r->scratch + omp_get_thread_num() * (SIDE + 1) * r->longest;
-}
-
-/* Mixes a matrix x (rows, cols) along rows or columns. */
-static void mix_rows(const struct run *r, float *to, const float *from, double by, bool back)
-{
-    const int64_t rows = r->job->rows, n = r->job->cols;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++) {
-        double *x = scratch_of(r);
-        for (int64_t j = 0; j < n; j++) x[j] = (double)from[i * n + j] * by;
-        mix_row(&r->in, x, back, x + SIDE * r->longest);
-        for (int64_t j = 0; j < n; j++) to[i * n + j] = (float)x[j];
-    }
-}
-
-static void mix_columns(const struct run *r, float *w, bool back)
-{
-    const int64_t rows = r->job->rows, n = r->job->cols, long_ = r->longest;
-    if (r->out.part == 0) return;
-#pragma omp parallel for schedule(static)
-    for (int64_t a = 0; a < n; a += SIDE) {
-        const int64_t side = min64(SIDE, n - a);
-        double *x = scratch_of(r);
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < side; j++) x[j * long_ + i] = (double)w[i * n + a + j];
-        for (int64_t j = 0; j < side; j++) mix_row(&r->out, x + j * long_, back, x + SIDE * long_);
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < side; j++) w[i * n + a + j] = (float)x[j * long_ + i];
-    }
-}
+enum { SUMS = sizeof(struct feedback_sums) / sizeof(double) };
 
 /* Codes the bands of a tile of rows. */
 static void tile_code(const struct run *r, int64_t tile)
 {
+    const struct block_form *form = &r->c->values->form;
     const int64_t n = r->job->cols, padded = r->p->f.cols, size = BAND_ROWS * padded;
     const int thread = omp_get_thread_num();
-    float *w = r->bands + thread * 4 * size, *q = w + size;
+    float *w = r->bands + thread * 3 * size;
     double *sums = r->sums + tile * SUMS;
     for (int64_t row = tile * TILE_ROWS; row < min64((tile + 1) * TILE_ROWS, r->job->rows);
          row += BAND_ROWS) {
@@ -189,9 +153,8 @@ static void tile_code(const struct run *r, int64_t tile)
         memset(w, 0, (size_t)size * sizeof *w);
         for (int64_t i = 0; i < here; i++)
             memcpy(w + i * padded, r->w + (row + i) * n, (size_t)n * sizeof *w);
-        feedback_band(&r->p->f, w, q, r->c->code, r->c->contexts[thread], q + size, &s);
-        for (int64_t i = 0; i < here; i++)
-            memcpy((float *)r->coded + (row + i) * n, q + i * padded, (size_t)n * sizeof *q);
+        feedback_band(&r->p->f, w, r->codes + block_all_bytes(form, row, n), block_bytes(form),
+                      r->c->code, r->c->contexts[thread], w + size, &s);
         sums[0] += s.loss;
         sums[1] += s.weight;
         sums[2] += s.loss_plain;
@@ -205,13 +168,14 @@ static enum status run_open(struct run *r, struct err *e)
     const int64_t tiles = tile_count(job->rows), n = job->cols, threads = omp_get_max_threads();
     double squares = 0;
     PASS(job_check(job, e));
-    PASS(mix_open(&r->in, job->options, job->layer, -1, n, e));
-    PASS(mix_open(&r->out, job->options, job->layer, job->linear, job->rows, e));
+    PASS(mix_open(&r->sides.in, job->options, job->layer, -1, n, e));
+    PASS(mix_open(&r->sides.out, job->options, job->layer, job->linear, job->rows, e));
+    PASS(block_sides_room(&r->sides, e));
     PASS(mem_alloc(&r->w, job->rows * n, sizeof *r->w, "mixed weights", e));
-    PASS(mem_zero(&r->coded, tiles * TILE_ROWS * n / 2, sizeof *r->coded, "coded weights", e));
+    PASS(mem_zero(&r->codes, block_all_bytes(&r->c->values->form, tiles * TILE_ROWS, n), 1,
+                  "coded weights", e));
     PASS(mem_zero(&r->sums, tiles * SUMS, sizeof *r->sums, "sums of tiles", e));
-    PASS(mem_alloc(&r->scratch, threads * (SIDE + 1) * r->longest, sizeof *r->scratch, "rows", e));
-    PASS(mem_alloc(&r->bands, threads * 4 * BAND_ROWS * r->p->f.cols, sizeof *r->bands,
+    PASS(mem_alloc(&r->bands, threads * 3 * BAND_ROWS * r->p->f.cols, sizeof *r->bands,
                    "bands of weights", e));
     for (int64_t i = 0; i < job->rows; i++) {
         double sum = 0;
@@ -219,35 +183,47 @@ static enum status run_open(struct run *r, struct err *e)
             sum += (double)job->w[i * n + j] * (double)job->w[i * n + j];
         squares += sum;
     }
-    r->scale = (double)(float)(sqrt(squares / (double)(job->rows * n)) / r->c->rms);
+    r->scale = (float)(sqrt(squares / (double)(job->rows * n)) / r->c->rms);
+    if (r->scale < FLT_MIN) r->scale = 0;
     return OK;
 }
 
 static void run_close(struct run *r)
 {
-    mix_free(&r->in);
-    mix_free(&r->out);
+    block_sides_free(&r->sides);
     free(r->w);
-    free(r->coded);
+    free(r->codes);
     free(r->sums);
-    free(r->scratch);
     free(r->bands);
 }
 
 static enum status report_fill(const struct run *r, struct quant_report *report, struct err *e)
 {
     const struct quant_job *job = r->job;
-    const double weights = (double)job->rows * (double)job->cols;
-    const double coded = (double)(whole(job->rows, BAND_ROWS) * r->p->f.cols);
+    const double scale = (double)r->scale, weights = (double)job->rows * (double)job->cols;
+    const int64_t signs = job->options->incoherence ? block_sign_bytes(job->rows, job->cols) : 0;
+    const int64_t bytes = block_all_bytes(&r->c->values->form, job->rows, job->cols) + signs +
+                          (int64_t)sizeof r->scale;
     double sum[SUMS] = {0};
-    PASS(job_report(job, r->c->bits * coded / weights + 32 / weights, report, e));
+    PASS(job_report(job, 8 * (double)bytes / weights, report, e));
     for (int64_t t = 0; t < tile_count(job->rows); t++)
         for (int k = 0; k < SUMS; k++) sum[k] += r->sums[t * SUMS + k];
     report->damping = r->p->damping;
     if (isnan(r->p->damping)) return OK; /* no inputs: the factor is not the Hessian's */
-    report->error = sum[0] * r->scale * r->scale;
+    report->error = sum[0] * scale * scale;
     report->relative_error =
         error_share(sum[0] - r->p->lambda * sum[2], sum[1] - r->p->lambda * sum[3]);
+    return OK;
+}
+
+/* Hands over what a packed format stores. */
+static enum status blocks_note(struct run *r, struct quant_grids *g, struct err *e)
+{
+    const int64_t n = block_sign_bytes(r->job->rows, r->job->cols);
+    PASS(mem_alloc(&g->signs, n, 1, "signs", e));
+    block_signs(&r->sides, g->signs);
+    g->codes = TAKE(r->codes);
+    g->scale = r->scale;
     return OK;
 }
 
@@ -255,36 +231,38 @@ enum status incoherent_run(const struct quant_job *job, const struct incoherent_
                            struct quant_report *report, struct err *e)
 {
     CLEANUP(run_close)
-    struct run r = {.job = job, .p = job->prepared, .c = c, .longest = max64(job->rows, job->cols)};
+    struct run r = {
+        .job = job, .p = job->prepared, .c = c, .sides = {.rows = job->rows, .cols = job->cols}};
     const int64_t n = job->cols;
     int64_t first, end;
     team_own_rows(job->team, job->rows, &first, &end);
     PASS(team_agree(job->team, run_open(&r, e), e));
-    if (r.scale >= (double)FLT_MIN) {
-        mix_rows(&r, r.w, job->w, 1 / r.scale, false);
-        mix_columns(&r, r.w, false);
+    if (r.scale > 0) {
+        block_sides_mix(&r.sides, r.w, job->w, 1 / (double)r.scale);
 #pragma omp parallel for schedule(dynamic)
         for (int64_t t = first / TILE_ROWS; t < tile_count(end); t++) tile_code(&r, t);
     }
-    PASS(team_gather(job->team, r.coded, TILE_ROWS * n / 2, TILE_ROWS, job->rows, e));
+    const int64_t tile = block_all_bytes(&c->values->form, TILE_ROWS, n) / (int64_t)sizeof(double);
+    PASS(team_gather(job->team, (double *)(void *)r.codes, tile, TILE_ROWS, job->rows, e));
     PASS(team_gather(job->team, r.sums, SUMS, TILE_ROWS, job->rows, e));
-    memcpy(r.w, r.coded, (size_t)(job->rows * n) * sizeof *r.w);
-    mix_columns(&r, r.w, true);
-    mix_rows(&r, r.w, r.w, 1, true);
-    for (int64_t k = first * n; k < end * n; k++) job->q[k] = (float)((double)r.w[k] * r.scale);
-    return report_fill(&r, report, e);
+    block_weights(c->values, &r.sides, r.codes, r.w);
+    for (int64_t k = first * n; k < end * n; k++)
+        job->q[k] = (float)((double)r.w[k] * (double)r.scale);
+    PASS(report_fill(&r, report, e));
+    return job->grids ? team_agree(job->team, blocks_note(&r, job->grids, e), e) : OK;
 }
 
 /* --- plans --- */
 
 void incoherent_memory(const struct quant_extent *x, int64_t block, struct quant_memory *out)
 {
-    const int64_t padded = whole(x->cols, block), longest = max64(x->rows, x->cols);
+    const int64_t padded = whole(x->cols, block), half = 2 /* 4 bits */;
     const int64_t d = sizeof(double), f = sizeof(float);
     out->prepared += (feedback_floats(padded, block) + padded * block) * f;
     out->preparing += (padded * padded + x->threads * padded) * d;
-    out->running += 2 * x->rows * x->cols * f + x->threads * (SIDE + 1) * longest * d +
-                    x->threads * 4 * BAND_ROWS * padded * f;
+    out->running += x->rows * x->cols * f + (x->rows + TILE_ROWS) * padded / half +
+                    block_sides_bytes(x->rows, x->cols, x->threads) +
+                    x->threads * 3 * BAND_ROWS * padded * f;
 }
 
 void incoherent_cost(int64_t rows, int64_t cols, struct quant_cost *out)

@@ -6,7 +6,7 @@
  * with feedback (coding/feedback.h) for the Hessian Uᵀ H U. Where no Hadamard matrix of an order is
  * known (math/hadamard.h), equal parts of a power of two are mixed. */
 #pragma once
-#include "coding/feedback.h"
+#include "coding/block_code.h"
 #include "quant/quant.h"
 
 /* quant_method.options that this file reads, besides those of the statistic. */
@@ -20,13 +20,15 @@ MUST_USE enum status incoherent_share(const struct quant_input *in, void *prepar
 void incoherent_release(void *prepared);
 
 /* A code: for each thread a context of `code`, which codes blocks of BAND_ROWS rows; the root mean
- * square of numbers that it suits; its bits per weight. */
+ * square of numbers that it suits; what its codes stand for. */
 struct incoherent_code {
     feedback_code *code;
     void *const *contexts;
-    double rms, bits;
+    double rms;
+    const struct block_code *values;
 };
-/* quant_method.run. Collective. */
+/* quant_method.run; fills quant_job.grids. Bits per weight: codes, a bit for each sign, s.
+ * Collective. */
 MUST_USE enum status incoherent_run(const struct quant_job *job, const struct incoherent_code *c,
                                     struct quant_report *report, struct err *e);
 

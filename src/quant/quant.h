@@ -5,6 +5,7 @@
  * each statistic once for all linears and variants that share it. W is (rows, cols) row-major,
  * groups run along the columns. Conventions follow IST-DASLab/gptq (quant.py, gptq.py). */
 #pragma once
+#include "coding/block_code.h"
 #include "math/dist.h"
 #include "math/integers.h"
 #include "quant/quant_options.h"
@@ -39,6 +40,10 @@ struct quant_grids {
     int32_t *group;       // (cols) group of each column
     const float *columns; // (cols) borrowed; NULL: all 1
     const float *rows;    // (rows) borrowed; NULL: all 1
+    /* Instead, of methods with describe_blocks: codes, signs and s of coding/block_code.h; whole on
+     * every rank. */
+    uint8_t *codes, *signs;
+    float scale;
 };
 
 /* The form of all of a variant's grids. */
@@ -64,7 +69,7 @@ struct quant_job {
     float *unrounded; // (rows, cols) out: the same with scales that are not rounded for storage;
                       // NULL: not requested (only for methods with .unrounded)
     struct quant_grids *grids;       /* out: this rank's rows of the grids (grid_note); NULL: not
-                                        requested       (only for methods with describe_grids) */
+                                        requested       (describe_grids, describe_blocks) */
     const struct quant_input *input; /* NULL if the method needs no statistics */
     const double
         *shared; /* numbers that grids of more than one row share (grid_share); NULL: none */
@@ -189,6 +194,10 @@ struct quant_method {
      * *out: their form. ERR_USAGE: not with these options. */
     enum status (*describe_grids)(const struct quant_options *, struct quant_grid_form *out,
                                   struct err *);
+
+    /* Optional: its weights are codes of blocks (coding/block_code.h), and it fills
+     * quant_job.grids. Returns their form. */
+    struct block_form (*describe_blocks)(const struct quant_options *, int64_t bits);
 
     /* Optional: computes what the linears of a stage share; *out is freed with release. The result
      * is used for every job with the same input and equal prepare_options (keys as above; NULL: all

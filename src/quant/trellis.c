@@ -49,54 +49,59 @@ static enum status trellis_prepare(const struct quant_input *in, const struct qu
     return incoherent_prepare(in, o, BLOCK, out, e);
 }
 
+static struct block_form trellis_blocks(const struct quant_options *o, int64_t bits)
+{
+    const struct trellis_options *own = quant_own(o, METHOD_trellis);
+    return (struct block_form){.kind = own->kind, .bits = bits, .window = own->window};
+}
+
 /* --- a tile --- */
 
 struct bench {
-    const struct bitshift *code;
+    const struct block_code *code;
     struct viterbi viterbi;
 };
 
-static void tile_code(void *context, const float *x, int64_t at, float *q)
+static void tile_code(void *context, const float *x, uint8_t *bytes, float *q)
 {
     struct bench *b = context;
-    const int64_t values = b->code->values;
+    const int64_t steps = TILE / b->code->trellis.values;
     float rounded[TILE];
     int32_t state[TILE];
-    (void)at;
     for (int k = 0; k < TILE; k++) rounded[k] = dtype_round_f16(x[k]);
-    viterbi_tail_biting(b->code, &b->viterbi, rounded, TILE / values, state);
-    for (int64_t k = 0; k < TILE; k++)
-        q[k] = b->code->value[state[k / values] * values + k % values];
+    viterbi_tail_biting(&b->code->trellis, &b->viterbi, rounded, steps, state);
+    bitshift_pack(&b->code->trellis, state, steps, bytes);
+    block_values(b->code, bytes, q);
 }
 
 static enum status trellis_run(const struct quant_job *job, struct quant_report *report,
                                struct err *e)
 {
     enum status st = OK;
-    const struct trellis_options *own = quant_own(job->options, METHOD_trellis);
+    const struct block_form form = trellis_blocks(job->options, job->bits);
     const int threads = omp_get_max_threads();
-    struct bitshift code = {0};
+    struct block_code code = {0};
     struct bench *benches = NULL;
     void **contexts = NULL;
-    enum status made = bitshift_make(own->kind, own->window, job->bits, NULL, &code, e);
+    enum status made = block_code_open(&form, NULL, &code, e);
     if (made == OK) made = mem_zero(&benches, threads, sizeof *benches, "benches", e);
     if (made == OK) made = mem_zero(&contexts, threads, sizeof *contexts, "benches", e);
     for (int i = 0; i < threads && made == OK; i++) {
         benches[i].code = &code;
         contexts[i] = &benches[i];
-        made = viterbi_make(&code, TILE / code.values, &benches[i].viterbi, e);
+        made = viterbi_make(&code.trellis, TILE / code.trellis.values, &benches[i].viterbi, e);
     }
     TRY(team_agree(job->team, made, e));
     const struct incoherent_code c = {.code = tile_code,
                                       .contexts = contexts,
-                                      .rms = code.rms * NARROWER,
-                                      .bits = (double)job->bits};
+                                      .rms = code.trellis.rms * NARROWER,
+                                      .values = &code};
     TRY(incoherent_run(job, &c, report, e));
 done:
     for (int i = 0; i < threads && benches; i++) viterbi_free(&benches[i].viterbi);
     free(benches);
     free(contexts);
-    bitshift_free(&code);
+    block_code_free(&code);
     return st;
 }
 
@@ -140,6 +145,7 @@ const struct quant_method quant_trellis = {
     .share = incoherent_share,
     .release = incoherent_release,
     .run = trellis_run,
+    .describe_blocks = trellis_blocks,
     .memory = trellis_memory,
     .cost = trellis_cost,
 };

@@ -114,7 +114,7 @@ refuse() {
     got=$?
     [ $got = 2 ] && grep -qF -- "$pattern" "$work/err" || fail "$name: exit code $got: $(cat "$work/err")"
 }
-refuse "a format" "export[1], rtn: format zip: expected dequantized, gptq, awq or compressed-tensors" "export[1].format=zip"
+refuse "a format" "export[1], rtn: format zip: expected dequantized, gptq, awq, compressed-tensors or qtraj" "export[1].format=zip"
 refuse "awq at 3 bits" "export[1], rtn: format awq cannot hold 3 bits; it holds 4 bits" "export[1].format=awq"
 refuse "no cell" "export[0]: it selects no cell" "export[0].quantizer=hqq"
 refuse "activations" "export: method int8 quantizes activations too" "methods[0].method=int8" "methods[0].group_size=128" \

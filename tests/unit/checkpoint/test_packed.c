@@ -237,7 +237,12 @@ static void check_written(const char *setting, const struct packed_layout *l,
                           const struct unpacked *u)
 {
     struct packed_part parts[PACKED_PARTS];
-    const struct packed_source from = {u->rows, u->cols, u->codes, u->zeros, u->scales, u->group};
+    const struct packed_source from = {.rows = u->rows,
+                                       .cols = u->cols,
+                                       .codes = u->codes,
+                                       .zeros = u->zeros,
+                                       .scales = u->scales,
+                                       .groups = u->group};
     const int n = packed_parts(l, u->rows, u->cols, parts);
     assert_true(n >= 3);
     for (int i = 0; i < n; i++) {

@@ -32,7 +32,9 @@ static void vectors_are_the_nearest(void **state)
         const float *expected = fixture_get(&f, key).f;
         for (int64_t a = 0; a < x.dim[0]; a += E8_ROWS) {
             float q[E8_ROWS * E8_DIM];
-            e8_nearest(&table, bits, x.f + a * E8_DIM, q);
+            uint8_t code[E8_ROWS * 4];
+            e8_nearest(&table, bits, x.f + a * E8_DIM, code);
+            e8_values(&table, bits, code, q);
             for (int64_t r = 0; r < E8_ROWS; r++) {
                 const float *to = x.f + (a + r) * E8_DIM, *best = expected + (a + r) * E8_DIM;
                 const double d = distance(to, q + r * E8_DIM);

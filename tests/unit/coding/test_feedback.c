@@ -62,14 +62,15 @@ static int64_t factor_at(int64_t n, int64_t l, int64_t j)
 struct coder {
     struct bitshift code;
     struct viterbi viterbi;
-    const int32_t *expected; // (rows, cols / values) of the band
-    int64_t cols, differ;
+    const int32_t *expected;     // (rows, cols / values) of the band
+    int64_t cols, differ, tiles; /* tiles: coded so far, from the right */
 };
 
-static void code_tile(void *context, const float *x, int64_t at, float *q)
+static void code_tile(void *context, const float *x, uint8_t *bytes, float *q)
 {
     struct coder *c = context;
-    const int64_t values = c->code.values, steps = 256 / values;
+    const int64_t values = c->code.values, steps = 256 / values, n = c->cols / BLOCK;
+    const int64_t at = n - 1 - c->tiles++ % n;
     int32_t state[256];
     float rounded[256];
     for (int i = 0; i < 256; i++) rounded[i] = dtype_round_f16(x[i]);
@@ -80,6 +81,17 @@ static void code_tile(void *context, const float *x, int64_t at, float *q)
         for (int64_t v = 0; v < values; v++)
             q[k * values + v] = c->code.value[state[k] * values + v];
     }
+    memcpy(bytes, q, 256 * sizeof *q);
+}
+
+/* feedback_band with codes that are the numbers themselves; q (BAND_ROWS, cols). */
+static void band(const struct feedback *f, const float *x, float *q, struct coder *c,
+                 struct feedback_sums *sums)
+{
+    static float scratch[2 * BAND_ROWS * COLS_MOST], codes[BAND_ROWS * COLS_MOST];
+    feedback_band(f, x, (uint8_t *)codes, 256 * sizeof *codes, code_tile, c, scratch, sums);
+    for (int64_t k = 0; k < BAND_ROWS * c->cols; k++)
+        q[k / BLOCK % BAND_ROWS * c->cols + k / 256 * BLOCK + k % BLOCK] = codes[k];
 }
 
 static void factor_check(const char *name, int64_t n, struct feedback *f, double *h)
@@ -117,7 +129,7 @@ static void check_layer(const char *name, const json_t *entry)
                                                   : BITSHIFT_HYB;
     const float *w = tensor(name, "Wr"), scale = *tensor(name, "scale"), *l = tensor(name, "L");
     static double h[COLS_MOST * COLS_MOST];
-    static float x[48 * COLS_MOST], q[48 * COLS_MOST], scratch[2 * BAND_ROWS * COLS_MOST];
+    static float x[48 * COLS_MOST], q[48 * COLS_MOST];
     struct coder c = {.cols = n};
     struct feedback f;
     double loss = 0, weight = 0;
@@ -135,7 +147,7 @@ static void check_layer(const char *name, const json_t *entry)
     for (int64_t i = 0; i < rows; i += BAND_ROWS) {
         struct feedback_sums s;
         c.expected = (const int32_t *)tensor(name, "states") + i * n / c.code.values;
-        feedback_band(&f, x + i * n, q + i * n, code_tile, &c, scratch, &s);
+        band(&f, x + i * n, q + i * n, &c, &s);
         loss += s.loss;
         weight += s.weight;
     }
@@ -159,12 +171,12 @@ static void check_layer(const char *name, const json_t *entry)
         assert_true(fabs(weight / product(x, h, rows, n) - 1) < 1e-4);
         struct feedback_sums s; /* without feedback: more error, by the same sums */
         f.open = true;
-        feedback_band(&f, x, q, code_tile, &c, scratch, &s);
+        band(&f, x, q, &c, &s);
         const double plain = s.loss;
         for (int64_t i = 0; i < BAND_ROWS * n; i++) q[i] = x[i] - q[i];
         assert_true(fabs(plain / product(q, h, BAND_ROWS, n) - 1) < 1e-4);
         f.open = false;
-        feedback_band(&f, x, q, code_tile, &c, scratch, &s);
+        band(&f, x, q, &c, &s);
         assert_true(s.loss < plain);
     }
     feedback_free(&f);

@@ -47,11 +47,12 @@ static const struct format formats[] = {
     /* e8m0 for 32, e4m3 for 16 and one f32 */
     {"mxfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 32)},
     {"nvfp4", 4, NULL, NULL, 4 * WEIGHTS + 8 * (WEIGHTS / 16) + 32},
-    /* blocks of 16 rows and 8 columns and a scale */
-    {"e8p", 3, NULL, NULL, 3 * 80 * COLS + 32},
-    /* tiles of 16 x 16 and a scale; the last rows are coded in a whole tile */
-    {"trellis", 2, NULL, NULL, 2 * 80 * COLS + 32},
-    {"trellis", 4, "--trellis-code", "3inst", 4 * 80 * COLS + 32},
+    /* blocks of 16 rows and 8 columns, a sign for each row and column, and a scale */
+    {"e8p", 3, NULL, NULL, 3 * 80 * COLS + ROWS + COLS + 32},
+    {"e8p", 3, "--no-incoherence", NULL, 3 * 80 * COLS + 32},
+    /* the same with tiles of 16 x 16; the last rows are coded in a whole tile */
+    {"trellis", 2, NULL, NULL, 2 * 80 * COLS + ROWS + COLS + 32},
+    {"trellis", 4, "--trellis-code", "3inst", 4 * 80 * COLS + ROWS + COLS + 32},
     /* codes of 8 or 6 bits and an f32 scale of 64; e8m0 and e4m3 as above; five trits in a byte */
     {"rtn", 8, "--codes", "fp8_e4m3", 8 * WEIGHTS + 32 * ROWS *GROUPS},
     {"gptq", 6, "--codes", "fp6_e2m3", 6 * WEIGHTS + 32 * ROWS *GROUPS},

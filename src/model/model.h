@@ -28,9 +28,9 @@ struct linear {
      * the stage are codes too; NULL: none. */
     const struct product_weights *integers;
     /* NULL: y = x wᵀ. Else a quantized linear that works at run time: y (tokens, rows) with row
-     * pitch ld from one whole sequence x (tokens, cols), without bias. Forward passes use it,
-     * derivatives do not. Parallel inside. */
-    void (*apply)(const void *computing, const float *x, int64_t tokens, float *y, int64_t ld);
+     * pitch ld from one whole sequence x (tokens, cols), without bias; false: it has met a number
+     * of x that it cannot round. Forward passes use it, derivatives do not. Parallel inside. */
+    bool (*apply)(const void *computing, const float *x, int64_t tokens, float *y, int64_t ld);
     const void *computing; /* its first argument, borrowed */
 };
 

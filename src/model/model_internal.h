@@ -80,6 +80,8 @@ void attention_prepare(const struct model *m, const struct block *b, const struc
 int64_t qkv_width(const struct spec *s);
 void qkv_columns(const struct spec *s, int64_t head, int64_t *q, int64_t *k, int64_t *v);
 
+/* Notes in a->broken that the stage has met a number that is not finite. In any thread. */
+void acts_note_broken(struct acts *a, int stage);
 /* Whether the input of the stage's linears is codes: all of them have integers, and a token has one
  * integer grid. */
 bool grids_coded(const struct block *b, int stage);

@@ -45,10 +45,9 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
     return OK;
 }
 
-/* Notes that the stage has met a number that is not finite. In any thread. */
-static void note_broken(struct acts *a, int stage)
+void acts_note_broken(struct acts *a, int stage)
 {
-#pragma omp critical(note_broken)
+#pragma omp critical(acts_note_broken)
     if (a->broken == 0 || a->broken > 1 + stage) a->broken = 1 + stage;
 }
 
@@ -118,7 +117,7 @@ void grids_inputs(const struct model *m, const struct block *b, int stage, int64
         activation_scale(&g, (struct activation_range){-own->largest, own->largest}, true);
 #pragma omp parallel for schedule(static) num_threads(a->threads)
     for (int64_t i = 0; i < n; i++)
-        if (!activation_finite(a->in + i * cols, cols)) note_broken(a, stage);
+        if (!activation_finite(a->in + i * cols, cols)) acts_note_broken(a, stage);
     for (int64_t i = s0; i < s1 && g.granularity == GRANULARITY_TENSOR; i++)
         quantize_tensor(&g, s->offset[i] - first, s->offset[i + 1] - s->offset[i], cols, coded, a);
     if (g.granularity == GRANULARITY_TENSOR) return;
@@ -160,7 +159,7 @@ static void quantize_heads(const struct rows *r, const struct activation_grid *g
     for (int64_t i = 0; i < r->n; i++)
         for (int64_t h = 0; h < r->heads; h++) {
             float *x = r->x + i * r->width + h * r->stride;
-            if (!activation_finite(x, r->D)) note_broken(a, STAGE_O);
+            if (!activation_finite(x, r->D)) acts_note_broken(a, STAGE_O);
             if (g->residual == 0) activation_row(g, group, x, r->D);
         }
 }
@@ -172,7 +171,7 @@ static void quantize_outputs(const struct rows *r, const struct activation_grid 
         struct activation_range range = ACTIVATION_EMPTY;
         for (int64_t h = 0; h < r->heads; h++) {
             const float *x = r->x + i * r->width + h * r->stride;
-            if (!activation_finite(x, r->D)) note_broken(a, STAGE_O);
+            if (!activation_finite(x, r->D)) acts_note_broken(a, STAGE_O);
             activation_extend(&range, x, r->D);
         }
         const struct activation_scale s = activation_scale(g, range, true);

@@ -224,7 +224,7 @@ static void run_piece(const struct model *m, const struct piece *p, const struct
 
 /* The products of linears that work at run time, one whole sequence at a time. */
 static void apply_linears(const struct block *b, int stage, const struct sequences *s, int64_t s0,
-                          int64_t s1, const float *in, float *out)
+                          int64_t s1, struct acts *a, float *out)
 {
     int64_t column = 0, ld = stage_rows(b, stage);
     for (int k = 0; k < b->n_linears; k++) {
@@ -232,7 +232,9 @@ static void apply_linears(const struct block *b, int stage, const struct sequenc
         if (l->stage != stage) continue;
         for (int64_t i = s0; l->apply && i < s1; i++) {
             int64_t row = s->offset[i] - s->offset[s0], tokens = s->offset[i + 1] - s->offset[i];
-            l->apply(l->computing, in + row * l->cols, tokens, out + row * ld + column, ld);
+            const float *in = a->in + row * l->cols;
+            if (!l->apply(l->computing, in, tokens, out + row * ld + column, ld))
+                acts_note_broken(a, stage);
         }
         column += l->rows;
     }
@@ -275,7 +277,7 @@ static void make_output(const struct model *m, const struct block *b, int stage,
     while (stage_piece(b, stage, pieces, &p)) pieces++;
     for (int64_t i = s0; i < s1 && stage == STAGE_QKV; i++)
         acts_angles(spec, a, s->offset[i + 1] - s->offset[i]);
-    apply_linears(b, stage, s, s0, s1, a->in, out);
+    apply_linears(b, stage, s, s0, s1, a, out);
     acts_cut(a, s, s0, s1, GEMM_TOKENS, false);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(a->threads) private(p)
     for (int64_t i = 0; i < a->n_tiles * pieces; i++)

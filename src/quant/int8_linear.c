@@ -189,9 +189,9 @@ static float load_token(const struct int8_linear *l, const float *x, int64_t t, 
     return row_largest(row, l->cols);
 }
 
-/* Token t, whose scale is that of what is below the threshold, or that of `most` if it is not
- * negative; codes of outlier channels are 0. */
-static void round_token(const struct int8_linear *l, const float *x, int64_t t, int64_t outliers,
+/* Token t; false: of a number that is not finite, or not in f16. Its scale is that of what is below
+ * the threshold, or that of `most` if it is not negative; codes of outlier channels are 0. */
+static bool round_token(const struct int8_linear *l, const float *x, int64_t t, int64_t outliers,
                         float most, float *scratch)
 {
     const int64_t n = l->cols;
@@ -202,28 +202,33 @@ static void round_token(const struct int8_linear *l, const float *x, int64_t t, 
         l->raw[t * outliers + k] = x[t * n + l->outlier[k]];
         codes[l->outlier[k]] = 0;
     }
-    if (!l->packed) return;
-    if (!activation_finite(codes, n)) {
+    const bool finite = activation_finite(codes, n) && activation_finite(x + t * n, n);
+    if (!l->packed) return finite;
+    if (!finite) {
         l->in_scale[t] = NAN; /* bytes have none */
         for (int64_t j = 0; j < n; j++) codes[j] = 0;
     }
     for (int64_t j = 0; j < n; j++) l->in.codes[t * n + j] = (uint8_t)((int32_t)codes[j] + ZERO);
+    return finite;
 }
 
-static void round_inputs(const struct int8_linear *l, const float *x, int64_t tokens,
+static bool round_inputs(const struct int8_linear *l, const float *x, int64_t tokens,
                          int64_t outliers)
 {
     const int64_t floats = scratch_floats(l->cols, l->longest);
     float most = l->format.tensor ? 0 : -1;
+    bool finite = true;
 #pragma omp parallel num_threads(l->threads)
     {
         float *own = l->scratch + omp_get_thread_num() * floats;
 #pragma omp for schedule(static) reduction(max : most)
         for (int64_t t = 0; t < (l->format.tensor ? tokens : 0); t++)
             most = fmaxf(most, load_token(l, x, t, own));
-#pragma omp for schedule(static)
-        for (int64_t t = 0; t < tokens; t++) round_token(l, x, t, outliers, most, own);
+#pragma omp for schedule(static) reduction(&& : finite)
+        for (int64_t t = 0; t < tokens; t++)
+            finite = round_token(l, x, t, outliers, most, own) && finite;
     }
+    return finite;
 }
 
 /* --- products --- */
@@ -302,11 +307,11 @@ static void part_outliers(const struct int8_linear *l, const struct part *p, int
     }
 }
 
-void int8_linear_apply(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld)
+bool int8_linear_apply(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld)
 {
     const struct int8_linear *l = linear;
     const int64_t outliers = find_outliers(l, x, tokens);
-    round_inputs(l, x, tokens, outliers);
+    const bool finite = round_inputs(l, x, tokens, outliers);
 #pragma omp parallel for schedule(dynamic) num_threads(l->threads)
     for (int64_t row = 0; row < l->rows; row += TILE_ROWS) {
         const struct part p = part_make(l, tokens, row);
@@ -314,4 +319,5 @@ void int8_linear_apply(const void *linear, const float *x, int64_t tokens, float
         part_scale(l, &p, y + row, ld);
         part_outliers(l, &p, outliers, y + row, ld);
     }
+    return finite;
 }

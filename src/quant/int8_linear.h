@@ -26,7 +26,7 @@ MUST_USE enum status int8_linear_make(const struct quant_job *job, const struct 
                                       const float *divisor, int64_t longest, void **out,
                                       struct err *e);
 /* quant_method.apply and free_linear. */
-void int8_linear_apply(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld);
+bool int8_linear_apply(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld);
 void int8_linear_free(void *linear);
 /* Bytes of the linears of a stage. */
 int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers);

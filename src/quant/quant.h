@@ -224,9 +224,10 @@ struct quant_method {
      * called after run, when job->q is complete on every rank; *out computes the linear for
      * sequences of at most `longest` tokens until it is freed. Local. apply: y (tokens, rows) with
      * row pitch ld = the linear's outputs without bias for one whole sequence x (tokens, cols);
-     * called by one thread at a time, parallel inside. */
+     * called by one thread at a time, parallel inside; false: it has met a number that it cannot
+     * round. */
     enum status (*make_linear)(const struct quant_job *, int64_t longest, void **out, struct err *);
-    void (*apply)(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld);
+    bool (*apply)(const void *linear, const float *x, int64_t tokens, float *y, int64_t ld);
     void (*free_linear)(void *linear);
 
     /* For plans; NULL: negligible. Both add to *out, which is zero. cost: for a stage with cols

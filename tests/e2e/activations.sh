@@ -64,22 +64,23 @@ refused 'methods: none-a8, model quickstart: activations.group_size: 60 divides 
 refused 'none leaves the weights as they are' --set 'curvature.second_order=total'
 refused 'rtn-kv4 quantizes activations, keys or values too, so that its weights alone' --set 'export=[{out: x, quantizer: rtn-kv4}]'
 
-# Numbers that no grid holds: the cells fail with the layer's name, and nothing else does.
+# Numbers that no grid holds, or of int8 no 16-bit float: the cells fail with the layer's name, and nothing else does.
 quickstart=$SOURCE/configs/quickstart
-"$python" "$SOURCE/tests/tools/break_checkpoint.py" "$quickstart/trajectory/step001200" "$work/overflow" overflow
-printf 'checkpoint,step\noverflow,1\n' >"$work/overflow.csv"
+for fault in overflow large; do "$python" "$SOURCE/tests/tools/break_checkpoint.py" "$quickstart/trajectory/step001200" "$work/$fault" $fault; done
+printf 'checkpoint,step\noverflow,1\nlarge,2\n' >"$work/overflow.csv"
 cat >"$work/overflow.yaml" <<YAML
 name: overflow
 results: overflow.h5
 models: [{name: m, trajectory: overflow.csv, path: "{checkpoint}", tokenizer: "$quickstart/trajectory/tokenizer.json"}]
-methods: [{method: rtn, group_size: 64, bits: [4]}, {method: none, activations: {bits: 8}}, {name: shared, method: none, activations: {bits: 8, granularity: tensor}}]
+methods: [{method: rtn, group_size: 64, bits: [4]}, {method: none, activations: {bits: 8}}, {name: shared, method: none, activations: {bits: 8, granularity: tensor}}, {method: int8, bits: [8], outlier_threshold: 0}]
 evaluation: [{name: own, text: text.txt, length: 128, samples: 3}]
 YAML
 launch 120 2 run "$work/overflow.yaml"
 [ $? = 1 ] || fail "overflow: $(cat "$work/err")"
 "$QTRAJ" status "$work/overflow.h5" >"$work/out"
-grep -qF 'model.layers.0.mlp.down_proj.weight: inputs that cannot be quantized: a number is NaN or infinite' "$work/out" || fail "overflow: $(cat "$work/out")"
-grep -qE '^m +1 +3 +1 +2 ' "$work/out" || fail "overflow: $(cat "$work/out")"
+why='model.layers.0.mlp.down_proj.weight: inputs that cannot be quantized: a number is NaN or infinite'
+for cells in 'm overflow (none-a8 16, shared 16)' 'm large (int8 8)'; do grep -qF "$cells: $why" "$work/out" || fail "overflow: $(cat "$work/out")"; done
+grep -qE '^m +2 +8 +4 +4 ' "$work/out" || fail "overflow: $(cat "$work/out")"
 
 # Widths in lists, ranges and outlier channels of the calibration text, floats, a cache: on one rank and on a group the same.
 quickstart_sweep '1p;9p' <<YAML

@@ -6,6 +6,7 @@ shape          the first mlp.down_proj.weight has its dimensions swapped
 missing        that tensor is missing
 nan            its first weight (bf16) is NaN
 overflow       all weights of the first mlp.up_proj are 3e38: its outputs are infinite
+large          all weights of the first mlp.up_proj are 61,440: its outputs are numbers of f32, but not of f16
 """
 
 import json
@@ -44,9 +45,9 @@ def main():
     elif fault == "nan":
         at = header[TENSOR]["data_offsets"][0]
         rewrite(path, header, data[:at] + b"\xc0\x7f" + data[at + 2 :])
-    elif fault == "overflow":
+    elif fault in ("overflow", "large"):
         first, end = header[TENSOR.replace("down", "up")]["data_offsets"]
-        rewrite(path, header, data[:first] + b"\x61\x7f" * ((end - first) // 2) + data[end:])
+        rewrite(path, header, data[:first] + (b"\x61\x7f" if fault == "overflow" else b"\x70\x47") * ((end - first) // 2) + data[end:])
     else:
         sys.exit(f"unknown fault {fault}")
 

@@ -155,7 +155,7 @@ done:
     return st;
 }
 
-static void apply(const void *computing, const float *x, int64_t tokens, float *y, int64_t ld)
+static bool apply(const void *computing, const float *x, int64_t tokens, float *y, int64_t ld)
 {
     const struct computing *c = computing;
     float most = 0;
@@ -172,6 +172,7 @@ static void apply(const void *computing, const float *x, int64_t tokens, float *
             y[t * ld + r] = (float)sum;
         }
     n_applied++;
+    return true;
 }
 
 static void free_linear(void *computing)

@@ -151,6 +151,18 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
         key, e);
 }
 
+/* The option, if any, that makes the method need a calibration text. */
+static const char *calibrating(const struct method_entry *m)
+{
+    struct quant_options own = m->options;
+    const bool fixed = m->grids.inputs.granularity == GRANULARITY_STATIC;
+    own.input_statistics = 0;
+    if (!quant_calibrates(quant_find(m->method), &own))
+        return fixed ? " with activations.granularity: static" : " with activations.outliers";
+    own.outlier_columns = 0;
+    return quant_calibrates(quant_find(m->method), &own) ? "" : " with outlier_columns";
+}
+
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)
 {
     const struct sweep *s = p->sweep;
@@ -159,7 +171,7 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
         const struct method_entry *m = &s->methods[i];
         const struct quant_method *method = quant_find(m->method);
         NEED(!quant_calibrates(method, &m->options) || calibration, ERR_USAGE,
-             "calibration: missing; method %s needs calibration text", m->method);
+             "calibration: missing; method %s%s needs calibration text", m->method, calibrating(m));
         int64_t low, high;
         quant_widths(method, &m->options, &low, &high);
         for (int64_t b = 0; b < p->n_bits; b++) {

@@ -128,7 +128,9 @@ at = dict(zip(names, loss))
 assert at["whole"] == base and all(at[n] != base for n in names if n != "whole"), "a text within the residual has the loss without quantization"
 assert abs(at["fp8"] / base - 1) < 0.01 and abs(at["kivi"] / base - 1) < 0.01
 PYTHON
-refused 'calibration: ' --set calibration=null
+refused 'calibration: missing; method none with activations.granularity: static needs calibration text' --set calibration=null
+refused 'calibration: missing; method none with activations.outliers needs calibration text' --set calibration=null --set 'methods[0].activations.granularity=token'
+refused 'calibration: missing; method rtn with outlier_columns needs calibration text' --set calibration=null --set 'methods=[{method: rtn, bits: [4], outlier_columns: 16}]'
 refused 'methods: atom, model quickstart: outlier_columns: 128 of 128 columns: expected fewer' --set 'methods[2].outlier_columns=128'
 refused 'range_factor: expected a number above 0 up to 1' --set 'methods[2].range_factor=0'
 refused 'outlier_columns: the columns are ordered by their inputs' --set 'methods[3].order=activation'

@@ -58,6 +58,22 @@ enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t str
     return OK;
 }
 
+enum status mix_to_dense(struct mix *m, struct err *e)
+{
+    const int64_t n = m->n;
+    AUTO_FREE double *dense = NULL, *scratch = NULL;
+    if (m->dense) return OK;
+    PASS(mem_zero(&dense, n * n, sizeof *dense, "an orthogonal matrix", e));
+    PASS(mem_alloc(&scratch, n, sizeof *scratch, "an orthogonal matrix", e));
+    for (int64_t i = 0; i < n; i++) {
+        dense[i * n + i] = 1;
+        mix_row(m, dense + i * n, false, scratch);
+    }
+    mix_free(m);
+    *m = (struct mix){.n = n, .part = n, .dense = TAKE(dense)};
+    return OK;
+}
+
 void mix_free(struct mix *m)
 {
     free(m->dense);

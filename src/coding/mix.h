@@ -27,6 +27,8 @@ MUST_USE enum status mix_make(struct mix *m, int64_t n, int signs, uint64_t seed
  * Gram and Schmidt: uniformly distributed. Takes n^3 operations, mix_row n^2. Parallel. */
 MUST_USE enum status mix_make_dense(struct mix *m, int64_t n, uint64_t seed, uint64_t stream,
                                     struct err *e);
+/* Gives M as a matrix, whatever it was made of. ERR_NOMEM. */
+MUST_USE enum status mix_to_dense(struct mix *m, struct err *e);
 void mix_free(struct mix *m);
 /* x (n) <- x M or, back, x Mᵀ; scratch (n). In one thread. */
 void mix_row(const struct mix *m, double *x, bool back, double *scratch);

@@ -254,6 +254,12 @@ static enum status check_rotation(struct method_entry *m, const struct option_sc
                             "%s calibrates on inputs of the model in full precision, which are in "
                             "another basis; expected a method without calibration, or hessian: own",
                             m->method);
+    m->options.learns = m->rotation_steps > 0;
+    if (m->options.learns &&
+        !(method->describe_grids && method_entry_places(m) & (ROTATE_R1 | ROTATE_R2)))
+        return options_fail(scope, "rotation_steps", e,
+                            "R1 or R2 are learned, of a method with integer grids, such as rtn or "
+                            "gptq");
     return OK;
 }
 
@@ -348,6 +354,16 @@ static const struct option keys[] = {
         .otherwise = "none", .file_only = true),
     OPTION(method_entry, rotation_seed, INT, "seed of the signs of R1 and R2, and of Q1",
            .fallback = "0", .low = 0, .high = INT64_MAX, .with = "rotation", .file_only = true),
+    OPTION(method_entry, rotation_steps, INT,
+           "steps in which R1 and R2 are learned from there on (SpinQuant): their loss is that of "
+           "weights rounded to nearest, on the calibration text",
+           .fallback = "0", .low = 0, .high = 100000, .with = "rotation", .file_only = true),
+    OPTION(method_entry, rotation_sequences, INT, "calibration sequences of such a step",
+           .fallback = "8", .low = 1, .high = INT32_MAX, .with = "rotation_steps",
+           .file_only = true),
+    OPTION(method_entry, rotation_rate, REAL, "the greatest such step, with a cosine to 0",
+           .fallback = "1.5", .minimum = 0, .maximum = 100, .with = "rotation_steps",
+           .file_only = true),
     {.type = OPTION_KEYS, .table = &quant_table, .offset = offsetof(struct method_entry, options)},
 };
 const struct option_table method_table = {OPTION_ROWS(keys, method_entry), .begin = method_begin,
@@ -398,14 +414,15 @@ static void drop_later(json_t *grid, const struct option_table *t)
 
 json_t *method_grids_to_json(const struct method_entry *m)
 {
-    static const char *const names[] = {"activations", "keys", "values", "rotation",
-                                        "rotation_seed"};
+    static const char *const names[] = {"activations",        "keys",          "values",
+                                        "rotation",           "rotation_seed", "rotation_steps",
+                                        "rotation_sequences", "rotation_rate"};
     static const struct option_table *const tables[] = {&input_table, &key_table, &value_table};
     const unsigned turned = method_entry_places(m);
     if (!activation_any(&m->grids) && !turned) return NULL;
     json_auto_t *all = method_entry_to_json(m);
     json_t *kept = json_object();
-    for (int i = 0; i < (turned ? 5 : 3); i++)
+    for (int i = 0; i < (m->rotation_steps ? 8 : turned ? 5 : 3); i++)
         if (json_object_get(all, names[i]))
             json_object_set(kept, names[i], json_object_get(all, names[i]));
     for (int i = 0; i < 3; i++) drop_later(json_object_get(kept, names[i]), tables[i]);

@@ -37,6 +37,8 @@ struct method_entry {
     char *rotation; /* places of a rotated model, one a line, in the order of their names; NULL:
                        none */
     int64_t rotation_seed;
+    int64_t rotation_steps, rotation_sequences; /* of learning R1 and R2 */
+    double rotation_rate;
 };
 enum { REPLICATES_MAX = 32 };
 

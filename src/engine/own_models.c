@@ -1,6 +1,8 @@
 /* Streams that have an embedding, norms and a head of their own: stored and rotated variants. */
+#include "curvature/rotation_learn.h"
 #include "engine/stored.h"
 #include "model/rotated.h"
+#include <string.h>
 
 struct model *stream_model(const struct run *r, const struct stream *s)
 {
@@ -19,18 +21,45 @@ static void check_grids(struct run *r)
     }
 }
 
+static enum status turn(const struct run *r, const struct variant *v, struct model **out,
+                        struct err *e)
+{
+    const struct method_entry *m = &v->method;
+    struct quant_options rounding = m->options;
+    rounding.outlier_columns = 0;
+    rounding.mixing = MIXING_NONE;
+    const struct rotation_recipe how = {.steps = m->rotation_steps,
+                                        .sequences = m->rotation_sequences,
+                                        .rate = m->rotation_rate,
+                                        .bits = v->bits,
+                                        .options = &rounding};
+    PASS(model_rotate(r->model, method_entry_places(m), (uint64_t)m->rotation_seed, out, e));
+    if (how.steps == 0) return OK;
+    return rotation_learn(r->model, *out, r->inputs.calibration, &how, e);
+}
+
+/* The basis of another replicate of the variant; NULL: there is none. */
+static struct model *turned_already(const struct run *r, int64_t i)
+{
+    const struct variant *v = r->streams[i].variant;
+    for (int64_t j = 0; j < i; j++) {
+        const struct variant *other = r->streams[j].variant;
+        if (other->bits == v->bits && strcmp(other->method.name, v->method.name) == 0)
+            return r->streams[j].turned;
+    }
+    return NULL;
+}
+
 /* The bases of variants; one that the model does not admit fails alone. */
 static enum status open_turned(struct run *r, struct err *e)
 {
     for (int64_t i = 0; i < r->n; i++) {
         struct stream *s = &r->streams[i];
-        const struct method_entry *m = &s->variant->method;
-        const unsigned places = method_entry_places(m);
-        if (!places || s->st != OK) continue;
-        s->st = group_agree(
-            r->group,
-            model_rotate(r->model, places, (uint64_t)m->rotation_seed, &s->turned, &s->err),
-            &s->err);
+        if (!method_entry_places(&s->variant->method) || s->st != OK) continue;
+        s->turned = turned_already(r, i);
+        s->borrows = s->turned != NULL;
+        if (s->borrows) continue;
+        s->st = group_agree(r->group, turn(r, s->variant, &s->turned, &s->err), &s->err);
         if (s->st == ERR_NOMEM) RAISE(s->st, "%s", s->err.text);
     }
     return OK;
@@ -59,5 +88,5 @@ enum status own_models_open(struct run *r, struct err *e)
 void own_models_close(struct stream *s)
 {
     stored_close(s->stored);
-    model_close(s->turned);
+    if (!s->borrows) model_close(s->turned);
 }

@@ -1,7 +1,6 @@
 /* Runs a model and its variants through the blocks and the head: streams, texts, memory plan,
  * waves. */
 #include "engine/visit_internal.h"
-#include "model/rotated.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -228,11 +227,8 @@ static enum status plan_memory(struct run *r, struct err *e)
     need.products = r->context->products;
     model_sizes(r->model, &need.sizes);
     need.base = memory_base_now(&need.sizes, need.threads);
-    for (int64_t i = 0, threads = need.threads; i < r->n; i++) {
-        const unsigned places = method_entry_places(&r->streams[i].variant->method);
-        need.base += places ? model_rotated_bytes(&need.sizes, threads, places) : 0;
-        threads = places ? 0 : threads;
-    }
+    for (int64_t i = 0, threads = need.threads; i < r->n; i++)
+        need.base += memory_of_rotation(&need, &r->streams[i].variant->method, &threads);
     if (r->scored)
         need.base += visit_observing(r->visit, &need.sizes, &need.evaluation, need.threads);
     for (int64_t i = 0; i < r->n_distinct; i++) {

@@ -58,6 +58,7 @@ struct stream {
     double squared_distance, bits, weights; /* sums over the linears so far */
     struct stored *stored; /* what the variant's path names (stored.h); NULL: it is quantized */
     struct model *turned;  /* the run's model in the variant's basis (rotated.h); NULL: as it is */
+    bool borrows;          /* `turned` is another replicate's */
     double share;          /* of the wave's work: of all blocks of its own */
     struct {
         double forward, hessian, factor, sweep;

@@ -8,6 +8,9 @@ void dsyev_(const char *jobz, const char *uplo, const blasint *n, double *a, con
 void dstev_(const char *jobz, const blasint *n, double *d, double *e, double *z, const blasint *ldz,
             double *work, blasint *info);
 
+void dgesv_(const blasint *n, const blasint *nrhs, double *a, const blasint *lda, blasint *pivot,
+            double *b, const blasint *ldb, blasint *info);
+
 enum { ORDER_MAX = 1 << 15 };
 
 /* Given a NaN, LAPACK may loop forever or write garbage. */
@@ -20,10 +23,9 @@ static bool all_finite(const double *x, int64_t n)
 
 static enum status check(int64_t n, bool finite, struct err *e)
 {
-    NEED(n >= 0 && n <= ORDER_MAX, ERR_SHAPE, "an eigenproblem of order %lld: expected at most %d",
+    NEED(n >= 0 && n <= ORDER_MAX, ERR_SHAPE, "a matrix of order %lld: expected at most %d",
          (long long)n, ORDER_MAX);
-    NEED(finite, ERR_NUMERIC, "the matrix of an eigenproblem of order %lld is not finite",
-         (long long)n);
+    NEED(finite, ERR_NUMERIC, "a matrix of order %lld is not finite", (long long)n);
     return OK;
 }
 
@@ -57,4 +59,29 @@ enum status tridiagonal_eigen(int64_t n, double *d, double *b, double *z, struct
     PASS(mem_alloc(&work, n > 1 ? 2 * n - 2 : 1, sizeof *work, "dstev's workspace", e));
     dstev_(z ? "V" : "N", &order, d, b, z, &ldz, work, &info);
     return converged("dstev", n, info, e);
+}
+
+static void transpose(double *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) {
+            const double other = a[j * n + i];
+            a[j * n + i] = a[i * n + j];
+            a[i * n + j] = other;
+        }
+}
+
+enum status linear_solve(int64_t n, double *a, double *x, struct err *e)
+{
+    AUTO_FREE blasint *pivot = NULL;
+    blasint order = (blasint)n, lda = n > 0 ? order : 1, info = 0;
+    PASS(check(n, all_finite(a, n * n) && all_finite(x, n * n), e));
+    PASS(mem_alloc(&pivot, n, sizeof *pivot, "dgesv's pivots", e));
+    transpose(a, n);
+    transpose(x, n);
+    dgesv_(&order, &order, a, &lda, pivot, x, &lda, &info);
+    transpose(x, n);
+    NEED(info == 0, ERR_NUMERIC, "a system of order %lld is singular (dgesv, info %d)",
+         (long long)n, (int)info);
+    return OK;
 }

@@ -180,6 +180,12 @@ struct cost cost_variant(const struct model_sizes *m, const struct method_entry 
     c.flop[COST_FORWARD] -= saved_by_codes(m, method, evaluation);
     add_method(m, method, calibration, needs.own, true, &c);
     if (needs.own) calibrate(m, &needs, calibration, &c);
+    if (method->rotation_steps > 0) {
+        const double share =
+            fmin(1, (double)method->rotation_sequences / fmax(1, (double)calibration->sequences));
+        const struct cost step = cost_curvature(m, calibration, HVP_QUANTIZED, 0, false);
+        cost_add(&c, &step, share * (double)method->rotation_steps);
+    }
     return c;
 }
 

@@ -1,4 +1,5 @@
 #include "memory/memory.h"
+#include "curvature/rotation_learn.h"
 #include "eval/head.h"
 #include "math/linalg.h"
 #include "util/num.h"
@@ -127,6 +128,19 @@ void memory_need_options(struct memory_need *need, const struct run_options *o)
 static int64_t longest_of(const struct memory_need *need)
 {
     return max64(need->evaluation.longest, need->calibration.longest);
+}
+
+int64_t memory_of_rotation(const struct memory_need *need, const struct method_entry *m,
+                           int64_t *threads)
+{
+    const unsigned places = method_entry_places(m);
+    if (!places) return 0;
+    int64_t bytes = model_rotated_bytes(&need->sizes, *threads, places);
+    if (m->rotation_steps > 0)
+        bytes += rotation_learn_bytes(&need->sizes, m->rotation_sequences,
+                                      need->calibration.longest, need->threads);
+    *threads = 0;
+    return bytes;
 }
 
 void memory_need_add(struct memory_need *need, const struct quant_method *method,

@@ -87,6 +87,10 @@ bool memory_distributes(int64_t from, int64_t ranks, int64_t cols);
 int64_t memory_distributed_from(const struct run_options *o);
 /* Sets need->type and need->scalapack_from from the options. */
 void memory_need_options(struct memory_need *need, const struct run_options *o);
+/* Bytes that a variant's rotated model takes, and learning it. *threads: those of need before the
+ * first variant; blocks are turned one after the other. */
+int64_t memory_of_rotation(const struct memory_need *need, const struct method_entry *m,
+                           int64_t *threads);
 /* Adds a variant and its method's memory to need, whose sizes, threads and sequences must be set.
  */
 void memory_need_add(struct memory_need *need, const struct quant_method *method,

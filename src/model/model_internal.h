@@ -1,5 +1,5 @@
-/* model_internal: structs and functions of a model and of a block, for this folder and for
- * curvature/hvp* only. */
+/* model_internal: structs and functions of a model and of a block, for this folder, curvature/hvp*
+ * and curvature/rotation_learn.c only. */
 #pragma once
 #include "coding/mix.h"
 #include "model/arch.h"
@@ -23,11 +23,18 @@ struct rotation {
     struct mix stream, last, heads;
     int64_t layers;
     struct mix *head; // (layers) R2
+    int64_t steps;    /* in which R1 and R2 were learned (curvature/rotation_learn.h); 0: random */
     int64_t width;    /* of the widest row or column */
     double *scratch;  // (threads, ROTATED_COLUMNS + 2, width)
 };
 enum { ROTATED_COLUMNS = 8 };
 void rotation_free(struct rotation *r);
+/* w, bias (of a linear of b; NULL: none) <- those in m's basis turned back into that of the model
+ * that m was made of, but for scales and biases of norms, which stay in them. Parallel. */
+void rotation_back(const struct model *m, const struct block *b, int index, double *w,
+                   double *bias);
+/* The row of a block's linear where the values of a head of keys begin; -1: it has none. */
+int64_t rotation_values(const struct model *m, int index, int64_t head);
 /* x (n, C) <- x R1, of embeddings; back: the other way. In this thread. */
 void rotation_stream(const struct model *m, float *x, int64_t n, bool back);
 /* Whether the block turns the stage's input at run time, and does it: a->in of n tokens with so

@@ -123,22 +123,22 @@ void rotation_stream(const struct model *m, float *x, int64_t n, bool back)
 }
 
 /* x (heads, D): the same channel of all heads together. scratch: 2 heads. */
-static void mix_heads(const struct rotation *r, double *x, int64_t D, double *scratch)
+static void mix_heads(const struct rotation *r, double *x, int64_t D, bool back, double *scratch)
 {
     const int64_t n = r->heads.n;
     for (int64_t k = 0; k < D; k++) {
         for (int64_t h = 0; h < n; h++) scratch[h] = x[h * D + k];
-        mix_row(&r->heads, scratch, false, scratch + n);
+        mix_row(&r->heads, scratch, back, scratch + n);
         for (int64_t h = 0; h < n; h++) x[h * D + k] = scratch[h];
     }
 }
 
 /* What is done to a stage's inputs, or to rows of its weights, at run time ... */
 static void turn_running(const struct rotation *r, const struct model_shape *s, int stage,
-                         double *x, double *scratch)
+                         double *x, bool back, double *scratch)
 {
-    if (stage == STAGE_O && r->places & ROTATE_HEADS) mix_heads(r, x, s->head_dim, scratch);
-    if (stage == STAGE_DOWN && r->places & ROTATE_R4) mix_row(&r->last, x, false, scratch);
+    if (stage == STAGE_O && r->places & ROTATE_HEADS) mix_heads(r, x, s->head_dim, back, scratch);
+    if (stage == STAGE_DOWN && r->places & ROTATE_R4) mix_row(&r->last, x, back, scratch);
 }
 
 bool rotation_runs(const struct block *b, int stage)
@@ -150,12 +150,12 @@ bool rotation_runs(const struct block *b, int stage)
 
 /* ... and what the tensors before it have done. */
 static void turn_given(const struct rotation *r, const struct model_shape *s, int64_t layer,
-                       int stage, double *x, double *scratch)
+                       int stage, double *x, bool back, double *scratch)
 {
     if ((stage == STAGE_QKV || stage == STAGE_UP) && r->places & ROTATE_R1)
-        mix_row(&r->stream, x, false, scratch);
+        mix_row(&r->stream, x, back, scratch);
     for (int64_t h = 0; stage == STAGE_O && r->places & ROTATE_R2 && h < s->heads; h++)
-        mix_row(&r->head[layer], x + h * s->head_dim, false, scratch);
+        mix_row(&r->head[layer], x + h * s->head_dim, back, scratch);
 }
 
 void rotation_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
@@ -167,7 +167,7 @@ void rotation_inputs(const struct model *m, const struct block *b, int stage, in
         double *row = scratch_of(r);
         float *x = a->in + i * cols;
         for (int64_t j = 0; j < cols; j++) row[j] = x[j];
-        turn_running(r, &m->spec.shape, stage, row, row + r->width);
+        turn_running(r, &m->spec.shape, stage, row, false, row + r->width);
         for (int64_t j = 0; j < cols; j++) x[j] = (float)row[j];
     }
 }
@@ -178,7 +178,8 @@ void rotation_inputs(const struct model *m, const struct block *b, int stage, in
 struct turned {
     const struct model *m;
     int64_t layer, rows, cols;
-    int stage, role;
+    int stage, index;           /* of the linear in its block */
+    bool back;                  /* from the rotated basis */
     const float *scale, *shift; // (cols) of the norm before it; NULL: none
     double *w, *bias;           // (rows, cols), (rows)
     bool biased;
@@ -192,9 +193,28 @@ static void turn_rows(const struct turned *t)
         double *x = t->w + i * t->cols, *scratch = scratch_of(r);
         for (int64_t j = 0; t->shift && j < t->cols; j++) t->bias[i] += x[j] * t->shift[j];
         for (int64_t j = 0; t->scale && j < t->cols; j++) x[j] *= t->scale[j];
-        turn_given(r, &t->m->spec.shape, t->layer, t->stage, x, scratch);
-        turn_running(r, &t->m->spec.shape, t->stage, x, scratch);
+        if (t->back) turn_running(r, &t->m->spec.shape, t->stage, x, true, scratch);
+        turn_given(r, &t->m->spec.shape, t->layer, t->stage, x, t->back, scratch);
+        if (!t->back) turn_running(r, &t->m->spec.shape, t->stage, x, false, scratch);
     }
+}
+
+/* The role of a block's linear: those that the family has, in order. */
+static int role_of(const struct arch *a, int index)
+{
+    int role = 0;
+    for (; !a->linear[role] || index > 0; role++) index -= a->linear[role] != NULL;
+    return role;
+}
+
+int64_t rotation_values(const struct model *m, int index, int64_t head)
+{
+    const struct spec *s = &m->spec;
+    const int role = role_of(s->arch, index);
+    int64_t q, k, v;
+    if (role == ROLE_V) return head * s->shape.head_dim;
+    qkv_columns(s, 0, &q, &k, &v);
+    return role == ROLE_QKV ? v + 3 * head * s->shape.head_dim : -1;
 }
 
 /* x (rows): one column, or the bias. */
@@ -203,16 +223,12 @@ static void turn_outputs(const struct turned *t, double *x, double *scratch)
     const struct rotation *r = t->m->rotation;
     const struct spec *s = &t->m->spec;
     if ((t->stage == STAGE_O || t->stage == STAGE_DOWN) && r->places & ROTATE_R1) {
-        if (centres(t->m)) centre(x, t->rows);
-        mix_row(&r->stream, x, false, scratch);
+        if (centres(t->m) && !t->back) centre(x, t->rows);
+        mix_row(&r->stream, x, t->back, scratch);
     }
-    if (!(r->places & ROTATE_R2) || (t->role != ROLE_V && t->role != ROLE_QKV)) return;
-    int64_t q, k, first;
-    qkv_columns(s, 0, &q, &k, &first);
-    for (int64_t h = 0; h < s->shape.kv_heads; h++) {
-        const int64_t at = s->fused ? first + 3 * h * s->shape.head_dim : h * s->shape.head_dim;
-        mix_row(&r->head[t->layer], x + at, false, scratch);
-    }
+    if (!(r->places & ROTATE_R2) || rotation_values(t->m, t->index, 0) < 0) return;
+    for (int64_t h = 0; h < s->shape.kv_heads; h++)
+        mix_row(&r->head[t->layer], x + rotation_values(t->m, t->index, h), t->back, scratch);
 }
 
 static void turn_columns(const struct turned *t)
@@ -227,15 +243,23 @@ static void turn_columns(const struct turned *t)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < n; j++) t->w[i * t->cols + j0 + j] = x[j * rows + i];
     }
-    turn_outputs(t, t->bias, scratch_of(t->m->rotation));
+    if (t->bias) turn_outputs(t, t->bias, scratch_of(t->m->rotation));
 }
 
-/* The role of a block's linear: those that the family has, in order. */
-static int role_of(const struct arch *a, int index)
+void rotation_back(const struct model *m, const struct block *b, int index, double *w, double *bias)
 {
-    int role = 0;
-    for (; !a->linear[role] || index > 0; role++) index -= a->linear[role] != NULL;
-    return role;
+    const struct linear *l = &b->linear[index];
+    const struct turned t = {.m = m,
+                             .layer = b->layer,
+                             .rows = l->rows,
+                             .cols = l->cols,
+                             .stage = l->stage,
+                             .index = index,
+                             .back = true,
+                             .w = w,
+                             .bias = bias};
+    turn_rows(&t);
+    turn_columns(&t);
 }
 
 static enum status store(const struct turned *t, const char *name, float *w, float *bias,
@@ -269,7 +293,7 @@ static enum status turn_linear(const struct model *m, const struct block *b, int
                              .rows = l->rows,
                              .cols = l->cols,
                              .stage = l->stage,
-                             .role = role_of(m->spec.arch, i),
+                             .index = i,
                              .scale = folds ? b->extra->p[norm] : NULL,
                              .shift = folds ? b->extra->p[norm + 1] : NULL,
                              .w = work,
@@ -352,4 +376,8 @@ void model_rotation_text(const struct model *m, char text[ROTATION_TEXT])
     add_text(text, places & ROTATE_R2, "R2", s->head_dim);
     add_text(text, places & ROTATE_R4, "R4", s->intermediate);
     add_text(text, places & ROTATE_HEADS, "heads", s->heads);
+    const size_t used = strlen(text);
+    if (m->rotation->steps)
+        snprintf(text + used, ROTATION_TEXT - used, ", learned in %lld steps",
+                 (long long)m->rotation->steps);
 }

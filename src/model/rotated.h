@@ -36,6 +36,6 @@ MUST_USE enum status model_block_rotate(const struct model *m, const struct bloc
 int64_t model_rotated_bytes(const struct model_sizes *m, int64_t threads, unsigned places);
 
 /* The matrices of a rotated model, for records: their orders, and of how many equal parts, "R1 64,
- * R2 16, R4 8 × 23" (23 of order 8). */
+ * R2 16, R4 8 × 23" (23 of order 8), and whether they are learned. */
 enum { ROTATION_TEXT = 160 };
 void model_rotation_text(const struct model *m, char text[ROTATION_TEXT]);

@@ -156,6 +156,8 @@ static const char *calibrating(const struct method_entry *m)
 {
     struct quant_options own = m->options;
     const bool fixed = m->grids.inputs.granularity == GRANULARITY_STATIC;
+    own.learns = false;
+    if (!quant_calibrates(quant_find(m->method), &own)) return " with rotation_steps";
     own.input_statistics = 0;
     if (!quant_calibrates(quant_find(m->method), &own))
         return fixed ? " with activations.granularity: static" : " with activations.outliers";

@@ -1,5 +1,4 @@
 /* The memory that the visits of a plan need, and the ranks that have it. */
-#include "model/rotated.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "util/num.h"
@@ -70,9 +69,7 @@ static enum status group_memory(const struct plan *p, int64_t model, const int64
     int64_t threads = need.threads;
     for (int64_t i = 0; i < n; i++) {
         const struct method_entry *m = p->variants[variants[i]].method;
-        const unsigned places = method_entry_places(m);
-        if (places) need.base += model_rotated_bytes(&need.sizes, threads, places);
-        if (places) threads = 0; /* blocks are turned one after the other */
+        need.base += memory_of_rotation(&need, m, &threads);
         need.coded = need.coded || activation_coded(&m->grids.inputs);
         memory_need_add(&need, quant_find(m->method), &m->options);
     }

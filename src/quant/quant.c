@@ -245,7 +245,7 @@ static bool method_calibrates(const struct quant_method *m, const struct quant_o
 
 bool quant_calibrates(const struct quant_method *m, const struct quant_options *o)
 {
-    return (o && asked(o)) || method_calibrates(m, o);
+    return (o && (asked(o) || o->learns)) || method_calibrates(m, o);
 }
 
 static bool pairs(const struct quant_method *m)
@@ -258,7 +258,7 @@ static bool pairs(const struct quant_method *m)
 
 struct quant_needs quant_needs_of(const struct quant_method *m, const struct quant_options *o)
 {
-    bool calibrates = quant_calibrates(m, o), method = method_calibrates(m, o);
+    const bool method = method_calibrates(m, o), calibrates = method || asked(o);
     bool shared = method && (m->full_precision || o->hessian == HESSIAN_SHARED);
     bool own = calibrates && !shared;
     return (struct quant_needs){

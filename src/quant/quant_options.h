@@ -85,6 +85,7 @@ struct quant_options {
     bool feedback; /* incoherent.h: the error of a block of columns is compensated by later ones */
     /* No option: statistics of its inputs that the variant needs besides the method's (WANTS). */
     unsigned input_statistics;
+    bool learns; /* no option: something is learned from the calibration text */
     union quant_own own[METHOD_N];
 };
 

@@ -18,6 +18,7 @@ methods:
   - {name: rtn-seed, method: rtn, group_size: 64, rotation: [R1, R2, R4], rotation_seed: 1}
   - {name: turned-random, method: none, rotation: [Q1, R2, R4]}
   - {name: rtn-random, method: rtn, group_size: 64, rotation: [Q1, R2, R4]}
+  - {name: rtn-learned, method: rtn, group_size: 64, rotation: [R1, R2, R4], rotation_steps: 3, rotation_sequences: 4}
   - {name: gptq-turned, method: gptq, group_size: 64, rotation: [R1, R2, R4]}
   - {name: quarot, method: gptq, group_size: -1, narrow_range: true, range_search: 2.4, rotation: [R1, R2, R4], $quarot}
   - {name: quarot-calibrated, method: gptq, group_size: -1, narrow_range: true, rotation: [R1, R2, R4], ${quarot/hadamard/hadamard, calibrated: true}}
@@ -53,12 +54,14 @@ for path in sys.argv[1:]:
     for name in set(names) - {"turned", "turned-random", "online"}:
         assert (abs(at[name] - base) > 1e-5).all(), name
     assert (at["rtn-turned"] != at["rtn"]).all() and (at["rtn-turned"] != at["rtn-seed"]).all() and (at["rtn-turned"] != at["rtn-random"]).all()
+    assert at["rtn-learned"][-1] < at["rtn-turned"][-1]
     assert (at["quarot"] != at["quarot-calibrated"]).all()
     assert at["rtn-quarot"][-1] > at["rtn-turned"][-1] and at["gptq-turned"][-1] < at["rtn-turned"][-1]
 for name in losses[0]:
     same = losses[0][name] == losses[1][name] if name.startswith("rtn") else abs(losses[0][name] - losses[1][name]) < 1e-3
     assert same.all(), ("ranks of a group", name)
 PYTHON
+grep -q '"rotation": *"R1 [0-9]*, R2 [0-9]*, R4 [0-9×  ]*, learned in 3 steps"' "$work"/alone.*journal* || fail "the record does not tell what is learned"
 grep -q '"rotation": *"R1 [0-9]*, R2 [0-9]*, R4 [0-9×  ]*, heads [0-9]*"' "$work"/alone.*journal* || fail "the record does not tell the orders"
 
 # refused MESSAGE ARGUMENT ...
@@ -68,5 +71,9 @@ refused() {
 }
 refused 'rtn-turned quantizes the model in another basis' --set "export=[{out: $work/x, quantizer: rtn-turned}]"
 refused 'grids and rotations are in f32' --set run.rounding=bf16
+refused 'calibration: missing; method rtn with rotation_steps needs calibration text' --set 'methods=[{method: rtn, rotation: [R1], rotation_steps: 3}]' --set calibration=
+refused 'rotation_steps: R1 or R2 are learned, of a method with integer grids' --set 'methods=[{method: nf4, rotation: [R1], rotation_steps: 3}]'
+refused 'rotation_steps: R1 or R2 are learned, of a method with integer grids' --set 'methods=[{method: rtn, rotation: [R4], rotation_steps: 3}]'
+refused 'rotation_rate' --set 'methods=[{method: rtn, rotation: [R1], rotation_rate: 3}]'
 refused 'turned, model quickstart: rotation: R1: the norms of olmo2 come after attention and MLP' --set "models[0].path=$SOURCE/tests/fixtures/models/olmo2"
 finish

@@ -9,10 +9,10 @@ static float code_max(int64_t bits)
     return (float)((1 << bits) - 1);
 }
 
-/* The range of each row, made symmetric if requested. */
+/* The range of each row, or of so many rows, made symmetric if requested. */
 KERNEL_STATIC(void, range_find,
-              (float *low, float *high, const float *t, int64_t n, bool symmetric),
-              (low, high, t, n, symmetric))
+              (float *low, float *high, const float *t, int64_t n, bool symmetric, int64_t rows),
+              (low, high, t, n, symmetric, rows))
 {
     for (int r = 0; r < TILE_ROWS; r++) low[r] = high[r] = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -21,6 +21,15 @@ KERNEL_STATIC(void, range_find,
             low[r] = x[r] < low[r] ? x[r] : low[r];
             high[r] = x[r] > high[r] ? x[r] : high[r];
         }
+    }
+    for (int64_t a = 0; a < TILE_ROWS && rows > 1; a += rows)
+        for (int64_t r = a + 1; r < a + rows; r++) {
+            low[a] = low[r] < low[a] ? low[r] : low[a];
+            high[a] = high[r] > high[a] ? high[r] : high[a];
+        }
+    for (int64_t r = 0; r < TILE_ROWS && rows > 1; r++) {
+        low[r] = low[r - r % rows];
+        high[r] = high[r - r % rows];
     }
     for (int r = 0; r < TILE_ROWS && symmetric; r++) {
         high[r] = -low[r] > high[r] ? -low[r] : high[r];
@@ -116,7 +125,7 @@ void grid_fit(struct grid *g, const float *t, int64_t n, struct grid_kind kind)
         floats_fit(g, t, n, &kind);
         return;
     }
-    range_find(low, high, t, n, kind.symmetric);
+    range_find(low, high, t, n, kind.symmetric, kind.rows);
     for (int r = 0; kind.factor > 0 && r < TILE_ROWS; r++) {
         low[r] *= (float)kind.factor;
         high[r] *= (float)kind.factor;

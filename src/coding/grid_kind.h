@@ -51,4 +51,5 @@ struct grid_kind {
     double factor;        /* of both ends of the range; 0: as 1 */
     int codes;            /* enum quant_codes */
     const double *shared; /* a number that the rows share (floats_fit); NULL: none */
+    int64_t rows;         /* of integers: rows that share a range, a divisor of TILE_ROWS; 0: 1 */
 };

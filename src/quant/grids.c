@@ -128,7 +128,8 @@ double grid_bits(const struct quant_job *job)
     const double more =
         outliers * ((double)(o->outlier_bits - job->bits) + (scattered ? 0 : 32 / rows)) +
         (outliers_rounded(o) ? 16 : 0);
-    return (double)job->bits + (double)(groups * (16 + job->bits)) / n +
+    const double scales = ceil(rows / (double)o->scale_rows) / rows;
+    return (double)job->bits + scales * (double)(groups * (16 + job->bits)) / n +
            (scattered ? 32 / rows : 0) + more / n;
 }
 
@@ -159,7 +160,12 @@ enum status grid_check(const struct quant_options *o, struct err *e)
          "outlier_columns: the columns are ordered by their inputs, with integer codes; leave out "
          "codes, mixing, order and static_groups");
     if (o->codes == CODES_INTEGER) {
-        NEED(alone, ERR_USAGE, "scale_rows: rows of integer codes have scales of their own");
+        NEED(o->scale_rows > 0 && TILE_ROWS % o->scale_rows == 0 &&
+                 (alone || !(o->range_search > 0)),
+             ERR_USAGE,
+             "scale_rows: %lld; expected 1 or, without range_search, a divisor of %d for integer "
+             "codes",
+             (long long)o->scale_rows, TILE_ROWS);
         return OK;
     }
     const struct float_format *f = float_format_of(o->codes);
@@ -276,10 +282,10 @@ enum status grid_share(struct quant_job *job, double **shared, struct err *e)
 {
     const struct quant_options *o = job->options;
     const struct float_format *f = float_format_of(o->codes);
-    const bool whole = o->codes != CODES_INTEGER && f->scale == FLOAT_TWO_LEVELS;
+    const bool whole = f->scale == FLOAT_TWO_LEVELS;
     int64_t first, end;
     *shared = NULL;
-    if (!whole && o->scale_rows == 1) return OK;
+    if (o->codes == CODES_INTEGER || (!whole && o->scale_rows == 1)) return OK;
     struct shares s = {.job = job,
                        .group = whole ? job->cols : grid_group(o, job->cols),
                        .mean = f->scale == FLOAT_MEAN};

@@ -12,7 +12,8 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
                               .dtype = o->scale_dtype,
                               .form = o->narrow_range ? GRID_AWQ : GRID_GPTQ,
                               .factor = o->range_factor,
-                              .codes = o->codes};
+                              .codes = o->codes,
+                              .rows = o->codes == CODES_INTEGER ? o->scale_rows : 1};
 }
 
 /* Columns of a group: group_size, at most a whole row. */

@@ -99,9 +99,10 @@ static const struct option shared_keys[] = {
            "its four over six), -1, 0 and 1 (ternary), or -1 and 1 (sign)",
            .fallback = "integer", .choices = code_names, .later = true),
     OPTION(quant_options, scale_rows, INT,
-           "rows that share a scale, with `codes`: 1, a multiple of 64, or -1: all", .unit = "rows",
-           .fallback = "1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL), .later = true,
-           .with = "codes"),
+           "rows that share a scale: with `codes` 1, a multiple of 64, or -1: all; else a divisor "
+           "of 64",
+           .unit = "rows", .fallback = "1", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(-1, NULL),
+           .later = true),
     OPTION(quant_options, change_of, CHOICE,
            "method whose change of the weights has the norm that this change gets",
            .fallback = "gptq", .choices = changes),

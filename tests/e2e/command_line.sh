@@ -146,7 +146,7 @@ for flag in "--task-data $work" "--shots 3" "--limit 2" "--log-likelihoods $work
     idle "$flag" eval "$models" --ids "$ids"
 done
 idle "--logits $work/never" eval "$models" --tasks mmlu --task-data "$work"
-for flag in "--tokenizer nosuch" "--field x" "--length 5" "--format gptq" "--mixing-seed 3" "--scale-rows 64"; do
+for flag in "--tokenizer nosuch" "--field x" "--length 5" "--format gptq" "--mixing-seed 3"; do
     idle "$flag" "${quantize[@]}" --evaluation-ids "$ids"
 done
 for flag in "--products bf16" "--rounding bf16"; do

@@ -108,12 +108,21 @@ static void options_that_do_not_go_together_are_refused(void **state)
     refused("say group_size: 32", "mxfp8_e4m3", "--group-size", "128");
     refused("say group_size: 16", "nvfp4", "--group-size", "32");
     refused("scale_rows: 65; expected", "ternary", "--scale-rows", "65");
-    refused("scales of their own", "integer", "--scale-rows", "64");
+    for (int i = 0; i < 3; i++)
+        refused("expected 1 or, without range_search, a divisor of 64", "integer", "--scale-rows",
+                (const char *const[]){"3", "128", "-1"}[i]);
     refused("leave out symmetric: false", "sign", "--asymmetric", NULL);
     refused("leave out symmetric: false", "fp8_e4m3", "--range-search", "2.4");
     struct quant_options o = plain_options(128);
     struct quant_grid_form form;
     struct err e = {0};
+    const int64_t four = 4;
+    o.scale_rows = 2;
+    assert_int_equal(quant_check("rtn", &o, &four, 1, &e), OK);
+    o.range_search = 2.4;
+    assert_int_equal(quant_check("rtn", &o, &four, 1, &e), ERR_USAGE);
+    o = plain_options(128);
+    e = (struct err){0};
     option_set(&o, "--codes", "ternary");
     assert_int_equal(quant_grid_form_of(quant_find("gptq"), &o, &form, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "packed formats have integer codes"));

@@ -136,6 +136,8 @@ void activation_row(const struct activation_grid *g, int64_t group, float *x, in
 
 /* --- outlier channels --- */
 
+const char *const outlier_scores[] = {"largest", "squares", "mean", NULL};
+
 struct scored {
     double score;
     int32_t channel;

@@ -22,9 +22,12 @@ enum { ACTIVATION_BITS_MIN = 2, ACTIVATION_BITS_MAX = 8, ACTIVATION_BITS_NONE = 
 enum granularity { GRANULARITY_TOKEN, GRANULARITY_TENSOR, GRANULARITY_STATIC };
 /* Numbers on a grid: integers, or 8-bit floats with a scale s = max |x| / the largest float. */
 enum input_codes { INPUT_INTEGER, INPUT_FP8_E4M3, INPUT_FP8_E5M2 };
-/* By which outlier channels are found on the calibration text: the largest |x| (QUIK), or the sum
- * of squares, the Hessian's diagonal (Atom). */
-enum outlier_score { OUTLIER_LARGEST, OUTLIER_SQUARES };
+/* By which outlier channels are found on the calibration text: the largest |x| (QUIK), the sum of
+ * squares, the Hessian's diagonal (Atom), or the largest mean |x| of a sequence (Atom's abs_mean).
+ */
+enum outlier_score { OUTLIER_LARGEST, OUTLIER_SQUARES, OUTLIER_MEAN };
+/* Their names, and NULL. */
+extern const char *const outlier_scores[];
 /* Hadamard matrices at run time. Keys: on the heads of keys and queries behind the rotary
  * embedding; inputs: on those of o (over the heads) and of the last linear, whose weights are
  * turned back. */

@@ -78,7 +78,6 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
 
 static const char *const granularities[] = {"token", "tensor", "static", NULL};
 static const char *const input_codes[] = {"integer", "fp8_e4m3", "fp8_e5m2", NULL};
-static const char *const outlier_scores[] = {"largest", "squares", NULL};
 static const char *const run_rotations[] = {"none", "hadamard", NULL};
 static const char *const cache_kinds[] = {"token", "channel", NULL};
 
@@ -143,8 +142,9 @@ static const struct option input_keys[] = {
            .high = ACTIVATION_BITS_MAX, OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL),
            .with = "outliers", .later = true),
     OPTION(activation_grid, outlier_score, CHOICE,
-           "largest magnitude (QUIK) or sum of squares (Atom) of a channel", .fallback = "largest",
-           .choices = outlier_scores, .with = "outliers", .later = true),
+           "largest magnitude (QUIK), sum of squares, or largest mean magnitude of a sequence "
+           "(Atom) of a channel",
+           .fallback = "largest", .choices = outlier_scores, .with = "outliers", .later = true),
 };
 static const struct option key_keys[] = {
     GRID_BITS,

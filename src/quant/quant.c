@@ -18,7 +18,6 @@ static const char *const code_names[] = {"integer",    "fp8_e5m2",   "fp8_e4m3",
                                          "nvfp4_46",   "ternary",    "sign",       NULL};
 static const char *const changes[] = {"gptq", "rtn", NULL};
 static const char *const hessians[] = {"own", "shared", NULL};
-static const char *const outlier_scores[] = {"largest", "squares", NULL};
 
 #define IN_QUANT(key) offsetof(struct quant_options, key)
 #define OWN_KEYS(name)                                                                             \
@@ -129,7 +128,8 @@ static const struct option shared_keys[] = {
            .fallback = "16", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,
            OPTION_SPECIAL(ACTIVATION_BITS_NONE, NULL), .later = true, .with = "outlier_columns"),
     OPTION(quant_options, outlier_score, CHOICE,
-           "largest magnitude (QUIK) or sum of squares (Atom) of a column's inputs",
+           "largest magnitude (QUIK), sum of squares, or largest mean magnitude of a sequence "
+           "(Atom) of a column's inputs",
            .fallback = "largest", .choices = outlier_scores, .later = true,
            .with = "outlier_columns"),
     OPTION(quant_options, down_bits, INT, "width of the last linear's weights", .unit = "bits",

@@ -273,7 +273,9 @@ bool quant_calibrates(const struct quant_method *method, const struct quant_opti
 /* The statistic that gives scores of that kind (enum outlier_score). */
 static inline int outlier_statistic(int score)
 {
-    return score == OUTLIER_LARGEST ? STATISTIC_LARGEST : STATISTIC_SQUARES;
+    return score == OUTLIER_LARGEST   ? STATISTIC_LARGEST
+           : score == OUTLIER_SQUARES ? STATISTIC_SQUARES
+                                      : STATISTIC_MEAN;
 }
 
 /* What a variant needs from the visit. */

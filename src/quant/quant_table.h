@@ -39,4 +39,5 @@
     X(MAGNITUDE, magnitude)                                                                        \
     X(SAMPLE, sample)                                                                              \
     X(LARGEST, largest)                                                                            \
+    X(MEAN, mean)                                                                                  \
     X(ASYMMETRY, asymmetry)

@@ -142,74 +142,53 @@ static void channels_add(double *sums, const struct statistic_range *r, bool squ
             }
 }
 
-/* --- magnitude: sum of |x| of each channel, (cols) --- */
-
-/* With a bound every |x| is rounded so that the sums are exact: bound root_above(tokens) is at
- * least their largest value (math/gram.c does the same with products). */
-static enum status magnitude_add(double *sums, const struct statistic_range *r, struct err *e)
+/* The largest |x| of each channel, or its largest mean over a sequence. */
+static void channels_most(double *most, const struct statistic_range *r, bool means)
 {
-    (void)e;
-    channels_add(sums, r, false);
-    return OK;
-}
-
-const struct statistic statistic_magnitude = {
-    .name = "sums of magnitudes",
-    .count = channels_count,
-    .add = magnitude_add,
-    .everywhere = true,
-    .bounded = true,
-    .flop = channels_flop,
-};
-
-/* --- squares: sum of x^2 of each channel, (cols): the diagonal of the Gram matrix --- */
-
-/* With a bound every square is rounded to a multiple of 2^-50 bound^2, as in gram_add: sums are
- * then exact. */
-static enum status squares_add(double *sums, const struct statistic_range *r, struct err *e)
-{
-    (void)e;
-    channels_add(sums, r, true);
-    return OK;
-}
-
-const struct statistic statistic_squares = {
-    .name = "sums of squares",
-    .count = channels_count,
-    .add = squares_add,
-    .everywhere = true,
-    .bounded = true,
-    .flop = channels_flop,
-};
-
-/* --- largest: the largest |x| of each channel, (cols) --- */
-
-static enum status largest_add(double *most, const struct statistic_range *r, struct err *e)
-{
-    (void)e;
 #pragma omp parallel for schedule(static)
     for (int64_t a = 0; a < r->cols; a += STRIP)
-        for (int64_t t = r->offset[0]; t < r->offset[r->n]; t++)
-            for (int64_t j = a; j < min64(a + STRIP, r->cols); j++)
-                most[j] = fmax(most[j], (double)fabsf(r->x[t * r->cols + j]));
-    return OK;
+        for (int64_t i = 0; i < r->n; i++) {
+            const int64_t n = min64(STRIP, r->cols - a), end = r->offset[i + 1];
+            double own[STRIP] = {0};
+            for (int64_t t = r->offset[i]; t < end; t++)
+                for (int64_t j = 0; j < n; j++) {
+                    const double size = (double)fabsf(r->x[t * r->cols + a + j]);
+                    own[j] = means ? own[j] + size : fmax(own[j], size);
+                }
+            for (int64_t j = 0; j < n; j++)
+                most[a + j] =
+                    fmax(most[a + j], means ? own[j] / (double)(end - r->offset[i]) : own[j]);
+        }
 }
 
-static enum status largest_reduce(MPI_Comm comm, double *most, int64_t cols, struct err *e)
+static enum status most_reduce(MPI_Comm comm, double *most, int64_t cols, struct err *e)
 {
     NEED(MPI_Allreduce(MPI_IN_PLACE, most, (int)cols, MPI_DOUBLE, MPI_MAX, comm) == MPI_SUCCESS,
          ERR_MPI, "MPI_Allreduce failed");
     return OK;
 }
 
-const struct statistic statistic_largest = {
-    .name = "largest inputs",
-    .count = channels_count,
-    .add = largest_add,
-    .reduce = largest_reduce,
-    .everywhere = true,
-    .flop = channels_flop,
-};
+/* Statistics of channels, (cols): what becomes of them, and what else the statistic has. */
+#define OF_CHANNELS(lower, words, adds, how, more)                                                 \
+    static enum status lower##_add(double *sums, const struct statistic_range *r, struct err *e)   \
+    {                                                                                              \
+        (void)e;                                                                                   \
+        adds(sums, r, how);                                                                        \
+        return OK;                                                                                 \
+    }                                                                                              \
+    const struct statistic statistic_##lower = {.name = words,                                     \
+                                                .count = channels_count,                           \
+                                                .add = lower##_add,                                \
+                                                .everywhere = true,                                \
+                                                .flop = channels_flop,                             \
+                                                more};
+
+/* With a bound each term is rounded so that the sums are exact: a square to a multiple of
+ * 2^-50 bound^2, as in gram_add; |x|, whose sum is at most bound root_above(tokens), alike. */
+OF_CHANNELS(magnitude, "sums of magnitudes", channels_add, false, .bounded = true)
+OF_CHANNELS(squares, "sums of squares", channels_add, true, .bounded = true)
+OF_CHANNELS(largest, "largest inputs", channels_most, false, .reduce = most_reduce)
+OF_CHANNELS(mean, "largest mean inputs of a sequence", channels_most, true, .reduce = most_reduce)
 
 /* --- sample: inputs at evenly spaced tokens, (SAMPLES, cols) --- */
 

@@ -67,7 +67,8 @@ struct activation_scale activation_scale(const struct activation_grid *g, struct
     const float codes = (float)((1 << g->bits) - 1);
     if (low == 0 && high == 0) low = -1, high = 1;
     const float scale = (high - low) / codes;
-    const float zero = scale > 0 ? rintf(-low / scale) : 0;
+    float zero = scale > 0 ? rintf(-low / scale) : 0;
+    if (g->clamp_zero) zero = fminf(fmaxf(zero, 0), codes);
     return (struct activation_scale){scale, zero, 0, codes, 0};
 }
 

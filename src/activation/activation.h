@@ -6,7 +6,8 @@
  *   symmetric   s = max(|low|, |high|) / (2^(b-1) - 1), s clamp(round(x / s), -2^(b-1), 2^(b-1) -
  * 1) asymmetric  s = (high - low) / (2^b - 1), z = round(-low / s), s (clamp(round(x / s) + z, 0,
  * 2^b - 1) - z) Division is IEEE's, rounding half to even, all in f32. The range of a whole row is
- * extended to hold 0; that of a group of fewer columns is not, so that z may lie outside the codes.
+ * extended to hold 0; that of a group of fewer columns is not, so that z may lie outside the codes
+ * (but with clamp_zero, which cuts off such a group).
  */
 #pragma once
 #include "util/err.h"
@@ -40,7 +41,8 @@ enum { ROTATE_R1 = 1, ROTATE_R2 = 2, ROTATE_R4 = 4, ROTATE_HEADS = 8, ROTATE_RAN
 struct activation_grid {
     int64_t bits;
     bool symmetric;
-    double clip; /* in (0, 1] */
+    double clip;     /* in (0, 1] */
+    bool clamp_zero; /* asymmetric: the zero is one of the codes */
     int64_t
         group_size;    /* columns that share a range; -1: whole rows, or of keys and values heads */
     int granularity;   /* enum granularity; inputs only */
@@ -49,6 +51,7 @@ struct activation_grid {
     bool calibrated;   /* inputs: methods see what is quantized as such when they calibrate */
     int codes;         /* enum input_codes */
     int64_t down_bits; /* inputs: of the last linear; 0: bits */
+    int64_t o_group;   /* inputs: group_size of o; 0: the others' */
     /* Inputs: of the outputs of q, k and v, before anything else happens to them, with a symmetric
      * range of a token's queries, keys or values; 0: as they are. */
     int64_t qkv_bits;

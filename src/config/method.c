@@ -34,11 +34,12 @@ static enum status check_cache(const struct activation_grid *g, const struct opt
     if (keys && g->residual % g->group_size != 0)
         return options_fail(scope, "residual", e, "expected a multiple of the group, %lld tokens",
                             (long long)g->group_size);
-    if (g->symmetric || g->clip != 1 || g->before_rope)
+    if (g->symmetric || g->clip != 1 || g->before_rope || g->clamp_zero)
         return options_fail(scope,
-                            g->symmetric   ? "symmetric"
-                            : g->clip != 1 ? "clip"
-                                           : "before_rope",
+                            g->symmetric     ? "symmetric"
+                            : g->clip != 1   ? "clip"
+                            : g->before_rope ? "before_rope"
+                                             : "clamp_zero",
                             e,
                             "a cache with a residual has KIVI's grid, from the least to the "
                             "largest number, behind the rotary embedding");
@@ -60,6 +61,10 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
         return options_fail(scope, "granularity", e,
                             "static: one symmetric range without groups, of inputs as they come; "
                             "expected symmetric: true, group_size: -1 and calibrated: false");
+    if (g->clamp_zero && g->symmetric)
+        return options_fail(scope, "clamp_zero", e, "expected symmetric: false");
+    if (g->o_group > 0 && (g->granularity != GRANULARITY_TOKEN || g->outliers > 0))
+        return options_fail(scope, "o_group", e, "expected granularity: token without outliers");
     if (g->outliers > 0 && (g->granularity != GRANULARITY_TOKEN || g->calibrated))
         return options_fail(scope, "outliers", e,
                             "expected granularity: token and calibrated: false");
@@ -88,6 +93,9 @@ static const char *const cache_kinds[] = {"token", "channel", NULL};
 #define GRID_SYMMETRIC(value)                                                                      \
     OPTION(activation_grid, symmetric, BOOL, "the range is centred on zero", .fallback = value,    \
            .with = "codes=integer"),                                                               \
+        OPTION(activation_grid, clamp_zero, BOOL,                                                  \
+               "the zero is one of the codes, which cuts off a group that does not hold 0 (Atom)", \
+               .fallback = "false", .with = "codes=integer", .later = true),                       \
         OPTION(activation_grid, codes, CHOICE, "integers, or floats with a symmetric range",       \
                .fallback = "integer", .choices = input_codes, .later = true)
 #define GRID_CLIP                                                                                  \
@@ -128,6 +136,10 @@ static const struct option input_keys[] = {
     OPTION(activation_grid, down_bits, INT, "width of the last linear's input", .unit = "bits",
            .fallback = "same", .low = ACTIVATION_BITS_MIN, .high = ACTIVATION_BITS_MAX,
            OPTION_SPECIAL_2(0, "same", ACTIVATION_BITS_NONE, NULL), .later = true),
+    OPTION(activation_grid, o_group, INT,
+           "columns of the input of o that share a range, as heads do in SpinQuant",
+           .unit = "columns", .fallback = "same", .low = 1, .high = INT64_MAX,
+           OPTION_SPECIAL(0, "same"), .later = true),
     OPTION(activation_grid, qkv_bits, INT,
            "width of the outputs of q, k and v as they come: one symmetric range for a token's "
            "queries, one for its keys, one for its values (SmoothQuant); none: not quantized",

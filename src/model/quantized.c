@@ -28,8 +28,12 @@ enum status model_check_grids(const struct model_shape *shape, const struct acti
                               struct err *e)
 {
     const int64_t cols[] = {shape->hidden, shape->heads * shape->head_dim, shape->intermediate};
+    NEED(g->inputs.o_group == 0 || cols[1] % g->inputs.o_group == 0, ERR_USAGE,
+         "activations.o_group: %lld does not divide %lld columns", (long long)g->inputs.o_group,
+         (long long)cols[1]);
     for (int i = 0; i < 3 && activation_quantizes(&g->inputs); i++)
-        NEED(input_group(&g->inputs, shape->hidden, cols[i]), ERR_USAGE,
+        NEED((i == 1 && g->inputs.o_group > 0) || input_group(&g->inputs, shape->hidden, cols[i]),
+             ERR_USAGE,
              "activations.group_size: %lld divides neither %lld columns nor the hidden size, %lld",
              (long long)g->inputs.group_size, (long long)cols[i], (long long)shape->hidden);
     if (g->keys.residual == 0) PASS(check_heads(&g->keys, "keys", shape->head_dim, e));
@@ -56,6 +60,7 @@ static struct activation_grid stage_grid(const struct block *b, int stage)
 {
     struct activation_grid g = b->grids->inputs;
     if (stage == STAGE_DOWN && g.down_bits > 0) g.bits = g.down_bits;
+    if (stage == STAGE_O && g.o_group > 0) g.group_size = g.o_group;
     return g;
 }
 

@@ -61,6 +61,9 @@ refused() {
 }
 refused 'methods: none-kv4, model quickstart: values.group: 5 does not divide a head of' --set 'methods[0].values.group=5'
 refused 'methods: none-a8, model quickstart: activations.group_size: 60 divides neither' --set 'methods[1].activations.group_size=60'
+refused 'activations.clamp_zero: expected symmetric: false' --set 'methods[1].activations.clamp_zero=true'
+refused 'activations.o_group: expected granularity: token without outliers' --set 'methods[1].activations.o_group=32' --set 'methods[1].activations.granularity=tensor'
+refused 'methods: none-a8, model quickstart: activations.o_group: 60 does not divide 128 columns' --set 'methods[1].activations.o_group=60'
 refused 'none leaves the weights as they are' --set 'curvature.second_order=total'
 refused 'rtn-kv4 quantizes activations, keys or values too, so that its weights alone' --set 'export=[{out: x, quantizer: rtn-kv4}]'
 
@@ -88,8 +91,8 @@ name: grids
 results: alone.h5
 methods:
   - {method: rtn, group_size: 64, W: [16, 4], A: [16, 8], activations: {granularity: static, down_bits: 4}}
-  - {method: none, activations: {bits: 4, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}}
-  - {name: atom, method: rtn, bits: [4], group_size: 32, range_factor: 0.85, outlier_columns: 16, outlier_bits: 8, outlier_score: squares,
+  - {method: none, activations: {bits: 4, symmetric: false, clamp_zero: true, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: mean}}
+  - {name: atom, method: rtn, bits: [4], group_size: 32, range_factor: 0.85, scale_rows: 2, outlier_columns: 16, outlier_bits: 8, outlier_score: squares,
      activations: {bits: 4, clip: 0.9, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}, keys: {bits: 4, before_rope: true}, values: {bits: 4}}
   - {name: quik, method: gptq, bits: [4], group_size: -1, narrow_range: true, range_search: 2.4, outlier_columns: 16, down_bits: 8,
      activations: {bits: 4, symmetric: false, outliers: 16, down_bits: 8}}
@@ -114,7 +117,7 @@ def stored(bits, group, outlier, index, down):
     total = 0
     for rows, columns in shapes:
         own, width = columns - 16, down if columns == 384 else bits
-        scale = -(-own // group) * (16 + width) + (16 if outlier == 8 else 0)
+        scale = -(-own // group) * (16 + width) / (2 if outlier == 8 else 1) + (16 if outlier == 8 else 0)
         total += rows * (own * width + 16 * outlier + scale) + 32 * (columns if index == "column" else 16)
     return total / sum(rows * columns for rows, columns in shapes)
 width = {n: alone["bits_per_weight"][0, 0, list(alone["bits"]).index(4), i] for i, n in enumerate(names)}

@@ -67,6 +67,53 @@ static void test_codes_of_the_reference(void **state)
     fixture_close(&f);
 }
 
+/* Atom, QUIK and SmoothQuant have grids of the same form, but take magnitudes, or ranges, below
+ * 1e-5 for 1e-5: there numbers become 0, which differ by less than that. */
+static void test_outputs_of_other_references(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        struct activation_grid grid;
+        bool least;
+    } settings[] = {
+        {"atom.b4_sym_g32_c0.9",
+         {.bits = 4, .symmetric = true, .clip = 0.9, .group_size = 32},
+         true},
+        {"atom.b4_asym_g32_c1", {.bits = 4, .clip = 1, .clamp_zero = true, .group_size = 32}, true},
+        {"atom.b8_sym_gall_c1", {.bits = 8, .symmetric = true, .clip = 1, .group_size = -1}, true},
+        {"quik.b4_asym_gall", {.bits = 4, .clip = 1, .group_size = -1}, false},
+        {"quik.b8_asym_gall", {.bits = 8, .clip = 1, .group_size = -1}, false},
+        {"smoothquant.b8_sym_gall",
+         {.bits = 8, .symmetric = true, .clip = 1, .group_size = -1},
+         true},
+    };
+    struct fixture f;
+    int tiny = 0;
+    assert_true(fixture_open(&f, FIXTURES "/activations", "quantizer"));
+    const float *X = fixture_get(&f, "X").f;
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        const struct activation_grid *g = &settings[k].grid;
+        const float *reference = fixture_get(&f, settings[k].name).f;
+        const int64_t size = g->group_size < 0 ? COLS : g->group_size;
+        for (int64_t i = 0; i < ROWS * COLS; i += size) {
+            struct activation_range r = ACTIVATION_EMPTY;
+            float y[COLS];
+            memcpy(y, X + i, (size_t)size * sizeof *y);
+            activation_extend(&r, y, size);
+            activation_row(g, g->group_size, y, size);
+            const float range = g->symmetric ? fmaxf(-r.low, r.high) : r.high - r.low;
+            const bool exact = !settings[k].least || range == 0 || range >= 1e-5f;
+            for (int64_t j = 0; j < size; j++)
+                assert_true(exact ? y[j] == reference[i + j]
+                                  : fabsf(y[j] - reference[i + j]) < 1e-5f);
+            tiny += !exact;
+        }
+    }
+    assert_int_equal(tiny, 3 + 3 + 1 + 1); /* the groups of one token */
+    fixture_close(&f);
+}
+
 /* Outlier channels of Atom, in order of scores, and of QUIK, bit for bit. */
 static void test_outliers_of_the_reference(void **state)
 {
@@ -96,6 +143,13 @@ static void test_outliers_of_the_reference(void **state)
           .group_size = 32,
           .outliers = 8,
           .outlier_bits = 8}},
+        {"atom.hessian.W4A4_asym",
+         {.bits = 4,
+          .clip = 0.9,
+          .clamp_zero = true,
+          .group_size = 16,
+          .outliers = 16,
+          .outlier_bits = 8}},
         {"atom.hessian.W8A8",
          {.bits = 8,
           .symmetric = true,
@@ -111,6 +165,9 @@ static void test_outliers_of_the_reference(void **state)
           .outliers = 16,
           .outlier_bits = 8}},
         {"quik.W4A4", {.bits = 4, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
+        {"quik.W4A4_noclip",
+         {.bits = 4, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
+        {"quik.W4A4_none", {.bits = 4, .clip = 1, .group_size = -1}},
         {"quik.W8A8", {.bits = 8, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
     };
     struct fixture f;
@@ -119,7 +176,8 @@ static void test_outliers_of_the_reference(void **state)
     for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
         char key[80];
         float x[COLS], scratch[COLS];
-        snprintf(key, sizeof key, "%s.order", settings[k].name);
+        const int words = (int)(strrchr(settings[k].name, '.') - settings[k].name);
+        snprintf(key, sizeof key, "%.*s.order", words, settings[k].name);
         const int32_t *order = fixture_get(&f, key).data;
         snprintf(key, sizeof key, "%s.xq", settings[k].name);
         const float *reference = fixture_get(&f, key).f;
@@ -239,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_the_reference),
+        cmocka_unit_test(test_outputs_of_other_references),
         cmocka_unit_test(test_outliers_of_the_reference),
         cmocka_unit_test(test_order_of_channels),
         cmocka_unit_test(test_floats),

@@ -1,6 +1,6 @@
 /* GPTQ of models against other programs (tests/fixtures/activations): QuaRot's of rotated models,
  * weights of the first block, and losses, with inputs, keys and values as they come and in 4 bits;
- * QUIK's with outlier columns, and Atom's without GPTQ. */
+ * QUIK's with outlier columns, and Atom's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +21,10 @@ struct gptq {
     float *x;
     const struct fixture *weights; /* of the first block are compared with it; NULL: not */
     struct scores *scores;         /* of inputs, for outlier columns; NULL: none */
+    const struct quant_method *method;
+    /* Inputs, keys and values are so in the calibration too, of which a block sees none of its own
+     * linears quantized (Atom); NULL: as they come, and stages see those before (QuaRot, QUIK). */
+    const struct activation_grids *grids;
 };
 
 static void gptq_begin(struct gptq *g, const struct model *m, const struct fixture *f,
@@ -28,6 +32,7 @@ static void gptq_begin(struct gptq *g, const struct model *m, const struct fixtu
 {
     struct err e = {0};
     *g = (struct gptq){.model = m,
+                       .method = &quant_gptq,
                        .sequences = sequences_of(f, calibration),
                        .bits = (int64_t)number(setting, "w_bits", 4)};
     const int64_t T = g->sequences.offset[g->sequences.n];
@@ -80,58 +85,107 @@ static void break_ties(int64_t layer, int stage, double *largest)
     for (int k = 0; stage == STAGE_O && k < 3; k++) largest[first[layer][k]] *= 1 - 1e-9;
 }
 
+/* to (rows, cols) = the rows of w in that order, or back. */
+static void rows_move(float *to, const float *w, const struct linear *l, const int32_t *order,
+                      bool back)
+{
+    for (int64_t i = 0; i < l->rows; i++)
+        memcpy(to + (back ? order[i] : i) * l->cols, w + (back ? i : order[i]) * l->cols,
+               (size_t)l->cols * sizeof *w);
+}
+
+static void quantize_linear(const struct gptq *g, const struct block *b, int i,
+                            const struct quant_input *in, void *prepared)
+{
+    const struct linear *l = &b->linear[i];
+    const size_t n = (size_t)(l->rows * l->cols);
+    float *w = (float *)(uintptr_t)l->w, *q = malloc(2 * n * sizeof *q), *moved = q + n;
+    const bool moves = g->options.scale_rows > 1 && l->stage == STAGE_UP;
+    int32_t order[96];
+    struct quant_report report;
+    struct err e = {0};
+    if (moves) { /* Atom: in the order in which the last linear has its columns */
+        char score[64];
+        snprintf(score, sizeof score, "model.%s.%d.3.score", g->scores->name, (int)b->layer);
+        must(activation_order(fixture_get(g->scores->f, score).data, l->rows, order, &e), &e);
+        rows_move(moved, w, l, order, false);
+    }
+    const struct quant_job job = {.bits = l->stage == STAGE_DOWN && g->down_bits ? g->down_bits
+                                                                                 : g->bits,
+                                  .options = &g->options,
+                                  .layer = b->layer,
+                                  .linear = i,
+                                  .rows = l->rows,
+                                  .cols = l->cols,
+                                  .w = moves ? moved : w,
+                                  .q = q,
+                                  .input = in,
+                                  .prepared = prepared};
+    must(g->method->run(&job, &report, &e), &e);
+    if (moves)
+        rows_move(w, q, l, order, true);
+    else
+        memcpy(w, q, n * sizeof *q);
+    free(q);
+    if (g->weights && b->layer == 0) compare(g->weights, l);
+}
+
+static void quantize_stage(const struct gptq *g, const struct block *b, int stage, double *gram)
+{
+    struct quant_input in = {.layer = b->layer,
+                             .samples = g->sequences.n,
+                             .tokens = g->sequences.offset[g->sequences.n],
+                             .statistic = {[STATISTIC_GRAM] = gram}};
+    void *prepared = NULL;
+    double own[96];
+    struct err e = {0};
+    for (int i = 0; i < b->n_linears; i++) {
+        if (b->linear[i].stage != stage) continue;
+        in.cols = b->linear[i].cols;
+        if (g->scores) {
+            char score[64];
+            snprintf(score, sizeof score, "model.%s.%d.%d.score", g->scores->name, (int)b->layer,
+                     stage);
+            memcpy(own, fixture_get(g->scores->f, score).data, (size_t)in.cols * sizeof *own);
+            if (g->options.outlier_score == OUTLIER_LARGEST) break_ties(b->layer, stage, own);
+            in.statistic[outlier_statistic(g->options.outlier_score)] = own;
+        }
+        if (!prepared && g->method->prepare)
+            must(g->method->prepare(&in, &g->options, &prepared, &e), &e);
+        quantize_linear(g, b, i, &in, prepared);
+    }
+    if (prepared) g->method->release(prepared);
+}
+
 static void quantize(void *context, struct block *b)
 {
     struct gptq *g = context;
     const struct sequences *s = &g->sequences;
     const int64_t T = s->offset[s->n];
-    struct err e = {0};
+    const size_t size = (size_t)(T * model_shape(g->model)->hidden) * sizeof(float);
+    double *gram[STAGE_N];
+    float *before = malloc(size);
+    memcpy(before, g->x, size);
+    b->grids = g->grids;
+    if (g->grids) give_order(g->scores, b);
     for (int stage = 0; stage < STAGE_N; stage++) {
-        void *prepared = NULL;
-        double *gram = NULL;
-        char score[64];
-        snprintf(score, sizeof score, "model.quik.%d.%d.score", (int)b->layer, stage);
+        int64_t cols = 0;
+        for (int i = 0; i < b->n_linears; i++)
+            if (b->linear[i].stage == stage) cols = b->linear[i].cols;
         model_stage_input(g->model, b, stage, s, 0, s->n, g->x, &g->acts);
-        for (int i = 0; i < b->n_linears; i++) {
-            const struct linear *l = &b->linear[i];
-            const int64_t n = l->rows * l->cols;
-            if (l->stage != stage) continue;
-            if (!gram) gram = gram_of(g->acts.in, T, l->cols);
-            struct quant_input in = {.layer = b->layer,
-                                     .cols = l->cols,
-                                     .samples = s->n,
-                                     .tokens = T,
-                                     .statistic = {[STATISTIC_GRAM] = gram}};
-            double largest[96];
-            if (g->scores) {
-                memcpy(largest, fixture_get(g->scores->f, score).data,
-                       (size_t)l->cols * sizeof *largest);
-                break_ties(b->layer, stage, largest);
-                in.statistic[STATISTIC_LARGEST] = largest;
-            }
-            float *q = malloc((size_t)n * sizeof *q);
-            struct quant_report report;
-            if (!prepared) must(quant_gptq.prepare(&in, &g->options, &prepared, &e), &e);
-            const struct quant_job job = {.bits = stage == STAGE_DOWN && g->down_bits ? g->down_bits
-                                                                                      : g->bits,
-                                          .options = &g->options,
-                                          .layer = b->layer,
-                                          .linear = i,
-                                          .rows = l->rows,
-                                          .cols = l->cols,
-                                          .w = l->w,
-                                          .q = q,
-                                          .input = &in,
-                                          .prepared = prepared};
-            must(quant_gptq.run(&job, &report, &e), &e);
-            memcpy((float *)(uintptr_t)l->w, q, (size_t)n * sizeof *q);
-            free(q);
-            if (g->weights && b->layer == 0) compare(g->weights, l);
-        }
-        quant_gptq.release(prepared);
-        free(gram);
+        gram[stage] = gram_of(g->acts.in, T, cols);
+        if (!g->grids) quantize_stage(g, b, stage, gram[stage]);
         model_stage_output(g->model, b, stage, s, 0, s->n, g->x, &g->acts);
     }
+    for (int stage = 0; stage < STAGE_N; stage++) {
+        if (g->grids) quantize_stage(g, b, stage, gram[stage]);
+        free(gram[stage]);
+    }
+    if (g->grids) {
+        memcpy(g->x, before, size);
+        model_block_forward(g->model, b, s, g->x, &g->acts);
+    }
+    free(before);
 }
 
 static void check_setting(const struct fixture *f, const char *key, const json_t *setting)
@@ -234,66 +288,67 @@ static void test_outlier_columns_of_the_reference(void **state)
     close_fixture(&o);
 }
 
-static void quantize_as_atom(void *context, struct block *b)
-{
-    struct quant_options o;
-    struct err e = {0};
-    options_default(&quant_table, &o);
-    o.group_size = o.outlier_columns = 16;
-    o.narrow_range = true;
-    o.range_factor = 0.85;
-    o.outlier_bits = 8;
-    o.outlier_score = OUTLIER_SQUARES;
-    for (int i = 0; i < b->n_linears; i++) {
-        const struct linear *l = &b->linear[i];
-        const size_t bytes = (size_t)(l->rows * l->cols) * sizeof(float);
-        char score[64];
-        snprintf(score, sizeof score, "model.atom.%d.%d.score", (int)b->layer, l->stage);
-        const struct quant_input in = {
-            .cols = l->cols,
-            .statistic = {[STATISTIC_SQUARES] =
-                              fixture_get(((struct scores *)context)->f, score).data}};
-        struct quant_report report;
-        const struct quant_job job = {.bits = 4,
-                                      .options = &o,
-                                      .rows = l->rows,
-                                      .cols = l->cols,
-                                      .w = l->w,
-                                      .q = malloc(bytes),
-                                      .input = &in};
-        must(quant_rtn.run(&job, &report, &e), &e);
-        memcpy((float *)(uintptr_t)l->w, job.q, bytes);
-        free(job.q);
-    }
-}
-
-/* Atom with a scale for each row. */
+/* Atom, to nearest and by GPTQ, whose grid is another. */
 static void test_atom(void **state)
 {
     (void)state;
+    static const struct {
+        const char *name, *scores;
+        int64_t weight_bits, outlier_bits, scale_rows;
+        bool cache, gptq;
+    } settings[] = {{"W4A4KV4", "atom", 4, 8, 2, true, false},
+                    {"W4A4KV4_rows1", "atom", 4, 8, 1, true, false},
+                    {"W4A4KV4_absmean", "abs_mean", 4, 8, 2, true, false},
+                    {"W4A4KV4_gptq", "atom", 4, 8, 2, true, true},
+                    {"W4A4KV16", "atom", 4, 8, 2, false, false},
+                    {"W4A4KV16_fpkeeper", "atom", 4, 16, 2, false, false},
+                    {"W16A4KV16", "atom", 16, 8, 2, false, false}};
     struct fixture f;
     struct opened o = open_fixture("llama");
     double nll[2 * 47];
     assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
     struct sequences s = sequences_of(&f, "ids");
-    struct scores scores = {.f = &f, .name = "atom"};
-    /* a group: its range need not hold 0 */
-    const struct activation_grid head = {.bits = 4, .clip = 1, .group_size = 16};
-    const struct activation_grid inputs = {.bits = 4,
-                                           .symmetric = true,
-                                           .clip = 0.9,
-                                           .group_size = 16,
-                                           .outliers = 16,
-                                           .outlier_bits = 8};
-    struct setting how = {.grids = {inputs, head, head},
-                          .quantize = quantize_as_atom,
-                          .context = &scores,
-                          .prepare = give_order};
-    how.grids.keys.before_rope = true;
-    json_t *agree = json_pack("{s:f}", "agree", 0.52);
-    losses_of(o.model, &s, &how, nll);
-    check_losses("atom", agree, nll, fixture_get(&f, "model.atom_rows1.nll").data, 2 * 47);
-    json_decref(agree);
+    /* GPTQ's codes at near ties: changes of the weights by 2^-24 move this loss by 0.03. */
+    json_t *flips = json_pack("{s:i}", "agree", 0);
+    for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+        char key[64];
+        struct gptq g;
+        struct scores scores = {.f = &f, .name = settings[k].scores};
+        const struct activation_grid none = {.bits = ACTIVATION_BITS_NONE},
+                                     /* a group: its range need not hold 0 */
+            head = {.bits = 4, .clip = 1, .clamp_zero = true, .group_size = 16},
+                                     inputs = {.bits = 4,
+                                               .symmetric = true,
+                                               .clip = 0.9,
+                                               .group_size = 16,
+                                               .outliers = 16,
+                                               .outlier_bits = settings[k].outlier_bits};
+        gptq_begin(&g, o.model, &f, "calibration_ids", NULL);
+        g.method = settings[k].gptq ? &quant_gptq : &quant_rtn;
+        g.weights = NULL;
+        g.scores = &scores;
+        g.options.group_size = g.options.outlier_columns = 16;
+        g.options.narrow_range = !settings[k].gptq;
+        g.options.range_factor = 0.85;
+        g.options.outlier_bits = settings[k].outlier_bits;
+        g.options.outlier_score = OUTLIER_SQUARES;
+        g.options.scale_rows = settings[k].scale_rows;
+        struct setting how = {
+            .grids = {inputs, settings[k].cache ? head : none, settings[k].cache ? head : none},
+            .weight_bits = 16,
+            .quantize = settings[k].weight_bits == 4 ? quantize : NULL,
+            .context = &g,
+            .prepare = give_scores};
+        how.grids.keys.before_rope = true;
+        g.grids = &how.grids;
+        losses_of(o.model, &s, &how, nll);
+        snprintf(key, sizeof key, "model.atom.%s", settings[k].name);
+        const json_t *agree = settings[k].gptq ? flips : json_object_get(f.meta, key);
+        strcat(key, ".nll");
+        check_losses(key, agree, nll, fixture_get(&f, key).data, 2 * 47);
+        gptq_end(&g);
+    }
+    json_decref(flips);
     sequences_free(&s);
     fixture_close(&f);
     close_fixture(&o);

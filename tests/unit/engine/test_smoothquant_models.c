@@ -22,6 +22,7 @@ struct own {
 /* The linears of the last block. */
 struct smooth {
     const struct fixture *f;
+    bool weights;        /* those of the first block are compared with the fixture's */
     const char *factors; /* of the fixture, compared with the method's; NULL: there are none */
     struct quant_options options;
     void *linear[LINEARS_MAX];
@@ -41,6 +42,28 @@ static void check_factors(const struct smooth *s, int64_t layer, int stage, cons
     snprintf(key, sizeof key, "%s.%d.%d.s", s->factors, (int)layer, stage);
     const struct fixture_tensor t = fixture_get(s->f, key);
     for (int64_t j = 0; j < t.dim[0]; j++) assert_true(fabsf(factor[j] - t.f[j]) <= 2e-6f * t.f[j]);
+}
+
+/* The weights that the codes amount to times the factors are the fixture's. */
+static void check_weights(const struct smooth *s, const struct quant_job *job, const char *linear)
+{
+    char key[64];
+    struct err e = {0};
+    struct quant_report report;
+    const int64_t n = job->rows * job->cols;
+    const float *factor = (const float *)((const double *)job->prepared + 1);
+    struct quant_job own = *job;
+    float *q = malloc((size_t)n * sizeof *q);
+    own.q = q;
+    must(quant_smoothquant.run(&own, &report, &e), &e);
+    const char *dot = strstr(linear, ".weight"), *name = dot;
+    while (name[-1] != '.') name--;
+    snprintf(key, sizeof key, "%.*s.Wq", (int)(dot - name), name);
+    const float *reference = fixture_get(s->f, key).f;
+    for (int64_t i = 0; i < n; i++)
+        assert_true(fabsf(q[i] * factor[i % job->cols] - reference[i]) <=
+                    3e-6f * fabsf(reference[i]));
+    free(q);
 }
 
 static void quantize(void *context, struct block *b)
@@ -84,6 +107,7 @@ static void quantize(void *context, struct block *b)
                                       .cols = l->cols,
                                       .w = l->w,
                                       .prepared = prepared[l->stage]};
+        if (s->weights && b->layer == 0) check_weights(s, &job, l->name);
         must(quant_smoothquant.make_linear(&job, 96, &s->linear[i], &e), &e);
         l->apply = quant_smoothquant.apply;
         l->computing = s->linear[i];
@@ -122,7 +146,7 @@ static void test_losses_of_the_authors(void **state)
     for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
         char key[64];
         double nll[2 * 47];
-        struct smooth smooth = {.f = &f, .factors = settings[k].factors};
+        struct smooth smooth = {.f = &f, .factors = settings[k].factors, .weights = k == 1};
         const struct activation_grid none = {.bits = ACTIVATION_BITS_NONE};
         struct setting how = {
             .grids = {none, none, none}, .quantize = quantize, .context = &smooth};
@@ -137,6 +161,13 @@ static void test_losses_of_the_authors(void **state)
         forget(&smooth);
         free(x);
     }
+    /* Factors without rounding change nothing. */
+    double nll[2 * 47];
+    float *plain = forward(o.model, &s, s.offset[s.n]);
+    losses(o.model, &s, plain, nll);
+    check_losses("W16A16_alpha0.5", json_object_get(f.meta, "W16A16_alpha0.5"), nll,
+                 fixture_get(&f, "W16A16_alpha0.5.nll").data, 2 * 47);
+    free(plain);
     sequences_free(&s);
     fixture_close(&f);
     close_fixture(&o);

@@ -160,6 +160,7 @@ static inline struct activation_grids grids_of(const json_t *s)
                    .symmetric = !flag(s, "a_asym", false),
                    .clip = number(s, "a_clip_ratio", 1),
                    .group_size = (int64_t)number(s, "a_groupsize", -1),
+                   .o_group = (int64_t)number(s, "o_groupsize", 0),
                    .down_bits = flag(s, "int8_down_proj", false) ? 8 : 0},
         .keys = {.bits = (int64_t)number(s, "k_bits", 16),
                  .symmetric = !flag(s, "k_asym", true),

@@ -47,6 +47,33 @@ static void test_groups_of_the_reference(void **state)
     fixture_close(&f);
 }
 
+/* The first block's input of o, within 1e-5 of the largest number. */
+static void check_attention(const struct model *m, const struct sequences *s,
+                            const struct activation_grids *g, const struct fixture_tensor *r)
+{
+    const int64_t n = r->dim[0] * r->dim[1] * r->dim[2];
+    double worst = 0, most = 0;
+    struct block b;
+    struct acts a;
+    struct err e = {0};
+    float *x = malloc((size_t)(s->offset[s->n] * model_shape(m)->hidden) * sizeof *x);
+    must(model_embed(m, s, x, &e), &e);
+    must(model_acts_init(m, s->offset[s->n], &a, &e), &e);
+    must(model_block_load(m, 0, &b, &e), &e);
+    b.grids = g;
+    model_stage_input(m, &b, STAGE_QKV, s, 0, s->n, x, &a);
+    model_stage_output(m, &b, STAGE_QKV, s, 0, s->n, x, &a);
+    model_stage_input(m, &b, STAGE_O, s, 0, s->n, x, &a);
+    for (int64_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs((double)a.in[i] - (double)r->f[i]));
+        most = fmax(most, fabs((double)r->f[i]));
+    }
+    assert_true(worst < 1e-5 * most);
+    free(x);
+    model_acts_free(&a);
+    model_block_free(&b);
+}
+
 static void test_losses_of_the_reference(void **state)
 {
     (void)state;
@@ -77,6 +104,10 @@ static void test_losses_of_the_reference(void **state)
         print_message("%s: %.1e, at most %.1e\n", name, sum, worst);
         assert_true(fabs(sum) < 3e-6 && worst < 1e-4);
         if (p == 2) assert_memory_equal(nll, float_nll, sizeof nll);
+        memcpy(strstr(name, "nll"), "attention", sizeof "attention");
+        const struct fixture_tensor attention =
+            p == 2 ? (struct fixture_tensor){0} : fixture_get(&f, name);
+        if (p < 2) check_attention(o.model, &s, &g, &attention);
         free(x);
         n++;
     }

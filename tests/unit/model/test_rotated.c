@@ -66,8 +66,9 @@ static void check_near(const char *what, const float *x, const float *reference,
     if (most > 1e-5 * size) fail_msg("%s: %g of %g", what, most, size);
 }
 
+/* of: "", or "W4." for weights in 4 bits. */
 static void check_weights(const struct fixture *f, const char *family, const char *arm,
-                          const struct block *b)
+                          const char *of, const struct block *b)
 {
     for (int i = 0; i < b->n_linears; i++) {
         const struct linear *l = &b->linear[i];
@@ -75,12 +76,38 @@ static void check_weights(const struct fixture *f, const char *family, const cha
         int64_t n;
         const char *dot = strstr(l->name, ".weight"), *name = dot;
         while (name[-1] != '.') name--;
-        snprintf(part, sizeof part, "%.*s.W", (int)(dot - name), name);
+        snprintf(part, sizeof part, "%s%.*s%s", of, (int)(dot - name), name, of[0] ? "" : ".W");
         check_near(part, l->w, copy_of(f, family, arm, part, &n), l->rows * l->cols);
         assert_int_equal(n, l->rows * l->cols);
+        if (of[0]) continue;
         part[dot - name + 1] = 'b';
         assert_int_equal(l->bias != NULL, has(f, family, arm, part));
         if (l->bias) check_near(part, l->bias, copy_of(f, family, arm, part, &n), l->rows);
+    }
+}
+
+/* Queries, keys and values of attention (sequences, heads, tokens, channels). */
+static void check_heads(const struct fixture *f, const char *family, const char *arm,
+                        const struct model *m, const struct sequences *s, const struct acts *a)
+{
+    const int64_t D = m->spec.shape.head_dim, width = qkv_width(&m->spec);
+    for (int part = 0; part < 3; part++) {
+        const int64_t heads = part ? m->spec.shape.kv_heads : m->spec.shape.heads;
+        const char name[] = {"qkv"[part], 0};
+        int64_t n;
+        const float *reference = copy_of(f, family, arm, name, &n);
+        n *= D;
+        float *own = malloc((size_t)n * sizeof *own), *to = own;
+        for (int64_t i = 0; i < s->n; i++)
+            for (int64_t h = 0; h < heads; h++)
+                for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++, to += D) {
+                    int64_t at[3];
+                    qkv_columns(&m->spec, h * m->spec.shape.heads / heads, &at[0], &at[1], &at[2]);
+                    memcpy(to, a->inner + t * width + at[part], (size_t)D * sizeof *to);
+                }
+        assert_int_equal(to - own, n);
+        check_near(name, own, reference, n);
+        free(own);
     }
 }
 
@@ -102,6 +129,7 @@ static void check_inputs(const struct fixture *f, const char *family, const char
         model_stage_input(rotated, b, stage, s, 0, s->n, x, &a);
         const float *reference = copy_of(f, family, arm, name, &n);
         check_near(name, a.in, reference, n);
+        if (stage == STAGE_O) check_heads(f, family, arm, rotated, s, &a);
         model_stage_output(rotated, b, stage, s, 0, s->n, x, &a);
     }
     const float *reference = copy_of(f, family, arm, "output", &n);
@@ -118,10 +146,13 @@ static void check_block(const struct fixture *f, const char *family, const char 
     struct err e = {0};
     must(model_block_load(m, 0, &plain, &e), &e);
     must(model_block_rotate(rotated, &plain, &b, &e), &e);
-    check_weights(f, family, arm, &b);
+    check_weights(f, family, arm, "", &b);
     quantize_weights(&b, 4, 0, false);
     b.grids = four;
-    if (has(f, family, arm, "output")) check_inputs(f, family, arm, rotated, &b, s);
+    if (has(f, family, arm, "output")) {
+        check_weights(f, family, arm, "W4.", &b);
+        check_inputs(f, family, arm, rotated, &b, s);
+    }
     model_block_free(&b);
     model_block_free(&plain);
 }
@@ -163,7 +194,7 @@ static void test_models_of_the_reference(void **state)
         close_fixture(&o);
         n++;
     }
-    assert_int_equal(n, 53);
+    assert_int_equal(n, 55);
     fixture_close(&f);
 }
 

@@ -18,7 +18,7 @@ static struct layer layer_open(const struct fixture *f)
     const struct statistic_range all = {
         .x = x.f, .cols = l.cols, .offset = offset, .n = 2, .tokens = tokens};
     l.input = (struct quant_input){.cols = l.cols, .samples = 2, .tokens = tokens};
-    for (int k = 0; k <= STATISTIC_LARGEST; k++) {
+    for (int k = 0; k <= STATISTIC_MEAN; k++) {
         l.sums[k] = calloc((size_t)statistic_at(k)->count(l.cols), sizeof(double));
         l.input.statistic[k] = l.sums[k];
         assert_int_equal(statistic_at(k)->add(l.sums[k], &all, NULL), OK);
@@ -49,27 +49,58 @@ static float *quantize(const struct layer *l, const char *method, int64_t bits,
     return q;
 }
 
+/* y (48, 24) of the reference from its inputs and q, whose columns are in that order (NULL: as the
+ * inputs'). */
+static void check_outputs(const struct fixture *f, const char *name, const struct layer *l,
+                          const float *q, const int32_t *order)
+{
+    char key[80];
+    double most = 0;
+    snprintf(key, sizeof key, "%s.xq", name);
+    const float *x = json_object_get(f->header, key) ? fixture_get(f, key).f : NULL;
+    snprintf(key, sizeof key, "%s.y", name);
+    const struct fixture_tensor y = fixture_get(f, key);
+    for (int64_t i = 0; i < y.dim[0] * y.dim[1]; i++) most = fmax(most, fabs((double)y.f[i]));
+    for (int64_t i = 0; x && i < y.dim[0] * y.dim[1]; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < l->cols; j++)
+            sum += (double)x[i / l->rows * l->cols + j] *
+                   (double)q[i % l->rows * l->cols + (order ? order[j] : j)];
+        assert_true(fabs(sum - (double)y.f[i]) <= 1e-5 * most);
+    }
+}
+
 static void test_codes_of_the_references(void **state)
 {
     (void)state;
-    static const struct {
+    /* codes; a scale and zero for each group, of two rows with Atom; a scale of outliers; 32 bits
+     * for each column, or each outlier */
+    const double five = 5 * 20 / 2., atom = (4 * 80 + 8 * 16 + five + 16) / 96. + 32 / 24.,
+                 quik = (4 * 88 + 16 * 8 + 20) / 96. + 32 * 8 / (24 * 96.);
+    const struct {
         const char *name, *method;
         int64_t bits, group_size, outliers, outlier_bits;
         double search, factor, stored;
         int score;
-        bool ordered; /* the fixture's columns are */
+        int64_t scale_rows; /* of Atom, whose columns are in order; 0: QUIK's */
+        enum { NARROW, WIDE, ASYMMETRIC } range;
     } settings[] = {
-        /* codes; a scale and zero for each group; a scale of outliers; 32 bits for each column, or
-         * each outlier */
+        {"atom.hessian.W4A4", "rtn", 4, 16, 16, 8, 0, 0.85, atom, OUTLIER_SQUARES, 2, NARROW},
+        {"atom.hessian.W4A4_gptq", "gptq", 4, 16, 16, 8, 0, 0.85, atom, OUTLIER_SQUARES, 2, WIDE},
+        {"atom.hessian.W4A4_fpkeeper", "rtn", 4, 16, 16, 16, 0, 0.85,
+         (4 * 80 + 16 * 16 + five) / 96. + 32 / 24., OUTLIER_SQUARES, 2, NARROW},
         {"atom.hessian.W4A4_keep8_g32", "rtn", 4, 32, 8, 8, 0, 0.85,
-         (4 * 88 + 8 * 8 + 3 * 20 + 16) / 96. + 32 / 24., OUTLIER_SQUARES, true},
-        {"quik.W4A4", "gptq", 4, -1, 8, 16, 2.4, 1,
-         (4 * 88 + 16 * 8 + 20) / 96. + 32 * 8 / (24 * 96.), OUTLIER_LARGEST, false},
-        {"quik.W4A4_noclip", "gptq", 4, -1, 8, 16, 0, 1,
-         (4 * 88 + 16 * 8 + 20) / 96. + 32 * 8 / (24 * 96.), OUTLIER_LARGEST, false},
-        {"quik.W4A4_none", "gptq", 4, -1, 0, 16, 2.4, 1, 4 + 20 / 96., OUTLIER_LARGEST, false},
+         (4 * 88 + 8 * 8 + 3 * 20 + 16) / 96. + 32 / 24., OUTLIER_SQUARES, 1, NARROW},
+        {"atom.hessian.W4A4_asym", "rtn", 4, 16, 16, 8, 0, 0.85, atom, OUTLIER_SQUARES, 2,
+         ASYMMETRIC},
+        {"atom.hessian.W8A8", "rtn", 8, 16, 16, 8, 0, 1,
+         (8 * 80 + 8 * 16 + 5 * 24 / 2. + 16) / 96. + 32 / 24., OUTLIER_SQUARES, 2, NARROW},
+        {"atom.abs_mean.W4A4", "rtn", 4, 16, 16, 8, 0, 0.85, atom, OUTLIER_MEAN, 2, NARROW},
+        {"quik.W4A4", "gptq", 4, -1, 8, 16, 2.4, 1, quik, OUTLIER_LARGEST, 0, NARROW},
+        {"quik.W4A4_noclip", "gptq", 4, -1, 8, 16, 0, 1, quik, OUTLIER_LARGEST, 0, NARROW},
+        {"quik.W4A4_none", "gptq", 4, -1, 0, 16, 2.4, 1, 4 + 20 / 96., OUTLIER_LARGEST, 0, NARROW},
         {"quik.W8A8", "gptq", 8, -1, 8, 16, 0, 1,
-         (8 * 88 + 16 * 8 + 24) / 96. + 32 * 8 / (24 * 96.), OUTLIER_LARGEST, false},
+         (8 * 88 + 16 * 8 + 24) / 96. + 32 * 8 / (24 * 96.), OUTLIER_LARGEST, 0, NARROW},
     };
     struct fixture f;
     assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
@@ -80,25 +111,57 @@ static void test_codes_of_the_references(void **state)
         struct quant_options o;
         options_default(&quant_table, &o);
         o.group_size = settings[k].group_size;
-        o.narrow_range = true;
+        o.narrow_range = settings[k].range == NARROW;
+        o.symmetric = settings[k].range != ASYMMETRIC;
         o.range_search = settings[k].search;
         o.range_factor = settings[k].factor;
         o.outlier_columns = settings[k].outliers;
         o.outlier_bits = settings[k].outlier_bits;
         o.outlier_score = settings[k].score;
+        o.scale_rows = settings[k].scale_rows ? settings[k].scale_rows : 1;
+        const bool gptq = strcmp(settings[k].method, "gptq") == 0;
         snprintf(key, sizeof key, "%s.Wq", settings[k].name);
         const float *reference = fixture_get(&f, key).f;
-        snprintf(key, sizeof key, "%s.order", settings[k].name);
-        const int32_t *order = settings[k].ordered ? fixture_get(&f, key).data : NULL;
-        const float allowed = settings[k].ordered ? 0 : 2e-5f; /* GPTQ's outliers take up errors */
+        const char *own =
+            settings[k].score == OUTLIER_MEAN ? "atom.abs_mean.order" : "atom.hessian.order";
+        const int32_t *order = settings[k].scale_rows ? fixture_get(&f, own).data : NULL;
+        const float allowed = gptq ? 2e-5f : 0; /* GPTQ's outliers take up errors */
         float *q = quantize(&l, settings[k].method, settings[k].bits, &o, &r);
         for (int64_t i = 0; i < l.rows; i++)
             for (int64_t j = 0; j < l.cols; j++) {
-                const float own = q[i * l.cols + (order ? order[j] : j)];
-                assert_true(fabsf(own - reference[i * l.cols + j]) <= allowed);
+                const float x = q[i * l.cols + (order ? order[j] : j)];
+                const float y = reference[i * l.cols + j];
+                if (fabsf(x - y) > allowed)
+                    fail_msg("%s: row %d, column %d: %g, not %g", settings[k].name, (int)i, (int)j,
+                             (double)x, (double)y);
             }
+        check_outputs(&f, settings[k].name, &l, q, order);
         assert_true(fabs(r.bits_per_weight - settings[k].stored) < 1e-12);
         free(q);
+    }
+    for (int k = 0; k < STATISTIC_N; k++) free(l.sums[k]);
+    fixture_close(&f);
+}
+
+static void test_orders_of_the_references(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key;
+        int score;
+    } orders[] = {{"atom.hessian.order", OUTLIER_SQUARES},
+                  {"atom.abs_mean.order", OUTLIER_MEAN},
+                  {"quik.order", OUTLIER_LARGEST}};
+    struct fixture f;
+    assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
+    struct layer l = layer_open(&f);
+    for (int k = 0; k < 3; k++) {
+        const int32_t *reference = fixture_get(&f, orders[k].key).data;
+        const double *score = l.input.statistic[outlier_statistic(orders[k].score)];
+        int32_t own[96];
+        struct err e = {0};
+        assert_int_equal(activation_order(score, l.cols, own, &e), OK);
+        assert_memory_equal(own, reference, sizeof own);
     }
     for (int k = 0; k < STATISTIC_N; k++) free(l.sums[k]);
     fixture_close(&f);
@@ -221,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_the_references),
+        cmocka_unit_test(test_orders_of_the_references),
         cmocka_unit_test(test_outliers_take_up_the_error),
         cmocka_unit_test(test_what_does_not_go_with_it),
     };

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../model_fixtures.h"
 #include "grids.h"
 
 static void test_losses_of_the_reference(void **state)
@@ -105,23 +106,46 @@ static void test_same_bits_however_it_is_cut(void **state)
     check_cuts("apertus");           /* no gate */
 }
 
-/* Each grid by itself changes the result. */
+/* |x - y| / |y| */
+static double distance(const float *x, const float *y, size_t n)
+{
+    double change = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        change += pow((double)x[i] - (double)y[i], 2);
+        size += pow((double)y[i], 2);
+    }
+    return sqrt(change / size);
+}
+
+/* In every family each grid by itself changes the result, and fewer bits change it more. */
 static void test_each_has_an_effect(void **state)
 {
     (void)state;
-    struct opened o = open_fixture("qwen3");
-    const size_t all = (size_t)(offsets[4] * model_shape(o.model)->hidden);
-    float *plain = forward(o.model, &four, offsets[4]);
-    for (int i = 0; i < 3; i++) {
-        struct activation_grids g = {nothing, nothing, nothing};
-        struct activation_grid *one = i == 0 ? &g.inputs : i == 1 ? &g.keys : &g.values;
-        *one = (struct activation_grid){.bits = 8, .clip = 1, .group_size = -1};
-        float *x = run(o.model, &four, &g, 16, false);
-        assert_memory_not_equal(x, plain, all * sizeof *x);
-        free(x);
+    int64_t short_offsets[] = {0, 40, 80};
+    const struct sequences two = {.n = 2, .offset = short_offsets, .ids = ids};
+    for (int k = 0; k < FIXTURES_N + BITNETS_N; k += FIXTURES_STEP) {
+        const char *family = k < FIXTURES_N ? model_fixtures[k] : bitnet_fixtures[k - FIXTURES_N];
+        struct opened o = open_fixture(family);
+        const size_t all = (size_t)(80 * model_shape(o.model)->hidden);
+        float *plain = forward(o.model, &two, 80);
+        for (int i = 0; i < 3; i++) {
+            double before = 0;
+            for (int64_t bits = 8; bits >= 2; bits /= 2) {
+                struct activation_grids g = {nothing, nothing, nothing};
+                struct activation_grid *one = i == 0 ? &g.inputs : i == 1 ? &g.keys : &g.values;
+                *one = (struct activation_grid){.bits = bits, .clip = 1, .group_size = -1};
+                float *x = run(o.model, &two, &g, 16, false);
+                const double change = distance(x, plain, all);
+                if (!(change > before && change < 2))
+                    fail_msg("%s, %d: %g with %d bits, %g with more", family, i, change, (int)bits,
+                             before);
+                before = change;
+                free(x);
+            }
+        }
+        free(plain);
+        close_fixture(&o);
     }
-    free(plain);
-    close_fixture(&o);
 }
 
 static void test_outliers_of_the_reference(void **state)

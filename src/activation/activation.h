@@ -59,7 +59,11 @@ struct activation_grid {
      * (NONE: they stay); groups are made of the others, by ascending score. */
     int64_t outliers, outlier_bits;
     int outlier_score; /* enum outlier_score */
-    int kind;          /* enum cache_kind; keys only */
+    /* None in layers without a score above it (0: all have some), of the last linear twice it if
+     * down_bits is set; so many for each whole hidden size of inputs. */
+    double outlier_least;
+    bool outlier_relative;
+    int kind; /* enum cache_kind; keys only */
     /* Keys and values as in a cache (activation/kivi.h): the youngest `residual` tokens or so are
      * not quantized, and nothing is for the first `prefill` queries. residual 0: no such cache. */
     int64_t residual, prefill;
@@ -120,6 +124,7 @@ void activation_row(const struct activation_grid *g, int64_t group, float *x, in
 struct activation_inputs {
     float largest;        /* of their magnitudes, for GRANULARITY_STATIC */
     const int32_t *order; // (channels) by ascending score, borrowed; NULL: no outliers
+    int64_t outliers;     /* of these, the last */
 };
 /* order (n) = the channels by ascending score, equal ones by number. Local. ERR_NOMEM. */
 MUST_USE enum status activation_order(const double *score, int64_t n, int32_t *order,

@@ -157,6 +157,13 @@ static const struct option input_keys[] = {
            "largest magnitude (QUIK), sum of squares, or largest mean magnitude of a sequence "
            "(Atom) of a channel",
            .fallback = "largest", .choices = outlier_scores, .with = "outliers", .later = true),
+    OPTION(activation_grid, outlier_least, REAL,
+           "linears have outliers only if a score is above it, the last with down_bits above twice "
+           "that (QUIK)",
+           .fallback = "0", .minimum = 0, .maximum = HUGE_VAL, .with = "outliers", .later = true),
+    OPTION(activation_grid, outlier_relative, BOOL,
+           "so many outliers for each whole hidden size of channels (QUIK)", .fallback = "false",
+           .with = "outliers", .later = true),
 };
 static const struct option key_keys[] = {
     GRID_BITS,

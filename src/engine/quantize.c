@@ -68,6 +68,28 @@ static bool serves(const struct workspace *w, const struct stream *s)
                                 &s->variant->method.options);
 }
 
+/* How many channels of a stage's inputs are outliers, of n for each layer. */
+static int64_t outliers_of(int64_t n, int score, double least, bool relative,
+                           const struct workspace *w, const struct quant_input *in)
+{
+    const double *x = n > 0 ? in->statistic[outlier_statistic(score)] : NULL;
+    double most = 0;
+    for (int64_t j = 0; x && j < in->cols; j++) most = fmax(most, x[j]);
+    if (least > 0 && !(most > least)) return 0;
+    return relative ? n * (in->cols / w->sizes.shape.hidden) : n;
+}
+
+/* The variant's options for the linears of a stage. */
+static struct quant_options stage_options(const struct workspace *w, const struct stream *s,
+                                          int stage, const struct quant_input *in)
+{
+    struct quant_options o = s->variant->method.options;
+    const double least = o.outlier_least * (stage == STAGE_DOWN && o.down_bits > 0 ? 2 : 1);
+    o.outlier_columns =
+        outliers_of(o.outlier_columns, o.outlier_score, least, o.outlier_relative, w, in);
+    return o;
+}
+
 /* Prepares stages [first, end) into w->prepared: each on the rank that has its statistics, several
  * ranks in parallel; then copies the results to all ranks. */
 static enum status prepare_stages(struct workspace *w, struct stream *s, int first, int end,
@@ -79,10 +101,9 @@ static enum status prepare_stages(struct workspace *w, struct stream *s, int fir
     if (!s->method->prepare) return OK;
     for (int stage = first; stage < end; stage++) {
         const struct quant_input input = workspace_input(w, s, stage);
+        const struct quant_options options = stage_options(w, s, stage, &input);
         made[stage] = w->prepared[stage] == NULL;
-        if (made[stage])
-            own[stage] =
-                s->method->prepare(&input, &s->variant->method.options, &w->prepared[stage], e);
+        if (made[stage]) own[stage] = s->method->prepare(&input, &options, &w->prepared[stage], e);
     }
     for (int stage = first; stage < end; stage++) {
         const struct quant_input input = workspace_input(w, s, stage);
@@ -168,10 +189,11 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
         quant_grid_form_of(s->method, &s->variant->method.options, &form, NULL) == OK;
     const bool packs = s->method->describe_grids || s->method->describe_blocks;
     const bool wants = coded || (w->sink && w->sink->grids && packs);
-    const int64_t down = s->variant->method.options.down_bits;
+    const struct quant_options options = stage_options(w, s, l->stage, input);
+    const int64_t down = options.down_bits;
     const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
                                   .bits = down && l->stage == STAGE_DOWN ? down : s->variant->bits,
-                                  .options = &s->variant->method.options,
+                                  .options = &options,
                                   .layer = w->original->layer,
                                   .linear = number,
                                   .replicate = s->variant->replicate,
@@ -210,7 +232,9 @@ static enum status take_inputs(struct workspace *w, const struct stream *s, int 
     if (g->granularity == GRANULARITY_STATIC)
         for (int64_t j = 0; j < in.cols; j++)
             own->largest = fmaxf(own->largest, (float)in.statistic[STATISTIC_LARGEST][j]);
-    if (g->outliers > 0) {
+    const double least = g->outlier_least * (stage == STAGE_DOWN && g->down_bits > 0 ? 2 : 1);
+    own->outliers = outliers_of(g->outliers, g->outlier_score, least, g->outlier_relative, w, &in);
+    if (own->outliers > 0) {
         free(w->order[stage]);
         w->order[stage] = NULL;
         PASS(mem_alloc(&w->order[stage], in.cols, sizeof *w->order[stage], "the order of channels",

@@ -111,12 +111,13 @@ static void quantize_tensor(const struct activation_grid *g, int64_t row, int64_
 void grids_inputs(const struct model *m, const struct block *b, int stage, int64_t cols,
                   const struct sequences *s, int64_t s0, int64_t s1, struct acts *a)
 {
-    const struct activation_grid g = stage_grid(b, stage);
+    struct activation_grid g = stage_grid(b, stage);
     const int64_t group = input_group(&g, m->spec.shape.hidden, cols), first = s->offset[s0];
     const int64_t n = s->offset[s1] - first,
                   scratch = scores_floats(m->spec.shape.head_dim, a->in_width);
     const struct activation_inputs *own = &b->inputs[stage];
     const bool coded = grids_coded(b, stage);
+    g.outliers = own->outliers;
     if (!activation_quantizes(&g)) return;
     const struct activation_scale whole =
         activation_scale(&g, (struct activation_range){-own->largest, own->largest}, true);

@@ -280,7 +280,7 @@ const struct quant_method quant_gptq = {
                "true_sequential "
                "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
                "mixing mixing_seed codes scale_rows range_factor outlier_columns outlier_bits "
-               "outlier_score down_bits",
+               "outlier_score outlier_least outlier_relative down_bits",
     .check = gptq_check,
     .only_bits = grid_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
@@ -289,7 +289,7 @@ const struct quant_method quant_gptq = {
     .describe_grids = grid_describe,
     .prepare_options = "group_size order damping damping_increment block_size static_groups "
                        "hessian_per_token last_resort mixing mixing_seed outlier_columns "
-                       "outlier_score",
+                       "outlier_score outlier_least outlier_relative down_bits",
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,

@@ -66,7 +66,9 @@ struct quant_options {
     /* So many columns with the largest scores of their inputs have outlier_bits
      * (ACTIVATION_BITS_NONE: they stay). */
     int64_t outlier_columns, outlier_bits;
-    int outlier_score;      /* enum outlier_score */
+    int outlier_score;    /* enum outlier_score */
+    double outlier_least; /* as of activation_grid, applied by whoever makes a job */
+    bool outlier_relative;
     bool hessian_per_token; /* H is a mean over tokens, not sequences: matters for dead channels */
     int scale_dtype;        /* enum scale_dtype; codes are always chosen with f32 scales */
     int last_resort;        /* enum last_resort */

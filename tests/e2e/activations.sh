@@ -96,6 +96,10 @@ methods:
      activations: {bits: 4, clip: 0.9, group_size: 32, outliers: 16, outlier_bits: 8, outlier_score: squares}, keys: {bits: 4, before_rope: true}, values: {bits: 4}}
   - {name: quik, method: gptq, bits: [4], group_size: -1, narrow_range: true, range_search: 2.4, outlier_columns: 16, down_bits: 8,
      activations: {bits: 4, symmetric: false, outliers: 16, down_bits: 8}}
+  - {name: relative, method: gptq, bits: [4], group_size: -1, narrow_range: true, range_search: 2.4, outlier_columns: 16, outlier_relative: true, outlier_least: 1e-9,
+     activations: {bits: 4, symmetric: false, outliers: 16, outlier_relative: true, outlier_least: 1e-9}}
+  - {name: below, method: rtn, bits: [4], group_size: -1, outlier_columns: 16, outlier_least: 1e9, down_bits: 4, activations: {bits: 4, outliers: 16, outlier_least: 1e9}}
+  - {name: without, method: rtn, bits: [4], group_size: -1, down_bits: 4, activations: {bits: 4}}
   - {name: fp8, method: none, activations: {bits: 8, codes: fp8_e4m3}, keys: {bits: 8, codes: fp8_e5m2}}
   - {name: kivi, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 32}, values: {bits: 2, residual: 32}}
   - {name: whole, method: none, keys: {bits: 2, kind: channel, group: 16, residual: 128}, values: {bits: 2, residual: 128}}
@@ -111,24 +115,28 @@ import numpy as np
 
 alone, group = (h5py.File(name) for name in sys.argv[1:])
 names = [name.decode() for name in alone["quantizer"]]
-assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "atom", "quik", "fp8", "kivi", "whole"], names
+assert names == ["none-a8", "rtn", "rtn-a8", "none-a4", "atom", "quik", "relative", "below", "without", "fp8", "kivi", "whole"], names
 shapes = [(128, 128), (64, 128), (64, 128), (128, 128), (384, 128), (384, 128), (128, 384)]  # q, k, v, o, gate, up, down
-def stored(bits, group, outlier, index, down):
+def stored(bits, group, outlier, index, down, relative=False):
     total = 0
     for rows, columns in shapes:
-        own, width = columns - 16, down if columns == 384 else bits
+        n = 16 * (columns // 128) if relative else 16
+        own, width = columns - n, down if columns == 384 else bits
         scale = -(-own // group) * (16 + width) / (2 if outlier == 8 else 1) + (16 if outlier == 8 else 0)
-        total += rows * (own * width + 16 * outlier + scale) + 32 * (columns if index == "column" else 16)
+        total += rows * (own * width + n * outlier + scale) + 32 * (columns if index == "column" else n)
     return total / sum(rows * columns for rows, columns in shapes)
 width = {n: alone["bits_per_weight"][0, 0, list(alone["bits"]).index(4), i] for i, n in enumerate(names)}
 print(width["atom"], width["quik"])
 assert abs(width["atom"] - stored(4, 32, 8, "column", 4)) < 1e-6 and abs(width["quik"] - stored(4, 384, 16, "outlier", 8)) < 1e-6
+assert abs(width["relative"] - stored(4, 384, 16, "outlier", 4, True)) < 1e-6
+assert width["below"] == width["without"], "no score is above 1e9"
 loss, other = (np.nan_to_num(c["loss"][0, 0, :, :, 0], nan=0).sum(0) for c in (alone, group))
 base = alone["baseline_loss"][0, 0, 0]
 print(dict(zip(names, (loss / base - 1).round(6))))
 assert (loss > 0).all() and abs(loss - other).max() < 1e-5, (loss - other)
 at = dict(zip(names, loss))
 assert at["whole"] == base and all(at[n] != base for n in names if n != "whole"), "a text within the residual has the loss without quantization"
+assert at["below"] == at["without"] and at["relative"] != at["quik"]
 assert abs(at["fp8"] / base - 1) < 0.01 and abs(at["kivi"] / base - 1) < 0.01
 PYTHON
 refused 'calibration: missing; method none with activations.granularity: static needs calibration text' --set calibration=null

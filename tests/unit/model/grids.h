@@ -109,6 +109,7 @@ static inline void give_order(void *context, struct block *b)
         const struct fixture_tensor t = fixture_get(s->f, key);
         must(activation_order(t.data, t.dim[0], s->order[stage], &e), &e);
         b->inputs[stage].order = s->order[stage];
+        b->inputs[stage].outliers = b->grids->inputs.outliers;
     }
 }
 

@@ -20,7 +20,7 @@ enum { ZERO = 128 };
 struct int8_linear {
     int64_t rows, cols, longest;
     struct int8_format format;
-    int8_t *codes;    // (rows, cols)
+    int8_t *codes;    // (rows, cols); NULL: only packed ones are needed
     float *scale;     // (rows)
     float *divisor;   // (cols); NULL: 1
     float *inputs;    // (longest, cols) codes of the inputs
@@ -55,8 +55,10 @@ int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers)
     const int64_t inputs = x->longest * (token + (outliers ? x->cols * f : 0));
     const int64_t channels = x->cols * (f + (int64_t)sizeof(int64_t) + 1);
     const int64_t scratch = x->threads * scratch_floats(x->cols, x->longest) * f;
-    const int64_t row = x->cols * (integers ? 2 : 1) + (integers ? 5 : 1) * f;
-    const int64_t packing = integers ? x->rows * (x->cols * f + 2 * (int64_t)sizeof(double)) : 0;
+    const int64_t row = x->cols * (integers && outliers ? 2 : 1) + (integers ? 5 : 1) * f;
+    const int64_t code = outliers ? 0 : 1; /* freed when it is packed */
+    const int64_t packing =
+        integers ? x->rows * (x->cols * (f + code) + 2 * (int64_t)sizeof(double)) : 0;
     return x->all_rows * row + linears * (inputs + channels + scratch) + packing;
 }
 
@@ -90,6 +92,9 @@ static enum status pack(struct int8_linear *l, struct err *e)
     PASS(mem_alloc(&l->in.scale, l->longest, sizeof *l->in.scale, what, e));
     PASS(mem_alloc(&l->in.zero, l->longest, sizeof *l->in.zero, what, e));
     for (int64_t t = 0; t < l->longest; t++) l->in.scale[t] = 1, l->in.zero[t] = ZERO;
+    if (l->raw) return OK; /* outlier channels are multiplied with codes */
+    free(l->codes);
+    l->codes = NULL;
     return OK;
 }
 

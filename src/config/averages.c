@@ -3,7 +3,6 @@
 #include "options/nearest.h"
 #include "quant/quant.h"
 #include "util/mem.h"
-#include <math.h>
 
 static bool chooses_nothing(const void *greedy)
 {
@@ -232,27 +231,26 @@ done:
     return st;
 }
 
-/* The integral of the rate from 0 to x; it falls from 1 at x = 0 to 0 at x = 1. */
-static double rates_until(int shape, double x)
+/* How far training was at row i of the n rows of a window: in steps, where its first has them, else
+ * in tokens. */
+static double reached(const struct making *k, const int64_t *rows, int64_t i)
 {
-    const double pi = acos(-1);
-    if (shape == IMITATES_LINEAR) return x - x * x / 2;
-    if (shape == IMITATES_ONE_MINUS_SQRT) return x - 2 * x * sqrt(x) / 3;
-    return x / 2 + sin(pi * x) / (2 * pi);
+    const struct trajectory_row *r = &k->m->rows[rows[i]];
+    return k->m->rows[rows[0]].step < 0 ? r->tokens : (double)r->step;
 }
 
-double average_imitating(int shape, int64_t i, int64_t n)
+/* The same as a place in the window, from 0 to 1; of the nearest row for an i beyond them. */
+static double place_of(const struct making *k, const int64_t *rows, int64_t i, int64_t n)
 {
-    const double steps = (double)(n - 1), at = (double)i, middle = rates_until(shape, at / steps);
-    const double before = i > 0 ? steps * (middle - rates_until(shape, (at - 1) / steps)) : 1;
-    return before - (i < n - 1 ? steps * (rates_until(shape, (at + 1) / steps) - middle) : 0);
+    const double first = reached(k, rows, 0), last = reached(k, rows, n - 1);
+    return (reached(k, rows, i < 0 ? 0 : i < n ? i : n - 1) - first) / (last - first);
 }
 
-double average_weight(double decay, int64_t i, int64_t n)
+static double weight_of(const struct making *k, const int64_t *rows, int64_t i, int64_t n)
 {
-    double w = i > 0 && decay > 0 ? 1 - decay : 1;
-    for (int64_t j = i + 1; j < n && decay > 0; j++) w *= decay;
-    return w;
+    if (!k->a->imitates) return average_weight(k->a->decay, i, n);
+    return average_imitating(k->a->imitates, place_of(k, rows, i - 1, n), place_of(k, rows, i, n),
+                             place_of(k, rows, i + 1, n));
 }
 
 /* The average of the n rows that end with rows[end]. */
@@ -261,13 +259,16 @@ static enum status add_window(struct making *k, const int64_t *rows, int64_t end
 {
     struct average_member *members = NULL;
     AUTO_FREE char *name = NULL;
-    PASS(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[end]].checkpoint));
+    rows += end - n + 1;
+    for (int64_t i = 1; i < n && k->a->imitates; i++)
+        if (!(reached(k, rows, i) > reached(k, rows, i - 1)))
+            PASS(options_fail(k->scope, "imitates", e,
+                              "%s has no more steps or tokens than the checkpoint before it",
+                              k->m->rows[rows[i]].checkpoint));
+    PASS(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[n - 1]].checkpoint));
     PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
     for (int64_t i = 0; i < n; i++)
-        members[i] =
-            (struct average_member){k->model, rows[end - n + 1 + i],
-                                    k->a->imitates ? average_imitating(k->a->imitates, i, n)
-                                                   : average_weight(k->a->decay, i, n)};
+        members[i] = (struct average_member){k->model, rows[i], weight_of(k, rows, i, n)};
     return add_row(k, name, members, n, e);
 }
 

@@ -303,10 +303,10 @@ MUST_USE enum status averages_resolve(struct sweep *s, const struct option_scope
 /* The weight of member i of n, the oldest being 0: 1 if decay is 0, else that in the moving average
  * that starts with the oldest, w = decay w + (1 - decay) next. */
 double average_weight(double decay, int64_t i, int64_t n);
-/* The weight of member i of n >= 2, the oldest being 0, of an average that imitates a decay from
- * the first to the last (docs/math/training.md); all sum to 1. shape: an enum average_imitates that
- * is not NONE. The members are equally far apart. Pure. */
-double average_imitating(int shape, int64_t i, int64_t n);
+/* The weight of the checkpoint at `at` in an average that imitates a decay from 0 to 1, where the
+ * checkpoints at 0 <= before <= at <= after <= 1 follow each other (docs/math/training.md); all sum
+ * to 1. shape: an enum average_imitates that is not NONE. Pure. */
+double average_imitating(int shape, double before, double at, double after);
 /* The row of m's table whose columns a row of m has: that of an average's last member; -1: it is
  * another model's. */
 int64_t trajectory_table_row(const struct sweep *s, int64_t model, int64_t row);

@@ -69,7 +69,7 @@ ln -s "$work/cube.h5" "$work/empty/results/quickstart.h5"
 ln -s "$SOURCE/analysis" "$work/empty/analysis"
 (cd "$work/empty" && PYTHONPATH=analysis "$python" "$SOURCE/tests/tools/run_blocks.py" "$SOURCE/docs/cookbook.md" --each) >"$work/cookbook" 2>&1 ||
     fail "the cookbook: $(tail -n 20 "$work/cookbook")"
-grep -qx '10 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
+grep -qx '11 blocks' "$work/cookbook" || fail "the cookbook: $(tail -n 1 "$work/cookbook")"
 "$python" "$SOURCE/tests/tools/run_blocks.py" <(sed -n '/^## In Python/,$p' "$SOURCE/docs/report.md") "$work/cube.h5" >"$work/package" 2>&1 ||
     fail "docs/report.md: $(tail -n 20 "$work/package")"
 

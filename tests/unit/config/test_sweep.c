@@ -317,33 +317,41 @@ static void averages_add_rows_with_their_members(void **state)
     sweep_free(&s);
 }
 
-/* SGD on curvature / 2 w² from 1, with a push of its own between two checkpoints: CHECKPOINTS *
- * PARTS steps that sum to 1, or as the decay has them. Keeps the checkpoints. */
-enum { CHECKPOINTS = 6, PARTS = 2000 };
+/* SGD on curvature / 2 w² from 1 in STEPS steps that sum to 1, or as the decay has them, with a
+ * push of its own between two checkpoints, which are not equally far apart. Keeps the checkpoints.
+ */
+enum { CHECKPOINTS = 5, STEPS = 12000 };
+static const int kept_at[CHECKPOINTS] = {0, 2000, 6000, 8000, STEPS};
 static double descend(int decay, double curvature, double noise, double *kept)
 {
-    static const double pushes[CHECKPOINTS] = {0.3, -1.1, 0.7, 2, -0.4, 0.9};
+    static const double pushes[CHECKPOINTS] = {0.3, -1.1, 0.7, 2};
     double w = 1;
-    kept[0] = 1;
-    for (int k = 0; k < CHECKPOINTS * PARTS; k++) {
-        const double x = (k + 0.5) / (CHECKPOINTS * PARTS),
-                     rate = decay == IMITATES_LINEAR           ? 1 - x
-                            : decay == IMITATES_ONE_MINUS_SQRT ? 1 - sqrt(x)
-                            : decay == IMITATES_COSINE         ? (1 + cos(acos(-1) * x)) / 2
-                                                               : 1;
-        w -= rate / (CHECKPOINTS * PARTS) * (curvature * w + noise * pushes[k / PARTS]);
-        if (k % PARTS == PARTS - 1) kept[k / PARTS + 1] = w;
+    for (int k = 0, next = 0; k <= STEPS; k++) {
+        const double x = (k + 0.5) / STEPS, rate = decay == IMITATES_LINEAR           ? 1 - x
+                                                   : decay == IMITATES_ONE_MINUS_SQRT ? 1 - sqrt(x)
+                                                   : decay == IMITATES_COSINE
+                                                       ? (1 + cos(acos(-1) * x)) / 2
+                                                       : 1;
+        if (k == kept_at[next]) kept[next++] = w;
+        if (k < STEPS) w -= rate / STEPS * (curvature * w + noise * pushes[next - 1]);
     }
     return w;
+}
+
+static double weight_at(int decay, int i)
+{
+    const int before = kept_at[i > 0 ? i - 1 : 0],
+              after = kept_at[i + 1 < CHECKPOINTS ? i + 1 : CHECKPOINTS - 1];
+    return average_imitating(decay, before / (double)STEPS, kept_at[i] / (double)STEPS,
+                             after / (double)STEPS);
 }
 
 /* The average of a run at a constant rate minus the end of the decay. */
 static double off_by(int decay, double curvature, double noise)
 {
-    double kept[CHECKPOINTS + 1], other[CHECKPOINTS + 1], sum = 0;
+    double kept[CHECKPOINTS], other[CHECKPOINTS], sum = 0;
     descend(IMITATES_NONE, curvature, noise, kept);
-    for (int i = 0; i <= CHECKPOINTS; i++)
-        sum += average_imitating(decay, i, CHECKPOINTS + 1) * kept[i];
+    for (int i = 0; i < CHECKPOINTS; i++) sum += weight_at(decay, i) * kept[i];
     return sum - descend(decay, curvature, noise, other);
 }
 
@@ -354,16 +362,61 @@ static void averages_imitate_decays(void **state)
     for (int decay = IMITATES_LINEAR; decay <= IMITATES_COSINE; decay++) {
         const double ratio = off_by(decay, 0.02, 0) / off_by(decay, 0.01, 0);
         double sum = 0;
-        for (int i = 0; i <= CHECKPOINTS; i++) {
-            sum += average_imitating(decay, i, CHECKPOINTS + 1);
-            assert_true(average_imitating(decay, i, CHECKPOINTS + 1) > 0);
+        for (int i = 0; i < CHECKPOINTS; i++) {
+            sum += weight_at(decay, i);
+            assert_true(weight_at(decay, i) > 0);
         }
         assert_true(fabs(sum - 1) < 1e-15);
         assert_true(fabs(off_by(decay, 0, 1)) < (decay == IMITATES_LINEAR ? 1e-12 : 1e-6));
         assert_true(fabs(ratio - 4) < 0.1);
     }
-    assert_true(fabs(average_imitating(IMITATES_LINEAR, 0, 5) - 1 / 8.0) < 1e-15);
-    assert_true(fabs(average_imitating(IMITATES_LINEAR, 2, 5) - 1 / 4.0) < 1e-15);
+}
+
+/* On any curvature a decay of one step is the average of the points before and after it. One of
+ * more steps is, without noise, the average with the coefficients of the product of 1 - r + r q. */
+static void averages_that_are_exact_on_a_quadratic(void **state)
+{
+    (void)state;
+    const double rates[] = {0.9, 0.5, 0.2}, z = 1.7, q = 1 - z,
+                 half = average_imitating(IMITATES_LINEAR, 0, 1, 1), push = 0.6;
+    double c[4] = {1}, decayed = 1, mean = 0;
+    assert_true(fabs(half - 0.5) < 1e-15);
+    assert_true(fabs((1 - half) + half * (q - push) - (1 - half * (z + push))) < 1e-15);
+    for (int i = 0; i < 3; i++) {
+        decayed -= rates[i] * z * decayed;
+        for (int j = i + 1; j >= 0; j--)
+            c[j] = (1 - rates[i]) * c[j] + (j > 0 ? rates[i] * c[j - 1] : 0);
+    }
+    for (int j = 3; j >= 0; j--) mean = mean * q + c[j];
+    assert_true(fabs(mean - decayed) < 1e-15);
+}
+
+/* Weights follow the steps of the table, else its tokens. */
+static void imitations_follow_the_table(void **state)
+{
+    (void)state;
+    static const char yaml[] = "name: x\nresults: x.h5\nbits: [3]\nmethods: [{method: rtn}]\n"
+                               "evaluation: [{name: t, text: t.txt}]\n"
+                               "models: [{name: m, trajectory: t.csv, path: 'm/{checkpoint}', "
+                               "averages: [{name: a, window: 3, imitates: linear}]}]\n";
+    static const char *const tables[] = {"checkpoint,step,tokens\na,100,1\nb,300,2\nc,400,3\n",
+                                         "checkpoint,tokens\na,1e9\nb,3e9\nc,4e9\n",
+                                         "checkpoint\na\nb\nc\n"};
+    struct err e = {0};
+    struct sweep s;
+    scratch_put("imitates.yaml", yaml, strlen(yaml));
+    for (int i = 0; i < 2; i++) {
+        scratch_put("t.csv", tables[i], strlen(tables[i]));
+        read_ok(scratch_path("imitates.yaml"), NULL, 0, &s);
+        const struct average_member *members = s.models[0].rows[3].members;
+        assert_true(fabs(members[0].weight - 1 / 3.0) < 1e-15);
+        assert_true(fabs(members[1].weight - 1 / 2.0) < 1e-15);
+        assert_true(fabs(members[2].weight - 1 / 6.0) < 1e-15);
+        sweep_free(&s);
+    }
+    scratch_put("t.csv", tables[2], strlen(tables[2]));
+    assert_int_equal(sweep_read(scratch_path("imitates.yaml"), NULL, 0, &s, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "imitates: b has no more steps or tokens than"));
 }
 
 static void overrides_change_what_they_name(void **state)
@@ -687,6 +740,8 @@ int main(void)
         cmocka_unit_test(examples_of_the_docs_are_read),
         cmocka_unit_test(averages_add_rows_with_their_members),
         cmocka_unit_test(averages_imitate_decays),
+        cmocka_unit_test(averages_that_are_exact_on_a_quadratic),
+        cmocka_unit_test(imitations_follow_the_table),
         cmocka_unit_test(the_quickstart_is_read),
         cmocka_unit_test(overrides_change_what_they_name),
         cmocka_unit_test(test_overrides_of_others),

@@ -6,7 +6,8 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
                      struct hvp **out, struct err *e)
 {
     CLEANUP(hvp_close_at) struct hvp *h = NULL;
-    NEED(m->spec.linears == BITNET_NONE, ERR_USAGE,
+    const bool trains = m->straight_through && sizeof(real) == sizeof(float);
+    NEED(m->spec.linears == BITNET_NONE || (trains && m->spec.linears == BITNET_ONLINE), ERR_USAGE,
          "%s: the inputs of its linears are rounded to 8 bits, which has no derivative", m->file);
     PASS(mem_zero(&h, 1, sizeof *h, "derivatives", e));
     h->m = m;
@@ -212,14 +213,12 @@ void hvp_watch(struct hvp *h, void (*moved)(void *context, double products), voi
 }
 
 #ifndef QTRAJ_REAL_F64
-enum status hvp_place(const struct hvp *h, int64_t i, float **at, struct err *e)
+float *hvp_place(const struct hvp *h, int64_t i)
 {
     const struct hvp_entry *t = &h->entries[i];
-    struct diff_weights w;
     const int64_t l = t->tensor.layer;
-    if (l >= 0) PASS(diff_weights_borrow(h->m, &h->blocks[l], &w, e));
-    *at = l < 0 ? h->m->outer[t->slot.index] : *diff_param(&w.params, &t->slot);
-    return OK;
+    return l < 0 ? h->m->outer[t->slot.index]
+                 : (float *)(uintptr_t)diff_loaded(&h->blocks[l], &t->slot);
 }
 
 static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,

@@ -38,7 +38,8 @@ struct hvp;
 
 /* m, its checkpoint and s are borrowed and must outlive *out; free with hvp_close. Every call below
  * reads the weights from the checkpoint, block by block (hvp_share may say how). ERR_USAGE: a
- * subset without tensors, inputs of linears in 8 bits; ERR_FORMAT: a token outside the vocabulary;
+ * subset without tensors, inputs of linears in 8 bits unless the model trains
+ * (model_straight_through), then of products below; ERR_FORMAT: a token outside the vocabulary;
  * ERR_NOMEM. */
 MUST_USE enum status hvp_open(const struct model *m, const struct sequences *s,
                               enum hvp_subset subset, struct hvp **out, struct err *e);
@@ -168,9 +169,9 @@ void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_b
 
 #ifndef QTRAJ_REAL_F64
 #include "curvature/operator.h"
-/* *at = where tensor i's weights are in memory, in one of hvp_blocks' blocks or in the model: who
- * owns those may change them between calls. */
-MUST_USE enum status hvp_place(const struct hvp *h, int64_t i, float **at, struct err *e);
+/* Where tensor i's weights are in memory, in one of hvp_blocks' blocks or in the model: who owns
+ * those may change them between calls. */
+float *hvp_place(const struct hvp *h, int64_t i);
 /* *out = the Hessian as an operator; h must outlive it. */
 void hvp_operator(struct hvp *h, struct operator* out);
 #endif

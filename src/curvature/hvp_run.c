@@ -235,6 +235,8 @@ enum status hvp_run(struct hvp *h, int64_t from, int64_t k, const real *const *v
     NEED(h->total > 0, ERR_USAGE, "the loss is a mean over no token: no sequence has two tokens");
     NEED(!h->shared || !h->direction, ERR_USAGE,
          "vectors that are cut over ranks are not moved along");
+    NEED(k == 0 || h->m->spec.linears == BITNET_NONE, ERR_USAGE,
+         "there are no products with ternary weights");
     NEED(k == 0 || h->z_loss == 0, ERR_USAGE, "there are no products with a z-loss");
     if (!h->keep || k < 2) return run_one(h, from, k, v, hv, g, backward, loss, e);
     for (int64_t j = 0; j < k; j++)

@@ -103,7 +103,8 @@ static enum status slot_load(const struct model *m, const struct slot *t, int64_
 {
     const int64_t n = slot_elements(t);
     PASS(slot_read(m, t, layer, dst, e));
-    if (t->kind != SLOT_WEIGHT || m->spec.linears != BITNET_ONLINE) return OK;
+    if (t->kind != SLOT_WEIGHT || m->spec.linears != BITNET_ONLINE || m->straight_through)
+        return OK;
     bitnet_weights(dst, n, dst);
     if (m->rounded) kern_bf16_round(dst, dst, n);
     return OK;

@@ -1,4 +1,5 @@
-/* Derivatives of the MLP's activation and of the additions of the residual stream. */
+/* Derivatives of the MLP's activation, of rounding and of the additions of the residual stream. */
+#include "activation/bitnet.h"
 #include "math/row.h"
 #include "model/diff_ops.h"
 #include <math.h>
@@ -130,6 +131,15 @@ static void sum_forward(const struct diff_op *op, const struct diff_pass *p,
     }
 }
 
+/* to (n) += or = g. */
+static void pass_on(real *to, const real *g, int64_t n, bool add)
+{
+    if (add)
+        row_axpy(to, 1, g, n);
+    else
+        memcpy(to, g, (size_t)n * sizeof *g);
+}
+
 /* Each term of a sum gets the whole adjoint of the sum. */
 static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
                          const struct diff_lane *l)
@@ -142,15 +152,25 @@ static void sum_backward(const struct diff_op *op, const struct diff_pass *p,
     for (int64_t i = 0; i < w->n_tiles; i++)
         for (int k = 0; k < 2; k++) {
             int64_t from = w->tiles[i].row * C, n = w->tiles[i].n * C;
-            const real *g = l->b[op->y] + from;
-            if (add[k])
-                row_axpy(l->b[to[k]] + from, 1, g, n);
-            else
-                memcpy(l->b[to[k]] + from, g, (size_t)n * sizeof *g);
+            pass_on(l->b[to[k]] + from, l->b[op->y] + from, n, add[k]);
         }
 }
 
 void diff_sum(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
 {
     (form < DIFF_ADJOINT ? sum_forward : sum_backward)(op, p, diff_lane_written(form, p));
+}
+
+void diff_round(enum diff_form form, const struct diff_op *op, const struct diff_pass *p)
+{
+    const struct diff_lane *l = diff_lane_written(form, p);
+    const int64_t n = p->program->width[op->y];
+    real *x = l->b[op->a], *y = l->b[op->y];
+#pragma omp parallel for schedule(static) num_threads(p->work->threads)
+    for (int64_t at = 0; at < p->work->tokens * n; at += n) {
+        if (form == DIFF_VALUE && x != y) memcpy(y + at, x + at, (size_t)n * sizeof *y);
+        if (form == DIFF_VALUE)
+            bitnet_inputs((float *)(void *)(y + at), n); /* not in f64: hvp_open */
+        if (form == DIFF_ADJOINT && x != y) pass_on(x + at, y + at, n, op->add_a);
+    }
 }

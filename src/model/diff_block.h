@@ -15,7 +15,7 @@
 
 enum diff_buffer {
     DIFF_X0,   // (T, C) the block's input
-    DIFF_N1,   // (T, C) normed
+    DIFF_N1,   // (T, C) normed; this and the three like it are rounded in ternary models
     DIFF_RAW,  // (T, W) q, k, v as projected (clipped), side by side
     DIFF_QKV,  // (T, W) normed and rotated
     DIFF_ATT,  // (T, NH*HD) attention
@@ -53,6 +53,7 @@ enum diff_kind {
     DIFF_PREPARE,
     DIFF_ATTEND,
     DIFF_ACTIVATE,
+    DIFF_ROUND, /* of a straight-through model: to 8 bits, whose adjoint is that of the input */
     DIFF_ADD,
     DIFF_KINDS
 };
@@ -60,7 +61,7 @@ enum diff_kind {
 struct diff_op {
     enum diff_kind kind;
     int arg;                  /* norm: EXTRA_*_NORM; linear: stage */
-    enum diff_buffer a, b, y; /* y = op(a); addition: y = a + b */
+    enum diff_buffer a, b, y; /* y = op(a), in place if a is y; addition: y = a + b */
     bool add_a, add_b;        /* backward: add to the adjoint of a, b; another reader wrote first */
     bool backward;            /* the adjoints need the value of y */
 };
@@ -70,7 +71,7 @@ struct diff_set {
 };
 struct diff_program {
     int n;
-    struct diff_op op[14];
+    struct diff_op op[18];
     struct diff_set inside; /* buffers that the program uses, without X0 and X2 */
     /* Of those: values (and tangents) that later passes read; adjoints that their tangents read. */
     struct diff_set read, adjoint_read;
@@ -143,12 +144,15 @@ struct diff_pass {
 enum diff_form { DIFF_VALUE, DIFF_TANGENT, DIFF_ADJOINT, DIFF_ADJOINT_TANGENT, DIFF_FORMS };
 void diff_run(enum diff_form form, const struct diff_pass *p);
 
-/* The weights of a block in `real`. */
+/* The weights of a block in `real`; of ternary linears of a straight-through model -m, 0 and m. */
 struct diff_weights {
     struct block block;
-    struct diff_params params; /* point into block's storage or, in f64, into `wide` */
+    struct diff_params params; /* point into block's storage, `wide` (f64) or `ternary` */
     real *wide;
+    float *ternary;
 };
+/* The slot's tensor in a loaded block; NULL: it is not there. Borrowed. */
+const float *diff_loaded(const struct block *b, const struct slot *t);
 /* Loads them and adds step * direction where direction has entries. Errors as model_block_load. */
 MUST_USE enum status diff_weights_load(const struct model *m, int64_t layer,
                                        const struct diff_params *direction, real step,

@@ -1,4 +1,5 @@
 /* Memory of the derivatives of a block: lanes, scratch arrays, and its weights in `real`. */
+#include "activation/bitnet.h"
 #include "math/row.h"
 #include "math/strip.h"
 #include "model/diff_ops.h"
@@ -182,28 +183,37 @@ real **diff_param(struct diff_params *p, const struct slot *t)
     return &p->extra[t->index];
 }
 
-static const float *loaded(const struct block *b, const struct slot *t)
+const float *diff_loaded(const struct block *b, const struct slot *t)
 {
     if (t->kind == SLOT_WEIGHT) return b->linear[t->index].w;
     if (t->kind == SLOT_BIAS) return b->linear[t->index].bias;
     return b->extra->p[t->index];
 }
 
-/* Fills w->params: with f64 copies of the loaded tensors, or in f32 with the tensors themselves. */
-static enum status take(struct diff_weights *w, const struct slot *slots, int n, struct err *e)
+/* Fills w->params: with f64 copies of the loaded tensors, or in f32 with the tensors themselves;
+ * of ternary linears with what those make of them. */
+static enum status take(const struct model *m, struct diff_weights *w, const struct slot *slots,
+                        int n, struct err *e)
 {
+    const bool ternary = m->straight_through && m->spec.linears != BITNET_NONE;
     const bool copy = sizeof(real) != sizeof(float);
     int64_t total = 0;
-    for (int i = 0; i < n && copy; i++) total += slot_elements(&slots[i]);
+    for (int i = 0; i < n; i++) total += slot_elements(&slots[i]);
     if (copy) PASS(mem_alloc(&w->wide, total, sizeof(real), "weights of a block", e));
+    if (ternary) PASS(mem_alloc(&w->ternary, total, sizeof(float), "ternary weights", e));
     total = 0;
     for (int i = 0; i < n; i++) {
-        const float *from = loaded(&w->block, &slots[i]);
+        const int64_t size = slot_elements(&slots[i]);
+        const float *from = diff_loaded(&w->block, &slots[i]);
         if (!from) continue;
+        if (ternary && slots[i].kind == SLOT_WEIGHT) {
+            bitnet_weights(from, size, w->ternary + total);
+            from = w->ternary + total;
+        }
         real *to = copy ? w->wide + total : (real *)(uintptr_t)from;
-        for (int64_t k = 0; k < slot_elements(&slots[i]) && copy; k++) to[k] = (real)from[k];
+        for (int64_t k = 0; k < size && copy; k++) to[k] = (real)from[k];
         *diff_param(&w->params, &slots[i]) = to;
-        total += slot_elements(&slots[i]);
+        total += size;
     }
     return OK;
 }
@@ -217,7 +227,7 @@ enum status diff_weights_load(const struct model *m, int64_t layer,
     struct slot slots[SLOTS_MAX];
     int n = slots_of(&m->spec, 0, slots);
     PASS(model_block_load(m, layer, &w.block, e));
-    PASS(take(&w, slots, n, e));
+    PASS(take(m, &w, slots, n, e));
     for (int i = 0; i < n; i++) {
         const real *d = *diff_param(&along, &slots[i]);
         if (d) row_axpy(*diff_param(&w.params, &slots[i]), step, d, slot_elements(&slots[i]));
@@ -234,12 +244,13 @@ enum status diff_weights_borrow(const struct model *m, const struct block *block
     const int n = slots_of(&m->spec, 0, slots);
     *out = (struct diff_weights){.block = *block};
     out->block.storage = NULL; /* a shallow copy, which owns nothing */
-    return take(out, slots, n, e);
+    return take(m, out, slots, n, e);
 }
 
 void diff_weights_free(struct diff_weights *w)
 {
     model_block_free(&w->block);
     free(w->wide);
+    free(w->ternary);
     memset(w, 0, sizeof *w);
 }

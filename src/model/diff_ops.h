@@ -13,6 +13,7 @@ diff_operation diff_linear;   /* DIFF_LINEAR */
 diff_operation diff_prepare;  /* DIFF_PREPARE: clipping, q/k norm, RoPE */
 diff_operation diff_attend;   /* DIFF_ATTEND */
 diff_operation diff_activate; /* DIFF_ACTIVATE */
+diff_operation diff_round;    /* DIFF_ROUND: values and adjoints alone */
 diff_operation diff_sum;      /* DIFF_ADD */
 
 /* Numbers of a thread's copies of keys and values (diff_work) of sequences of up to so many tokens;

@@ -3,7 +3,8 @@
 
 static diff_operation *const operations[DIFF_KINDS] = {
     [DIFF_NORM] = diff_rows,     [DIFF_LINEAR] = diff_linear,     [DIFF_PREPARE] = diff_prepare,
-    [DIFF_ATTEND] = diff_attend, [DIFF_ACTIVATE] = diff_activate, [DIFF_ADD] = diff_sum,
+    [DIFF_ATTEND] = diff_attend, [DIFF_ACTIVATE] = diff_activate, [DIFF_ROUND] = diff_round,
+    [DIFF_ADD] = diff_sum,
 };
 
 void diff_run(enum diff_form form, const struct diff_pass *p)

@@ -22,6 +22,12 @@ static void add_sum(struct builder *b, enum diff_buffer x, enum diff_buffer bran
     b->p->op[b->p->n - 1].b = branch;
 }
 
+/* The inputs of linears, in 8 bits in the buffer `to`, which is not read by what made them. */
+static void add_round(struct builder *b, const struct spec *s, enum diff_buffer to)
+{
+    if (s->linears != BITNET_NONE) add_op(b, DIFF_ROUND, 0, b->at, to);
+}
+
 /* Finds the adjoints that several operations contribute to (all but the first to run, in the
  * backward order, must add), and the values that adjoints need: all inputs except those of
  * additions. */
@@ -51,7 +57,7 @@ static void find_read(const struct spec *s, struct diff_program *p)
     for (int i = 0; i < p->n; i++) {
         const struct diff_op *op = &p->op[i];
         p->inside.has[op->a] = p->inside.has[op->b] = p->inside.has[op->y] = true;
-        if (op->kind == DIFF_ADD) continue;
+        if (op->kind == DIFF_ADD || op->kind == DIFF_ROUND) continue;
         if (op->kind == DIFF_PREPARE && !prepares(s)) continue;
         p->read.has[op->a] = p->adjoint_read.has[op->y] = true;
     }
@@ -60,23 +66,28 @@ static void find_read(const struct spec *s, struct diff_program *p)
 }
 
 /* Where RoPE alone changes q, k, v, it does so in place, without DIFF_RAW. */
-static void attention_ops(struct builder *b, bool pre, bool sub, enum diff_buffer projected)
+static void attention_ops(struct builder *b, const struct spec *s, bool pre)
 {
+    const enum diff_buffer projected = prepares(s) ? DIFF_RAW : DIFF_QKV;
     if (pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, DIFF_X0, DIFF_N1);
+    add_round(b, s, DIFF_N1);
     add_op(b, DIFF_LINEAR, STAGE_QKV, b->at, projected);
     add_op(b, DIFF_PREPARE, 0, b->at, DIFF_QKV);
     add_op(b, DIFF_ATTEND, 0, b->at, DIFF_ATT);
-    if (sub) add_op(b, DIFF_NORM, EXTRA_ATTN_SUB_NORM, b->at, DIFF_NA);
+    if (s->arch->attn_sub_norm) add_op(b, DIFF_NORM, EXTRA_ATTN_SUB_NORM, b->at, DIFF_NA);
+    add_round(b, s, DIFF_NA);
     add_op(b, DIFF_LINEAR, STAGE_O, b->at, DIFF_O);
     if (!pre) add_op(b, DIFF_NORM, EXTRA_ATTN_NORM, b->at, DIFF_B1);
 }
 
-static void mlp_ops(struct builder *b, bool pre, bool sub)
+static void mlp_ops(struct builder *b, const struct spec *s, bool pre)
 {
     if (pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_N2);
+    add_round(b, s, DIFF_N2);
     add_op(b, DIFF_LINEAR, STAGE_UP, b->at, DIFF_UP);
     add_op(b, DIFF_ACTIVATE, 0, b->at, DIFF_ACT);
-    if (sub) add_op(b, DIFF_NORM, EXTRA_MLP_SUB_NORM, b->at, DIFF_NI);
+    if (s->arch->mlp_sub_norm) add_op(b, DIFF_NORM, EXTRA_MLP_SUB_NORM, b->at, DIFF_NI);
+    add_round(b, s, DIFF_NI);
     add_op(b, DIFF_LINEAR, STAGE_DOWN, b->at, DIFF_DOWN);
     if (!pre) add_op(b, DIFF_NORM, EXTRA_MLP_NORM, b->at, DIFF_B2);
 }
@@ -103,11 +114,11 @@ void diff_program(const struct spec *s, struct diff_program *out)
         if (slots[i].kind == SLOT_WEIGHT)
             out->linear[out->n_linears++] = (struct linear){
                 .stage = slots[i].stage, .rows = slots[i].n[0], .cols = slots[i].n[1]};
-    attention_ops(&b, pre, s->arch->attn_sub_norm, prepares(s) ? DIFF_RAW : DIFF_QKV);
+    attention_ops(&b, s, pre);
     enum diff_buffer branch = b.at;
     if (!s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     if (s->parallel) b.at = DIFF_X0; /* the MLP reads the block's input */
-    mlp_ops(&b, pre, s->arch->mlp_sub_norm);
+    mlp_ops(&b, s, pre);
     enum diff_buffer last = b.at;
     if (s->parallel) add_sum(&b, DIFF_X0, branch, DIFF_X1);
     add_sum(&b, DIFF_X1, last, DIFF_X2);

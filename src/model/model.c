@@ -154,6 +154,11 @@ void model_set_rounding(struct model *m, bool bf16)
     m->rounded = bf16;
 }
 
+void model_straight_through(struct model *m)
+{
+    m->straight_through = true;
+}
+
 bool model_rounding(const struct model *m)
 {
     return m->rounded;

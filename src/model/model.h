@@ -75,6 +75,10 @@ bool model_prepares(const struct model *m);
  * parameter outside the matrices, and the result of every operation. Not after model_open. */
 void model_set_rounding(struct model *m, bool bf16);
 bool model_rounding(const struct model *m);
+/* For training: blocks loaded from now on have the stored weights of linears that
+ * quantization_config makes ternary, and derivatives are those of the straight-through estimator
+ * (math/training.md). Changes nothing in other models. */
+void model_straight_through(struct model *m);
 /* *out (the caller frees): what the `prepared` of a linear (rows, cols) of a block of m has,
  * without its numbers (product_weights_describe; only if model_prepares), or with g, borrowed, what
  * `integers` has (product_weights_integers). ERR_NOMEM. */

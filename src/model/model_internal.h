@@ -7,8 +7,9 @@
 
 struct model {
     enum products products;
-    bool prepares_f32; /* weights for products in f32 too */
-    bool rounded;      /* results of operations in bf16 */
+    bool prepares_f32;     /* weights for products in f32 too */
+    bool rounded;          /* results of operations in bf16 */
+    bool straight_through; /* model_straight_through */
     struct spec spec;
     struct checkpoint *checkpoint; /* borrowed */
     char *file;                    /* config.json's path, for messages */

@@ -17,7 +17,7 @@ struct model_options {
     int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab, positions;
     double theta, std;
     bool tied;
-    int init; /* enum initial_scheme */
+    int init, linears; /* enum initial_scheme; 0: config's, 1: ternary */
 };
 extern const struct option_table model_options_table;
 

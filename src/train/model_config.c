@@ -1,4 +1,5 @@
 /* The config.json of a model that is to be trained. */
+#include "checkpoint/packed.h"
 #include "model/arch_table.h"
 #include "model/positions.h"
 #include "model/sizes.h"
@@ -14,6 +15,8 @@ static const char *const classes[][2] = {
 };
 
 static const char *const schemes[] = {"huggingface", "pythia", "olmo2", "plainlm", "scaled", NULL};
+
+static const char *const kinds[] = {"float", "ternary", NULL};
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
@@ -53,6 +56,11 @@ static const struct option keys[] = {
            .minimum = 0, .maximum = HUGE_VAL),
     OPTION(model_options, tied, BOOL, "the output matrix is the embedding", .fallback = "false",
            .otherwise = "config's, else false"),
+    OPTION(
+        model_options, linears, CHOICE,
+        "weights and inputs of the linears of blocks: as they are, or -m, 0 and m, and 8 bits, as "
+        "BitNet b1.58 has them",
+        .fallback = "float", .otherwise = "config's, else float", .choices = kinds),
     OPTION(model_options, init, CHOICE, "how initial weights are drawn", .fallback = "huggingface",
            .choices = schemes),
     OPTION(model_options, std, REAL,
@@ -111,6 +119,11 @@ static void set_rest(const struct model_options *o, const struct arch *a, int64_
     if (!json_object_get(c, "eos_token_id")) json_object_set(c, "eos_token_id", end);
     if (!json_object_get(c, "pad_token_id")) json_object_set_new(c, "pad_token_id", json_null());
     json_decref(end);
+    if (o->linears) /* as transformers' BitNetQuantConfig */
+        json_object_set_new(c, "quantization_config",
+                            json_pack("{s:s, s:s, s:s, s:b, s:n}", "quant_method", "bitnet",
+                                      "linear_class", "autobitlinear", "quantization_mode",
+                                      "online", "use_rms_norm", 0, "modules_to_not_convert"));
     json_object_set_new(c, "torch_dtype", json_string("float32"));
 }
 
@@ -141,6 +154,9 @@ enum status model_config_make(const struct model_options *o, int64_t vocab, int6
     set(c, "num_attention_heads", o->heads, 0);
     set_rest(o, a, vocab, positions, eos, c);
     PASS(json_whole(e));
+    NEED(!json_object_get(c, "quantization_config") || packed_bitnet_linears(c) == BITNET_ONLINE,
+         ERR_USAGE, "%s: quantization_config: only ternary weights in mode online can be trained",
+         o->config);
     st = model_sizes_read(c, o->config ? o->config : "model", &sizes, e);
     if (st == ERR_FORMAT && !o->config) st = ERR_USAGE;
     if (st != OK) return st;

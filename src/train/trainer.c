@@ -54,6 +54,7 @@ static enum status open_weights(struct trainer *t, const char *folder, struct er
     PASS(checkpoint_open(folder, &t->checkpoint, e));
     PASS(model_open(t->checkpoint, &t->model, e));
     model_set_products(t->model, t->o.products);
+    model_straight_through(t->model);
     const int64_t L = model_shape(t->model)->layers;
     PASS(mem_zero(&t->blocks, L, sizeof *t->blocks, "blocks", e));
     for (int64_t l = 0; l < L; l++) PASS(model_block_load(t->model, l, &t->blocks[l], e));
@@ -70,7 +71,7 @@ static enum status open_state(struct trainer *t, struct err *e)
     t->n_tensors = hvp_n_tensors(t->table);
     PASS(mem_zero(&t->tensors, t->n_tensors, sizeof *t->tensors, "tensors", e));
     for (int64_t i = 0; i < t->n_tensors; i++) {
-        PASS(hvp_place(t->table, i, &t->tensors[i].w, e));
+        t->tensors[i].w = hvp_place(t->table, i);
         const struct hvp_tensor *x = hvp_tensor(t->table, i);
         t->tensors[i].decay = decay_of(t, x);
         t->tensors[i].matrix = x->layer >= 0 && x->n_dims == 2;

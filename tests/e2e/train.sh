@@ -34,6 +34,20 @@ same_training out groups
 OMP_NUM_THREADS=3 train 0 runs.yaml --set output=threads
 same_training out threads
 
+# ternary linears: the same bits too; runs with them and without are others; only weights that are there in floats can be trained
+ternary=(--set model.linears=ternary --set model.family=bitnet)
+train 0 runs.yaml "${ternary[@]}" --set output=ternary
+launch 60 3 train runs.yaml "${ternary[@]}" --set output=ternary-three || fail "ternary, three ranks: $(cat "$work/err")"
+same_training ternary ternary-three
+OMP_NUM_THREADS=3 train 0 runs.yaml "${ternary[@]}" --set output=ternary-threads
+same_training ternary ternary-threads
+train 1 runs.yaml --set model.family=bitnet --set output=ternary
+says "begun with another config"
+train 1 runs.yaml --set "model={config: $SOURCE/tests/fixtures/models/bitnet_packed/config.json, vocab: 1000}" --set output=packed
+says "quantization_config: only ternary weights in mode online can be trained"
+train 0 runs.yaml --set "model={config: $SOURCE/tests/fixtures/models/bitnet_online/config.json, vocab: 1000, layers: 1}" --set output=online --set steps=2 --set branches=
+grep -q '"online"' online/tiny/step000002/config.json || fail "$(cat online/tiny/step000002/config.json)"
+
 # a signal after some step: the rest is for a later start, by another number of ranks
 runs_file long.yaml
 sed -i 's/output: out/output: long/; s/steps: 24/steps: 200/; s/25%/50/' long.yaml
@@ -162,6 +176,7 @@ results: trained.h5
 models:
   - {name: tiny, trajectory: out/tiny/trajectory.csv, path: "out/tiny/{checkpoint}"}
   - {name: cool, branch_of: tiny, trajectory: out/tiny-cool-9/trajectory.csv, path: "out/tiny-cool-9/{checkpoint}"}
+  - {name: ternary, trajectory: ternary/tiny/trajectory.csv, path: "ternary/tiny/{checkpoint}"}
 bits: [4]
 methods: [{method: rtn}]
 evaluation: [{name: own, text: ../text.jsonl, field: text, length: 16}]

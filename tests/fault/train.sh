@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A training with branches is killed before 15 file operations, each time from the start, and at $QTRAJ_KILLS (5) random moments of it or
 # of what goes on from earlier kills, on different numbers of threads: a later start ends with the bits of a training that was not. A full
-# disk ends it with exit code 3, and nothing half written has a final name.
+# disk ends it with exit code 3, and nothing half written has a final name. The same for a few kills of a model with ternary linears.
 . "$SOURCE/tests/tools/lib.sh"
 . "$SOURCE/tests/tools/train.sh"
 kills=${QTRAJ_KILLS:-5}
@@ -18,21 +18,29 @@ calls=$(grep -oE '[0-9]+' "$work/report" | head -n 1)
 
 # same CASE: what was killed has ended as what was not
 same() {
-    same_training undisturbed killed || fail "$1"
+    same_training "$whole" killed || fail "$1"
     rm -rf killed
 }
 # resume CASE: starts again and compares
 resume() {
     rm -f "$work/report"
-    "$QTRAJ" train runs.yaml --set output=killed 2>"$work/err" || fail "$1: restart: exit code $?: $(cat "$work/err")"
+    "$QTRAJ" train runs.yaml "${more[@]}" --set output=killed 2>"$work/err" || fail "$1: restart: exit code $?: $(cat "$work/err")"
     same "$1"
 }
-for i in $(seq 15); do
-    at=$((1 + (i - 1) * calls / 15))
-    { FAULT_AT=$at FAULT_DO=kill LD_PRELOAD=$FAULT_LIBRARY "$QTRAJ" train runs.yaml --set output=killed 2>"$work/err"; } 2>/dev/null
-    [ -e "$work/report" ] || fail "no kill at call $at"
-    resume "killed at call $at ($(cat "$work/report"))"
-done
+# killed_at N: before N calls, as far from each other
+killed_at() {
+    for i in $(seq "$1"); do
+        at=$((1 + (i - 1) * calls / $1))
+        { FAULT_AT=$at FAULT_DO=kill LD_PRELOAD=$FAULT_LIBRARY "$QTRAJ" train runs.yaml "${more[@]}" --set output=killed 2>"$work/err"; } 2>/dev/null
+        [ -e "$work/report" ] || fail "no kill at call $at"
+        resume "$whole: killed at call $at ($(cat "$work/report"))"
+    done
+}
+more=(--set model.linears=ternary --set model.family=bitnet) whole=ternary
+"$QTRAJ" train runs.yaml "${more[@]}" --set output=ternary 2>"$work/err" || fail "ternary: $(cat "$work/err")"
+killed_at 4
+more=() whole=undisturbed
+killed_at 15
 
 done=0 trainings=0 at=""
 for i in $(seq $((10 * kills))); do

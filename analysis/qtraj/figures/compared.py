@@ -19,11 +19,11 @@ from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
 from qtraj.figures.over_training import Quantity
 from qtraj.figures.place import Place
 from qtraj.figures.relative_error import ERROR
-from qtraj.figures.validation_loss import DIFFERENCE
+from qtraj.figures.validation_loss import DIFFERENCE, FULL
 
 
-QUANTITIES = {"relative_error": ERROR, "validation_loss": DIFFERENCE, "quantized_loss": Quantity("Quantized loss (nats)", "loss"),
-              "agreement": AGREEMENT[0], "accuracy": DEGRADATION}
+QUANTITIES = {"relative_error": [ERROR], "validation_loss": [FULL, DIFFERENCE], "quantized_loss": [Quantity("Quantized loss (nats)", "loss")],
+              "agreement": [AGREEMENT[0]], "accuracy": [DEGRADATION]}
 
 
 def history(line):
@@ -64,7 +64,15 @@ def colours_of(values):
     return {name: series[0] for name, series in colours.of_names(values).items()}, None
 
 
-def draw(cube, by, bits, of, place):
+def choices(cube, bits, quantity):
+    """What the panels of a quantity show: texts, and where it is of cells bit-widths and methods."""
+    all_of = [{"dataset": str(dataset)} for dataset in cube.dataset.values]
+    if quantity is not FULL:
+        all_of = [{**one, "bits": width, "quantizer": str(quantizer)} for one in all_of for width in widths(cube, bits) for quantizer in cube.quantizer.values]
+    return [(quantity, one) for one in all_of if np.isfinite(cube[quantity.value].sel(one)).any()]
+
+
+def draw(cube, by, bits, quantities, place):
     cube = cube.assign_attrs(phases=0)  # which differ between runs
     lines = trajectories(cube)
     values = {line.model: value_of(cube, line, by) for line in lines}
@@ -72,22 +80,20 @@ def draw(cube, by, bits, of, place):
     of_values, bar = colours_of([values[line.model] for line in lines])
     of_models = colours.of_models(cube)
     series = {line.model: of_models[line.model] if by == "model" else (of_values[values[line.model]], of_models[line.model][1]) for line in lines}
-    wanted = [(str(dataset), width, str(quantizer)) for dataset in cube.dataset.values for width in widths(cube, bits)
-              for quantizer in cube.quantizer.values
-              if np.isfinite(cube[of.value].sel(dataset=dataset, bits=width, quantizer=quantizer)).any()]
+    wanted = [panel for quantity in quantities for panel in choices(cube, bits, quantity)]
     if not wanted or not lines:
         return None
     unit, label = style.progress_scale(cube, lines)
     figure, panels = place.panels(len(wanted), 3.3, 2.0)
-    for axes, (dataset, width, quantizer) in zip(panels, wanted):
-        cells = cube.sel(dataset=dataset, bits=width, quantizer=quantizer)
+    for axes, (quantity, one) in zip(panels, wanted):
+        cells = cube.sel(one)
         for line in lines:
-            if np.isfinite(line.own(cells[of.value])).any():
-                style.draw_curve(axes, line, unit, *of.of(cells), series[line.model], of.spread_of(cells))
-        place.title(axes, quantizer, f"{width} bits", dataset)
-        if of.value != "loss":
+            if np.isfinite(line.own(cells[quantity.value])).any():
+                style.draw_curve(axes, line, unit, *quantity.of(cells), series[line.model], quantity.spread_of(cells))
+        place.title(axes, *([one["quantizer"], f"{one['bits']} bits"] if "bits" in one else ["full precision"]), one["dataset"])
+        if quantity.value not in ("loss", FULL.value):
             axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
-        axes.set_ylabel(of.label)
+        axes.set_ylabel(quantity.label)
         style.name_progress(axes, label, lines, unit, cube)
         if bar is not None:
             figure.colorbar(bar, ax=axes, format=lambda value, _: compact(value)).set_label(by.replace("_", " "))
@@ -99,7 +105,7 @@ def draw(cube, by, bits, of, place):
 def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax: "Axes | None" = None, width: "float | None" = None,
              of: str = "relative_error") -> Figure:
     """A quantity over training of all runs of a cube in one panel for each method, bit-width and text, coloured by what they
-    have in the column `by` (value_of), in its order. of: "relative_error" (%), "validation_loss" (added loss, nats a token), "quantized_loss",
+    have in the column `by` (value_of), in its order. of: "relative_error" (%), "validation_loss" (in full precision, and added; nats a token), "quantized_loss",
     "agreement" (KL divergence, nats a token) or "accuracy" (its degradation, %). The other arguments are those of the figures of a cube.
 
     >>> figure = qtraj.figures.compared(qtraj.select(qtraj.open("two_models.h5"), bits=3, quantizer="gptq"), by="learning_rate")

@@ -2,8 +2,9 @@
 
 The validation loss of every checkpoint, in float32; with --train, the losses of the first N steps that torch makes from the same
 initial weights in the same order of tokens. Prints the largest differences; exits with 1 if they are too large."""
-import argparse, csv, json, math, os
-import numpy as np, torch, torch.nn.functional as F
+import argparse, csv, json, os
+import torch, torch.nn.functional as F
+from held_out import sequences
 from transformers import AutoModelForCausalLM
 
 a = argparse.ArgumentParser(description=__doc__)
@@ -16,30 +17,8 @@ settings = json.load(open(os.path.join(a.run, "run.json")))
 steps = list(csv.DictReader(open(os.path.join(a.run, "steps.csv"))))
 length, batch = settings["batch"]["length"], settings["batch"]["sequences"]
 
-MASK = (1 << 64) - 1
-
-
-def mix(x):
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & MASK
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & MASK
-    return x ^ (x >> 31)
-
-
-def order(seed, n):
-    """The permutation of all chunks (src/train/corpus.c)."""
-    stream = mix(seed * 0x9E3779B97F4A7C15 & MASK) + (1 << 32)
-    x = list(range(n))
-    for i in range(n - 1, 0, -1):
-        j = mix((i * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03) & MASK) % (i + 1)
-        x[i], x[j] = x[j], x[i]
-    return x
-
-
-ids = np.fromfile(a.tokens, dtype=np.int32)
-ids = np.where(ids < 0, ~ids, ids).astype(np.int64)
-chunks = torch.from_numpy(ids[: len(ids) // (length + 1) * (length + 1)].reshape(-1, length + 1))
-held = -(-settings["validation"] // (length + 1))
-chunks = chunks[order(settings["data_seed"], len(chunks))]
+chunks, held = sequences(a.run, a.tokens)
+chunks = torch.from_numpy(chunks)
 held_out, train = chunks[:held], chunks[held:]
 
 

@@ -335,10 +335,37 @@ static enum status warn_keys(const struct plan *p, const json_t *plan, struct ag
                              struct err *e)
 {
     static const struct dependence all[] = {
+        {{&measure_cell, &measure_cell}, "calibration", "cells that calibrate"},
         {{&measure_task, &measure_baseline_task}, "tasks", "accuracies"},
         {{&measure_replicate, &measure_replicate}, "seed", "replicates"},
         {{&measure_point, &measure_point}, "seed", "points of random surfaces"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) PASS(say_key(p, plan, &all[i], again, e));
+    return OK;
+}
+
+/* Methods of one label whose options have changed. */
+static enum status warn_methods(const struct plan *p, const json_t *plan, struct again *again,
+                                struct err *e)
+{
+    json_auto_t *config = sweep_to_json(p->sweep);
+    const json_t *then = json_object_get(json_object_get(plan, "config"), "methods");
+    size_t i;
+    json_t *now;
+    json_array_foreach(json_object_get(config, "methods"), i, now)
+    {
+        const char *name = json_text(now, "name", "");
+        const json_t *was = named(then, name);
+        AUTO_FREE char *text = NULL;
+        json_auto_t *known = was ? json_copy((json_t *)(uintptr_t)was) : NULL;
+        if (!known) continue;
+        json_object_update_existing(known, now); /* no options of later versions */
+        json_object_set(known, "bits", json_object_get(was, "bits")); /* cells of their own */
+        json_object_set(known, "replicates", json_object_get(was, "replicates"));
+        PASS(add_changes(&text, was, known, e));
+        if (text) PASS(find_again(p, again, e));
+        if (text && again->of[measure_place_of(&measure_cell)])
+            log_warn("cells of %s are pending again: %s", name, text);
+    }
     return OK;
 }
 
@@ -351,6 +378,7 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
     PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));
     PASS(warn_tokenizers(p, plan, &again, e));
     PASS(warn_keys(p, plan, &again, e));
+    PASS(warn_methods(p, plan, &again, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) warn_averages(p, i, view, models);
     for (int k = 0; k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;

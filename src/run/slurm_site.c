@@ -3,6 +3,7 @@
 #include "records/part_files.h"
 #include "records/slurm.h"
 #include "util/fsx.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 enum { ANSWER = 8192, LONG_ANSWER = 1 << 18 };
+enum { TIME_SHORT = 600 /* seconds of a job, below which too few of them are work */ };
 
 /* The whole answer of a command that may be long, as the caller's; "" if there is none. */
 static char *answer_of(const char *const command[])
@@ -132,6 +134,11 @@ enum status slurm_nodes_find(const struct slurm_request *r, struct slurm_nodes *
          "--nodes %lld: expected at least 1 node", (long long)at->nodes);
     PASS(span_parse(r->time, &at->time, e));
     NEED(at->time >= 60, ERR_USAGE, "--time %s: expected at least a minute", r->time);
+    if (at->time < TIME_SHORT)
+        log_warn(
+            "--time %s: jobs stop working 90 seconds before it ends, and Slurm waits two minutes "
+            "before it starts one again: give 10 minutes or more",
+            r->time);
     if (r->memory) {
         const double gib = strtod(r->memory, &end);
         NEED(end != r->memory && gib > 0 && gib < 1e6 && (!*end || strcmp(end, "G") == 0),

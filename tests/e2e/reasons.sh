@@ -39,6 +39,8 @@ says "movement is pending again, in part: bits: [4] -> [3,4]"
 # So is a method's: it is no reason.
 expect 0 plan --rate 10 --set 'bits=[3,4]' --set 'methods[0].name=renamed' --set movement=renamed
 says "movement is pending again, in part: bits: [4] -> [3,4]"
+expect 0 plan --rate 10 --set 'methods[0].group_size=32'
+says "cells of rtn are pending again: group_size: 64 -> 32"
 # A text's label is a label, also where curvature is measured on the first text.
 renamed=(--set 'evaluation[0].name=renamed')
 expect 0 plan --rate 10 "${renamed[@]}"

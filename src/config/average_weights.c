@@ -1,3 +1,4 @@
+/* Weights of averages that imitate a decay of the learning rate (docs/math/training.md). */
 #include "config/sweep.h"
 #include <math.h>
 

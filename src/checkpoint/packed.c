@@ -127,16 +127,15 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
 
 static const struct packed_endings gptq_endings = {".qweight", ".qzeros", ".scales", ".g_idx",
                                                    NULL};
-static const struct packed_endings compressed_endings = {
-    ".weight_packed", ".weight_zero_point", ".weight_scale", ".weight_g_idx", ".weight_shape"};
-static const struct packed_endings blocks_endings = {".codes", ".signs", ".scale", NULL, NULL};
-static const struct packed_endings bitnet_endings = {.codes = ".weight_scale"};
+static const struct packed_endings other_endings[] = {
+    [PACKED_COMPRESSED] = {".weight_packed", ".weight_zero_point", ".weight_scale", ".weight_g_idx",
+                           ".weight_shape"},
+    [PACKED_BITNET] = {.codes = ".weight_scale"},
+    [PACKED_BLOCKS] = {".codes", ".signs", ".scale", NULL, NULL}};
 
 const struct packed_endings *packed_endings_of(enum packed_format format)
 {
-    if (format == PACKED_BITNET) return &bitnet_endings;
-    if (format == PACKED_BLOCKS) return &blocks_endings;
-    return format == PACKED_COMPRESSED ? &compressed_endings : &gptq_endings;
+    return format < PACKED_COMPRESSED ? &gptq_endings : &other_endings[format];
 }
 
 const char *packed_ending(enum packed_format format)

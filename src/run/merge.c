@@ -114,11 +114,6 @@ static int sign(int64_t x)
     return (x > 0) - (x < 0);
 }
 
-static int64_t count_of(const json_t *loss)
-{
-    return json_int(loss, "count");
-}
-
 /* Whether a is preferred: one that is done; with more numbers (a cube's, with its prediction);
  * newer; then any fixed order, but that a record of a journal has more text than that of its cube.
  * Of losses the one that counts the most. */
@@ -129,7 +124,7 @@ static bool precedes(const struct attempt *a, const struct attempt *b)
                  *y = json_object_get(b->record, "values");
     const int by[] = {
         (result_state_of(a->record) == STATE_DONE) - (result_state_of(b->record) == STATE_DONE),
-        sign(count_of(a->record) - count_of(b->record)),
+        sign(json_int(a->record, "count") - json_int(b->record, "count")),
         result ? sign((int64_t)json_object_size(x) - (int64_t)json_object_size(y)) : 0,
         strcmp(weights_read_time(a->record), weights_read_time(b->record)),
         sign((int64_t)a->length - (int64_t)b->length),

@@ -86,12 +86,6 @@ enum status run_journal_end(struct run_journal *j, const char *status, int exit_
     return st;
 }
 
-enum status run_journal_write_cube(struct run_journal *j, const struct results_view *v,
-                                   struct err *e)
-{
-    return cube_write(j->cube, v, j->lock, e);
-}
-
 void run_journal_finish(struct run_journal *j)
 {
     pthread_mutex_lock(&j->guard);

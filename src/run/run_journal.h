@@ -48,9 +48,6 @@ MUST_USE enum status run_journal_sync(struct run_journal *j, struct err *e);
 /* Appends the end record, durably, unless the journal ends with the same one; *appended. */
 MUST_USE enum status run_journal_end(struct run_journal *j, const char *status, int exit_code,
                                      bool *appended, struct err *e);
-/* As cube_write. */
-MUST_USE enum status run_journal_write_cube(struct run_journal *j, const struct results_view *v,
-                                            struct err *e);
 /* After the last cube: the end record is true, whatever signal comes. */
 void run_journal_finish(struct run_journal *j);
 

@@ -66,8 +66,9 @@ static enum status add(struct run_master *m, const json_t *record, struct err *e
     return failed ? progress_fail(&m->progress, record, e) : OK;
 }
 
-enum status run_master_take(struct run_master *m, const json_t *record, struct err *e)
+enum status run_master_take(void *context, const json_t *record, struct err *e)
 {
+    struct run_master *m = context;
     json_auto_t *whole = NULL;
     PASS(run_compose(&m->compose, &m->out, m->sweep.results, record, &whole, e));
     return add(m, whole, e);
@@ -84,11 +85,6 @@ static enum status sync_journal(struct run_master *m, struct err *e)
     return OK;
 }
 
-static enum status take(void *context, const json_t *record, struct err *e)
-{
-    return run_master_take(context, record, e);
-}
-
 /* The third time in a row, its cells fail. */
 static enum status give_up(struct run_master *m, struct sched_loss *loss, struct err *e)
 {
@@ -97,7 +93,7 @@ static enum status give_up(struct run_master *m, struct sched_loss *loss, struct
     PASS(mem_format(&reason, e,
                     "its ranks were lost %d times in a row in this visit; the last time, %s",
                     RUN_LOSSES_MOST, loss->why));
-    PASS(run_lost_ranks_refuse(v, loss, reason, take, m, e));
+    PASS(run_lost_ranks_refuse(v, loss, reason, run_master_take, m, e));
     loss->again = false;
     return OK;
 }
@@ -158,7 +154,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     double start = clock_seconds();
     PASS(results_view_of_journal(m->out.journal, VIEW_BY_LINE, &view, e));
-    PASS(run_journal_write_cube(&m->out, view, e));
+    PASS(cube_write(m->out.cube, view, m->out.lock, e));
     m->cube_stale = false;
     m->cube_written = clock_seconds();
     m->cube_seconds = m->cube_written - start;

@@ -67,8 +67,8 @@ MUST_USE enum status run_master_view(const struct run_master *m, struct results_
 /* Starts the clocks and prints what there is to do. */
 void run_master_start(struct run_master *m);
 
-/* While jobs run: appends a record to the journal. */
-MUST_USE enum status run_master_take(struct run_master *m, const json_t *record, struct err *e);
+/* While jobs run: appends a record to the journal of m, a struct run_master. */
+MUST_USE enum status run_master_take(void *m, const json_t *record, struct err *e);
 /* Hooks of struct sched_sink with context m. Errors of journal and cube. */
 MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
 MUST_USE enum status run_master_tick(void *m, struct err *e);

@@ -89,7 +89,7 @@ static enum status faults_json(const struct plan_faults *f, json_t **list, struc
     json_auto_t *all = json_array();
     for (int64_t i = 0; i < f->all.n; i++) {
         char *line;
-        PASS(plan_faults_line(f, i, &line, e));
+        PASS(faults_line(&f->all, i, &line, e));
         json_array_append_new(all, json_string(line));
         free(line);
     }

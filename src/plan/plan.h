@@ -281,9 +281,6 @@ MUST_USE enum status plan_faults_add_model(struct plan_faults *f, const struct p
                                            int64_t model, bool visits, struct err *e,
                                            const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
-/* *line (the caller frees) = one of them, with how many others are alike. ERR_NOMEM. */
-MUST_USE enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line,
-                                      struct err *e);
 /* Adds the files that a draft misses, and the checkpoints of the visits that are not on disk,
  * unless they are staged, or not whole, and other checkpoints whose weights are there and cannot be
  * read; counts the visits. ERR_NOMEM. */

@@ -47,11 +47,6 @@ enum status plan_faults_add_model(struct plan_faults *f, const struct plan *p, i
     return st;
 }
 
-enum status plan_faults_line(const struct plan_faults *f, int64_t i, char **line, struct err *e)
-{
-    return faults_line(&f->all, i, line, e);
-}
-
 /* The search through the checkpoints of visits. */
 struct search {
     const struct plan *p;
@@ -208,7 +203,7 @@ void plan_faults_log(const struct plan_faults *f)
     enum { MOST = 20 };
     for (int64_t i = 0; i < f->all.n && i < MOST; i++) {
         char *line;
-        if (plan_faults_line(f, i, &line, NULL) != OK) continue;
+        if (faults_line(&f->all, i, &line, NULL) != OK) continue;
         log_warn("%s", line);
         free(line);
     }

@@ -79,9 +79,9 @@ static enum status add_known(struct results_view *v, json_t *record, int64_t at,
     if (strcmp(type, "loss") == 0 && key)
         NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     if (!measure_find(type) || !key) return OK;
-    const json_t *old = json_object_get(v->records, key);
+    json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
-    if (!weights_read_same(old, record)) view_set_aside(v, key);
+    if (!weights_read_same(old, record)) view_remember(v, key, old);
     NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
     json_object_del(v->stale, key);
     return add_line(v, key, at, true, e);

@@ -25,7 +25,5 @@ struct results_view {
 /* Leaves out results of other weights than the newest, and takes back those of the newest. */
 void view_leave_out_stale(struct results_view *v);
 /* --- view_weights.c --- */
-/* Remembers the view's record of the key, before one of other weights replaces it. */
-void view_set_aside(struct results_view *v, const char *key);
-/* Remembers a record that is left out as it comes. */
+/* Remembers a record that is left out, as it comes or before one of other weights replaces it. */
 void view_remember(struct results_view *v, const char *key, json_t *record);

@@ -5,11 +5,6 @@
 #include "records/weights_read.h"
 #include <string.h>
 
-void view_set_aside(struct results_view *v, const char *key)
-{
-    view_remember(v, key, json_object_get(v->records, key));
-}
-
 void view_remember(struct results_view *v, const char *key, json_t *record)
 {
     json_t *list = json_object_get(v->others, key);
@@ -21,7 +16,7 @@ void view_remember(struct results_view *v, const char *key, json_t *record)
 
 static void leave_out(struct results_view *v, const char *key)
 {
-    view_set_aside(v, key);
+    view_remember(v, key, json_object_get(v->records, key));
     json_object_set_new(v->stale, key, json_true());
     json_object_del(v->lines, key);
     json_object_del(v->records, key);

@@ -202,12 +202,3 @@ json_t *data_options_to_json(const struct data_options *d)
 {
     return absent(d) ? json_null() : options_to_json(&data_table, d);
 }
-
-enum status data_options_from_json(const json_t *json, struct data_options *out, struct err *e)
-{
-    if (json_is_null(json)) {
-        options_default(&data_table, out);
-        return OK;
-    }
-    return options_from_json(&data_table, json, out, e);
-}

@@ -283,8 +283,6 @@ unsigned method_entry_places(const struct method_entry *m);
 MUST_USE enum status method_entry_check_weights(const struct method_entry *m, const char *what,
                                                 struct err *e);
 json_t *data_options_to_json(const struct data_options *d);
-MUST_USE enum status data_options_from_json(const json_t *json, struct data_options *out,
-                                            struct err *e);
 /* Whether members of the average are chosen by the loss on a text. */
 bool average_is_greedy(const struct average_entry *a);
 /* *out (options_free(&method_table)) = the method that judges them: the entry of `methods` of that

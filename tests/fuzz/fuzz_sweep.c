@@ -54,7 +54,8 @@ static void round_trip(const struct sweep *s)
         struct err e = {0};
         struct data_options again;
         json_t *json = data_options_to_json(&s->evaluations[i]);
-        fuzz_expect(data_options_from_json(json, &again, &e) == OK, "a dataset from its JSON");
+        fuzz_expect(options_from_json(&data_table, json, &again, &e) == OK,
+                    "a dataset from its JSON");
         options_free(&data_table, &again);
         json_decref(json);
     }

@@ -159,7 +159,7 @@ static void workers_get_the_values_of_presets(void **state)
     read_ok(NULL, 0, &s);
     s.calibration.batch = 5;
     json_t *json = data_options_to_json(&s.calibration);
-    assert_int_equal(data_options_from_json(json, &d, &e), OK);
+    assert_int_equal(options_from_json(&data_table, json, &d, &e), OK);
     assert_int_equal(d.batch, 5);
     assert_int_equal(d.min_length, 20);
     assert_int_equal(d.padding, PADDING_COUNTED);

@@ -182,7 +182,6 @@ struct turned {
     bool back;                  /* from the rotated basis */
     const float *scale, *shift; // (cols) of the norm before it; NULL: none
     double *w, *bias;           // (rows, cols), (rows)
-    bool biased;
 };
 
 static void turn_rows(const struct turned *t)

@@ -5,11 +5,6 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-void stamp_begin(char stamp[HASH_HEX])
-{
-    hash_text("", stamp);
-}
-
 /* The name alone, since runs may reach a folder by different paths. A digest that lacks a line for
  * want of memory only differs from what it would be. */
 void stamp_file(char stamp[HASH_HEX], const char *path)

@@ -4,9 +4,7 @@
 #include "engine/weights.h"
 #include "util/hash.h"
 
-/* Of nothing. */
-void stamp_begin(char stamp[HASH_HEX]);
-/* And a file, which may be missing. */
+/* Adds a file, which may be missing; the digest of no input is hash_text's of "". */
 void stamp_file(char stamp[HASH_HEX], const char *path);
 /* And the files of a text, or of ids; NULL or neither: nothing. */
 void stamp_data(char stamp[HASH_HEX], const struct data_options *d);

@@ -119,7 +119,7 @@ void visit_keep_batches(struct visit *v, const int64_t *batches, int64_t n)
 void visit_stamp(const struct visit *v, int i, char out[HASH_HEX])
 {
     char *tokenizer = NULL;
-    stamp_begin(out);
+    hash_text("", out);
     stamp_weights(out, &v->weights);
     if (!v->tokenizer && visit_tokenizer(weights_folder(&v->weights), &tokenizer, NULL) != OK)
         tokenizer = NULL;

@@ -296,12 +296,11 @@ const json_t *results_view_find(const struct results_view *v, const char *key)
     return json_object_get(v->records, key);
 }
 
-/* Line `at` of the journal, as this version writes it. */
-static enum status read_line(const struct results_view *v, const json_t *at, json_t **out,
-                             struct err *e)
+enum status view_read_line(const struct results_view *v, struct journal *j, int64_t i, json_t **out,
+                           struct err *e)
 {
     json_auto_t *raw = NULL;
-    PASS(journal_read(v->journal, json_integer_value(at), NULL, &raw, e));
+    PASS(journal_read(j, i, NULL, &raw, e));
     return former_record(v->former, raw, out, e);
 }
 
@@ -312,7 +311,8 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
     json_auto_t *record = NULL, *more = NULL, *completion = NULL;
     json_t *whole = NULL;
     for (size_t i = 0; i < json_array_size(lines); i++) {
-        PASS(read_line(v, json_array_get(lines, i), i ? &more : &record, e));
+        const int64_t at = json_integer_value(json_array_get(lines, i));
+        PASS(view_read_line(v, v->journal, at, i ? &more : &record, e));
         if (i == 0) continue;
         if (measure_find(json_text(more, "type", "")))
             PASS(scores_completion(record, more, &completion, e));

@@ -27,15 +27,6 @@ static bool wants_elsewhere(const struct results_view *v, const json_t *record)
     return !own || (result_state_of(own) != STATE_DONE && result_state_of(record) == STATE_DONE);
 }
 
-/* The whole record of line i, as this version writes it. */
-static enum status read_whole(const struct results_view *v, struct journal *j, int64_t i,
-                              json_t **out, struct err *e)
-{
-    json_auto_t *raw = NULL;
-    PASS(journal_read(j, i, NULL, &raw, e));
-    return former_record(v->former, raw, out, e);
-}
-
 /* Hands it to the sink, if it is taken, and adds it to the view. */
 static enum status take(struct results_view *v, const json_t *record, const json_t *whole,
                         const struct view_sink *sink, struct err *e)
@@ -66,7 +57,7 @@ static enum status add_line(struct results_view *v, struct journal *j, int64_t i
     const bool completion = strcmp(json_text(record, "type", ""), "completion") == 0;
     const bool wanted = !completion && wants_elsewhere(v, record);
     if (sink)
-        PASS(read_whole(v, j, i, &whole, e));
+        PASS(view_read_line(v, j, i, &whole, e));
     else
         whole = json_incref(record);
     if (completion)

@@ -22,6 +22,10 @@ struct results_view {
     json_t *old_plans; /* what plans of earlier versions scored (former_plan) */
 };
 
+/* *out (a new reference) = the whole record of line i of j, as this version writes it. Errors of
+ * journal_read and former_record. */
+MUST_USE enum status view_read_line(const struct results_view *v, struct journal *j, int64_t i,
+                                    json_t **out, struct err *e);
 /* Leaves out results of other weights than the newest, and takes back those of the newest. */
 void view_leave_out_stale(struct results_view *v);
 /* --- view_weights.c --- */

@@ -59,9 +59,9 @@ def main():
         tables = {value: claims(part, options.only, command) for value, part in groups(cube, options.compare).items()}
     except (OSError, ValueError) as error:
         sys.exit(f"claims.py: {error}")
-    for found in tables.values():
+    for group, found in tables.items():
         for reason, count in found.attrs["left_out"].items():
-            print(f"left out: {count} {reason}", file=sys.stderr if options.json else sys.stdout)
+            print(f"left out: {count} {reason}{f' ({options.compare} {group})' if options.compare else ''}", file=sys.stderr if options.json else sys.stdout)
     if options.json:
         rows = [{key: None if isinstance(value, float) and not np.isfinite(value) else value
                  for key, value in (({options.compare: group} if options.compare else {}) | row).items()}

@@ -1,20 +1,24 @@
 /* Sources, read in the packages: IST-DASLab/gptq (llama.py: defaults of its flags; datautils.py),
  * GPTQModel 4.2.5 and 5.8.0 (quantization/config.py, models/base.py: prepare_dataset and quantize,
- * looper/module_looper.py), and for the texts the code of arXiv 2510.06213. */
+ * looper/module_looper.py), for the texts the code of arXiv 2510.06213, and llm-compressor's
+ * examples/awq/awq_one_shot.py. */
 #include "config/preset.h"
 #include "options/nearest.h"
 #include "options/yaml.h"
 #include "util/page.h"
 #include <string.h>
 
-const char *const preset_names[] = {"none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", "W4A8",
-                                    "W4A4", "W8A8",           "W16A16KV4",   NULL};
+const char *const preset_names[] = {
+    "none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", "llm-compressor-awq",
+    "W4A8", "W4A4",           "W8A8",        "W16A16KV4",   NULL};
 
 static const char *const docs[] = {
     [PRESET_NONE] = "nothing is fixed",
     [PRESET_GPTQ_REFERENCE] = "the reference implementation with its own defaults",
     [PRESET_GPTQMODEL_4] = "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts",
     [PRESET_GPTQMODEL_5] = "GPTQModel 5 run the same way: padding masked, group-aware order",
+    [PRESET_LLM_COMPRESSOR_AWQ] =
+        "llm-compressor's example of AWQ: 256 documents, 512 tokens of each",
     [PRESET_W4A8] = "weights at 4 bits, inputs of linears at 8, a range for each token",
     [PRESET_W4A4] = "weights and inputs at 4 bits, these with QuaRot's clipping",
     [PRESET_W8A8] = "weights and inputs at 8 bits",
@@ -64,6 +68,13 @@ static const struct rule {
      "{layout: document, length: none, within_positions: true, min_length: 11, documents: 1024, "
      "special_tokens: true, batch: 16, padding: masked, sort: length}"},
     {PRESET_GPTQMODEL_5, "evaluation", NULL, false, PAPER_EVALUATION},
+
+    /* There the documents are drawn: here they are the first that are long enough. */
+    {PRESET_LLM_COMPRESSOR_AWQ, "methods", "awq", true,
+     "{bits: [4], group_size: 128, zero_point: true, duo_scaling: true, clip: false}"},
+    {PRESET_LLM_COMPRESSOR_AWQ, "calibration", NULL, false,
+     "{layout: document, length: 512, min_length: 512, samples: 256, special_tokens: true, "
+     "padding: none, sort: none}"},
 
     {PRESET_W4A8, "methods", NULL, false, "{bits: [4], activations: {bits: 8}}"},
     {PRESET_W4A4, "methods", NULL, false, "{bits: [4], activations: {bits: 4, clip: 0.9}}"},

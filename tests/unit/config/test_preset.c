@@ -1,5 +1,6 @@
 /* Presets: what they set, what overrides them, what contradicts them. */
 #include "config/preset.h"
+#include "quant/awq.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,6 +84,24 @@ static void each_preset_sets_its_values(void **state)
     assert_int_equal(s.calibration.samples, 128);
     assert_int_equal(s.calibration.length, 2048);
     assert_int_equal(s.evaluations[0].follow, 0);
+    sweep_free(&s);
+}
+
+static void the_preset_of_awq(void **state)
+{
+    (void)state;
+    const char *set[] = {"preset=llm-compressor-awq",
+                         "methods=[{method: awq}, {method: awq, name: clipped, clip: true}]"};
+    struct sweep s;
+    read_ok(set, 2, &s);
+    const struct quant_options *q = &s.methods[0].options;
+    assert_true(s.methods[0].n_bits == 1 && s.methods[0].bits[0] == 4 && q->group_size == 128);
+    assert_true(awq_options_of(q)->zero_point && awq_options_of(q)->duo_scaling &&
+                !awq_options_of(q)->clip);
+    assert_true(awq_options_of(&s.methods[1].options)->clip);
+    assert_int_equal(s.calibration.samples, 256);
+    assert_int_equal(s.calibration.length, 512);
+    assert_int_equal(s.calibration.min_length, 20); /* written beside the preset */
     sweep_free(&s);
 }
 
@@ -195,7 +214,8 @@ static void test_every_rule(void **state)
             if (quant_options_preset(&q, i, methods[k], &e) != expected) fail_msg("%s", e.text);
             err_clear(&e);
         }
-        assert_int_equal(preset_concerns(i, "gptq"), i != PRESET_NONE && !of_sweeps);
+        assert_int_equal(preset_concerns(i, "gptq"),
+                         i != PRESET_NONE && i != PRESET_LLM_COMPRESSOR_AWQ && !of_sweeps);
         for (int k = 0; k < 2; k++) {
             options_default(&data_table, &d);
             if (data_options_preset(&d, i, sections[k], &e) != OK) fail_msg("%s", e.text);
@@ -211,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_wins_over_the_preset),
         cmocka_unit_test(each_preset_sets_its_values),
+        cmocka_unit_test(the_preset_of_awq),
         cmocka_unit_test(presets_of_widths),
         cmocka_unit_test(contradicting_presets_are_refused),
         cmocka_unit_test(workers_get_the_values_of_presets),

@@ -107,11 +107,6 @@ void corpus_close(struct corpus *c)
     free(c);
 }
 
-int64_t corpus_tokens(const struct corpus *c)
-{
-    return c->n;
-}
-
 int64_t corpus_chunks(const struct corpus *c)
 {
     return c->train;

@@ -50,8 +50,7 @@ MUST_USE enum status corpus_open(const struct corpus_options *o, const char *pat
                                  struct corpus **out, struct err *e);
 void corpus_close(struct corpus *c);
 CLEANUP_BY_VALUE(struct corpus, corpus_close);
-/* All tokens of the file; chunks to train on; chunks held out. */
-int64_t corpus_tokens(const struct corpus *c);
+/* Chunks to train on; chunks held out. */
 int64_t corpus_chunks(const struct corpus *c);
 int64_t corpus_held_out(const struct corpus *c);
 

@@ -2,7 +2,7 @@
 
 NEUTRAL = (None, False, 0, "none", "", "auto", "own", "integer", [])
 CALIBRATED = "order damping damping_increment block_size static_groups range_search hessian_per_token scale_dtype last_resort"
-OUTLIERS = "range_factor outlier_columns outlier_bits outlier_score down_bits"
+OUTLIERS = "range_factor outlier_columns outlier_bits outlier_score outlier_least outlier_relative down_bits"
 MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
     "rtn": f"group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows {OUTLIERS}",
@@ -16,6 +16,7 @@ USED = {algorithm: set(names.split()) for algorithm, names in {
     **dict.fromkeys(("noise", "permuted", "flipped"), f"group_size symmetric {CALIBRATED} true_sequential hessian change_of change_seed"),
 }.items()}  # as `qtraj methods` lists them
 OWN = {"stored": {"path"}, "none": set()}  # of methods that `qtraj methods` does not list
+LEARNED = ("rotation_seed", "rotation_steps", "rotation_sequences", "rotation_rate")
 IDLE = {"batch", "together", "memory", "name", "text", "ids", "log_likelihoods"}  # say how, not what, is computed
 
 
@@ -31,13 +32,13 @@ def of_method(entry):
     if entry.get("codes", "integer") == "integer":
         used = used - {"scale_rows"}
     if not entry.get("outlier_columns"):
-        used = used - {"outlier_bits", "outlier_score"}
+        used = used - {"outlier_bits", "outlier_score", "outlier_least", "outlier_relative"}
     used = used - {name for name, value in (("range_factor", 1), ("down_bits", "same")) if entry.get(name, value) == value}
     options = {k: v for k, v in entry.items() if k in used}
     if entry.get("symmetric") is False and "symmetric" in used:
         options = {"asymmetric": True} | options
     if entry.get("rotation"):
-        options |= {"rotation": " ".join(entry["rotation"]), "rotation_seed": entry.get("rotation_seed")}
+        options |= {"rotation": " ".join(entry["rotation"])} | {name: entry.get(name) for name in LEARNED[:4 if entry.get("rotation_steps") else 1]}
     if entry.get("replicates", 1) > 1:
         options["replicates"] = entry["replicates"]
     computed = [f"{part}: {words(entry[part])}" for part in ("activations", "keys", "values") if entry.get(part)]  # quantized too, when losses are measured

@@ -3,26 +3,31 @@
 import numpy as np
 
 
-def factor(base, exponent, interval=None):
-    """base to the power of an exponent, with the interval of that."""
-    text = f"{base ** exponent:.3g}"
-    if interval is None or not np.isfinite(interval).all():
-        return text
-    low, high = sorted(base ** end for end in interval)
+def interval_of(fit, name):
+    """All of a coefficient's intervals together: where runs differ, that over the points is too short. None: it has none."""
+    ends = [end for found in fit.intervals.values() for end in (found.get(name) or ()) if np.isfinite(end)]
+    return (min(ends), max(ends)) if ends else None
+
+
+def factor(base, fit, name, sign=1):
+    """base to the power of a coefficient, with its interval."""
+    interval = interval_of(fit, name)
+    text = f"{base ** (sign * fit.coefficients[name]):.3g}"
+    if interval is None:
+        return f"{text} (no interval)"
+    low, high = sorted(base ** (sign * end) for end in interval)
     return f"{text} (95 % {low:.3g} to {high:.3g})"
 
 
 def of_token_law(fit):
     """fit: of qtraj.laws.token_law."""
-    intervals = next(iter(fit.intervals.values()), {})
-    found = {name: (value, intervals.get(name)) for name, value in fit.coefficients.items()}
     parts = []
-    if "beta" in found:
-        parts.append(f"twice the training tokens multiply the added loss (nats a token) by {factor(2, *found['beta'])}")
-    if "gamma" in found:
-        parts.append(f"3 bits instead of 4 multiply it by {factor(4 / 3, *found['gamma'])}")
-    if "alpha" in found:
-        parts.append(f"twice the parameters divide it by {factor(2, *found['alpha'])}")
+    if "beta" in fit.coefficients:
+        parts.append(f"twice the training tokens multiply the added loss (nats a token) by {factor(2, fit, 'beta')}")
+    if "gamma" in fit.coefficients:
+        parts.append(f"3 bits instead of 4 multiply it by {factor(4 / 3, fit, 'gamma')}")
+    if "alpha" in fit.coefficients:
+        parts.append(f"twice the parameters divide it by {factor(2, fit, 'alpha')}")
     return f"In words: {'; '.join(parts)}." if parts else ""
 
 
@@ -33,11 +38,8 @@ def of_effects(found):
         fit = found.get("tokens alone")
         if isinstance(fit, str) or fit is None:
             return ""
-        intervals = next(iter(fit.intervals.values()))
-        tokens = factor(2, fit.coefficients["ln tokens"], intervals["ln tokens"])
-        return f"In words: twice the tokens multiply the relative error by {tokens}, whatever the learning rate does meanwhile."
-    intervals = next(iter(fit.intervals.values()))
-    tokens, rate = (factor(2, sign * fit.coefficients[name], sign * np.array(intervals[name])) for name, sign in (("ln tokens", 1), ("ln rate", -1)))
+        return f"In words: twice the tokens multiply the relative error by {factor(2, fit, 'ln tokens')}, whatever the learning rate does meanwhile."
+    tokens, rate = factor(2, fit, "ln tokens"), factor(2, fit, "ln rate", -1)
     return (f"In words: at the same learning rate, twice the tokens multiply the relative error by {tokens}; at the same tokens, half the learning rate "
             f"multiplies it by {rate}. A factor whose interval contains 1 is not told from no effect.")
 
@@ -55,15 +57,16 @@ def of_predictions(found):
 
 def of_full_precision(fit):
     """fit: of qtraj.laws.full_precision_law."""
-    if isinstance(fit, str) or "alpha_D" not in fit.coefficients:
+    if isinstance(fit, str) or not {"alpha_D", "alpha_N"} <= set(fit.coefficients):
         return ""
-    return (f"In words: of a large model, twice the tokens multiply the full-precision loss (nats a token) by {factor(2, -fit.coefficients['alpha_D'])}; "
-            f"of one with many tokens, twice the parameters by {factor(2, -fit.coefficients.get('alpha_N', np.nan))}.")
+    return (f"In words: of a large model, twice the tokens multiply the full-precision loss (nats a token) by {factor(2, fit, 'alpha_D', -1)}; "
+            f"of one with many tokens, twice the parameters by {factor(2, fit, 'alpha_N', -1)}.")
 
 
 def of_widths(fits):
-    """fits: of each bit-width alone."""
-    parts = [f"{factor(2, fit.coefficients['beta'])} at {bits:g} bits" for bits, fit in fits.items() if not isinstance(fit, str) and "beta" in fit.coefficients]
+    """fits: of each bit-width alone; one without an interval says nothing."""
+    parts = [f"{factor(2, fit, 'beta')} at {bits:g} bits" for bits, fit in fits.items()
+             if not isinstance(fit, str) and "beta" in fit.coefficients and interval_of(fit, "beta")]
     return f"In words: fitted alone, twice the training tokens multiply the added loss by {', '.join(parts)}." if parts else ""
 
 
@@ -97,8 +100,8 @@ def of_singles(fits):
     """fits: laws of one variable."""
     effects = {"beta": (2, 1, "twice the training tokens multiply the added loss by"), "alpha": (2, -1, "twice the parameters multiply it by"),
                "gamma": (4 / 3, 1, "3 bits instead of 4 multiply it by")}
-    found = {name: value for fit in fits.values() if not isinstance(fit, str) for name, value in fit.coefficients.items()}
-    parts = [f"{text} {factor(base, sign * found[name])}" for name, (base, sign, text) in effects.items() if name in found]
+    found = {name: fit for fit in fits.values() if not isinstance(fit, str) for name in fit.coefficients}
+    parts = [f"{text} {factor(base, found[name], name, sign)}" for name, (base, sign, text) in effects.items() if name in found]
     return f"In words: with all else equal, {'; '.join(parts)}." if parts else ""
 
 

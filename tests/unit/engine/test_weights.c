@@ -80,6 +80,7 @@ static void recipes_name_stored_weights(void **state)
     OK_OR_FAIL(weights_derive(WEIGHTS_QUANTIZED, &stored[0], &quantized, e));
     struct method_entry method = {.name = rtn, .method = rtn, .replicates = 1};
     options_default(&quant_table, &method.options);
+    method.rotation_sequences = 1;
     OK_OR_FAIL(variant_copy(&method, 3, NULL, &quantized.variant, e));
     again = through_text(&quantized);
     OK_OR_FAIL(weights_recipe(&again, &text, e));

@@ -343,15 +343,15 @@ static enum status warn_keys(const struct plan *p, const json_t *plan, struct ag
     return OK;
 }
 
-/* Methods of one label whose options have changed. */
-static enum status warn_methods(const struct plan *p, const json_t *plan, struct again *again,
-                                struct err *e)
+/* Entries of a list whose options have changed, under one label. */
+static enum status warn_entries(const struct plan *p, const json_t *plan, const char *list,
+                                const char *what, struct again *again, struct err *e)
 {
     json_auto_t *config = sweep_to_json(p->sweep);
-    const json_t *then = json_object_get(json_object_get(plan, "config"), "methods");
+    const json_t *then = json_object_get(json_object_get(plan, "config"), list);
     size_t i;
     json_t *now;
-    json_array_foreach(json_object_get(config, "methods"), i, now)
+    json_array_foreach(json_object_get(config, list), i, now)
     {
         const char *name = json_text(now, "name", "");
         const json_t *was = named(then, name);
@@ -359,12 +359,14 @@ static enum status warn_methods(const struct plan *p, const json_t *plan, struct
         json_auto_t *known = was ? json_copy((json_t *)(uintptr_t)was) : NULL;
         if (!known) continue;
         json_object_update_existing(known, now); /* no options of later versions */
-        json_object_set(known, "bits", json_object_get(was, "bits")); /* cells of their own */
-        json_object_set(known, "replicates", json_object_get(was, "replicates"));
+        for (const char *const *k =
+                 (const char *const[]){"bits", "replicates", "text", "ids", NULL};
+             *k; k++) /* cells of their own; files are told by what is in them */
+            json_object_set(known, *k, json_object_get(was, *k));
         PASS(add_changes(&text, was, known, e));
         if (text) PASS(find_again(p, again, e));
         if (text && again->of[measure_place_of(&measure_cell)])
-            log_warn("cells of %s are pending again: %s", name, text);
+            log_warn("%s %s are pending again: %s", what, name, text);
     }
     return OK;
 }
@@ -378,7 +380,8 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
     PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));
     PASS(warn_tokenizers(p, plan, &again, e));
     PASS(warn_keys(p, plan, &again, e));
-    PASS(warn_methods(p, plan, &again, e));
+    PASS(warn_entries(p, plan, "methods", "cells of", &again, e));
+    PASS(warn_entries(p, plan, "evaluation", "scores on", &again, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) warn_averages(p, i, view, models);
     for (int k = 0; k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;

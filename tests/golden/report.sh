@@ -188,6 +188,7 @@ cp "$work/no.h5" "$work/x.journal"
 "x.journal: not a results cube but a journal: give $work/x.h5" $work/x.journal --out $work/none
 "--compare: the cube has no column size of runs" $CUBES/one.h5 --compare size --out $work/none
 "no model is called nobody" $CUBES/one.h5 --model nobody --out $work/none
+"--bits 5: there are 3, 4" $CUBES/one.h5 --bits 3,5 --out $work/none
 "--fit-bits few: expected positive numbers" $CUBES/one.h5 --fit-bits few --out $work/none
 "Not a directory" $CUBES/one.h5 --out $work/no.h5/figures
 EOF

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 from qtraj import figures
-from qtraj.arguments import make_folder, numbers
+from qtraj.arguments import check_bits, make_folder, numbers
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.figures.pages import pages
@@ -46,6 +46,7 @@ def main():
             cube = files.choose(cube, axis, patterns.split(",")) if patterns else cube
         except ValueError as error:
             parser.error(f"--{axis}: {error}")
+    check_bits(bits, [cube])
     if not families(cube):
         sys.exit(f"{named}: none of its checkpoints has a place in training")
     make_folder("--out", options.out)

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from qtraj.arguments import make_folder, numbers
+from qtraj.arguments import check_bits, make_folder, numbers
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.report import page, summary
@@ -48,6 +48,7 @@ def opened(path, patterns):
 def main():
     options = arguments()
     cubes = {path: opened(path, options.model) for path in options.results}
+    check_bits(options.bits, cubes.values())
     try:
         coming = summary.of_coming(cubes, options.law, options.end, options.bits) if options.law else None
     except ValueError as error:

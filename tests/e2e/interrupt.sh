@@ -107,7 +107,7 @@ compare whole three
 # One signal within a visit: its state is saved after the variant that a block is passing through, and the next run computes only what
 # is left. launch passes signals on; a rank of mpirun has until odls_base_sigkill_timeout. A second one ends at once (the grace would be as
 # long as the run has been: five seconds).
-sed -i 's/^methods:.*/methods: [{method: trellis, trellis_window: 12}]/; s/^bits:.*/bits: [2, 3, 4]/; /^curvature:/d' "$work/sweep.yaml"
+sed -i 's/^methods:.*/methods: [{method: trellis, trellis_window: 13}]/; s/^bits:.*/bits: [2, 3, 4]/; /^curvature:/d' "$work/sweep.yaml"
 # start NAME COMMAND ARGUMENT ...
 start() {
     local command=("$QTRAJ" $2)

@@ -253,7 +253,7 @@ def context_handles(lines, cube=None):
         handles += [Patch(color=TINTS[i % len(TINTS)], alpha=0.15, linewidth=0, label=plain(phase)) for i, phase in enumerate(phases_of(lines[:1]))
                     if phase in lines[0].phase[:len(lines[0].at) - lines[0].late]]
     if has_learning_rate(cube):
-        handles.append(Line2D([], [], color=GREY, linestyle=":", label="learning rate of the checkpoints"))
+        handles.append(Line2D([], [], color=GREY, linestyle=":", label="learning rate"))
     return handles
 
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from qtraj.arguments import numbers
+from qtraj.arguments import check_bits, numbers
 from qtraj.claims.table import claims
 from qtraj.cube import files
 from qtraj.cube.points import roots, unfinished
@@ -55,6 +55,7 @@ def main():
                                                                   for name, value in wanted.items()), *([f"--compare {options.compare}"] if options.compare else [])])
     try:
         cube = files.open(*options.results)
+        check_bits(options.bits, [cube])
         cube = files.select(cube, **wanted) if wanted else cube
         tables = {value: claims(part, options.only, command) for value, part in groups(cube, options.compare).items()}
     except (OSError, ValueError) as error:

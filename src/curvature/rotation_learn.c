@@ -41,12 +41,11 @@ static enum status prepare_block(struct rotation_learner *l, int64_t layer, stru
     own->rotation = NULL;
     for (int i = 0; i < own->n_linears; i++) {
         struct linear *k = &own->linear[i];
-        AUTO_FREE double *w = NULL, *bias = NULL;
+        AUTO_FREE double *bias = NULL;
         if (!k->bias) continue;
-        PASS(mem_zero(&w, k->rows * k->cols, sizeof *w, "a linear", e));
         PASS(mem_alloc(&bias, k->rows, sizeof *bias, "a bias", e));
         for (int64_t j = 0; j < k->rows; j++) bias[j] = (double)k->bias[j];
-        rotation_back(l->turned, own, i, w, bias);
+        rotation_back(l->turned, own, i, NULL, bias);
         for (int64_t j = 0; j < k->rows; j++) ((float *)(uintptr_t)k->bias)[j] = (float)bias[j];
     }
     for (int k = EXTRA_ATTN_NORM; own->extra->rms && k <= EXTRA_MLP_NORM_BIAS; k++)
@@ -126,12 +125,13 @@ static enum status round_linear(struct rotation_learner *l, const struct block *
                                 float *difference, struct err *e)
 {
     const struct linear *from = &b->linear[i];
-    const int64_t n = from->rows * from->cols, down = l->how->options->down_bits;
+    const int64_t n = from->rows * from->cols;
+    const struct quant_options *o = l->how->options;
     float *own = (float *)(uintptr_t)l->own[b->layer].linear[i].w;
     double *changed = l->work, *q = l->work + n;
     struct quant_report report;
-    const struct quant_job job = {.bits = down && from->stage == STAGE_DOWN ? down : l->how->bits,
-                                  .options = l->how->options,
+    const struct quant_job job = {.bits = quant_bits_at(o, l->how->bits, from->stage == STAGE_DOWN),
+                                  .options = o,
                                   .layer = b->layer,
                                   .linear = i,
                                   .rows = from->rows,

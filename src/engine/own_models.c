@@ -2,7 +2,6 @@
 #include "curvature/rotation_learn.h"
 #include "engine/stored.h"
 #include "model/rotated.h"
-#include <string.h>
 
 struct model *stream_model(const struct run *r, const struct stream *s)
 {
@@ -41,12 +40,9 @@ static enum status turn(const struct run *r, const struct variant *v, struct mod
 /* The basis of another replicate of the variant; NULL: there is none. */
 static struct model *turned_already(const struct run *r, int64_t i)
 {
-    const struct variant *v = r->streams[i].variant;
-    for (int64_t j = 0; j < i; j++) {
-        const struct variant *other = r->streams[j].variant;
-        if (other->bits == v->bits && strcmp(other->method.name, v->method.name) == 0)
+    for (int64_t j = 0; j < i; j++)
+        if (r->streams[j].st == OK && same_variant(r->streams[i].variant, r->streams[j].variant))
             return r->streams[j].turned;
-    }
     return NULL;
 }
 

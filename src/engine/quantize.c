@@ -68,15 +68,24 @@ static bool serves(const struct workspace *w, const struct stream *s)
                                 &s->variant->method.options);
 }
 
-/* How many channels of a stage's inputs are outliers, of n for each layer. */
-static int64_t outliers_of(int64_t n, int score, double least, bool relative,
-                           const struct workspace *w, const struct quant_input *in)
+/* What activation_grid and quant_options have alike. */
+struct outlier_rule {
+    int64_t n, down_bits;
+    int score;
+    double least;
+    bool relative;
+};
+
+/* How many channels of a stage's inputs are outliers. */
+static int64_t outliers_of(const struct outlier_rule *r, const struct workspace *w, int stage,
+                           const struct quant_input *in)
 {
-    const double *x = n > 0 ? in->statistic[outlier_statistic(score)] : NULL;
+    const double *x = r->n > 0 ? in->statistic[outlier_statistic(r->score)] : NULL;
+    const double least = r->least * (stage == STAGE_DOWN && r->down_bits > 0 ? 2 : 1);
     double most = 0;
     for (int64_t j = 0; x && j < in->cols; j++) most = fmax(most, x[j]);
     if (least > 0 && !(most > least)) return 0;
-    return relative ? n * (in->cols / w->sizes.shape.hidden) : n;
+    return r->relative ? r->n * (in->cols / w->sizes.shape.hidden) : r->n;
 }
 
 /* The variant's options for the linears of a stage. */
@@ -84,9 +93,9 @@ static struct quant_options stage_options(const struct workspace *w, const struc
                                           int stage, const struct quant_input *in)
 {
     struct quant_options o = s->variant->method.options;
-    const double least = o.outlier_least * (stage == STAGE_DOWN && o.down_bits > 0 ? 2 : 1);
-    o.outlier_columns =
-        outliers_of(o.outlier_columns, o.outlier_score, least, o.outlier_relative, w, in);
+    const struct outlier_rule rule = {o.outlier_columns, o.down_bits, o.outlier_score,
+                                      o.outlier_least, o.outlier_relative};
+    o.outlier_columns = outliers_of(&rule, w, stage, in);
     return o;
 }
 
@@ -190,21 +199,21 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     const bool packs = s->method->describe_grids || s->method->describe_blocks;
     const bool wants = coded || (w->sink && w->sink->grids && packs);
     const struct quant_options options = stage_options(w, s, l->stage, input);
-    const int64_t down = options.down_bits;
-    const struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
-                                  .bits = down && l->stage == STAGE_DOWN ? down : s->variant->bits,
-                                  .options = &options,
-                                  .layer = w->original->layer,
-                                  .linear = number,
-                                  .replicate = s->variant->replicate,
-                                  .rows = l->rows,
-                                  .cols = l->cols,
-                                  .w = l->w,
-                                  .q = q,
-                                  .unrounded = unrounded_of(w, s, q),
-                                  .grids = wants ? &grids : NULL,
-                                  .input = input,
-                                  .prepared = w->prepared[l->stage]};
+    const struct quant_job job = {
+        .team = w->group->size > 1 ? &w->group->team : NULL,
+        .bits = quant_bits_at(&options, s->variant->bits, l->stage == STAGE_DOWN),
+        .options = &options,
+        .layer = w->original->layer,
+        .linear = number,
+        .replicate = s->variant->replicate,
+        .rows = l->rows,
+        .cols = l->cols,
+        .w = l->w,
+        .q = q,
+        .unrounded = unrounded_of(w, s, q),
+        .grids = wants ? &grids : NULL,
+        .input = input,
+        .prepared = w->prepared[l->stage]};
     double start = clock_seconds();
     if (wants)
         PASS(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
@@ -232,8 +241,9 @@ static enum status take_inputs(struct workspace *w, const struct stream *s, int 
     if (g->granularity == GRANULARITY_STATIC)
         for (int64_t j = 0; j < in.cols; j++)
             own->largest = fmaxf(own->largest, (float)in.statistic[STATISTIC_LARGEST][j]);
-    const double least = g->outlier_least * (stage == STAGE_DOWN && g->down_bits > 0 ? 2 : 1);
-    own->outliers = outliers_of(g->outliers, g->outlier_score, least, g->outlier_relative, w, &in);
+    const struct outlier_rule rule = {g->outliers, g->down_bits, g->outlier_score, g->outlier_least,
+                                      g->outlier_relative};
+    own->outliers = outliers_of(&rule, w, stage, &in);
     if (own->outliers > 0) {
         free(w->order[stage]);
         w->order[stage] = NULL;

@@ -101,8 +101,7 @@ static enum status share_inputs(struct run *r, struct err *e)
                        e);
 }
 
-/* Whether one of them is a replicate of the other, or both are of a third. */
-static bool same_variant(const struct variant *a, const struct variant *b)
+bool same_variant(const struct variant *a, const struct variant *b)
 {
     return a->replicate != b->replicate && a->bits == b->bits &&
            strcmp(a->method.name, b->method.name) == 0;

@@ -66,6 +66,8 @@ struct stream {
     } seconds;
 };
 void stream_free(struct stream *s);
+/* Whether one of them is a replicate of the other, or both are of a third. */
+bool same_variant(const struct variant *a, const struct variant *b);
 /* Adds what became of a linear to the stream's reports and sums. Local. ERR_NOMEM. */
 MUST_USE enum status stream_note(struct stream *s, const struct linear *l,
                                  const struct quant_report *r, struct err *e);

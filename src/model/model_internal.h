@@ -30,8 +30,8 @@ struct rotation {
 };
 enum { ROTATED_COLUMNS = 8 };
 void rotation_free(struct rotation *r);
-/* w, bias (of a linear of b; NULL: none) <- those in m's basis turned back into that of the model
- * that m was made of, but for scales and biases of norms, which stay in them. Parallel. */
+/* w, bias (of a linear of b; either may be NULL) <- those in m's basis turned back into that of the
+ * model that m was made of, but for scales and biases of norms, which stay in them. Parallel. */
 void rotation_back(const struct model *m, const struct block *b, int index, double *w,
                    double *bias);
 /* The row of a block's linear where the values of a head of keys begin; -1: it has none. */

@@ -242,23 +242,31 @@ static void turn_columns(const struct turned *t)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < n; j++) t->w[i * t->cols + j0 + j] = x[j * rows + i];
     }
-    if (t->bias) turn_outputs(t, t->bias, scratch_of(t->m->rotation));
+}
+
+static struct turned turned_of(const struct model *m, const struct block *b, int index, double *w,
+                               double *bias)
+{
+    const struct linear *l = &b->linear[index];
+    return (struct turned){.m = m,
+                           .layer = b->layer,
+                           .rows = l->rows,
+                           .cols = l->cols,
+                           .stage = l->stage,
+                           .index = index,
+                           .w = w,
+                           .bias = bias};
 }
 
 void rotation_back(const struct model *m, const struct block *b, int index, double *w, double *bias)
 {
-    const struct linear *l = &b->linear[index];
-    const struct turned t = {.m = m,
-                             .layer = b->layer,
-                             .rows = l->rows,
-                             .cols = l->cols,
-                             .stage = l->stage,
-                             .index = index,
-                             .back = true,
-                             .w = w,
-                             .bias = bias};
-    turn_rows(&t);
-    turn_columns(&t);
+    struct turned t = turned_of(m, b, index, w, bias);
+    t.back = true;
+    if (w) {
+        turn_rows(&t);
+        turn_columns(&t);
+    }
+    if (bias) turn_outputs(&t, bias, scratch_of(m->rotation));
 }
 
 static enum status store(const struct turned *t, const char *name, float *w, float *bias,
@@ -287,20 +295,14 @@ static enum status turn_linear(const struct model *m, const struct block *b, int
     const bool folds =
         m->rotation->places & ROTATE_R1 && (l->stage == STAGE_QKV || l->stage == STAGE_UP);
     const int norm = l->stage == STAGE_QKV ? EXTRA_ATTN_NORM : EXTRA_MLP_NORM;
-    const struct turned t = {.m = m,
-                             .layer = b->layer,
-                             .rows = l->rows,
-                             .cols = l->cols,
-                             .stage = l->stage,
-                             .index = i,
-                             .scale = folds ? b->extra->p[norm] : NULL,
-                             .shift = folds ? b->extra->p[norm + 1] : NULL,
-                             .w = work,
-                             .bias = work + n};
+    struct turned t = turned_of(m, b, i, work, work + n);
+    t.scale = folds ? b->extra->p[norm] : NULL;
+    t.shift = folds ? b->extra->p[norm + 1] : NULL;
     for (int64_t k = 0; k < n; k++) t.w[k] = l->w[k];
     for (int64_t k = 0; k < l->rows; k++) t.bias[k] = l->bias ? l->bias[k] : 0;
     turn_rows(&t);
     turn_columns(&t);
+    turn_outputs(&t, t.bias, scratch_of(m->rotation));
     *own = (struct linear){.stage = l->stage,
                            .rows = l->rows,
                            .cols = l->cols,

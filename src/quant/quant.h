@@ -66,13 +66,11 @@ struct quant_job {
     int64_t rows, cols;
     const float *w;   // (rows, cols) original
     float *q;         // (rows, cols) out: dequantized, this rank's rows (team_rows)
-    float *unrounded; // (rows, cols) out: the same with scales that are not rounded for storage;
-                      // NULL: not requested (only for methods with .unrounded)
-    struct quant_grids *grids;       /* out: this rank's rows of the grids (grid_note); NULL: not
-                                        requested       (describe_grids, describe_blocks) */
+    float *unrounded; // (rows, cols) out: with scales as computed; NULL: not requested (.unrounded)
+    struct quant_grids *grids; /* out: this rank's rows of the grids (grid_note), or the codes of
+                                  blocks; NULL: not requested */
     const struct quant_input *input; /* NULL if the method needs no statistics */
-    const double
-        *shared; /* numbers that grids of more than one row share (grid_share); NULL: none */
+    const double *shared; /* what grids of more than one row share (grid_share); NULL: nothing */
     const void *prepared; /* result of prepare for its stage; NULL if the method has neither prepare
                              nor prepare_block */
 };
@@ -270,6 +268,11 @@ void quant_add(const struct quant_method *method);
 /* True if it needs calibration sequences with these options; NULL: with some options. */
 bool quant_calibrates(const struct quant_method *method, const struct quant_options *o);
 
+/* The width of a linear's weights; last: the last linear of its block. */
+static inline int64_t quant_bits_at(const struct quant_options *o, int64_t bits, bool last)
+{
+    return last && o->down_bits > 0 ? o->down_bits : bits;
+}
 /* The statistic that gives scores of that kind (enum outlier_score). */
 static inline int outlier_statistic(int score)
 {

@@ -4,7 +4,7 @@
  * QTRAJ_TRAIN_FIXTURES and QTRAJ_PARITY_FIXTURES name the folders of the complete ones. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_file.h"
-#include "scratch.h"
+#include "scratch_shared.h"
 #include "train/trainer.h"
 #include "util/json.h"
 #include "util/rng.h"
@@ -450,11 +450,9 @@ static void test_divergence(void **state)
 
 int main(int argc, char **argv)
 {
-    int provided, failed, rank;
+    int provided, failed;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) snprintf(folder, sizeof folder, "%s", scratch_dir());
-    MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+    scratch_shared(folder, sizeof folder);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),           cmocka_unit_test(test_resume),
         cmocka_unit_test(test_micro_and_ranks), cmocka_unit_test(test_muon),

@@ -2,7 +2,7 @@
  * straight-through gradient of torch, the loss of the forward pass, and what is refused.
  * NP: 1 2 */
 #include "checkpoint/safetensors.h"
-#include "scratch.h"
+#include "scratch_shared.h"
 #include "train/trainer.h"
 #include <math.h>
 #include <setjmp.h>
@@ -199,11 +199,9 @@ static void test_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    int provided, failed, rank;
+    int provided, failed;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) snprintf(folder, sizeof folder, "%s", scratch_dir());
-    MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+    scratch_shared(folder, sizeof folder);
     OK_OR_FAIL(safetensors_open(FOLDER "/reference.safetensors", &answers, e));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradient),

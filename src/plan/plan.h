@@ -337,9 +337,8 @@ void plan_costs_learn(struct plan *p, const struct results_view *view);
  * ERR_NOMEM. */
 MUST_USE enum status plan_visit_price(const struct plan *p, const int64_t *variants,
                                       struct plan_visit *v, struct err *e);
-/* Cost of a visit of one checkpoint with n of the plan's variants and all requested parts; it reads
- * as much as the model's checkpoints, averages among them, do on average, and chooses members of
- * greedy soups for as long. */
+/* Mean cost of a visit of the model's checkpoints, averages among them, with n of the plan's
+ * variants and all that is measured there. */
 struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *variants,
                             int64_t n);
 

@@ -347,6 +347,18 @@ static double mean_reads(const struct plan *p, int64_t model)
     return n > 0 ? reads / n : 1;
 }
 
+/* The share of the model's checkpoints that the measure has a record of. */
+static double share_measured(const struct plan *p, int64_t model, int k)
+{
+    double n = 0, measured = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        if (p->checkpoints[i].model != model) continue;
+        measured += p->checkpoints[i].keys[k][0] != '\0';
+        n++;
+    }
+    return n > 0 ? measured / n : 1;
+}
+
 /* Adds the replicates of all numbers. */
 static void add_replicates(const struct plan *p, const struct plan_model *m,
                            const int64_t *variants, int64_t n, struct cost *c)
@@ -374,7 +386,7 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
     add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < MEASURES_N; k++)
-        if (!with_cells(k)) cost_add(&c, &m->once[k], 1);
+        if (!with_cells(k)) cost_add(&c, &m->once[k], share_measured(p, model, k));
     c.bytes *= mean_reads(p, model);
     const struct cost choice = plan_mean_choice_cost(p, model);
     cost_add(&c, &choice, 1);

@@ -247,7 +247,8 @@ static enum status print_models(const struct plan_report *r, FILE *out, struct e
     PASS(table_init(&t, PLAN_COLUMNS, 1, e));
     PASS(put_plan_head(r, &t, e));
     for (int64_t i = 0; i < r->n; i++) PASS(put_model(r->plan, &r->lines[i], &t, e));
-    fprintf(out, "a visit: what it reads, FLOP by phase, time and memory on one worker; least: the "
+    fprintf(out, "a visit, on average: what it reads, FLOP by phase, time and memory on one "
+                 "worker; least: the "
                  "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
     PASS(table_print(&t, table_page_width(stdout), out, e));
     for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);

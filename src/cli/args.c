@@ -231,6 +231,19 @@ static bool has_one(const char *with, const struct arg_list *given)
     return false;
 }
 
+/* A flag that takes one value is given once. */
+static enum status check_once(const struct args *a, const struct arg_list *given, struct err *e)
+{
+    for (int64_t i = 0; i < given->n; i++) {
+        const struct arg *arg = find(a, given->items[i], strcspn(given->items[i], "="));
+        if (!arg || arg->type == ARG_LIST || arg->type == ARG_SWITCH) continue;
+        for (int64_t j = 0; j < i; j++)
+            NEED(find(a, given->items[j], strcspn(given->items[j], "=")) != arg, ERR_USAGE,
+                 "%s is given twice; it takes one value", arg->name);
+    }
+    return OK;
+}
+
 /* Every flag that was given has an effect beside the others. */
 static enum status check_effects(const struct args *a, const struct arg_list *given, struct err *e)
 {
@@ -286,5 +299,6 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
     }
     NEED(found + a->optional >= n, ERR_USAGE, "usage: qtraj %s %s", command->name,
          command->arguments);
+    PASS(check_once(a, &given, e));
     return check_effects(a, &given, e);
 }

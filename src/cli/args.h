@@ -1,5 +1,5 @@
 /* args: the flags of a command, from a table. "--name value" and "--name=value"; a switch takes no
- * value, a list may be given several times. */
+ * value, a list may be given several times, other flags once. */
 #pragma once
 #include "cli/cli.h"
 #include "options/options.h"

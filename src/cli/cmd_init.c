@@ -28,7 +28,9 @@ static void init_free(struct init *o)
     free(o->runs);
     free(o->folder);
     free(o->stem);
-    free(o->text_path);
+    for (int64_t i = 0; o->text_paths && i < o->texts.n; i++) free(o->text_paths[i]);
+    free(o->text_paths);
+    arg_list_free(&o->texts);
     free(o->tokenizer_path);
 }
 
@@ -221,9 +223,11 @@ static enum status set_up(struct init *o, struct err *e)
     PASS(st);
     PASS(mem_string(&o->stem, name, e));
     if ((ending = strrchr(o->stem, '.')) && ending > o->stem) *ending = '\0';
-    NEED(o->text, ERR_USAGE,
+    NEED(o->texts.n > 0, ERR_USAGE,
          "--text is missing; name a text that the models were not trained on, plain or JSON lines");
-    PASS(resolve_text((char *)(uintptr_t)o->text, &o->text_path, e));
+    PASS(mem_zero(&o->text_paths, o->texts.n, sizeof *o->text_paths, "texts", e));
+    for (int64_t i = 0; i < o->texts.n; i++)
+        PASS(resolve_text(o->texts.items[i], &o->text_paths[i], e));
     return o->tokenizer ? resolve(o->tokenizer, &o->tokenizer_path, e) : OK;
 }
 
@@ -232,8 +236,8 @@ static enum status run(struct call *c, struct err *e)
     CLEANUP(init_free) struct init o = {.out = "sweep.yaml"};
     CLEANUP(arg_list_free) struct arg_list folders = {0};
     const struct arg table[] = {
-        {"--text", ARG_TEXT, &o.text, "FILE",
-         "text to measure the loss on, or a pattern of files; needed"},
+        {"--text", ARG_LIST, &o.texts, "FILE",
+         "text to measure the loss on, or a pattern of files; needed, may repeat"},
         {"--out", ARG_TEXT, &o.out, "FILE.yaml", "the sweep file (default sweep.yaml)"},
         {"--tokenizer", ARG_TEXT, &o.tokenizer, "FILE",
          "tokenizer.json of all checkpoints (default: in each folder, or the one above)"},

@@ -1,5 +1,6 @@
 /* init_internal: of cmd_init.c and init_text.c alone. */
 #pragma once
+#include "cli/args.h"
 #include "run/init_checkpoint.h"
 
 struct run_folder {
@@ -13,11 +14,13 @@ struct run_folder {
 };
 
 struct init {
-    const char *out, *text, *tokenizer;
+    const char *out, *tokenizer;
+    struct arg_list texts;
     bool force;
-    char *folder; /* of the sweep file, without links */
-    char *stem;   /* its name without the ending */
-    char *text_path, *tokenizer_path;
+    char *folder;      /* of the sweep file, without links */
+    char *stem;        /* its name without the ending */
+    char **text_paths; // (texts.n)
+    char *tokenizer_path;
     int64_t n, capacity;
     struct run_folder *runs;
 };

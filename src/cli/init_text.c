@@ -103,30 +103,51 @@ static enum status run_text(const struct init *o, const struct run_folder *r, ch
     return OK;
 }
 
+/* *out (the caller frees) = the keys that say where text i is. */
+static enum status source_text(const struct init *o, int64_t i, char **out, struct err *e)
+{
+    AUTO_FREE char *path = NULL, *field = NULL;
+    PASS(init_field(o->text_paths[i], &field, e));
+    PASS(named(o, o->text_paths[i], "", &path, e));
+    return mem_format(out, e, "text: %s%s", path, field);
+}
+
+/* Appends text i as an entry of the evaluation; several are named as their files. */
+static enum status evaluation_text(const struct init *o, int64_t i, char **text, struct err *e)
+{
+    AUTO_FREE char *source = NULL, *file = NULL, *name = NULL;
+    PASS(mem_string(&file, o->texts.n > 1 ? strrchr(o->text_paths[i], '/') + 1 : "text", e));
+    file[1 + strcspn(file + 1, ".")] = '\0';
+    PASS(named(o, file, "", &name, e));
+    PASS(source_text(o, i, &source, e));
+    return mem_append(text, e, "  - {name: %s, %s, length: auto, samples: 64}\n", name, source);
+}
+
 enum status init_sweep_text(const struct init *o, char **text, struct err *e)
 {
-    AUTO_FREE char *name = NULL, *results = NULL, *data = NULL, *field = NULL;
-    PASS(init_field(o->text_path, &field, e));
+    AUTO_FREE char *name = NULL, *results = NULL, *source = NULL;
     PASS(named(o, o->stem, "", &name, e));
     PASS(named(o, o->stem, ".h5", &results, e));
-    PASS(named(o, o->text_path, "", &data, e));
     PASS(mem_append(text, e,
                     "# By qtraj init. docs/sweep-file.md explains all keys, `qtraj options` lists "
                     "them. Paths are relative to this file.\nname: %s\nresults: %s\nmodels:\n",
                     name, results));
     for (int64_t i = 0; i < o->n; i++) PASS(run_text(o, &o->runs[i], text, e));
+    PASS(mem_append(text, e,
+                    "bits: [3, 4]\nmethods:\n"
+                    "  - {method: rtn, group_size: 128} # round to nearest, without calibration\n"
+                    "  # - {method: gptq, group_size: 128} # needs `calibration`\n"
+                    "# what the loss is measured on; samples: sequences, at most\n"
+                    "evaluation:\n"));
+    for (int64_t i = 0; i < o->texts.n; i++) PASS(evaluation_text(o, i, text, e));
+    PASS(source_text(o, 0, &source, e));
     return mem_append(
         text, e,
-        "bits: [3, 4]\nmethods:\n"
-        "  - {method: rtn, group_size: 128} # round to nearest, without calibration\n"
-        "  # - {method: gptq, group_size: 128} # needs `calibration`\n"
-        "# what the loss is measured on; samples: sequences, at most\n"
-        "evaluation:\n  - {name: text, text: %s%s, length: auto, samples: 64}\n"
         "# the sequences behind those of the evaluation\n"
-        "# calibration: {text: %s%s, skip: 64, samples: 128}\n"
+        "# calibration: {%s, skip: 64, samples: 128}\n"
         "# curvature: {sharpness: lanczos, trace: 8, sequences: 4}\n"
         "# movement: rtn # distance of the weights from those of the checkpoint before\n",
-        data, field, data, field);
+        source);
 }
 
 enum status init_print_missing(const struct init *o, struct err *e)

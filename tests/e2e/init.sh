@@ -58,6 +58,12 @@ echo '{"url": "a", "text": "words"}' >lines.jsonl
 init trainer/ --text lines.jsonl --out lines.yaml --force
 grep -qF 'text: "lines.jsonl", field: text, length' lines.yaml || fail "the field: $(cat lines.yaml)"
 
+# Several texts are an evaluation each, named as their files; calibration is on the first.
+cp text.txt second.v2.txt
+init trainer/ --text text.txt --text=second.v2.txt --out texts.yaml && plans texts.yaml
+[ "$(grep -cF -e '  - {name: "text", text: "text.txt", length' -e '  - {name: "second", text: "second.v2.txt", length' \
+    -e '# calibration: {text: "text.txt", skip' texts.yaml)" = 3 ] || fail "several texts: $(cat texts.yaml)"
+
 # Files are replaced only with --force; equal steps are none; a folder elsewhere is named from the root.
 echo mine >one.csv
 refuses "--out: make its folder first: none: No such file or directory" trainer --text text.txt --out none/one.yaml

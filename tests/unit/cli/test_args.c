@@ -97,6 +97,8 @@ static void wrong_arguments_are_refused(void **state)
         {"one two --text", "--text needs a value: TEXT"},
         {"one two --number 1.5", "--number: \"1.5\" is not an integer"},
         {"one two --number=", "is not an integer"},
+        {"one two --text a --text=a", "--text is given twice; it takes one value"},
+        {"--colour red one --on two --on --colour red", "--colour is given twice"},
         {"one two --number 99999999999999999999", "is not an integer"},
     };
     struct err e = {0};

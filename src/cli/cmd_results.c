@@ -142,21 +142,23 @@ static bool is_new(const char *name, const struct place *p)
     return !p->parts.n && !is_there(file_of(name, p)) && !fsx_is_file(p->journal);
 }
 
-/* Says which Slurm jobs will compute what is new; *any: there are such. */
-static enum status say_submitted(const char *name, const struct place *p, bool json, bool *any,
-                                 struct err *e)
+/* ids (n bytes) = of the Slurm jobs that compute these results, "": none. */
+static enum status find_jobs(const struct place *p, char *ids, size_t n, struct err *e)
 {
     AUTO_FREE char *comment = NULL;
-    char ids[512];
     PASS(slurm_comment(p->cube, &comment, e));
-    slurm_find_jobs(comment, ids, sizeof ids);
-    *any = ids[0] != '\0';
-    if (!*any) return OK;
+    slurm_find_jobs(comment, ids, n);
+    if (ids[0]) memmove(ids, ids + 1, strlen(ids)); /* without the blank in front */
+    return OK;
+}
+
+/* Says which Slurm jobs will compute what is new. */
+static enum status say_submitted(const char *name, const char *ids, bool json, struct err *e)
+{
     if (json)
-        return cli_print_json(
-            json_pack("{s:{s:s, s:s}}", "run", "state", "submitted", "jobs", ids + 1),
-            JSON_INDENT(1) | JSON_SORT_KEYS, e);
-    printf("%s: submitted, no results yet; jobs that wait or run:%s (squeue says when they "
+        return cli_print_json(json_pack("{s:{s:s, s:s}}", "run", "state", "submitted", "jobs", ids),
+                              JSON_INDENT(1) | JSON_SORT_KEYS, e);
+    printf("%s: submitted, no results yet; jobs that wait or run: %s (squeue says when they "
            "start)\n",
            name, ids);
     return OK;
@@ -276,7 +278,8 @@ static enum status run_status(struct call *c, struct err *e)
                                 [VERDICT_FAILED] = EXIT_CELLS_FAILED,
                                 [VERDICT_OPEN] = EXIT_STOPPED};
     const char *path;
-    bool json = false, exit_code = false, submitted = false;
+    bool json = false, exit_code = false;
+    char jobs[512];
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     struct report_about about = {0};
     CLEANUP(place_free) struct place place = {0};
@@ -290,10 +293,11 @@ static enum status run_status(struct call *c, struct err *e)
     PASS(args_parse(&args, c, &path, 1, e));
     if (c->help) return OK;
     PASS(find_place(path, &place, e));
-    if (is_new(path, &place)) PASS(say_submitted(path, &place, json, &submitted, e));
-    if (submitted) {
+    PASS(find_jobs(&place, jobs, sizeof jobs, e));
+    if (jobs[0]) about.jobs = jobs;
+    if (about.jobs && is_new(path, &place)) {
         if (exit_code) c->code = EXIT_STOPPED;
-        return OK;
+        return say_submitted(path, jobs, json, e);
     }
     /* First the lock: a run that ends in between leaves a journal that says so. */
     about.holder = lock_look(place.journal);

@@ -37,6 +37,7 @@ struct report_about {
     struct lock_holder holder; /* of their lock */
     const json_t *running;     /* the holder's running visits (running.h); NULL: unknown */
     const json_t *coming;      /* coming.h; NULL: nothing */
+    const char *jobs;          /* ids of Slurm jobs that wait or run to compute more; NULL: none */
     enum cube_state cube;
     int64_t lacks;                  /* of an older cube: records of the journal behind it */
     const struct part_table *parts; /* (part_table.h) whose records they are; NULL: one journal's */

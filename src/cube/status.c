@@ -250,7 +250,7 @@ static void print_run(const struct report *r)
         fprintf(r->out, "running in parts since it was merged; qtraj status SWEEP.yaml counts them "
                         "too\n");
     else if (r->verdict == VERDICT_OPEN)
-        fprintf(r->out, "stopped; qtraj run goes on from here\n");
+        fprintf(r->out, "stopped%s\n", r->about->jobs ? "" : "; qtraj run goes on from here");
     else
         fprintf(r->out, "done%s\n", r->verdict == VERDICT_FAILED ? ", but in part failed" : "");
 }
@@ -259,7 +259,8 @@ static json_t *run_json(const struct report *r)
 {
     const struct lock_holder *h = &r->about->holder;
     const char *idle = r->verdict == VERDICT_OPEN ? "stopped" : "done";
-    json_t *run = json_pack("{s:s}", "state", runs(r) ? "running" : idle);
+    json_t *run =
+        json_pack("{s:s, s:s*}", "state", runs(r) ? "running" : idle, "jobs", r->about->jobs);
     if (h->held)
         json_object_update_new(run, json_pack("{s:s, s:I, s:s, s:b}", "host", h->host, "pid",
                                               (json_int_t)h->pid, "since", h->utc, "certain",
@@ -293,6 +294,9 @@ static enum status print_text(const struct report *r, struct err *e)
         PASS(part_table_print(r->about->parts, &r->all, r->out, e));
     else
         print_run(r);
+    if (r->about->jobs)
+        fprintf(r->out, "Slurm jobs that wait or run: %s (squeue says when they start)\n",
+                r->about->jobs);
     status_running_print(r->about, r->out);
     coming_print(r->about->coming, r->out);
     return OK;

@@ -105,6 +105,12 @@ status --exit-code "$work/whole.yaml" >"$work/out"
 code=$?
 [ $code = 3 ] || fail "cells are pending: exit code $code"
 tail -n 1 "$work/out" | grep -q '^stopped; ' || fail "pending: $(tail -n 2 "$work/out")"
+# A job that waits goes on from there.
+printf "#!/bin/bash\necho '21 21 PENDING qtraj %s'\n" "$(realpath "$work")/s.h5" >"$work/bin/squeue"
+PATH=$work/bin:$PATH "$QTRAJ" status "$work/whole.yaml" >"$work/out"
+[ "$(tail -n 2 "$work/out")" = "stopped
+Slurm jobs that wait or run: 21 (squeue says when they start)" ] || fail "a job waits: $(cat "$work/out")"
+PATH=$work/bin:$PATH "$QTRAJ" status --json "$work/s.h5" | tr -d ' \n' | grep -q '"run":{"state":"stopped","jobs":"21"}' || fail "a job waits, JSON"
 launch 60 1 run "$work/whole.yaml" || fail "exit code $?: $(cat "$work/err")"
 grep -q 'cells, 0 failed, .*s spent$' "$work/err" || fail "a single process: $(cat "$work/err")"
 status --exit-code "$work/whole.yaml" >"$work/out" || fail "all done: exit code $?"

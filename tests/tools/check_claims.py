@@ -295,7 +295,7 @@ def test_around_zero():
         assert supported <= FALSE, (name, supported)
     found = qtraj.claims.claims(points_of(data)[lambda frame: frame.bits == 8])
     rises = found.set_index("name").loc["decay-rises"]
-    assert rises.reason == "not told from zero" and rises["left out"] == RUNS * 7 and rises.points == 0, rises
+    assert rises.reason == "not told from noise" and rises["left out"] == RUNS * 7 and rises.points == 0, rises
 
 
 def test_values():

@@ -83,7 +83,7 @@ CLAIMS = [
 def row_of(claim: Claim, found: Found, command: str) -> dict:
     """The claim and what was found of it."""
     words = f"{found.n} run{'s' if found.n != 1 else ''}"
-    unmeasured = "not told from zero" if found.left_out and not found.points else f"not measured: needs {claim.needs}"
+    unmeasured = "not told from noise" if found.left_out and not found.points else f"not measured: needs {claim.needs}"
     reason = "" if found.low == found.low else unmeasured if found.value != found.value else f"{words}: no interval"
     said = claim.rule.verdict(found)
     if found.over == "text" and said != UNDECIDED:

@@ -17,11 +17,14 @@ bool show_wants(const struct show *s, const struct rows *r, const struct row *ro
 bool show_wants_metric(const struct show *s, const char *name);
 /* The number of a variable (NULL: none) at the row's place; NaN: it is not there. */
 double show_number(const struct show *s, const struct cube_variable *x, const struct row *row);
+/* By what tables multiply a metric: loss_relative is shown in percent. */
+double show_scale(const char *metric);
 /* Fails unless every choice and metric that was asked for is one of the kind's. ERR_USAGE says
  * which there are; ERR_NOMEM. */
 MUST_USE enum status show_check(const struct show *s, const struct rows *r, struct err *e);
 
-/* A table a model, dataset, metric and quantizer: checkpoints by bits. */
+/* A table a model, dataset, metric and quantizer: checkpoints by bits; of one width, all quantizers
+ * beside each other. */
 MUST_USE enum status show_tables(const struct show *s, struct err *e);
 /* A table of the kind's records, which are no cells, and whether its numbers have converged. */
 MUST_USE enum status show_kind(const struct show *s, const struct rows *rows, struct err *e);

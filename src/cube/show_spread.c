@@ -51,10 +51,10 @@ static enum status put_cell(const struct show *s, const struct rows *rows, const
     }
     PASS(table_set(t, COUNT, e, done < (double)n ? "%.0f of %lld" : "%.0f", done, (long long)n));
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) {
-        const double mean = number_at(s, x->mean, row);
+        const double scale = show_scale(x->of), mean = scale * number_at(s, x->mean, row);
         char text[MEASURED];
         if (!wants(s, x)) continue;
-        measured_text(mean, number_at(s, x->deviation, row), text);
+        measured_text(mean, scale * number_at(s, x->deviation, row), text);
         PASS(table_set(t, column++, e, "%s", isnan(mean) ? "-" : text));
     }
     return OK;
@@ -69,7 +69,8 @@ static enum status put_head(const struct show *s, const struct rows *rows, struc
     PASS(table_add_row(t, e));
     for (int k = 0; k < LEFT; k++) PASS(table_set(t, k, e, "%s", names[k]));
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
-        if (wants(s, x)) PASS(table_set(t, column++, e, "%s", x->of));
+        if (wants(s, x))
+            PASS(table_set(t, column++, e, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)"));
     t->align_left[NAME] = t->align_left[MODEL] = t->align_left[QUANTIZER] = true;
     t->align_left[DATASET] = true;
     return OK;

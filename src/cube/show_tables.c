@@ -63,10 +63,9 @@ struct form {
 
 const char show_default_metric[] = "loss_relative";
 
-/* 1: numbers as they are; loss_relative is shown in percent. */
-static double scale_of(const struct cube_variable *x)
+double show_scale(const char *metric)
 {
-    return strcmp(x->name, "loss_relative") == 0 ? 100 : 1;
+    return strcmp(metric, show_default_metric) == 0 ? 100 : 1;
 }
 
 static void number_text(const struct form *form, double x, double error, char text[64])
@@ -122,7 +121,7 @@ struct page {
     struct notes *notes;
     const struct cube_variable *x, *error; /* the metric, its standard error (NULL: none) */
     struct row at; /* its model and dataset; checkpoint, bits and quantizer change */
-    int64_t n;     /* variants wanted, of one quantizer, by bits */
+    int64_t n;     /* variants of a table, by quantizer and bits */
     const struct axis_variant **variants;
     struct form *forms; /* of each variant's column */
     struct places cells, checkpoints;
@@ -175,7 +174,7 @@ static int decimals_of(double x, int n)
  * number, unless the least would be lost. */
 static struct form form_of(struct page *p, int64_t variant, double *errors)
 {
-    const double scale = scale_of(p->x);
+    const double scale = show_scale(p->x->name);
     double least = INFINITY, most = 0;
     int64_t n = 0;
     for (int64_t c = 0; c < model_of(p)->n; c++) {
@@ -291,7 +290,7 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
 static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
                                       struct err *e)
 {
-    const double scale = scale_of(p->x);
+    const double scale = show_scale(p->x->name);
     char text[64];
     PASS(table_add_row(t, e));
     go_to(p, checkpoint, -1);
@@ -305,7 +304,6 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
     return OK;
 }
 
-/* The table of a quantizer. */
 static enum status print_table(struct page *p, struct err *e)
 {
     CLEANUP(table_free) struct table t = {0};
@@ -322,15 +320,19 @@ static enum status print_table(struct page *p, struct err *e)
 
 /* --- all of them --- */
 
-/* The variants of a quantizer that are wanted, by bits. */
-static void choose_variants(struct page *p, int64_t quantizer)
+static bool wants_bits(const struct page *p, int64_t bits_at)
+{
+    char bits[24];
+    snprintf(bits, sizeof bits, "%lld", (long long)labels(p, AXIS_BITS)->numbers[bits_at]);
+    return show_wants_label(p->show, "bits", bits);
+}
+
+/* Adds the variants of a quantizer that are wanted, by bits. */
+static void add_variants(struct page *p, int64_t quantizer)
 {
     const struct axes *a = &p->show->cube->all.axes;
-    p->n = 0;
     for (int64_t b = 0; b < a->labels[AXIS_BITS].n; b++) {
-        char bits[24];
-        snprintf(bits, sizeof bits, "%lld", (long long)a->labels[AXIS_BITS].numbers[b]);
-        if (!show_wants_label(p->show, "bits", bits)) continue;
+        if (!wants_bits(p, b)) continue;
         for (int64_t i = 0; i < a->n_variants; i++) {
             const struct axis_variant *v = &a->variants[i];
             if (v->quantizer_at == quantizer && v->bits_at == b && v->applicable)
@@ -341,7 +343,7 @@ static void choose_variants(struct page *p, int64_t quantizer)
 
 static enum status print_title(const struct page *p, struct err *e)
 {
-    const bool percent = scale_of(p->x) != 1, plain = strcmp(p->x->units, "1") == 0;
+    const bool percent = show_scale(p->x->name) != 1, plain = strcmp(p->x->units, "1") == 0;
     const int64_t dataset = p->at.at[AXIS_DATASET];
     FILE *out = p->show->out;
     AUTO_FREE char *title = NULL;
@@ -354,20 +356,22 @@ static enum status print_title(const struct page *p, struct err *e)
     return OK;
 }
 
-/* The tables of a model, a dataset and a metric. */
+/* The tables of a model, a dataset and a metric: one of each quantizer, or one of all if a single
+ * width was asked for. */
 static enum status print_page(struct page *p, struct err *e)
 {
     const struct axis_labels *quantizers = labels(p, AXIS_QUANTIZER);
-    bool titled = false;
+    int64_t widths = 0, tables = 0;
+    for (int64_t b = 0; b < labels(p, AXIS_BITS)->n; b++) widths += wants_bits(p, b);
+    p->n = 0;
     for (int64_t q = 0; q < quantizers->n; q++) {
-        if (!show_wants_label(p->show, "quantizer", quantizers->texts[q])) continue;
-        choose_variants(p, q);
-        if (p->n == 0) continue;
-        if (!titled) PASS(print_title(p, e));
-        titled = true;
+        if (show_wants_label(p->show, "quantizer", quantizers->texts[q])) add_variants(p, q);
+        if (p->n == 0 || (widths == 1 && q + 1 < quantizers->n)) continue;
+        if (!tables++) PASS(print_title(p, e));
         PASS(print_table(p, e));
+        p->n = 0;
     }
-    if (titled) putc('\n', p->show->out);
+    if (tables) putc('\n', p->show->out);
     return OK;
 }
 

@@ -65,6 +65,7 @@ compare alone ranks
 for k in 0 1 2 3; do
     run "plain$k" 1 --set 'methods[1].replicates=1' --set 'methods[2].replicates=1' $([ $k -gt 0 ] && echo --set "calibration.ids=ids.safetensors:draw$k")
 done
+"$QTRAJ" show "$work/alone.h5" --kind replicate >"$work/shown" || fail "show: exit code $?"
 "$python" - "$work" <<'END_' || fail "replicates are not the runs with their sequences"
 import sys
 import h5py
@@ -90,6 +91,9 @@ for what in ("loss", "loss_relative", "kl_divergence"):
     mean, deviation = (all_[f"{what}_replicate_{end}"][0, 0, 0, 1, 0] for end in ("mean", "std"))
     assert np.isclose(mean, np.mean(of), rtol=1e-14) and np.isclose(deviation, np.std(of, ddof=1), rtol=1e-6), what
 assert list(all_["replicates_done"][0, 0, 0]) == [1, 4, 2]
+shown = open(sys.argv[1] + "/shown").read()  # relative errors in percent, as everywhere
+mean = 100 * all_["loss_relative_replicate_mean"][0, 0, 0, 1, 0]
+assert f" {mean:.2f}"[:-1] in shown and " loss_relative (%)" in shown, (mean, shown)
 END_
 
 # an interruption after the records of the cells and of the first replicates

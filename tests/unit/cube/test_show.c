@@ -235,6 +235,19 @@ static void metrics_and_patterns(void **state)
     free(text);
 }
 
+/* Of one width, all quantizers are in one table. */
+static void one_width_is_one_table(void **state)
+{
+    const struct show_options o = {ONLY("bits=3", "model=small", "dataset=faq")};
+    char *text = printed(*state, &o, false);
+    assert_true(has(text, "  rtn 3"));
+    const char *head = strstr(text, "checkpoint  step"), *end = strchr(head, '\n');
+    const char *last = strstr(head, "gptq-g64 3");
+    assert_true(last && last < end);
+    assert_null(strstr(end, "checkpoint  step"));
+    free(text);
+}
+
 /* Where the columns that blocks repeat take more than half of the page, blocks repeat the first. */
 static void narrow_pages(void **state)
 {
@@ -470,6 +483,7 @@ int main(void)
         cmocka_unit_test(bad_choices),
         cmocka_unit_test(metrics_and_patterns),
         cmocka_unit_test(metrics_choose_the_kind),
+        cmocka_unit_test(one_width_is_one_table),
         cmocka_unit_test(narrow_pages),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(status_text_form),

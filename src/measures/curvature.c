@@ -304,18 +304,21 @@ static void share_work(const struct part_context *c, struct measurement *m,
     m->share_product = most > 0 ? (1 - m->share_gradient) / (double)most : 0;
 }
 
-/* Looks for the state of an interrupted measurement. */
-static enum status open_saved(struct part_context *c, struct err *e)
+/* Looks for the state of an interrupted measurement. The record's key holds the text, the seed and
+ * the chain of a warm start, without the places of their files. */
+static enum status open_saved(struct part_context *c, bool keep_vector, struct err *e)
 {
     const struct curvature_setup *t = c->visit->setup[MEASURE_curvature];
     struct state *p = c->state[MEASURE_curvature];
     AUTO_FREE char *name = NULL, *settings = NULL;
-    json_auto_t *setup = options_to_json(&setup_table, t);
-    AUTO_FREE char *text = setup ? json_dump_whole(setup, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_auto_t *options = options_to_json(&curvature_table, &t->options);
+    AUTO_FREE char *text = options ? json_dump_whole(options, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     enum status st =
         text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
              : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
-    if (st == OK) st = mem_format(&settings, e, "%s %s", p->fingerprint, text);
+    if (st == OK)
+        st = mem_format(&settings, e, "%s %s %d %s", p->fingerprint, text, keep_vector,
+                        t->parts ? t->parts : "");
     PASS(group_agree(c->group, st, e));
     PASS(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
     measurement_save_to(&p->m, c->saved[MEASURE_curvature]);
@@ -351,7 +354,7 @@ static enum status run(struct part_context *c, struct err *e)
     share_work(c, m, &t->options, p->fit.kept);
     if (t->vectors) PASS(start_warm(c, e));
     request.start = p->start;
-    PASS(open_saved(c, e));
+    PASS(open_saved(c, request.keep_vector, e));
     PASS(measurement_run(m, &request, &p->c, e));
     if (m->rank == 0) log_trace("visit", "curvature: %lld products", (long long)p->c.products);
     if (t->vectors) PASS(warm_keep(&p->warm, t->n_before, m, p->c.vector, e));

@@ -202,7 +202,9 @@ second=$(sed -n 3p "$work/trajectory.csv" | cut -d, -f1)
 for text in '(cells): state 2' '(curvature): state 2'; do
     name=first${#text}
     die 1 "$text" $name 1 "${curvature[@]}" --only "checkpoint=$second" && fail "$text: not killed"
-    QTRAJ_SAVE=always run $name 1 "${curvature[@]}" || fail "$text: $(cat "$work/err")"
+    # paths as another folder names them
+    (cd "$work" && QTRAJ_SAVE=always timeout -k 5 120 "$QTRAJ" run sweep.yaml --set results=$name.h5 "${curvature[@]}") >"$work/out" 2>"$work/err" ||
+        fail "$text: $(cat "$work/err")"
     grep -m 1 'trace saved' "$work/err" | grep -q "$second (.*state" || fail "$text: not first: $(cat "$work/err")"
     grep -q "$second ${text% state*} continues from" "$work/err" || fail "$text: $(cat "$work/err")"
 done

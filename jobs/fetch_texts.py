@@ -7,7 +7,7 @@
     jobs/fetch_texts.py --from c4=FILE.json.gz    from a local copy of the hub's file, without network
 
 Each text becomes OUT/NAME.jsonl with one {"FIELD": "..."} per line: the first documents of one file of its data set, in file
-order (wikitext2: one of all rows). OUT/texts.json records the origin and the digests of each text (SHA-256, and XXH128, which qtraj records, if
+order (WikiText-2: one of all rows). OUT/texts.json records the origin and the digests of each text (SHA-256, and XXH128, which qtraj records, if
 Python's xxhash is installed). A text that exists with the same origin and digest is not downloaded again, so you can restart
 an interrupted run. Downloading needs the Python package huggingface_hub, reading parquet needs pyarrow.
 
@@ -49,6 +49,15 @@ TEXTS = {
         "documents": None,
         "join": "\n\n",
         "sweep": "evaluation: [{{name: wikitext2, text: {path}, field: text, layout: packed, length: 2048}}]",
+    },
+    "wikitext2-train": {
+        "what": "calibration: the training part of WikiText-2, its rows joined by empty lines",
+        "repo": "Salesforce/wikitext",
+        "file": "wikitext-2-raw-v1/train-00000-of-00001.parquet",
+        "field": "text",
+        "documents": None,
+        "join": "\n\n",
+        "sweep": "calibration: {{text: {path}, field: text, layout: packed, length: 2048}}",
     },
     "fineweb-edu": {
         "what": "evaluation: the first documents of FineWeb-Edu's sample of 10 billion tokens",

@@ -1,22 +1,33 @@
 /* Sources, read in the packages: IST-DASLab/gptq (llama.py: defaults of its flags; datautils.py),
  * GPTQModel 4.2.5 and 5.8.0 (quantization/config.py, models/base.py: prepare_dataset and quantize,
- * looper/module_looper.py), for the texts the code of arXiv 2510.06213, and llm-compressor's
- * examples/awq/awq_one_shot.py. */
+ * looper/module_looper.py), for the texts the code of arXiv 2510.06213, optimum of July 2024
+ * (gptq/quantizer.py, data.py) with AutoGPTQ 0.7, and llm-compressor's
+ * examples/awq/awq_one_shot.py of 2025 (its later examples have duo_scaling: both). */
 #include "config/preset.h"
 #include "options/nearest.h"
 #include "options/yaml.h"
 #include "util/page.h"
 #include <string.h>
 
-const char *const preset_names[] = {
-    "none", "gptq-reference", "gptqmodel-4", "gptqmodel-5", "llm-compressor-awq",
-    "W4A8", "W4A4",           "W8A8",        "W16A16KV4",   NULL};
+const char *const preset_names[] = {"none",
+                                    "gptq-reference",
+                                    "gptqmodel-4",
+                                    "gptqmodel-5",
+                                    "transformers-gptq",
+                                    "llm-compressor-awq",
+                                    "W4A8",
+                                    "W4A4",
+                                    "W8A8",
+                                    "W16A16KV4",
+                                    NULL};
 
 static const char *const docs[] = {
     [PRESET_NONE] = "nothing is fixed",
     [PRESET_GPTQ_REFERENCE] = "the reference implementation with its own defaults",
     [PRESET_GPTQMODEL_4] = "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts",
     [PRESET_GPTQMODEL_5] = "GPTQModel 5 run the same way: padding masked, group-aware order",
+    [PRESET_TRANSFORMERS_GPTQ] =
+        "GPTQ of transformers in 2024, as the names of arXiv 2411.17691's checkpoints say",
     [PRESET_LLM_COMPRESSOR_AWQ] =
         "llm-compressor's example of AWQ: 256 documents, 512 tokens of each",
     [PRESET_W4A8] = "weights at 4 bits, inputs of linears at 8, a range for each token",
@@ -68,6 +79,21 @@ static const struct rule {
      "{layout: document, length: none, within_positions: true, min_length: 11, documents: 1024, "
      "special_tokens: true, batch: 16, padding: masked, sort: length}"},
     {PRESET_GPTQMODEL_5, "evaluation", NULL, false, PAPER_EVALUATION},
+
+    /* Of arXiv 2411.17691 is known, from its checkpoints on the hub: GPTQ at 2, 3 and 4 bits,
+     * stored by transformers, calibrated on "wikitext2"; the sizes of their files are those of
+     * groups of 128. Order, damping and the number of sequences are the defaults of the time. Not
+     * known: on which documents and how long sequences its loss is (RefinedWeb's), so evaluation is
+     * not fixed. Sequences are drawn from the first 1000 rows there: here they are the text's
+     * first. */
+    {PRESET_TRANSFORMERS_GPTQ, "methods", "gptq", true,
+     "{group_size: 128, symmetric: true, order: none, damping: 0.1, damping_increment: 0, "
+     "block_size: 128, true_sequential: true, static_groups: false, range_search: 0, "
+     "hessian_per_token: false, scale_dtype: f16-packed, last_resort: none}"},
+    {PRESET_TRANSFORMERS_GPTQ, "methods", "rtn", false, PAPER_RTN},
+    {PRESET_TRANSFORMERS_GPTQ, "calibration", NULL, false,
+     "{layout: packed, length: 2048, samples: 128, special_tokens: false, padding: none, "
+     "sort: none}"},
 
     /* There the documents are drawn: here they are the first that are long enough. */
     {PRESET_LLM_COMPRESSOR_AWQ, "methods", "awq", true,

@@ -65,7 +65,7 @@ said "cut.json.gz"
 fetch 2 c4 --from c4=nowhere --out texts
 said "nowhere"
 fetch 2 wikitext
-said "wikitext: unknown; the texts are c4, refinedweb, wikitext2, fineweb-edu, c4-validation"
+said "wikitext: unknown; the texts are c4, refinedweb, wikitext2, wikitext2-train, fineweb-edu, c4-validation"
 fetch 2 --documents 0
 fetch 2 --from pile=x
 echo '[]' >texts/texts.json

@@ -85,6 +85,17 @@ static void each_preset_sets_its_values(void **state)
     assert_int_equal(s.calibration.length, 2048);
     assert_int_equal(s.evaluations[0].follow, 0);
     sweep_free(&s);
+    const char *of_transformers[] = {"preset=transformers-gptq", "methods[0].group_size=null",
+                                     "calibration.min_length=null"};
+    read_ok(of_transformers, 3, &s);
+    const struct quant_options *q = &s.methods[0].options;
+    assert_true(q->group_size == 128 && q->symmetric && q->damping == 0.1);
+    assert_int_equal(q->order, ORDER_NONE);
+    assert_int_equal(q->scale_dtype, SCALE_F16_PACKED);
+    assert_int_equal(s.calibration.layout, LAYOUT_PACKED);
+    assert_int_equal(s.calibration.samples, 128);
+    assert_int_equal(s.evaluations[0].length, LENGTH_AUTO); /* not known */
+    sweep_free(&s);
 }
 
 static void the_preset_of_awq(void **state)

@@ -119,7 +119,7 @@ static void awq_passes(void **state)
 {
     (void)state;
     const char *const models[] = {"OLMo-2-1124-7B", "OLMo-7B-hf", "SmolLM3-3B-checkpoints",
-                                  "pythia-1b"};
+                                  "pythia-1b-deduped"};
     char awq[] = "awq";
     struct method_entry method = method_of(awq);
     for (int i = 0; i < 4; i++) {

@@ -11,6 +11,8 @@ tail -n 1 "$work/found"
 grep -q '^at 3 bits the smallest loss on .*, .* is that of step.* of OLMo2-7B, gptq$' "$work/out" && grep -q 'order by parameters_non_embedding' "$work/out" &&
     grep -q '^  not compared (branches, or in an earlier file): .*cooldown of it, SmolLM3-3B-soup-ingredient-2$' "$work/out" ||
     fail "decide.py: $(cat "$work/out")"
+# cubes without losses of sequences have no intervals, and nothing is said of ties
+grep -q '^  no intervals' "$work/out" && ! grep -q '^no other ties' "$work/out" || fail "decide.py, ties: $(cat "$work/out")"
 # which rows stand there
 listed=$(grep -c '^  .* of .*, gptq' "$work/out") of=$(sed -n 's/^  the [0-9]* smallest losses of \([0-9]*\): .* and the next 10$/\1/p' "$work/out")
 grep -q "^  the $listed smallest losses of $of: the best" "$work/out" && [ "$of" -gt "$listed" ] || fail "decide.py, rows: $(cat "$work/out")"
@@ -36,7 +38,7 @@ CODE
 "the cube has no bits 5; there are 3, 4" $CUBES/one.h5 --bits 5
 "the cube has no quantizer awq; there are rtn, gptq" $CUBES/one.h5 --bits 3 --quantizer awq
 "no column weight_decay of runs" $CUBES/two_models.h5 --bits 3 --compare weight_decay
-"1 runs with two checkpoints; it takes two" $CUBES/one.h5 --bits 3 --compare tokens
+"1 run with two checkpoints; it takes two" $CUBES/one.h5 --bits 3 --compare tokens
 "in common: SmolLM3-3B has 2.5 to 2, OLMo2-7B has 1.5 to 1" $work/apart.h5 --bits 3 --compare tokens
 INPUT
 finish

@@ -21,10 +21,12 @@ def named(row):
 def show(frame, bits, dataset):
     best = frame.iloc[0]
     ties = frame[frame.tie].iloc[1:]
+    known = frame.behind_stderr.iloc[1:].notna().any()
     print(f"at {bits} bits the smallest loss on {dataset}, {best.loss:.4f} nats a token, is that of {named(best)}")
     cost = "has the smallest loss" if best.costs == 0 else f"costs {with_error(best.costs, NORMAL * best.costs_stderr)} nats"
     print(f"in full precision it {cost}")
-    print(f"ties, not told from it: {'; '.join(named(row) for row in ties.itertuples())}" if len(ties) else "no other ties with it")
+    if known:
+        print(f"ties, not told from it: {'; '.join(named(row) for row in ties.itertuples())}" if len(ties) else "no other ties with it")
     rows = [["checkpoint", "tokens", "loss", "behind the best", "full precision", "behind the best there"]]
     for row in frame.head(len(ties) + 1 + MOST).itertuples():
         rows.append([named(row) + (" (tie)" if row.tie and row.Index else ""), compact(row.tokens), f"{row.loss:.4f}", with_error(row.behind, NORMAL * row.behind_stderr),
@@ -32,7 +34,7 @@ def show(frame, bits, dataset):
     print_table(rows)
     if len(rows) - 1 < len(frame):
         print(f"  the {len(rows) - 1} smallest losses of {len(frame)}: the best{', its ties' if len(ties) else ''} and the next {len(rows) - 2 - len(ties)}")
-    print("  ±: half a 95 % interval, paired over the text's sequences" if frame.behind_stderr.iloc[1:].notna().any() else "  no intervals: no losses of sequences")
+    print("  ±: half a 95 % interval, paired over the text's sequences" if known else "  no intervals, so that ties are not known: no losses of sequences")
 
 
 def show_matched(cube, by, bits, quantizer, dataset):

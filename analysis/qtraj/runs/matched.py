@@ -99,7 +99,7 @@ def matched(cube: xr.Dataset, by: str, bits: int, quantizer: str, dataset: str =
         else:
             left_out[line.model] = "fewer than two checkpoints"
     if len(lines) < 2:
-        raise ValueError(f"{quantizer} at {bits} bits: {len(lines)} runs with two checkpoints; it takes two")
+        raise ValueError(f"{quantizer} at {bits} bits: {'no run' if not lines else '1 run'} with two checkpoints; it takes two")
     places, low, high = in_common([x for x, _, _ in curves])
     ranges = {line.model: f"{x[0]:.4g} to {x.min():.4g}" for line, (x, _, _) in zip(lines, curves)}
     if len(places) < 2:

@@ -8,7 +8,10 @@ if "$python" -c 'from importlib.util import find_spec as f; assert f("pip") and 
     cp -r "$SOURCE/analysis" "$work/analysis"
     "$python" -m pip install --quiet --no-index --no-build-isolation --no-deps --no-compile --disable-pip-version-check --root-user-action ignore \
         --target "$work/site" "$work/analysis" >"$work/pip" 2>&1 || fail "pip: $(cat "$work/pip")"
-    [ -x "$work/site/bin/qtraj-report" ] && [ -s "$work/site/qtraj/report/report.html" ] || fail "not installed whole: $(find "$work/site" | head -n 50)"
+    for command in claims decide figures fits predict report; do
+        [ -x "$work/site/bin/qtraj-$command" ] || fail "no command qtraj-$command was installed: $(ls "$work/site/bin")"
+    done
+    [ -s "$work/site/qtraj/report/report.html" ] || fail "not installed whole: $(find "$work/site" | head -n 50)"
     export PYTHONPATH=$work/site
 else
     echo "no pip or setuptools here: nothing was installed"

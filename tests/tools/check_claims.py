@@ -20,7 +20,7 @@ REPETITIONS = 200 if LONG else 12
 LEAST, MOST = (0.91, 0.99) if LONG else (0.66, 1.0)  # of intervals that hold: 95 % give or take 4 %
 FALSE = 0.05 if LONG else 0.17  # of false claims that are supported, at most
 RUNS, BITS, TEXTS = 6, (3, 4), ("a", "b")
-CAUSE = ("gptq", "noise", "permuted")
+CAUSE, BEST = ("gptq", "noise", "permuted"), ("gptq", "trellis", "e8p")
 STEPS, COOLDOWNS = np.arange(1, 9), np.array([3, 5])  # tokens in 10^9 of a run's checkpoints and of its cooldowns' ends
 BY_NAME = {one.name: one for one in CLAIMS}
 TABLE = {}  # by claim: how often the interval holds where it is true and where it is false, and how often it is supported
@@ -30,13 +30,13 @@ def made(rng, constant=0.0, decay=1.0, peak=-0.5, size=-0.2, budget=0.0, branch=
          methods=("gptq",), texts=("a",), per_bit=1.5, decaying=0.0, cosine=0.0, at_loss=None):
     """Data of runs with a constant rate, a decay at the end, and two branches that decay before. In logarithms of tokens the error's slope
     is `constant` and, in a decay, `decay` more; `branch`: what a decay adds at its end; `budget`: slope of the ends; `peak`, `size`: slopes
-    over runs; `imitated`: what the slope of noise and permuted lacks; `per_bit`: fall with the bit-width; `decaying`, `cosine`: effects of
+    over runs; `imitated`: what the slope of methods but gptq and rtn lacks; `per_bit`: fall with the bit-width; `decaying`, `cosine`: effects of
     weight decay and schedule; at_loss: slope on the full-precision loss, which falls further in runs with greater peaks. All of these differ
     between runs by `differ`. floor: standard error of the relative error at 10^9 tokens, with noise as large that falls with the root of the
     tokens; at 4 bits errors are around zero."""
     runs, columns = [], {"weight_decay": [], "schedule": []}
     cells = [(method, float(width), text) for method in sorted(methods) for width in widths for text in texts]
-    imitates, width_of = (np.array(one) for one in zip(*((cell[0] in ("noise", "permuted"), cell[1]) for cell in cells)))
+    imitates, width_of = (np.array(one) for one in zip(*((cell[0] not in ("gptq", "rtn"), cell[1]) for cell in cells)))
     of_method = [sorted(methods).index(cell[0]) for cell in cells]
     for i in range(RUNS):
         a, b, c, d, e, f, level = (differ * rng.standard_normal(7)) * (1, 1, 1, 1, 0.3, 0.5, 1)
@@ -126,6 +126,7 @@ def test_true():
     effects({"decay-rises": None, "decay-steeper": None, "rate-not-tokens": None, "peak-rate": -1.5}, True, decay=3.0, branch=1.5, peak=-1.5, differ=0.1)
     effects({"constant-flat": 0.0, "budget-free": None, "size-lowers": -1.0, "bits-lower": None}, True, size=-1.0, peak=0.0, decay=1.39, differ=0.03)
     effects({"cause-noise": 0.0, "cause-permuted": 0.0}, True, differ=0.03, methods=CAUSE)
+    effects({"decay-trellis": 0.0, "decay-e8p": 0.0}, True, differ=0.03, methods=BEST)
     effects({"weight-decay": -6.0, "tokens-raise": None}, True, decaying=-6.0, constant=0.5, peak=0.0, size=0.0, differ=0.1)
     effects({"cosine": 1.5}, True, cosine=1.5, peak=0.0, size=0.0, differ=0.1)
     effects({"peak-rate-matched": -1.5}, True, at_loss=-2.0, peak=-1.5, differ=0.1)
@@ -137,8 +138,9 @@ def test_false():
                    "cosine": 0.0, "tokens-raise": None, "bits-lower": 0.0}
     effects(at_the_edge, False, decay=0.0, branch=0.0, peak=0.0, size=0.0, per_bit=0.0)
     effects({"peak-rate-matched": 0.0}, False, at_loss=-2.0, peak=0.0)  # at the end of training greater peaks have greater errors
-    for names, parameter in ((["constant-flat"], "constant"), (["budget-free"], "decay"), (["cause-noise", "cause-permuted"], "imitated")):
-        given = {"methods": CAUSE} if parameter == "imitated" else {}
+    for names, parameter, given in ((["constant-flat"], "constant", {}), (["budget-free"], "decay", {}),
+                                    (["cause-noise", "cause-permuted"], "imitated", {"methods": CAUSE}),
+                                    (["decay-trellis", "decay-e8p"], "imitated", {"methods": BEST})):
         effects(dict.fromkeys(names), False, **given, **{parameter: edge(names[0], parameter, **given)}, differ=0.05)
     for name, (_, _, against) in effects({"decay-rises": None, "constant-flat": None}, None, branch=-1.5, constant=0.8, decay=-3.8, differ=0.1).items():
         assert against > 0.6, (name, against)
@@ -319,6 +321,10 @@ def test_values():
     for name, value in {"decay-rises": 2.05, "decay-steeper": 2.0, "cause-noise": 0.02, "cause-permuted": 0.02}.items():  # to first order
         found = BY_NAME[name].measure(data).value
         assert abs(found - value) < 0.2 * max(abs(value), 0.1), (name, found, value)
+    found = BY_NAME["decay-trellis"].measure(made(np.random.default_rng(2), decay=2.0, branch=0.7, imitated=0.5, differ=0.0, methods=BEST)).value
+    ends = ((2.0 * np.log(8 / 6), np.log(8 / 6)), (0.7, np.log(3 / 2)), (0.7, np.log(5 / 4)))  # of the error by gptq, and of tokens, in logarithms
+    wanted = np.mean([2 * np.tanh((of - 0.5 * tokens) / 2) - 2 * np.tanh(of / 2) for of, tokens in ends])
+    assert abs(found - wanted) < 2e-3, (found, wanted)
     found = BY_NAME["size-lowers"].measure(made(np.random.default_rng(2), peak=0.0, size=-0.3, differ=0.0)).value
     assert abs(found + 0.3) < 1e-3, found
     for name, value, effect in (("weight-decay", -2.0, "decaying"), ("cosine", 0.5, "cosine")):

@@ -231,18 +231,34 @@ def agreement_over(place):
     return of_run
 
 
+def beside(run, kind):
+    """Places of the cells of `kind`, or `kind-x`, each with that of gptq, or `gptq-x`, of its width and text."""
+    return [(c, i) for c, cell in enumerate(run.cells) if cell[0].startswith(kind) for i, other in enumerate(run.cells)
+            if other[0] == cell[0].replace(kind, "gptq", 1) and other[1:] == cell[1:]]
+
+
+def difference(one, two) -> Value:
+    """The second value minus the first."""
+    return Value(two.value - one.value, np.hypot(one.error, two.error), one.points + two.points, one.left_out + two.left_out)
+
+
 def imitation(kind):
-    """Growth of the error of gptq with ln(tokens) minus that of changes of its norm that are noise, permuted or flipped: `noise`, or
-    `noise-x` beside `gptq-x`."""
+    """Growth of the error of gptq with ln(tokens) minus that of changes of its norm that are noise, permuted or flipped."""
 
     def of_run(run):
-        rows, found = np.flatnonzero(run.constant | run.decaying), []
-        for c, cell in enumerate(run.cells):
-            if cell[0].startswith(kind):
-                base = [i for i, other in enumerate(run.cells) if other[0] == cell[0].replace(kind, "gptq", 1) and other[1:] == cell[1:]]
-                for one, two in ((mean_growth(run, rows, [i], run.model[rows]), mean_growth(run, rows, [c], run.model[rows])) for i in base):
-                    found.append(Value(one.value - two.value, points=one.points + two.points, left_out=one.left_out + two.left_out))
-        return over_cells(found)
+        rows = np.flatnonzero(run.constant | run.decaying)
+        return over_cells([difference(*(mean_growth(run, rows, [at], run.model[rows]) for at in pair)) for pair in beside(run, kind)])
+
+    return of_run
+
+
+def decayed(kind):
+    """What a decay changes of the error of a method, minus what it changes of that of gptq: change() from its first row to its last."""
+
+    def of_run(run):
+        rows, labels = decays(run)
+        ends = [rows[labels == label][[0, -1]] for label in dict.fromkeys(labels) if (labels == label).sum() > 1]
+        return over_cells([difference(*(change(run.error[at, c], run.noise[at, c]) for c in pair[::-1])) for at in ends for pair in beside(run, kind)])
 
     return of_run
 

@@ -69,6 +69,10 @@ CLAIMS = [
             f"{PER_E} of gptq minus that of {kind}", Rule(-FLAT, FLAT), "imitations", curves.each_run(curves.imitation(kind)),
             f"gptq and {kind} at 3 checkpoints")
       for kind, words in (("noise", "noise of the same norm"), ("permuted", "its own changes in another order"))),
+    *(Claim(f"decay-{kind}", f"A decay raises the error of {words} as much as that of gptq.", "this project",
+            f"change of the error over a decay, over the mean of both, {kind} minus gptq", Rule(-FLAT, FLAT), "frontier",
+            curves.each_run(curves.decayed(kind)), f"{kind} and gptq before and at the end of a decay")
+      for kind, words in (("trellis", "trellis codes"), ("e8p", "lattice codes"))),
     Claim("inputs-rise", "The error of inputs of linears in 4 bits rises while the learning rate decays, as that of weights.", "this project",
           f"{PER_E} in decays, inputs alone in 4 bits", RISES, "activation_widths", curves.each_run(curves.growth_of_inputs_while_decaying(4)),
           "a decay with 3 checkpoints, and inputs alone in 4 bits (W16A4)"),

@@ -62,8 +62,7 @@ static enum status write_logits(void *context, const struct model *m, const stru
     TRY(safetensors_create(o->logits, shapes, n, &out, e));
     for (int64_t i = 0; i < s->n; i++) {
         int64_t T = s->offset[i + 1] - s->offset[i];
-        free(logits);
-        logits = NULL;
+        mem_drop(&logits);
         TRY(mem_alloc(&logits, T * V, sizeof *logits, "logits", e));
         TRY(head_logits(m, x + s->offset[i] * C, T, logits, e));
         TRY(safetensors_append(out, logits, T * V, e));

@@ -143,8 +143,7 @@ static enum status add_folder(struct init *o, const char *given, struct err *e)
     for (int i = 0; i < n && !any; i++) {
         TRY(has_file(path, all[i]->d_name, "trajectory.csv", &has, e));
         if (all[i]->d_name[0] == '.' || !has) continue;
-        free(run);
-        run = NULL;
+        mem_drop(&run);
         TRY(mem_format(&run, e, "%s/%s", path, all[i]->d_name));
         TRY(add_folder(o, run, e));
     }
@@ -199,13 +198,11 @@ static enum status write_all(const struct init *o, struct err *e)
         if (!o->runs[i].own) PASS(check_place(o, o->runs[i].table, e));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->runs[i].own) continue;
-        free(text);
-        text = NULL;
+        mem_drop(&text);
         PASS(init_table_text(&o->runs[i], &text, e));
         PASS(fsx_write_atomic(o->runs[i].table, text, strlen(text), e));
     }
-    free(text);
-    text = NULL;
+    mem_drop(&text);
     PASS(init_sweep_text(o, &text, e));
     PASS(fsx_write_atomic(o->out, text, strlen(text), e));
     return sweep_read(o->out, NULL, 0, &sweep, e);

@@ -65,8 +65,7 @@ static enum status add_options(struct launch *l, struct err *e)
     const bool open_mpi = strncmp(version, "Open MPI", 8) == 0;
     if (open_mpi) PASS(add_all(l, recovery, e));
     if (open_mpi && l->mpirun.n == 0) PASS(add_all(l, usual, e));
-    free(l->words);
-    l->words = NULL;
+    mem_drop(&l->words);
     PASS(mem_string(&l->words, "", e));
     for (int64_t i = 0; i < l->mpirun.n; i++)
         PASS(mem_append(&l->words, e, " %s", l->mpirun.items[i]));

@@ -46,12 +46,10 @@ static enum status find_scripts(const char *self, char **out, struct err *e)
     PASS(fsx_parent(self, &folder, e));
     for (size_t i = 0; !*out && i < sizeof places / sizeof *places; i++) {
         char resolved[PATH_MAX];
-        free(script);
-        script = NULL;
+        mem_drop(&script);
         PASS(mem_format(&script, e, "%s/%s", folder, places[i]));
         if (!realpath(script, resolved)) continue;
-        free(script);
-        script = NULL;
+        mem_drop(&script);
         PASS(mem_format(&script, e, "%s/trajectory.sbatch", resolved));
         if (fsx_is_file(script)) PASS(mem_string(out, resolved, e));
     }

@@ -120,8 +120,7 @@ static enum status bear(struct watch *w, enum status st, struct err *why, struct
 {
     if (!w->seen || (st != ERR_USAGE && st != ERR_IO)) RAISE(st, "%s", why->text);
     if (w->fault && strcmp(w->fault, why->text) == 0) return OK;
-    free(w->fault);
-    w->fault = NULL;
+    mem_drop(&w->fault);
     log_warn("%s; waiting", why->text);
     return mem_string(&w->fault, why->text, e);
 }

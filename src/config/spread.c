@@ -54,8 +54,7 @@ static enum status add_copy(struct node *map, const char *key, const struct node
 {
     CLEANUP(node_free_at) struct node *copy = NULL;
     PASS(node_copy(value, &copy, e));
-    free(copy->key);
-    copy->key = NULL;
+    mem_drop(&copy->key);
     PASS(mem_string(&copy->key, key, e));
     enum status st = node_append(map, copy, e);
     copy = NULL;

@@ -58,7 +58,6 @@ enum status sweep_check_results(const struct sweep *s, struct err *e)
 void sweep_free(struct sweep *s)
 {
     json_decref(s->paths);
-    free(s->lacks);
-    s->lacks = NULL;
+    mem_drop(&s->lacks);
     options_free(&sweep_table, s);
 }

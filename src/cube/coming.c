@@ -25,8 +25,7 @@ json_t *coming_read(const char *results)
     if (st == OK && fsx_is_file(path)) st = read_file(path, &found, &why);
     if (st != OK) {
         log_warn("%s", why.text);
-        json_decref(found);
-        found = NULL;
+        json_drop(&found);
     }
     return found;
 }

@@ -124,8 +124,7 @@ static enum status fill_kind(struct cube *c, struct rows *r, const struct result
         next = rows_next(r, i);
         TRY(results_view_read(v, r->rows[i].key, &record, e));
         TRY(put_record(&f, record, i, next, e));
-        json_decref(record);
-        record = NULL;
+        json_drop(&record);
     }
 done:
     json_decref(record);

@@ -190,8 +190,7 @@ void h5_free_data(union cube_data *data, enum field_type type, int64_t n)
     if (!data->any) return;
     for (int64_t i = 0; type == FIELD_TEXT && i < n; i++)
         if (data->t[i]) H5free_memory((void *)(uintptr_t)data->t[i]);
-    free(data->any);
-    data->any = NULL;
+    mem_drop(&data->any);
 }
 
 const char *results_hdf5_version(void)

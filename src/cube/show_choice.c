@@ -138,8 +138,7 @@ static enum status check_metrics(const struct show *s, const struct rows *r, str
         bool known = false;
         for (int64_t i = 0; i < there.n; i++)
             known = known || (strlen(there.text[i]) == n && memcmp(there.text[i], p, n) == 0);
-        free(name);
-        name = NULL;
+        mem_drop(&name);
         PASS(mem_format(&name, e, "%.*s", (int)n, p));
         if (!known) PASS(fail_absent("metric", name, &there, e));
         p += n + (p[n] != '\0');

@@ -6,8 +6,7 @@
 static void append(json_t **array, json_t *value)
 {
     if (!*array || json_array_append_new(*array, value) == 0) return;
-    json_decref(*array);
-    *array = NULL;
+    json_drop(array);
 }
 
 static json_t *ints_to_json(const int64_t *values, int64_t n)

@@ -156,8 +156,7 @@ enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *
         PASS(plan_config(p, c->model, c->row, c->weights.path, now, known, e));
         PASS(fsx_join(c->weights.path, "config.json", &path, e));
         PASS(note(p, c, PLAN_CONFIG, path, now, known, entry, e));
-        free(path);
-        path = NULL;
+        mem_drop(&path);
     }
     PASS(plan_tokenizer_path(p, c, &path, e));
     PASS(note_stored(p, c, e));

@@ -15,8 +15,7 @@ void plan_lengths_free(struct plan *p)
         free(p->lengths[i].variant_keys);
         free(p->lengths[i].texts);
     }
-    free(p->lengths);
-    p->lengths = NULL;
+    mem_drop(&p->lengths);
 }
 
 /* --- positions --- */

@@ -245,8 +245,7 @@ enum plan_had plan_completed_as(const struct plan *p, const struct plan_checkpoi
     if (strcmp(had, c->keys[k]) == 0) return HAD_ALL;
     now.missing = (struct texts){0};
     if (measures[k]->alike && measures[k]->alike(&now, c, &settings, NULL) != OK) {
-        json_decref(settings);
-        settings = NULL;
+        json_drop(&settings);
     }
     const json_t *all = json_object_get(settings, had);
     const enum plan_had as = !all ? HAD_OTHER : json_is_true(all) ? HAD_ALL : HAD_LESS;

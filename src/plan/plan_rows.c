@@ -99,8 +99,7 @@ static enum status by_itself(struct search *s, int64_t row, struct err *e)
     AUTO_FREE char *name = NULL;
     PASS(mem_string(&name, label, e));
     for (int n = 2; json_object_get(s->taken, name); n++) {
-        free(name);
-        name = NULL;
+        mem_drop(&name);
         PASS(mem_format(&name, e, "%s~%d", label, n));
     }
     return take(s, row, name, e);

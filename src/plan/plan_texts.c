@@ -205,8 +205,7 @@ enum status plan_texts_read(struct variant *to, char **path, struct err *e)
     if (!to->method.path) return OK;
     to->method.n_bits = 1; /* as an entry of the sweep says its own width */
     to->method.bits[0] = to->bits;
-    free(to->method.method);
-    to->method.method = NULL;
+    mem_drop(&to->method.method);
     return mem_string(&to->method.method, quant_stored.name, e);
 }
 

@@ -73,8 +73,7 @@ static enum status recall_tokenizer(struct plan *p, struct plan_checkpoint *c, c
         if (c->recalled) {
             json_object_set_new(p->tokenizers, *path, json_string(known));
         } else {
-            free(*path);
-            *path = NULL;
+            mem_drop(path);
         }
     }
     return OK;

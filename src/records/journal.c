@@ -223,8 +223,7 @@ static enum status read_line(struct journal *j, int64_t i, struct err *e)
 {
     const struct span *s = &j->records[i];
     if (s->n > j->room) {
-        free(j->line);
-        j->line = NULL;
+        mem_drop(&j->line);
         j->room = 0;
         PASS(mem_alloc(&j->line, 2 * s->n, 1, "a journal line", e));
         j->room = 2 * s->n;

@@ -167,8 +167,7 @@ static bool look(struct attempt *a)
 {
     const struct lock *l = a->lock;
     struct stat now, again;
-    json_decref(a->holder);
-    a->holder = NULL;
+    json_drop(&a->holder);
     /* Its own file, touched, has the time of the file system, which other hosts share. */
     if (utimensat(AT_FDCWD, l->temporary, NULL, 0) != 0 || stat(l->temporary, &now) != 0 ||
         stat(l->path, &a->file) != 0)

@@ -171,8 +171,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(read_head(j, i, &record, e));
         look_at(record, out);
-        json_decref(record);
-        record = NULL;
+        json_drop(&record);
     }
     return OK;
 }

@@ -139,8 +139,7 @@ static enum status add_journal(const char *path, json_t *list, struct err *e)
             json_decref(one);
         else
             json_array_append_new(list, one);
-        json_decref(plan);
-        plan = NULL;
+        json_drop(&plan);
     }
     return OK;
 }

@@ -85,8 +85,7 @@ enum status scores_completion(const json_t *record, const json_t *other, json_t 
         if (numbers) json_object_set(datasets, text, numbers);
     }
     if (json_object_size(completes) == 0) {
-        json_decref(all);
-        all = NULL;
+        json_drop(&all);
     }
     *out = all;
     return OK;

@@ -110,8 +110,7 @@ static enum status add_from_journal(struct results_view *v, struct journal *j, i
     json_auto_t *record = NULL;
     PASS(journal_read(j, i, without, &record, e));
     if (without[0] && strcmp(json_text(record, "type", ""), "plan") == 0) {
-        json_decref(record);
-        record = NULL;
+        json_drop(&record);
         PASS(journal_read(j, i, NULL, &record, e));
     }
     return add(v, record, i, e);
@@ -323,9 +322,8 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
             json_decref(record);
             record = whole;
         }
-        json_decref(completion);
-        json_decref(more);
-        more = completion = whole = NULL;
+        json_drop(&completion);
+        json_drop(&more);
     }
     *out = TAKE(record);
     return OK;

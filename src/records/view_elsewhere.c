@@ -82,8 +82,7 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
         weights_read_learn(weights, record);
         if (strcmp(json_text(record, "type", ""), "plan") == 0)
             PASS(former_plan(v->old_plans, record, e));
-        json_decref(record);
-        record = NULL;
+        json_drop(&record);
     }
     if (weights_read_join(v->weights, weights)) view_leave_out_stale(v);
     return OK;
@@ -100,9 +99,8 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
         PASS(journal_read(j, i, without.name, &raw, e));
         PASS(former_record(v->former, raw, &record, e));
         PASS(add_line(v, j, i, record, sink, late, e));
-        json_decref(raw);
-        json_decref(record);
-        raw = record = NULL;
+        json_drop(&raw);
+        json_drop(&record);
     }
     return OK;
 }

@@ -287,9 +287,8 @@ static enum status write_texts(const struct merge *m, const struct item *items, 
             json_decref(whole);
             whole = next;
         }
-        json_decref(record);
-        json_decref(more);
-        record = more = NULL;
+        json_drop(&record);
+        json_drop(&more);
     }
     return OK;
 }

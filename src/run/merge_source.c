@@ -59,8 +59,7 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
     json_decref(s->end);
     s->end = strcmp(type, "end") == 0 ? json_deep_copy(head) : NULL;
     if (strcmp(type, "plan") == 0) {
-        json_decref(s->plan);
-        s->plan = NULL;
+        json_drop(&s->plan);
         PASS(journal_read(s->journal, at, NULL, &s->plan, e));
         return former_learn(s->former, s->plan, e);
     }
@@ -85,8 +84,7 @@ static enum status scan_lines(struct merge_source *s, json_t *weights, const jso
         *again =
             *again || (strcmp(json_text(head, "type", ""), "plan") == 0 && weights_read_any(head));
         if (!chosen || weights_read_agree(chosen, head)) PASS(add_line(s, i, head, done, e));
-        json_decref(head);
-        head = NULL;
+        json_drop(&head);
     }
     return OK;
 }

@@ -18,8 +18,7 @@ static enum status append(struct run_journal *j, const json_t *record, struct er
 {
     PASS(lock_check(j->lock, e));
     PASS(journal_append(j->journal, record, e));
-    json_decref(j->last_end);
-    j->last_end = NULL;
+    json_drop(&j->last_end);
     return OK;
 }
 

@@ -115,8 +115,7 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = true;
     TRY(sync_journal(m, e));
-    free(t->text);
-    t->text = NULL;
+    mem_drop(&t->text);
     TRY(run_job_write(v, &t->text, e));
 done:
     loss->text = t->text;

@@ -42,6 +42,5 @@ double running_visits_note(struct running_visits *h, const char *journal,
 
 void running_visits_free(struct running_visits *h)
 {
-    json_decref(h->visits);
-    h->visits = NULL;
+    json_drop(&h->visits);
 }

@@ -104,8 +104,7 @@ static enum status try_parts(const struct plan *p, const struct visits *v,
 {
     AUTO_FREE int64_t *bounds = NULL;
     bool disjoint;
-    free(s->parts);
-    s->parts = NULL;
+    mem_drop(&s->parts);
     s->n = n;
     PASS(mem_zero(&s->parts, n, sizeof *s->parts, "parts", e));
     PASS(mem_zero(&bounds, n + 1, sizeof *bounds, "parts", e));

@@ -203,8 +203,7 @@ static enum status send_terms(struct ranks *s, int leader, int n, const char **t
         PASS(mem_format(&text, e, "%lld\n%s\n%s", (long long)s->rank[leader + i].link,
                         link_address(s->link), terms[i]));
         PASS(ranks_send(s, leader + i, TAG_TERMS, text, e));
-        free(text);
-        text = NULL;
+        mem_drop(&text);
     }
     return OK;
 }

@@ -24,8 +24,7 @@ static enum status next_job(struct sched_port *port, int *tag, char **job, struc
         PASS(sched_receive(port->world, &probed, job, e));
         *tag = probed.MPI_TAG;
         if (*tag == TAG_JOB || *tag == TAG_SPLIT || *tag == TAG_END) return OK;
-        free(*job);
-        *job = NULL;
+        mem_drop(job);
         pause = 0; /* a STOP that was sent before the last job had ended */
     }
     return OK;
@@ -100,16 +99,14 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
         if (tag == TAG_END) break;
         if (tag == TAG_SPLIT) {
             PASS(split_group(port, job, e));
-            free(job);
-            job = NULL;
+            mem_drop(&job);
             continue;
         }
         struct err own = {0};
         port->stop = false;
         if (rank == 0) PASS(sched_post(port->world, 0, TAG_BEGUN, "", e));
         enum status result = run_batch(port, work, job, &own);
-        free(job);
-        job = NULL;
+        mem_drop(&job);
         if (rank != 0) continue;
         if (result == OK || result == ERR_STOPPED)
             PASS(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));

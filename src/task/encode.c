@@ -75,8 +75,7 @@ enum status encode_continuation(const struct encoder *x, struct text context, in
     ENSURE(*n > 0, ERR_FORMAT, "a choice adds no token to the context");
 done:
     if (st != OK) {
-        free(*ids);
-        *ids = NULL;
+        mem_drop(ids);
     }
     buf_free(&both);
     return st;

@@ -21,8 +21,7 @@ static enum status find(const char *folder, const char *name, char **path, struc
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         PASS(mem_format(path, e, "%s/%s.jsonl%s", folder, name, endings[i]));
         if (fsx_is_file(*path)) return OK;
-        free(*path);
-        *path = NULL;
+        mem_drop(path);
     }
     return OK;
 }
@@ -75,8 +74,7 @@ enum status line_open(const struct lines *r, int64_t i, json_t **out, struct err
     ENSURE(replaced == 0, ERR_FORMAT, "not UTF-8, or \\u and half of a surrogate pair");
 done:
     if (st == OK) return OK;
-    json_decref(*out);
-    *out = NULL;
+    json_drop(out);
     line_blame(r, i, e);
     return st;
 }

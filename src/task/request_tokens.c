@@ -70,7 +70,6 @@ enum status item_tokens_make(const struct prompts *p, const struct encoder *x, i
     }
     if (first_bad == n) return OK;
     for (int64_t i = 0; i < n; i++) item_tokens_free(&(*out)[i]);
-    free(*out);
-    *out = NULL;
+    mem_drop(out);
     RAISE(bad.code, "%s", bad.text);
 }

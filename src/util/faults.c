@@ -21,8 +21,7 @@ enum status faults_add(struct faults *f, const char *noun, const char *who, cons
         if (strcmp(one->text, text) != 0) continue;
         if (strcmp(one->last, who) == 0) return OK;
         one->more++;
-        free(one->last);
-        one->last = NULL;
+        mem_drop(&one->last);
         return mem_string(&one->last, who, e);
     }
     PASS(mem_grow(&f->all, f->n, &f->capacity, sizeof *f->all, e));

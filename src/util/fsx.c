@@ -222,11 +222,9 @@ enum status fsx_resolve(const char *path, char **out, struct err *e)
         NEED(links < 40, ERR_IO, "%s: too many symbolic links", path);
         target[n] = '\0';
         PASS(fsx_parent(now, &folder, e));
-        free(now);
-        now = NULL;
+        mem_drop(&now);
         PASS(fsx_join(strcmp(folder, ".") == 0 ? "" : folder, target, &now, e));
-        free(folder);
-        folder = NULL;
+        mem_drop(&folder);
     }
     *out = TAKE(now);
     return OK;

@@ -14,6 +14,13 @@ void json_setup(void);
 int64_t json_failures(void);
 MUST_USE enum status json_whole(struct err *e);
 
+/* Gives the reference up, and makes it NULL. */
+static inline void json_drop(json_t **at)
+{
+    json_decref(*at);
+    *at = NULL;
+}
+
 /* Parses a file (of at most max_bytes; 0: no limit) or a text of n bytes; `name` stands in messages
  * as "name:line:column: ...". Duplicate keys are errors. *out is owned by the caller (json_decref).
  * ERR_IO, ERR_FORMAT, ERR_NOMEM. */

@@ -28,11 +28,12 @@ void mem_keep_freed(void)
     if (!getenv("MALLOC_TRIM_THRESHOLD_")) mallopt(M_TRIM_THRESHOLD, KEPT);
 }
 
-void mem_free_at(void *pointer)
+void mem_drop(void *pointer)
 {
     void *p;
     memcpy(&p, pointer, sizeof p);
     free(p);
+    memset(pointer, 0, sizeof p);
 }
 
 enum status mem_alloc(void *out, int64_t n, size_t size, const char *what, struct err *e)

@@ -16,7 +16,7 @@ void mem_keep_freed(void);
 
 /* Before the declaration of a pointer, or of several in one: it is freed when it leaves its scope,
  * by whichever way. Initialise it. */
-#define AUTO_FREE __attribute__((cleanup(mem_free_at)))
+#define AUTO_FREE __attribute__((cleanup(mem_drop)))
 
 /* The pointer p, which is NULL afterwards: *out = TAKE(text) hands over what text owns. */
 #define TAKE(p)                                                                                    \
@@ -26,8 +26,8 @@ void mem_keep_freed(void);
         taken_;                                                                                    \
     })
 
-/* Frees what the pointer at `pointer` points to. */
-void mem_free_at(void *pointer);
+/* Frees what the pointer at `pointer` points to, and makes it NULL. */
+void mem_drop(void *pointer);
 
 /* *out = n zeroed elements of `size` bytes, 64-byte aligned; n = 0 gives a valid pointer. The
  * caller frees. ERR_NOMEM (also on overflow of n * size), the text names `what` and the bytes. */

@@ -126,8 +126,8 @@ static int journal_code(const char *path, int64_t before)
     int code = -1;
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     if (size_of(path) != before && results_view_open(path, VIEW_STATES, NULL, &view, &e) == OK &&
-        results_view_end(view))
-        code = (int)json_integer_value(json_object_get(results_view_end(view), "exit_code"));
+        view->end)
+        code = (int)json_integer_value(json_object_get(view->end, "exit_code"));
     return code;
 }
 

@@ -170,7 +170,7 @@ static enum status write_output(struct merging *m, struct err *e)
         PASS(lock_check(t->lock, e));
         PASS(fsx_publish(m->temporary, t->journal, e));
     }
-    PASS(inventory_open(results_view_plan(view), view, &all, e));
+    PASS(inventory_open(view->plan, view, &all, e));
     return tell_counts(m, &all, e);
 }
 

@@ -191,7 +191,7 @@ static void print_accuracies(const struct plan_states *p, FILE *out)
 static void print_place(const char *results, const struct results_view *view, FILE *out)
 {
     char *folder = NULL;
-    const bool begun = view && results_view_plan(view);
+    const bool begun = view && view->plan;
     const bool made = !begun && fsx_parent(results, &folder, NULL) == OK && !fsx_is_dir(folder);
     fprintf(out, " into %s%s%s\n", results, begun ? "" : ", a new results file",
             made ? " in a folder that a run makes" : "");

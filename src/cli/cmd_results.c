@@ -108,7 +108,7 @@ static void warn_of_sweep(const char *name, const struct results_view *v)
 {
     struct stat file;
     struct tm planned = {0};
-    const char *utc = json_text(results_view_plan(v), "utc", "");
+    const char *utc = json_text(v->plan, "utc", "");
     if (stat(name, &file) != 0 || !strptime(utc, "%Y-%m-%dT%H:%M:%SZ", &planned)) return;
     if (file.st_mtime > timegm(&planned))
         log_warn("%s: changed after its results were planned, %s; qtraj plan says what is left of "
@@ -338,7 +338,7 @@ static enum status run_rebuild(struct call *c, struct err *e)
     PASS(target_open(&target, paths[0], &paths[1], 1, e));
     PASS(journal_open_readonly(paths[1], &journal, e));
     PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
-    NEED(results_view_plan(view), ERR_FORMAT,
+    NEED(view->plan, ERR_FORMAT,
          "%s: the journal holds no plan yet: nothing has been run", paths[1]);
     PASS(cube_write(target.cube, view, target.lock, e));
     const int64_t n = journal_n(journal);

@@ -60,7 +60,7 @@ static double error_of(const json_t *plan, const json_t *model, const json_t *re
 static void look_at(const struct results_view *v, const json_t *model, const json_t *checkpoint,
                     int64_t bits, double percent, int *code)
 {
-    const json_t *plan = results_view_plan(v), *variant;
+    const json_t *plan = v->plan, *variant;
     size_t i;
     json_array_foreach(json_object_get(plan, "variants"), i, variant)
     {
@@ -93,7 +93,7 @@ static enum status check_limits(const struct watch *w, const struct sweep *s, in
         int64_t bits;
         double percent;
         PASS(parse_limit(w->limits.items[i], &bits, &percent, e));
-        json_array_foreach(json_object_get(results_view_plan(view), "models"), m, model)
+        json_array_foreach(json_object_get(view->plan, "models"), m, model)
             json_array_foreach(json_object_get(model, "checkpoints"), k, checkpoint)
                 look_at(view, model, checkpoint, bits, percent, code);
     }

@@ -25,7 +25,7 @@ static enum status add_provenance(struct cube *c, const struct results_view *v, 
     struct cube_variable *x;
     for (size_t i = 0; i < sizeof provenance / sizeof *provenance; i++) {
         const struct provenance *p = &provenance[i];
-        const json_t *value = p->of_end ? results_view_end(v) : results_view_plan(v);
+        const json_t *value = p->of_end ? v->end : v->plan;
         if (p->key) value = json_object_get(value, p->key);
         PASS(cube_add_column(c, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
         x->volatile_ = p->volatile_;
@@ -40,7 +40,7 @@ static enum status add_provenance(struct cube *c, const struct results_view *v, 
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
 {
     enum status st = OK;
-    const json_t *plan = results_view_plan(v);
+    const json_t *plan = v->plan;
     char *text;
     *out = (struct cube){.title = json_text(plan, "name", "")};
     TRY(inventory_open(plan, v, &out->all, e));

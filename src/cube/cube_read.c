@@ -308,7 +308,7 @@ static enum status read_all(struct reader *r, struct err *e)
     PASS(read_json(r, "plan", &plan, e));
     NEED(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
     PASS(view_add(r->view, plan, e));
-    PASS(axes_of_plan(results_view_plan(r->view), &r->axes, e));
+    PASS(axes_of_plan(r->view->plan, &r->axes, e));
     if (r->content == VIEW_ALL)
         PASS(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
     for (int i = 0; recorded_measures[i]; i++) PASS(read_kind(r, recorded_measures[i], e));
@@ -357,7 +357,7 @@ enum status cube_read(const char *path, enum view_content content, const struct 
                  "again from the journal",
                  path);
     TRY(read_all(&r, e));
-    view_set_mark(r.view, &mark);
+    r.view->mark = mark;
     *out = r.view;
     r.view = NULL;
 done:

@@ -273,7 +273,7 @@ enum status cube_write(const char *path, const struct results_view *v, struct lo
     h5_quiet(&saved);
     TRY(temporary_begin(path, &temporary, e));
     TRY(cube_build(v, &c, e));
-    mark = results_view_mark(v);
+    mark = v->mark;
     TRY(make_image(&c, temporary, &mark, &image, &n, e));
     TRY(fsx_write_file(temporary, image, n, e));
     TRY(verify(&c, temporary, image, n, e));

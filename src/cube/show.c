@@ -35,7 +35,7 @@ enum status report_show(const struct results_view *v, const struct show_options 
     CLEANUP(cube_free) struct cube cube = {0};
     const struct rows *rows = NULL;
     struct show s = {.cube = &cube, .options = o, .out = out};
-    PASS(inventory_open(results_view_plan(v), v, &cube.all, e));
+    PASS(inventory_open(v->plan, v, &cube.all, e));
     PASS(cube_add_grid(&cube, e));
     PASS(cube_fill(&cube, v, e));
     PASS(choose_kind(&s, &rows, e));

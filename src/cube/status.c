@@ -50,7 +50,7 @@ static enum status collect_entries(struct report *r, struct err *e)
  * cells', and critical sharpness also of checkpoints. */
 static int64_t find_unpredicted(const struct report *r)
 {
-    const json_t *config = json_object_get(results_view_plan(r->view), "config");
+    const json_t *config = json_object_get(r->view->plan, "config");
     const json_t *curvature = json_object_get(config, "curvature");
     const bool critical = json_flag(curvature, "critical");
     const bool cells = critical || strcmp(json_text(curvature, "second_order", "none"), "none");
@@ -231,7 +231,7 @@ static enum report_verdict find_verdict(const struct report *r)
         failed += n.by_state[STATE_FAILED];
     }
     /* A run may be stopped when all is recorded, but not yet in the cube. */
-    const char *end = json_text(results_view_end(r->view), "status", "");
+    const char *end = json_text(r->view->end, "status", "");
     if (pending || runs(r) || strcmp(end, "stopped") == 0) return VERDICT_OPEN;
     return failed ? VERDICT_FAILED : VERDICT_DONE;
 }
@@ -239,7 +239,7 @@ static enum report_verdict find_verdict(const struct report *r)
 static void print_run(const struct report *r)
 {
     const struct lock_holder *h = &r->about->holder;
-    const json_t *end = results_view_end(r->view);
+    const json_t *end = r->view->end;
     if (end && !h->held)
         fprintf(r->out, "last run: %s at %s, exit code %lld\n", json_text(end, "status", "?"),
                 json_text(end, "utc", "?"), (long long)json_int(end, "exit_code"));
@@ -270,7 +270,7 @@ static json_t *run_json(const struct report *r)
 
 static enum status print_text(const struct report *r, struct err *e)
 {
-    const json_t *plan = results_view_plan(r->view);
+    const json_t *plan = r->view->plan;
     fprintf(r->out, "%s, planned %s on %s by qtraj %s\n\n", json_text(plan, "name", ""),
             json_text(plan, "utc", ""), json_text(plan, "host", ""),
             json_text(plan, "version", ""));
@@ -381,7 +381,7 @@ static json_t *left_out_json(const struct report *r)
         [CUBE_CURRENT] = "current", [CUBE_OLDER] = "older",
         [CUBE_OTHER] = "other",     [CUBE_UNKNOWN] = "unknown",
         [CUBE_MISSING] = "missing", [CUBE_NOT_COMPARED] = "not compared"};
-    const struct journal_damage d = results_view_damage(r->view);
+    const struct journal_damage d = r->view->damage;
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "damaged_lines", (json_int_t)d.lines,
                      "first_damaged", (json_int_t)d.first, "repeated_lines", (json_int_t)d.repeated,
                      "first_repeated", (json_int_t)d.first_repeated, "torn_bytes",
@@ -391,14 +391,14 @@ static json_t *left_out_json(const struct report *r)
 
 static enum status print_json(const struct report *r, struct err *e)
 {
-    const json_t *plan = results_view_plan(r->view);
+    const json_t *plan = r->view->plan;
     json_t *failures = json_array(), *in_part = json_array();
     json_auto_t *paths = json_array();
     json_auto_t *all =
         json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:O?}", "name", json_text(plan, "name", ""),
                   "version", json_text(plan, "version", ""), "utc", json_text(plan, "utc", ""),
                   "run", run_json(r), "left_out", left_out_json(r), "failures", failures, "in_part",
-                  in_part, "end", results_view_end(r->view));
+                  in_part, "end", r->view->end);
     NEED(all, ERR_NOMEM, "out of memory for the status");
     for (int64_t i = 0; i < r->changed.n; i++)
         json_array_append_new(paths, json_string(r->changed.text[i]));
@@ -424,14 +424,14 @@ enum status report_status(const struct results_view *v, const struct report_abou
 {
     enum status st = OK;
     struct report r = {.view = v, .about = about, .out = out};
-    TRY(inventory_open(results_view_plan(v), v, &r.all, e));
+    TRY(inventory_open(v->plan, v, &r.all, e));
     TRY(collect_entries(&r, e));
     r.unpredicted = find_unpredicted(&r);
     *verdict = r.verdict = find_verdict(&r);
     if (r.verdict == VERDICT_OPEN)
-        TRY(results_view_changed(results_view_inputs_before(v),
-                                 json_object_get(results_view_plan(v), "inputs"),
-                                 json_object_get(results_view_plan(v), "grown"), &r.changed, e));
+        TRY(results_view_changed(v->before,
+                                 json_object_get(v->plan, "inputs"),
+                                 json_object_get(v->plan, "grown"), &r.changed, e));
     if (json)
         TRY(print_json(&r, e));
     else

@@ -212,7 +212,7 @@ static enum status find_again(const struct plan *p, struct again *out, struct er
     if (out->known) return OK;
     done = json_object();
     out->known = true;
-    TRY(inventory_open(results_view_plan(view), view, &then, e));
+    TRY(inventory_open(view->plan, view, &then, e));
     TRY(plan_inventory(p, view, &now, e));
     for (int k = 0; recorded_measures[k]; k++) {
         TRY(each_name(&then, k, STATE_DONE, done, false, &out->of[k], e));
@@ -373,7 +373,7 @@ static enum status warn_entries(const struct plan *p, const json_t *plan, const 
 
 enum status plan_warn_changed(const struct plan *p, const struct results_view *view, struct err *e)
 {
-    const json_t *plan = view ? results_view_plan(view) : NULL,
+    const json_t *plan = view ? view->plan : NULL,
                  *models = json_object_get(plan, "models");
     struct again again = {.view = view};
     if (!plan) return OK;

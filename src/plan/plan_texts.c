@@ -84,7 +84,7 @@ static enum status add_former(const struct plan *p, struct plan_checkpoint *c, c
 
 enum status plan_former(struct plan *p, struct results_view *view, struct err *e)
 {
-    const json_t *plans = view ? results_view_old_plans(view) : NULL, *one;
+    const json_t *plans = view ? view->old_plans : NULL, *one;
     json_auto_t *record = NULL;
     size_t k;
     json_array_foreach(plans, k, one) for (int64_t i = 0; i < p->n_checkpoints; i++)

@@ -178,7 +178,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
 
 static enum status add_plan(struct results_view *v, const json_t *plan, struct err *e)
 {
-    const json_t *had = results_view_plan(v);
+    const json_t *had = v->plan;
     if (!plan || (had && strcmp(json_text(plan, "utc", ""), json_text(had, "utc", "")) < 0))
         return OK;
     return view_add(v, plan, e);
@@ -203,7 +203,7 @@ enum status parts_join(const struct part_places *p, const char *journal, enum vi
         PASS(add_journal(p->part[i].journal, NULL, content, NULL, v, late, e));
     }
     PASS(view_add_late(v, NULL, late, e));
-    NEED(results_view_plan(v), ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
+    NEED(v->plan, ERR_FORMAT, "%s: no plan in any part yet: nothing has been run",
          p->n ? p->part[0].journal : "no parts");
     *out = TAKE(v);
     return OK;

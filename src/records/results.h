@@ -176,7 +176,30 @@ enum journal_since journal_since(const char *path, const struct journal_mark *ma
 const char *results_hdf5_version(void);
 
 /* --- a view: the newest plan and the records that belong to it --- */
-struct results_view;
+
+/* Readers look at the first members, as long as the view is open; the others are of records/. */
+struct results_view {
+    json_t *plan;   /* the newest; NULL: the journal holds none, since a run was killed at its start,
+                       or its line is damaged */
+    json_t *before; /* the inputs of the plan before (digests by path); NULL: none */
+    json_t *end;    /* the end record of the last run; NULL while a run is active or was killed */
+    struct journal_mark mark;     /* where in the journal it was made */
+    struct journal_damage damage; /* what was left out of that; zeros for a cube */
+    json_t *stale;     /* {key: true} of the results of its own journal that it leaves out because a
+                          newer one was made from other weights of the same checkpoint */
+    json_t *old_plans; /* [{"evaluation", "inputs"}] of plans of earlier versions (former_plan) */
+
+    json_t *records; /* key → record */
+    bool lean;       /* what the records are not asked for is left out */
+    json_t *weights; /* the newest of each checkpoint (weights_read.h) */
+    json_t *others;  /* key → [{"record", ["lines"]}] of other weights, in the journal's order */
+    json_t *losses;  /* key of a visit → the newest of its loss records */
+    /* VIEW_BY_LINE, else NULL: the journal; key → where the record and its completions are in it */
+    struct journal *journal;
+    json_t *lines;
+    json_t *former;  /* key of an earlier version → what it is now (scores.h) */
+    json_t *waiting; /* completions whose records may be in further journals */
+};
 /* What a view holds of each record. Most of a record are lists and tables: what was measured per
  * sequence, layer or tensor. */
 enum view_content {
@@ -204,23 +227,10 @@ CLEANUP_BY_VALUE(struct results_view, results_view_close);
  * "former"; scores.h); plans that the view has it knows. view NULL: nothing. ERR_NOMEM, ERR_FORMAT.
  */
 MUST_USE enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e);
-/* [{"evaluation", "inputs"}] of the plans of earlier versions that it has seen (former_plan). */
-const json_t *results_view_old_plans(const struct results_view *v);
-/* NULL: the journal holds no plan, since a run was killed at its start, or its line is damaged. */
-const json_t *results_view_plan(const struct results_view *v);
-/* The inputs of the plan before the newest one (digests by path); NULL: none. */
-const json_t *results_view_inputs_before(const struct results_view *v);
 /* Adds the paths whose digests differ between the inputs of two plans, but for those that `grown`
  * of the later one (NULL: none) names. ERR_NOMEM. */
 MUST_USE enum status results_view_changed(const json_t *before, const json_t *now,
                                           const json_t *grown, struct texts *out, struct err *e);
-/* Where in the journal it was made. */
-struct journal_mark results_view_mark(const struct results_view *v);
-/* What was left out of the journal that it is of; zeros for a cube. */
-struct journal_damage results_view_damage(const struct results_view *v);
-/* {key: true} of the results of its own journal that it leaves out because a newer one was made
- * from other weights of the same checkpoint. Borrowed. */
-const json_t *results_view_stale(const struct results_view *v);
 /* The newest record of the key that the view leaves out and that was made from weights of that
  * sampled digest (checkpoint.h); NULL: none. Borrowed. */
 const json_t *results_view_other(const struct results_view *v, const char *key,
@@ -228,8 +238,6 @@ const json_t *results_view_other(const struct results_view *v, const char *key,
 /* Has those weights count that a plan record names (weights_read.h), as if it were the next of the
  * journal. */
 void results_view_choose(struct results_view *v, const json_t *plan);
-/* The end record of the last run; NULL while a run is active or if it was killed. */
-const json_t *results_view_end(const struct results_view *v);
 /* How often ranks were lost in the visit of this checkpoint or point. */
 int64_t results_view_losses(const struct results_view *v, const char *key);
 /* The record with this key (done before failed, then the newest); NULL: none. Also finds records of

@@ -379,7 +379,7 @@ static enum status list_stale(const struct results_view *v, const struct invento
         const struct rows *r = &all->rows[k];
         for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
             char one[256];
-            if (!json_object_get(results_view_stale(v), r->rows[i].key) || (*n)++ >= MOST) continue;
+            if (!json_object_get(v->stale, r->rows[i].key) || (*n)++ >= MOST) continue;
             json_t *record = json_pack("{s:s}", "type", r->kind->name);
             const enum status st = row_identify(r, &r->rows[i], record, e);
             result_describe(record, one, sizeof one);
@@ -401,8 +401,8 @@ enum status results_warn_of_stale(const struct results_view *v, struct err *e)
     struct inventory all = {0};
     char named[900] = "";
     int64_t n = 0;
-    if (!json_object_size(results_view_stale(v)) || !results_view_plan(v)) return OK;
-    PASS(inventory_open(results_view_plan(v), v, &all, e));
+    if (!json_object_size(v->stale) || !v->plan) return OK;
+    PASS(inventory_open(v->plan, v, &all, e));
     const enum status st = list_stale(v, &all, named, sizeof named, &n, e);
     inventory_close(&all);
     if (st == OK && n)

@@ -119,6 +119,6 @@ void inventory_close(struct inventory *all);
 /* out = "cell small step100 gptq 3 bits", as far as a record says it. */
 void result_describe(const json_t *record, char *out, size_t size);
 
-/* Says how many results of its plan the view leaves out (results_view_stale), and the first of
+/* Says how many results of its plan the view leaves out (its `stale`), and the first of
  * them: for who shows the others. ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status results_warn_of_stale(const struct results_view *v, struct err *e);

@@ -2,7 +2,7 @@
 #include "records/rows.h"
 #include "records/scores.h"
 #include "records/seal.h"
-#include "records/view_internal.h"
+#include "records/view.h"
 #include "records/weights_read.h"
 #include "util/fsx.h"
 #include "util/log.h"
@@ -189,11 +189,6 @@ void results_view_close(struct results_view *v)
     free(v);
 }
 
-const json_t *results_view_plan(const struct results_view *v)
-{
-    return v->plan;
-}
-
 enum status results_view_changed(const json_t *before, const json_t *now, const json_t *grown,
                                  struct texts *out, struct err *e)
 {
@@ -206,36 +201,6 @@ enum status results_view_changed(const json_t *before, const json_t *now, const 
             PASS(texts_add(out, path, e));
     }
     return OK;
-}
-
-const json_t *results_view_inputs_before(const struct results_view *v)
-{
-    return v->before;
-}
-
-struct journal_mark results_view_mark(const struct results_view *v)
-{
-    return v->mark;
-}
-
-const json_t *results_view_stale(const struct results_view *v)
-{
-    return v->stale;
-}
-
-struct journal_damage results_view_damage(const struct results_view *v)
-{
-    return v->damage;
-}
-
-void view_set_mark(struct results_view *v, const struct journal_mark *mark)
-{
-    v->mark = *mark;
-}
-
-const json_t *results_view_end(const struct results_view *v)
-{
-    return v->end;
 }
 
 int64_t results_view_losses(const struct results_view *v, const char *key)
@@ -283,11 +248,6 @@ enum status results_view_former(struct results_view *v, const json_t *plan, stru
         if (losses) json_object_set(v->losses, json_text(now, "key", ""), losses);
     }
     return OK;
-}
-
-const json_t *results_view_old_plans(const struct results_view *v)
-{
-    return v->old_plans;
 }
 
 const json_t *results_view_find(const struct results_view *v, const char *key)

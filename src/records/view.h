@@ -31,8 +31,6 @@ MUST_USE enum status view_add_elsewhere(struct results_view *v, struct journal *
 MUST_USE enum status view_add_late(struct results_view *v, const struct view_sink *sink,
                                    const json_t *late, struct err *e);
 
-/* Where in its journal a cube says that it was made. */
-void view_set_mark(struct results_view *v, const struct journal_mark *mark);
 /* Names of members that a view leaves out, wherever they are in a record; NULL after the last. The
  * texts are static. */
 struct view_names {
@@ -51,3 +49,14 @@ bool view_leaves_out(const struct view_names *names, const char *name);
 MUST_USE enum status cube_read(const char *path, enum view_content content,
                                const struct view_names *without, struct results_view **out,
                                struct err *e);
+
+/* --- what the files of the view share --- */
+
+/* *out (a new reference) = the whole record of line i of j, as this version writes it. Errors of
+ * journal_read and former_record. */
+MUST_USE enum status view_read_line(const struct results_view *v, struct journal *j, int64_t i,
+                                    json_t **out, struct err *e);
+/* Leaves out results of other weights than the newest, and takes back those of the newest. */
+void view_leave_out_stale(struct results_view *v);
+/* Remembers a record that is left out, as it comes or before one of other weights replaces it. */
+void view_remember(struct results_view *v, const char *key, json_t *record);

@@ -2,7 +2,7 @@
 #include "records/complete.h"
 #include "records/measures.h"
 #include "records/scores.h"
-#include "records/view_internal.h"
+#include "records/view.h"
 #include "records/weights_read.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Results of different weights of one checkpoint: the newest count, or those that a plan has found
  * on disk again (docs/decisions/0002-cell-keys.md). */
 #include "records/rows.h"
-#include "records/view_internal.h"
+#include "records/view.h"
 #include "records/weights_read.h"
 #include <string.h>
 

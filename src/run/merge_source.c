@@ -103,8 +103,8 @@ static enum status scan_journal(struct merge_source *s, json_t *weights, struct 
 static enum status scan_cube(struct merge_source *s, json_t *weights, struct err *e)
 {
     CLEANUP(inventory_close) struct inventory all = {0};
-    s->plan = json_incref((json_t *)(uintptr_t)results_view_plan(s->view));
-    s->end = json_incref((json_t *)(uintptr_t)results_view_end(s->view));
+    s->plan = json_incref(s->view->plan);
+    s->end = json_incref(s->view->end);
     PASS(inventory_open(s->plan, s->view, &all, e));
     for (int k = 0; recorded_measures[k]; k++) {
         const struct rows *r = &all.rows[k];

@@ -268,7 +268,7 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
     PASS(run_master_view(m, &view, e));
     PASS(take_inventory(m, view, &all, e));
     bool failed = any_failed(&all);
-    const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, results_view_stale(view));
+    const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, view->stale);
     *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;
     PASS(run_journal_end(&m->out, done ? "done" : "stopped", *code, &ended, e));
     if (m->cube_stale || ended) PASS(write_cube(m, e));

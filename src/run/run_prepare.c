@@ -50,7 +50,7 @@ static enum status append_plan(struct run_master *m, const struct results_view *
     }
     PASS(plan_record(&m->plan, command, &record, e));
     PASS(add_part(&m->choice.part, record, e));
-    if (!m->plan.back && plan_known(results_view_plan(v), record)) return OK;
+    if (!m->plan.back && plan_known(v->plan, record)) return OK;
     PASS(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;
     return OK;
@@ -223,7 +223,7 @@ enum status run_master_prepare(struct run_master *m, int argc, char **argv, stru
     PASS(owner_tell_own(&m->plan, view, m->sweep_path, m->set, m->n_set, e));
     if (part->n == 0) PASS(take_parts(m, view, e));
     PASS(plan_take(&m->plan, view, e));
-    m->stale = json_incref((json_t *)(uintptr_t)results_view_stale(view));
+    m->stale = json_incref((json_t *)(uintptr_t)view->stale);
     PASS(plan_warn_changed(&m->plan, view, e));
     PASS(append_plan(m, view, argc, argv, e));
     PASS(run_compose_whole(&m->compose, &m->plan, &m->out, &composed, e));

@@ -56,7 +56,7 @@ static void check_record(const struct results_view *a, const struct results_view
 
 static void check_views(const struct results_view *a, const struct results_view *b)
 {
-    assert_json_equal(results_view_plan(a), results_view_plan(b));
+    assert_json_equal(a->plan, b->plan);
     for (int c = 0; c < SAMPLE_CHECKPOINTS; c++) {
         check_record(a, b, sample_checkpoint_keys[c]);
         check_record(a, b, sample_curvature_keys[c]);
@@ -97,7 +97,7 @@ static void round_trip(void **state)
     if (results_view_open(first, VIEW_ALL, NULL, &back, &e) != OK)
         fail_msg("%s%s", e.text, e.trail);
     check_views(v, back);
-    assert_json_equal(results_view_end(v), results_view_end(back));
+    assert_json_equal(v->end, back->end);
     assert_int_equal(cube_write(second, back, NULL, &e), OK);
     assert_same_bytes(first, second);
     assert_int_equal(cube_write(second, v, NULL, &e), OK);
@@ -175,7 +175,7 @@ static void the_seal_names_the_journal(void **state)
     static const char mark_head[] = "\nqtraj journal ", digest_head[] = "\nqtraj xxh128 ";
     char *folder = sample_folder(), *path = sample_path(folder, "a.h5"), *data;
     struct results_view *v = sample_view(folder, true), *back;
-    const struct journal_mark made = results_view_mark(v);
+    const struct journal_mark made = v->mark;
     struct journal_mark mark;
     char hex[HASH_HEX];
     size_t n;
@@ -192,7 +192,7 @@ static void the_seal_names_the_journal(void **state)
     for (size_t size = bytes; size <= old; size += old - bytes) {
         assert_int_equal(fsx_write_atomic(path, data, size, NULL), OK);
         assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &back, NULL), OK);
-        assert_int_equal(results_view_mark(back).bytes, 0);
+        assert_int_equal(back->mark.bytes, 0);
         assert_int_equal(cube_mark(path, &mark, NULL), OK);
         assert_int_equal(mark.bytes, 0);
         results_view_close(back);
@@ -350,7 +350,7 @@ static void bare_plans(void **state)
         if (results_view_open(path, VIEW_ALL, NULL, &back, &e) != OK)
             fail_msg("%s%s", e.text, e.trail);
         check_views(v, back);
-        assert_null(results_view_end(back));
+        assert_null(back->end);
         assert_int_equal(cube_write(again, back, NULL, &e), OK);
         assert_same_bytes(path, again);
         results_view_close(back);

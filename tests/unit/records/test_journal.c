@@ -494,7 +494,7 @@ static void view_chooses(void **state)
     struct err e = {0};
     assert_int_equal(journal_open(path, &j, NULL), OK);
     assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, &e), OK);
-    assert_null(results_view_plan(v));
+    assert_null(v->plan);
     results_view_close(v);
     assert_int_equal(results_view_open(path, VIEW_ALL, NULL, &v, &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, path));
@@ -514,14 +514,14 @@ static void view_chooses(void **state)
     assert_int_equal(found(v, "b"), 5);
     assert_int_equal(found(v, "c"), 7);
     assert_int_equal(found(v, "d"), -1);
-    assert_string_equal(json_text(results_view_end(v), "status", ""), "done");
+    assert_string_equal(json_text(v->end, "status", ""), "done");
     results_view_close(v);
     json_object_set_new(plan, "name", json_string("second"));
     json_t *second = json_copy(plan);
     assert_int_equal(journal_append(j, second, NULL), OK);
     assert_int_equal(results_view_of_journal(j, VIEW_ALL, &v, NULL), OK);
-    assert_string_equal(json_text(results_view_plan(v), "name", ""), "second");
-    assert_null(results_view_end(v)); /* another run has started */
+    assert_string_equal(json_text(v->plan, "name", ""), "second");
+    assert_null(v->end); /* another run has started */
     json_decref(second);
     json_decref(plan);
     journal_close(j);
@@ -591,7 +591,7 @@ static void views_leave_out(void **state)
         assert_int_equal(view_leave_out((enum view_content)c, NULL, &without, NULL), OK);
         assert_true(c == VIEW_ALL ? without.n == 0 : without.n > 0);
         assert_int_equal(results_view_of_journal(j, (enum view_content)c, &v, NULL), OK);
-        assert_true(json_equal(results_view_plan(v), plan));
+        assert_true(json_equal(v->plan, plan));
         for (int64_t i = 0; i < journal_n(j); i++) {
             json_t *record = record_at(j, i);
             const json_t *seen = results_view_find(v, json_text(record, "key", ""));

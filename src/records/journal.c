@@ -248,7 +248,10 @@ enum status journal_read(struct journal *j, int64_t i, const char *const *withou
     PASS(read_line(j, i, e));
     size_t n = (size_t)j->records[i].n - PREFIX;
     if (without) n = json_cut_members(j->line + PREFIX, n, without);
-    return json_read_text(j->path, j->line + PREFIX, n, out, e);
+    PASS(json_read_text(j->path, j->line + PREFIX, n, out, e));
+    if (!without || strcmp(json_text(*out, "type", ""), "plan") != 0) return OK;
+    json_drop(out);
+    return journal_read(j, i, NULL, out, e);
 }
 
 /* --- writing --- */

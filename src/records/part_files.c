@@ -150,18 +150,9 @@ static void look_at(const json_t *record, struct part_look *out)
     out->end = json_int(part, "end");
 }
 
-/* Leaves out what is long. */
-static enum status read_head(struct journal *j, int64_t i, json_t **out, struct err *e)
-{
-    static const char *const without[] = {"values", "layers", "tables", "sequence_loss", NULL};
-    PASS(journal_read(j, i, without, out, e));
-    if (strcmp(json_text(*out, "type", ""), "plan") != 0) return OK;
-    json_decref(*out);
-    return journal_read(j, i, NULL, out, e);
-}
-
 enum status part_look(const char *journal, struct part_look *out, struct err *e)
 {
+    static const char *const without[] = {"values", "layers", "tables", "sequence_loss", NULL};
     CLEANUP(journal_close_at) struct journal *j = NULL;
     json_auto_t *record = NULL;
     /* First the lock: a run that ends in between leaves a journal that says so. */
@@ -169,7 +160,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
     out->running = running_read(journal, &out->holder);
     PASS(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        PASS(read_head(j, i, &record, e));
+        PASS(journal_read(j, i, without, &record, e));
         look_at(record, out);
         json_drop(&record);
     }

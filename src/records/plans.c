@@ -112,34 +112,21 @@ static bool repeats(json_t *one, const json_t *before)
 
 /* --- where they are --- */
 
-/* *plan (a new reference): NULL: the record is none. */
-static enum status read_plan(struct journal *j, int64_t i, json_t **plan, struct err *e)
+static enum status add_journal(const char *path, json_t *list, struct err *e)
 {
     static const char *const without[] = {"values",     "layers",    "tables", "datasets",
                                           "provenance", "completes", NULL};
-    json_t *head;
-    *plan = NULL;
-    PASS(journal_read(j, i, without, &head, e));
-    const bool is = strcmp(json_text(head, "type", ""), "plan") == 0;
-    json_decref(head);
-    return is ? journal_read(j, i, NULL, plan, e) : OK;
-}
-
-static enum status add_journal(const char *path, json_t *list, struct err *e)
-{
     CLEANUP(journal_close_at) struct journal *j = NULL;
-    json_auto_t *plan = NULL;
+    json_auto_t *record = NULL, *one = NULL;
     if (!fsx_is_file(path)) return OK;
     PASS(journal_open_beside(path, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        PASS(read_plan(j, i, &plan, e));
-        if (!plan) continue;
-        json_t *one = plan_of(plan);
-        if (repeats(one, json_array_get(list, json_array_size(list) - 1)))
-            json_decref(one);
-        else
-            json_array_append_new(list, one);
-        json_drop(&plan);
+        PASS(journal_read(j, i, without, &record, e));
+        if (strcmp(json_text(record, "type", ""), "plan") == 0) one = plan_of(record);
+        if (one && !repeats(one, json_array_get(list, json_array_size(list) - 1)))
+            json_array_append(list, one);
+        json_drop(&one);
+        json_drop(&record);
     }
     return OK;
 }

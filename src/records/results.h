@@ -141,8 +141,8 @@ CLEANUP_BY_VALUE(struct journal, journal_close);
 /* The number of its records, in file order. */
 int64_t journal_n(const struct journal *j);
 /* Reads record i from the file; *out is owned by the caller (json_decref). Leaves out members with
- * the names in `without` (ends with NULL; NULL: none), wherever they are in the record. ERR_IO also
- * if the file was changed by another program. */
+ * the names in `without` (ends with NULL; NULL: none), wherever they are in the record, but nothing
+ * of a plan. ERR_IO also if the file was changed by another program. */
 MUST_USE enum status journal_read(struct journal *j, int64_t i, const char *const *without,
                                   json_t **out, struct err *e);
 

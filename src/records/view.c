@@ -103,16 +103,11 @@ enum status view_add(struct results_view *v, const json_t *record, struct err *e
 
 /* --- of a journal --- */
 
-/* The plan is wanted whole. */
 static enum status add_from_journal(struct results_view *v, struct journal *j, int64_t i,
                                     const char *const *without, struct err *e)
 {
     json_auto_t *record = NULL;
     PASS(journal_read(j, i, without, &record, e));
-    if (without[0] && strcmp(json_text(record, "type", ""), "plan") == 0) {
-        json_drop(&record);
-        PASS(journal_read(j, i, NULL, &record, e));
-    }
     return add(v, record, i, e);
 }
 

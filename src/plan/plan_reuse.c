@@ -261,14 +261,12 @@ static enum status add_composed(struct plan *p, const char *key, const json_t *p
                                 struct results_view *view, struct err *e)
 {
     const char *from = json_text(json_array_get(parts, 0), "from", "");
-    json_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
-    int failed = !record || json_object_set_new(record, "key", json_string(key));
-    failed |= json_array_append_new(
+    json_auto_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
+    json_object_set_new(record, "key", json_string(key));
+    json_array_append_new(
         p->composed, json_pack("{s:s, s:O}", "key", key, "parts", (json_t *)(uintptr_t)parts));
-    const enum status st = failed ? OK : view_add_beside(view, record, e);
-    json_decref(record);
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return st;
+    PASS(json_whole(e));
+    return view_add_beside(view, record, e);
 }
 
 static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c, int k,
@@ -300,7 +298,7 @@ enum status plan_take(struct plan *p, struct results_view *view, struct err *e)
     size_t i;
     PASS(plan_former(p, view, e));
     plan_reuse_free(p);
-    NEED(p->composed = json_array(), ERR_NOMEM, "out of memory for records");
+    p->composed = json_array();
     PASS(mem_zero(&p->then, (int64_t)json_array_size(plans), sizeof *p->then, "plans", e));
     json_array_foreach(plans, i, one)
     {

@@ -360,13 +360,10 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
 static enum status note_changed(const struct plan *p, const struct plan_checkpoint *c,
                                 const struct visit *v, json_t *changed, struct err *e)
 {
-    char *name = NULL;
+    AUTO_FREE char *name = NULL;
     PASS(mem_format(&name, e, "%s/%s", v->known, plan_known_name(p, c)));
-    const int failed =
-        json_object_set_new(changed, name, json_sprintf("%s/%s", v->model, v->checkpoint));
-    free(name);
-    NEED(!failed, ERR_NOMEM, "out of memory for changed checkpoints");
-    return OK;
+    json_object_set_new(changed, name, json_sprintf("%s/%s", v->model, v->checkpoint));
+    return json_whole(e);
 }
 
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */

@@ -31,46 +31,35 @@ bool completion_adds(const json_t *record, const json_t *completion)
 }
 
 /* object[key] = what it is, in a copy, with what `more` has. */
-static int complete_object(json_t *object, const char *key, const json_t *more)
+static void complete_object(json_t *object, const char *key, const json_t *more)
 {
     json_t *copy = json_copy(json_object_get(object, key));
-    if (!copy) return -1;
-    int failed = more ? json_object_update(copy, (json_t *)(uintptr_t)more) : 0;
-    return failed | json_object_set_new(object, key, copy);
+    if (more) json_object_update(copy, (json_t *)(uintptr_t)more);
+    json_object_set_new(object, key, copy);
 }
 
 /* Likewise the entries of a list, of which `more` has those of some labels. */
-static int complete_list(json_t *record, const struct record_list *list, const json_t *more)
+static void complete_list(json_t *record, const struct record_list *list, const json_t *more)
 {
     json_t *entry, *all = json_array();
-    int failed = !all;
     size_t i;
     json_array_foreach(json_object_get(record, list->name), i, entry)
     {
         const json_t *own = json_object_get(more, json_text(entry, list->label, ""));
         json_t *copy = own ? json_copy(entry) : json_incref(entry);
-        if (own) failed |= json_object_update(copy, (json_t *)(uintptr_t)own);
-        failed |= json_array_append_new(all, copy);
+        if (own) json_object_update(copy, (json_t *)(uintptr_t)own);
+        json_array_append_new(all, copy);
     }
-    return failed | json_object_set_new(record, list->name, all);
+    json_object_set_new(record, list->name, all);
 }
 
-int completion_fingerprint(json_t *record, const json_t *completion)
+void completion_fingerprint(json_t *record, const json_t *completion)
 {
     const char *own = json_text(record, "fingerprint", "");
     const char *more = json_text(completion, "fingerprint", "");
-    if (strstr(own, more)) return 0;
-    return json_object_set_new(record, "fingerprint",
-                               json_sprintf("%s; completed by %s", own, more));
-}
-
-/* The completion may have been made from further weights. */
-static int complete_weights(json_t *record, const json_t *completion)
-{
-    json_t *of = json_object_get(record, "provenance");
-    const json_t *more = json_object_get(json_object_get(completion, "provenance"), "weights_read");
-    return more && json_object_get(of, "weights_read") ? complete_object(of, "weights_read", more)
-                                                       : 0;
+    if (!strstr(own, more))
+        json_object_set_new(record, "fingerprint",
+                            json_sprintf("%s; completed by %s", own, more));
 }
 
 enum status completion_join(const json_t *old, const json_t *completion, json_t **out,
@@ -79,17 +68,18 @@ enum status completion_join(const json_t *old, const json_t *completion, json_t 
     const struct measure *kind = measure_find(json_text(old, "type", ""));
     json_t *record = json_copy((json_t *)(uintptr_t)old);
     const json_t *list = kind->list ? json_object_get(completion, kind->list->name) : NULL;
-    int failed = !record;
-    failed |= complete_object(record, "values", json_object_get(completion, "values"));
+    const json_t *read = json_object_get(json_object_get(completion, "provenance"), "weights_read");
+    complete_object(record, "values", json_object_get(completion, "values"));
     if (json_object_get(record, "datasets"))
-        failed |= complete_object(record, "datasets", json_object_get(completion, "datasets"));
-    failed |= complete_object(record, "provenance", json_object_get(completion, "completes"));
-    failed |= complete_weights(record, completion);
+        complete_object(record, "datasets", json_object_get(completion, "datasets"));
+    complete_object(record, "provenance", json_object_get(completion, "completes"));
+    json_t *own = json_object_get(record, "provenance");
+    if (read && json_object_get(own, "weights_read")) /* it may be made from further weights */
+        complete_object(own, "weights_read", read);
     if (json_object_get(completion, "message"))
-        failed |= json_object_set(record, "message", json_object_get(completion, "message"));
-    failed |= completion_fingerprint(record, completion);
-    if (list) failed |= complete_list(record, kind->list, list);
+        json_object_set(record, "message", json_object_get(completion, "message"));
+    completion_fingerprint(record, completion);
+    if (list) complete_list(record, kind->list, list);
     *out = record;
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
+    return json_whole(e);
 }

@@ -7,9 +7,9 @@
 bool completion_fits(const json_t *record, const json_t *completion);
 /* Whether it adds a prediction that the record lacks. */
 bool completion_adds(const json_t *record, const json_t *completion);
-/* Makes the record's fingerprint, what its last bits may depend on, that of both; not 0: out of
- * memory. */
-int completion_fingerprint(json_t *record, const json_t *completion);
+/* Makes the record's fingerprint, what its last bits may depend on, that of both. Out of memory, it
+ * stays (json_whole). */
+void completion_fingerprint(json_t *record, const json_t *completion);
 /* *out (the caller's) = the record and what completes it, in a copy. ERR_NOMEM. */
 MUST_USE enum status completion_join(const json_t *record, const json_t *completion, json_t **out,
                                      struct err *e);

@@ -108,7 +108,6 @@ enum status parts_add_records(const char *results, const char *own, int64_t but,
 {
     CLEANUP(parts_free) struct part_places all = {0};
     json_auto_t *late = json_array();
-    NEED(late, ERR_NOMEM, "out of memory for a view");
     PASS(parts_of(results, &all, e));
     for (int64_t i = 0; i < all.n; i++)
         if (i == 0 || all.part[i].n != but)
@@ -181,7 +180,6 @@ enum status parts_join(const struct part_places *p, const char *journal, enum vi
     CLEANUP(results_view_close_at) struct results_view *v = NULL;
     CLEANUP(part_look_free) struct part_look whole = {0};
     json_auto_t *late = json_array();
-    NEED(late, ERR_NOMEM, "out of memory for a view");
     PASS(view_new(&v, e));
     if (journal && fsx_is_file(journal)) {
         PASS(part_look(journal, &whole, e));

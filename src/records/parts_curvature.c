@@ -87,44 +87,39 @@ static int64_t products_of(const json_t *record, int i)
 }
 
 /* to[name] = from[name], or nothing. */
-static int take(json_t *to, const json_t *from, const char *const *names)
+static void take(json_t *to, const json_t *from, const char *const *names)
 {
-    int failed = 0;
     for (int k = 0; k < NAMES && names[k]; k++) {
         json_t *value = json_object_get(from, names[k]);
         if (value)
-            failed |= json_object_set(to, names[k], value);
+            json_object_set(to, names[k], value);
         else
             json_object_del(to, names[k]);
     }
-    return failed;
 }
 
 /* The columns of what is not measured hold no number. */
-static int take_columns(json_t *to, const json_t *from, const struct part *p)
+static void take_columns(json_t *to, const json_t *from, const struct part *p)
 {
-    int failed = take(to, from, p->columns);
+    take(to, from, p->columns);
     const size_t n = json_array_size(json_object_get(to, "tensor"));
     for (int k = 0; !from && k < NAMES && p->columns[k]; k++) {
         json_t *none = json_array();
-        for (size_t i = 0; i < n; i++) failed |= json_array_append_new(none, json_number_new(NAN));
-        failed |= json_object_set_new(to, p->columns[k], none);
+        for (size_t i = 0; i < n; i++) json_array_append_new(none, json_number_new(NAN));
+        json_object_set_new(to, p->columns[k], none);
     }
-    return failed;
 }
 
 /* from NULL: the record gets nothing of the part. */
-static int take_part(json_t *record, const json_t *from, const struct part *p)
+static void take_part(json_t *record, const json_t *from, const struct part *p)
 {
     json_t *to = json_object_get(record, "tables");
     const json_t *tables = json_object_get(from, "tables");
     const char *const table[NAMES] = {p->table};
-    int failed =
-        take(json_object_get(record, "values"), json_object_get(from, "values"), p->values);
-    failed |= take(json_object_get(record, "provenance"), json_object_get(from, "provenance"),
-                   p->provenance);
-    failed |= take_columns(json_object_get(to, "tensors"), json_object_get(tables, "tensors"), p);
-    return failed | take(to, tables, table);
+    take(json_object_get(record, "values"), json_object_get(from, "values"), p->values);
+    take(json_object_get(record, "provenance"), json_object_get(from, "provenance"), p->provenance);
+    take_columns(json_object_get(to, "tensors"), json_object_get(tables, "tensors"), p);
+    take(to, tables, table);
 }
 
 enum status compose_curvature(json_t *record, const json_t *parts, const json_t *sources,
@@ -133,17 +128,15 @@ enum status compose_curvature(json_t *record, const json_t *parts, const json_t 
     int64_t products = 0;
     bool wanted[PARTS];
     const json_t *from[PARTS];
-    int failed = 0;
     for (int i = 0; i < PARTS; i++) {
         wanted[i] = parts_find(parts, sources, all[i].name, &from[i]);
         if (wanted[i]) products += products_of(from[i] ? from[i] : record, i);
     }
     for (int i = 0; i < PARTS; i++)
-        if (!wanted[i] || from[i]) failed |= take_part(record, from[i], &all[i]);
+        if (!wanted[i] || from[i]) take_part(record, from[i], &all[i]);
     if (!wanted[SHARPNESS])
         json_object_set_new(json_object_get(record, "provenance"), "sharpness", json_string(""));
-    failed |= json_object_set_new(json_object_get(record, "values"), "products",
-                                  json_integer((json_int_t)products));
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
+    json_object_set_new(json_object_get(record, "values"), "products",
+                        json_integer((json_int_t)products));
+    return json_whole(e);
 }

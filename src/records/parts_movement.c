@@ -20,17 +20,15 @@ enum status parts_of_movement(const json_t *own, json_t **out, struct err *e)
 }
 
 /* Appends row i of a table to another with the same columns. */
-static int append_row(json_t *to, const json_t *from, size_t i)
+static void append_row(json_t *to, const json_t *from, size_t i)
 {
-    int failed = 0;
     const char *name;
     json_t *column;
     json_object_foreach((json_t *)(uintptr_t)from, name, column)
     {
         if (!json_object_get(to, name)) json_object_set_new(to, name, json_array());
-        failed |= json_array_append(json_object_get(to, name), json_array_get(column, i));
+        json_array_append(json_object_get(to, name), json_array_get(column, i));
     }
-    return failed;
 }
 
 static const json_t *table_of(const json_t *record, const char *name)
@@ -51,19 +49,17 @@ static bool find_row(const json_t *grids, const char *name, int64_t bits, size_t
 }
 
 /* The rows of one tensor, of each part. */
-static int append_tensor(json_t *to, const char *name, const json_t *parts, const json_t *from,
-                         size_t *at)
+static void append_tensor(json_t *to, const char *name, const json_t *parts, const json_t *from,
+                          size_t *at)
 {
-    int failed = 0;
     const json_t *one;
     size_t i;
     json_array_foreach(parts, i, one)
     {
         const json_t *grids = table_of(json_array_get(from, i), "grids");
         if (find_row(grids, name, strtoll(json_text(one, "part", ""), NULL, 10), &at[i]))
-            failed |= append_row(to, grids, at[i]);
+            append_row(to, grids, at[i]);
     }
-    return failed;
 }
 
 static enum status join_grids(const json_t *record, const json_t *parts, const json_t *from,
@@ -73,20 +69,17 @@ static enum status join_grids(const json_t *record, const json_t *parts, const j
     const json_t *names = json_object_get(tensors, "tensor"), *one;
     const json_t *quantized = json_object_get(tensors, "quantized");
     size_t i, *at = NULL;
-    int failed = 0;
     PASS(mem_zero(&at, (int64_t)json_array_size(parts), sizeof *at, "places of rows", e));
     *out = json_object();
     json_array_foreach(names, i, one) if (json_integer_value(json_array_get(quantized, i)))
-        failed |= append_tensor(*out, json_string_value(one), parts, from, at);
+        append_tensor(*out, json_string_value(one), parts, from, at);
     free(at);
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
     return OK;
 }
 
 /* Single weights, which lie bit-width by bit-width. *out NULL: there are none. */
-static int join_weights(const json_t *parts, const json_t *from, json_t **out)
+static void join_weights(const json_t *parts, const json_t *from, json_t **out)
 {
-    int failed = 0;
     const json_t *one, *bits;
     size_t i, k;
     json_array_foreach(parts, i, one)
@@ -96,10 +89,9 @@ static int join_weights(const json_t *parts, const json_t *from, json_t **out)
         {
             if (json_integer_value(bits) != strtoll(json_text(one, "part", ""), NULL, 10)) continue;
             if (!*out) *out = json_object();
-            failed |= append_row(*out, weights, k);
+            append_row(*out, weights, k);
         }
     }
-    return failed;
 }
 
 enum status compose_movement(json_t *record, const json_t *parts, const json_t *sources,
@@ -108,21 +100,19 @@ enum status compose_movement(json_t *record, const json_t *parts, const json_t *
     json_auto_t *grids = NULL, *weights = NULL, *bits = json_object(), *from = json_array();
     json_t *one;
     size_t i;
-    int failed = 0;
     json_array_foreach(parts, i, one)
     {
         const char *name = json_text(one, "part", "");
         const json_t *source;
         parts_find(parts, sources, name, &source);
         json_t *of = source ? (json_t *)(uintptr_t)source : record;
-        failed |= json_array_append(from, of);
-        failed |= json_object_set(bits, name, json_object_get(json_object_get(of, "bits"), name));
+        json_array_append(from, of);
+        json_object_set(bits, name, json_object_get(json_object_get(of, "bits"), name));
     }
     PASS(join_grids(record, parts, from, &grids, e));
-    failed |= join_weights(parts, from, &weights);
-    failed |= json_object_set(record, "bits", bits);
-    failed |= json_object_set(json_object_get(record, "tables"), "grids", grids);
-    if (weights) failed |= json_object_set(json_object_get(record, "tables"), "weights", weights);
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
+    join_weights(parts, from, &weights);
+    json_object_set(record, "bits", bits);
+    json_object_set(json_object_get(record, "tables"), "grids", grids);
+    if (weights) json_object_set(json_object_get(record, "tables"), "weights", weights);
+    return json_whole(e);
 }

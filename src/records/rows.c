@@ -181,20 +181,17 @@ const struct axis_checkpoint *row_checkpoint(const struct rows *r, const struct 
 enum status row_identify(const struct rows *r, const struct row *row, json_t *record, struct err *e)
 {
     const struct measure *k = r->kind;
-    int failed = 0;
     for (int i = 0; k->identity && k->identity[i]; i++)
-        failed |=
-            json_object_set(record, k->identity[i], json_object_get(row->labels, k->identity[i]));
+        json_object_set(record, k->identity[i], json_object_get(row->labels, k->identity[i]));
     for (int i = 0; k->axes[i]; i++) {
         const char *text = NULL;
         int64_t number = 0;
         row_label(r, row, axis_place_of(k->axes[i]), &text, &number);
         if (k->axes[i] == &axis_checkpoint) text = row_checkpoint(r, row)->name;
-        failed |= json_object_set_new(record, k->axes[i]->name,
-                                      text ? json_string(text) : json_integer(number));
+        json_object_set_new(record, k->axes[i]->name,
+                            text ? json_string(text) : json_integer(number));
     }
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
+    return json_whole(e);
 }
 
 const char *row_inner_label(const struct rows *r, const struct row *row, char number[ROW_NUMBER])

@@ -93,29 +93,28 @@ enum status scores_completion(const json_t *record, const json_t *other, json_t 
 
 /* --- keys of earlier versions --- */
 
-static int map_key(json_t *map, const char *former, const char *now, json_t *texts)
+static void map_key(json_t *map, const char *former, const char *now, json_t *texts)
 {
-    if (strcmp(former, now) == 0) return 0;
-    return json_object_set_new(map, former, json_pack("{s:s, s:O*}", "key", now, "texts", texts));
+    if (strcmp(former, now) != 0)
+        json_object_set_new(map, former, json_pack("{s:s, s:O*}", "key", now, "texts", texts));
 }
 
 /* The keys of a checkpoint, its cells and their replicates; `former` and `now`: the checkpoint's.
  */
-static int map_cells(json_t *map, const struct axes *a, int64_t m, const char *former,
-                     const char *now, json_t *texts)
+static void map_cells(json_t *map, const struct axes *a, int64_t m, const char *former,
+                      const char *now, json_t *texts)
 {
-    int failed = map_key(map, former, now, texts);
+    map_key(map, former, now, texts);
     for (int64_t i = 0; i < a->n_variants; i++) {
         char cells[2][HASH_HEX], keys[2][HASH_HEX];
         results_cell_key(former, axes_variant_key(a, m, i), cells[0]);
         results_cell_key(now, axes_variant_key(a, m, i), cells[1]);
-        failed |= map_key(map, cells[0], cells[1], texts);
+        map_key(map, cells[0], cells[1], texts);
         for (int64_t r = 1; r < a->variants[i].replicates; r++) {
             for (int k = 0; k < 2; k++) results_replicate_key(cells[k], r, a->seed, keys[k]);
-            failed |= map_key(map, keys[0], keys[1], texts);
+            map_key(map, keys[0], keys[1], texts);
         }
     }
-    return failed;
 }
 
 static bool has_former(const json_t *plan)
@@ -137,50 +136,47 @@ enum status former_learn(json_t *map, const json_t *plan, struct err *e)
     struct axes a = {0};
     const char *key;
     json_t *value;
-    int failed = 0;
     if (has_former(plan)) PASS(axes_of_plan(plan, &a, e));
     json_object_foreach(json_object_get(plan, "former_keys"), key, value)
     {
-        failed |= map_key(map, json_string_value(value), key, NULL);
+        map_key(map, json_string_value(value), key, NULL);
     }
     for (int64_t m = 0; a.models && m < a.labels[AXIS_MODEL].n; m++)
         for (int64_t c = 0; c < a.models[m].n; c++) {
             const struct axis_checkpoint *at = &a.models[m].checkpoints[c];
             json_object_foreach(json_object_get(at->plan, "former"), key, value)
             {
-                failed |= map_cells(map, &a, m, key, at->key, value);
+                map_cells(map, &a, m, key, at->key, value);
             }
         }
     axes_free(&a);
-    NEED(!failed, ERR_NOMEM, "out of memory for keys");
-    return OK;
+    return json_whole(e);
 }
 
 /* Its numbers by the digests of the texts in place of their labels. */
-static int name_texts(json_t *record, const json_t *texts)
+static void name_texts(json_t *record, const json_t *texts)
 {
     const char *label;
     json_t *one, *from = json_copy(json_object_get(record, "provenance"));
     const bool replicate = strcmp(json_text(record, "type", ""), measure_replicate.name) == 0;
-    int failed = !from;
     json_object_foreach((json_t *)(uintptr_t)texts, label, one)
     {
         const char *had = json_text(from, "drawn", "");
         scores_note(from, json_string_value(one), label, false, NULL, NULL);
         if (replicate)
-            failed |= json_object_set_new(
+            json_object_set_new(
                 from, "drawn",
                 json_sprintf("%s%s%s", had, had[0] ? "\n" : "", json_string_value(one)));
     }
-    failed |= json_object_set_new(record, "provenance", from);
+    json_object_set_new(record, "provenance", from);
     const json_t *had = json_object_get(record, "datasets");
-    if (!had) return failed;
+    if (!had) return;
     json_t *now = json_object();
     json_object_foreach((json_t *)(uintptr_t)had, label, one)
     {
-        failed |= json_object_set(now, json_text(texts, label, label), one);
+        json_object_set(now, json_text(texts, label, label), one);
     }
-    return failed | json_object_set_new(record, "datasets", now);
+    json_object_set_new(record, "datasets", now);
 }
 
 enum status former_record(const json_t *map, const json_t *record, json_t **out, struct err *e)
@@ -191,13 +187,12 @@ enum status former_record(const json_t *map, const json_t *record, json_t **out,
     if (!now) return OK;
     json_decref(*out);
     *out = json_copy((json_t *)(uintptr_t)record);
-    int failed = !*out || json_object_set(*out, "key", json_object_get(now, "key"));
+    json_object_set(*out, "key", json_object_get(now, "key"));
     texts = json_object_get(now, "texts");
-    if (!failed && texts && measure_find(json_text(record, "type", "")) &&
+    if (texts && measure_find(json_text(record, "type", "")) &&
         result_state_of(record) == STATE_DONE)
-        failed = name_texts(*out, texts);
-    NEED(!failed, ERR_NOMEM, "out of memory for a record");
-    return OK;
+        name_texts(*out, texts);
+    return json_whole(e);
 }
 
 enum status former_plan(json_t *list, const json_t *plan, struct err *e)
@@ -206,13 +201,9 @@ enum status former_plan(json_t *list, const json_t *plan, struct err *e)
     size_t i;
     if (!texts || json_object_get(json_array_get(json_object_get(plan, "models"), 0), "texts"))
         return OK;
-    json_t *own =
+    json_auto_t *own =
         json_pack("{s:O, s:O*}", "evaluation", texts, "inputs", json_object_get(plan, "inputs"));
-    NEED(own, ERR_NOMEM, "out of memory for a plan");
-    bool known = false;
-    json_array_foreach(list, i, one) known = known || json_equal(one, own);
-    const int failed = known ? 0 : json_array_append(list, own);
-    json_decref(own);
-    NEED(!failed, ERR_NOMEM, "out of memory for a plan");
-    return OK;
+    json_array_foreach(list, i, one) if (json_equal(one, own)) return OK;
+    json_array_append(list, own);
+    return json_whole(e);
 }

@@ -22,10 +22,7 @@ enum status view_new(struct results_view **out, struct err *e)
     (*out)->former = json_object();
     (*out)->waiting = json_array();
     (*out)->old_plans = json_array();
-    NEED((*out)->records && (*out)->losses && (*out)->lines && (*out)->weights && (*out)->stale &&
-             (*out)->others && (*out)->former && (*out)->waiting && (*out)->old_plans,
-         ERR_NOMEM, "out of memory for a view");
-    return OK;
+    return json_whole(e);
 }
 
 static void replace(json_t **held, json_t *record)
@@ -36,14 +33,11 @@ static void replace(json_t **held, json_t *record)
 }
 
 /* The record of the key is, or is completed by, record `at` of the view's journal. */
-static enum status add_line(struct results_view *v, const char *key, int64_t at, bool first,
-                            struct err *e)
+static void add_line(struct results_view *v, const char *key, int64_t at, bool first)
 {
-    if (!v->journal) return OK;
-    int failed = first ? json_object_set_new(v->lines, key, json_array()) : 0;
-    failed |= json_array_append_new(json_object_get(v->lines, key), json_integer((json_int_t)at));
-    NEED(!failed, ERR_NOMEM, "out of memory for a view");
-    return OK;
+    if (!v->journal) return;
+    if (first) json_object_set_new(v->lines, key, json_array());
+    json_array_append_new(json_object_get(v->lines, key), json_integer((json_int_t)at));
 }
 
 /* Joins it with the record that it completes. Without one that is done and of the same weights it
@@ -55,12 +49,13 @@ static enum status add_completion(struct results_view *v, const char *key, json_
     json_auto_t *record = NULL;
     const json_t *old = json_object_get(v->records, key);
     if (!completion_fits(old, completion)) {
-        NEED(json_array_append(v->waiting, completion) == 0, ERR_NOMEM, "out of memory for a view");
-        return OK;
+        json_array_append(v->waiting, completion);
+        return json_whole(e);
     }
     PASS(completion_join(old, completion, &record, e));
-    NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    return add_line(v, key, at, false, e);
+    json_object_set(v->records, key, record);
+    add_line(v, key, at, false);
+    return json_whole(e);
 }
 
 static enum status add_known(struct results_view *v, json_t *record, int64_t at, struct err *e)
@@ -76,15 +71,15 @@ static enum status add_known(struct results_view *v, json_t *record, int64_t at,
     if (weights_read_learn(v->weights, record)) view_leave_out_stale(v);
     if (v->lean) weights_read_share(v->weights, record);
     if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
-    if (strcmp(type, "loss") == 0 && key)
-        NEED(json_object_set(v->losses, key, record) == 0, ERR_NOMEM, "out of memory for a view");
-    if (!measure_find(type) || !key) return OK;
+    if (strcmp(type, "loss") == 0 && key) json_object_set(v->losses, key, record);
+    if (!measure_find(type) || !key) return json_whole(e);
     json_t *old = json_object_get(v->records, key);
     if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
     if (!weights_read_same(old, record)) view_remember(v, key, old);
-    NEED(json_object_set(v->records, key, record) == 0, ERR_NOMEM, "out of memory for a view");
+    json_object_set(v->records, key, record);
     json_object_del(v->stale, key);
-    return add_line(v, key, at, true, e);
+    add_line(v, key, at, true);
+    return json_whole(e);
 }
 
 /* at: its number in the view's journal. */
@@ -221,13 +216,12 @@ static enum status rekey(struct results_view *v, const char *was, struct err *e)
             json_array_extend(lines, json_object_get(v->lines, key));
     }
     if (!own || result_state_of(record) == STATE_DONE) {
-        NEED(json_object_set(v->records, key, whole ? whole : record) == 0, ERR_NOMEM,
-             "out of memory for a view");
+        json_object_set(v->records, key, whole ? whole : record);
         if (lines) json_object_set(v->lines, key, lines);
     }
     json_object_del(v->records, was);
     json_object_del(v->lines, was);
-    return OK;
+    return json_whole(e);
 }
 
 enum status results_view_former(struct results_view *v, const json_t *plan, struct err *e)

@@ -61,14 +61,14 @@ static enum status add_line(struct results_view *v, struct journal *j, int64_t i
     else
         whole = json_incref(record);
     if (completion)
-        NEED(json_array_append(late, whole) == 0, ERR_NOMEM, "out of memory for a view");
+        json_array_append(late, whole);
     else if (!weights_read_agree(v->weights, record))
         view_remember(v, json_text(record, "key", ""), record);
     else if (wanted)
         PASS(take(v, record, whole, sink, e));
     else
         PASS(add_scores(v, whole, sink, e));
-    return OK;
+    return json_whole(e);
 }
 
 /* Learns the newest weights and the former keys of another journal. */
@@ -76,7 +76,6 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
                                    const char *const *without, struct err *e)
 {
     json_auto_t *record = NULL, *weights = json_object();
-    NEED(weights, ERR_NOMEM, "out of memory for a view");
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(journal_read(j, i, without, &record, e));
         weights_read_learn(weights, record);
@@ -85,7 +84,7 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
         json_drop(&record);
     }
     if (weights_read_join(v->weights, weights)) view_leave_out_stale(v);
-    return OK;
+    return json_whole(e);
 }
 
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
@@ -112,10 +111,9 @@ enum status view_add_late(struct results_view *v, const struct view_sink *sink, 
     size_t i;
     json_auto_t *own = v->waiting; /* in the view's journal already: not for the sink */
     v->waiting = json_array();
-    NEED(v->waiting, ERR_NOMEM, "out of memory for a view");
     json_array_foreach(own, i, record) if (wants_elsewhere(v, record))
         PASS(take(v, record, record, NULL, e));
     json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
         PASS(take(v, record, record, sink, e));
-    return OK;
+    return json_whole(e);
 }

@@ -21,8 +21,7 @@ enum status merge_new(struct merge **out, struct err *e)
     (*out)->weights = json_object();
     (*out)->former = json_object();
     (*out)->keys = json_object();
-    NEED((*out)->weights && (*out)->former && (*out)->keys, ERR_NOMEM, "out of memory for a merge");
-    return OK;
+    return json_whole(e);
 }
 
 void merge_free(struct merge *m)
@@ -166,10 +165,9 @@ static enum status key_of(const struct merge *m, const char *place, const char *
     const json_t *now = json_object_get(m->former, key);
     if (!now) return OK;
     json_t *name = json_sprintf("%s%s", json_text(now, "key", ""), place + strlen(key));
-    NEED(name && json_object_set_new(m->keys, place, name) == 0, ERR_NOMEM,
-         "out of memory for keys");
+    json_object_set_new(m->keys, place, name);
     *out = json_string_value(name);
-    return OK;
+    return json_whole(e);
 }
 
 /* *out (n, the caller frees) = the keys of all sources, sorted. */
@@ -346,14 +344,13 @@ static enum status add_runs(const struct merge_source *s, json_t *runs, struct e
         PASS(mem_format(&name, e, "%s %s %s", json_text(s->plan, "utc", "?"),
                         json_text(s->plan, "host", "?"), json_text(s->plan, "command", "?")));
         own = json_pack("{s:s}", name, json_text(s->end, "utc", ""));
-        NEED(own, ERR_NOMEM, "out of memory for a plan");
     }
     json_object_foreach(own, run, end)
     {
         if (strcmp(json_text(own, run, ""), json_text(runs, run, "")) >= 0)
-            NEED(json_object_set(runs, run, end) == 0, ERR_NOMEM, "out of memory for a plan");
+            json_object_set(runs, run, end);
     }
-    return OK;
+    return json_whole(e);
 }
 
 /* The newest plan, of the whole sweep: instead of which part it was made for, what was merged. */
@@ -365,7 +362,6 @@ static enum status write_plan(const struct merge *m, struct journal *to, struct 
         if (!m->sources[i].plan) continue;
         PASS(add_runs(&m->sources[i], runs, e));
         json_t *plan = json_copy(m->sources[i].plan);
-        NEED(plan, ERR_NOMEM, "out of memory for a plan");
         json_object_del(plan, "part");
         json_object_del(plan, "merged");
         PASS(choose(&best, plan, &other, e));
@@ -373,7 +369,8 @@ static enum status write_plan(const struct merge *m, struct journal *to, struct 
     }
     NEED(best.record, ERR_FORMAT, "%s%s: no plan in it: nothing has been run yet",
          m->n ? m->sources[0].name : "nothing to merge", m->n > 1 ? " and the others" : "");
-    NEED(json_object_set(best.record, "merged", runs) == 0, ERR_NOMEM, "out of memory for a plan");
+    json_object_set(best.record, "merged", runs);
+    PASS(json_whole(e));
     return journal_append(to, best.record, e);
 }
 

@@ -19,9 +19,8 @@ void merge_source_free(struct merge_source *s)
 static enum status put(struct merge_source *s, enum merge_class class, const char *key, int64_t at,
                        struct err *e)
 {
-    NEED(json_object_set_new(s->places[class], key, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
-         "out of memory for keys");
-    return OK;
+    json_object_set_new(s->places[class], key, json_integer((json_int_t)at));
+    return json_whole(e);
 }
 
 /* As view_add: of a key the newest counts, but none that has failed after one that is done. */
@@ -29,7 +28,7 @@ static enum status add_result(struct merge_source *s, const char *key, int64_t a
                               const json_t *head, json_t *done, struct err *e)
 {
     if (result_state_of(head) == STATE_DONE)
-        NEED(json_object_set_new(done, key, json_true()) == 0, ERR_NOMEM, "out of memory for keys");
+        json_object_set_new(done, key, json_true());
     else if (json_object_get(done, key))
         return OK;
     return put(s, CLASS_RESULT, key, at, e);
@@ -77,7 +76,6 @@ static enum status scan_lines(struct merge_source *s, json_t *weights, const jso
     json_auto_t *head = NULL, *done = json_object();
     CLEANUP(view_names_free) struct view_names without = {0};
     PASS(view_leave_out(VIEW_STATES, NULL, &without, e));
-    NEED(done, ERR_NOMEM, "out of memory for keys");
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
         PASS(journal_read(s->journal, i, without.name, &head, e));
         weights_read_learn(weights, head);
@@ -122,9 +120,8 @@ enum status merge_source_open(struct merge_source *s, const char *path, json_t *
 {
     bool cube = false;
     json_auto_t *own = json_object();
-    NEED(own && (s->former = json_object()), ERR_NOMEM, "out of memory for digests");
-    for (int i = 0; i < CLASS_N; i++)
-        NEED(s->places[i] = json_object(), ERR_NOMEM, "out of memory for keys");
+    s->former = json_object();
+    for (int i = 0; i < CLASS_N; i++) s->places[i] = json_object();
     PASS(mem_string(&s->name, path, e));
     PASS(results_is_hdf5(path, &cube, e));
     if (cube) {

@@ -102,17 +102,16 @@ static bool any_differs(const json_t *record, const json_t *sources)
 }
 
 /* The parts are taken from other weights: nothing of the record counts. */
-static int fail(json_t *record)
+static void fail(json_t *record)
 {
-    json_t *provenance = json_object_get(record, "provenance");
     json_object_del(record, "tables");
-    int failed = json_object_set_new(record, "status", json_string("failed"));
-    failed |= json_object_set_new(
+    json_object_set_new(record, "status", json_string("failed"));
+    json_object_set_new(
         record, "message",
         json_string("its parts are of other weights: start the run again, with --redo if that "
                     "does not help"));
-    failed |= json_object_set_new(record, "values", json_object());
-    return failed | json_object_set_new(provenance, "inputs", json_string("changed"));
+    json_object_set_new(record, "values", json_object());
+    json_object_set_new(json_object_get(record, "provenance"), "inputs", json_string("changed"));
 }
 
 /* Puts the record together, which is the caller's alone. */
@@ -123,8 +122,8 @@ static enum status join(json_t *record, const json_t *parts, const json_t *sourc
     size_t i;
     PASS(of->parts->compose(record, parts, sources, e));
     json_array_foreach(sources, i, one) if (json_is_object(one))
-        NEED(completion_fingerprint(record, one) == 0, ERR_NOMEM, "out of memory for a record");
-    return OK;
+        completion_fingerprint(record, one);
+    return json_whole(e);
 }
 
 enum status run_compose(struct run_compose *c, const struct run_journal *own, const char *results,
@@ -137,14 +136,15 @@ enum status run_compose(struct run_compose *c, const struct run_journal *own, co
     if (!parts || result_state_of(record) != STATE_DONE) return OK;
     PASS(open_sources(c, own, results, e));
     PASS(read_sources(c, parts, &sources, &all, e));
-    NEED(whole = json_deep_copy(record), ERR_NOMEM, "out of memory for a record");
+    whole = json_deep_copy(record);
+    PASS(json_whole(e));
     if (!all || any_differs(record, sources))
-        NEED(fail(whole) == 0, ERR_NOMEM, "out of memory for a record");
+        fail(whole);
     else
         PASS(join(whole, parts, sources, e));
     json_decref(*out);
     *out = TAKE(whole);
-    return OK;
+    return json_whole(e);
 }
 
 /* All parts are others'. The rest is that of the first. */
@@ -156,8 +156,8 @@ static enum status append_composed(const struct run_compose *c, const json_t *on
     bool all;
     PASS(read_sources(c, parts, &sources, &all, e));
     if (!all) return OK; /* the next run computes it */
-    NEED(record = json_deep_copy(json_array_get(sources, 0)), ERR_NOMEM,
-         "out of memory for a record");
+    record = json_deep_copy(json_array_get(sources, 0));
+    PASS(json_whole(e));
     json_object_set(record, "key", json_object_get(one, "key"));
     json_object_set(json_object_get(record, "provenance"), "parts", parts);
     if (any_differs(record, sources)) return OK;

@@ -1,5 +1,6 @@
 #include "cli/args.h"
 #include "options/nearest.h"
+#include "util/comm.h"
 #include "util/mem.h"
 #include "util/page.h"
 #include "util/words.h"
@@ -272,13 +273,12 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
 {
     const struct command *command = c->command;
     CLEANUP(arg_list_free) struct arg_list given = {0};
-    int found = 0, used, rank = 0;
+    int found = 0, used;
     for (int i = 0; i < n; i++) positional[i] = NULL;
     c->help = c->flags || asks_for_help(c);
-    if (c->help && c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
     if (c->flags)
         *c->flags = list_flags(a);
-    else if (c->help && rank == 0)
+    else if (c->help && (c->world == MPI_COMM_NULL || comm_rank(c->world) == 0))
         print_help(a, command);
     if (c->help) return OK;
     for (int i = 1; i < c->argc; i += used) {

@@ -4,6 +4,7 @@
 #include "run/startup.h"
 #include "sched/link.h"
 #include "util/agree.h"
+#include "util/comm.h"
 #include "util/limits.h"
 #include "util/log.h"
 #include "util/page.h"
@@ -108,13 +109,11 @@ enum status cli_share_take(const char *text, struct err *e)
 
 enum status cli_print_json(json_t *json, size_t flags, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(json && json_dumpf(json, stdout, flags) == 0, ferror(stdout) ? ERR_FULL : ERR_NOMEM,
-           "cannot write the output");
+    json_auto_t *taken = json;
+    NEED(taken && json_dumpf(taken, stdout, flags) == 0, ferror(stdout) ? ERR_FULL : ERR_NOMEM,
+         "cannot write the output");
     putchar('\n');
-done:
-    json_decref(json);
-    return st;
+    return OK;
 }
 
 /* Starts as many OpenMP threads as this rank has cores, unless the user sets the number: OpenMP's
@@ -168,8 +167,7 @@ static bool output_unread(void)
 static int run(struct call *c, enum status (*what)(struct call *c, struct err *e))
 {
     struct err e = {0};
-    int rank = 0;
-    if (c->world != MPI_COMM_NULL) MPI_Comm_rank(c->world, &rank);
+    const int rank = c->world == MPI_COMM_NULL ? 0 : comm_rank(c->world);
     enum status st = what(c, &e);
     if (st == OK && rank == 0 && c->code == EXIT_DONE) st = json_whole(&e);
     if (st == OK && rank == 0) st = flush_output(&e);
@@ -271,15 +269,15 @@ static int run_on_ranks(struct call *c, int rank, int size)
 
 int cli_main(MPI_Comm world, int argc, char **argv, bool *detached)
 {
-    int rank = 0, size = 1, code = EXIT_BAD_INPUT;
+    const bool alone = world == MPI_COMM_NULL;
+    const int rank = alone ? 0 : comm_rank(world), size = alone ? 1 : comm_size(world);
+    int code = EXIT_BAD_INPUT;
     struct err e = {0};
     *detached = false;
-    if (world != MPI_COMM_NULL) MPI_Comm_rank(world, &rank);
-    if (world != MPI_COMM_NULL) MPI_Comm_size(world, &size);
     if (size > 1) log_rank(rank);
     struct call c = call_of(world, argc, argv, rank == 0);
     if (!c.command) return EXIT_BAD_INPUT;
-    if (world == MPI_COMM_NULL) return run(&c, c.command->run);
+    if (alone) return run(&c, c.command->run);
     /* QTRAJ_KERNELS may differ between nodes */
     if (err_agree(world, isa_setup(&e), &e) == OK)
         code = run_on_ranks(&c, rank, size);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "run/doctor.h"
 #include "run/startup.h"
+#include "util/comm.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
@@ -44,35 +45,37 @@ static void print_text(const struct doctor *d)
     if (i == 0) printf("no warnings\n");
 }
 
+static void doctor_free(struct doctor *d)
+{
+    json_decref(d->findings);
+    json_decref(d->warnings);
+}
+
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
+    AUTO_FREE char *folder = NULL;
     bool json = false;
     const char *results = ".", *scratch = NULL;
     struct doctor_ranks ranks = {0};
-    struct doctor d = {0};
-    int rank;
+    CLEANUP(doctor_free) struct doctor d = {0};
     const struct arg table[] = {
         {"--results", ARG_TEXT, &results, "PATH",
          "the results, or the folder that they will be in (default: this folder)"},
         {"--scratch", ARG_TEXT, &scratch, "DIR", "folder of run.scratch (default: as a run's)"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
-    MPI_Comm_rank(c->world, &rank);
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, NULL, 0, e));
-    if (c->help) goto done;
-    TRY(doctor_ask_ranks(c->world, &ranks, e));
-    if (rank != 0) goto done;
+    PASS(args_parse(&args, c, NULL, 0, e));
+    if (c->help) return OK;
+    PASS(doctor_ask_ranks(c->world, &ranks, e));
+    if (comm_rank(c->world) != 0) return OK;
     ranks.met = startup_seconds();
     ranks.limit = startup_limit(ranks.n);
     d = (struct doctor){.findings = json_object(), .warnings = json_array()};
-    ENSURE(d.findings && d.warnings, ERR_NOMEM, "out of memory");
     /* the folder itself, or that of the file that is or will be there */
-    TRY(fsx_is_dir(results) ? mem_string(&folder, results, e) : fsx_parent(results, &folder, e));
+    PASS(fsx_is_dir(results) ? mem_string(&folder, results, e) : fsx_parent(results, &folder, e));
     doctor_check_versions(&d);
-    TRY(doctor_check_blas(&d, &ranks, e));
+    PASS(doctor_check_blas(&d, &ranks, e));
     doctor_check_products(&d, &ranks);
     doctor_check_ranks(&d, &ranks);
     doctor_check_memory(&d, &ranks);
@@ -80,17 +83,13 @@ static enum status run(struct call *c, struct err *e)
     doctor_check_disks(&d, folder, scratch);
     doctor_check_locale(&d);
     if (json) {
-        TRY(cli_print_json(json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings),
-                           JSON_INDENT(1), e));
+        PASS(cli_print_json(json_pack("{s:O, s:O}", "findings", d.findings, "warnings", d.warnings),
+                            JSON_INDENT(1), e));
     } else {
         print_text(&d);
     }
     c->code = json_array_size(d.warnings) ? EXIT_WARNINGS : EXIT_DONE;
-done:
-    free(folder);
-    json_decref(d.findings);
-    json_decref(d.warnings);
-    return st;
+    return OK;
 }
 
 const struct command cmd_doctor = {

@@ -11,6 +11,7 @@
 #include "run/run_until.h"
 #include "run/startup.h"
 #include "util/agree.h"
+#include "util/comm.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/patience.h"
@@ -106,9 +107,7 @@ done:
 static struct plan_rank find_workers(MPI_Comm world)
 {
     const struct limits_share *s = cli_share();
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     bool works = size == 1 || rank > 0;
     int64_t own[4] = {INT64_MAX, INT64_MAX, INT64_MAX, 0}, least[4];
     if (works) {
@@ -130,9 +129,7 @@ static struct plan_rank find_workers(MPI_Comm world)
 static enum status find_rates(MPI_Comm world, struct cost_rates *out, struct err *e)
 {
     const double seconds = 0.03;
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     enum status st = OK;
     struct linalg_rates own = {0};
     if (size == 1 || rank > 0) st = linalg_rates_measure(seconds, &own, e);
@@ -150,9 +147,7 @@ static enum status scratch_check(MPI_Comm world, const char *option, struct err 
 {
     AUTO_FREE char *name = NULL, *folder = NULL;
     int64_t n = option ? (int64_t)strlen(option) : 0, room;
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     MPI_Bcast(&n, 1, MPI_INT64_T, 0, world);
     if (n == 0) return OK;
     enum status st = mem_zero(&name, n + 1, 1, "a folder's name", e);
@@ -168,9 +163,7 @@ static enum status scratch_check(MPI_Comm world, const char *option, struct err 
 static enum status gather_shares(struct run_master *m, MPI_Comm world, struct err *e)
 {
     char own[LIMITS_SHARE_TEXT];
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     enum status st = rank == 0 ? mem_zero(&m->shares, size, sizeof own, "ranks", e) : OK;
     PASS(err_agree(world, st, e));
     cli_share_write(own);
@@ -284,9 +277,7 @@ static enum status run(struct call *c, struct err *e)
     struct run_master m = {0};
     MPI_Comm master;
     double until;
-    int rank, size;
-    MPI_Comm_rank(c->world, &rank);
-    MPI_Comm_size(c->world, &size);
+    const int rank = comm_rank(c->world), size = comm_size(c->world);
     m.single_process = size == 1;
     sched_catch_signals();
     TRY(run_arguments(&a, c, NULL, 0, e));

@@ -8,6 +8,7 @@
 #include "train/train_plan.h"
 #include "util/agree.h"
 #include "util/clock.h"
+#include "util/comm.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <fnmatch.h>
@@ -78,13 +79,11 @@ static enum status train(struct call *c, struct runs *r, const bool *wanted, cha
                             .must_stop = must_stop,
                             .memory = cli_memory() / 2,
                             .world = c->world};
-    int rank;
-    MPI_Comm_rank(c->world, &rank);
     sched_catch_signals();
     mem_keep_freed();
     PASS(train_all(&job, &t, e));
     if (t.done < t.wanted) c->code = EXIT_CELLS_FAILED;
-    if (rank == 0)
+    if (comm_rank(c->world) == 0)
         log_info("%s: %lld of %lld runs done, %lld diverged, %lld not trained",
                  r->recipes[0].output, (long long)t.done, (long long)t.wanted,
                  (long long)t.diverged, (long long)(t.wanted - t.done - t.diverged));
@@ -97,10 +96,8 @@ static enum status plan_runs(struct call *c, struct runs *r, const bool *wanted,
 {
     static const int codes[] = {EXIT_DONE, EXIT_CELLS_FAILED, EXIT_BAD_INPUT};
     enum train_plan_verdict verdict;
-    int size;
-    MPI_Comm_size(c->world, &size);
     const struct train_plan_options o = {.wanted = wanted,
-                                         .ranks = size,
+                                         .ranks = comm_size(c->world),
                                          .memory = rate ? 0 : cli_memory(),
                                          .rate = rate ? atof(rate) : 0,
                                          .simulate = simulate,
@@ -117,7 +114,6 @@ static enum status run(struct call *c, struct err *e)
     AUTO_FREE bool *wanted = NULL;
     CLEANUP(runs_free) struct runs runs = {0};
     CLEANUP(arg_list_free) struct arg_list set = {0}, only = {0};
-    int rank;
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
         {"--only", ARG_LIST, &only, "NAME",
@@ -133,13 +129,13 @@ static enum status run(struct call *c, struct err *e)
     };
     static const struct arg_with with[] = {{"--rate", "--plan"}, {"--simulate", "--plan"}, {0}};
     const struct args args = {ARGS(table), .with = with};
-    MPI_Comm_rank(c->world, &rank);
     PASS(args_parse(&args, c, &path, 1, e));
     if (c->help) return OK;
     enum status st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
-    if (st == OK && plan && rank == 0) st = plan_runs(c, &runs, wanted, rate, simulate, e);
+    if (st == OK && plan && comm_rank(c->world) == 0)
+        st = plan_runs(c, &runs, wanted, rate, simulate, e);
     PASS(err_agree(c->world, st, e));
     if (plan) return OK;
     return train(c, &runs, wanted, (char *)(uintptr_t)until, e);

@@ -2,6 +2,7 @@
 #include "math/products.h"
 #include "run/doctor.h"
 #include "util/agree.h"
+#include "util/comm.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -61,15 +62,11 @@ static double load_of(const struct card *c, const struct doctor_ranks *r)
 static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *mine, struct err *e)
 {
     enum status st = OK;
-    MPI_Comm node = MPI_COMM_NULL;
-    int rank;
-    st = limits_read("", &out->limits, e);
-    TRY(err_agree(world, st, e));
-    TRY(limits_share(world, &out->limits, mine->works, &out->share, e));
-    ENSURE(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split_type failed");
-    MPI_Comm_rank(node, &rank);
-    mine->node_leader = rank == 0;
+    CLEANUP(comm_free) MPI_Comm node = MPI_COMM_NULL;
+    PASS(err_agree(world, limits_read("", &out->limits, e), e));
+    PASS(limits_share(world, &out->limits, mine->works, &out->share, e));
+    PASS(comm_of_node(world, &node, e));
+    mine->node_leader = comm_rank(node) == 0;
     out->cores_used = count_cpus(node, &out->limits, mine->works);
     mine->threads = mine->works ? omp_get_max_threads() : 0;
     mine->started = mine->works ? threads_started() : 0;
@@ -78,19 +75,14 @@ static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *m
     mine->load = load_of(mine, out);
     if (mine->works) /* all at once, as in a run */
         st = linalg_rates_measure(0.2, &mine->rates, e);
-    TRY(err_agree(world, st, e));
-done:
-    if (node != MPI_COMM_NULL) MPI_Comm_free(&node);
-    return st;
+    return err_agree(world, st, e);
 }
 
 enum status doctor_ask_ranks(MPI_Comm world, struct doctor_ranks *out, struct err *e)
 {
     struct card mine = {0};
-    int rank;
-    MPI_Comm_size(world, &out->n);
-    MPI_Comm_rank(world, &rank);
-    mine.works = out->n == 1 || rank > 0;
+    out->n = comm_size(world);
+    mine.works = out->n == 1 || comm_rank(world) > 0;
     PASS(look(world, out, &mine, e));
     out->rates = (struct linalg_rates){.sgemm = sum_of(world, mine.rates.sgemm),
                                        .dgemm = sum_of(world, mine.rates.dgemm),

@@ -1,6 +1,7 @@
 #include "run/run_stage.h"
 #include "stage/stager.h"
 #include "util/clock.h"
+#include "util/comm.h"
 #include "util/log.h"
 #include "util/thread.h"
 #include <stdatomic.h>
@@ -64,11 +65,10 @@ enum status run_stage_await(const json_t *stage, MPI_Comm group, struct sched_po
                             double left, double *waited, char refusal[512], struct err *e)
 {
     const double start = clock_seconds();
-    int rank;
+    const int rank = comm_rank(group);
     *waited = 0;
     refusal[0] = '\0';
     if (!stage) return OK;
-    MPI_Comm_rank(group, &rank);
     for (int all = CLAIM_WAITS;;) {
         const int state = stager_ask(stage, rank == 0, refusal);
         MPI_Allreduce(&state, &all, 1, MPI_INT, MPI_MIN, group);

@@ -1,6 +1,7 @@
 #include "sched/link.h"
 #include "sched/link_socket.h"
 #include "util/clock.h"
+#include "util/comm.h"
 #include "util/exit_code.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -308,14 +309,9 @@ struct link *link_join(const char *address, int64_t id)
 static bool all_here(MPI_Comm world)
 {
     const char *nodes = getenv("OMPI_MCA_orte_num_nodes");
-    MPI_Comm mates;
-    int here, size;
-    MPI_Comm_size(world, &size);
-    if (MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mates) != MPI_SUCCESS)
-        return false;
-    MPI_Comm_size(mates, &here);
-    MPI_Comm_free(&mates);
-    return here == size && (!nodes || atoi(nodes) <= 1);
+    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
+    return comm_of_node(world, &mates, NULL) == OK && comm_size(mates) == comm_size(world) &&
+           (!nodes || atoi(nodes) <= 1);
 }
 
 enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *why), void *context,
@@ -323,9 +319,7 @@ enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *
 {
     char address[LINK_ADDRESS] = "";
     struct link *l = NULL;
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     const bool here = size == 1 || all_here(world);
     if (rank == 0 && (l = open_master(size, here, broken, context)))
         memcpy(address, link_address(l), strlen(link_address(l)));

@@ -3,6 +3,7 @@
 #include "sched/run_forecast.h"
 #include "sched/sched_internal.h"
 #include "util/clock.h"
+#include "util/comm.h"
 #include "util/mem.h"
 #include <stdio.h>
 
@@ -88,9 +89,7 @@ enum status sched_batch_read(const char *message, int64_t **parts, struct sched_
 
 static bool is_leader(const struct sched_port *port)
 {
-    int rank;
-    MPI_Comm_rank(port->group, &rank);
-    return rank == 0;
+    return comm_rank(port->group) == 0;
 }
 
 enum status sched_send(struct sched_port *port, const char *result, struct err *e)
@@ -165,7 +164,7 @@ static void poll_master(struct sched_port *port)
 
 bool sched_should_stop(struct sched_port *port)
 {
-    int stop = 0, size;
+    int stop = 0;
     if (is_leader(port)) {
         if (port->sink)
             port->stop = port->sink_status != OK;
@@ -173,7 +172,6 @@ bool sched_should_stop(struct sched_port *port)
             poll_master(port);
         stop = port->stop || sched_signal() == SIGNAL_STOP;
     }
-    MPI_Comm_size(port->group, &size);
-    if (size > 1) MPI_Bcast(&stop, 1, MPI_INT, 0, port->group);
+    if (comm_size(port->group) > 1) MPI_Bcast(&stop, 1, MPI_INT, 0, port->group);
     return stop;
 }

@@ -1,25 +1,19 @@
 #include "sched/link.h"
 #include "sched/sched_internal.h"
 #include "util/agree.h"
+#include "util/comm.h"
 #include "util/log.h"
 #include "util/mem.h"
 
 /* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */
 static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)
 {
-    enum status st = OK;
-    MPI_Comm mates = MPI_COMM_NULL;
-    int rank;
-    MPI_Comm_rank(world, &rank);
-    ENSURE(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &mates) ==
-               MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split_type failed");
-    int node = rank;
+    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
+    PASS(comm_of_node(world, &mates, e));
+    int node = comm_rank(world);
     MPI_Bcast(&node, 1, MPI_INT, 0, mates);
     MPI_Allgather(&node, 1, MPI_INT, nodes, 1, MPI_INT, world);
-done:
-    if (mates != MPI_COMM_NULL) MPI_Comm_free(&mates);
-    return st;
+    return OK;
 }
 
 int64_t sched_split_count(const struct sched_split *s, int64_t ranks)
@@ -40,9 +34,7 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
  * Collective on world. */
 static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct err *e)
 {
-    int rank, size;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    const int rank = comm_rank(world), size = comm_size(world);
     PASS(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
     PASS(find_nodes(world, *nodes, e));
     NEED(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS, ERR_MPI,
@@ -55,21 +47,15 @@ enum status sched_run(MPI_Comm world, struct sched_job *jobs, int64_t n,
                       const struct sched_rescue *rescue, struct sched_outcome *outcome,
                       struct err *e)
 {
-    enum status st = OK;
     struct sched_port port = {.world = world, .group = MPI_COMM_NULL};
-    int rank, size, *nodes = NULL;
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
+    AUTO_FREE int *nodes = NULL;
+    const int rank = comm_rank(world), size = comm_size(world);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     if (size == 1) return single_process_run(world, jobs, n, work, sink, rescue, outcome, e);
-    TRY(gather(world, &nodes, &port.group, e));
-    if (rank == 0)
-        st = master_run(world, nodes, jobs, n, sink, rescue, outcome, e);
-    else
-        st = worker_run(&port, work, e);
-done:
-    if (port.group != MPI_COMM_NULL) MPI_Comm_free(&port.group);
-    free(nodes);
+    PASS(gather(world, &nodes, &port.group, e));
+    if (rank == 0) return master_run(world, nodes, jobs, n, sink, rescue, outcome, e);
+    const enum status st = worker_run(&port, work, e);
+    comm_free(&port.group);
     return st;
 }
 

@@ -1,5 +1,6 @@
 /* The ranks that work: they take batches from the master, and split when it says so. */
 #include "sched/sched_internal.h"
+#include "util/comm.h"
 #include "util/mem.h"
 #include <stdio.h>
 
@@ -9,10 +10,8 @@ static enum status next_job(struct sched_port *port, int *tag, char **job, struc
     MPI_Status probed;
     long pause = 0;
     char ready[48];
-    int size;
     *job = NULL;
-    MPI_Comm_size(port->group, &size);
-    snprintf(ready, sizeof ready, "%d %lld", size, (long long)port->class);
+    snprintf(ready, sizeof ready, "%d %lld", comm_size(port->group), (long long)port->class);
     PASS(sched_post(port->world, 0, TAG_READY, ready, e));
     for (;;) {
         int there = 0;
@@ -33,10 +32,8 @@ static enum status next_job(struct sched_port *port, int *tag, char **job, struc
 /* Gives the leader's message to all ranks of the group, which wait for it without using a core. */
 static enum status share_job(struct sched_port *port, int *tag, char **job, struct err *e)
 {
-    int rank, size;
-    MPI_Comm_rank(port->group, &rank);
-    MPI_Comm_size(port->group, &size);
-    if (size == 1) return OK;
+    const int rank = comm_rank(port->group);
+    if (comm_size(port->group) == 1) return OK;
     int64_t head[2] = {*tag, rank == 0 ? (int64_t)strlen(*job) : 0};
     MPI_Request request;
     MPI_Ibcast(head, 2, MPI_INT64_T, 0, port->group, &request);
@@ -61,21 +58,19 @@ static enum status run_batch(struct sched_port *port, const struct sched_work *w
 static enum status split_group(struct sched_port *port, const char *message, struct err *e)
 {
     long long class;
-    int rest, rank, size;
+    int rest;
     MPI_Comm group;
     NEED(sscanf(message, "%lld %d", &class, &rest) == 2 && class > 0, ERR_MPI,
          "the master's split is malformed: %s", message);
     const struct sched_split split = {class, rest};
-    MPI_Comm_rank(port->group, &rank);
-    MPI_Comm_size(port->group, &size);
-    int color = (int)sched_split_color(&split, size, rank);
+    const int rank = comm_rank(port->group);
+    const int color = (int)sched_split_color(&split, comm_size(port->group), rank);
     NEED(MPI_Comm_split(port->group, color, rank, &group) == MPI_SUCCESS, ERR_MPI,
          "MPI_Comm_split failed");
     MPI_Comm_free(&port->group);
     port->group = group;
     port->class = class;
-    MPI_Comm_size(group, &size);
-    if (rest && size < class) port->class = size;
+    if (rest && comm_size(group) < class) port->class = comm_size(group);
     return OK;
 }
 
@@ -92,8 +87,8 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
 {
     AUTO_FREE char *job = NULL;
     for (;;) {
-        int rank, tag = TAG_END;
-        MPI_Comm_rank(port->group, &rank);
+        const int rank = comm_rank(port->group);
+        int tag = TAG_END;
         if (rank == 0) PASS(next_job(port, &tag, &job, e));
         PASS(share_job(port, &tag, &job, e));
         if (tag == TAG_END) break;

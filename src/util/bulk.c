@@ -1,4 +1,5 @@
 #include "util/bulk.h"
+#include "util/comm.h"
 #include <string.h>
 
 /* Numbers that are summed at a time; SUM_FEW or fewer are summed on the root. */
@@ -34,8 +35,7 @@ static void add_pieces(char *buffer, int n, int ranks, MPI_Datatype type)
 static enum status sum_parts(MPI_Comm comm, int root, void *data, int part, MPI_Datatype type,
                              void *buffer, struct err *e)
 {
-    int ranks;
-    MPI_Comm_size(comm, &ranks);
+    const int ranks = comm_size(comm);
     NEED(MPI_Alltoall(data, part, type, buffer, part, type, comm) == MPI_SUCCESS, ERR_MPI,
          "MPI_Alltoall of %d numbers failed", part);
     add_pieces(buffer, part, ranks, type);
@@ -48,9 +48,8 @@ static enum status sum_parts(MPI_Comm comm, int root, void *data, int part, MPI_
 static enum status sum_few(MPI_Comm comm, int root, void *data, int n, MPI_Datatype type,
                            void *buffer, struct err *e)
 {
-    int rank, ranks, size;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
+    const int rank = comm_rank(comm), ranks = comm_size(comm);
+    int size;
     MPI_Type_size(type, &size);
     NEED(MPI_Gather(data, n, type, buffer, n, type, root, comm) == MPI_SUCCESS, ERR_MPI,
          "MPI_Gather of %d numbers failed", n);
@@ -64,8 +63,8 @@ enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatyp
                      void *buffer, struct err *e)
 {
     char *at = data;
-    int ranks, size;
-    MPI_Comm_size(comm, &ranks);
+    const int ranks = comm_size(comm);
+    int size;
     MPI_Type_size(type, &size);
     if (ranks == 1) return OK;
     for (int64_t chunk; n > 0; n -= chunk, at += chunk * size) {

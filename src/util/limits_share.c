@@ -1,5 +1,6 @@
 /* Divides a node's memory and cores among the ranks that work there. */
 #include "util/agree.h"
+#include "util/comm.h"
 #include "util/limits.h"
 #include "util/mem.h"
 
@@ -41,22 +42,16 @@ static void divide(const struct limits *l, const struct card *cards, int n, cons
 enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
                          struct limits_share *out, struct err *e)
 {
-    enum status st = OK;
-    MPI_Comm node = MPI_COMM_NULL;
-    struct card mine = {.works = works, .cpus = l->cpus}, *cards = NULL;
-    int n = 0;
-    ENSURE(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Comm_split_type failed");
-    MPI_Comm_size(node, &n);
+    CLEANUP(comm_free) MPI_Comm node = MPI_COMM_NULL;
+    struct card mine = {.works = works, .cpus = l->cpus};
+    AUTO_FREE struct card *cards = NULL;
+    PASS(comm_of_node(comm, &node, e));
+    const int n = comm_size(node);
     /* Collective: a rank without memory for the cards must take part too. */
-    st = mem_alloc(&cards, n, sizeof *cards, "ranks of the node", e);
-    TRY(err_agree(node, st, e));
-    ENSURE(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,
-                         node) == MPI_SUCCESS,
-           ERR_MPI, "MPI_Allgather failed");
+    PASS(err_agree(node, mem_alloc(&cards, n, sizeof *cards, "ranks of the node", e), e));
+    NEED(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,
+                       node) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Allgather failed");
     divide(l, cards, n, &mine, out);
-done:
-    if (node != MPI_COMM_NULL) MPI_Comm_free(&node);
-    free(cards);
-    return st;
+    return OK;
 }

@@ -124,7 +124,7 @@ static enum status choose(struct average *a, struct err *e)
     for (int64_t i = 0; i < w->n; i++) {
         a->mean.parts[i].coefficient = w->parts[i].coefficient;
         if (w->parts[i].coefficient == 0) {
-            options_free(&weights_table, &a->mean.parts[i]);
+            weights_free(&a->mean.parts[i]);
             continue;
         }
         a->mean.parts[n] = a->mean.parts[i];
@@ -173,7 +173,7 @@ static void release(struct average *a)
     checkpoint_close(a->checkpoint);
     for (int64_t i = 0; a->parts && i < a->mean.n; i++) checkpoint_close(a->parts[i]);
     free(a->parts);
-    options_free(&weights_table, &a->mean);
+    weights_free(&a->mean);
     options_free(&data_scored_table, &a->text);
     options_free(&data_table, &a->calibration);
     arg_list_free(&a->dirs);

@@ -24,6 +24,15 @@ struct eval {
     struct eval_reference reference, *reference_out; /* out: where the hooks put it */
 };
 
+static void eval_free(struct eval *o)
+{
+    if (o->choices) fclose(o->choices);
+    options_free(&data_table, &o->data);
+    single_free(&o->single);
+    json_decref(o->accuracies);
+    eval_reference_free(&o->reference);
+}
+
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
  */
 static enum status plan_logits(const struct sequences *s, int64_t vocab,
@@ -183,25 +192,20 @@ static enum status compare(void *context, const struct model *m, const struct se
 static enum status run_reference(struct eval *o, const char *named, const char *products,
                                  const char *rounding, char **tokenizer, struct err *e)
 {
-    enum status st = OK;
-    struct eval other = {.reference_out = &o->reference};
-    struct data_options text = {0};
+    CLEANUP(eval_free) struct eval other = {.reference_out = &o->reference};
     *tokenizer = NULL;
     if (!o->reference.dir) return OK;
-    ENSURE(!o->logits && !o->tasks, ERR_USAGE,
-           "--reference goes with neither --logits nor --tasks");
+    NEED(!o->logits && !o->tasks, ERR_USAGE, "--reference goes with neither --logits nor --tasks");
     o->reference_out = &o->reference;
-    if (!named) TRY(visit_tokenizer(o->reference.dir, tokenizer, e));
-    TRY(options_copy(&data_table, &o->data, &text, e));
-    TRY(single_add_evaluation(&other.single, &text, "", e));
+    if (!named) PASS(visit_tokenizer(o->reference.dir, tokenizer, e));
+    PASS(options_copy(&data_table, &o->data, &other.data, e));
+    PASS(single_add_evaluation(&other.single, &other.data, "", e));
     other.single.hooks.hidden = keep_reference;
     single_numbers(&other.single, products, rounding);
-    st = single_run(&other.single, o->reference.dir, named ? named : *tokenizer, e);
+    const enum status st =
+        single_run(&other.single, o->reference.dir, named ? named : *tokenizer, e);
     if (st != OK) err_prefix(e, "--reference %s", o->reference.dir);
     o->single.hooks.hidden = compare;
-done:
-    options_free(&data_table, &text);
-    single_free(&other.single);
     return st;
 }
 
@@ -271,15 +275,6 @@ static const struct arg_with with[] = {{"--tokenizer", "--text --tasks"},
                                        {"--apart", "--tasks"},
                                        {"--count-tokens", "--text"},
                                        {NULL, NULL}};
-
-static void eval_free(struct eval *o)
-{
-    if (o->choices) fclose(o->choices);
-    options_free(&data_table, &o->data);
-    single_free(&o->single);
-    json_decref(o->accuracies);
-    eval_reference_free(&o->reference);
-}
 
 static enum status run(struct call *c, struct err *e)
 {

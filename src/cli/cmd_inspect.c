@@ -18,6 +18,13 @@ struct inspection {
     struct checkpoint *weights; /* NULL: config.json alone */
 };
 
+static void inspection_free(struct inspection *o)
+{
+    checkpoint_close(o->weights);
+    json_decref(o->config);
+    free(o->config_file);
+}
+
 /* If the weights cannot be read, shows the config alone, unless tensors are requested. */
 static enum status open_all(struct inspection *o, bool tensors, struct err *e)
 {
@@ -110,7 +117,6 @@ static enum status inspect_json(const struct inspection *o, bool tensors, json_t
                   m->tied, "parameters", (json_int_t)m->parameters, "parameters_non_embedding",
                   (json_int_t)m->parameters_non_embedding, "attention", attention_json(o), "block",
                   block, "outside", outside);
-    NEED(json, ERR_NOMEM, "out of memory");
     if (o->weights)
         json_object_set_new(json, "weights_hash", json_string(checkpoint_hash(o->weights)));
     for (int64_t i = 0; o->weights && tensors && i < checkpoint_n_tensors(o->weights); i++) {
@@ -195,30 +201,21 @@ static void print_text(const struct inspection *o, const json_t *json)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct inspection o = {0};
+    CLEANUP(inspection_free) struct inspection o = {0};
     bool json = false, tensors = false;
-    json_t *out = NULL;
+    json_auto_t *out = NULL;
     const struct arg table[] = {
         {"--tensors", ARG_SWITCH, &tensors, NULL, "every tensor on disk too"},
         {"--json", ARG_SWITCH, &json, NULL, "print JSON"},
     };
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, &o.path, 1, e));
-    if (c->help) goto done;
-    TRY(open_all(&o, tensors, e));
-    TRY(inspect_json(&o, tensors, &out, e));
-    if (json) {
-        TRY(cli_print_json(json_incref(out), JSON_INDENT(1), e));
-    } else {
-        print_text(&o, out);
-    }
-done:
-    json_decref(out);
-    checkpoint_close(o.weights);
-    json_decref(o.config);
-    free(o.config_file);
-    return st;
+    PASS(args_parse(&args, c, &o.path, 1, e));
+    if (c->help) return OK;
+    PASS(open_all(&o, tensors, e));
+    PASS(inspect_json(&o, tensors, &out, e));
+    if (json) return cli_print_json(json_incref(out), JSON_INDENT(1), e);
+    print_text(&o, out);
+    return OK;
 }
 
 const struct command cmd_inspect = {

@@ -30,6 +30,16 @@ struct merging {
     struct merged_part *parts; // (n)
 };
 
+static void merging_free(struct merging *m)
+{
+    temporary_end(m->temporary);
+    merge_free(m->merge);
+    target_free(&m->target);
+    texts_free(&m->inputs);
+    texts_free(&m->found.conflicts);
+    free(m->parts);
+}
+
 /* --- the inputs --- */
 
 static enum status add_folder(struct merging *m, const char *folder, struct err *e)
@@ -176,38 +186,28 @@ static enum status write_output(struct merging *m, struct err *e)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
     const char *out;
-    struct arg_list names = {0};
-    struct merging m = {0};
+    CLEANUP(arg_list_free) struct arg_list names = {0};
+    CLEANUP(merging_free) struct merging m = {0};
     bool ignore = false;
     const struct arg table[] = {{"--ignore-damaged", ARG_SWITCH, &ignore, NULL,
                                  "leave damaged lines of journals out instead of failing"}};
     const struct args args = {ARGS(table), .more = &names};
-    TRY(args_parse(&args, c, &out, 1, e));
-    if (c->help) goto done;
-    ENSURE(names.n > 0, ERR_USAGE,
-           "what to merge is missing: journals, cubes or a folder of parts");
+    PASS(args_parse(&args, c, &out, 1, e));
+    if (c->help) return OK;
+    NEED(names.n > 0, ERR_USAGE, "what to merge is missing: journals, cubes or a folder of parts");
     for (int64_t i = 0; i < names.n; i++)
-        TRY(fsx_is_dir(names.items[i]) ? add_folder(&m, names.items[i], e)
-                                       : texts_add(&m.inputs, names.items[i], e));
-    TRY(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
-    TRY(add_inputs(&m, e));
-    ENSURE(ignore || !merge_damaged(m.merge), ERR_FORMAT,
-           "%lld damaged line%s in the journals (above): nothing was merged. Repeat the merge with "
-           "--ignore-damaged, and the run for what is lost",
-           (long long)merge_damaged(m.merge), quantity_plural(merge_damaged(m.merge)));
-    TRY(write_output(&m, e));
+        PASS(fsx_is_dir(names.items[i]) ? add_folder(&m, names.items[i], e)
+                                        : texts_add(&m.inputs, names.items[i], e));
+    PASS(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
+    PASS(add_inputs(&m, e));
+    NEED(ignore || !merge_damaged(m.merge), ERR_FORMAT,
+         "%lld damaged line%s in the journals (above): nothing was merged. Repeat the merge with "
+         "--ignore-damaged, and the run for what is lost",
+         (long long)merge_damaged(m.merge), quantity_plural(merge_damaged(m.merge)));
+    PASS(write_output(&m, e));
     if (m.found.conflicts.n) c->code = EXIT_CELLS_FAILED;
-done:
-    temporary_end(m.temporary);
-    merge_free(m.merge);
-    target_free(&m.target);
-    texts_free(&m.inputs);
-    texts_free(&m.found.conflicts);
-    free(m.parts);
-    arg_list_free(&names);
-    return st;
+    return OK;
 }
 
 const struct command cmd_merge = {

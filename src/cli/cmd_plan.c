@@ -23,7 +23,7 @@ struct plan_states {
     struct plan_part part;
     int64_t first, end; /* checkpoints: those of the part, or all */
     const struct results_view *view;
-    struct inventory all;
+    const struct inventory *all;
     int64_t next[RECORDED_N];
 };
 
@@ -42,7 +42,7 @@ static enum result_state cell_state(const struct plan_states *p, const struct pl
  * has more axes, is the checkpoint's own kind, or has no such row. */
 static const struct row *own_row(struct plan_states *p, int kind, const struct plan_checkpoint *c)
 {
-    const struct rows *r = &p->all.rows[kind];
+    const struct rows *r = &p->all->rows[kind];
     if (r->kind->whole_grid || !r->kind->axes[0] || r->kind->axes[2]) return NULL;
     int64_t i = p->next[kind];
     if (i >= r->n || r->rows[i].at[AXIS_MODEL] != c->model ||
@@ -80,7 +80,7 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
 
 static struct result_counts count_cells(const struct plan_states *p)
 {
-    return rows_count(&p->all.rows[measure_place_of(&measure_cell)], -1);
+    return rows_count(&p->all->rows[measure_place_of(&measure_cell)], -1);
 }
 
 /* *list = a new reference to their lines. */
@@ -178,7 +178,7 @@ static void name_widths(const struct plan *p, int widths[2])
 static void print_accuracies(const struct plan_states *p, FILE *out)
 {
     for (int k = 0; recorded_measures[k]; k++) {
-        const struct result_counts n = rows_count(&p->all.rows[k], -1);
+        const struct result_counts n = rows_count(&p->all->rows[k], -1);
         const struct measure *m = recorded_measures[k];
         if ((!measure_has_axis(m, &axis_task) && !m->cell_key) || !n.records) continue;
         fprintf(out, "%s: %lld ", recorded_measures[k]->noun, (long long)n.records);
@@ -211,7 +211,7 @@ static void print_visits(struct plan_states *p, FILE *out)
             quantity_plural(cells.records));
     print_counts(&cells, out);
     const struct result_counts more =
-        rows_count(&p->all.rows[measure_place_of(&measure_replicate)], -1);
+        rows_count(&p->all->rows[measure_place_of(&measure_replicate)], -1);
     if (more.records) {
         fprintf(out, ", %lld replicate%s of them ", (long long)more.records,
                 quantity_plural(more.records));
@@ -228,7 +228,7 @@ static void print_visits(struct plan_states *p, FILE *out)
     }
     print_accuracies(p, out);
     for (int k = 0; recorded_measures[k]; k++) {
-        const struct result_counts n = rows_count(&p->all.rows[k], -1);
+        const struct result_counts n = rows_count(&p->all->rows[k], -1);
         if (recorded_measures[k]->report != REPORT_PARTS || !n.records) continue;
         const char *noun = recorded_measures[k]->noun; /* ends with s */
         fprintf(out, "%ss: %lld %.*s, a visit each ", recorded_measures[k]->part,
@@ -267,6 +267,12 @@ struct plan_arguments {
     int64_t group;
 };
 
+static void arguments_free(struct plan_arguments *a)
+{
+    arg_list_free(&a->set);
+    arg_list_free(&a->only);
+}
+
 /* Leaves out the results of weights that have changed since, which are to be computed again. */
 static enum status leave_changed(struct results_view *view, const json_t *changed, struct err *e)
 {
@@ -286,42 +292,35 @@ static enum status leave_changed(struct results_view *view, const json_t *change
 static enum status report(struct plan *p, struct results_view *view, const struct plan_arguments *a,
                           struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
     const struct run_options *o = &p->sweep->run;
-    struct plan_report r = {0};
+    CLEANUP(plan_report_free) struct plan_report r = {0};
     const struct plan_part *part = &a->choice.part;
-    struct plan_states states = {.plan = p, .part = *part, .view = view, .end = p->n_checkpoints};
+    CLEANUP(inventory_close) struct inventory all = {0};
+    struct plan_states states = {
+        .plan = p, .part = *part, .view = view, .end = p->n_checkpoints, .all = &all};
     const int64_t threads = o->threads ? o->threads : omp_get_max_threads();
     struct limits l;
     int64_t memory = o->memory;
     /* else what a rank alone on this node would take, as a run does: a tenth stays free */
     if (!memory && limits_read("", &l, NULL) == OK) memory = limits_usable(l.memory);
     if (o->threads) omp_set_num_threads((int)o->threads);
-    TRY(owner_tell_own(p, view, a->path, a->set.items, a->set.n, e));
-    TRY(plan_report_rates(p, a->rate, "a worker", e));
-    TRY(plan_report_fit(p, threads, memory, e));
+    PASS(owner_tell_own(p, view, a->path, a->set.items, a->set.n, e));
+    PASS(plan_report_rates(p, a->rate, "a worker", e));
+    PASS(plan_report_fit(p, threads, memory, e));
     plan_costs_learn(p, view);
-    TRY(plan_report_make(p, view, threads, memory, &a->choice, &r, e));
+    PASS(plan_report_make(p, view, threads, memory, &a->choice, &r, e));
     r.rates_from = a->rate ? "as given" : "measured now";
-    TRY(plan_report_faults(&r, o->memory || !a->rate, f, e));
-    if (a->simulate) TRY(plan_report_simulate(&r, a->simulate, a->group, e));
-    TRY(leave_changed(view, r.remaining.changed, e));
-    TRY(plan_inventory(p, view, &states.all, e));
+    PASS(plan_report_faults(&r, o->memory || !a->rate, f, e));
+    if (a->simulate) PASS(plan_report_simulate(&r, a->simulate, a->group, e));
+    PASS(leave_changed(view, r.remaining.changed, e));
+    PASS(plan_inventory(p, view, &all, e));
     if (part->n) {
         states.first = min64(part->first, p->n_checkpoints);
         states.end = min64(part->end, p->n_checkpoints);
-        inventory_cut(&states.all, part->first, part->end);
+        inventory_cut(&all, part->first, part->end);
     }
-    TRY(plan_report_failed(&r, &states.all, f, e));
-    if (a->json) {
-        TRY(print_json(&states, &r, f, e));
-    } else {
-        TRY(print_text(&states, &r, a->brief, e));
-    }
-done:
-    inventory_close(&states.all);
-    plan_report_free(&r);
-    return st;
+    PASS(plan_report_failed(&r, &all, f, e));
+    return a->json ? print_json(&states, &r, f, e) : print_text(&states, &r, a->brief, e);
 }
 
 /* results: of a part, owned by the caller. */
@@ -350,13 +349,12 @@ static int exit_code_of(const struct plan_faults *f)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct plan_arguments a = {.group = 1};
-    struct sweep sweep = {0};
-    struct plan plan = {0};
-    struct plan_faults faults = {0};
-    char *results = NULL;
-    struct results_view *view = NULL;
+    CLEANUP(arguments_free) struct plan_arguments a = {.group = 1};
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    CLEANUP(plan_free) struct plan plan = {0};
+    CLEANUP(plan_faults_free) struct plan_faults faults = {0};
+    AUTO_FREE char *results = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     const struct arg table[] = {
         {"--set", ARG_LIST, &a.set, "KEY=VALUE", "override a key of the sweep file"},
         {"--only", ARG_LIST, &a.only, "KEY=PATTERN",
@@ -374,29 +372,21 @@ static enum status run(struct call *c, struct err *e)
     };
     static const struct arg_with with[] = {{"--group", "--simulate"}, {NULL, NULL}};
     const struct args args = {ARGS(table), .with = with};
-    TRY(args_parse(&args, c, &a.path, 1, e));
-    if (c->help) goto done;
-    ENSURE(!a.brief || !a.json, ERR_USAGE, "--brief and --json: expected one of them");
+    PASS(args_parse(&args, c, &a.path, 1, e));
+    if (c->help) return OK;
+    NEED(!a.brief || !a.json, ERR_USAGE, "--brief and --json: expected one of them");
     a.choice.n_only = a.only.n;
     a.choice.only = a.only.items;
-    TRY(plan_choice_check(&a.choice, e));
-    ENSURE(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
-    TRY(make_plan(&a, &sweep, &plan, &results, &faults, e));
-    TRY(run_arguments_view(&sweep, &a.choice.part, &view, e));
-    if (view) TRY(results_warn_of_stale(view, e));
-    TRY(plan_take(&plan, view, e));
-    TRY(plan_warn_changed(&plan, view, e));
-    TRY(report(&plan, view, &a, &faults, e));
+    PASS(plan_choice_check(&a.choice, e));
+    NEED(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
+    PASS(make_plan(&a, &sweep, &plan, &results, &faults, e));
+    PASS(run_arguments_view(&sweep, &a.choice.part, &view, e));
+    if (view) PASS(results_warn_of_stale(view, e));
+    PASS(plan_take(&plan, view, e));
+    PASS(plan_warn_changed(&plan, view, e));
+    PASS(report(&plan, view, &a, &faults, e));
     c->code = exit_code_of(&faults);
-done:
-    plan_faults_free(&faults);
-    results_view_close(view);
-    free(results);
-    plan_free(&plan);
-    sweep_free(&sweep);
-    arg_list_free(&a.set);
-    arg_list_free(&a.only);
-    return st;
+    return OK;
 }
 
 const struct command cmd_plan = {

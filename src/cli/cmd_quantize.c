@@ -32,6 +32,15 @@ struct quantize {
     struct export_folder *folder_out;
 };
 
+static void quantize_free(struct quantize *o)
+{
+    safetensors_out_close(o->file_out);
+    export_folder_close(o->folder_out);
+    options_free(&data_table, &o->calibration);
+    options_free(&data_table, &o->evaluation);
+    single_free(&o->single);
+}
+
 /* --- quantized weights on disk --- */
 
 static enum status write_linear(void *context, const struct variant *v, const struct linear *l,
@@ -284,8 +293,7 @@ static const struct arg_with with[] = {
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct quantize o = {0};
+    CLEANUP(quantize_free) struct quantize o = {0};
     struct arg_choice method = {.words = quant_names()}, format = {.words = export_formats()},
                       preset = {.words = preset_names}, products = {.words = products_words},
                       rounding = {.words = rounding_words};
@@ -308,7 +316,7 @@ static enum status run(struct call *c, struct err *e)
         {"--rounding", ARG_CHOICE, &rounding, "TYPE", "to which they round each result (f32)"},
         {"--json", ARG_SWITCH, &o.json, NULL, "print JSON"},
     };
-    TRY(start_from_preset(&o, c->argc, c->argv, e));
+    PASS(start_from_preset(&o, c->argc, c->argv, e));
     const struct arg_keys keys[] = {
         {"the method's options (qtraj methods says which it has):", &quant_table, "",
          &o.entry.options, NULL},
@@ -318,19 +326,12 @@ static enum status run(struct call *c, struct err *e)
          "--evaluation-text --evaluation-ids"},
     };
     const struct args args = {ARGS(table), ARGS_KEYS(keys), .with = with};
-    TRY(args_parse(&args, c, &o.dir, 1, e));
-    if (c->help) goto done;
+    PASS(args_parse(&args, c, &o.dir, 1, e));
+    if (c->help) return OK;
     o.method = method.word, o.format = format.word;
     single_numbers(&o.single, products.word, rounding.word);
-    TRY(compute(&o, e));
-    TRY(o.json ? print_json(&o, e) : print_text(&o, e));
-done:
-    safetensors_out_close(o.file_out);
-    export_folder_close(o.folder_out);
-    options_free(&data_table, &o.calibration);
-    options_free(&data_table, &o.evaluation);
-    single_free(&o.single);
-    return st;
+    PASS(compute(&o, e));
+    return o.json ? print_json(&o, e) : print_text(&o, e);
 }
 
 const struct command cmd_quantize = {

@@ -194,15 +194,17 @@ static const char *const shown_keys[] = {"model",     "checkpoint", "bits",
                                          "quantizer", "dataset",    "task"};
 enum { SHOWN_KEYS = sizeof shown_keys / sizeof *shown_keys };
 
-/* Appends them to --only; the new texts are owned by the caller. */
-static enum status add_choices(struct arg_list *only, const char *const *patterns, char **texts,
-                               struct err *e)
+/* Appends them to --only, which borrows the new texts. */
+static enum status add_choices(struct arg_list *only, const char *const *patterns,
+                               struct texts *texts, struct err *e)
 {
     for (int i = 0; i < SHOWN_KEYS; i++) {
+        AUTO_FREE char *text = NULL;
         if (!patterns[i]) continue;
-        PASS(mem_format(&texts[i], e, "%s=%s", shown_keys[i], patterns[i]));
+        PASS(mem_format(&text, e, "%s=%s", shown_keys[i], patterns[i]));
+        PASS(texts_add(texts, text, e));
         PASS(mem_grow(&only->items, only->n, &only->capacity, sizeof *only->items, e));
-        only->items[only->n++] = texts[i];
+        only->items[only->n++] = texts->text[texts->n - 1];
     }
     return OK;
 }
@@ -217,15 +219,14 @@ static const char *metrics_of(const struct show_options *o)
 
 static enum status run_show(struct call *c, struct err *e)
 {
-    enum status st = OK;
     const char *path, *patterns[SHOWN_KEYS] = {NULL};
-    char *texts[SHOWN_KEYS] = {NULL};
-    struct arg_list only = {0};
+    CLEANUP(texts_free) struct texts texts = {0};
+    CLEANUP(arg_list_free) struct arg_list only = {0};
     struct show_options o = {0};
     struct arg_choice kind = {.words = recorded_names};
-    struct place place = {0};
+    CLEANUP(place_free) struct place place = {0};
     struct report_about about = {0};
-    struct results_view *view = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
     const struct arg table[] = {
         {"--kind", ARG_CHOICE, &kind, "KIND",
          "other results than those of cells; an unknown one names all"},
@@ -243,26 +244,20 @@ static enum status run_show(struct call *c, struct err *e)
         {"--json", ARG_SWITCH, &o.json, NULL, "the same as JSON"},
     };
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, &path, 1, e));
-    if (c->help) goto done;
-    ENSURE(!o.csv || !o.json, ERR_USAGE, "--csv and --json: expected one of them");
-    TRY(add_choices(&only, patterns, texts, e));
+    PASS(args_parse(&args, c, &path, 1, e));
+    if (c->help) return OK;
+    NEED(!o.csv || !o.json, ERR_USAGE, "--csv and --json: expected one of them");
+    PASS(add_choices(&only, patterns, &texts, e));
     o.kind = kind.word;
     o.only = (const char *const *)only.items;
     o.n_only = only.n;
-    TRY(find_place(path, &place, e));
-    TRY(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
-    TRY(compare_cube(&place, &about, e));
+    PASS(find_place(path, &place, e));
+    PASS(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
+    PASS(compare_cube(&place, &about, e));
     warn_of_cube(&place, &about);
     if (!place.from_sweep && strcmp(path, place.journal) != 0 && lock_look(place.journal).held)
         log_info("a run goes on: what it has finished since this cube is in %s", place.journal);
-    TRY(report_show(view, &o, stdout, e));
-done:
-    place_free(&place);
-    results_view_close(view);
-    arg_list_free(&only);
-    for (int i = 0; i < SHOWN_KEYS; i++) free(texts[i]);
-    return st;
+    return report_show(view, &o, stdout, e);
 }
 
 const struct command cmd_show = {
@@ -338,8 +333,8 @@ static enum status run_rebuild(struct call *c, struct err *e)
     PASS(target_open(&target, paths[0], &paths[1], 1, e));
     PASS(journal_open_readonly(paths[1], &journal, e));
     PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
-    NEED(view->plan, ERR_FORMAT,
-         "%s: the journal holds no plan yet: nothing has been run", paths[1]);
+    NEED(view->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run",
+         paths[1]);
     PASS(cube_write(target.cube, view, target.lock, e));
     const int64_t n = journal_n(journal);
     log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),

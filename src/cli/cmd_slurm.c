@@ -35,6 +35,15 @@ struct paths {
     char report[PATH_MAX]; /* the program that writes it; "": none is asked for */
 };
 
+static void paths_free(struct paths *p)
+{
+    free(p->results);
+    free(p->folder);
+    free(p->scripts);
+    free(p->comment);
+    free(p->rate_file);
+}
+
 /* --- where --- */
 
 /* The folder of the scripts: of the sources, if the binary is in their build folder, or as it is
@@ -240,6 +249,11 @@ struct left {
     bool *which; // (visits of the plan) are to be done
 };
 
+static void left_free(struct left *l)
+{
+    free(l->which);
+}
+
 /* Everything that is wrong with the sweep. */
 static enum status find_faults(const struct arguments *a, struct plan *p,
                                const struct slurm_nodes *at, struct plan_faults *f,
@@ -315,52 +329,38 @@ static void say_nothing_to_do(struct call *c, const struct sweep *s, const struc
 
 static enum status check_and_put(struct call *c, const struct arguments *a, struct err *e)
 {
-    enum status st = OK;
-    struct sweep sweep = {0};
-    struct plan plan = {0};
+    CLEANUP(sweep_free) struct sweep sweep = {0};
+    CLEANUP(plan_free) struct plan plan = {0};
     struct slurm_nodes at;
-    struct plan_faults faults = {0};
+    CLEANUP(plan_faults_free) struct plan_faults faults = {0};
     struct err nodes = {0};
-    struct paths paths = {0};
-    char *rate = NULL;
-    struct left left = {0};
-    TRY(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
-    TRY(plan_make(&sweep, true, &plan, e));
-    TRY(find_paths(a, &sweep, &paths, e));
+    CLEANUP(paths_free) struct paths paths = {0};
+    AUTO_FREE char *rate = NULL;
+    CLEANUP(left_free) struct left left = {0};
+    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
+    PASS(plan_make(&sweep, true, &plan, e));
+    PASS(find_paths(a, &sweep, &paths, e));
     const bool known = slurm_nodes_find(&a->of, &at, &nodes) == OK;
-    TRY(find_faults(a, &plan, &at, &faults, &left, e));
-    if (!known) TRY(plan_faults_add(&faults, &plan, e, "%s", nodes.text));
-    TRY(check_jobs(a, &plan, &at, &paths, known, &faults, e));
+    PASS(find_faults(a, &plan, &at, &faults, &left, e));
+    if (!known) PASS(plan_faults_add(&faults, &plan, e, "%s", nodes.text));
+    PASS(check_jobs(a, &plan, &at, &paths, known, &faults, e));
     plan_faults_log(&faults);
-    ENSURE((a->anyway && known) || !faults.all.n, ERR_USAGE,
-           "%s: %lld fault%s, see above; --anyway %s nevertheless",
-           a->submit ? "nothing is submitted" : "there is nothing to submit",
-           (long long)faults.all.n, quantity_plural(faults.all.n),
-           a->submit ? "submits" : "prints how to submit");
+    NEED((a->anyway && known) || !faults.all.n, ERR_USAGE,
+         "%s: %lld fault%s, see above; --anyway %s nevertheless",
+         a->submit ? "nothing is submitted" : "there is nothing to submit", (long long)faults.all.n,
+         quantity_plural(faults.all.n), a->submit ? "submits" : "prints how to submit");
     if (left.visits == 0 && !faults.all.n && fsx_is_file(sweep.results)) {
         say_nothing_to_do(c, &sweep, &left);
-        goto done;
+        return OK;
     }
-    if (a->submit) TRY(run_journal_folder(sweep.results, e));
-    TRY(slurm_rate_known(paths.results, a->of.partition, &paths.rate_file, &rate, e));
-    TRY(put_sweep(c, a, &plan, &at, left.which, &paths, a->rate ? a->rate : rate, e));
-done:
-    free(rate);
-    free(left.which);
-    free(paths.comment);
-    free(paths.results);
-    free(paths.folder);
-    free(paths.scripts);
-    free(paths.rate_file);
-    plan_faults_free(&faults);
-    plan_free(&plan);
-    sweep_free(&sweep);
-    return st;
+    if (a->submit) PASS(run_journal_folder(sweep.results, e));
+    PASS(slurm_rate_known(paths.results, a->of.partition, &paths.rate_file, &rate, e));
+    PASS(put_sweep(c, a, &plan, &at, left.which, &paths, a->rate ? a->rate : rate, e));
+    return OK;
 }
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
     struct arguments a = {.of = {.nodes = 4, .time = "24:00:00"}};
     static const char *const retried[] = {"failed", NULL};
     struct arg_choice retry = {.words = retried};
@@ -384,10 +384,9 @@ static enum status run(struct call *c, struct err *e)
         {"--anyway", ARG_SWITCH, &a.anyway, NULL, "although something is wrong as seen from here"},
     };
     const struct args args = {ARGS(table)};
-    TRY(args_parse(&args, c, &a.path, 1, e));
+    enum status st = args_parse(&args, c, &a.path, 1, e);
     a.choice.retry_failed = retry.word != NULL;
-    if (!c->help) TRY(check_and_put(c, &a, e));
-done:
+    if (st == OK && !c->help) st = check_and_put(c, &a, e);
     arg_list_free(&a.set);
     return st;
 }

@@ -22,6 +22,14 @@ struct watch {
     bool failed;  /* cells */
 };
 
+static void watch_free(struct watch *w)
+{
+    free(w->seen);
+    free(w->fault);
+    arg_list_free(&w->limits);
+    launch_free(&w->launch);
+}
+
 /* --- the limit --- */
 
 /* "4=5.5" */
@@ -182,8 +190,7 @@ static enum status watch(struct watch *w, int *code, struct err *e)
 
 static enum status run(struct call *c, struct err *e)
 {
-    enum status st = OK;
-    struct watch w = {.every = "30s", .idle_s = INFINITY};
+    CLEANUP(watch_free) struct watch w = {.every = "30s", .idle_s = INFINITY};
     const struct arg more[] = {
         {"--every", ARG_TEXT, &w.every, "TIME",
          "how often to look for new checkpoints (30s; a number alone: minutes)"},
@@ -193,30 +200,23 @@ static enum status run(struct call *c, struct err *e)
          "end with exit code 5 if a loss at that bit-width is so much above that of full "
          "precision"},
     };
-    TRY(launch_arguments(&w.launch, c, more, sizeof more / sizeof *more, e));
-    if (c->help) goto done;
-    ENSURE(!w.launch.run.choice.part.n, ERR_USAGE,
-           "--part: the parts of a sweep that grows would change; watch it whole");
-    TRY(span_parse(w.every, &w.every_s, e));
-    if (w.idle) TRY(span_parse(w.idle, &w.idle_s, e));
+    PASS(launch_arguments(&w.launch, c, more, sizeof more / sizeof *more, e));
+    if (c->help) return OK;
+    NEED(!w.launch.run.choice.part.n, ERR_USAGE,
+         "--part: the parts of a sweep that grows would change; watch it whole");
+    PASS(span_parse(w.every, &w.every_s, e));
+    if (w.idle) PASS(span_parse(w.idle, &w.idle_s, e));
     char every[QUANTITY];
     quantity_time(w.every_s, every);
-    ENSURE(w.idle_s >= w.every_s, ERR_USAGE, "--idle %s is shorter than --every, %s", w.idle,
-           every);
+    NEED(w.idle_s >= w.every_s, ERR_USAGE, "--idle %s is shorter than --every, %s", w.idle, every);
     for (int64_t i = 0, bits; i < w.limits.n; i++) {
         double percent;
-        TRY(parse_limit(w.limits.items[i], &bits, &percent, e));
+        PASS(parse_limit(w.limits.items[i], &bits, &percent, e));
     }
-    TRY(run_until_find(w.launch.until[0] ? w.launch.until : NULL, &w.until, e));
+    PASS(run_until_find(w.launch.until[0] ? w.launch.until : NULL, &w.until, e));
     w.launch.run.so_far = true;
     log_info("looks for new checkpoints every %s", every);
-    TRY(watch(&w, &c->code, e));
-done:
-    free(w.seen);
-    free(w.fault);
-    arg_list_free(&w.limits);
-    launch_free(&w.launch);
-    return st;
+    return watch(&w, &c->code, e);
 }
 
 const struct command cmd_watch = {

@@ -135,15 +135,14 @@ void single_numbers(struct single *s, const char *products, const char *rounding
 
 enum status single_run(struct single *s, const char *dir, const char *tokenizer, struct err *e)
 {
-    enum status st = OK;
-    struct visit_cache cache = {0};
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     /* Of an unknown duration: the first blocks tell what the others take (engine/pace.h). */
     static const double planned[MEASURES_N] = {[MEASURE_cell] = 1};
-    TRY(mem_string(&s->visit.model, "", e));
-    TRY(mem_string(&s->visit.checkpoint, dir, e));
-    TRY(mem_string(&s->visit.weights.path, dir, e));
-    TRY(mem_string(&s->visit.key, "", e));
-    if (tokenizer) TRY(mem_string(&s->visit.tokenizer, tokenizer, e));
+    PASS(mem_string(&s->visit.model, "", e));
+    PASS(mem_string(&s->visit.checkpoint, dir, e));
+    PASS(mem_string(&s->visit.weights.path, dir, e));
+    PASS(mem_string(&s->visit.key, "", e));
+    if (tokenizer) PASS(mem_string(&s->visit.tokenizer, tokenizer, e));
     s->hooks.context = s;
     s->hooks.emit = keep;
     s->hooks.memory = cli_memory();
@@ -154,11 +153,9 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     s->start = s->printed = clock_seconds();
     products_warn((enum products)s->visit.run.products);
     warn_of_fields(&s->visit);
-    TRY(warn_of_texts(&s->visit, &cache, e));
-    TRY(visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e));
-done:
+    PASS(warn_of_texts(&s->visit, &cache, e));
+    const enum status st = visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e);
     log_clear_line();
-    visit_cache_free(&cache);
     return st;
 }
 

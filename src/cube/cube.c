@@ -120,12 +120,10 @@ enum status cube_add_count(struct cube *c, int dim, const char *long_name, struc
 
 enum status cube_own(struct cube *c, char *text, struct err *e)
 {
-    enum status st = OK;
-    TRY(mem_grow(&c->owned, c->n_owned, &c->owned_capacity, sizeof *c->owned, e));
-    c->owned[c->n_owned++] = TAKE(text);
-done:
-    free(text);
-    return st;
+    AUTO_FREE char *taken = text;
+    PASS(mem_grow(&c->owned, c->n_owned, &c->owned_capacity, sizeof *c->owned, e));
+    c->owned[c->n_owned++] = TAKE(taken);
+    return OK;
 }
 
 enum status cube_json(struct cube *c, const json_t *value, const char **out, struct err *e)

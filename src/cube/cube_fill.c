@@ -12,6 +12,13 @@ struct filling {
     struct cube_list *list;
 };
 
+static void filling_free(struct filling *f)
+{
+    cube_list_end(f->list);
+    free(f->grid.x);
+    free(f->frame.x);
+}
+
 enum status cube_fields_of(const struct cube *c, const struct measure *k, const char *group,
                            struct cube_fields *out, struct err *e)
 {
@@ -110,28 +117,22 @@ done:
 static enum status fill_kind(struct cube *c, struct rows *r, const struct results_view *v,
                              struct err *e)
 {
-    enum status st = OK;
     const struct measure *k = r->kind;
-    struct filling f = {.cube = c, .rows = r};
-    json_t *record = NULL;
-    TRY(cube_fields_of(c, k, "", &f.grid, e));
-    TRY(cube_fields_of(c, k, k->group, &f.frame, e));
+    CLEANUP(filling_free) struct filling f = {.cube = c, .rows = r};
+    json_auto_t *record = NULL;
+    PASS(cube_fields_of(c, k, "", &f.grid, e));
+    PASS(cube_fields_of(c, k, k->group, &f.frame, e));
     f.start = cube_find_in(c, k->group, "sequence_start");
     f.count = cube_find_in(c, k->group, "sequence_count");
     f.sequences = cube_find_in(c, "sequences", "loss");
-    TRY(cube_list_begin(c, r, &f.list, e));
+    PASS(cube_list_begin(c, r, &f.list, e));
     for (int64_t i = 0, next; i < r->n; i = next) {
         next = rows_next(r, i);
-        TRY(results_view_read(v, r->rows[i].key, &record, e));
-        TRY(put_record(&f, record, i, next, e));
+        PASS(results_view_read(v, r->rows[i].key, &record, e));
+        PASS(put_record(&f, record, i, next, e));
         json_drop(&record);
     }
-done:
-    json_decref(record);
-    cube_list_end(f.list);
-    free(f.grid.x);
-    free(f.frame.x);
-    return st;
+    return OK;
 }
 
 enum status cube_fill(struct cube *c, const struct results_view *v, struct err *e)

@@ -26,6 +26,13 @@ struct report {
     FILE *out;
 };
 
+static void report_free(struct report *r)
+{
+    texts_free(&r->changed);
+    free(r->entries);
+    inventory_close(&r->all);
+}
+
 /* Collects the checkpoints' records of all kinds. */
 static enum status collect_entries(struct report *r, struct err *e)
 {
@@ -422,25 +429,16 @@ static enum status print_json(const struct report *r, struct err *e)
 enum status report_status(const struct results_view *v, const struct report_about *about, bool json,
                           FILE *out, enum report_verdict *verdict, struct err *e)
 {
-    enum status st = OK;
-    struct report r = {.view = v, .about = about, .out = out};
-    TRY(inventory_open(v->plan, v, &r.all, e));
-    TRY(collect_entries(&r, e));
+    CLEANUP(report_free) struct report r = {.view = v, .about = about, .out = out};
+    PASS(inventory_open(v->plan, v, &r.all, e));
+    PASS(collect_entries(&r, e));
     r.unpredicted = find_unpredicted(&r);
     *verdict = r.verdict = find_verdict(&r);
     if (r.verdict == VERDICT_OPEN)
-        TRY(results_view_changed(v->before,
-                                 json_object_get(v->plan, "inputs"),
-                                 json_object_get(v->plan, "grown"), &r.changed, e));
-    if (json)
-        TRY(print_json(&r, e));
-    else
-        TRY(print_text(&r, e));
-    ENSURE(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the status: %s",
-           strerror(errno));
-done:
-    texts_free(&r.changed);
-    free(r.entries);
-    inventory_close(&r.all);
-    return st;
+        PASS(results_view_changed(v->before, json_object_get(v->plan, "inputs"),
+                                  json_object_get(v->plan, "grown"), &r.changed, e));
+    PASS(json ? print_json(&r, e) : print_text(&r, e));
+    NEED(fflush(out) == 0 && !ferror(out), ERR_FULL, "cannot write the status: %s",
+         strerror(errno));
+    return OK;
 }

@@ -62,6 +62,12 @@ MUST_USE enum status weights_derive(enum weights_kind kind, const struct weights
 /* Option tables of both structs: their JSON form, and what options_free frees. */
 extern const struct option_table variant_table, weights_table;
 
+/* Frees what *w owns. */
+static inline void weights_free(struct weights *w)
+{
+    options_free(&weights_table, w);
+}
+
 /* "stored", "sum", ..., NULL after the last. */
 extern const char *const weights_kinds[];
 /* *out (the caller frees) = a text that says how w is computed from stored sources, by their names:

@@ -16,7 +16,7 @@ enum { KEY_SCHEMA = 1 };
 void plan_free(struct plan *p)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        options_free(&weights_table, &p->checkpoints[i].weights);
+        weights_free(&p->checkpoints[i].weights);
         free(p->checkpoints[i].recipe);
         free(p->checkpoints[i].known);
         json_decref(p->checkpoints[i].former);
@@ -45,14 +45,11 @@ void plan_free(struct plan *p)
 
 enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    char *text = json ? json_dump_whole(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    ENSURE(text, ERR_NOMEM, "out of memory for a key");
+    json_auto_t *taken = json;
+    AUTO_FREE char *text = taken ? json_dump_whole(taken, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    NEED(text, ERR_NOMEM, "out of memory for a key");
     hash_text(text, key);
-done:
-    free(text);
-    json_decref(json);
-    return st;
+    return OK;
 }
 
 /* --- inputs --- */

@@ -95,29 +95,23 @@ static bool was_cut_before(const struct cut_file *f, int64_t n, bool journals)
 /* Writes the file, unless another process was faster. */
 static enum status record(const struct cut_file *f, int64_t n, const int64_t *bounds, struct err *e)
 {
-    enum status st = OK;
-    char *hidden = NULL, *temporary = NULL, *text = NULL;
-    json_t *list = json_array(), *json = NULL;
+    AUTO_FREE char *hidden = NULL, *text = NULL;
+    CLEANUP(temporary_end_at) char *temporary = NULL;
+    json_auto_t *list = json_array(), *json = NULL;
     for (int64_t i = 0; i <= n; i++)
         json_array_append_new(list, json_integer((json_int_t)bounds[i]));
     json = json_pack("{s:I, s:b, s:O}", "parts", (json_int_t)n, "shared",
                      was_cut_before(f, n, true), "bounds", list);
-    ENSURE(json && (text = json_write_text(json, JSON_COMPACT)), ERR_NOMEM,
-           "out of memory for a cut into parts");
-    TRY(mem_format(&hidden, e, "%s/.%s", f->folder, f->name)); /* was_cut_before does not see it */
-    TRY(fsx_make_parent(hidden, e));
-    TRY(temporary_begin(hidden, &temporary, e));
-    TRY(fsx_write_atomic(temporary, text, strlen(text), e));
+    NEED(json && (text = json_write_text(json, JSON_COMPACT)), ERR_NOMEM,
+         "out of memory for a cut into parts");
+    PASS(mem_format(&hidden, e, "%s/.%s", f->folder, f->name)); /* was_cut_before does not see it */
+    PASS(fsx_make_parent(hidden, e));
+    PASS(temporary_begin(hidden, &temporary, e));
+    PASS(fsx_write_atomic(temporary, text, strlen(text), e));
     if (link(temporary, f->path) != 0 && errno != EEXIST)
-        ENSURE(rename(temporary, f->path) == 0, fsx_errno_status(errno), "%s: %s", f->path,
-               strerror(errno)); /* a file system without links */
-done:
-    temporary_end(temporary);
-    free(hidden);
-    free(text);
-    json_decref(list);
-    json_decref(json);
-    return st;
+        NEED(rename(temporary, f->path) == 0, fsx_errno_status(errno), "%s: %s", f->path,
+             strerror(errno)); /* a file system without links */
+    return OK;
 }
 
 enum status plan_cut_agree(const struct plan *p, int64_t n, bool recorded, int64_t *bounds,

@@ -32,12 +32,10 @@ static enum status find_tokenizer(const struct plan *p, int64_t model, int64_t *
     *row = 0;
     if (m->tokenizer) return mem_string(path, m->tokenizer, e);
     for (int64_t i = 0; i < m->n_rows && !*path; i++) {
-        struct weights w = {0};
-        enum status st = plan_find_weights(p, model, i, &w, e);
+        CLEANUP(weights_free) struct weights w = {0};
         *row = i;
-        if (st == OK) st = visit_tokenizer(weights_folder(&w), path, e);
-        options_free(&weights_table, &w);
-        PASS(st);
+        PASS(plan_find_weights(p, model, i, &w, e));
+        PASS(visit_tokenizer(weights_folder(&w), path, e));
     }
     return OK;
 }
@@ -134,9 +132,8 @@ static enum status find_starts(struct plan *p, const struct data_options *d, con
     json_t *found = NULL;
     *starts = json_object_get(p->past.starts, d->text);
     if (*starts) return OK;
-    json_t *known = all_inputs(&p->past);
+    json_auto_t *known = all_inputs(&p->past);
     const enum status st = grown_starts(d, known, &found, &why);
-    json_decref(known);
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
     json_object_set_new(p->past.starts, d->text, found ? found : json_object());
     *starts = json_object_get(p->past.starts, d->text);
@@ -159,11 +156,9 @@ static enum status alike(const struct plan *p, const struct data_options *d,
     const bool pool = calibration && strcmp(d->text, calibration) == 0 && has_replicates(p->sweep);
     *same = r->paths.n > 0;
     for (int64_t i = 0; *same && i < r->paths.n; i++) {
-        struct tokenizer *t = NULL;
-        enum status st = tokenizer_open(r->paths.text[i], &t, e);
-        if (st == OK) st = dataset_starts_alike(d, t, &start, pool, same, e);
-        tokenizer_close(t);
-        PASS(st);
+        CLEANUP(tokenizer_close_at) struct tokenizer *t = NULL;
+        PASS(tokenizer_open(r->paths.text[i], &t, e));
+        PASS(dataset_starts_alike(d, t, &start, pool, same, e));
     }
     return OK;
 }
@@ -211,26 +206,23 @@ static enum status decide(struct plan *p, const struct data_options *d, const st
 static enum status find_read(struct plan *p, int64_t model, const struct data_options *d,
                              const json_t *identity, char out[HASH_HEX], struct err *e)
 {
-    enum status st = OK;
-    struct readers r;
+    CLEANUP(readers_free) struct readers r = {0};
     char use[HASH_HEX], now[HASH_HEX];
     memcpy(now, out, sizeof now);
-    TRY(find_readers(p, model, &r, e));
-    if (!r.complete) goto done;
-    TRY(use_of(&r, identity, now, use, e));
+    PASS(find_readers(p, model, &r, e));
+    if (!r.complete) return OK;
+    PASS(use_of(&r, identity, now, use, e));
     const char *known = json_text(p->past.read, use, NULL);
     if (known)
         snprintf(out, HASH_HEX, "%s", known);
     else
-        TRY(decide(p, d, &r, identity, out, e));
+        PASS(decide(p, d, &r, identity, out, e));
     json_object_set_new(p->past.read, use, json_string(out));
     const bool grown = strcmp(out, now) != 0;
     /* Whoever reads another text makes it one that has changed. */
     if (!grown || !json_object_get(p->past.grown, d->text))
         json_object_set_new(p->past.grown, d->text, json_boolean(grown));
-done:
-    readers_free(&r);
-    return st;
+    return OK;
 }
 
 enum status plan_grown(struct plan *p, int64_t model, const struct data_options *d,

@@ -39,16 +39,13 @@ static int64_t positions_near(const char *folder)
 static enum status find_positions(struct plan *p, int64_t model, struct err *e)
 {
     const struct model_entry *m = &p->sweep->models[model];
-    char *kept;
+    AUTO_FREE char *kept = NULL;
     PASS(plan_stage_shape(p->sweep, model, &kept, e));
     if (kept) p->lengths[model].positions = positions_in(kept);
-    free(kept);
     for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
-        struct weights w = {0};
-        enum status st = plan_find_weights(p, model, i, &w, e);
-        if (st == OK) p->lengths[model].positions = positions_near(weights_folder(&w));
-        options_free(&weights_table, &w);
-        PASS(st);
+        CLEANUP(weights_free) struct weights w = {0};
+        PASS(plan_find_weights(p, model, i, &w, e));
+        p->lengths[model].positions = positions_near(weights_folder(&w));
     }
     if (p->lengths[model].positions <= 0)
         p->lengths[model].positions = plan_past_positions(p, m->name);

@@ -62,16 +62,15 @@ static enum status weigh(const struct plan *p, int64_t model, const json_t *then
     const json_t *record = results_view_find(view, json_text(then, "key", ""));
     const int64_t row = row_named(&p->sweep->models[model], json_text(then, "name", ""));
     const char *had = json_text(json_object_get(record, "provenance"), "weights_hash", "");
-    struct weights w = {0};
+    CLEANUP(weights_free) struct weights w = {0};
     char now[HASH_HEX];
     if (row < 0 || strcmp(json_text(then, "kind", ""), "average") == 0) return OK;
-    enum status st = plan_find_weights(p, model, row, &w, e);
-    if (st == OK && !weights_present(&w))
+    PASS(plan_find_weights(p, model, row, &w, e));
+    if (!weights_present(&w))
         out->away++;
-    else if (st == OK && had[0])
+    else if (had[0])
         ++*(weights_hash(&w, now, NULL) == OK && strcmp(now, had) == 0 ? &out->same : &out->other);
-    options_free(&weights_table, &w);
-    return st;
+    return OK;
 }
 
 static bool same_text(const char *a, const char *b)

@@ -205,25 +205,19 @@ struct again {
 
 static enum status find_again(const struct plan *p, struct again *out, struct err *e)
 {
-    enum status st = OK;
-    struct inventory then = {0}, now = {0};
+    CLEANUP(inventory_close) struct inventory then = {0}, now = {0};
     const struct results_view *view = out->view;
-    json_t *done;
     if (out->known) return OK;
-    done = json_object();
+    json_auto_t *done = json_object();
     out->known = true;
-    TRY(inventory_open(view->plan, view, &then, e));
-    TRY(plan_inventory(p, view, &now, e));
+    PASS(inventory_open(view->plan, view, &then, e));
+    PASS(plan_inventory(p, view, &now, e));
     for (int k = 0; recorded_measures[k]; k++) {
-        TRY(each_name(&then, k, STATE_DONE, done, false, &out->of[k], e));
-        TRY(each_name(&now, k, STATE_PENDING, done, true, &out->of[k], e));
+        PASS(each_name(&then, k, STATE_DONE, done, false, &out->of[k], e));
+        PASS(each_name(&now, k, STATE_PENDING, done, true, &out->of[k], e));
         out->any = out->any || out->of[k];
     }
-done:
-    inventory_close(&then);
-    inventory_close(&now);
-    json_decref(done);
-    return st;
+    return OK;
 }
 
 /* --- files --- */
@@ -373,8 +367,7 @@ static enum status warn_entries(const struct plan *p, const json_t *plan, const 
 
 enum status plan_warn_changed(const struct plan *p, const struct results_view *view, struct err *e)
 {
-    const json_t *plan = view ? view->plan : NULL,
-                 *models = json_object_get(plan, "models");
+    const json_t *plan = view ? view->plan : NULL, *models = json_object_get(plan, "models");
     struct again again = {.view = view};
     if (!plan) return OK;
     PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));

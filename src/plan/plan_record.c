@@ -159,11 +159,11 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
 
 enum status plan_record(const struct plan *p, const char *command, json_t **out, struct err *e)
 {
-    enum status st = OK;
     char host[256] = "", utc[21], mpi[MPI_MAX_LIBRARY_VERSION_STRING];
     int n;
-    json_t *record = NULL, *libraries = NULL;
-    TRY(axes_record(p, &record, e));
+    json_t *libraries;
+    PASS(axes_record(p, out, e));
+    json_t *record = *out;
     gethostname(host, sizeof host - 1);
     clock_utc(utc);
     MPI_Get_library_version(mpi, &n);
@@ -183,9 +183,7 @@ enum status plan_record(const struct plan *p, const char *command, json_t **out,
     if (json_object_size(p->past.read)) json_object_set(record, "read", p->past.read);
     if (json_object_size(p->past.grown)) json_object_set(record, "grown", p->past.grown);
     if (json_object_size(p->former)) json_object_set(record, "former_keys", p->former);
-done:
-    *out = record;
-    return st;
+    return OK;
 }
 
 enum status plan_inventory(const struct plan *p, const struct results_view *view,

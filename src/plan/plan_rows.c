@@ -60,12 +60,10 @@ static enum status find_row(struct search *s, const json_t *record, json_t *dige
         const char *label = m->rows[i].checkpoint;
         if (s->names[i]) continue;
         if (!json_object_get(digests, label)) {
-            struct weights w = {0};
+            CLEANUP(weights_free) struct weights w = {0};
             char now[HASH_HEX] = "";
-            const enum status st = plan_find_weights(s->p, s->model, i, &w, e);
-            if (st == OK && weights_present(&w) && weights_hash(&w, now, NULL) != OK) now[0] = '\0';
-            options_free(&weights_table, &w);
-            PASS(st);
+            PASS(plan_find_weights(s->p, s->model, i, &w, e));
+            if (weights_present(&w) && weights_hash(&w, now, NULL) != OK) now[0] = '\0';
             json_object_set_new(digests, label, json_string(now));
         }
         if (strcmp(json_text(digests, label, ""), had) == 0) *row = i;

@@ -4,7 +4,7 @@
 #include "records/holder.h"
 #include "stage/ledger.h"
 #include "util/fsx.h"
-#include <stdlib.h>
+#include "util/mem.h"
 
 bool plan_stages(const struct sweep *s)
 {
@@ -26,27 +26,20 @@ enum status plan_stage_shape(const struct sweep *s, int64_t model, char **out, s
 static enum status add_item(const struct plan *p, int64_t model, int64_t row, const char *folder,
                             json_t *known, struct err *e)
 {
-    enum status st = OK;
     const struct model_entry *m = &p->sweep->models[model];
-    struct weights w = {0};
-    json_t *command = NULL;
-    char *path = NULL, *partial = NULL, *log = NULL;
-    TRY(plan_find_weights(p, model, row, &w, e));
-    TRY(ledger_path(w.path, &path, e));
-    TRY(ledger_partial(path, &partial, e));
-    TRY(ledger_file(folder, path, "log", &log, e));
-    TRY(stage_command(m, row, partial, &command, e));
+    CLEANUP(weights_free) struct weights w = {0};
+    json_auto_t *command = NULL;
+    AUTO_FREE char *path = NULL, *partial = NULL, *log = NULL;
+    PASS(plan_find_weights(p, model, row, &w, e));
+    PASS(ledger_path(w.path, &path, e));
+    PASS(ledger_partial(path, &partial, e));
+    PASS(ledger_file(folder, path, "log", &log, e));
+    PASS(stage_command(m, row, partial, &command, e));
     json_object_set_new(known, w.path,
                         json_pack("{s:s, s:s++, s:s, s:b, s:O, s:s, s:s}", "path", path, "name",
                                   m->name, " ", m->rows[row].checkpoint, "model", m->name, "keep",
                                   m->keep, "command", command, "partial", partial, "log", log));
-done:
-    options_free(&weights_table, &w);
-    free(path);
-    free(partial);
-    free(log);
-    json_decref(command);
-    return st;
+    return OK;
 }
 
 /* Adds what a visit's JSON names of the known, wherever it does so, to its reads and the items. */
@@ -114,34 +107,30 @@ static void add_visits(json_t *job, const json_t *known, struct plan_visits *v)
 enum status plan_stage_job(const struct plan *p, struct plan_visits *v,
                            const struct plan_part *part, bool uses, json_t **out, struct err *e)
 {
-    enum status st = OK;
     const struct sweep *s = p->sweep;
     const struct run_options *o = &s->run;
     const double patience = 6 * 3600.0; /* a mass store may look for a tape */
-    json_t *self = holder_self(), *known = json_object();
-    *out = json_pack(
-        "{s:s+, s:o, s:O, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:[]}", "folder", s->results,
-        ".stage", "user",
-        json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n), "life",
-        json_object_get(self, "token"), "space",
-        (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
-        (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience, "commands",
-        !uses || o->stage_commands, "uses", uses, "models", "items", "visits");
+    json_auto_t *self = holder_self(), *known = json_object(), *job = NULL;
+    job = json_pack("{s:s+, s:o, s:O, s:I, s:I, s:f, s:f, s:b, s:b, s:{}, s:{}, s:[]}", "folder",
+                    s->results, ".stage", "user",
+                    json_sprintf("%s %d of %d", uses ? "run" : "stage", (int)part->k, (int)part->n),
+                    "life", json_object_get(self, "token"), "space",
+                    (json_int_t)(o->stage_bytes ? o->stage_bytes : INT64_MAX / 4), "tries",
+                    (json_int_t)o->stage_tries, "pause", o->stage_pause, "patience", patience,
+                    "commands", !uses || o->stage_commands, "uses", uses, "models", "items",
+                    "visits");
     for (int64_t m = 0; m < s->n_models; m++) {
         const struct plan_model *c = &p->costs.models[m];
         /* by config.json, with some for a tokenizer and the like */
         const double bytes = c->bytes_per_weight * (double)c->sizes.spec.shape.parameters * 33 / 32;
-        json_object_set_new(json_object_get(*out, "models"), s->models[m].name,
+        json_object_set_new(json_object_get(job, "models"), s->models[m].name,
                             json_integer((json_int_t)bytes));
         for (int64_t row = 0; s->models[m].stage && row < s->models[m].n_stored; row++)
-            TRY(add_item(p, m, row, json_text(*out, "folder", ""), known, e));
+            PASS(add_item(p, m, row, json_text(job, "folder", ""), known, e));
     }
     qsort_r(v->visits, (size_t)v->n, sizeof *v->visits, by_turn, (void *)(uintptr_t)p);
-    add_visits(*out, known, v);
-    TRY(json_whole(e));
-done:
-    if (st != OK) json_decref(*out);
-    json_decref(self);
-    json_decref(known);
-    return st;
+    add_visits(job, known, v);
+    PASS(json_whole(e));
+    *out = TAKE(job);
+    return OK;
 }

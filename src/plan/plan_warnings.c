@@ -68,10 +68,10 @@ static enum status doubt_unread(struct doubts *all, const char *model, const cha
     return doubt_length(all, model, data, &block, 0, 1, positions, e);
 }
 
-static enum status doubts_log(struct doubts *d, struct err *e)
+static void doubts_free(struct doubts *d)
 {
-    PASS(faults_say(&d->infos, log_info, e));
-    return faults_say(&d->warnings, log_warn, e);
+    faults_free(&d->warnings);
+    faults_free(&d->infos);
 }
 
 bool plan_text_is_short(const struct data_options *d)
@@ -291,18 +291,14 @@ static void warn_of_fields(const struct plan *p)
 
 enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e)
 {
-    enum status st = OK;
-    struct visit_cache cache = {0};
+    CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     struct visit_inputs last = {0};
-    struct doubts d = {0};
-    TRY(plan_check_heldout(p, f, e));
+    CLEANUP(doubts_free) struct doubts d = {0};
+    PASS(plan_check_heldout(p, f, e));
     products_warn((enum products)p->sweep->run.products);
     warn_of_fields(p);
-    for (int64_t i = 0; i < p->sweep->n_models; i++) TRY(warn_model(p, i, &cache, &last, &d, f, e));
-    TRY(doubts_log(&d, e));
-done:
-    faults_free(&d.warnings);
-    faults_free(&d.infos);
-    visit_cache_free(&cache);
-    return st;
+    for (int64_t i = 0; i < p->sweep->n_models; i++)
+        PASS(warn_model(p, i, &cache, &last, &d, f, e));
+    PASS(faults_say(&d.infos, log_info, e));
+    return faults_say(&d.warnings, log_warn, e);
 }

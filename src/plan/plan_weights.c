@@ -75,15 +75,11 @@ enum status plan_find_weights(const struct plan *p, int64_t model, int64_t row, 
 enum status plan_shown_recipe(const struct plan *p, const struct plan_checkpoint *c, char **out,
                               struct err *e)
 {
-    enum status st = OK;
-    struct weights w = {0};
+    CLEANUP(weights_free) struct weights w = {0};
     if (!c->recipe[0]) return mem_string(out, "", e);
-    TRY(find_weights(p, c->model, c->row, true, &w, e));
-    if (c->weights.identity) TRY(mem_string(&w.identity, c->weights.identity, e));
-    TRY(weights_recipe(&w, out, e));
-done:
-    options_free(&weights_table, &w);
-    return st;
+    PASS(find_weights(p, c->model, c->row, true, &w, e));
+    if (c->weights.identity) PASS(mem_string(&w.identity, c->weights.identity, e));
+    return weights_recipe(&w, out, e);
 }
 
 enum status plan_stored_path(const struct plan *p, const struct plan_checkpoint *c,
@@ -118,19 +114,16 @@ enum status plan_stored_check(const struct plan *p, const struct method_entry *m
 /* Whether a row's checkpoint is whole, or will be fetched (struct sweep_so_far). */
 static bool row_is_whole(const struct model_entry *m, int64_t row, bool texts)
 {
-    struct weights w = {0};
-    struct checkpoint *c = NULL;
-    char *tokenizer = NULL;
+    CLEANUP(weights_free) struct weights w = {0};
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    AUTO_FREE char *tokenizer = NULL;
     if (m->stage) return true;
-    bool whole = find_stored(m, row, m->rows[row].checkpoint, &w, NULL) == OK &&
-                 checkpoint_open(w.path, &c, NULL) == OK;
-    if (whole && texts && !m->tokenizer && fsx_is_dir(w.path))
-        whole = mem_format(&tokenizer, NULL, "%s/tokenizer.json", w.path) == OK &&
-                fsx_is_file(tokenizer);
-    free(tokenizer);
-    checkpoint_close(c);
-    options_free(&weights_table, &w);
-    return whole;
+    if (find_stored(m, row, m->rows[row].checkpoint, &w, NULL) != OK ||
+        checkpoint_open(w.path, &c, NULL) != OK)
+        return false;
+    if (!texts || m->tokenizer || !fsx_is_dir(w.path)) return true;
+    return mem_format(&tokenizer, NULL, "%s/tokenizer.json", w.path) == OK &&
+           fsx_is_file(tokenizer);
 }
 
 enum status plan_read_so_far(const char *path, const char *const *set, int64_t n, struct sweep *out,

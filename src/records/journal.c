@@ -74,6 +74,11 @@ struct window {
     int64_t at, n, capacity; /* place of data in the file, bytes read, room */
 };
 
+static void window_free(struct window *w)
+{
+    free(w->data);
+}
+
 /* Takes a line whose checksum matches. One that holds the schema holds no record; no key of a
  * record stands before "schema". */
 static enum status take_line(struct journal *j, int64_t at, const char *line, size_t n,
@@ -178,27 +183,24 @@ static enum status fill(const struct journal *j, struct window *w, int64_t used,
  * *end: the size of the file. */
 static enum status take_lines(struct journal *j, int64_t *end, struct err *e)
 {
-    enum status st = OK;
-    struct window w = {0};
+    CLEANUP(window_free) struct window w = {0};
     struct progress p = {0};
     bool more = true;
-    TRY(fill(j, &w, 0, &more, e));
+    PASS(fill(j, &w, 0, &more, e));
     while (more) {
         const char *from = w.data, *newline;
         while ((newline = memchr(from, '\n', (size_t)(w.data + w.n - from)))) {
-            TRY(look_at_line(j, w.at + (from - w.data), from, (size_t)(newline - from), &p, e));
+            PASS(look_at_line(j, w.at + (from - w.data), from, (size_t)(newline - from), &p, e));
             from = newline + 1;
         }
-        TRY(fill(j, &w, from - w.data, &more, e));
+        PASS(fill(j, &w, from - w.data, &more, e));
     }
     *end = w.at + w.n;
     j->damage.tail = *end - j->size;
     j->damage.tail_lines = p.damaged;
-    ENSURE(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
-           "%s: not a journal of qtraj", j->path);
-done:
-    free(w.data);
-    return st;
+    NEED(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
+         "%s: not a journal of qtraj", j->path);
+    return OK;
 }
 
 /* Nobody else may have touched the file: what is written to a file that was removed, moved or

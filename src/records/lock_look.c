@@ -11,15 +11,15 @@
 struct lock_holder lock_look(const char *journal)
 {
     struct lock_holder out = {0};
-    char *resolved = NULL, *path = NULL;
-    json_t *holder = NULL, *self = NULL;
+    AUTO_FREE char *resolved = NULL, *path = NULL;
+    json_auto_t *holder = NULL, *self = NULL;
     struct stat file;
     struct timespec now;
     if (fsx_resolve(journal, &resolved, NULL) != OK ||
         mem_format(&path, NULL, "%s.lock", resolved) != OK || stat(path, &file) != 0)
-        goto done;
+        return out;
     const enum status read = json_read_file(path, 1 << 16, &holder, NULL);
-    if (read != OK && access(path, F_OK) != 0) goto done; /* it was released just now */
+    if (read != OK && access(path, F_OK) != 0) return out; /* it was released just now */
     self = holder_self();
     clock_gettime(CLOCK_REALTIME, &now);
     const double age = (double)(now.tv_sec - file.st_mtim.tv_sec) +
@@ -32,11 +32,6 @@ struct lock_holder lock_look(const char *journal)
     out.pid = json_int(holder, "pid");
     snprintf(out.host, sizeof out.host, "%s", json_text(holder, "host", "unknown"));
     snprintf(out.utc, sizeof out.utc, "%s", json_text(holder, "utc", "unknown"));
-done:
-    json_decref(holder);
-    json_decref(self);
-    free(path);
-    free(resolved);
     return out;
 }
 

@@ -71,22 +71,17 @@ done:
 
 enum status parts_of(const char *results, struct part_places *out, struct err *e)
 {
-    enum status st = OK;
-    char *folder = NULL;
-    struct part_places parts = {0};
+    AUTO_FREE char *folder = NULL;
+    CLEANUP(parts_free) struct part_places parts = {0};
     *out = (struct part_places){0};
-    TRY(parts_folder(results, &folder, e));
-    TRY(parts_list(folder, &parts, e));
-    TRY(mem_zero(&out->part, parts.n + 1, sizeof *out->part, "journals", e));
+    PASS(parts_folder(results, &folder, e));
+    PASS(parts_list(folder, &parts, e));
+    PASS(mem_zero(&out->part, parts.n + 1, sizeof *out->part, "journals", e));
     out->n = 1;
-    TRY(journal_path(results, &out->part[0].journal, e));
+    PASS(journal_path(results, &out->part[0].journal, e));
     for (; out->n <= parts.n; out->n++) out->part[out->n] = parts.part[out->n - 1];
     parts.n = 0; /* they are of *out now */
-done:
-    parts_free(&parts);
-    free(folder);
-    if (st != OK) parts_free(out);
-    return st;
+    return OK;
 }
 
 /* --- what they hold --- */

@@ -131,15 +131,6 @@ static enum status add_journal(const char *path, json_t *list, struct err *e)
     return OK;
 }
 
-/* A bad journal is as none. */
-static enum status try_journal(const char *path, json_t *list, struct err *e)
-{
-    struct err why = {0};
-    const enum status st = add_journal(path, list, &why);
-    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    return OK;
-}
-
 /* By their times; stable. */
 static void sort(json_t *list)
 {
@@ -155,18 +146,16 @@ static void sort(json_t *list)
 
 enum status plans_of(const char *results, json_t **out, struct err *e)
 {
-    enum status st = OK;
     struct err why = {0};
-    struct part_places all = {0};
-    json_t *list = json_array();
-    st = parts_of(results, &all, &why);
-    ENSURE(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
-    for (int64_t i = 0; i < all.n; i++) TRY(try_journal(all.part[i].journal, list, e));
+    CLEANUP(parts_free) struct part_places all = {0};
+    json_auto_t *list = json_array();
+    const enum status st = parts_of(results, &all, &why);
+    NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    for (int64_t i = 0; i < all.n; i++) { /* a bad journal is as none */
+        struct err own = {0};
+        NEED(add_journal(all.part[i].journal, list, &own) != ERR_NOMEM, ERR_NOMEM, "%s", own.text);
+    }
     sort(list);
-    TRY(json_whole(e));
     *out = json_incref(list);
-done:
-    json_decref(list);
-    parts_free(&all);
-    return st;
+    return json_whole(e);
 }

@@ -39,62 +39,42 @@ static enum status list_models(const struct plan *p, const json_t *plan, char **
     return OK;
 }
 
-/* What an earlier run has planned. */
-struct former {
-    const struct sweep *sweep;
-    struct part_look look; /* of the first journal with a plan; its plan is NULL: there is none */
-};
-
-/* What cannot be read is an error of opening it. */
-static bool look_at(struct former *f, const char *journal)
+/* *plan (a new reference) = what the journal's last run has planned; NULL: nothing. What cannot be
+ * read is an error of opening it. */
+static void look_at(const char *journal, json_t **plan)
 {
-    part_look_free(&f->look);
-    const bool read = fsx_is_file(journal) && part_look(journal, &f->look, NULL) == OK;
-    return read && f->look.plan;
+    CLEANUP(part_look_free) struct part_look look = {0};
+    if (fsx_is_file(journal) && part_look(journal, &look, NULL) == OK) *plan = TAKE(look.plan);
 }
 
-static enum status look_beside(struct former *f, const char *results, bool *found, struct err *e)
+/* The same of the first that has a plan: the journal of the results, those of the sweep's whole
+ * results, and of its parts. */
+static enum status find_former(const char *results, const struct sweep *s, json_t **plan,
+                               struct err *e)
 {
-    AUTO_FREE char *cube = NULL, *journal = NULL;
-    PASS(fsx_resolve(results, &cube, e));
-    PASS(journal_path(cube, &journal, e));
-    *found = look_at(f, journal);
-    return OK;
-}
-
-/* Looks at the journal of the results, of the sweep's whole results, of its parts. */
-static enum status find_former(struct former *f, const char *results, struct err *e)
-{
-    AUTO_FREE char *folder = NULL;
-    CLEANUP(parts_free) struct part_places parts = {0};
-    bool found;
-    PASS(look_beside(f, results, &found, e));
-    if (!found) PASS(look_beside(f, f->sweep->results, &found, e));
-    PASS(parts_folder(f->sweep->results, &folder, e));
-    if (!found) PASS(parts_list(folder, &parts, e));
-    for (int64_t i = 0; i < parts.n && !found; i++) found = look_at(f, parts.part[i].journal);
+    AUTO_FREE char *own = NULL;
+    CLEANUP(parts_free) struct part_places all = {0};
+    PASS(journal_path(results, &own, e));
+    look_at(own, plan);
+    PASS(parts_of(s->results, &all, e));
+    for (int64_t i = 0; i < all.n && !*plan; i++) look_at(all.part[i].journal, plan);
     return OK;
 }
 
 enum status owner_check(const struct plan *p, const char *results, struct err *e)
 {
-    enum status st = OK;
-    struct former f = {.sweep = p->sweep};
-    char *there = NULL;
+    json_auto_t *plan = NULL;
+    AUTO_FREE char *there = NULL;
     bool shared;
-    TRY(find_former(&f, results, e));
-    if (!f.look.plan) goto done;
-    TRY(list_models(p, f.look.plan, &there, &shared, e));
-    const char *name = json_text(f.look.plan, "name", "");
-    ENSURE(shared && strcmp(name, p->sweep->name) == 0, ERR_USAGE,
-           "results: %s is another sweep's: %s, %s, planned %s on %s; name another file, or take "
-           "it over with `qtraj run --adopt`",
-           results, name, there, json_text(f.look.plan, "utc", "?"),
-           json_text(f.look.plan, "host", "?"));
-done:
-    part_look_free(&f.look);
-    free(there);
-    return st;
+    PASS(find_former(results, p->sweep, &plan, e));
+    if (!plan) return OK;
+    PASS(list_models(p, plan, &there, &shared, e));
+    const char *name = json_text(plan, "name", "");
+    NEED(shared && strcmp(name, p->sweep->name) == 0, ERR_USAGE,
+         "results: %s is another sweep's: %s, %s, planned %s on %s; name another file, or take "
+         "it over with `qtraj run --adopt`",
+         results, name, there, json_text(plan, "utc", "?"), json_text(plan, "host", "?"));
+    return OK;
 }
 
 /* *out (the caller frees) = the folder of a checkpoint by an earlier plan; NULL: it has none. */
@@ -134,6 +114,11 @@ struct replaced {
     int64_t n;
 };
 
+static void replaced_free(struct replaced *r)
+{
+    free(r->first);
+}
+
 static enum status add_replaced(struct replaced *r, const struct plan *p,
                                 const struct plan_checkpoint *c, const json_t *record,
                                 const char *then, struct err *e)
@@ -153,46 +138,39 @@ static enum status find_replaced(struct replaced *r, struct plan *p, const json_
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i];
-        char *then;
+        AUTO_FREE char *then = NULL;
         bool elsewhere;
-        enum status st = was_elsewhere(plan, p, c, &then, &elsewhere, e);
-        if (st == OK && elsewhere && !*view) {
-            st = parts_view(p->sweep->results, VIEW_STATES, view, e);
-            if (st == OK) st = plan_former(p, *view, e);
+        PASS(was_elsewhere(plan, p, c, &then, &elsewhere, e));
+        if (!elsewhere) continue;
+        if (!*view) {
+            PASS(parts_view(p->sweep->results, VIEW_STATES, view, e));
+            PASS(plan_former(p, *view, e));
         }
-        if (st == OK && elsewhere)
-            st = add_replaced(r, p, c, results_view_find(*view, c->key), then, e);
-        free(then);
-        PASS(st);
+        PASS(add_replaced(r, p, c, results_view_find(*view, c->key), then, e));
     }
     return OK;
 }
 
 enum status owner_check_weights(struct plan *p, struct err *e)
 {
-    enum status st = OK;
-    struct former f = {.sweep = p->sweep};
-    struct replaced r = {0};
-    struct results_view *view = NULL;
-    TRY(find_former(&f, p->results, e));
-    if (f.look.plan) TRY(find_replaced(&r, p, f.look.plan, &view, e));
-    ENSURE(r.n == 0, ERR_USAGE,
-           "results: %s has results of other weights of %lld checkpoint%s (%s); give the model "
-           "another name or the sweep other results, or replace them with `qtraj run --adopt`",
-           p->sweep->results, (long long)r.n, quantity_plural(r.n), r.first ? r.first : "");
-done:
-    results_view_close(view);
-    part_look_free(&f.look);
-    free(r.first);
-    return st;
+    json_auto_t *plan = NULL;
+    CLEANUP(replaced_free) struct replaced r = {0};
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    PASS(find_former(p->results, p->sweep, &plan, e));
+    if (plan) PASS(find_replaced(&r, p, plan, &view, e));
+    NEED(r.n == 0, ERR_USAGE,
+         "results: %s has results of other weights of %lld checkpoint%s (%s); give the model "
+         "another name or the sweep other results, or replace them with `qtraj run --adopt`",
+         p->sweep->results, (long long)r.n, quantity_plural(r.n), r.first ? r.first : "");
+    return OK;
 }
 
 /* *done = the plan's cells that are finished in these results; none if they cannot be read. */
 static void count_cells(const struct plan *p, const char *results, int64_t *done, int64_t *all)
 {
-    char *journal = NULL;
-    struct results_view *view = NULL;
-    struct inventory inventory = {0};
+    AUTO_FREE char *journal = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    CLEANUP(inventory_close) struct inventory inventory = {0};
     if (journal_path(results, &journal, NULL) == OK && fsx_is_file(journal) &&
         results_view_open(journal, VIEW_STATES, NULL, &view, NULL) == OK &&
         plan_inventory(p, view, &inventory, NULL) == OK) {
@@ -201,9 +179,6 @@ static void count_cells(const struct plan *p, const char *results, int64_t *done
         *done = n.by_state[STATE_DONE];
         *all = n.records;
     }
-    inventory_close(&inventory);
-    results_view_close(view);
-    free(journal);
 }
 
 enum status owner_tell_own(const struct plan *p, const struct results_view *view, const char *path,

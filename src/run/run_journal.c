@@ -48,32 +48,24 @@ enum status run_journal_sync(struct run_journal *j, struct err *e)
     return st;
 }
 
-static bool ends_so(const json_t *end, const char *status, int exit_code)
-{
-    return end && strcmp(json_text(end, "status", ""), status) == 0 &&
-           json_int(end, "exit_code") == exit_code;
-}
-
 /* With the guard held. */
 static enum status end(struct run_journal *j, const char *status, int exit_code, bool *appended,
                        struct err *e)
 {
-    enum status st = OK;
     char utc[21];
-    json_t *record = NULL;
-    *appended = !ends_so(j->last_end, status, exit_code);
-    if (!*appended) goto done;
-    clock_utc(utc);
-    record = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status", status, "utc", utc,
-                       "exit_code", exit_code);
-    ENSURE(record, ERR_NOMEM, "out of memory for the end record");
-    TRY(append(j, record, e));
-    j->last_end = json_incref(record);
-    TRY(make_durable(j, e));
-done:
-    if (st == OK) j->ended = true;
-    json_decref(record);
-    return st;
+    *appended = !j->last_end || strcmp(json_text(j->last_end, "status", ""), status) != 0 ||
+                json_int(j->last_end, "exit_code") != exit_code;
+    if (*appended) {
+        clock_utc(utc);
+        json_auto_t *record = json_pack("{s:s, s:s, s:s, s:i}", "type", "end", "status", status,
+                                        "utc", utc, "exit_code", exit_code);
+        NEED(record, ERR_NOMEM, "out of memory for the end record");
+        PASS(append(j, record, e));
+        j->last_end = json_incref(record);
+        PASS(make_durable(j, e));
+    }
+    j->ended = true;
+    return OK;
 }
 
 enum status run_journal_end(struct run_journal *j, const char *status, int exit_code,

@@ -38,6 +38,13 @@ struct visits {
     double total;
 };
 
+static void visits_free(struct visits *v)
+{
+    free(v->nominal);
+    free(v->seconds);
+    free(v->nodes);
+}
+
 /* Seconds of a visit on a group of nodes. */
 static double on_nodes(double seconds, int64_t nodes)
 {
@@ -200,12 +207,11 @@ static void divide_nodes(struct slurm_parts *s, const struct slurm_nodes *at)
 enum status slurm_parts_make(struct plan *p, const char *rate, const struct slurm_nodes *at,
                              const bool *todo, struct slurm_parts *out, struct err *e)
 {
-    enum status st = OK;
-    struct visits v = {0};
-    struct slurm_parts s = {0};
-    TRY(visits_open(p, rate, at, &v, e));
-    TRY(find_parts(p, &v, at, todo, &s, e));
-    TRY(make_arrays(&s, e));
+    CLEANUP(visits_free) struct visits v = {0};
+    CLEANUP(slurm_parts_free) struct slurm_parts s = {0};
+    PASS(visits_open(p, rate, at, &v, e));
+    PASS(find_parts(p, &v, at, todo, &s, e));
+    PASS(make_arrays(&s, e));
     divide_nodes(&s, at);
     double longest = 0; /* of the visits on single nodes: short ones get many workers */
     for (int64_t i = 0; i < v.n; i++)
@@ -214,10 +220,5 @@ enum status slurm_parts_make(struct plan *p, const char *rate, const struct slur
     if (single && longest < short_visit) single->workers = max64(1, at->cores / FEW_CORES);
     *out = s;
     s = (struct slurm_parts){0};
-done:
-    free(v.nominal);
-    free(v.seconds);
-    free(v.nodes);
-    slurm_parts_free(&s);
-    return st;
+    return OK;
 }

@@ -20,6 +20,7 @@
 #include "util/err.h"
 #include "util/faults.h"
 #include "util/texts.h"
+#include <stdio.h>
 
 struct plan_variant {
     const struct method_entry *method; /* borrowed from the sweep */
@@ -250,9 +251,8 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
-/* What there is to do, in a few lines without their ends: "2 visits, 6 cells to do". */
-void plan_visits_say(const struct plan_visits *v, void (*line)(void *context, const char *line),
-                     void *context);
+/* Prints what there is to do, in a few lines, each behind `before`: "2 visits, 6 cells to do". */
+void plan_visits_say(const struct plan_visits *v, const char *before, FILE *out);
 /* For the way to a worker: as visit_to_json, with its list "seconds" and `stage`. A new reference,
  * NULL when out of memory. */
 json_t *plan_visit_json(const struct plan_visit *v);

@@ -4,6 +4,7 @@
 #include "util/choice.h"
 #include "util/texts.h"
 #include <stdio.h>
+#include <string.h>
 
 /* --- what is chosen --- */
 
@@ -56,78 +57,53 @@ bool plan_own_chosen(const struct measure *of, const char *name, const char *mod
 
 /* --- what there is to choose from --- */
 
-/* Each adds what a plan has of a key. */
-
-static enum status add_models(const struct plan *p, struct texts *l, struct err *e)
-{
-    for (int64_t i = 0; i < p->sweep->n_models; i++)
-        PASS(texts_add(l, p->sweep->models[i].name, e));
-    return OK;
-}
-
-static enum status add_checkpoints(const struct plan *p, struct texts *l, struct err *e)
-{
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        PASS(texts_add(l, p->sweep->models[c->model].rows[c->row].checkpoint, e));
-    }
-    return OK;
-}
-
-static enum status add_bits(const struct plan *p, struct texts *l, struct err *e)
-{
-    for (int64_t i = 0; i < p->n_bits; i++) {
-        char text[24];
-        snprintf(text, sizeof text, "%lld", (long long)p->bits[i]);
-        PASS(texts_add(l, text, e));
-    }
-    return OK;
-}
-
-static enum status add_quantizers(const struct plan *p, struct texts *l, struct err *e)
-{
-    for (int64_t i = 0; i < p->sweep->n_methods; i++)
-        PASS(texts_add(l, p->sweep->methods[i].name, e));
-    return OK;
-}
-
-static const struct choice_key {
+/* A key, and the plural of what it chooses among. */
+struct key {
     const char *name, *plural;
-    enum status (*add)(const struct plan *p, struct texts *l, struct err *e);
-} keys[] = {
-    {"model", "models", add_models},
-    {"checkpoint", "checkpoints", add_checkpoints},
-    {"bits", "bits", add_bits},
-    {"quantizer", "quantizers", add_quantizers},
 };
-enum { N_KEYS = sizeof keys / sizeof *keys };
+static const struct key keys[] = {{"model", "models"},
+                                  {"checkpoint", "checkpoints"},
+                                  {"bits", "bits"},
+                                  {"quantizer", "quantizers"}};
 
-/* And what measures have besides: `of` of that key. NULL: its name is another's. */
-static const struct measure *own_of(const char *only)
+/* The key of a choice: one of these, or of things that a measure has besides. False: neither. */
+static bool key_of(const char *only, struct key *out)
 {
-    for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->visits && choice_pattern(only, measures[k]->part)) return measures[k];
-    return NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        *out = keys[i];
+        if (choice_pattern(only, out->name)) return true;
+    }
+    for (int k = 0; k < MEASURES_N; k++) {
+        *out = (struct key){measures[k]->part, measures[k]->group};
+        if (measures[k]->visits && choice_pattern(only, out->name)) return true;
+    }
+    return false;
 }
 
-static enum status add_own(const struct plan *p, const struct measure *of, struct texts *l,
+/* Adds what the plan has of a key. */
+static enum status add_all(const struct plan *p, const struct key *key, struct texts *l,
                            struct err *e)
 {
+    const struct sweep *s = p->sweep;
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(p->lists, of->group), i, one)
+    for (int64_t k = 0; strcmp(key->name, "model") == 0 && k < s->n_models; k++)
+        PASS(texts_add(l, s->models[k].name, e));
+    for (int64_t k = 0; strcmp(key->name, "checkpoint") == 0 && k < p->n_checkpoints; k++)
+        PASS(texts_add(l, plan_name_of(p, &p->checkpoints[k]), e));
+    for (int64_t k = 0; strcmp(key->name, "bits") == 0 && k < p->n_bits; k++) {
+        char text[24];
+        snprintf(text, sizeof text, "%lld", (long long)p->bits[k]);
+        PASS(texts_add(l, text, e));
+    }
+    for (int64_t k = 0; strcmp(key->name, "quantizer") == 0 && k < s->n_methods; k++)
+        PASS(texts_add(l, s->methods[k].name, e));
+    json_array_foreach(json_object_get(p->lists, key->plural), i, one)
         PASS(texts_add(l, json_text(one, "name", ""), e));
     return OK;
 }
 
 /* --- what is wrong --- */
-
-static const struct choice_key *key_of(const char *only)
-{
-    for (int i = 0; i < N_KEYS; i++)
-        if (choice_pattern(only, keys[i].name)) return &keys[i];
-    return NULL;
-}
 
 /* "surface=", ... */
 static void list_own(char *text, size_t size)
@@ -141,9 +117,10 @@ static void list_own(char *text, size_t size)
 enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 {
     char own[100] = "";
+    struct key key;
     list_own(own, sizeof own);
     for (int64_t i = 0; i < c->n_only; i++)
-        NEED(key_of(c->only[i]) || own_of(c->only[i]), ERR_USAGE,
+        NEED(key_of(c->only[i], &key), ERR_USAGE,
              "--only %s: expected model=, checkpoint=, bits=, quantizer= or %s and a shell pattern",
              c->only[i], own);
     return OK;
@@ -152,26 +129,18 @@ enum status plan_choice_check(const struct plan_choice *c, struct err *e)
 /* One pattern must match something of its key, whatever the others say. */
 static enum status match_one(const struct plan *p, const char *only, struct err *e)
 {
-    const struct choice_key *key = key_of(only);
-    const struct measure *of = own_of(only);
-    const char *name = key ? key->name : of->part, *plural = key ? key->plural : of->group;
+    struct key key;
     CLEANUP(texts_free) struct texts l = {0};
     char there[400];
-    PASS(key ? key->add(p, &l, e) : add_own(p, of, &l, e));
+    NEED(key_of(only, &key), ERR_USAGE, "--only %s: unknown", only); /* plan_choice_check */
+    PASS(add_all(p, &key, &l, e));
     for (int64_t i = 0; i < l.n; i++)
-        if (choices_take(&only, 1, name, l.text[i])) return OK;
-    nearest_advice(choice_pattern(only, name), (const char *const *)l.text, l.n, there,
+        if (choices_take(&only, 1, key.name, l.text[i])) return OK;
+    nearest_advice(choice_pattern(only, key.name), (const char *const *)l.text, l.n, there,
                    sizeof there);
-    NEED(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, plural);
-    RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, plural, there);
-}
-
-/* Whether measures make records of the checkpoint. */
-static bool has_records(const struct plan_checkpoint *c)
-{
-    bool any = false;
-    for (int k = 0; k < MEASURES_N; k++) any = any || (measures[k]->plan_key && c->keys[k][0]);
-    return any;
+    NEED(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, key.plural);
+    RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, key.plural,
+          there);
 }
 
 /* Whether anything is chosen, done or not, in any part. */
@@ -191,9 +160,10 @@ static bool chooses_any(const struct plan *p, const struct plan_choice *of)
         variant = variant || plan_variant_chosen(&p->variants[v], choice);
     for (const struct plan_checkpoint *c = p->checkpoints; c < p->checkpoints + p->n_checkpoints;
          c++) {
-        if (plan_checkpoint_chosen(p, c, choice) &&
-            (variant || (has_records(c) && plan_measures_chosen(choice))))
-            return true;
+        if (!plan_checkpoint_chosen(p, c, choice)) continue;
+        if (variant) return true;
+        for (int k = 0; plan_measures_chosen(choice) && k < MEASURES_N; k++)
+            if (measures[k]->plan_key && c->keys[k][0]) return true;
     }
     return false;
 }

@@ -36,22 +36,21 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
     return plan_note_files(p, c, one, e);
 }
 
-/* The model's own keys of the variants, in their order; NULL: it has those of the plan. */
-static json_t *variant_keys_record(const struct plan *p, int64_t model)
+/* NULL: there are none. */
+static json_t *digests_record(char (*digests)[HASH_HEX], int64_t n)
 {
-    const struct plan_lengths *l = &p->lengths[model];
-    json_t *keys = l->variant_keys ? json_array() : NULL;
-    for (int64_t i = 0; keys && i < p->n_variants; i++)
-        json_array_append_new(keys, json_string(l->variant_keys[i]));
-    return keys;
+    json_t *list = digests ? json_array() : NULL;
+    for (int64_t i = 0; list && i < n; i++) json_array_append_new(list, json_string(digests[i]));
+    return list;
 }
 
-static json_t *texts_record(const struct plan *p, int64_t model)
+/* [first, ..., end - 1]; NULL: that is nothing. */
+static json_t *numbers_record(int64_t first, int64_t end)
 {
-    json_t *texts = json_array();
-    for (int64_t i = 0; i < p->sweep->n_evaluations; i++)
-        json_array_append_new(texts, json_string(p->lengths[model].texts[i]));
-    return texts;
+    json_t *list = first < end ? json_array() : NULL;
+    for (int64_t i = first; i < end; i++)
+        json_array_append_new(list, json_integer((json_int_t)i));
+    return list;
 }
 
 static enum status models_record(const struct plan *p, const json_t *columns, json_t *models,
@@ -59,16 +58,19 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
 {
     CLEANUP(visit_cache_free) struct visit_cache cache = {0};
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        const struct plan_lengths *l = &p->lengths[i];
         json_t *list = json_array(), *common = NULL;
         enum status st = plan_common_record(p, i, &cache, &common, e);
         const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
         json_array_append_new(models,
                               json_pack("{s:s, s:s*, s:I, s:s*, s:o, s:o, s:o*, s:o*}", "name",
                                         name, "known", strcmp(name, known) ? known : NULL,
-                                        "positions", (json_int_t)p->lengths[i].positions,
+                                        "positions", (json_int_t)l->positions,
                                         "branch_of", p->sweep->models[i].branch_of, "checkpoints",
-                                        list, "texts", texts_record(p, i), "variant_keys",
-                                        variant_keys_record(p, i), "common_tokens", common));
+                                        list, "texts", digests_record(l->texts, p->sweep->n_evaluations),
+                                        "variant_keys",
+                                        digests_record(l->variant_keys, p->n_variants),
+                                        "common_tokens", common));
         PASS(st);
         json_t *training = NULL;
         PASS(steps_curve_read(p->sweep->models[i].trajectory, &training, e));
@@ -78,16 +80,6 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
                 PASS(checkpoint_record(p, &p->checkpoints[k], columns, list, e));
     }
     return OK;
-}
-
-/* The labels of the axis; NULL: no method has replicates. */
-static json_t *replicates_record(const struct plan *p)
-{
-    int64_t most = 1;
-    for (int64_t i = 0; i < p->n_variants; i++) most = max64(most, p->variants[i].replicates);
-    json_t *labels = most > 1 ? json_array() : NULL;
-    for (int64_t r = 1; r < most; r++) json_array_append_new(labels, json_integer((json_int_t)r));
-    return labels;
 }
 
 /* NULL: it quantizes nothing. */
@@ -113,10 +105,7 @@ static json_t *blocks_record(const struct plan *p)
         most = max64(most, (int64_t)json_array_size(had));
         known = had != NULL;
     }
-    json_t *labels = asked && most ? json_array() : NULL;
-    for (int64_t i = 0; labels && i < most; i++)
-        json_array_append_new(labels, json_integer((json_int_t)i));
-    return labels;
+    return asked ? numbers_record(0, most) : NULL;
 }
 
 static enum status axes_record(const struct plan *p, json_t **out, struct err *e)
@@ -124,6 +113,7 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
     const struct sweep *s = p->sweep;
     json_t *models = json_array(), *bits = json_array(), *quantizers = json_array(),
            *datasets = json_array(), *variants = json_array();
+    int64_t most = 1; /* replicates of a method */
     for (int64_t i = 0; i < p->n_bits; i++)
         json_array_append_new(bits, json_integer((json_int_t)p->bits[i]));
     for (int64_t i = 0; i < s->n_methods; i++)
@@ -132,6 +122,7 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
         json_array_append_new(datasets, json_string(s->evaluations[i].name));
     for (int64_t i = 0; i < p->n_variants; i++) {
         const struct plan_variant *v = &p->variants[i];
+        most = max64(most, v->replicates);
         json_t *replicates = v->replicates > 1 ? json_integer((json_int_t)v->replicates) : NULL;
         json_array_append_new(
             variants, json_pack("{s:I, s:s, s:s, s:b, s:o*, s:o*, s:o*, s:o*}", "bits",
@@ -144,7 +135,7 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
     json_t *columns = plan_columns_record(s);
     *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
                      s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
-                     datasets, "variants", variants, "replicates", replicates_record(p), "columns",
+                     datasets, "variants", variants, "replicates", numbers_record(1, most), "columns",
                      columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
     if (p->seed >= 0) {

@@ -291,11 +291,6 @@ static void print_total(const struct plan_report *r, FILE *out)
             (long long)r->remaining.n, quantity_plural(r->remaining.n), left);
 }
 
-static void print_left(void *out, const char *line)
-{
-    fprintf(out, "  %s\n", line);
-}
-
 static void print_simulations(const struct plan_report *r, FILE *out)
 {
     if (r->n_simulations)
@@ -315,7 +310,7 @@ enum status plan_report_print(const struct plan_report *r, FILE *out, struct err
     print_machine(r, out);
     PASS(print_models(r, out, e));
     print_total(r, out);
-    plan_visits_say(&r->remaining, print_left, out);
+    plan_visits_say(&r->remaining, "  ", out);
     for (int k = 0; k < MEASURES_N; k++)
         if (r->to_write[k])
             fprintf(out, "%s: %lld model%s to write, %.4g GB of disk\n", measures[k]->name,

@@ -38,17 +38,11 @@ void run_master_free(struct run_master *m, int exit_code)
 
 /* --- during: results into the journal, the cube from time to time --- */
 
-static void say(void *context, const char *line)
-{
-    (void)context;
-    log_info("%s", line);
-}
-
 void run_master_start(struct run_master *m)
 {
     progress_start(&m->progress, m->visits.to_make);
     m->cube_written = clock_seconds();
-    plan_visits_say(&m->visits, say, NULL);
+    plan_visits_say(&m->visits, "", stderr);
 }
 
 static enum status add(struct run_master *m, const json_t *record, struct err *e)

@@ -2,15 +2,26 @@
 #include "checkpoint/safetensors.h"
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/eval_reference.h"
 #include "cli/single.h"
 #include "engine/inputs.h"
 #include "eval/head.h"
+#include "eval/metric.h"
 #include "util/exit_code.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
 #include <math.h>
+
+/* Another checkpoint, with whose next-token distributions those of this one are compared on the
+ * same tokens, as those of a cell with its checkpoint's: its final hidden states, which stay in
+ * memory. */
+struct reference {
+    const char *dir; /* its folder or file; borrowed */
+    int64_t tokens, hidden, vocab;
+    int32_t *ids;    // (tokens)
+    float *x;        // (tokens, hidden)
+    json_t *numbers; /* the metrics of a cell (metric.h), once they are compared */
+};
 
 struct eval {
     struct single single; /* first member: its address is the hooks' context */
@@ -21,7 +32,7 @@ struct eval {
     const char *tasks, *task_data;
     json_t *accuracies; /* of the tasks, accuracy_record */
     const char *count_tokens;
-    struct eval_reference reference, *reference_out; /* out: where the hooks put it */
+    struct reference reference, *reference_out; /* out: where the hooks put it */
 };
 
 static void eval_free(struct eval *o)
@@ -30,7 +41,9 @@ static void eval_free(struct eval *o)
     options_free(&data_table, &o->data);
     single_free(&o->single);
     json_decref(o->accuracies);
-    eval_reference_free(&o->reference);
+    free(o->reference.ids);
+    free(o->reference.x);
+    json_decref(o->reference.numbers);
 }
 
 /* OUT holds `logits` (sequences, length, V) when all have one length, else logits.0, logits.1, ...
@@ -174,17 +187,70 @@ static enum status add_common(const struct eval *o, struct err *e)
 
 /* --- reference --- */
 
+/* A hook of the reference's visit (part.h, `hidden`). */
 static enum status keep_reference(void *context, const struct model *m, const struct sequences *s,
                                   const float *x, struct err *e)
 {
-    struct eval_reference *r = ((struct eval *)context)->reference_out;
-    return eval_reference_keep(r, m, s, x, e);
+    struct reference *r = ((struct eval *)context)->reference_out;
+    r->tokens = s->offset[s->n];
+    r->hidden = model_shape(m)->hidden;
+    r->vocab = model_shape(m)->vocab;
+    PASS(mem_alloc(&r->ids, r->tokens, sizeof *r->ids, "tokens of the reference", e));
+    PASS(mem_alloc(&r->x, r->tokens * r->hidden, sizeof *r->x, "states of the reference", e));
+    memcpy(r->ids, s->ids, (size_t)r->tokens * sizeof *r->ids);
+    memcpy(r->x, x, (size_t)(r->tokens * r->hidden) * sizeof *r->x);
+    return OK;
 }
 
+static enum status check_same(const struct reference *r, const struct model *m,
+                              const struct sequences *s, struct err *e)
+{
+    const struct model_shape *shape = model_shape(m);
+    NEED(shape->vocab == r->vocab && shape->hidden == r->hidden, ERR_SHAPE,
+         "--reference %s: vocabulary %lld and hidden size %lld, where the checkpoint has %lld and "
+         "%lld: not the same model?",
+         r->dir, (long long)r->vocab, (long long)r->hidden, (long long)shape->vocab,
+         (long long)shape->hidden);
+    NEED(s->offset[s->n] == r->tokens &&
+             memcmp(s->ids, r->ids, (size_t)r->tokens * sizeof *r->ids) == 0,
+         ERR_SHAPE,
+         "--reference %s: it reads other tokens: give both the same --tokenizer and --length",
+         r->dir);
+    return OK;
+}
+
+/* The same of the other checkpoint's. */
 static enum status compare(void *context, const struct model *m, const struct sequences *s,
                            const float *x, struct err *e)
 {
-    return eval_reference_compare(((struct eval *)context)->reference_out, m, s, x, e);
+    enum status st = OK;
+    struct reference *r = ((struct eval *)context)->reference_out;
+    struct checkpoint *c = NULL;
+    struct model *full = NULL;
+    struct scores scores[2] = {{0}, {0}};
+    struct span *spans = NULL;
+    TRY(check_same(r, m, s, e));
+    TRY(checkpoint_open(r->dir, &c, e));
+    TRY(model_open(c, &full, e));
+    model_set_products(full, model_products(m));
+    model_prepare_f32(full, model_prepares(m));
+    model_set_rounding(full, model_rounding(m));
+    for (int i = 0; i < 2; i++) TRY(scores_init(&scores[i], s->n, e));
+    TRY(mem_alloc(&spans, s->n, sizeof *spans, "spans", e));
+    for (int64_t i = 0; i < s->n; i++) spans[i] = head_text_span(s, i);
+    TRY(head_compare((const struct model *const[]){full, m}, spans, s->n,
+                     (const float *const[]){r->x, x}, scores, e));
+    r->numbers = metrics_record(s, 0, s->n, scores[1].sum, scores[0].sum, METRIC_CELL);
+    ENSURE(r->numbers, ERR_NOMEM, "out of memory for metrics");
+    /* these are of the checkpoint alone */
+    static const char *const own[] = {"loss", "perplexity", "bits_per_byte", "sequence_loss"};
+    for (int i = 0; i < 4; i++) (void)json_object_del(r->numbers, own[i]);
+done:
+    free(spans);
+    for (int i = 0; i < 2; i++) scores_free(&scores[i]);
+    model_close(full);
+    checkpoint_close(c);
+    return st;
 }
 
 /* Evaluates the reference on the same text. *tokenizer (the caller frees): of both, unless one is

@@ -5,7 +5,7 @@
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
 #include "run/owner.h"
-#include "run/plan_print.h"
+#include "run/plan_report.h"
 #include "run/slurm_checks.h"
 #include "util/fsx.h"
 #include "util/limits.h"

@@ -1,6 +1,6 @@
 /* results_report: prints results as tables for people and as rows for programs. */
 #pragma once
-#include "records/results.h"
+#include "records/rows.h"
 
 struct show_options {
     bool csv, json;
@@ -49,3 +49,8 @@ struct report_about {
 MUST_USE enum status report_status(const struct results_view *v, const struct report_about *about,
                                    bool json, FILE *out, enum report_verdict *verdict,
                                    struct err *e);
+
+/* One line on the numbers that iterations approach: "3 of 5 sharpnesses not converged (residual up
+ * to 4.8 % of the value: more products or a looser tolerance)"; nothing for a kind without such
+ * numbers, or where none is measured. */
+void verdict_print(const struct rows *r, const char *indent, FILE *out);

@@ -2,7 +2,6 @@
  * axis), its numbers as far as their errors let them be known. */
 #include "cube/show.h"
 #include "cube/text_table.h"
-#include "cube/verdict.h"
 #include "util/measured.h"
 #include "util/mem.h"
 
@@ -189,4 +188,17 @@ done:
     free(p.columns);
     free(chosen.rows);
     return st;
+}
+
+void verdict_print(const struct rows *r, const char *indent, FILE *out)
+{
+    const struct measure_iterated *k = r->kind->iterated;
+    const struct result_convergence c = rows_convergence(r);
+    const long long n = c.n, open = c.open;
+    if (c.n == 0) return;
+    if (open == 0)
+        fprintf(out, "%s%lld of %lld %s converged\n", indent, n, n, k->noun);
+    else
+        fprintf(out, "%s%lld of %lld %s not converged (residual up to %.2g %% of the value: %s)\n",
+                indent, open, n, k->noun, 100 * c.residual, k->remedy);
 }

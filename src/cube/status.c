@@ -3,7 +3,6 @@
 #include "cube/part_table.h"
 #include "cube/results_report.h"
 #include "cube/text_table.h"
-#include "cube/verdict.h"
 #include "records/rows.h"
 #include "util/mem.h"
 #include <errno.h>

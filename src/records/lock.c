@@ -312,10 +312,8 @@ static enum status check(struct lock *l, struct err *e)
 
 enum status lock_check(struct lock *l, struct err *e)
 {
-    pthread_mutex_lock(&l->guard);
-    enum status st = check(l, e);
-    pthread_mutex_unlock(&l->guard);
-    return st;
+    HOLD(&l->guard);
+    return check(l, e);
 }
 
 static void *renew(void *lock)
@@ -324,10 +322,9 @@ static void *renew(void *lock)
     const int ms = (int)(1000 * l->lease / renewals);
     bool tell = false;
     while (!tell && poll(&(struct pollfd){.fd = l->wake, .events = POLLIN}, 1, ms) != 1) {
-        pthread_mutex_lock(&l->guard);
+        HOLD(&l->guard);
         if (!l->closing && check(l, NULL) == OK) utimensat(AT_FDCWD, l->path, NULL, 0);
         tell = l->lost && !l->closing;
-        pthread_mutex_unlock(&l->guard);
     }
     if (tell && l->options.lost) l->options.lost(l->options.context);
     return NULL;
@@ -363,7 +360,7 @@ static bool is_own(const struct lock *l, const char *path)
  * loses its name first, and gets it back if it is another's. */
 void lock_abandon(struct lock *l)
 {
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     l->closing = true;
     if (is_own(l, l->path) && rename(l->path, l->temporary) == 0) {
         if (!is_own(l, l->temporary) && link(l->temporary, l->path) != 0)
@@ -371,7 +368,6 @@ void lock_abandon(struct lock *l)
                      strerror(errno)); /* its holder makes it again */
         unlink(l->temporary);
     }
-    pthread_mutex_unlock(&l->guard);
 }
 
 void lock_release(struct lock *l)

@@ -1,6 +1,7 @@
-#include "run/plan_print.h"
+/* What `qtraj plan` prints of a plan_report. */
 #include "cube/text_table.h"
 #include "records/saved.h"
+#include "run/plan_report.h"
 #include "util/quantity.h"
 #include <math.h>
 #include <stdio.h>

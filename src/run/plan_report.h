@@ -67,3 +67,9 @@ MUST_USE enum status plan_report_failed(const struct plan_report *r, const struc
  * visit; nodes that make no whole group are not used. ERR_USAGE, ERR_NOMEM. */
 MUST_USE enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
                                           struct err *e);
+
+/* --- plan_print.c --- */
+
+/* The report as JSON (a new reference, NULL: out of memory), and as text (ERR_NOMEM). */
+json_t *plan_report_json(const struct plan_report *r);
+MUST_USE enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e);

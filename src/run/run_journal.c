@@ -8,6 +8,7 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/temporary.h"
+#include "util/thread.h"
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,19 +34,15 @@ static enum status make_durable(struct run_journal *j, struct err *e)
 enum status run_journal_append(struct run_journal *j, const json_t *record, struct err *e)
 {
     PASS(json_whole(e));
-    pthread_mutex_lock(&j->guard);
-    enum status st = j->ended ? err_set(e, ERR_STOPPED, __FILE__, __LINE__, "stopped by a signal")
-                              : append(j, record, e);
-    pthread_mutex_unlock(&j->guard);
-    return st;
+    HOLD(&j->guard);
+    NEED(!j->ended, ERR_STOPPED, "stopped by a signal");
+    return append(j, record, e);
 }
 
 enum status run_journal_sync(struct run_journal *j, struct err *e)
 {
-    pthread_mutex_lock(&j->guard);
-    enum status st = make_durable(j, e);
-    pthread_mutex_unlock(&j->guard);
-    return st;
+    HOLD(&j->guard);
+    return make_durable(j, e);
 }
 
 /* With the guard held. */
@@ -71,17 +68,14 @@ static enum status end(struct run_journal *j, const char *status, int exit_code,
 enum status run_journal_end(struct run_journal *j, const char *status, int exit_code,
                             bool *appended, struct err *e)
 {
-    pthread_mutex_lock(&j->guard);
-    enum status st = end(j, status, exit_code, appended, e);
-    pthread_mutex_unlock(&j->guard);
-    return st;
+    HOLD(&j->guard);
+    return end(j, status, exit_code, appended, e);
 }
 
 void run_journal_finish(struct run_journal *j)
 {
-    pthread_mutex_lock(&j->guard);
+    HOLD(&j->guard);
     j->finished = true;
-    pthread_mutex_unlock(&j->guard);
 }
 
 /* --- a signal --- */
@@ -93,11 +87,8 @@ static void end_here(struct run_journal *j, int verdict)
 {
     struct err e = {0};
     bool appended;
-    pthread_mutex_lock(&j->guard);
-    if (j->finished) {
-        pthread_mutex_unlock(&j->guard);
-        return;
-    }
+    HOLD(&j->guard);
+    if (j->finished) return;
     if (j->journal && end(j, "stopped", EXIT_STOPPED, &appended, &e) != OK) log_error("%s", e.text);
     if (j->lock) {
         temporary_remove_all();
@@ -177,10 +168,9 @@ static void leave(void *context)
 /* Another thread may look for them from now on. */
 static void publish(struct run_journal *j, struct lock *lock, struct journal *journal)
 {
-    pthread_mutex_lock(&j->guard);
+    HOLD(&j->guard);
     if (lock) j->lock = lock;
     if (journal) j->journal = journal;
-    pthread_mutex_unlock(&j->guard);
 }
 
 static enum status find_end(struct run_journal *j, struct err *e)

@@ -4,7 +4,6 @@
 #include "records/part_files.h"
 #include "records/results.h"
 #include "records/saved.h"
-#include "run/run_job.h"
 #include "run/run_stage.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
@@ -43,6 +42,14 @@ void run_master_start(struct run_master *m)
     progress_start(&m->progress, m->visits.to_make);
     m->cube_written = clock_seconds();
     plan_visits_say(&m->visits, "", stderr);
+}
+
+enum status run_master_job(const struct plan_visit *v, char **text, struct err *e)
+{
+    json_auto_t *json = plan_visit_json(v);
+    *text = json ? json_dump_whole(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    NEED(*text, ERR_NOMEM, "out of memory for the jobs");
+    return OK;
 }
 
 static enum status add(struct run_master *m, const json_t *record, struct err *e)
@@ -110,7 +117,7 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     m->unsynced = true;
     TRY(sync_journal(m, e));
     mem_drop(&t->text);
-    TRY(run_job_write(v, &t->text, e));
+    TRY(run_master_job(v, &t->text, e));
 done:
     loss->text = t->text;
     log_warn("%s after %.0f s in %s%s", loss->why, loss->seconds, t->name,

@@ -64,6 +64,9 @@ MUST_USE enum status run_master_prepare(struct run_master *m, int argc, char **a
 MUST_USE enum status run_master_view(const struct run_master *m, struct results_view **out,
                                      struct err *e);
 
+/* *text (the caller frees) = a visit of the plan for the way to another rank. ERR_NOMEM. */
+MUST_USE enum status run_master_job(const struct plan_visit *v, char **text, struct err *e);
+
 /* Starts the clocks and prints what there is to do. */
 void run_master_start(struct run_master *m);
 

@@ -3,7 +3,6 @@
 #include "records/part_files.h"
 #include "records/saved.h"
 #include "run/owner.h"
-#include "run/run_job.h"
 #include "run/run_master.h"
 #include "run/run_stage.h"
 #include "util/log.h"
@@ -123,7 +122,7 @@ static enum status make_jobs(struct run_master *m, const struct results_view *vi
                                .saved = v->saved};
         m->losses[i] = run_lost_ranks_before(view, v->visit.key);
         PASS(mem_string(&m->jobs[i].name, v->name, e));
-        if (!m->single_process) PASS(run_job_write(v, &m->jobs[i].text, e));
+        if (!m->single_process) PASS(run_master_job(v, &m->jobs[i].text, e));
     }
     return OK;
 }

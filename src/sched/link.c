@@ -204,14 +204,13 @@ static int attend(struct link *l, int ms)
     enum { AT_ONCE = 64 };
     struct epoll_event events[AT_ONCE];
     const int n = epoll_wait(l->epoll, events, AT_ONCE, ms);
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     clock_running(&l->clock);
     for (int i = 0; i < n; i++) {
         struct peer *p = events[i].data.ptr;
         if (p && p->fd >= 0) listen_to(l, p);
     }
     look_around(l);
-    pthread_mutex_unlock(&l->guard);
     return n;
 }
 
@@ -341,32 +340,29 @@ enum status link_open(MPI_Comm world, void (*broken)(void *context, const char *
 void link_bye(struct link *l)
 {
     if (!l) return;
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     for (int64_t i = 0; i < l->n; i++) say(l->peers[i], BYTE_BYE);
     l->bye = true;
     l->alarm = 0;
     l->ends_at = l->clock.run;
-    pthread_mutex_unlock(&l->guard);
 }
 
 /* --- rank 0 --- */
 
 void link_work(struct link *l)
 {
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     l->working = true;
     l->alarm = 0;
-    pthread_mutex_unlock(&l->guard);
 }
 
 struct link_view link_look(struct link *l, int64_t id)
 {
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     const struct peer *p = l->peers[id];
     struct link_view v = p->is;
     v.connected = p->fd >= 0;
     if (v.connected || !v.known) v.silent = l->clock.run - p->heard;
-    pthread_mutex_unlock(&l->guard);
     return v;
 }
 
@@ -377,37 +373,30 @@ bool link_changed(struct link *l)
 
 double link_clock(struct link *l)
 {
-    pthread_mutex_lock(&l->guard);
-    const double now = l->clock.run;
-    pthread_mutex_unlock(&l->guard);
-    return now;
+    HOLD(&l->guard);
+    return l->clock.run;
 }
 
 void link_dismiss(struct link *l, int64_t id)
 {
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     l->peers[id]->dismissed = true;
     say(l->peers[id], BYTE_LEAVE);
-    pthread_mutex_unlock(&l->guard);
 }
 
 enum status link_expect(struct link *l, int64_t n, int64_t *first, struct err *e)
 {
-    enum status st = OK;
-    pthread_mutex_lock(&l->guard);
-    if (l->working && !open_listener(l))
-        st = err_set(e, ERR_MPI, __FILE__, __LINE__, "no TCP socket");
+    HOLD(&l->guard);
+    NEED(!l->working || open_listener(l), ERR_MPI, "no TCP socket");
     *first = l->n;
-    for (int64_t i = 0; i < n && st == OK; i++) {
+    for (int64_t i = 0; i < n; i++) {
         struct peer *p;
-        st = mem_grow(&l->peers, l->n, &l->capacity, sizeof *l->peers, e);
-        if (st == OK) st = mem_zero(&p, 1, sizeof *p, "a rank", e);
-        if (st != OK) break;
+        PASS(mem_grow(&l->peers, l->n, &l->capacity, sizeof *l->peers, e));
+        PASS(mem_zero(&p, 1, sizeof *p, "a rank", e));
         *p = (struct peer){.fd = -1, .id = l->n, .heard = l->clock.run};
         l->peers[l->n++] = p;
     }
-    pthread_mutex_unlock(&l->guard);
-    return st;
+    return OK;
 }
 
 const char *link_address(const struct link *l)
@@ -417,10 +406,9 @@ const char *link_address(const struct link *l)
 
 void link_alarm(struct link *l, double seconds, const char *why)
 {
-    pthread_mutex_lock(&l->guard);
+    HOLD(&l->guard);
     l->alarm = why ? l->clock.run + seconds : 0;
     if (why) snprintf(l->alarm_why, sizeof l->alarm_why, "%s", why);
-    pthread_mutex_unlock(&l->guard);
 }
 
 bool link_finish(struct link *l, int code, bool detached, void (*tell)(int code))

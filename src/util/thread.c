@@ -17,3 +17,14 @@ bool thread_start(void *(*run)(void *context), void *context, pthread_t *thread)
     if (started && !thread) pthread_detach(own);
     return started;
 }
+
+pthread_mutex_t *thread_lock(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+void thread_unlock(pthread_mutex_t **mutex)
+{
+    pthread_mutex_unlock(*mutex);
+}

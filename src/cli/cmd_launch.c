@@ -2,6 +2,7 @@
  * the run did. */
 #include "cli/launch.h"
 #include "plan/plan.h"
+#include "records/measures.h"
 #include "records/results.h"
 #include "records/saved.h"
 #include "records/slurm.h"
@@ -152,16 +153,6 @@ static int find_code(const struct launched *how, const char *results, const char
     return EXIT_STOPPED;
 }
 
-/* Whether the record is a result, not one about the run. */
-static bool is_result(const json_t *record)
-{
-    static const char *const others[] = {"plan", "loss", "end"};
-    const char *type = json_text(record, "type", "");
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(type, others[i]) == 0) return false;
-    return true;
-}
-
 /* *n = the results in the journal. */
 static enum status count_results(const char *path, int64_t *n, struct err *e)
 {
@@ -170,10 +161,10 @@ static enum status count_results(const char *path, int64_t *n, struct err *e)
     if (!fsx_is_file(path)) return OK;
     PASS(journal_open_readonly(path, &journal, e));
     for (int64_t i = 0; i < journal_n(journal); i++) {
-        json_t *record = NULL;
+        json_auto_t *record = NULL;
         PASS(journal_read(journal, i, NULL, &record, e));
-        *n += is_result(record);
-        json_decref(record);
+        const char *type = json_text(record, "type", "");
+        *n += measure_find(type) || strcmp(type, "completion") == 0;
     }
     return OK;
 }

@@ -9,7 +9,6 @@
 #include "run/slurm_checks.h"
 #include "util/fsx.h"
 #include "util/limits.h"
-#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/page.h"
@@ -129,21 +128,15 @@ static char mark_of(enum result_state state)
     return marks[state];
 }
 
-/* '+': a finished cell that lacks scores on texts that came later. */
-static char cell_mark(const struct plan_states *p, const struct plan_checkpoint *c, int64_t variant)
-{
-    char key[HASH_HEX];
-    bool finished;
-    const enum result_state state = cell_state(p, c, variant, key, &finished);
-    return state == STATE_PENDING && finished ? '+' : mark_of(state);
-}
-
 /* The states of a visit's records in a line: "gptq 2. 3+ 4*  rtn 2! 3*  curvature.". */
 static void print_states(struct plan_states *p, const struct plan_checkpoint *c, FILE *out)
 {
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
-        const char mark = cell_mark(p, c, i);
+        char key[HASH_HEX];
+        bool finished; /* but for scores on texts that came later: '+' */
+        const enum result_state state = cell_state(p, c, i, key, &finished);
+        const char mark = state == STATE_PENDING && finished ? '+' : mark_of(state);
         if (i % p->plan->n_bits == 0) fprintf(out, "  %s", v->method->name);
         if (mark != ' ') fprintf(out, " %lld%c", (long long)v->bits, mark);
     }

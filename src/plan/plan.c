@@ -4,8 +4,6 @@
 #include "model/rotated.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
-#include "util/fsx.h"
-#include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <stdio.h>
@@ -328,11 +326,16 @@ static enum status make_setups(struct plan *p, struct err *e)
     return OK;
 }
 
-static enum status check_outliers(const struct quant_options *o, int64_t cols, struct err *e)
+static enum status check_grid(const struct method_entry *m, const struct model_sizes *sizes,
+                              struct err *e)
 {
-    NEED(o->outlier_columns < cols, ERR_USAGE,
-         "outlier_columns: %lld of %lld columns: expected fewer", (long long)o->outlier_columns,
-         (long long)cols);
+    const long long outliers = m->options.outlier_columns;
+    PASS(model_check_grids(&sizes->shape, &m->grids, e));
+    PASS(model_check_rotation(&sizes->spec, method_entry_places(m), e));
+    for (int stage = 0; stage < STAGE_N; stage++)
+        NEED(outliers < sizes->cols[stage], ERR_USAGE,
+             "outlier_columns: %lld of %lld columns: expected fewer", outliers,
+             (long long)sizes->cols[stage]);
     return OK;
 }
 
@@ -342,11 +345,7 @@ static enum status check_grids(const struct plan *p, struct err *e)
     for (int64_t i = 0; i < p->costs.n; i++)
         for (int64_t k = 0; p->costs.models[i].known && k < p->sweep->n_methods; k++) {
             const struct method_entry *m = &p->sweep->methods[k];
-            const struct model_sizes *sizes = &p->costs.models[i].sizes;
-            enum status st = model_check_grids(&sizes->shape, &m->grids, e);
-            if (st == OK) st = model_check_rotation(&sizes->spec, method_entry_places(m), e);
-            for (int stage = 0; st == OK && stage < STAGE_N; stage++)
-                st = check_outliers(&m->options, sizes->cols[stage], e);
+            const enum status st = check_grid(m, &p->costs.models[i].sizes, e);
             if (st != OK) err_prefix(e, "methods: %s, model %s", m->name, p->sweep->models[i].name);
             PASS(st);
         }

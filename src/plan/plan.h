@@ -251,6 +251,8 @@ MUST_USE enum status plan_visits_make(const struct plan *p, const struct results
                                       const struct plan_choice *choice, struct plan_visits *out,
                                       struct err *e);
 void plan_visits_free(struct plan_visits *v);
+/* The expected seconds of a visit with all its batches. */
+double plan_visit_seconds(const struct plan_visit *v);
 /* Prints what there is to do, in a few lines, each behind `before`: "2 visits, 6 cells to do". */
 void plan_visits_say(const struct plan_visits *v, const char *before, FILE *out);
 /* For the way to a worker: as visit_to_json, with its list "seconds" and `stage`. A new reference,

@@ -1,9 +1,7 @@
 /* config.json and tokenizer.json that say the same as at an earlier plan of the results in other
  * bytes keep the digest of then (docs/decisions/0002-cell-keys.md). */
-#include "engine/inputs.h"
 #include "model/describe.h"
 #include "plan/plan_internal.h"
-#include "records/plans.h"
 #include "tokenizer/tokenizer.h"
 #include "util/fsx.h"
 #include "util/mem.h"

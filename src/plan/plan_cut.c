@@ -1,5 +1,4 @@
 /* The cut of a sweep into parts, as the first process that needed it has recorded it. */
-#include "plan/plan_internal.h"
 #include "plan/plan_parts.h"
 #include "records/part_files.h"
 #include "util/fsx.h"

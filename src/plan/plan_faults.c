@@ -2,7 +2,7 @@
 #include "checkpoint/checkpoint.h"
 #include "engine/inputs.h"
 #include "model/model.h"
-#include "plan/plan_internal.h"
+#include "plan/plan.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"

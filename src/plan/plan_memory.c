@@ -25,29 +25,18 @@ enum { OPENED = 2 << 20, OPENED_TOKEN = 2 * sizeof(int32_t) };
 /* The same of each further folder that an average reads, and its sums. */
 enum { AVERAGED = 1 << 20 };
 
-static int64_t opened_of(const struct plan *p, int64_t model)
+static int64_t base_of(const struct plan *p, int64_t model, const struct plan_rank *rank)
 {
-    int64_t most = 1;
+    int64_t most = 1, states = 0; /* folders that are read; what measures have of each variant */
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].model == model)
             most = max64(most, weights_reads(&p->checkpoints[i].weights));
-    return OPENED + (most - 1) * AVERAGED;
-}
-
-/* What measures have of each variant. */
-static int64_t states_of(const struct plan *p)
-{
-    size_t sum = 0;
-    for (int k = 0; k < MEASURES_N; k++) sum += plan_asks(p, k) ? measures[k]->state_of_variant : 0;
-    return (int64_t)sum * plan_runs(p);
-}
-
-static int64_t base_of(const struct plan *p, int64_t model, const struct plan_rank *rank)
-{
-    const int64_t opened = opened_of(p, model) + states_of(p);
-    if (rank->base <= 0) return memory_base(rank->threads) + opened - OPENED;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (plan_asks(p, k)) states += (int64_t)measures[k]->state_of_variant;
+    const int64_t more = (most - 1) * AVERAGED + states * plan_runs(p);
+    if (rank->base <= 0) return memory_base(rank->threads) + more;
     double tokens = p->costs.evaluation.tokens + p->costs.calibration.tokens;
-    return rank->base + opened + (int64_t)tokens * OPENED_TOKEN;
+    return rank->base + OPENED + more + (int64_t)tokens * OPENED_TOKEN;
 }
 
 static enum status group_memory(const struct plan *p, int64_t model, const int64_t *variants,

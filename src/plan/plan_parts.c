@@ -112,13 +112,6 @@ enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n, int
 
 /* --- of a plan --- */
 
-static double cost_of(const struct plan_visit *v)
-{
-    double sum = v->cost;
-    for (int64_t i = 0; i < v->n_batches; i++) sum += v->batches[i];
-    return sum;
-}
-
 enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part *part,
                            struct err *e)
 {
@@ -130,7 +123,7 @@ enum status plan_part_find(const struct plan *p, bool recorded, struct plan_part
     PASS(plan_visits_make(p, NULL, &(struct plan_choice){0}, &all, e));
     PASS(mem_zero(&costs, all.n, sizeof *costs, "costs", e));
     PASS(mem_zero(&bounds, part->n + 1, sizeof *bounds, "parts", e));
-    for (int64_t i = 0; i < all.n; i++) costs[i] = cost_of(&all.visits[i]);
+    for (int64_t i = 0; i < all.n; i++) costs[i] = plan_visit_seconds(&all.visits[i]);
     PASS(plan_parts_cut(costs, all.n, part->n, bounds, e));
     PASS(plan_cut_agree(p, part->n, recorded, bounds, &disjoint, e));
     *part = (struct plan_part){.k = part->k,

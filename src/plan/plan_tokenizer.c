@@ -25,15 +25,6 @@ static bool names_tokens(const struct plan *p)
     return any;
 }
 
-/* What cannot be read now is an error of the visits, and changed once it can. */
-static void read_special(const char *path, char special[HASH_HEX])
-{
-    struct special x = {0};
-    const enum status st = special_read(path, &x, NULL);
-    snprintf(special, HASH_HEX, "%s", st == OK ? x.hash : "unreadable");
-    special_free(&x);
-}
-
 /* The digests of the tokenizer at the path, from those of earlier checkpoints or read now. */
 static enum status tokenizer_digests(struct plan *p, const char *path, struct plan_checkpoint *c,
                                      struct err *e)
@@ -51,7 +42,11 @@ static enum status tokenizer_digests(struct plan *p, const char *path, struct pl
         PASS(plan_without(p, why, e));
     } else {
         PASS(hash_file(path, c->tokenizer_now, e));
-        if (names_tokens(p)) read_special(path, c->special);
+        CLEANUP(special_free) struct special x = {0};
+        /* what cannot be read now is an error of the visits, and changed once it can */
+        if (names_tokens(p))
+            snprintf(c->special, HASH_HEX, "%s",
+                     special_read(path, &x, NULL) == OK ? x.hash : "unreadable");
     }
     json_object_set_new(p->tokenizers, path, json_string(c->tokenizer_now));
     json_object_set_new(p->specials, path, json_string(c->special));

@@ -4,7 +4,6 @@
 #include "plan/plan_internal.h"
 #include "records/saved.h"
 #include "util/fsx.h"
-#include "util/log.h"
 #include "util/mem.h"
 
 void plan_visits_free(struct plan_visits *v)
@@ -19,6 +18,13 @@ void plan_visits_free(struct plan_visits *v)
     free(v->visits);
     json_decref(v->changed);
     *v = (struct plan_visits){0};
+}
+
+double plan_visit_seconds(const struct plan_visit *v)
+{
+    double sum = v->cost;
+    for (int64_t i = 0; i < v->n_batches; i++) sum += v->batches[i];
+    return sum;
 }
 
 json_t *plan_visit_json(const struct plan_visit *v)

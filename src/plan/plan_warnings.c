@@ -142,14 +142,6 @@ static enum status warn_own(const struct plan *p, struct visit_cache *cache, con
     return st;
 }
 
-/* Whether the plan says already that it lacks this. */
-static bool is_missing(const struct plan *p, const char *why)
-{
-    for (int64_t i = 0; i < p->missing.n; i++)
-        if (strcmp(p->missing.text[i], why) == 0) return true;
-    return false;
-}
-
 /* In a run, the visit says what is wrong with a text. */
 static enum status find_unreadable(const struct plan *p, struct visit_cache *cache,
                                    const struct visit *v, int64_t model, struct plan_faults *f,
@@ -160,7 +152,7 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
         const struct sequences *s;
         struct err why = {0};
         if (plan_text_is_judged(p, d) && visit_sequences_get(cache, v, d, &s, &why) != OK &&
-            !is_missing(p, why.text))
+            !texts_have(&p->missing, why.text)) /* is it said already? */
             PASS(plan_faults_add_model(f, p, model, true, e, "its cells will fail: %s", why.text));
     }
     return OK;

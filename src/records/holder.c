@@ -14,13 +14,6 @@
 
 /* --- this process --- */
 
-/* Process ids are valid only inside one namespace. */
-static void pid_namespace(char *out, size_t size)
-{
-    ssize_t n = readlink("/proc/self/ns/pid", out, size - 1);
-    out[n > 0 ? n : 0] = '\0';
-}
-
 static void make_token(char out[HASH_HEX])
 {
     struct {
@@ -46,7 +39,8 @@ json_t *holder_self(void)
     gethostname(host, sizeof host - 1);
     fsx_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     boot[strcspn(boot, "\n")] = '\0';
-    pid_namespace(space, sizeof space);
+    const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
+    space[n > 0 ? n : 0] = '\0'; /* process ids are valid only inside one namespace */
     clock_utc(utc);
     make_token(token);
     json_t *self = json_pack("{s:s, s:I, s:s, s:s, s:I, s:s, s:s}", "host", host, "pid",
@@ -75,24 +69,19 @@ bool holder_is_ending(const json_t *holder)
     return flags && strtoul(flags, NULL, 10) & exiting;
 }
 
-static double uptime(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (double)t.tv_sec;
-}
-
 enum holder_state holder_look(const json_t *holder, const json_t *self, double age)
 {
     const long pid = (long)json_int(holder, "pid");
     const long long start = json_int(holder, "start");
     const bool this_boot = same_text(holder, self, "boot_id");
+    struct timespec up;
+    clock_gettime(CLOCK_BOOTTIME, &up);
     if (pid > 0 && this_boot && same_text(holder, self, "pid_namespace"))
         return process_runs(pid, start) ? HOLDER_RUNS : HOLDER_GONE;
     /* An earlier boot of this host. Another host of the same name would have renewed its lock since
      * this one was booted. */
     if (!this_boot && same_text(holder, self, "host") && json_text(holder, "boot_id", "")[0] &&
-        age > uptime())
+        age > (double)up.tv_sec)
         return HOLDER_GONE;
     return HOLDER_UNKNOWN;
 }

@@ -1,5 +1,5 @@
 #include "records/part_files.h"
-#include "records/rows.h"
+#include "records/measures.h"
 #include "records/running.h"
 #include "records/view.h"
 #include "util/fsx.h"

@@ -104,19 +104,12 @@ enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *bas
     return OK;
 }
 
-/* Adds the records of a measure of cells, if the plan requests any of the checkpoint's. */
-static enum status add_of_cells(struct rows *r, int64_t m, int64_t c, struct err *e)
-{
-    const struct axes *a = r->axes;
-    const char *own = json_text(json_object_get(a->plan, PLAN_OF_CELLS), r->kind->name, NULL);
-    return own ? rows_add_cells(r, m, c, axes_scoreless_key(a, m, c), own, e) : OK;
-}
-
 static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
 {
     if (r->kind->plan_key) return add_checkpoint(r, m, c, e);
-    if (r->kind->cell_key) return add_of_cells(r, m, c, e);
-    return r->kind->add_rows(r->axes, m, c, r, e);
+    if (!r->kind->cell_key) return r->kind->add_rows(r->axes, m, c, r, e);
+    const char *own = json_text(json_object_get(r->axes->plan, PLAN_OF_CELLS), r->kind->name, NULL);
+    return own ? rows_add_cells(r, m, c, axes_scoreless_key(r->axes, m, c), own, e) : OK;
 }
 
 static enum status add_all(struct rows *r, struct err *e)

@@ -4,7 +4,6 @@
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
-#include "util/words.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/random.h>

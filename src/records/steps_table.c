@@ -78,28 +78,25 @@ static int64_t take_rows(const char **at, int64_t most, double row[COLUMNS])
     return n;
 }
 
-/* {} where it has no rows. NULL: no memory. */
+/* {} where it has no rows. */
 static json_t *curve_of(const char *text)
 {
     json_t *out = json_object();
     struct steps_row x;
     double row[COLUMNS];
     int64_t n = 0;
-    int failed = !out;
     for (const char *at = text; steps_row_read(&at, &x);) n++;
-    for (const char *at = text; !failed && take_rows(&at, (n + CURVE_ROWS - 1) / CURVE_ROWS, row);)
+    for (const char *at = text; take_rows(&at, (n + CURVE_ROWS - 1) / CURVE_ROWS, row);)
         for (int i = 0; i < COLUMNS; i++) {
             const char *name = steps_curve_columns[i].name;
             json_t *list = json_object_get(out, name);
-            if (!list) failed |= json_object_set_new(out, name, list = json_array());
+            if (!list) json_object_set_new(out, name, list = json_array());
             json_t *value = steps_curve_columns[i].type == FIELD_INTEGER
                                 ? json_integer((json_int_t)row[i])
                                 : json_number_new(row[i]);
-            failed |= json_array_append_new(list, value);
+            json_array_append_new(list, value);
         }
-    if (!failed) return out;
-    json_decref(out);
-    return NULL;
+    return out;
 }
 
 enum status steps_curve_read(const char *trajectory, json_t **out, struct err *e)
@@ -116,6 +113,5 @@ enum status steps_curve_read(const char *trajectory, json_t **out, struct err *e
     st = OK;
     if (!text || strncmp(text, head, sizeof head - 1) != 0) return st;
     *out = curve_of(text + sizeof head - 1);
-    NEED(*out, ERR_NOMEM, "out of memory for %s", path);
-    return st;
+    return json_whole(e);
 }

@@ -1,13 +1,11 @@
+#include "records/view.h"
 #include "records/complete.h"
-#include "records/rows.h"
+#include "records/measures.h"
 #include "records/scores.h"
 #include "records/seal.h"
-#include "records/view.h"
 #include "records/weights_read.h"
 #include "util/fsx.h"
-#include "util/log.h"
 #include "util/mem.h"
-#include "util/quantity.h"
 #include <unistd.h>
 
 enum status view_new(struct results_view **out, struct err *e)

@@ -1,5 +1,5 @@
 /* What a view leaves out of records. */
-#include "records/rows.h"
+#include "records/measures.h"
 #include "records/view.h"
 #include "util/mem.h"
 #include "util/words.h"
@@ -76,16 +76,6 @@ static enum status name_add(struct view_names *names, const char *name, struct e
     return OK;
 }
 
-static enum status leave_out_fields(const struct interest *w, struct view_names *names,
-                                    struct err *e)
-{
-    for (int k = 0; recorded_measures[k]; k++)
-        for (const struct field *f = recorded_measures[k]->fields; f->name; f++)
-            if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
-                PASS(name_add(names, f->name, e));
-    return OK;
-}
-
 /* Whether records have numbers under this name, for each label of their inner axis. */
 static bool has_numbers(const char *name)
 {
@@ -109,10 +99,13 @@ static enum status leave_out_texts(const struct interest *w, struct view_names *
     return name_add(names, numbers ? "inputs" : "fingerprint", e);
 }
 
-/* Lists and tables of a kind of result. */
-static enum status leave_out_lists(const struct interest *w, const struct measure *k,
-                                   struct view_names *names, struct err *e)
+/* Numbers, lists and tables of a kind of result. */
+static enum status leave_out_of(const struct interest *w, const struct measure *k,
+                                struct view_names *names, struct err *e)
 {
+    for (const struct field *f = k->fields; f->name; f++)
+        if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
+            PASS(name_add(names, f->name, e));
     if (k->sequences) PASS(name_add(names, "sequence_loss", e));
     if (k->tables) PASS(name_add(names, "tables", e));
     if (k->list) PASS(name_add(names, k->list->name, e));
@@ -127,12 +120,10 @@ enum status view_leave_out(enum view_content content, const char *metrics, struc
     *names = (struct view_names){0};
     PASS(mem_grow(&names->name, 0, &names->capacity, sizeof *names->name, e));
     names->name[0] = NULL;
-    if (content != VIEW_ALL) {
-        PASS(leave_out_fields(&w, names, e));
-        PASS(leave_out_texts(&w, names, e));
-    }
-    for (int k = 0; recorded_measures[k] && content != VIEW_ALL; k++)
-        PASS(leave_out_lists(&w, recorded_measures[k], names, e));
+    if (content == VIEW_ALL) return OK;
+    PASS(leave_out_texts(&w, names, e));
+    for (int k = 0; recorded_measures[k]; k++)
+        PASS(leave_out_of(&w, recorded_measures[k], names, e));
     return OK;
 }
 

@@ -1,6 +1,6 @@
 /* Results of different weights of one checkpoint: the newest count, or those that a plan has found
  * on disk again (docs/decisions/0002-cell-keys.md). */
-#include "records/rows.h"
+#include "records/state.h"
 #include "records/view.h"
 #include "records/weights_read.h"
 #include <string.h>
@@ -12,14 +12,6 @@ void view_remember(struct results_view *v, const char *key, json_t *record)
     if (!list) json_object_set_new(v->others, key, list = json_array());
     json_array_append_new(
         list, json_pack("{s:O, s:O*}", "record", record, "lines", json_object_get(v->lines, key)));
-}
-
-static void leave_out(struct results_view *v, const char *key)
-{
-    view_remember(v, key, json_object_get(v->records, key));
-    json_object_set_new(v->stale, key, json_true());
-    json_object_del(v->lines, key);
-    json_object_del(v->records, key);
 }
 
 /* Of those of the key the last that was made from the newest weights. */
@@ -44,7 +36,11 @@ void view_leave_out_stale(struct results_view *v)
     void *next;
     json_object_foreach_safe(v->records, next, key, record)
     {
-        if (!weights_read_agree(v->weights, record)) leave_out(v, key);
+        if (weights_read_agree(v->weights, record)) continue;
+        view_remember(v, key, record);
+        json_object_set_new(v->stale, key, json_true());
+        json_object_del(v->lines, key);
+        json_object_del(v->records, key);
     }
     json_object_foreach(v->others, key, list)
     {

@@ -1,7 +1,6 @@
 #include "run/launched.h"
 #include "run/arrivals.h"
 #include "run/startup.h"
-#include "sched/link.h"
 #include "util/child.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
@@ -125,11 +124,6 @@ static void look_for_ranks(struct run *c, const struct arrivals_view *v, struct 
     }
 }
 
-static int code_of(int status)
-{
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static void attend(struct run *c, struct launched *out)
 {
     const int often_ms = 200;
@@ -148,7 +142,7 @@ static void attend(struct run *c, struct launched *out)
         urge(c);
     }
     c->pid = 0;
-    out->code = code_of(status);
+    out->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     out->later = out->verdict == STARTUP_LATER;
     if (out->later) out->verdict = EXIT_STOPPED;
 }

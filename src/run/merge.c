@@ -4,7 +4,6 @@
 #include "records/scores.h"
 #include "records/weights_read.h"
 #include "run/merge_source.h"
-#include "util/fsx.h"
 #include "util/mem.h"
 #include <stdio.h>
 
@@ -96,16 +95,6 @@ static void attempt_free(struct attempt *a)
     json_decref(a->record);
     free(a->text);
     *a = (struct attempt){0};
-}
-
-/* Takes over the record. */
-static enum status attempt_make(struct attempt *a, json_t *record, struct err *e)
-{
-    *a = (struct attempt){.record = record};
-    a->text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
-    NEED(a->text, ERR_NOMEM, "out of memory for a record");
-    a->length = strlen(a->text);
-    return OK;
 }
 
 static int sign(int64_t x)
@@ -220,7 +209,10 @@ struct kept {
 static enum status choose(struct attempt *best, json_t *record, struct attempt *other,
                           struct err *e)
 {
-    PASS(attempt_make(other, record, e));
+    *other = (struct attempt){.record = record};
+    other->text = json_dump_whole(record, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_SORT_KEYS);
+    NEED(other->text, ERR_NOMEM, "out of memory for a record");
+    other->length = strlen(other->text);
     if (best->record && !precedes(other, best)) return OK;
     const struct attempt before = *best;
     *best = *other;

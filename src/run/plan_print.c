@@ -60,11 +60,8 @@ static json_t *own_json(const struct plan *p, int k)
 static double remaining_seconds(const struct plan *p, const struct plan_visits *v)
 {
     double sum = 0;
-    for (int64_t i = 0; i < v->n; i++) {
-        if (!p->costs.models[v->visits[i].model].known) continue;
-        sum += v->visits[i].cost;
-        for (int64_t j = 0; j < v->visits[i].n_batches; j++) sum += v->visits[i].batches[j];
-    }
+    for (int64_t i = 0; i < v->n; i++)
+        if (p->costs.models[v->visits[i].model].known) sum += plan_visit_seconds(&v->visits[i]);
     return sum;
 }
 

@@ -1,9 +1,8 @@
 #include "run/run_compose.h"
 #include "records/complete.h"
+#include "records/measures.h"
 #include "records/part_files.h"
-#include "records/rows.h"
 #include "util/fsx.h"
-#include "util/log.h"
 #include "util/mem.h"
 
 struct compose_source {

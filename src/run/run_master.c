@@ -1,13 +1,10 @@
 #include "run/run_master.h"
-#include "engine/visit.h"
-#include "plan/plan_parts.h"
 #include "records/part_files.h"
 #include "records/results.h"
 #include "records/saved.h"
 #include "run/run_stage.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
-#include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
@@ -187,16 +184,6 @@ enum status run_master_view(const struct run_master *m, struct results_view **ou
                              VIEW_STATES, NULL, *out, e);
 }
 
-/* The records that the run is about, with their states. */
-static enum status take_inventory(const struct run_master *m, const struct results_view *view,
-                                  struct inventory *out, struct err *e)
-{
-    const struct plan_part *part = &m->choice.part;
-    PASS(plan_inventory(&m->plan, view, out, e));
-    if (part->n) inventory_cut(out, part->first, part->end);
-    return OK;
-}
-
 /* One line per kind of result: how many records are done and failed. */
 static void print_counts(const struct run_master *m, const struct inventory *all,
                          const char *verdict)
@@ -264,10 +251,12 @@ enum status run_master_finish(struct run_master *m, const struct sched_outcome *
 {
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     CLEANUP(inventory_close) struct inventory all = {0};
+    const struct plan_part *part = &m->choice.part;
     bool ended;
     PASS(sync_journal(m, e));
     PASS(run_master_view(m, &view, e));
-    PASS(take_inventory(m, view, &all, e));
+    PASS(plan_inventory(&m->plan, view, &all, e));
+    if (part->n) inventory_cut(&all, part->first, part->end);
     bool failed = any_failed(&all);
     const bool done = outcome->end == SCHED_DONE && !has_stale(m, &all, view->stale);
     *code = !done ? EXIT_STOPPED : failed ? EXIT_CELLS_FAILED : EXIT_DONE;

@@ -5,7 +5,6 @@
 #include "util/folder.h"
 #include "util/fsx.h"
 #include "util/mem.h"
-#include "util/words.h"
 #include <unistd.h>
 
 static enum status check_folder(const struct plan *p, const char *key, const char *path,

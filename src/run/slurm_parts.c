@@ -55,11 +55,7 @@ static double on_nodes(double seconds, int64_t nodes)
 static enum status list_costs(const struct plan_visits *all, double **out, struct err *e)
 {
     PASS(mem_zero(out, all->n, sizeof **out, "visits", e));
-    for (int64_t i = 0; i < all->n; i++) {
-        const struct plan_visit *v = &all->visits[i];
-        (*out)[i] = v->cost;
-        for (int64_t k = 0; k < v->n_batches; k++) (*out)[i] += v->batches[k];
-    }
+    for (int64_t i = 0; i < all->n; i++) (*out)[i] = plan_visit_seconds(&all->visits[i]);
     return OK;
 }
 

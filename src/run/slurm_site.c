@@ -6,7 +6,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/quantity.h"
 #include "util/span.h"
 #include <limits.h>
 #include <math.h>

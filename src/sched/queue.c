@@ -75,12 +75,6 @@ static void move_back(struct queue *q, int64_t i)
     q->list[i] = job;
 }
 
-static void list_remove(struct queue *q, int64_t i)
-{
-    q->n_list--;
-    memmove(q->list + i, q->list + i + 1, (size_t)(q->n_list - i) * sizeof *q->list);
-}
-
 /* Reorders the list by new ratios once one has changed by a tenth and twice as many batches have
  * ended as at the last time: a few times per run. */
 static void learn(struct queue *q)
@@ -275,7 +269,9 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_batch *
     q->batches++;
     if (files > 0) q->reader[files - 1] = node_of(q, group);
     if (r->n == 0) {
-        list_remove(q, place);
+        q->n_list--;
+        memmove(q->list + place, q->list + place + 1,
+                (size_t)(q->n_list - place) * sizeof *q->list);
     } else {
         q->total += length_left(q, job);
         move_back(q, place);

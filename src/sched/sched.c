@@ -2,7 +2,6 @@
 #include "sched/sched_internal.h"
 #include "util/agree.h"
 #include "util/comm.h"
-#include "util/log.h"
 #include "util/mem.h"
 
 /* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */

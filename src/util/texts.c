@@ -8,10 +8,16 @@ void texts_free(struct texts *t)
     *t = (struct texts){0};
 }
 
-enum status texts_add(struct texts *t, const char *text, struct err *e)
+bool texts_have(const struct texts *t, const char *text)
 {
     for (int64_t i = 0; i < t->n; i++)
-        if (strcmp(t->text[i], text) == 0) return OK;
+        if (strcmp(t->text[i], text) == 0) return true;
+    return false;
+}
+
+enum status texts_add(struct texts *t, const char *text, struct err *e)
+{
+    if (texts_have(t, text)) return OK;
     PASS(mem_grow(&t->text, t->n, &t->capacity, sizeof *t->text, e));
     PASS(mem_string(&t->text[t->n], text, e));
     t->n++;

@@ -9,5 +9,7 @@ struct texts {
 };
 void texts_free(struct texts *t);
 
+/* Whether the text is there. */
+bool texts_have(const struct texts *t, const char *text);
 /* Adds a copy of the text unless it is there. ERR_NOMEM. */
 MUST_USE enum status texts_add(struct texts *t, const char *text, struct err *e);

@@ -68,8 +68,7 @@ static enum status check_index(const struct checkpoint *c, const struct shards *
     const char *name;
     json_t *value;
     if (!s->index) return OK;
-    json_object_foreach(s->map, name, value)
-    {
+    json_object_foreach(s->map, name, value) {
         const char *file = json_string_value(value);
         const struct tensor_entry *t = checkpoint_find(c, name);
         NEED(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name, s->index);

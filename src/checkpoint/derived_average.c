@@ -57,8 +57,7 @@ static const char *differing_key(const json_t *a, const json_t *b)
                                 "use_cache _attn_implementation_autoset";
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)a, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)a, key, value) {
         const json_t *other = json_object_get(b, key);
         if (words_have(notes, " ", key, strlen(key)) || (json_is_null(value) && !other)) continue;
         if (!other || !json_equal(value, (json_t *)(uintptr_t)other)) return key;

@@ -163,8 +163,7 @@ static enum status parse_header(struct safetensors *s, const json_t *root, int64
     json_t *value;
     PASS(mem_zero(&s->entries, (int64_t)json_object_size(root), sizeof *s->entries, "tensor list",
                   e));
-    json_object_foreach((json_t *)(uintptr_t)root, name, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)root, name, value) {
         if (strcmp(name, "__metadata__") == 0) {
             const char *key;
             json_t *note;

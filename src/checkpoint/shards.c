@@ -24,8 +24,7 @@ static enum status list_files(struct shards *s, struct err *e)
     json_t *value;
     int64_t n = 0;
     PASS(mem_alloc(&s->files, (int64_t)json_object_size(s->map), sizeof *s->files, s->index, e));
-    json_object_foreach(s->map, tensor, value)
-    {
+    json_object_foreach(s->map, tensor, value) {
         const char *file = json_string_value(value);
         NEED(file, ERR_FORMAT, "%s: weight_map: tensor %s: not a file name", s->index, tensor);
         NEED(stays_in_folder(file), ERR_FORMAT,

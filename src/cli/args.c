@@ -175,8 +175,7 @@ static enum status fail_unknown(const struct args *a, const struct call *c, cons
     json_t *flags = list_flags(a), *one;
     int64_t count = 0;
     size_t i;
-    json_array_foreach(flags, i, one)
-    {
+    json_array_foreach(flags, i, one) {
         const char *opposite = json_text(one, "opposite", NULL);
         if (count < MOST) names[count++] = json_text(one, "name", "--") + 2;
         if (count < MOST && opposite) names[count++] = opposite + 2;

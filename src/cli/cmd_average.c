@@ -80,8 +80,7 @@ static void print_choice(const json_t *record)
     json_t *name;
     const json_t *all = json_object_get(json_object_get(record, "tables"), "candidates");
     printf("%-12s %-12s %-8s %s\n", "loss", "soup's loss", "", "candidate");
-    json_array_foreach(json_object_get(all, "candidate"), i, name)
-    {
+    json_array_foreach(json_object_get(all, "candidate"), i, name) {
         const json_t *kept = json_array_get(json_object_get(all, "kept"), i);
         printf("%-12.6f %-12.6f %-8s %s\n",
                json_number_get(json_array_get(json_object_get(all, "heldout_loss"), i)),

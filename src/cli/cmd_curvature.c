@@ -161,8 +161,7 @@ static enum status print_json(const struct measured *m, struct err *e)
     json_t *out = json_object(), *value;
     const char *key;
     curvature_values(out, o, c);
-    json_object_foreach(out, key, value)
-    {
+    json_object_foreach(out, key, value) {
         if (!isfinite(json_number_get(value))) json_object_set_new(out, key, json_null());
     }
     record_integer(out, "tokens", m->m.tokens);

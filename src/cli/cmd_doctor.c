@@ -29,11 +29,9 @@ static void print_text(const struct doctor *d)
     const char *heading, *name;
     json_t *section, *value;
     size_t i;
-    json_object_foreach(d->findings, heading, section)
-    {
+    json_object_foreach(d->findings, heading, section) {
         printf("%s\n", heading);
-        json_object_foreach(section, name, value)
-        {
+        json_object_foreach(section, name, value) {
             printf("  %-32s ", name);
             print_value(name, value);
             putchar('\n');

@@ -150,8 +150,7 @@ static void print_tasks(json_t *tasks)
 {
     const char *name;
     json_t *x;
-    json_object_foreach(tasks, name, x)
-    {
+    json_object_foreach(tasks, name, x) {
         printf("%s: accuracy %.4f ± %.4f", name, json_number_get(json_object_get(x, "accuracy")),
                json_number_get(json_object_get(x, "accuracy_stderr")));
         if (json_is_number(json_object_get(x, "accuracy_norm")))

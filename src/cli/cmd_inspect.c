@@ -135,8 +135,7 @@ static void print_tensors(const char *title, const json_t *list)
     printf("%s\n", title);
     size_t i, k;
     json_t *t, *n;
-    json_array_foreach(list, i, t)
-    {
+    json_array_foreach(list, i, t) {
         printf("  %-5s %-52s (", json_text(t, "stage", ""), json_text(t, "name", ""));
         json_array_foreach(json_object_get(t, "shape"), k, n)
             printf(k ? ", %" JSON_INTEGER_FORMAT : "%" JSON_INTEGER_FORMAT, json_integer_value(n));

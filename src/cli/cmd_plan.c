@@ -272,8 +272,7 @@ static enum status leave_changed(struct results_view *view, const json_t *change
     const char *name;
     json_t *one, *other = json_object(),
                  *plan = json_pack("{s:{s:o}}", "provenance", "weights_read", other);
-    json_object_foreach((json_t *)(uintptr_t)changed, name, one)
-    {
+    json_object_foreach((json_t *)(uintptr_t)changed, name, one) {
         json_object_set_new(other, name, json_string("of now"));
     }
     const enum status st = json_whole(e);

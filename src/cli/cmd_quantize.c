@@ -180,8 +180,7 @@ static enum status print_layers(const json_t *layers, struct err *e)
         json_array_foreach(layers, i, l) any = any || isfinite(number_of(l, k));
         if (any) PASS(table_set(&t, 1 + k, e, "%s", heads[k]));
     }
-    json_array_foreach(layers, i, l)
-    {
+    json_array_foreach(layers, i, l) {
         PASS(table_add_row(&t, e));
         PASS(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
         for (int k = 0; k < COLUMNS; k++)
@@ -213,11 +212,11 @@ static json_t *layers_json(const json_t *layers)
     json_t *copy = json_deep_copy(layers), *layer, *value;
     size_t i;
     const char *key;
-    json_array_foreach(copy, i, layer) json_object_foreach(layer, key, value)
-    {
-        if (strcmp(key, "name") != 0 && !json_is_number(value))
-            json_object_set_new(layer, key, json_null());
-    }
+    json_array_foreach(copy, i, layer)
+        json_object_foreach(layer, key, value) {
+            if (strcmp(key, "name") != 0 && !json_is_number(value))
+                json_object_set_new(layer, key, json_null());
+        }
     return copy;
 }
 

@@ -52,8 +52,7 @@ static double error_of(const json_t *plan, const json_t *model, const json_t *re
     const json_t *labels = json_object_get(plan, "datasets"), *digest;
     double most = -INFINITY;
     size_t i;
-    json_array_foreach(json_object_get(model, "texts"), i, digest)
-    {
+    json_array_foreach(json_object_get(model, "texts"), i, digest) {
         const json_t *scores =
             json_object_get(json_object_get(record, "datasets"), json_string_value(digest));
         const double x = 100 * json_number_get(json_object_get(scores, "loss_relative"));
@@ -70,8 +69,7 @@ static void look_at(const struct results_view *v, const json_t *model, const jso
 {
     const json_t *plan = v->plan, *variant;
     size_t i;
-    json_array_foreach(json_object_get(plan, "variants"), i, variant)
-    {
+    json_array_foreach(json_object_get(plan, "variants"), i, variant) {
         char key[HASH_HEX];
         const char *text = "";
         if (json_int(variant, "bits") != bits) continue;

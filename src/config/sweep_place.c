@@ -22,8 +22,7 @@ void sweep_add_place(const struct sweep *s, char *message, size_t size, size_t m
     const char *path, *found = NULL;
     json_t *place;
     size_t longest = 0, n = strlen(message);
-    json_object_foreach(s->paths, path, place)
-    {
+    json_object_foreach(s->paths, path, place) {
         const size_t length = named(message, path);
         if (length <= longest) continue;
         longest = length;

@@ -42,8 +42,7 @@ void coming_print(const json_t *coming, FILE *out)
     if (!coming) return;
     fprintf(out, "coming, nats a token at %.4g tokens, as %s says, written %s:\n",
             number(coming, "end"), json_text(coming, "law", "?"), json_text(coming, "utc", "?"));
-    json_array_foreach(json_object_get(coming, "rows"), i, row)
-    {
+    json_array_foreach(json_object_get(coming, "rows"), i, row) {
         const char *outside = json_text(row, "outside", "");
         fprintf(out, "  %s, %s at %g bits: %.4g", json_text(row, "model", "?"),
                 json_text(row, "quantizer", "?"), number(row, "bits"), number(row, "delta"));

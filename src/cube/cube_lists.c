@@ -104,8 +104,7 @@ static enum status add_names(struct cube_list *l, const json_t *parts, struct er
     size_t i;
     json_t *part;
     const int64_t before = l->names->n;
-    json_array_foreach(parts, i, part)
-    {
+    json_array_foreach(parts, i, part) {
         const char *name = json_text(part, l->of->label, "");
         const int64_t at = l->names->n;
         char *copy;
@@ -128,8 +127,7 @@ enum status cube_list_take(struct cube_list *l, const struct row *row, struct er
     json_t *part;
     const json_t *parts = json_object_get(row->record, l->of->name);
     PASS(add_names(l, parts, e));
-    json_array_foreach(parts, i, part)
-    {
+    json_array_foreach(parts, i, part) {
         const json_t *place = json_object_get(l->places, json_text(part, l->of->label, ""));
         const int64_t at = row->number * l->names->n + json_integer_value(place);
         for (int64_t k = 0; k < l->fields.n; k++) {

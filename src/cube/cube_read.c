@@ -282,8 +282,8 @@ static enum status read_kind(const struct reader *r, const struct measure *k, st
     if (f.rows.n == 0) goto done;
     TRY(make_records(&f, e));
     TRY(add_columns(&f, e));
-    json_array_foreach(f.records, i, record) if (json_is_object(record))
-        TRY(view_add(r->view, record, e));
+    json_array_foreach(f.records, i, record)
+        if (json_is_object(record)) TRY(view_add(r->view, record, e));
 done:
     json_decref(f.records);
     rows_free(&f.rows);

@@ -13,8 +13,7 @@ enum status cube_add_training(struct cube *c, struct err *e)
     bool any = false;
     int64_t n = 0, at;
     int dim;
-    json_array_foreach(models, i, model)
-    {
+    json_array_foreach(models, i, model) {
         const json_t *curve = json_object_get(model, "training");
         any = any || curve;
         n += (int64_t)json_array_size(json_object_get(curve, steps_curve_columns[0].name));
@@ -26,11 +25,9 @@ enum status cube_add_training(struct cube *c, struct err *e)
     for (const struct field *f = steps_curve_columns; f->name; f++) {
         PASS(cube_add_field(c, f, group, 1, &dim, &x, e));
         at = 0;
-        json_array_foreach(models, i, model)
-        {
+        json_array_foreach(models, i, model) {
             const json_t *curve = json_object_get(model, "training");
-            json_array_foreach(json_object_get(curve, f->name), k, value)
-            {
+            json_array_foreach(json_object_get(curve, f->name), k, value) {
                 if (at == n) break;
                 cube_put(names, at, json_object_get(model, "name"));
                 cube_put(x, at++, value);

@@ -140,8 +140,7 @@ static void add_running(json_t *list, const json_t *visits, const struct part_pl
 {
     size_t i;
     json_t *one;
-    json_array_foreach(visits, i, one)
-    {
+    json_array_foreach(visits, i, one) {
         char name[48];
         json_t *copy = json_copy(one);
         if (part) {
@@ -167,8 +166,7 @@ void status_running_print(const struct report_about *about, FILE *out)
     json_t *list = status_running_json(about), *one;
     size_t i;
     if (json_array_size(list) > 0) fprintf(out, "running:\n");
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         const char *part = json_text(one, "part", NULL), *what = json_text(one, "what", "");
         fprintf(out, "  %s, ", json_text(one, "name", ""));
         if (part) fprintf(out, "part %s, ", part);

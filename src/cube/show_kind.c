@@ -118,8 +118,7 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
             json_object_set_new(labels, k->within->name,
                                 json_string(row_within_label(p->rows, row)));
     }
-    json_object_foreach(labels, key, value)
-    {
+    json_object_foreach(labels, key, value) {
         int64_t at = swap && n < 2 ? 1 - n : n; /* the checkpoint first, then its model */
         t->align_left[at] = true;
         if (names)

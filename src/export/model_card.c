@@ -19,8 +19,7 @@ static enum status add_options(const struct method_entry *m, char **text, struct
     const struct quant_method *method = quant_find(m->method);
     const char *key, *between = "";
     PASS(mem_append(text, e, "| options | "));
-    json_object_foreach(all, key, value)
-    {
+    json_object_foreach(all, key, value) {
         if (!quant_concerns(method, key)) continue;
         char *word = json_write_text(value, JSON_ENCODE_ANY);
         enum status st = word ? mem_append(text, e, "%s`%s: %s`", between, key, word) : OK;
@@ -84,8 +83,7 @@ static enum status add_losses(const json_t *cell, const json_t *texts, const cha
                     "| text | quantized | full precision | relative error | KL divergence |\n"
                     "|---|---|---|---|---|\n",
                     heading, bits));
-    json_object_foreach(all, name, scores)
-    {
+    json_object_foreach(all, name, scores) {
         if (texts && !json_object_get(texts, name)) continue;
         const char *recorded = json_text(scores_find(cell, name), "name", label ? label : name);
         PASS(add_loss(json_text(texts, name, recorded), scores, text, e));

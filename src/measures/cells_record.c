@@ -63,8 +63,7 @@ json_t *record_texts(const struct part_context *c, const struct run *r, int64_t 
     const char *text;
     void *next;
     note_texts(completes, r, wanted, failure);
-    json_object_foreach_safe(all, next, text, one)
-    {
+    json_object_foreach_safe(all, next, text, one) {
         if (!wanted_has(wanted, text)) json_object_del(all, text);
     }
     if (v) {

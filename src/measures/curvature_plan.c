@@ -167,8 +167,7 @@ static enum status leave(void *setup, const json_t *parts, struct err *e)
     struct curvature_setup *t = setup;
     const json_t *one;
     size_t i;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         const char *name = json_text(one, "part", "");
         if (!json_object_get(one, "from")) continue;
         if (strcmp(name, "trace") == 0) t->options.trace = 0;

@@ -148,8 +148,9 @@ static enum status leave(void *setup, const json_t *parts, struct err *e)
     int64_t n = 0;
     json_t *one;
     size_t i;
-    json_array_foreach(parts, i, one) if (!json_object_get(one, "from")) t->grid.bits[n++] =
-        strtoll(json_text(one, "part", ""), NULL, 10);
+    json_array_foreach(parts, i, one)
+        if (!json_object_get(one, "from"))
+            t->grid.bits[n++] = strtoll(json_text(one, "part", ""), NULL, 10);
     t->grid.n_bits = n;
     return parts_keep(parts, &t->parts, e);
 }

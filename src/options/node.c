@@ -185,8 +185,7 @@ static enum status from_json(const json_t *json, int depth, struct node **out, s
         PASS(node_new(NODE_MAP, NULL, &n, e));
         const char *key;
         json_t *value;
-        json_object_foreach((json_t *)(uintptr_t)json, key, value)
-        {
+        json_object_foreach((json_t *)(uintptr_t)json, key, value) {
             PASS(from_json(value, depth + 1, &child, e));
             enum status st = mem_string(&child->key, key, e);
             if (st != OK) node_free(child);

@@ -123,8 +123,7 @@ static json_t *concerning(const struct method_entry *m, const struct quant_metho
     const char *key;
     json_t *value;
     size_t base;
-    json_object_foreach(all, key, value)
-    {
+    json_object_foreach(all, key, value) {
         if (!quant_concerns(method, key)) continue;
         const struct option *option = options_find(&quant_table, key, &base);
         if (!option || !option->later || quant_options_changed(&m->options, key))

@@ -122,10 +122,10 @@ bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was
     json_t *one;
     bool alike = false;
     if (folder_meaning(p, checkpoint_dir(c), &path, now, &said, NULL) == OK && said[0])
-        json_object_foreach(p->past.meanings, digest, one) alike =
-            alike || (strcmp(json_string_value(one), said) == 0 &&
-                      checkpoint_known_as(c, now, digest, NULL) == OK &&
-                      strcmp(checkpoint_hash(c), was) == 0);
+        json_object_foreach(p->past.meanings, digest, one)
+            alike = alike || (strcmp(json_string_value(one), said) == 0 &&
+                              checkpoint_known_as(c, now, digest, NULL) == OK &&
+                              strcmp(checkpoint_hash(c), was) == 0);
     return alike;
 }
 
@@ -165,8 +165,7 @@ json_t *plan_meanings(const struct plan *p)
 {
     const char *digest;
     json_t *said, *out = json_object();
-    json_object_foreach(p->past.meanings, digest, said)
-    {
+    json_object_foreach(p->past.meanings, digest, said) {
         if (json_string_length(said)) json_object_set(out, digest, said);
     }
     return out;

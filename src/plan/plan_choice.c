@@ -139,8 +139,7 @@ static enum status match_one(const struct plan *p, const char *only, struct err 
     nearest_advice(choice_pattern(only, key.name), (const char *const *)l.text, l.n, there,
                    sizeof there);
     NEED(l.n > 0, ERR_USAGE, "--only %s: the sweep has no %s", only, key.plural);
-    RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, key.plural,
-          there);
+    RAISE(ERR_USAGE, "--only %s: matches none of the sweep's %s%s", only, key.plural, there);
 }
 
 /* Whether anything is chosen, done or not, in any part. */
@@ -152,9 +151,9 @@ static bool chooses_any(const struct plan *p, const struct plan_choice *of)
     json_t *one;
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->visits)
-            json_array_foreach(json_object_get(p->lists, measures[k]->group), i, one) own =
-                own || plan_own_chosen(measures[k], json_text(one, "name", ""),
-                                       json_text(one, "model", ""), choice);
+            json_array_foreach(json_object_get(p->lists, measures[k]->group), i, one)
+                own = own || plan_own_chosen(measures[k], json_text(one, "name", ""),
+                                             json_text(one, "model", ""), choice);
     if (own) return true;
     for (int64_t v = 0; v < p->n_variants; v++)
         variant = variant || plan_variant_chosen(&p->variants[v], choice);

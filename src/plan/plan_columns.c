@@ -61,8 +61,7 @@ json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t mo
     size_t i;
     const json_t *column;
     json_t *values = columns ? json_array() : NULL;
-    json_array_foreach(columns, i, column)
-    {
+    json_array_foreach(columns, i, column) {
         const struct trajectory_column *c = column_of(m, json_text(column, "name", ""));
         const char *text = c && of >= 0 ? c->values[of] : "";
         double value;

@@ -58,7 +58,8 @@ static enum status add_reader(struct plan *p, int64_t model, struct readers *r, 
         digest = json_string(known);
         json_object_set(p->past.tokenizers, path, digest);
     }
-    json_array_foreach(r->digests, i, one) if (json_equal(one, digest)) return OK;
+    json_array_foreach(r->digests, i, one)
+        if (json_equal(one, digest)) return OK;
     json_array_append(r->digests, digest);
     return texts_add(&r->paths, path, e);
 }
@@ -88,8 +89,7 @@ static bool had_input(const json_t *plan, const char *digest)
 {
     const char *path;
     json_t *one;
-    json_object_foreach(json_object_get(plan, "inputs"), path, one)
-    {
+    json_object_foreach(json_object_get(plan, "inputs"), path, one) {
         if (strcmp(json_string_value(one), digest) == 0) return true;
     }
     return false;
@@ -113,10 +113,8 @@ static json_t *all_inputs(const struct plan_past *past)
     size_t i;
     json_t *plan, *one, *all = json_object();
     const char *path;
-    json_array_foreach(past->plans, i, plan)
-    {
-        json_object_foreach(json_object_get(plan, "inputs"), path, one)
-        {
+    json_array_foreach(past->plans, i, plan) {
+        json_object_foreach(json_object_get(plan, "inputs"), path, one) {
             json_object_set_new(all, json_string_value(one), json_true());
         }
     }
@@ -173,8 +171,7 @@ static enum status look_in(struct plan *p, const json_t *plan, const struct data
     const char *digest;
     json_t *place;
     PASS(find_starts(p, d, &starts, e));
-    json_object_foreach((json_t *)(uintptr_t)starts, digest, place)
-    {
+    json_object_foreach((json_t *)(uintptr_t)starts, digest, place) {
         bool same = json_flag(tried, digest);
         if (*taken || strcmp(digest, now) == 0 || !had_input(plan, digest)) continue;
         if (!json_object_get(tried, digest)) PASS(alike(p, d, r, place, &same, e));

@@ -33,8 +33,7 @@ static enum status by_label(struct plan *p, int64_t model, const json_t *models,
 {
     size_t i;
     json_t *one;
-    json_array_foreach((json_t *)(uintptr_t)models, i, one)
-    {
+    json_array_foreach((json_t *)(uintptr_t)models, i, one) {
         const char *known = plans_known(one);
         if (strcmp(json_text(one, "name", ""), p->sweep->models[model].name) == 0 &&
             !taken(p, known))
@@ -86,8 +85,7 @@ static enum status is_it(const struct plan *p, int64_t model, const json_t *then
     struct evidence found = {0};
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(then, "checkpoints"), i, one)
-    {
+    json_array_foreach(json_object_get(then, "checkpoints"), i, one) {
         PASS(weigh(p, model, one, view, &found, e));
     }
     const bool place = same_text(m->path, json_text(then, "path", NULL)) &&
@@ -102,8 +100,7 @@ static enum status by_weights(struct plan *p, int64_t model, const json_t *model
 {
     size_t i;
     json_t *one;
-    json_array_foreach((json_t *)(uintptr_t)models, i, one)
-    {
+    json_array_foreach((json_t *)(uintptr_t)models, i, one) {
         bool is;
         if (taken(p, plans_known(one))) continue;
         if (!*view) PASS(parts_view(p->sweep->results, VIEW_STATES, view, e));
@@ -190,8 +187,7 @@ static const json_t *find_average(const struct plan *p, const struct plan_checkp
 {
     size_t i;
     json_t *one;
-    json_array_foreach((json_t *)(uintptr_t)list, i, one)
-    {
+    json_array_foreach((json_t *)(uintptr_t)list, i, one) {
         const char *name = json_text(one, "name", "");
         const bool named = strcmp(name, plan_name_of(p, c)) == 0;
         if (!recipes_alike(plans_recipe(one), c->recipe)) continue;

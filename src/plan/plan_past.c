@@ -28,8 +28,7 @@ enum status plan_past_open(const char *results, struct plan_past *out, struct er
     const json_t *plan;
     size_t i;
     PASS(plans_of(results, &out->plans, e));
-    json_array_foreach(out->plans, i, plan)
-    {
+    json_array_foreach(out->plans, i, plan) {
         json_object_update(out->meanings, json_object_get(plan, "meanings"));
         json_array_append_new(out->entries, json_null());
     }
@@ -53,8 +52,7 @@ int64_t plan_past_positions(const struct plan *p, const char *model)
         const json_t *plan = json_array_get(p->past.plans, k);
         size_t i;
         json_t *one;
-        json_array_foreach(json_object_get(plan, "models"), i, one)
-        {
+        json_array_foreach(json_object_get(plan, "models"), i, one) {
             if (strcmp(json_text(one, "name", ""), model) == 0)
                 positions = json_integer_value(json_object_get(one, "positions"));
         }
@@ -75,8 +73,7 @@ static json_t *index_models(const json_t *models)
 {
     size_t i, k;
     json_t *model, *one, *out = json_object();
-    json_array_foreach(models, i, model)
-    {
+    json_array_foreach(models, i, model) {
         json_t *of = json_object();
         json_array_foreach(json_object_get(model, "checkpoints"), k, one)
             json_object_set(of, plans_known(one), one);

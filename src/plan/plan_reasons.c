@@ -10,7 +10,8 @@ static const json_t *named(const json_t *list, const char *name)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(list, i, one) if (strcmp(json_text(one, "name", ""), name) == 0) return one;
+    json_array_foreach(list, i, one)
+        if (strcmp(json_text(one, "name", ""), name) == 0) return one;
     return NULL;
 }
 
@@ -32,14 +33,12 @@ static enum status add_changes(char **text, const json_t *was, const json_t *now
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)now, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)now, key, value) {
         const json_t *old = json_object_get(was, key);
         if (strcmp(key, "name") != 0 && !json_equal(old, value))
             PASS(add_change(text, key, old, value, e));
     }
-    json_object_foreach((json_t *)(uintptr_t)was, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)was, key, value) {
         if (strcmp(key, "name") != 0 && !json_object_get(now, key))
             PASS(add_change(text, key, value, NULL, e));
     }
@@ -98,8 +97,7 @@ static bool follows_another(const struct plan *p, const struct plan_checkpoint *
     const char *before = "", *now = "";
     size_t i;
     json_t *one;
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         if (strcmp(plans_known(one), plan_known_name(p, c)) == 0) break;
         before = plans_known(one);
     }
@@ -120,8 +118,7 @@ static void warn_averages(const struct plan *p, int64_t i, const struct results_
     for (int64_t k = 0; k < m->n_averages; k++) {
         const struct average_entry *a = &m->averages[k];
         int64_t n = 0;
-        json_array_foreach(list, at, one)
-        {
+        json_array_foreach(list, at, one) {
             bool there =
                 strcmp(json_text(one, "average", ""), a->name) != 0 ||
                 result_state_of(results_view_find(view, json_text(one, "key", ""))) != STATE_DONE;
@@ -345,8 +342,7 @@ static enum status warn_entries(const struct plan *p, const json_t *plan, const 
     const json_t *then = json_object_get(json_object_get(plan, "config"), list);
     size_t i;
     json_t *now;
-    json_array_foreach(json_object_get(config, list), i, now)
-    {
+    json_array_foreach(json_object_get(config, list), i, now) {
         const char *name = json_text(now, "name", "");
         const json_t *was = named(then, name);
         AUTO_FREE char *text = NULL;
@@ -403,9 +399,10 @@ enum status plan_tell_changed(const json_t *changed, struct err *e)
     CLEANUP(faults_free) struct faults all = {0};
     json_t *label;
     AUTO_FREE char *line = NULL;
-    json_object_foreach((json_t *)(uintptr_t)changed, name, label) PASS(faults_add(
-        &all, "checkpoint", json_string_value(label),
-        "weights have changed since their results were recorded; computing it again", e));
+    json_object_foreach((json_t *)(uintptr_t)changed, name, label)
+        PASS(faults_add(
+            &all, "checkpoint", json_string_value(label),
+            "weights have changed since their results were recorded; computing it again", e));
     if (all.n) PASS(faults_line(&all, 0, &line, e));
     if (line) log_warn("%s", line);
     return OK;

@@ -48,8 +48,7 @@ static json_t *digests_record(char (*digests)[HASH_HEX], int64_t n)
 static json_t *numbers_record(int64_t first, int64_t end)
 {
     json_t *list = first < end ? json_array() : NULL;
-    for (int64_t i = first; i < end; i++)
-        json_array_append_new(list, json_integer((json_int_t)i));
+    for (int64_t i = first; i < end; i++) json_array_append_new(list, json_integer((json_int_t)i));
     return list;
 }
 
@@ -62,15 +61,13 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
         json_t *list = json_array(), *common = NULL;
         enum status st = plan_common_record(p, i, &cache, &common, e);
         const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
-        json_array_append_new(models,
-                              json_pack("{s:s, s:s*, s:I, s:s*, s:o, s:o, s:o*, s:o*}", "name",
-                                        name, "known", strcmp(name, known) ? known : NULL,
-                                        "positions", (json_int_t)l->positions,
-                                        "branch_of", p->sweep->models[i].branch_of, "checkpoints",
-                                        list, "texts", digests_record(l->texts, p->sweep->n_evaluations),
-                                        "variant_keys",
-                                        digests_record(l->variant_keys, p->n_variants),
-                                        "common_tokens", common));
+        json_array_append_new(
+            models,
+            json_pack("{s:s, s:s*, s:I, s:s*, s:o, s:o, s:o*, s:o*}", "name", name, "known",
+                      strcmp(name, known) ? known : NULL, "positions", (json_int_t)l->positions,
+                      "branch_of", p->sweep->models[i].branch_of, "checkpoints", list, "texts",
+                      digests_record(l->texts, p->sweep->n_evaluations), "variant_keys",
+                      digests_record(l->variant_keys, p->n_variants), "common_tokens", common));
         PASS(st);
         json_t *training = NULL;
         PASS(steps_curve_read(p->sweep->models[i].trajectory, &training, e));
@@ -135,8 +132,8 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
     json_t *columns = plan_columns_record(s);
     *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
                      s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
-                     datasets, "variants", variants, "replicates", numbers_record(1, most), "columns",
-                     columns);
+                     datasets, "variants", variants, "replicates", numbers_record(1, most),
+                     "columns", columns);
     NEED(*out, ERR_NOMEM, "out of memory for the plan");
     if (p->seed >= 0) {
         json_object_set_new(*out, "seed", json_integer((json_int_t)p->seed));

@@ -90,8 +90,7 @@ static enum status read_then(const struct plan *p, const json_t *settings, struc
         if (measures[k]->parts) t->sweep.sections[k] = NULL;
     PASS(mem_zero(&t->sweep.methods, (int64_t)json_array_size(methods), sizeof *t->sweep.methods,
                   "methods", e));
-    json_array_foreach(methods, i, one)
-    {
+    json_array_foreach(methods, i, one) {
         struct method_entry *to = &t->sweep.methods[t->sweep.n_methods];
         const enum status st = options_from_json(&method_table, one, to, NULL);
         NEED(st != ERR_NOMEM, st, "out of memory for methods");
@@ -158,11 +157,11 @@ static void match(json_t *parts, const json_t *other, const char *key)
 {
     json_t *one, *had;
     size_t i, j;
-    json_array_foreach(parts, i, one) json_array_foreach(other, j, had)
-    {
-        if (!json_object_get(one, "from") && json_equal(one, had))
-            json_object_set_new(one, "from", json_string(key));
-    }
+    json_array_foreach(parts, i, one)
+        json_array_foreach(other, j, had) {
+            if (!json_object_get(one, "from") && json_equal(one, had))
+                json_object_set_new(one, "from", json_string(key));
+        }
 }
 
 /* Matches the parts with those of the record of then. */
@@ -194,8 +193,7 @@ static enum status find_parts(const struct plan *p, const struct plan_checkpoint
     for (int64_t t = p->n_then - 1; t >= 0; t--)
         if (record_then(p, &p->then[t], c, k, view))
             PASS(match_then(p, &p->then[t], c, k, list, e));
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         json_object_del(one, "of");
         *n += json_object_get(one, "from") != NULL;
     }
@@ -263,8 +261,8 @@ static enum status add_composed(struct plan *p, const char *key, const json_t *p
     const char *from = json_text(json_array_get(parts, 0), "from", "");
     json_auto_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
     json_object_set_new(record, "key", json_string(key));
-    json_array_append_new(
-        p->composed, json_pack("{s:s, s:O}", "key", key, "parts", (json_t *)(uintptr_t)parts));
+    json_array_append_new(p->composed,
+                          json_pack("{s:s, s:O}", "key", key, "parts", (json_t *)(uintptr_t)parts));
     PASS(json_whole(e));
     return view_add_beside(view, record, e);
 }
@@ -300,8 +298,7 @@ enum status plan_take(struct plan *p, struct results_view *view, struct err *e)
     plan_reuse_free(p);
     p->composed = json_array();
     PASS(mem_zero(&p->then, (int64_t)json_array_size(plans), sizeof *p->then, "plans", e));
-    json_array_foreach(plans, i, one)
-    {
+    json_array_foreach(plans, i, one) {
         const json_t *settings = json_object_get(one, "settings");
         if (settings && !had_before(plans, i, settings)) PASS(add_then(p, settings, e));
     }

@@ -38,8 +38,7 @@ static enum status by_label(struct search *s, const json_t *list, struct err *e)
 {
     size_t i;
     json_t *then;
-    json_array_foreach(list, i, then)
-    {
+    json_array_foreach(list, i, then) {
         const json_t *row = json_object_get(s->rows, json_text(then, "name", ""));
         const int64_t at = json_integer_value(row);
         if (row && is_stored(then) && !s->names[at] &&
@@ -76,8 +75,7 @@ static enum status by_weights(struct search *s, const json_t *list, json_t *dige
 {
     size_t i;
     json_t *then;
-    json_array_foreach(list, i, then)
-    {
+    json_array_foreach(list, i, then) {
         int64_t row;
         if (!is_stored(then) || json_object_get(s->rows, json_text(then, "name", "")) ||
             json_object_get(s->taken, plans_known(then)))

@@ -46,8 +46,7 @@ static enum status former_texts(const struct plan *p, int64_t model, const json_
     size_t i;
     *list = json_array();
     *texts = json_object();
-    json_array_foreach(json_object_get(plan, "evaluation"), i, entry)
-    {
+    json_array_foreach(json_object_get(plan, "evaluation"), i, entry) {
         char digest[HASH_HEX];
         TRY(options_from_json(&data_table, entry, &d, e));
         const struct data_options resolved = plan_data(p, model, &d);
@@ -87,8 +86,9 @@ enum status plan_former(struct plan *p, struct results_view *view, struct err *e
     const json_t *plans = view ? view->old_plans : NULL, *one;
     json_auto_t *record = NULL;
     size_t k;
-    json_array_foreach(plans, k, one) for (int64_t i = 0; i < p->n_checkpoints; i++)
-        PASS(add_former(p, &p->checkpoints[i], one, e));
+    json_array_foreach(plans, k, one)
+        for (int64_t i = 0; i < p->n_checkpoints; i++)
+            PASS(add_former(p, &p->checkpoints[i], one, e));
     if (view && (json_array_size(plans) || json_object_size(p->former))) {
         PASS(plan_record(p, "", &record, e));
         PASS(results_view_former(view, record, e));

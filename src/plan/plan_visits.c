@@ -43,8 +43,7 @@ static bool made_from(const json_t *record, const json_t *changed)
     const char *name;
     json_t *digest;
     json_object_foreach(json_object_get(json_object_get(record, "provenance"), "weights_read"),
-                        name, digest)
-    {
+                        name, digest) {
         if (json_object_get(changed, name)) return true;
     }
     return false;

@@ -21,8 +21,7 @@ bool completion_adds(const json_t *record, const json_t *completion)
     const json_t *had = json_object_get(record, "provenance");
     const char *part;
     json_t *digest;
-    json_object_foreach(json_object_get(completion, "completes"), part, digest)
-    {
+    json_object_foreach(json_object_get(completion, "completes"), part, digest) {
         const json_t *own = json_object_get(had, part);
         if (!own || (json_object_get(own, "message") && !json_object_get(digest, "message")))
             return true;
@@ -43,8 +42,7 @@ static void complete_list(json_t *record, const struct record_list *list, const 
 {
     json_t *entry, *all = json_array();
     size_t i;
-    json_array_foreach(json_object_get(record, list->name), i, entry)
-    {
+    json_array_foreach(json_object_get(record, list->name), i, entry) {
         const json_t *own = json_object_get(more, json_text(entry, list->label, ""));
         json_t *copy = own ? json_copy(entry) : json_incref(entry);
         if (own) json_object_update(copy, (json_t *)(uintptr_t)own);
@@ -58,8 +56,7 @@ void completion_fingerprint(json_t *record, const json_t *completion)
     const char *own = json_text(record, "fingerprint", "");
     const char *more = json_text(completion, "fingerprint", "");
     if (!strstr(own, more))
-        json_object_set_new(record, "fingerprint",
-                            json_sprintf("%s; completed by %s", own, more));
+        json_object_set_new(record, "fingerprint", json_sprintf("%s; completed by %s", own, more));
 }
 
 enum status completion_join(const json_t *old, const json_t *completion, json_t **out,

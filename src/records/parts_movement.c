@@ -8,8 +8,7 @@ enum status parts_of_movement(const json_t *own, json_t **out, struct err *e)
     const json_t *bits;
     size_t i;
     *out = json_array();
-    json_array_foreach(json_object_get(own, "bits"), i, bits)
-    {
+    json_array_foreach(json_object_get(own, "bits"), i, bits) {
         json_t *of = json_copy((json_t *)(uintptr_t)own);
         json_object_set(of, "bits", (json_t *)(uintptr_t)bits);
         json_array_append_new(
@@ -24,8 +23,7 @@ static void append_row(json_t *to, const json_t *from, size_t i)
 {
     const char *name;
     json_t *column;
-    json_object_foreach((json_t *)(uintptr_t)from, name, column)
-    {
+    json_object_foreach((json_t *)(uintptr_t)from, name, column) {
         if (!json_object_get(to, name)) json_object_set_new(to, name, json_array());
         json_array_append(json_object_get(to, name), json_array_get(column, i));
     }
@@ -54,8 +52,7 @@ static void append_tensor(json_t *to, const char *name, const json_t *parts, con
 {
     const json_t *one;
     size_t i;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         const json_t *grids = table_of(json_array_get(from, i), "grids");
         if (find_row(grids, name, strtoll(json_text(one, "part", ""), NULL, 10), &at[i]))
             append_row(to, grids, at[i]);
@@ -71,8 +68,9 @@ static enum status join_grids(const json_t *record, const json_t *parts, const j
     size_t i, *at = NULL;
     PASS(mem_zero(&at, (int64_t)json_array_size(parts), sizeof *at, "places of rows", e));
     *out = json_object();
-    json_array_foreach(names, i, one) if (json_integer_value(json_array_get(quantized, i)))
-        append_tensor(*out, json_string_value(one), parts, from, at);
+    json_array_foreach(names, i, one)
+        if (json_integer_value(json_array_get(quantized, i)))
+            append_tensor(*out, json_string_value(one), parts, from, at);
     free(at);
     return OK;
 }
@@ -82,11 +80,9 @@ static void join_weights(const json_t *parts, const json_t *from, json_t **out)
 {
     const json_t *one, *bits;
     size_t i, k;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         const json_t *weights = table_of(json_array_get(from, i), "weights");
-        json_array_foreach(json_object_get(weights, "bits"), k, bits)
-        {
+        json_array_foreach(json_object_get(weights, "bits"), k, bits) {
             if (json_integer_value(bits) != strtoll(json_text(one, "part", ""), NULL, 10)) continue;
             if (!*out) *out = json_object();
             append_row(*out, weights, k);
@@ -100,8 +96,7 @@ enum status compose_movement(json_t *record, const json_t *parts, const json_t *
     json_auto_t *grids = NULL, *weights = NULL, *bits = json_object(), *from = json_array();
     json_t *one;
     size_t i;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         const char *name = json_text(one, "part", "");
         const json_t *source;
         parts_find(parts, sources, name, &source);

@@ -14,7 +14,8 @@ const json_t *plans_entry(const json_t *list, const char *known)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(list, i, one) if (strcmp(plans_known(one), known) == 0) return one;
+    json_array_foreach(list, i, one)
+        if (strcmp(plans_known(one), known) == 0) return one;
     return NULL;
 }
 
@@ -46,8 +47,7 @@ static json_t *model_of(const json_t *model, const json_t *config)
     size_t i;
     json_t *row, *out = members_of(model, own), *more = members_of(config, place),
                  *list = json_array();
-    json_array_foreach(json_object_get(model, "checkpoints"), i, row)
-    {
+    json_array_foreach(json_object_get(model, "checkpoints"), i, row) {
         json_array_append_new(list, members_of(row, rows));
     }
     json_object_update(out, more);
@@ -82,8 +82,7 @@ static json_t *plan_of(const json_t *plan)
                  *config = json_object_get(sweep, "models");
     size_t i;
     json_t *model, *out = members_of(plan, own), *models = json_array();
-    json_array_foreach(json_object_get(plan, "models"), i, model)
-    {
+    json_array_foreach(json_object_get(plan, "models"), i, model) {
         json_array_append_new(models, model_of(model, json_array_get(config, i)));
     }
     json_object_set_new(out, "models", models);

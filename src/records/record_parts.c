@@ -19,8 +19,7 @@ bool parts_find(const json_t *parts, const json_t *sources, const char *name, co
     json_t *one;
     size_t i;
     *source = NULL;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         if (strcmp(json_text(one, "part", ""), name) != 0) continue;
         const json_t *from = json_array_get(sources, i);
         *source = json_is_object(from) ? from : NULL;

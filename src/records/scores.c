@@ -47,8 +47,7 @@ bool scores_are(const json_t *record, const char (*texts)[HASH_HEX], int64_t n)
     const char *name;
     json_t *one;
     int64_t had = 0;
-    json_object_foreach(json_object_get(record, "provenance"), name, one)
-    {
+    json_object_foreach(json_object_get(record, "provenance"), name, one) {
         if (is_text(name) && !json_object_get(one, "added")) had++;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -74,8 +73,7 @@ enum status scores_completion(const json_t *record, const json_t *other, json_t 
     datasets = json_object_get(all, "datasets");
     for (int i = 0; labels[i]; i++)
         json_object_set(all, labels[i], json_object_get(other, labels[i]));
-    json_object_foreach(json_object_get(other, "provenance"), name, one)
-    {
+    json_object_foreach(json_object_get(other, "provenance"), name, one) {
         const char *text = name + 5;
         if (!is_text(name) || scores_state(other, text) != STATE_DONE ||
             scores_state(record, text) == STATE_DONE)
@@ -121,10 +119,8 @@ static bool has_former(const json_t *plan)
 {
     const json_t *model, *checkpoint;
     size_t m, c;
-    json_array_foreach(json_object_get(plan, "models"), m, model)
-    {
-        json_array_foreach(json_object_get(model, "checkpoints"), c, checkpoint)
-        {
+    json_array_foreach(json_object_get(plan, "models"), m, model) {
+        json_array_foreach(json_object_get(model, "checkpoints"), c, checkpoint) {
             if (json_object_get(checkpoint, "former")) return true;
         }
     }
@@ -137,15 +133,13 @@ enum status former_learn(json_t *map, const json_t *plan, struct err *e)
     const char *key;
     json_t *value;
     if (has_former(plan)) PASS(axes_of_plan(plan, &a, e));
-    json_object_foreach(json_object_get(plan, "former_keys"), key, value)
-    {
+    json_object_foreach(json_object_get(plan, "former_keys"), key, value) {
         map_key(map, json_string_value(value), key, NULL);
     }
     for (int64_t m = 0; a.models && m < a.labels[AXIS_MODEL].n; m++)
         for (int64_t c = 0; c < a.models[m].n; c++) {
             const struct axis_checkpoint *at = &a.models[m].checkpoints[c];
-            json_object_foreach(json_object_get(at->plan, "former"), key, value)
-            {
+            json_object_foreach(json_object_get(at->plan, "former"), key, value) {
                 map_cells(map, &a, m, key, at->key, value);
             }
         }
@@ -159,8 +153,7 @@ static void name_texts(json_t *record, const json_t *texts)
     const char *label;
     json_t *one, *from = json_copy(json_object_get(record, "provenance"));
     const bool replicate = strcmp(json_text(record, "type", ""), measure_replicate.name) == 0;
-    json_object_foreach((json_t *)(uintptr_t)texts, label, one)
-    {
+    json_object_foreach((json_t *)(uintptr_t)texts, label, one) {
         const char *had = json_text(from, "drawn", "");
         scores_note(from, json_string_value(one), label, false, NULL, NULL);
         if (replicate)
@@ -172,8 +165,7 @@ static void name_texts(json_t *record, const json_t *texts)
     const json_t *had = json_object_get(record, "datasets");
     if (!had) return;
     json_t *now = json_object();
-    json_object_foreach((json_t *)(uintptr_t)had, label, one)
-    {
+    json_object_foreach((json_t *)(uintptr_t)had, label, one) {
         json_object_set(now, json_text(texts, label, label), one);
     }
     json_object_set_new(record, "datasets", now);
@@ -203,7 +195,8 @@ enum status former_plan(json_t *list, const json_t *plan, struct err *e)
         return OK;
     json_auto_t *own =
         json_pack("{s:O, s:O*}", "evaluation", texts, "inputs", json_object_get(plan, "inputs"));
-    json_array_foreach(list, i, one) if (json_equal(one, own)) return OK;
+    json_array_foreach(list, i, one)
+        if (json_equal(one, own)) return OK;
     json_array_append(list, own);
     return json_whole(e);
 }

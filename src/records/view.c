@@ -182,8 +182,7 @@ enum status results_view_changed(const json_t *before, const json_t *now, const 
 {
     const char *path;
     json_t *digest;
-    json_object_foreach((json_t *)(uintptr_t)now, path, digest)
-    {
+    json_object_foreach((json_t *)(uintptr_t)now, path, digest) {
         const json_t *old = json_object_get(before, path);
         if (old && !json_equal(old, digest) && !json_flag(grown, path))
             PASS(texts_add(out, path, e));
@@ -228,8 +227,7 @@ enum status results_view_former(struct results_view *v, const json_t *plan, stru
     json_t *now, *losses;
     if (!v) return OK;
     PASS(former_learn(v->former, plan, e));
-    json_object_foreach(v->former, was, now)
-    {
+    json_object_foreach(v->former, was, now) {
         PASS(rekey(v, was, e));
         losses = json_object_get(v->losses, was);
         if (losses) json_object_set(v->losses, json_text(now, "key", ""), losses);

@@ -111,9 +111,9 @@ enum status view_add_late(struct results_view *v, const struct view_sink *sink, 
     size_t i;
     json_auto_t *own = v->waiting; /* in the view's journal already: not for the sink */
     v->waiting = json_array();
-    json_array_foreach(own, i, record) if (wants_elsewhere(v, record))
-        PASS(take(v, record, record, NULL, e));
-    json_array_foreach(late, i, record) if (wants_elsewhere(v, record))
-        PASS(take(v, record, record, sink, e));
+    json_array_foreach(own, i, record)
+        if (wants_elsewhere(v, record)) PASS(take(v, record, record, NULL, e));
+    json_array_foreach(late, i, record)
+        if (wants_elsewhere(v, record)) PASS(take(v, record, record, sink, e));
     return json_whole(e);
 }

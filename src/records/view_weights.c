@@ -34,16 +34,14 @@ void view_leave_out_stale(struct results_view *v)
     const char *key;
     json_t *record, *list;
     void *next;
-    json_object_foreach_safe(v->records, next, key, record)
-    {
+    json_object_foreach_safe(v->records, next, key, record) {
         if (weights_read_agree(v->weights, record)) continue;
         view_remember(v, key, record);
         json_object_set_new(v->stale, key, json_true());
         json_object_del(v->lines, key);
         json_object_del(v->records, key);
     }
-    json_object_foreach(v->others, key, list)
-    {
+    json_object_foreach(v->others, key, list) {
         if (result_state_of(json_object_get(v->records, key)) != STATE_DONE)
             take_back(v, key, list);
     }

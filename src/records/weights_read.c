@@ -17,8 +17,7 @@ bool weights_read_learn(json_t *newest, const json_t *record)
     const char *name, *time = weights_read_time(record);
     json_t *digest;
     bool changed = false;
-    json_object_foreach(digests_of(record), name, digest)
-    {
+    json_object_foreach(digests_of(record), name, digest) {
         json_t *known = json_object_get(newest, name);
         const bool same = known && json_equal(json_object_get(known, "digest"), digest);
         if (!same)
@@ -36,8 +35,7 @@ bool weights_read_join(json_t *newest, const json_t *other)
     const char *name;
     json_t *more;
     bool changed = false;
-    json_object_foreach((json_t *)(uintptr_t)other, name, more)
-    {
+    json_object_foreach((json_t *)(uintptr_t)other, name, more) {
         const json_t *known = json_object_get(newest, name);
         const int digests = strcmp(json_text(more, "digest", ""), json_text(known, "digest", ""));
         const int times = strcmp(json_text(more, "utc", ""), json_text(known, "utc", ""));
@@ -52,8 +50,7 @@ bool weights_read_agree(const json_t *newest, const json_t *record)
 {
     const char *name;
     json_t *digest;
-    json_object_foreach(digests_of(record), name, digest)
-    {
+    json_object_foreach(digests_of(record), name, digest) {
         const json_t *known = json_object_get(newest, name);
         if (known && !json_equal(json_object_get(known, "digest"), digest)) return false;
     }

@@ -68,8 +68,7 @@ static void read_trainer_state(const char *path, struct init_checkpoint *f)
     if (json_is_integer(step)) f->step = json_integer_value(step);
     const double seen = json_number_get(json_object_get(state, "num_input_tokens_seen"));
     if (seen > 0) f->tokens = seen;
-    json_array_foreach(json_object_get(state, "log_history"), i, one)
-    {
+    json_array_foreach(json_object_get(state, "log_history"), i, one) {
         const double at = json_number_get(json_object_get(one, "step"));
         const double rate = json_number_get(json_object_get(one, "learning_rate"));
         if (!(at > last && at <= (double)f->step && rate >= 0)) continue;
@@ -169,11 +168,11 @@ enum status init_field(char *text, char **out, struct err *e)
     if (!object) return mem_string(out, "", e);
     json_t *name = json_object_get(object, "text");
     if (!json_is_string(name)) name = NULL;
-    json_object_foreach(object, key, value) if (!name && json_is_string(value))
-    {
-        name = value;
-        field = key;
-    }
+    json_object_foreach(object, key, value)
+        if (!name && json_is_string(value)) {
+            name = value;
+            field = key;
+        }
     name = json_string(field);
     if (name && strcmp(field, "text") != 0) quoted = json_write_text(name, JSON_ENCODE_ANY);
     json_decref(name);

@@ -171,8 +171,8 @@ static enum status list_items(const struct merge *m, struct item **out, int64_t 
             most += (int64_t)json_object_size(m->sources[i].places[c]);
     PASS(mem_zero(out, most, sizeof **out, "keys", e));
     for (int64_t i = 0; i < m->n; i++)
-        for (int c = 0; c < CLASS_N; c++) json_object_foreach(m->sources[i].places[c], place, at)
-            {
+        for (int c = 0; c < CLASS_N; c++)
+            json_object_foreach(m->sources[i].places[c], place, at) {
                 struct item *item = &(*out)[(*n)++];
                 *item = (struct item){
                     .place = place, .class = (enum merge_class)c, .source = &m->sources[i]};
@@ -337,8 +337,7 @@ static enum status add_runs(const struct merge_source *s, json_t *runs, struct e
                         json_text(s->plan, "host", "?"), json_text(s->plan, "command", "?")));
         own = json_pack("{s:s}", name, json_text(s->end, "utc", ""));
     }
-    json_object_foreach(own, run, end)
-    {
+    json_object_foreach(own, run, end) {
         if (strcmp(json_text(own, run, ""), json_text(runs, run, "")) >= 0)
             json_object_set(runs, run, end);
     }

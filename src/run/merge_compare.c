@@ -36,8 +36,7 @@ static bool same_members(const json_t *a, const json_t *b, char *why, size_t siz
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)a, name, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)a, name, value) {
         const json_t *other = json_object_get(b, name);
         if (!other || is_volatile(name)) continue;
         if (same(value, other, why, size)) continue;
@@ -114,8 +113,7 @@ static bool lost_ranks_agree(const struct measure *k, const json_t *a, const jso
     const json_t *all = k->inner ? json_object_get(a, k->inner->plan) : NULL;
     const char *label;
     json_t *own;
-    json_object_foreach((json_t *)(uintptr_t)all, label, own)
-    {
+    json_object_foreach((json_t *)(uintptr_t)all, label, own) {
         const json_t *other = json_object_get(json_object_get(b, k->inner->plan), label);
         const double x = json_number_get(json_object_get(own, "loss"));
         const double y = json_number_get(json_object_get(other, "loss"));

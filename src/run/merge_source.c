@@ -42,8 +42,7 @@ static enum status add_completion(struct merge_source *s, const char *key, int64
     json_t *digest;
     PASS(mem_string(&name, key, e));
     enum status st = OK;
-    json_object_foreach(json_object_get(head, "completes"), part, digest)
-    {
+    json_object_foreach(json_object_get(head, "completes"), part, digest) {
         if (st == OK) st = mem_append(&name, e, " %s", part);
     }
     if (st == OK) st = put(s, CLASS_COMPLETION, name, at, e);

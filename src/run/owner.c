@@ -24,8 +24,7 @@ static enum status list_models(const struct plan *p, const json_t *plan, char **
     json_t *model, *one;
     *shared = false;
     PASS(mem_string(there, "", e));
-    json_array_foreach(json_object_get(plan, "models"), i, model)
-    {
+    json_array_foreach(json_object_get(plan, "models"), i, model) {
         const char *name = json_text(model, "name", "");
         const json_t *list = json_object_get(model, "checkpoints");
         const int64_t n = (int64_t)json_array_size(list);
@@ -85,8 +84,7 @@ static enum status folder_then(const json_t *plan, const struct plan *p,
     size_t i;
     json_t *model;
     *out = NULL;
-    json_array_foreach(json_object_get(plan, "models"), i, model)
-    {
+    json_array_foreach(json_object_get(plan, "models"), i, model) {
         const char *path = json_text(json_array_get(config, i), "path", NULL);
         if (path && strcmp(plans_known(model), plan_known_model(p, c->model)) == 0)
             return plan_path_of(path, plan_name_of(p, c), out, e);

@@ -63,8 +63,7 @@ static enum status read_sources(const struct run_compose *c, const json_t *parts
     size_t i;
     *out = json_array();
     *all = true;
-    json_array_foreach(parts, i, one)
-    {
+    json_array_foreach(parts, i, one) {
         const char *key = json_text(one, "from", NULL);
         record = NULL;
         if (key) PASS(find(c, key, &record, e));
@@ -83,8 +82,7 @@ static bool differs(const json_t *record, const json_t *source)
     json_t *digest;
     if (strcmp(json_text(own, "weights_hash", ""), json_text(other, "weights_hash", "")) != 0)
         return true;
-    json_object_foreach(json_object_get(own, "weights_read"), name, digest)
-    {
+    json_object_foreach(json_object_get(own, "weights_read"), name, digest) {
         const json_t *had = json_object_get(json_object_get(other, "weights_read"), name);
         if (had && !json_equal(had, digest)) return true;
     }
@@ -95,8 +93,8 @@ static bool any_differs(const json_t *record, const json_t *sources)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach(sources, i,
-                       one) if (json_is_object(one) && differs(record, one)) return true;
+    json_array_foreach(sources, i, one)
+        if (json_is_object(one) && differs(record, one)) return true;
     return false;
 }
 
@@ -120,8 +118,8 @@ static enum status join(json_t *record, const json_t *parts, const json_t *sourc
     json_t *one;
     size_t i;
     PASS(of->parts->compose(record, parts, sources, e));
-    json_array_foreach(sources, i, one) if (json_is_object(one))
-        completion_fingerprint(record, one);
+    json_array_foreach(sources, i, one)
+        if (json_is_object(one)) completion_fingerprint(record, one);
     return json_whole(e);
 }
 

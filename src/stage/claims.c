@@ -36,8 +36,7 @@ static int64_t bytes_beside(const json_t *state, const json_t *set)
     const char *path;
     json_t *entry;
     int64_t bytes = 0;
-    json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
-    {
+    json_object_foreach(json_object_get(state, "checkpoints"), path, entry) {
         if (!json_object_get(set, path)) bytes += json_int(entry, "bytes");
     }
     return bytes;
@@ -73,12 +72,10 @@ void claims_bury(json_t *state)
     json_t *visits = json_object_get(state, "visits"), *one;
     const char *key;
     void *next;
-    json_object_foreach_safe(visits, next, key, one)
-    {
+    json_object_foreach_safe(visits, next, key, one) {
         if (!life_of(state, json_text(one, "user", ""))) json_object_del(visits, key);
     }
-    json_object_foreach(json_object_get(state, "checkpoints"), key, one)
-    {
+    json_object_foreach(json_object_get(state, "checkpoints"), key, one) {
         if (claims_is(one, "fetching") && !life_of(state, json_text(one, "by", "")))
             json_object_set_new(one, "state", json_string("ending"));
     }
@@ -101,8 +98,7 @@ static int64_t next_use(const json_t *state, const char *path)
     int64_t least = INT64_MAX;
     const char *name;
     json_t *user;
-    json_object_foreach(json_object_get(state, "users"), name, user)
-    {
+    json_object_foreach(json_object_get(state, "users"), name, user) {
         const json_t *needs = json_object_get(user, "needs");
         const int64_t far = json_object_get(user, "life") ? 0 : INT32_MAX;
         if (json_object_get(needs, path)) least = min64(least, far + json_int(needs, path));
@@ -124,8 +120,7 @@ static json_t *find_asked(const json_t *state, json_t **first)
     json_t *set = json_object(), *one;
     const char *visit;
     *first = NULL;
-    json_object_foreach(json_object_get(state, "visits"), visit, one)
-    {
+    json_object_foreach(json_object_get(state, "visits"), visit, one) {
         if (!json_flag(one, "leased") && *first) continue;
         if (!json_flag(one, "leased")) *first = one;
         json_object_update(set, json_object_get(one, "reads"));
@@ -142,8 +137,7 @@ enum claim claims_ask(json_t *state, const json_t *visit, bool there, char why[5
     why[0] = '\0';
     if (!json_equal(life_of(state, user), json_object_get(visit, "life"))) return CLAIM_WAITS;
     if (json_flag(one, "leased")) return CLAIM_LEASED;
-    json_object_foreach(reads, path, model)
-    {
+    json_object_foreach(reads, path, model) {
         const json_t *entry = claims_entry(state, path);
         if (claims_is(entry, "failed")) snprintf(why, 512, "%s", json_text(entry, "message", ""));
         there = there && claims_there(entry);
@@ -174,8 +168,7 @@ void claims_tidy(json_t *state)
 {
     const char *path;
     json_t *entry;
-    json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
-    {
+    json_object_foreach(json_object_get(state, "checkpoints"), path, entry) {
         const bool needed = claims_needed(state, path);
         if (needed) json_object_set_new(entry, "used", json_true());
         if (!needed && json_flag(entry, "used") && may_go(entry))
@@ -191,8 +184,7 @@ static void evict(json_t *state, const json_t *set, int64_t excess)
         const char *path;
         json_t *last = NULL, *entry;
         int64_t farthest = -1;
-        json_object_foreach(json_object_get(state, "checkpoints"), path, entry)
-        {
+        json_object_foreach(json_object_get(state, "checkpoints"), path, entry) {
             if (json_object_get(set, path) || !may_go(entry)) continue;
             const int64_t use = next_use(state, path);
             if (use > farthest) last = entry;
@@ -211,8 +203,7 @@ static const char *find_away(const json_t *state, json_t *items, json_t *set, do
 {
     const char *path;
     json_t *model;
-    json_object_foreach(set, path, model)
-    {
+    json_object_foreach(set, path, model) {
         const json_t *item = json_object_get(items, path), *entry = claims_entry(state, path);
         if (item && !(json_number_get(json_object_get(item, "not_before")) > now) &&
             (!entry || claims_is(entry, "left")))

@@ -81,8 +81,7 @@ static enum status remove_all(json_t *state, struct lock *lock, struct err *e)
     AUTO_FREE char *partial = NULL;
     const char *path;
     void *next;
-    json_object_foreach_safe(all, next, path, entry)
-    {
+    json_object_foreach_safe(all, next, path, entry) {
         if (!claims_is(entry, "removing")) continue;
         free(partial);
         PASS(ledger_partial(path, &partial, e));

@@ -127,8 +127,7 @@ static enum status begin(const struct stager *s, json_t *state, struct err *e)
     size_t i;
     json_object_foreach(s->items, path, item) PASS(look_at(s, state, path, e));
     json_object_update_missing(json_object_get(state, "models"), json_object_get(s->job, "models"));
-    json_array_foreach(json_object_get(s->job, "visits"), i, visit)
-    {
+    json_array_foreach(json_object_get(s->job, "visits"), i, visit) {
         const int64_t bytes = claims_bytes(state, json_object_get(visit, "reads"));
         if (bytes > most) at = visit;
         most = max64(most, bytes);
@@ -149,8 +148,7 @@ static enum status bury(const struct stager *s, json_t *state, struct err *e)
     NEED(!s->begun || strcmp(life, json_text(s->job, "life", "")) == 0, ERR_IO,
          "%s: this process did not renew its lock and was taken for dead; start again to go on",
          s->folder);
-    json_object_foreach(users, name, one)
-    {
+    json_object_foreach(users, name, one) {
         char *path;
         PASS(ledger_file(s->folder, name, "user", &path, e));
         if (strcmp(name, s->user) == 0 ? !s->begun : !lock_look(path).held)
@@ -186,8 +184,7 @@ static void register_visits(struct stager *s, json_t *state)
     size_t i;
     json_decref(s->wanted);
     s->wanted = json_object();
-    json_array_foreach(json_object_get(s->job, "visits"), i, visit)
-    {
+    json_array_foreach(json_object_get(s->job, "visits"), i, visit) {
         if (s->ended[i])
             json_object_del(json_object_get(state, "visits"), json_text(visit, "visit", ""));
         else
@@ -196,8 +193,7 @@ static void register_visits(struct stager *s, json_t *state)
     claims_register(state, s->user, json_text(s->job, "life", ""),
                     json_flag(s->job, "uses") ? s->wanted : NULL);
     s->counts = (struct stager_counts){.items = (int64_t)json_object_size(s->items)};
-    json_object_foreach(s->items, path, item)
-    {
+    json_object_foreach(s->items, path, item) {
         const json_t *entry = claims_entry(state, path);
         const bool there = claims_there(entry), failed = claims_is(entry, "failed");
         if (there) json_object_set_new(item, "seen", json_true());
@@ -328,8 +324,8 @@ static bool is_on_disk(const json_t *stage)
     const char *path;
     json_t *bytes;
     bool there = true;
-    json_object_foreach(json_object_get(stage, "reads"), path, bytes) there =
-        there && fsx_is_dir(path);
+    json_object_foreach(json_object_get(stage, "reads"), path, bytes)
+        there = there && fsx_is_dir(path);
     return there;
 }
 

@@ -24,13 +24,11 @@ static json_t *model_of(const json_t *model)
     const char *key;
     json_t *value, *out = json_object(), *merges = json_array();
     size_t i;
-    json_object_foreach((json_t *)(uintptr_t)model, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)model, key, value) {
         if (!says_nothing(value)) json_object_set(out, key, value);
     }
     if (strcmp(json_text(out, "type", ""), "BPE") == 0) json_object_del(out, "type");
-    json_array_foreach(json_object_get(model, "merges"), i, value)
-    {
+    json_array_foreach(json_object_get(model, "merges"), i, value) {
         json_array_append_new(merges, merge_text(value));
     }
     json_object_set_new(out, "merges", merges);

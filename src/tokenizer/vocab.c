@@ -49,8 +49,7 @@ enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added,
     int64_t largest = max_added;
     NEED(json_is_object(object), ERR_FORMAT, "model: \"vocab\" must be an object of ids");
     NEED(json_object_size(object) > 0, ERR_FORMAT, "model: \"vocab\" is empty");
-    json_object_foreach((json_t *)object, name, value)
-    {
+    json_object_foreach((json_t *)object, name, value) {
         const int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         NEED(id >= 0 && id <= VOCAB_MAX_ID, ERR_FORMAT,
              "model: id of \"%.80s\" must be an integer in 0..%d", name, VOCAB_MAX_ID);
@@ -59,8 +58,7 @@ enum status vocab_read(struct vocab *v, const json_t *object, int64_t max_added,
     v->n_ids = largest + 1;
     PASS(mem_zero(&v->token, v->n_ids, sizeof *v->token, "vocabulary", e));
     PASS(strmap_init(&v->names, (int64_t)json_object_size(object), e));
-    json_object_foreach((json_t *)object, name, value)
-    {
+    json_object_foreach((json_t *)object, name, value) {
         int32_t id = (int32_t)json_integer_value(value);
         NEED(!v->token[id].s, ERR_FORMAT,
              "model: id %d is given twice, the second time to \"%.80s\"", id, name);

@@ -77,8 +77,7 @@ enum status known_run_take(struct train_job *job, json_t *known, int64_t run, st
     if (strcmp(r->recipe->output, job->runs->recipes[0].output) != 0) return OK;
     /* what is wrong with the settings, the check tells */
     if (train_settings(job, r, &config, &settings, &why) != OK) err_clear(&why);
-    json_object_foreach(known, name, one)
-    {
+    json_object_foreach(known, name, one) {
         if (!found && json_equal(one, settings) && !is_run(job->runs, name)) found = name;
     }
     json_decref(config);

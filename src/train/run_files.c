@@ -62,8 +62,7 @@ static bool differ(const json_t *a, const json_t *b, char *key, size_t size)
     if (json_equal(a, b)) return false;
     if (!json_is_object(a) || !json_is_object(b)) return true;
     const size_t n = strlen(key);
-    json_object_foreach((json_t *)(uintptr_t)a, name, one)
-    {
+    json_object_foreach((json_t *)(uintptr_t)a, name, one) {
         if (json_equal(one, json_object_get(b, name))) continue;
         snprintf(key + n, size - n, "%s%s", n ? "." : "", name);
         return differ(one, json_object_get(b, name), key, size);

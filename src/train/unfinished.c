@@ -23,8 +23,7 @@ static enum status count_branches(const char *output, json_t *k, const char *run
     json_t *settings;
     bool begun;
     *count = 0;
-    json_object_foreach(k, branch, settings)
-    {
+    json_object_foreach(k, branch, settings) {
         if (strcmp(json_text(settings, "parent", ""), run) != 0) continue;
         PASS(has(output, branch, "trajectory.csv", &begun, e));
         *count += !begun;
@@ -60,8 +59,7 @@ enum status unfinished_warn(const char *output, struct err *e)
     const char *run;
     enum status st = OK;
     PASS(known_runs_read(output, &k, e));
-    json_object_foreach(k, run, settings)
-    {
+    json_object_foreach(k, run, settings) {
         if (st == OK) st = warn_of(output, k, run, e);
     }
     json_decref(k);

@@ -222,8 +222,7 @@ void json_keys(const json_t *object, char text[JSON_KEYS])
     json_t *value;
     size_t n = 0;
     text[0] = '\0';
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
         if (n + strlen(key) + 8 > JSON_KEYS) {
             snprintf(text + n, JSON_KEYS - n, "%s...", n ? ", " : "");
             return;

@@ -16,18 +16,17 @@ static json_t *without_nan(const json_t *value)
     void *next, *next_dataset;
     json_t *one, *numbers, *layer;
     size_t i;
-    json_object_foreach_safe(json_object_get(copy, "values"), next, key,
-                             one) if (json_is_string(one) &&
-                                      strcmp(json_string_value(one), "nan") == 0)
-        json_object_del(json_object_get(copy, "values"), key);
+    json_object_foreach_safe(json_object_get(copy, "values"), next, key, one)
+        if (json_is_string(one) && strcmp(json_string_value(one), "nan") == 0)
+            json_object_del(json_object_get(copy, "values"), key);
     json_object_foreach(json_object_get(copy, "datasets"), dataset, numbers)
-        json_object_foreach_safe(numbers, next_dataset, key,
-                                 one) if (json_is_string(one) &&
-                                          strcmp(json_string_value(one), "nan") == 0)
-            json_object_del(numbers, key);
-    json_array_foreach(json_object_get(copy, "layers"), i, layer) json_object_foreach_safe(
-        layer, next, key, one) if (json_is_string(one) && strcmp(json_string_value(one), "nan") ==
-                                                              0) json_object_del(layer, key);
+        json_object_foreach_safe(numbers, next_dataset, key, one)
+            if (json_is_string(one) && strcmp(json_string_value(one), "nan") == 0)
+                json_object_del(numbers, key);
+    json_array_foreach(json_object_get(copy, "layers"), i, layer)
+        json_object_foreach_safe(layer, next, key, one)
+            if (json_is_string(one) && strcmp(json_string_value(one), "nan") == 0)
+                json_object_del(layer, key);
     return copy;
 }
 

@@ -106,8 +106,7 @@ static void json_rows(void **state)
     size_t i;
     int done = 0, quoted = 0;
     assert_int_equal(json_array_size(rows), 4 * 5 * 2);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         bool is_done = strcmp(json_text(row, "status", ""), "done") == 0;
         done += is_done;
         assert_true(json_is_real(json_object_get(row, "loss")) == is_done);
@@ -149,8 +148,7 @@ static void rows_of_every_kind(void **state)
         size_t k;
         int filled = 0;
         assert_int_equal(json_array_size(rows), expected[i].rows);
-        json_array_foreach(rows, k, row)
-        {
+        json_array_foreach(rows, k, row) {
             const json_t *value = json_object_get(row, expected[i].name);
             filled += !isnan(json_number_get(value));
             assert_non_null(value);

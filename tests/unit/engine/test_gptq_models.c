@@ -222,8 +222,7 @@ static void test_gptq_of_the_reference(void **state)
     json_t *setting;
     int n = 0;
     assert_true(fixture_open(&f, FIXTURES "/activations", "rotated"));
-    json_object_foreach(f.meta, key, setting)
-    {
+    json_object_foreach(f.meta, key, setting) {
         if (flag(setting, "w_rtn", true)) continue;
         check_setting(&f, key, setting);
         n++;

@@ -208,8 +208,7 @@ static void check_model(const char *folder, const char *model, const char *path)
     snprintf(name, sizeof name, "awq_%s", model);
     snprintf(file, sizeof file, "%s/%s.safetensors", folder, name);
     assert_true(fixture_open(&f, folder, name));
-    json_object_foreach(json_object_get(f.meta, "loss"), tag, loss)
-    {
+    json_object_foreach(json_object_get(f.meta, "loss"), tag, loss) {
         if (strncmp(tag, "fold_", 5) != 0 && strncmp(tag, "free_", 5) != 0) continue;
         if (strchr(tag, ' ')) continue; /* a model with folded scales */
         memset(&now, 0, sizeof now);

@@ -50,8 +50,7 @@ static enum status emit(void *context, const json_t *record, struct err *e)
         c->loss = json_number_get(json_object_get(d, "loss"));
         c->distance = json_number_get(json_object_get(values, "weight_distance"));
         c->bits = json_number_get(json_object_get(values, "bits_per_weight"));
-        json_array_foreach(json_object_get(record, "layers"), k, layer)
-        {
+        json_array_foreach(json_object_get(record, "layers"), k, layer) {
             double error = json_number_get(json_object_get(layer, "relative_error"));
             if (isfinite(error)) c->layers += error;
         }

@@ -21,8 +21,7 @@ static void test_losses_of_the_reference(void **state)
     json_t *setting;
     int n = 0;
     assert_true(fixture_open(&f, FIXTURES "/activations", "losses"));
-    json_object_foreach(f.meta, key, setting)
-    {
+    json_object_foreach(f.meta, key, setting) {
         char family[80], name[100];
         snprintf(family, sizeof family, "%.*s", (int)strcspn(key, "."), key);
         snprintf(name, sizeof name, "%s.nll", key);

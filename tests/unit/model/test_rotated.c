@@ -165,8 +165,7 @@ static void test_models_of_the_reference(void **state)
     json_t *setting;
     int n = 0;
     assert_true(fixture_open(&f, FIXTURES "/activations", "rotated"));
-    json_object_foreach(f.meta, key, setting)
-    {
+    json_object_foreach(f.meta, key, setting) {
         char family[80], arm[40], name[100];
         if (!flag(setting, "w_rtn", true)) continue; /* GPTQ: tests/unit/engine */
         snprintf(family, sizeof family, "%.*s", (int)strcspn(key, "."), key);

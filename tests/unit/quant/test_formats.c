@@ -58,8 +58,7 @@ static void weights_are_those_of_numpy(void **state)
     (void)state;
     const char *name;
     json_t *entry;
-    json_object_foreach(fixture.meta, name, entry)
-    {
+    json_object_foreach(fixture.meta, name, entry) {
         const int64_t rounded = differences(name, "rtn", entry);
         if (rounded > 0) fail_msg("%s: %lld weights of rtn differ", name, (long long)rounded);
         /* f32 and f64 sums may decide a tie, and a row goes on from there. */

@@ -102,8 +102,7 @@ static void codes_are_those_of_the_authors(void **state)
         snprintf(name, sizeof name, "gptaq_%s", names[i]);
         assert_true(fixture_open(&f, FIXTURES "/gptaq", name));
         struct layer l = layer_of(&f);
-        json_object_foreach(json_object_get(f.meta, "error"), setting, error)
-        {
+        json_object_foreach(json_object_get(f.meta, "error"), setting, error) {
             int64_t bits, n = l.rows * l.cols;
             struct quant_options o = options_of(setting, &bits);
             float *q = run(&l, "gptaq", bits, &o);

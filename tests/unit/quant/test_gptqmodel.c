@@ -128,8 +128,7 @@ static void codes_are_those_of_gptqmodel(void **state)
         json_t *value;
         assert_true(fixture_open(&f, FIXTURES "/gptq", names[l]));
         printf("%s\n", names[l]);
-        json_object_foreach(f.header, key, value)
-        {
+        json_object_foreach(f.header, key, value) {
             char setting[64];
             const char *dot = strstr(key, ".codes");
             if (!dot) continue;

@@ -205,8 +205,7 @@ static void rotated_methods_are_those_of_the_reference(void **state)
         struct sample s = sample_open(names[k]);
         const char *key;
         json_t *value;
-        json_object_foreach(s.file.header, key, value)
-        {
+        json_object_foreach(s.file.header, key, value) {
             if (strncmp(key, "rtn.", 4) == 0) case_check(&s, "rtn", key, &rtn);
             if (strncmp(key, "gptq.", 5) == 0) case_check(&s, "gptq", key, &gptq);
         }

@@ -76,8 +76,7 @@ static void rtn_is_that_of_the_reference(void **state)
         assert_true(fixture_open(&f, FIXTURES "/gptq", layers[l]));
         struct fixture_tensor w = fixture_get(&f, "W");
         float *q = malloc((size_t)(w.dim[0] * w.dim[1]) * sizeof *q);
-        json_object_foreach(f.header, key, value)
-        {
+        json_object_foreach(f.header, key, value) {
             if (strncmp(key, "rtn.", 4) != 0) continue;
             layer_run("rtn", key + 4, 0, NULL, w, q);
             /* numbers, not bytes: zero may have either sign */
@@ -157,8 +156,8 @@ static void gptq_is_that_of_the_reference(void **state)
                                  .samples = x.dim[0],
                                  .tokens = x.dim[0] * x.dim[1],
                                  .statistic[STATISTIC_GRAM] = gram};
-        json_object_foreach(f.header, key, value) if (strncmp(key, "gptq.", 5) == 0)
-            gptq_case(&f, fixture_get(&f, "W"), 0, &in, key, &t);
+        json_object_foreach(f.header, key, value)
+            if (strncmp(key, "gptq.", 5) == 0) gptq_case(&f, fixture_get(&f, "W"), 0, &in, key, &t);
         free(gram);
         fixture_close(&f);
     }
@@ -184,8 +183,7 @@ static void the_range_search_is_that_of_the_reference(void **state)
                              .samples = x.dim[0],
                              .tokens = x.dim[0] * x.dim[1],
                              .statistic[STATISTIC_GRAM] = gram};
-    json_object_foreach(f.header, key, value)
-    {
+    json_object_foreach(f.header, key, value) {
         if (strncmp(key, "gptq.", 5) == 0) gptq_case(&f, w, 2.4, &in, key, &t);
         if (strncmp(key, "rtn.", 4) != 0) continue;
         const float *expected = fixture_get(&f, key).f;

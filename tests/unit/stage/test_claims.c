@@ -173,8 +173,7 @@ static bool remove_all(const struct user *u)
     json_t *all = json_object_get(w.state, "checkpoints"), *entry;
     const char *path;
     void *next;
-    json_object_foreach_safe(all, next, path, entry)
-    {
+    json_object_foreach_safe(all, next, path, entry) {
         struct disk *d = &w.disk[number_of(path)];
         if (!claims_is(entry, "removing")) continue;
         d->partial = d->whole;
@@ -192,8 +191,7 @@ static void look_at_disk(void)
 {
     json_t *entry;
     const char *path;
-    json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry)
-    {
+    json_object_foreach(json_object_get(w.state, "checkpoints"), path, entry) {
         const struct disk *d = &w.disk[number_of(path)];
         const bool ending = claims_is(entry, "ending");
         if (ending && d->writes) claims_measure(w.state, path, d->partial, w.space);
@@ -226,8 +224,7 @@ static void claim(struct user *u)
     const char *path;
     json_t *item;
     if (!u->commands || u->fetching >= 0) return;
-    json_object_foreach(u->items, path, item)
-    {
+    json_object_foreach(u->items, path, item) {
         if (w.disk[number_of(path)].whole) json_object_set_new(item, "seen", json_true());
         if (json_object_get(item, "seen") && !claims_needed(w.state, path))
             json_object_del(u->wanted, path);
@@ -295,8 +292,7 @@ static const json_t *first_with_space(void)
     const char *path;
     size_t reads = 0;
     int64_t bytes = 0;
-    json_object_foreach(json_object_get(w.state, "visits"), path, one)
-    {
+    json_object_foreach(json_object_get(w.state, "visits"), path, one) {
         const bool leased = json_is_true(json_object_get(one, "leased"));
         if (!leased && first) continue;
         if (!leased) reads = json_object_size(json_object_get(one, "reads"));

@@ -105,8 +105,7 @@ static json_t *job(const char *user, double space, bool uses, json_t *list)
 {
     json_t *visits = json_array(), *items = json_object(), *next;
     size_t i;
-    json_array_foreach(list, i, next)
-    {
+    json_array_foreach(list, i, next) {
         json_object_set(items, json_text(next, "path", ""), next);
         char name[8];
         snprintf(name, sizeof name, "%d", (int)i);

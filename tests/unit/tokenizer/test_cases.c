@@ -84,8 +84,7 @@ static void run_cases(const char *folder, const char *name, bool byte_level)
     size_t i;
     struct tokenizer *t = open_in(folder, name, &root);
     assert_int_equal(json_array_size(json_object_get(root, "cases")), 200);
-    json_array_foreach(json_object_get(root, "cases"), i, o)
-    {
+    json_array_foreach(json_object_get(root, "cases"), i, o) {
         check_case(t, name, i, o);
         if (byte_level) check_bytes(t, o);
     }

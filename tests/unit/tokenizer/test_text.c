@@ -49,8 +49,7 @@ static void test_invalid_utf8(void **state)
     assert_int_equal(json_read_file(FIXTURES "/tokenizers/invalid_utf8.json", 0, &root, &e), OK);
     assert_int_equal(tokenizer_open(FIXTURES "/tokenizers/llama3/tokenizer.json", &t, &e), OK);
     assert_true(json_array_size(root) > 400);
-    json_array_foreach(root, i, row)
-    {
+    json_array_foreach(root, i, row) {
         char in[100], want[400];
         struct buf out = {0};
         size_t n_in = from_hex(json_string_value(json_array_get(row, 0)), in);

@@ -49,8 +49,9 @@ static struct tokenizer *open_variant(const json_t *v)
     json_t *root = read_fixture(base), *model = json_object_get(root, "model");
     json_object_update(root, json_object_get(v, "set"));
     json_object_update(model, json_object_get(v, "model"));
-    json_array_foreach(json_object_get(v, "drop"), i, name) assert_int_equal(
-        json_object_del(json_object_get(model, "vocab"), json_string_value(name)), 0);
+    json_array_foreach(json_object_get(v, "drop"), i, name)
+        assert_int_equal(json_object_del(json_object_get(model, "vocab"), json_string_value(name)),
+                         0);
     struct tokenizer *t = open_document(root);
     json_decref(root);
     return t;
@@ -86,8 +87,7 @@ static void variants_encode_as_recorded(void **state)
     json_t *root = read_fixture("variants.json"), *v, *o;
     size_t i, k;
     assert_true(json_array_size(root) > 50);
-    json_array_foreach(root, i, v)
-    {
+    json_array_foreach(root, i, v) {
         struct tokenizer *t = open_variant(v);
         json_array_foreach(json_object_get(v, "cases"), k, o)
             check_case(t, json_text(v, "name", ""), k, o);

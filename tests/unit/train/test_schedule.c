@@ -48,11 +48,9 @@ static void test_references(void **state)
     (void)state;
     assert_non_null(file);
     assert_true(json_array_size(json_object_get(file, "schedules")) > 10);
-    json_array_foreach(json_object_get(file, "schedules"), i, one)
-    {
+    json_array_foreach(json_object_get(file, "schedules"), i, one) {
         const struct schedule s = of_json(one);
-        json_array_foreach(json_object_get(one, "t"), k, t)
-        {
+        json_array_foreach(json_object_get(one, "t"), k, t) {
             const double expected =
                 json_number_value(json_array_get(json_object_get(one, "lr"), k));
             const double found = schedule_rate(&s, json_integer_value(t));

@@ -161,7 +161,8 @@ static bool is_noise(const struct fixture *f, const char *tensor, int64_t elemen
     size_t i;
     json_t *one;
     const json_t *list = json_object_get(json_object_get(f->info, "noise_elements"), tensor);
-    json_array_foreach(list, i, one) if (json_integer_value(one) == element) return true;
+    json_array_foreach(list, i, one)
+        if (json_integer_value(one) == element) return true;
     return false;
 }
 

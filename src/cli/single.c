@@ -118,14 +118,6 @@ static enum status warn_of_texts(const struct visit *v, struct visit_cache *cach
     return warn_of_overlap(v, &in, e);
 }
 
-static void warn_of_fields(const struct visit *v)
-{
-    json_t *said = json_object();
-    for (int64_t i = 0; i < v->n_evaluations; i++) warn_of_json(&v->evaluations[i], said);
-    warn_of_json(&v->calibration, said);
-    json_decref(said);
-}
-
 void single_numbers(struct single *s, const char *products, const char *rounding)
 {
     s->visit.run.products = (int)products_of_word(products);
@@ -152,7 +144,11 @@ enum status single_run(struct single *s, const char *dir, const char *tokenizer,
     s->terminal = isatty(STDERR_FILENO);
     s->start = s->printed = clock_seconds();
     products_warn((enum products)s->visit.run.products);
-    warn_of_fields(&s->visit);
+    json_t *said = json_object();
+    for (int64_t i = 0; i < s->visit.n_evaluations; i++)
+        warn_of_json(&s->visit.evaluations[i], said);
+    warn_of_json(&s->visit.calibration, said);
+    json_decref(said);
     PASS(warn_of_texts(&s->visit, &cache, e));
     const enum status st = visit_run(&s->visit, MPI_COMM_SELF, &cache, &s->hooks, e);
     log_clear_line();

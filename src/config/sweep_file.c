@@ -359,14 +359,6 @@ static const struct option sweep_keys[] = {
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 
-static enum status check_kind(const struct node *root, struct err *e)
-{
-    static const char *const own[] = {"models", "evaluation", "methods", "results", NULL},
-                             *const of_runs[] = {"output", "schedule", "steps", "model", NULL};
-    return node_check_kind(root, own, of_runs,
-                           "a file of training runs, which qtraj train takes, not a sweep", e);
-}
-
 enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
                               struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
@@ -376,7 +368,10 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
     bool again = false;
     memset(out, 0, sizeof *out);
     PASS(yaml_read_file(path, &root, e));
-    PASS(check_kind(root, e));
+    static const char *const own[] = {"models", "evaluation", "methods", "results", NULL},
+                             *const of_runs[] = {"output", "schedule", "steps", "model", NULL};
+    PASS(node_check_kind(root, own, of_runs,
+                         "a file of training runs, which qtraj train takes, not a sweep", e));
     for (int64_t i = 0; i < n; i++) PASS(override_apply(root, overrides[i], e));
     PASS(sweep_spread(root, e));
     PASS(fsx_parent(path, &folder, e));

@@ -311,20 +311,6 @@ static enum status write_best(const struct merge *m, const struct item *items, i
     return OK;
 }
 
-static enum status write_all(const struct merge *m, struct journal *to, struct merge_findings *out,
-                             struct err *e)
-{
-    AUTO_FREE struct item *items = NULL;
-    struct kept kept = {0};
-    int64_t n;
-    PASS(list_items(m, &items, &n, e));
-    for (int64_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
-        PASS(write_best(m, items + i, end - i, to, &kept, out, e));
-    }
-    return OK;
-}
-
 /* Adds the run of a source to {"START HOST COMMAND": its end}, or those that it was merged of. */
 static enum status add_runs(const struct merge_source *s, json_t *runs, struct err *e)
 {
@@ -371,6 +357,13 @@ enum status merge_write(struct merge *m, const char *path, struct merge_findings
     CLEANUP(journal_close_at) struct journal *to = NULL;
     PASS(journal_open(path, &to, e));
     PASS(write_plan(m, to, e));
-    PASS(write_all(m, to, out, e));
+    AUTO_FREE struct item *items = NULL;
+    struct kept kept = {0};
+    int64_t n;
+    PASS(list_items(m, &items, &n, e));
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
+        PASS(write_best(m, items + i, end - i, to, &kept, out, e));
+    }
     return journal_sync(to, e);
 }

@@ -173,16 +173,6 @@ static void publish(struct run_journal *j, struct lock *lock, struct journal *jo
     if (journal) j->journal = journal;
 }
 
-static enum status find_end(struct run_journal *j, struct err *e)
-{
-    json_auto_t *record = NULL;
-    const int64_t n = journal_n(j->journal);
-    if (n > 0) PASS(journal_read(j->journal, n - 1, NULL, &record, e));
-    const bool end = strcmp(json_text(record, "type", ""), "end") == 0;
-    j->last_end = end ? json_incref(record) : NULL;
-    return OK;
-}
-
 enum status run_journal_open(struct run_journal *j, const char *results, bool *stale, struct err *e)
 {
     struct lock *lock;
@@ -197,7 +187,11 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     running_remove(j->path);
     PASS(journal_open(j->path, &journal, e));
     publish(j, NULL, journal);
-    PASS(find_end(j, e));
+    json_auto_t *record = NULL;
+    const int64_t n = journal_n(j->journal);
+    if (n > 0) PASS(journal_read(j->journal, n - 1, NULL, &record, e));
+    const bool end = strcmp(json_text(record, "type", ""), "end") == 0;
+    j->last_end = end ? json_incref(record) : NULL;
     return is_stale(j->cube, j->path, stale, e);
 }
 

@@ -165,7 +165,7 @@ static enum status print_json(const struct measured *m, struct err *e)
         if (!isfinite(json_number_get(value))) json_object_set_new(out, key, json_null());
     }
     record_integer(out, "tokens", m->m.tokens);
-    json_object_set_new(out, "subset", json_string(hvp_subset_name((enum hvp_subset)o->subset)));
+    json_object_set_new(out, "subset", json_string(hvp_subsets[o->subset]));
     json_object_set_new(out, "gradient_norms", by_tensor(m, c->gradient_norms));
     if (o->sharpness != SHARPNESS_NONE) set(out, "dominant", c->dominant.value);
     if (o->sharpness == SHARPNESS_LANCZOS) {
@@ -239,7 +239,7 @@ static void print_text(const struct measured *m)
     const struct curvature *c = &m->result;
     printf("loss %.6f nats, %lld tokens scored\n", c->loss, (long long)m->m.tokens);
     printf("gradient norm %.6g, %lld parameters (%s)\n", c->gradient_norm, (long long)c->parameters,
-           hvp_subset_name((enum hvp_subset)m->request.options.subset));
+           hvp_subsets[m->request.options.subset]);
     print_sharpness(m);
     print_trace(m);
     for (int64_t r = 0; r < c->density.runs; r++)

@@ -1,7 +1,7 @@
 #include "curvature/curvature_options.h"
+#include "curvature/hvp.h"
 
-/* In the order of enum hvp_subset, enum sharpness_method and enum power_stop. */
-const char *const curvature_subsets[] = {"all", "mat2d", "blocks2d", "quantized", NULL};
+/* In the order of enum sharpness_method and enum power_stop. */
 static const char *const methods[] = {"none", "power", "lanczos", NULL};
 static const char *const stops[] = {"pyhessian", "residual", NULL};
 
@@ -9,7 +9,7 @@ static const struct option keys[] = {
     OPTION(curvature_options, subset, CHOICE,
            "parameters: all, 2-D tensors (mat2d), 2-D tensors inside blocks (blocks2d), quantized "
            "weights (quantized)",
-           .fallback = "all", .choices = curvature_subsets),
+           .fallback = "all", .choices = hvp_subsets),
     OPTION(curvature_options, sharpness, CHOICE,
            "eigenvalue of largest magnitude by power iteration, or the largest (and an estimate of "
            "the smallest) by Lanczos",

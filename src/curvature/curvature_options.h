@@ -23,7 +23,6 @@ struct curvature_options {
 };
 
 extern const struct option_table curvature_table;
-extern const char *const curvature_subsets[]; /* in the order of enum hvp_subset; NULL at the end */
 /* Checks between the flags, when all are known. ERR_USAGE. */
 MUST_USE enum status curvature_options_finish(const struct curvature_options *o, struct err *e);
 

@@ -23,8 +23,7 @@ enum status hvp_open(const struct model *m, const struct sequences *s, enum hvp_
     }
     h->total = h->scored;
     PASS(hvp_table_open(h, subset, e));
-    NEED(h->n > 0, ERR_USAGE, "%s has no tensors of the subset %s", m->file,
-         hvp_subset_name(subset));
+    NEED(h->n > 0, ERR_USAGE, "%s has no tensors of the subset %s", m->file, hvp_subsets[subset]);
     h->space = space_alone(h->n);
     *out = TAKE(h);
     return OK;

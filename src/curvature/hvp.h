@@ -31,8 +31,8 @@ enum hvp_subset {
     HVP_QUANTIZED, /* the weights that quantization changes: those of the blocks' linears */
     HVP_SUBSETS
 };
-/* "all", "mat2d", "blocks2d" or "quantized". Static string. */
-const char *hvp_subset_name(enum hvp_subset s);
+/* Their names in that order: "all", "mat2d", "blocks2d", "quantized"; NULL at the end. */
+extern const char *const hvp_subsets[];
 
 struct hvp;
 

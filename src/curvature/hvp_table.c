@@ -3,15 +3,10 @@
 #include "util/mem.h"
 #include "util/num.h"
 
-static const char *const subsets[HVP_SUBSETS] = {[HVP_ALL] = "all",
-                                                 [HVP_MAT2D] = "mat2d",
-                                                 [HVP_BLOCKS2D] = "blocks2d",
-                                                 [HVP_QUANTIZED] = "quantized"};
-
-const char *hvp_subset_name(enum hvp_subset s)
-{
-    return subsets[s];
-}
+const char *const hvp_subsets[HVP_SUBSETS + 1] = {[HVP_ALL] = "all",
+                                                  [HVP_MAT2D] = "mat2d",
+                                                  [HVP_BLOCKS2D] = "blocks2d",
+                                                  [HVP_QUANTIZED] = "quantized"};
 
 static bool member(enum hvp_subset subset, const struct slot *t, int64_t layer)
 {

@@ -1,7 +1,7 @@
-#include "measures/curvature.h"
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
 #include "engine/stamp.h"
+#include "measures/curvature.h"
 #include "records/record_parts.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -236,8 +236,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     json_object_set_new(record, "tables", json_object());
     json_t *values = json_object_get(record, "values");
     json_t *provenance = json_object_get(record, "provenance");
-    json_object_set_new(provenance, "subset",
-                        json_string(hvp_subset_name((enum hvp_subset)options->subset)));
+    json_object_set_new(provenance, "subset", json_string(hvp_subsets[options->subset]));
     json_object_set_new(provenance, "sharpness", json_string(sharpness_names[options->sharpness]));
     if (p->warm.chain)
         json_object_set_new(provenance, "weights_chain",

@@ -59,7 +59,7 @@ static const struct option section_keys[] = {
            "tokens of each sequence that are used, the first ones; own: all", .unit = "tokens",
            .fallback = "own", .low = 2, .high = 1 << 24, OPTION_SPECIAL(0, "own")),
     OPTION(gradient_section, subset, CHOICE, "parameters, as of `curvature`", .fallback = "all",
-           .choices = curvature_subsets),
+           .choices = hvp_subsets),
     OPTION(gradient_section, data, GROUP, "separate text for gradients",
            .otherwise = "the first evaluation text", .table = &data_table),
 };
@@ -101,7 +101,7 @@ struct gradient_setup {
 
 static const struct option setup_fields[] = {
     OPTION(gradient_setup, sequences, INT, "", OPTION_ANY_INT),
-    OPTION(gradient_setup, subset, CHOICE, "", .choices = curvature_subsets),
+    OPTION(gradient_setup, subset, CHOICE, "", .choices = hvp_subsets),
     OPTION(gradient_setup, data, GROUP, "", .table = &data_table),
 };
 static const struct option_table setup_table = {OPTION_ROWS(setup_fields, gradient_setup)};
@@ -115,7 +115,7 @@ static enum status key(struct plan *p, const struct plan_checkpoint *c, json_t *
     if (absent(g)) return OK;
     PASS(plan_data_identity(p, c->model, &data, &identity, e));
     *own = json_pack("{s:i, s:s, s:I, s:s, s:o, s:s*}", "gradient", 1, "tokenizer", c->tokenizer,
-                     "sequences", (json_int_t)g->sequences, "subset", curvature_subsets[g->subset],
+                     "sequences", (json_int_t)g->sequences, "subset", hvp_subsets[g->subset],
                      "data", identity, "products", plan_products(p->sweep));
     NEED(*own, ERR_NOMEM, "out of memory for a key");
     return OK;
@@ -248,7 +248,7 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
     json_object_del(record, "datasets");
     json_object_set_new(record, "tables", json_object());
     json_object_set_new(json_object_get(record, "provenance"), "subset",
-                        json_string(curvature_subsets[t->subset]));
+                        json_string(hvp_subsets[t->subset]));
     record_number(json_object_get(record, "values"), "seconds", clock_seconds() - s->began);
     if (failure->code == OK) set_numbers(record, s);
     return part_emit(c, record, e);

@@ -169,7 +169,7 @@ static void parameters_outside_a_subset_stay(void **state)
             assert_true((r.here == 0) == (i == 2));
             hvp_share_over(f.h, &share);
             OK_OR_FAIL(hvp_apply(f.h, 1, &r.mine[0], &part, e));
-            expect_run(&f, part, hv, r.first, r.here, hvp_subset_name((enum hvp_subset)subset));
+            expect_run(&f, part, hv, r.first, r.here, hvp_subsets[subset]);
         }
         free(v);
         free(hv);

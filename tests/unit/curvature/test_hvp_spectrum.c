@@ -106,7 +106,7 @@ static void eigenvalues_of_subsets(void **state)
         struct hvp_fixture f;
         struct operator op;
         char name[64];
-        const char *subset = hvp_subset_name((enum hvp_subset)s);
+        const char *subset = hvp_subsets[s];
         hvp_fixture_open(&f, *state, (enum hvp_subset)s);
         hvp_operator(f.h, &op);
         struct lanczos_result ends = ends_of(&op);

@@ -19,13 +19,15 @@ struct part_context {
     const struct visit_group *group, *self; /* self: this rank alone */
     struct visit_cache *cache;
     int64_t threads;
-    enum products products; /* of the forward passes, agreed by the ranks; not AUTO */
-    bool integers;          /* codes are multiplied as such (integers_run), agreed likewise */
-    double start;           /* clock_seconds when the visit began */
+    enum products products;   /* of the forward passes, agreed by the ranks; not AUTO */
+    bool integers;            /* codes are multiplied as such (integers_run), agreed likewise */
+    double start;             /* clock_seconds when the visit began, */
+    double began[MEASURES_N]; /* and when each part did */
     struct checkpoint *checkpoint; /* NULL if no part needs it or it cannot be opened */
     struct model *model;           /* as checkpoint */
     struct provenance provenance;
-    struct pace *pace; /* of this visit */
+    char *ranks_fingerprint; /* of measures that are by_ranks */
+    struct pace *pace;       /* of this visit */
     struct saved
         *saved[MEASURES_N];  /* state of the parts' work, ended with the visit (part_saved.h) */
     void *state[MEASURES_N]; /* private state of each part, NULL until the part is opened */
@@ -43,6 +45,10 @@ static inline int64_t part_bound(const struct part_context *c)
 
 /* Emits a finished record and releases it. NULL: it could not be allocated (ERR_NOMEM). */
 MUST_USE enum status part_emit(const struct part_context *c, json_t *record, struct err *e);
+
+/* A new record of measure i of the checkpoint, as provenance_record but without datasets; its
+ * "seconds" are those since the part began. */
+json_t *part_record(const struct part_context *c, int i, const struct err *failure);
 
 /* Receives quantized weights during a pass over the blocks, in the order of the blocks' linears. */
 struct weights_sink {

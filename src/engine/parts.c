@@ -1,6 +1,7 @@
 /* The loops over the measures that a visit does. */
 #include "engine/visit_internal.h"
 #include "engine/wanted.h"
+#include "util/clock.h"
 
 /* Whether any variant lacks its record. */
 static bool wanted_of_cells(const struct visit *v, const char *name)
@@ -66,11 +67,21 @@ void parts_move(const struct part_context *c, const struct variant *v, struct sa
     }
 }
 
+json_t *part_record(const struct part_context *c, int i, const struct err *failure)
+{
+    struct provenance from = c->provenance;
+    if (measures[i]->by_ranks) from.fingerprint = c->ranks_fingerprint;
+    from.stamp = c->stamp[i];
+    json_t *record = provenance_record(&from, measures[i]->name, c->visit->record_key[i], failure);
+    json_object_del(record, "datasets");
+    record_number(json_object_get(record, "values"), "seconds", clock_seconds() - c->began[i]);
+    return record;
+}
+
 static json_t *record_of_cell(const struct part_context *c, int i, const struct variant *v,
                               const char *key, const struct err *failure)
 {
-    struct provenance from = c->provenance;
-    json_t *record = provenance_record(&from, measures[i]->name, key, failure);
+    json_t *record = provenance_record(&c->provenance, measures[i]->name, key, failure);
     json_object_del(record, "datasets");
     record_integer(record, "bits", v->bits);
     json_object_set_new(record, "quantizer", json_string(v->method.name));

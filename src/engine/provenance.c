@@ -56,6 +56,15 @@ json_t *provenance_record(const struct provenance *o, const char *type, const ch
     return record;
 }
 
+void record_row(json_t *table, const struct field *columns, json_t *const *row)
+{
+    for (; columns->name; columns++) {
+        if (!json_object_get(table, columns->name))
+            json_object_set_new(table, columns->name, json_array());
+        json_array_append_new(json_object_get(table, columns->name), *row++);
+    }
+}
+
 enum status provenance_failure(const json_t *record, struct err *e)
 {
     enum status code = status_of_word(json_text(record, "code", NULL));

@@ -49,3 +49,7 @@ static inline void record_integer(json_t *object, const char *name, int64_t valu
 {
     json_object_set_new(object, name, json_integer((json_int_t)value));
 }
+
+/* Appends a row to a table of a record, {COLUMN: [...], ...}: a new reference for each column. */
+void record_row(json_t *table, const struct field *columns, json_t *const *row);
+#define RECORD_ROW(table, columns, ...) record_row(table, columns, (json_t *const[]){__VA_ARGS__})

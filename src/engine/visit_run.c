@@ -55,6 +55,7 @@ static enum status run_part(struct part_context *c, int i, struct err *failure, 
 {
     if (failure->code != OK) return OK;
     pace_begin(c->pace, i);
+    c->began[i] = clock_seconds();
     enum status worked = measures[i]->run ? measures[i]->run(c, failure) : OK;
     worked = err_agree(c->group->comm, worked, failure);
     if (worked == OK) worked = reads_finish(c->provenance.reads, c->group, failure);
@@ -95,6 +96,7 @@ static enum status run_parts(struct part_context *c, struct err *e)
     for (int i = 0; i < MEASURES_N; i++) {
         const struct measure *p = measures[i];
         if (!visit_wants(c->visit, i)) continue;
+        c->began[i] = clock_seconds();
         st = p->state_of_variant
                  ? mem_zero(&c->state[i], c->visit->n_variants, p->state_of_variant, p->name, e)
                  : mem_zero(&c->state[i], 1, p->state, p->name, e);
@@ -118,6 +120,7 @@ static void close_parts(struct part_context *c, enum status st)
         if (c->state[i] && measures[i]->close) measures[i]->close(c);
         free(c->state[i]);
     }
+    free(c->ranks_fingerprint);
 }
 
 enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *cache,
@@ -126,7 +129,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     enum status st = OK;
     struct visit_group group = {0}, self = {0};
     struct pace pace;
-    char *fingerprint = NULL;
+    AUTO_FREE char *fingerprint = NULL;
     struct err lost = {0};
     struct greedy_choice choice = {0};
     struct reads reads = {0};
@@ -149,6 +152,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     clock_utc(c.provenance.utc_start);
     choose_products(&c, (enum products)v->run.products);
     TRY(visit_fingerprint(comm, &v->run, false, c.products, c.integers, &fingerprint, e));
+    TRY(visit_fingerprint(comm, &v->run, true, c.products, c.integers, &c.ranks_fingerprint, e));
     c.provenance.fingerprint = fingerprint;
     c.provenance.memory_limit = part_bound(&c);
     c.provenance.stamp = c.stamp[MEASURE_cell];
@@ -167,6 +171,5 @@ done:
     reads_close(&reads);
     group_close(&group);
     group_close(&self);
-    free(fingerprint);
     return st;
 }

@@ -42,10 +42,7 @@ static const struct field fields[] = {
     {"peak_memory", "peak_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak resident memory of a process of the group so far"},
 
-    METRIC_CELL_FIELDS(CELL_FIELD){KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    METRIC_CELL_FIELDS(CELL_FIELD) RECORD_FIELDS,
 };
 
 static const struct field layer_fields[] = {

@@ -267,10 +267,7 @@ static const struct field fields[] = {
     {"planned_memory", "checkpoint_planned_memory", IN_VALUES, FIELD_REAL, VOLATILE, "byte",
      "peak memory that the visit was planned to take"},
 
-    METRIC_CHECKPOINT_FIELDS(CHECKPOINT_FIELD){KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    METRIC_CHECKPOINT_FIELDS(CHECKPOINT_FIELD) RECORD_FIELDS,
 };
 
 static const struct field candidates[] = {

@@ -1,9 +1,8 @@
+#include "measures/curvature.h"
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
 #include "engine/stamp.h"
-#include "measures/curvature.h"
 #include "records/record_parts.h"
-#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -72,10 +71,7 @@ static const struct field fields[] = {
      "peak memory that the visit with its curvature was planned to take"},
     {SECONDS_FIELD("seconds", "curvature_seconds", "time of the measurement of curvature")},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 static const struct field tensors[] = {
@@ -134,8 +130,6 @@ struct state {
     float *start;
     struct curvature c;
     struct memory_fit fit;
-    double began;
-    char *fingerprint;
 };
 
 void curvature_values(json_t *values, const struct curvature_options *o, const struct curvature *c)
@@ -161,26 +155,16 @@ void curvature_values(json_t *values, const struct curvature_options *o, const s
     }
 }
 
-/* A column of a table: `value` for each i < n. */
-#define COLUMN(table, name, n, value)                                                              \
-    do {                                                                                           \
-        json_t *list_ = json_array();                                                              \
-        for (int64_t i = 0; i < (n); i++) json_array_append_new(list_, value);                     \
-        json_object_set_new(table, name, list_);                                                   \
-    } while (0)
-
 static json_t *tensors_table(const struct subject *s, const struct curvature *c)
 {
     json_t *table = json_object();
     const struct hvp_tensor *t = s->tensors;
     const bool traced = c->trace.part != NULL;
-    COLUMN(table, "tensor", s->n_tensors, json_string(t[i].name));
-    COLUMN(table, "layer", s->n_tensors, json_integer((json_int_t)t[i].layer));
-    COLUMN(table, "elements", s->n_tensors, json_integer((json_int_t)t[i].elements));
-    COLUMN(table, "gradient_norm", s->n_tensors, json_number_new(c->gradient_norms[i]));
-    COLUMN(table, "trace", s->n_tensors, json_number_new(traced ? c->trace.part[i] : NAN));
-    COLUMN(table, "trace_stderr", s->n_tensors,
-           json_number_new(traced ? c->trace.part_error[i] : NAN));
+    for (int64_t i = 0; i < s->n_tensors; i++)
+        RECORD_ROW(table, tensors, json_string(t[i].name), json_integer(t[i].layer),
+                   json_integer(t[i].elements), json_number_new(c->gradient_norms[i]),
+                   json_number_new(traced ? c->trace.part[i] : NAN),
+                   json_number_new(traced ? c->trace.part_error[i] : NAN));
     return table;
 }
 
@@ -188,27 +172,20 @@ static json_t *traces_table(const struct trace_split *s)
 {
     json_t *table = json_object();
     const struct trace_part *p = s->parts;
-    COLUMN(table, "kind", s->n, json_string(p[i].kind));
-    COLUMN(table, "layer", s->n, json_integer((json_int_t)p[i].layer));
-    COLUMN(table, "elements", s->n, json_integer((json_int_t)p[i].elements));
-    COLUMN(table, "trace", s->n, json_number_new(p[i].trace));
-    COLUMN(table, "trace_stderr", s->n, json_number_new(p[i].error));
+    for (int64_t i = 0; i < s->n; i++)
+        RECORD_ROW(table, traces, json_string(p[i].kind), json_integer(p[i].layer),
+                   json_integer(p[i].elements), json_number_new(p[i].trace),
+                   json_number_new(p[i].error));
     return table;
 }
 
 static json_t *density_table(const struct density *d)
 {
-    json_t *table = json_object(), *run = json_array(), *node = json_array(),
-           *weight = json_array();
+    json_t *table = json_object();
     for (int64_t r = 0; r < d->runs; r++)
-        for (int64_t i = 0; i < d->count[r]; i++) {
-            json_array_append_new(run, json_integer((json_int_t)r));
-            json_array_append_new(node, json_number_new(d->node[r * d->steps + i]));
-            json_array_append_new(weight, json_number_new(d->weight[r * d->steps + i]));
-        }
-    json_object_set_new(table, "run", run);
-    json_object_set_new(table, "node", node);
-    json_object_set_new(table, "weight", weight);
+        for (int64_t i = 0; i < d->count[r]; i++)
+            RECORD_ROW(table, density, json_integer(r), json_number_new(d->node[r * d->steps + i]),
+                       json_number_new(d->weight[r * d->steps + i]));
     return table;
 }
 
@@ -227,12 +204,7 @@ static json_t *record_curvature(const struct part_context *context, const struct
     const struct curvature_setup *setup = context->visit->setup[MEASURE_curvature];
     const struct state *p = context->state[MEASURE_curvature];
     const struct curvature_options *options = &setup->options;
-    struct provenance from = context->provenance;
-    from.fingerprint = p->fingerprint;
-    from.stamp = context->stamp[MEASURE_curvature];
-    json_t *record = provenance_record(&from, "curvature",
-                                       context->visit->record_key[MEASURE_curvature], failure);
-    json_object_del(record, "datasets");
+    json_t *record = part_record(context, MEASURE_curvature, failure);
     json_object_set_new(record, "tables", json_object());
     json_t *values = json_object_get(record, "values");
     json_t *provenance = json_object_get(record, "provenance");
@@ -241,11 +213,10 @@ static json_t *record_curvature(const struct part_context *context, const struct
     if (p->warm.chain)
         json_object_set_new(provenance, "weights_chain",
                             json_string(p->warm.chain[p->warm.setup->n_before]));
-    record_number(values, "seconds", clock_seconds() - p->began);
     if (failure->code != OK) return record;
     record_number(values, "peak_memory", provenance_peak_memory());
     record_number(values, "planned_memory",
-                  (double)max64(p->fit.bytes + p->fit.shared, from.memory_planned));
+                  (double)max64(p->fit.bytes + p->fit.shared, context->provenance.memory_planned));
     record_integer(values, "tokens", p->m.tokens);
     curvature_values(values, options, &p->c);
     if (options->sharpness != SHARPNESS_NONE)
@@ -262,14 +233,6 @@ static void inputs(const struct visit *v, char stamp[HASH_HEX])
     const struct curvature_setup *t = v->setup[MEASURE_curvature];
     stamp_data(stamp, &t->data);
     for (int64_t i = 0; i < t->n_before; i++) stamp_weights(stamp, &t->before[i].weights);
-}
-
-static enum status open_state(struct part_context *c, struct err *e)
-{
-    struct state *p = c->state[MEASURE_curvature];
-    p->began = clock_seconds();
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, c->integers,
-                             &p->fingerprint, e);
 }
 
 static void cost(const void *setup, const struct model_sizes *m, const struct cost_tokens *t,
@@ -316,7 +279,7 @@ static enum status open_saved(struct part_context *c, bool keep_vector, struct e
         text ? mem_format(&name, e, "curvature %s", c->visit->record_key[MEASURE_curvature])
              : err_set(e, ERR_NOMEM, __FILE__, __LINE__, "out of memory for a saved state");
     if (st == OK)
-        st = mem_format(&settings, e, "%s %s %d %s", p->fingerprint, text, keep_vector,
+        st = mem_format(&settings, e, "%s %s %d %s", c->ranks_fingerprint, text, keep_vector,
                         t->parts ? t->parts : "");
     PASS(group_agree(c->group, st, e));
     PASS(part_saved_open(c, MEASURE_curvature, name, settings, &c->saved[MEASURE_curvature], e));
@@ -342,11 +305,10 @@ static enum status run(struct part_context *c, struct err *e)
     struct curvature_request request = {.options = t->options,
                                         .seed = (uint64_t)t->seed,
                                         .keep_vector = t->vectors != NULL && t->followed};
-    p->began = clock_seconds();
     *m = (struct measurement){.model = c->model, .group = c->group, .hooks = c->hooks};
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &m->sequences, e);
     if (st == OK) st = visit_check_ids(c->model, &t->data, m->sequences, e);
-    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit, p->fingerprint, e);
+    if (st == OK && t->vectors) st = warm_open(&p->warm, t, c->visit, c->ranks_fingerprint, e);
     PASS(group_agree(m->group, st, e));
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &measure_curvature, t, 0, part_bound(c), &p->fit, e));
@@ -372,7 +334,6 @@ static void close_state(struct part_context *c)
     free(p->start);
     warm_close(&p->warm);
     measurement_close(&p->m);
-    free(p->fingerprint);
 }
 
 static const struct option keys[] = {
@@ -414,8 +375,8 @@ const struct measure measure_curvature = {
     .cost = cost,
     .memory = memory,
     .phase = COST_CURVATURE,
+    .by_ranks = true,
     .state = sizeof(struct state),
-    .open = open_state,
     .run = run,
     .emit = emit,
     .close = close_state,

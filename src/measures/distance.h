@@ -4,7 +4,6 @@
 #include "engine/pace.h"
 #include "model/describe.h"
 #include "util/err.h"
-#include "util/json.h"
 
 /* Sums over the elements of a tensor, in f64. */
 struct tensor_distance {
@@ -41,10 +40,6 @@ struct distance {
 MUST_USE enum status distance_measure(struct distance *d, MPI_Comm comm, bool (*stop)(void *),
                                       void *context, struct pace *pace, struct err *e);
 void distance_free(struct distance *d);
-
-/* {TABLE: {COLUMN: [...]}} of a record of movement: tensors, grids, and weights where it has single
- * ones, in order within a bit-width. A new reference. Local. */
-json_t *movement_tables(const struct distance *d);
 
 /* Bytes that it takes per thread, for linears of at most so many columns. */
 int64_t distance_bytes(const struct quant_options *o, int64_t cols);

@@ -21,7 +21,6 @@
 #include "engine/stamp.h"
 #include "measures/measurement.h"
 #include "plan/plan.h"
-#include "util/clock.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -156,10 +155,7 @@ static const struct field fields[] = {
      "gradient_signal over gradient_variance; its inverse is the simple noise scale, in batches"},
     {SECONDS_FIELD("seconds", "gradient_seconds", "time of the measurement of gradients")},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 static const struct field tensors[] = {
@@ -177,7 +173,7 @@ static const struct record_table tables[] = {
 };
 
 struct state {
-    double began, loss; /* loss: mean over the batches so far */
+    double loss; /* mean over the batches so far */
     int64_t batches, tokens;
     float *mean, *g; // (space.n) of the batches so far; of one of them
     int64_t n;       /* tensors */
@@ -189,7 +185,6 @@ struct state {
     } * parts;             // (n)
     int64_t *offset;       // (n + 1) of their numbers
     double *dots;          // (n)
-    char *fingerprint;
 };
 
 static double variance_of(const struct state *s, const struct part *p)
@@ -204,17 +199,11 @@ static double signal_of(const struct state *s, const struct part *p)
 
 static json_t *tensors_table(const struct state *s)
 {
-    static const char *const names[] = {"tensor", "layer", "elements", "variance", "signal"};
     json_t *table = json_object();
-    for (int k = 0; k < 5; k++) json_object_set_new(table, names[k], json_array());
-    for (int64_t i = 0; i < s->n; i++) {
-        const struct part *p = &s->parts[i];
-        json_t *const row[] = {json_string(p->name), json_integer((json_int_t)p->layer),
-                               json_integer((json_int_t)p->elements),
-                               json_number_new(variance_of(s, p)),
-                               json_number_new(signal_of(s, p))};
-        for (int k = 0; k < 5; k++) json_array_append_new(json_object_get(table, names[k]), row[k]);
-    }
+    for (const struct part *p = s->parts; p < s->parts + s->n; p++)
+        RECORD_ROW(table, tensors, json_string(p->name), json_integer(p->layer),
+                   json_integer(p->elements), json_number_new(variance_of(s, p)),
+                   json_number_new(signal_of(s, p)));
     return table;
 }
 
@@ -240,16 +229,10 @@ static enum status emit(struct part_context *c, const struct err *failure, struc
 {
     const struct gradient_setup *t = c->visit->setup[MEASURE_gradient];
     const struct state *s = c->state[MEASURE_gradient];
-    struct provenance from = c->provenance;
-    from.fingerprint = s->fingerprint;
-    from.stamp = c->stamp[MEASURE_gradient];
-    json_t *record =
-        provenance_record(&from, "gradient", c->visit->record_key[MEASURE_gradient], failure);
-    json_object_del(record, "datasets");
+    json_t *record = part_record(c, MEASURE_gradient, failure);
     json_object_set_new(record, "tables", json_object());
     json_object_set_new(json_object_get(record, "provenance"), "subset",
                         json_string(hvp_subsets[t->subset]));
-    record_number(json_object_get(record, "values"), "seconds", clock_seconds() - s->began);
     if (failure->code == OK) set_numbers(record, s);
     return part_emit(c, record, e);
 }
@@ -284,14 +267,6 @@ static enum status memory(const void *setup, const struct memory_after *a, bool 
         space_cut(hvp_numbers(&a->sizes->spec, (enum hvp_subset)t->subset), 0, (int)ranks).n_max *
         (int64_t)sizeof(float);
     return memory_fit_curvature(&batch, &o, false, false, out, e);
-}
-
-static enum status open_state(struct part_context *c, struct err *e)
-{
-    struct state *s = c->state[MEASURE_gradient];
-    s->began = clock_seconds();
-    return visit_fingerprint(c->group->comm, &c->visit->run, true, c->products, c->integers,
-                             &s->fingerprint, e);
 }
 
 static enum status make_parts(struct state *s, const struct measurement *m, struct err *e)
@@ -358,7 +333,6 @@ static enum status run(struct part_context *c, struct err *e)
 {
     const struct gradient_setup *t = c->visit->setup[MEASURE_gradient];
     const struct sequences *all;
-    ((struct state *)c->state[MEASURE_gradient])->began = clock_seconds();
     enum status st = visit_sequences_get(c->cache, c->visit, &t->data, &all, e);
     if (st == OK) st = visit_check_ids(c->model, &t->data, all, e);
     PASS(group_agree(c->group, st, e));
@@ -383,7 +357,6 @@ static void close_state(struct part_context *c)
     free(s->dots);
     free(s->mean);
     free(s->g);
-    free(s->fingerprint);
 }
 
 const struct measure measure_gradient = {
@@ -412,8 +385,8 @@ const struct measure measure_gradient = {
     .cost = cost,
     .memory = memory,
     .phase = COST_CURVATURE,
+    .by_ranks = true,
     .state = sizeof(struct state),
-    .open = open_state,
     .run = run,
     .emit = emit,
     .close = close_state,

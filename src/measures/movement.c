@@ -7,7 +7,6 @@
 #include "plan/plan.h"
 #include "quant/grids.h"
 #include "records/record_parts.h"
-#include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -188,10 +187,7 @@ static const struct field fields[] = {
     {"in_steps", "movement_in_steps", IN_INNER, FIELD_REAL, STABLE, "1",
      "root mean square of the change of a weight since the checkpoint before, over movement_step"},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 static const struct field tensors[] = {
@@ -242,7 +238,6 @@ static const struct record_table tables[] = {
 struct state {
     struct checkpoint *before;
     struct distance distance;
-    double began;
 };
 
 /* --- a record --- */
@@ -270,6 +265,37 @@ static void add_sums(struct tensor_distance *to, const struct tensor_distance *m
     for (int k = 0; k < QUANT_BITS_N; k++) to->steps[k] += more->steps[k];
 }
 
+/* What rows of all tables begin with. */
+#define TENSOR(t) json_string((t)->name), json_integer((t)->layer)
+
+static json_t *tables_of(const struct distance *d)
+{
+    json_t *all = json_pack("{s:{}, s:{}}", "tensors", "grids"), *one = NULL;
+    for (int64_t i = 0; i < d->n; i++) {
+        const struct tensor_description *t = &d->tensors[i];
+        const struct tensor_distance *sum = &d->sums[i];
+        const int64_t n = tensor_elements(t);
+        RECORD_ROW(json_object_get(all, "tensors"), tensors, TENSOR(t), json_integer(n),
+                   json_integer(t->linear), json_number_new(sum->distance),
+                   json_number_new(sum->norm));
+        for (int64_t k = 0; t->linear && k < d->grid->n_bits; k++)
+            RECORD_ROW(json_object_get(all, "grids"), grids, TENSOR(t),
+                       json_integer(d->grid->bits[k]),
+                       json_number_new(sqrt(sum->steps[k] / (double)n)),
+                       json_number_new(sqrt(sum->distance / sum->steps[k])));
+    }
+    if (d->n_weights) json_object_set_new(all, "weights", one = json_object());
+    for (int64_t k = 0; k < d->grid->n_bits; k++)
+        for (int64_t i = 0; i < d->n_weights; i++) {
+            const double *w = d->weights[i];
+            RECORD_ROW(one, weights, TENSOR(&d->tensors[d->places[i].tensor]),
+                       json_integer(d->places[i].element), json_integer(d->grid->bits[k]),
+                       json_number_new(w[WEIGHT_BEFORE]), json_number_new(w[WEIGHT_NOW]),
+                       json_number_new(w[WEIGHT_ROUNDED + k]));
+        }
+    return all;
+}
+
 static void set_numbers(json_t *record, const struct distance *d)
 {
     struct tensor_distance all = {0}, quantized = {0};
@@ -286,22 +312,17 @@ static void set_numbers(json_t *record, const struct distance *d)
     record_number(values, "distance_quantized", sqrt(quantized.distance));
     record_number(values, "relative_quantized", sqrt(quantized.distance / quantized.norm));
     json_object_set_new(record, "bits", bits_object(d->grid, &quantized, elements));
-    json_object_set_new(record, "tables", movement_tables(d));
+    json_object_set_new(record, "tables", tables_of(d));
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
     const struct movement_setup *t = c->visit->setup[MEASURE_movement];
     const struct state *s = c->state[MEASURE_movement];
-    struct provenance from = c->provenance;
-    from.stamp = c->stamp[MEASURE_movement];
-    json_t *record =
-        provenance_record(&from, "movement", c->visit->record_key[MEASURE_movement], failure);
-    json_object_del(record, "datasets");
+    json_t *record = part_record(c, MEASURE_movement, failure);
     json_object_set_new(record, "before", json_string(t->from));
     json_object_set_new(record, "grid", json_string(t->grid.name));
     json_object_set_new(record, "bits", json_object());
-    record_number(json_object_get(record, "values"), "seconds", clock_seconds() - s->began);
     if (failure->code == OK) {
         json_object_set_new(json_object_get(record, "provenance"), "weights_before",
                             json_string(checkpoint_hash(s->before)));
@@ -349,18 +370,10 @@ static enum status memory(const void *setup, const struct memory_after *a, bool 
     return OK;
 }
 
-static enum status open_state(struct part_context *c, struct err *e)
-{
-    (void)e;
-    ((struct state *)c->state[MEASURE_movement])->began = clock_seconds();
-    return OK;
-}
-
 static enum status run(struct part_context *c, struct err *e)
 {
     const struct movement_setup *t = c->visit->setup[MEASURE_movement];
     struct state *s = c->state[MEASURE_movement];
-    s->began = clock_seconds();
     PASS(weights_open(&t->before, c, &s->before, e));
     s->distance = (struct distance){
         .from = s->before, .to = c->checkpoint, .grid = &t->grid, .n_weights = t->weights};
@@ -405,7 +418,6 @@ const struct measure measure_movement = {
     .cost = cost,
     .memory = memory,
     .state = sizeof(struct state),
-    .open = open_state,
     .run = run,
     .emit = emit,
     .close = close_state,

@@ -110,10 +110,7 @@ static const struct field fields[] = {
      "|Q(x)-x|/|x| with 4 bits and a range for each token, of keys and values for each head too"},
     {"error_8", "outlier_error_8", IN_INNER, FIELD_REAL, STABLE, "1", "the same with 8 bits"},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 /* Of one site of the block that runs. */
@@ -167,12 +164,8 @@ static json_t *blocks_object(const struct state *s)
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
 {
     const struct state *s = state_of(c);
-    struct provenance from = c->provenance;
-    from.stamp = c->stamp[MEASURE_outliers];
-    json_t *record =
-        provenance_record(&from, "outliers", c->visit->record_key[MEASURE_outliers], failure);
+    json_t *record = part_record(c, MEASURE_outliers, failure);
     json_t *values = json_object_get(record, "values");
-    json_object_del(record, "datasets");
     const bool done = failure->code == OK;
     json_object_set_new(record, axis_block.plan, done ? blocks_object(s) : json_object());
     record_number(values, "seconds", s->seconds);

@@ -30,10 +30,7 @@ static const struct field fields[] = {
      "weight_distance of a replicate"},
     {SECONDS_FIELD("seconds", "replicate_seconds", "time of the work for this replicate alone")},
 
-    METRIC_CELL_FIELDS(FIELDS){KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    METRIC_CELL_FIELDS(FIELDS) RECORD_FIELDS,
 };
 
 static enum status add_rows(const struct axes *a, int64_t m, int64_t c, struct rows *out,

@@ -269,10 +269,7 @@ static const struct field baseline_fields[] = {
     {"items_truncated", "baseline_items_truncated", IN_VALUES, FIELD_INTEGER, STABLE, "1",
      "items of which a prompt is longer than the model and loses tokens at its start"},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 static const struct field fields[] = {
@@ -301,10 +298,7 @@ static const struct field fields[] = {
     {"mcnemar_p", "mcnemar_p", IN_VALUES, FIELD_REAL, STABLE, "1",
      "two-sided p of McNemar's exact test of items_lost against items_gained"},
 
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 /* The same columns in both kinds. */

@@ -57,6 +57,12 @@ struct field {
     TEXT_FIELD("fingerprint", "fingerprint", FRAME_TEXT, STABLE, "what the last bits may depend on")
 #define PROVENANCE_FIELD                                                                           \
     TEXT_FIELD("provenance", "provenance", FRAME_JSON, VOLATILE, "host, times and paths (JSON)")
+/* The last ones of a table of fields, and its end. */
+#define RECORD_FIELDS                                                                              \
+    {KEY_FIELD}, {FINGERPRINT_FIELD}, {PROVENANCE_FIELD},                                          \
+    {                                                                                              \
+        0                                                                                          \
+    }
 #define SECONDS_FIELD(name, variable, long_name)                                                   \
     name, variable, IN_VALUES, FIELD_REAL, VOLATILE, "s", long_name
 
@@ -280,9 +286,10 @@ struct measure {
     /* Measures that a visit requests run one after the other in the order of the table, each on all
      * ranks of the group. Functions that take a context are collective on it unless noted. */
 
-    const char *doing;                        /* what progress and messages call the work */
-    bool of_model;                            /* needs the visit's checkpoint open */
-    bool of_cells;                            /* its results complete the cells' records, */
+    const char *doing; /* what progress and messages call the work */
+    bool of_model;     /* needs the visit's checkpoint open */
+    bool by_ranks;     /* last bits depend on the group's ranks, whatever run.reproducible says */
+    bool of_cells;     /* its results complete the cells' records, */
     bool (*of_checkpoint)(const void *setup); /* and whether the checkpoint's too; NULL: never */
 
     /* Adds to a digest (engine/stamp.h) the input files of its records other than the visit's

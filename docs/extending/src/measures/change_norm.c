@@ -27,10 +27,7 @@ static const struct field fields[] = {
     {MESSAGE_FIELD("change_norm_message")},
     {"total", "change_norm", IN_VALUES, FIELD_REAL, STABLE, "1",
      "Frobenius norm of the change of all quantized weights"},
-    {KEY_FIELD},
-    {FINGERPRINT_FIELD},
-    {PROVENANCE_FIELD},
-    {0},
+    RECORD_FIELDS,
 };
 
 static enum status linear(struct part_context *c, const struct variant *v, const struct linear *l,

@@ -4,6 +4,7 @@
  *
  * All random numbers follow from change_seed, the replicate, the block and the linear. */
 #include "coding/tile.h"
+#include "quant/gptq.h"
 #include "quant/job.h"
 #include "util/mem.h"
 #include "util/rng.h"
@@ -84,61 +85,19 @@ static enum status add_noise(const struct quant_job *job, double squared, uint64
     return OK;
 }
 
-enum kind { NOISE, PERMUTED, FLIPPED };
+enum change { CHANGE_noise, CHANGE_permuted, CHANGE_flipped };
 
-static enum status change_run(const struct quant_job *job, enum kind kind,
+static enum status change_run(const struct quant_job *job, enum change kind,
                               struct quant_report *report, struct err *e)
 {
     const bool gptq = job->options->change_of == CHANGE_GPTQ;
     const uint64_t stream = stream_of(job);
     PASS((gptq ? quant_gptq.run : quant_rtn.run)(job, report, e));
     const int64_t bytes = job->cols * (int64_t)sizeof(double);
-    if (kind == NOISE) PASS(add_noise(job, report->squared_distance, stream, e));
-    if (kind == PERMUTED) PASS(job_rows(job, 1, row_permute, &stream, bytes, e));
-    if (kind == FLIPPED) PASS(job_rows(job, 1, row_flip, &stream, bytes, e));
+    if (kind == CHANGE_noise) PASS(add_noise(job, report->squared_distance, stream, e));
+    if (kind == CHANGE_permuted) PASS(job_rows(job, 1, row_permute, &stream, bytes, e));
+    if (kind == CHANGE_flipped) PASS(job_rows(job, 1, row_flip, &stream, bytes, e));
     return job_report(job, BITS_STORED, report, e);
-}
-
-static enum status noise_run(const struct quant_job *job, struct quant_report *report,
-                             struct err *e)
-{
-    return change_run(job, NOISE, report, e);
-}
-
-static enum status permuted_run(const struct quant_job *job, struct quant_report *report,
-                                struct err *e)
-{
-    return change_run(job, PERMUTED, report, e);
-}
-
-static enum status flipped_run(const struct quant_job *job, struct quant_report *report,
-                               struct err *e)
-{
-    return change_run(job, FLIPPED, report, e);
-}
-
-/* GPTQ's preparation, whose results also serve round to nearest. */
-
-static enum status change_check(int64_t bits, const struct quant_options *o, struct err *e)
-{
-    return quant_gptq.check(bits, o, e);
-}
-
-static enum status change_prepare(const struct quant_input *in, const struct quant_options *o,
-                                  void **out, struct err *e)
-{
-    return quant_gptq.prepare(in, o, out, e);
-}
-
-static enum status change_share(const struct quant_input *in, void *prepared, enum status st,
-                                struct err *e)
-{
-    return quant_gptq.share(in, prepared, st, e);
-}
-
-static void change_release(void *prepared)
-{
-    quant_gptq.release(prepared);
 }
 
 static void change_memory(const struct quant_options *o, const struct quant_extent *x,
@@ -156,7 +115,13 @@ static void change_cost(const struct quant_options *o, int64_t rows, int64_t col
     out->run += 30.0 * (double)rows * (double)cols;
 }
 
+/* With GPTQ's preparation, whose results also serve round to nearest. */
 #define CHANGE(method, words, of_zeros)                                                            \
+    static enum status method##_run(const struct quant_job *job, struct quant_report *report,      \
+                                    struct err *e)                                                 \
+    {                                                                                              \
+        return change_run(job, CHANGE_##method, report, e);                                        \
+    }                                                                                              \
     const struct quant_method quant_##method = {                                                   \
         .name = #method,                                                                           \
         .doc = words,                                                                              \
@@ -166,14 +131,14 @@ static void change_cost(const struct quant_options *o, int64_t rows, int64_t col
         .options = "group_size symmetric order damping damping_increment block_size "              \
                    "true_sequential static_groups range_search hessian_per_token scale_dtype "     \
                    "last_resort hessian change_of change_seed",                                    \
-        .check = change_check,                                                                     \
+        .check = gptq_check,                                                                       \
         .statistics = WANTS(STATISTIC_GRAM),                                                       \
         .distributed = true,                                                                       \
         .prepare_options = "group_size order damping damping_increment block_size static_groups "  \
                            "hessian_per_token last_resort",                                        \
-        .prepare = change_prepare,                                                                 \
-        .share = change_share,                                                                     \
-        .release = change_release,                                                                 \
+        .prepare = gptq_prepare,                                                                   \
+        .share = gptq_share,                                                                       \
+        .release = gptq_release,                                                                   \
         .run = method##_run,                                                                       \
         .memory = change_memory,                                                                   \
         .cost = change_cost,                                                                       \

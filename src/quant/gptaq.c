@@ -62,7 +62,7 @@ static enum status correction_make(struct gptq_prepared *p, const struct quant_i
 static enum status gptaq_prepare(const struct quant_input *in, const struct quant_options *o,
                                  void **out, struct err *e)
 {
-    PASS(quant_gptq.prepare(in, o, out, e));
+    PASS(gptq_prepare(in, o, out, e));
     struct gptq_prepared *p = *out;
     p->consistent = own_of(o)->consistent;
     if (o->symmetric && own_of(o)->symmetric_grid == SYMMETRIC_GPTAQ) p->form = GRID_AWQ;
@@ -75,14 +75,9 @@ static enum status gptaq_share(const struct quant_input *in, void *prepared, enu
                                struct err *e)
 {
     struct gptq_prepared *p = prepared;
-    PASS(quant_gptq.share(in, prepared, made, e));
+    PASS(gptq_share(in, prepared, made, e));
     return team_send(in->team, in->owner, p->asymmetry,
                      p->cols * p->cols * (int64_t)sizeof *p->asymmetry, e);
-}
-
-static void gptaq_release(void *prepared)
-{
-    quant_gptq.release(prepared);
 }
 
 static enum status gptaq_run(const struct quant_job *job, struct quant_report *report,
@@ -97,7 +92,7 @@ static enum status gptaq_check(int64_t bits, const struct quant_options *o, stru
 {
     NEED(o->range_search == 0 || own_of(o)->symmetric_grid == SYMMETRIC_GPTQ, ERR_USAGE,
          "range_search needs symmetric_grid: gptq");
-    return quant_gptq.check(bits, o, e);
+    return gptq_check(bits, o, e);
 }
 
 static void gptaq_memory(const struct quant_options *o, const struct quant_extent *x,
@@ -152,7 +147,7 @@ const struct quant_method quant_gptaq = {
     .describe_grids = grid_describe,
     .prepare = gptaq_prepare,
     .share = gptaq_share,
-    .release = gptaq_release,
+    .release = gptq_release,
     .run = gptaq_run,
     .memory = gptaq_memory,
     .cost = gptaq_cost,

@@ -7,7 +7,7 @@
 #include "util/num.h"
 #include <math.h>
 
-static void gptq_release(void *prepared)
+void gptq_release(void *prepared)
 {
     struct gptq_prepared *p = prepared;
     if (!p) return;
@@ -132,34 +132,29 @@ static enum status prepare_room(struct gptq_prepared **out, const struct quant_i
                      e);
 }
 
-static enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
-                                void **out, struct err *e)
+enum status gptq_prepare(const struct quant_input *in, const struct quant_options *options,
+                         void **out, struct err *e)
 {
-    enum status st = OK;
-    struct gptq_prepared *p = NULL;
-    double *diagonal = NULL, *gram = NULL;
+    CLEANUP(gptq_release_at) struct gptq_prepared *p = NULL;
+    AUTO_FREE double *diagonal = NULL, *gram = NULL;
     struct quant_input mixed;
     *out = NULL;
-    st = prepare_room(&p, in, options, &diagonal, e);
-    TRY(team_agree(in->dist ? in->team : NULL, st, e));
+    const enum status st = prepare_room(&p, in, options, &diagonal, e);
+    PASS(team_agree(in->dist ? in->team : NULL, st, e));
     if (in->dist) {
-        TRY(prepare_order(p, in, diagonal, e));
-        TRY(gptq_factor(p, in, diagonal, NULL, e));
+        PASS(prepare_order(p, in, diagonal, e));
+        PASS(gptq_factor(p, in, diagonal, NULL, e));
     } else if (!in->team || in->team->rank == in->owner) {
-        TRY(mixing_input(in, options, &mixed, &gram, e));
-        TRY(prepare_alone(p, &mixed, diagonal, e));
+        PASS(mixing_input(in, options, &mixed, &gram, e));
+        PASS(prepare_alone(p, &mixed, diagonal, e));
     }
     *out = TAKE(p);
-done:
-    gptq_release(p);
-    free(diagonal);
-    free(gram);
-    return st;
+    return OK;
 }
 
 /* Sends the owner's result to the other ranks of the team. */
-static enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
-                              struct err *e)
+enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
+                       struct err *e)
 {
     struct gptq_prepared *p = prepared;
     const struct quant_team *t = in->team;
@@ -219,7 +214,7 @@ static enum status gptq_run(const struct quant_job *job, struct quant_report *re
     return mixing_run(job, gptq_plain, report, e);
 }
 
-static enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
+enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e)
 {
     (void)bits;
     NEED(o->order != ORDER_GROUP || o->group_size > 0, ERR_USAGE,

@@ -45,6 +45,21 @@ struct gptq_sums {
     double loss_plain, weight_plain; /* |W - Q|², |W|², without dead columns */
 };
 
+/* --- gptq.c: members of struct quant_method, also of methods that are GPTQ with something else ---
+ */
+
+/* The member check. */
+MUST_USE enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e);
+/* The member prepare: the factor of H. */
+MUST_USE enum status gptq_prepare(const struct quant_input *in, const struct quant_options *o,
+                                  void **out, struct err *e);
+/* The member share: the factor from the rank that made it. */
+MUST_USE enum status gptq_share(const struct quant_input *in, void *prepared, enum status made,
+                                struct err *e);
+/* The member release. */
+void gptq_release(void *prepared);
+CLEANUP_BY_VALUE(struct gptq_prepared, gptq_release);
+
 /* --- gptq_factor.c --- */
 
 /* The factor by which H differs from the sums: H = gptq_hessian_scale * sums. */

@@ -14,6 +14,7 @@ struct prepared {
     int64_t cols; /* f.cols: rounded up to whole blocks */
     double lambda, damping;
 };
+CLEANUP_BY_VALUE(struct prepared, incoherent_release);
 
 static int64_t whole(int64_t n, int64_t unit)
 {
@@ -75,26 +76,21 @@ static enum status factor(struct prepared *p, const struct quant_input *in,
 enum status incoherent_prepare(const struct quant_input *in, const struct quant_options *o,
                                int64_t block, void **out, struct err *e)
 {
-    enum status st = OK;
-    struct prepared *p = NULL;
-    double *h = NULL, *scratch = NULL;
+    CLEANUP(incoherent_release_at) struct prepared *p = NULL;
+    AUTO_FREE double *h = NULL, *scratch = NULL;
     const int64_t padded = whole(in->cols, block);
     *out = NULL;
-    TRY(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
+    PASS(mem_zero(&p, 1, sizeof *p, "a Hessian's factor", e));
     p->cols = in->cols;
-    TRY(feedback_room(&p->f, padded, block, e));
+    PASS(feedback_room(&p->f, padded, block, e));
     p->f.open = !o->feedback;
     if (!in->team || in->team->rank == in->owner) {
-        TRY(mem_alloc(&h, padded * padded, sizeof *h, "the Hessian", e));
-        TRY(mem_alloc(&scratch, omp_get_max_threads() * padded, sizeof *scratch, "rows", e));
-        TRY(factor(p, in, o, h, scratch, e));
+        PASS(mem_alloc(&h, padded * padded, sizeof *h, "the Hessian", e));
+        PASS(mem_alloc(&scratch, omp_get_max_threads() * padded, sizeof *scratch, "rows", e));
+        PASS(factor(p, in, o, h, scratch, e));
     }
     *out = TAKE(p);
-done:
-    incoherent_release(p);
-    free(h);
-    free(scratch);
-    return st;
+    return OK;
 }
 
 enum status incoherent_share(const struct quant_input *in, void *prepared, enum status made,

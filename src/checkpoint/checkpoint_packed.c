@@ -7,45 +7,48 @@
 
 /* --- reading --- */
 
-/* The numbers of a packed linear, read whole: a few bits for each weight. */
-struct numbers {
-    uint32_t *codes, *zeros;
-    float *scales;
-    int32_t *groups;
-};
-
-static enum status read_words(const struct checkpoint *c, const struct tensor_entry *t,
-                              uint32_t **out, struct err *e)
+/* NULL: the tensor is not packed. */
+static const struct packed_tensor *find_packed(const struct checkpoint *c, const char *name)
 {
-    const struct safetensors *file = &c->files[t->file];
-    NEED(t->dtype == DTYPE_I32, ERR_FORMAT, "%s: tensor %s is %s, packed codes are I32", file->path,
-         t->name, dtype_name(t->dtype));
-    PASS(mem_alloc(out, t->n_elements, sizeof **out, "packed codes", e));
-    return safetensors_read_stored(file, t, 0, t->n_elements, *out, e);
+    return c->n_packed
+               ? bsearch(&name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare)
+               : NULL;
 }
 
+/* *out, a pointer to numbers of that type (the caller frees) = the whole tensor. */
+static enum status read_codes(const struct checkpoint *c, const struct tensor_entry *t,
+                              enum dtype dtype, void *out, struct err *e)
+{
+    const struct safetensors *file = &c->files[t->file];
+    void *codes;
+    NEED(t->dtype == dtype, ERR_FORMAT, "%s: tensor %s is %s, packed codes are %s", file->path,
+         t->name, dtype_name(t->dtype), dtype_name(dtype));
+    PASS(mem_alloc(&codes, t->n_elements, dtype_size(dtype), "packed codes", e));
+    memcpy(out, &codes, sizeof codes);
+    return safetensors_read_stored(file, t, 0, t->n_elements, codes, e);
+}
+
+static void numbers_free(struct packed_numbers *n)
+{
+    free(n->codes);
+    free(n->zeros);
+    free(n->scales);
+    free(n->groups);
+}
+
+/* The numbers of a packed linear, read whole: a few bits for each weight. */
 static enum status numbers_read(const struct checkpoint *c, const struct packed_tensor *t,
-                                struct numbers *n, struct err *e)
+                                struct packed_numbers *n, struct err *e)
 {
     const struct tensor_entry *scales = t->scales, *groups = t->groups;
-    PASS(read_words(c, t->codes, &n->codes, e));
-    if (t->zeros) PASS(read_words(c, t->zeros, &n->zeros, e));
+    PASS(read_codes(c, t->codes, DTYPE_I32, &n->codes, e));
+    if (t->zeros) PASS(read_codes(c, t->zeros, DTYPE_I32, &n->zeros, e));
     PASS(mem_alloc(&n->scales, scales->n_elements, sizeof *n->scales, "scales", e));
     PASS(safetensors_read_range(&c->files[scales->file], scales, 0, scales->n_elements, n->scales,
                                 e));
     if (!groups) return OK;
     PASS(mem_alloc(&n->groups, groups->n_elements, sizeof *n->groups, "groups of columns", e));
     return safetensors_read_i32(&c->files[groups->file], groups, n->groups, e);
-}
-
-static enum status read_bytes(const struct checkpoint *c, const struct tensor_entry *t,
-                              uint8_t **out, struct err *e)
-{
-    const struct safetensors *file = &c->files[t->file];
-    NEED(t->dtype == DTYPE_U8, ERR_FORMAT, "%s: tensor %s is %s, packed codes are U8", file->path,
-         t->name, dtype_name(t->dtype));
-    PASS(mem_alloc(out, t->n_elements, 1, "packed codes", e));
-    return safetensors_read_stored(file, t, 0, t->n_elements, *out, e);
 }
 
 static enum status read_bitnet(const struct checkpoint *c, const struct packed_tensor *t,
@@ -60,7 +63,7 @@ static enum status read_bitnet(const struct checkpoint *c, const struct packed_t
         for (int64_t i = 0; i < n; i++) dst[i] *= scale;
         return OK;
     }
-    PASS(read_bytes(c, t->codes, &codes, e));
+    PASS(read_codes(c, t->codes, DTYPE_U8, &codes, e));
     const enum status st = packed_bitnet_decode(&c->layout, t, codes, scale, first, n, dst, e);
     if (st != OK) err_prefix(e, "%s", file->path);
     return st;
@@ -75,8 +78,8 @@ static enum status read_blocks(const struct checkpoint *c, const struct packed_t
     CLEANUP(block_sides_free) struct block_sides sides = {0};
     const int64_t weights = t->rows * t->cols;
     float scale;
-    PASS(read_bytes(c, t->codes, &codes, e));
-    if (t->zeros) PASS(read_bytes(c, t->zeros, &signs, e));
+    PASS(read_codes(c, t->codes, DTYPE_U8, &codes, e));
+    if (t->zeros) PASS(read_codes(c, t->zeros, DTYPE_U8, &signs, e));
     PASS(safetensors_read_range(&c->files[t->scales->file], t->scales, 0, 1, &scale, e));
     NEED(isfinite(scale), ERR_FORMAT, "%s: tensor %s is not finite", c->files[t->scales->file].path,
          t->scales->name);
@@ -91,40 +94,29 @@ static enum status read_blocks(const struct checkpoint *c, const struct packed_t
 static enum status read_packed(const struct checkpoint *c, const struct tensor_entry *entry,
                                int64_t first, int64_t n, float *dst, struct err *e)
 {
-    enum status st = OK;
-    const struct packed_tensor *t =
-        bsearch(&entry->name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare);
-    struct numbers numbers = {0};
-    float *row = NULL;
+    const struct packed_tensor *t = find_packed(c, entry->name);
+    CLEANUP(numbers_free) struct packed_numbers numbers = {0};
+    AUTO_FREE float *row = NULL;
     if (!t) return safetensors_read_range(&c->files[entry->file], entry, first, n, dst, e);
     if (c->layout.format == PACKED_BITNET) return read_bitnet(c, t, first, n, dst, e);
     if (c->layout.format == PACKED_BLOCKS) return read_blocks(c, t, first, n, dst, e);
-    TRY(numbers_read(c, t, &numbers, e));
-    TRY(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
-    const struct packed_numbers packed = {numbers.codes, numbers.zeros, numbers.scales,
-                                          numbers.groups};
-    TRY(packed_check(&c->layout, t, &packed, e));
+    PASS(numbers_read(c, t, &numbers, e));
+    PASS(mem_alloc(&row, t->cols, sizeof *row, "a row of weights", e));
+    PASS(packed_check(&c->layout, t, &numbers, e));
     for (int64_t i = 0, count; i < n; i += count) {
         const int64_t r = (first + i) / t->cols, skip = (first + i) % t->cols;
         count = min64(t->cols - skip, n - i);
-        packed_row(&c->layout, t, &packed, r, row);
+        packed_row(&c->layout, t, &numbers, r, row);
         memcpy(dst + i, row + skip, (size_t)count * sizeof *dst);
     }
-done:
-    free(row);
-    free(numbers.codes);
-    free(numbers.zeros);
-    free(numbers.scales);
-    free(numbers.groups);
-    return st;
+    return OK;
 }
 
 static enum status read_packed_stored(const struct checkpoint *c, const struct tensor_entry *t,
                                       int64_t first, int64_t n, void *dst, struct err *e)
 {
-    if (bsearch(&t->name, c->packed, (size_t)c->n_packed, sizeof *c->packed, name_compare))
-        return read_packed(c, t, first, n, dst, e);
-    return checkpoint_read_file(c, t, first, n, dst, e);
+    return find_packed(c, t->name) ? read_packed(c, t, first, n, dst, e)
+                                   : checkpoint_read_file(c, t, first, n, dst, e);
 }
 
 /* --- opening --- */
@@ -226,9 +218,7 @@ enum status checkpoint_unpack(struct checkpoint *c, struct err *e)
 double checkpoint_bits(const struct checkpoint *c, const struct tensor_entry *t)
 {
     int64_t bytes = tensor_bytes(t, t->n_elements);
-    const struct packed_tensor *p = c->n_packed ? bsearch(&t->name, c->packed, (size_t)c->n_packed,
-                                                          sizeof *c->packed, name_compare)
-                                                : NULL;
+    const struct packed_tensor *p = find_packed(c, t->name);
     const struct tensor_entry *stored[] = {p ? p->codes : NULL, p ? p->zeros : NULL,
                                            p ? p->scales : NULL, p ? p->groups : NULL};
     if (p) bytes = 0;

@@ -39,19 +39,14 @@ static enum status take(struct header *h, uint64_t n, const char *what, const ui
     return OK;
 }
 
-static enum status take_u32(struct header *h, const char *what, uint32_t *out, struct err *e)
+/* *out = an integer of its size. */
+#define TAKE_INTEGER(h, what, out, e) take_bytes(h, what, out, sizeof *(out), e)
+static enum status take_bytes(struct header *h, const char *what, void *out, size_t n,
+                              struct err *e)
 {
     const uint8_t *p;
-    PASS(take(h, sizeof *out, what, &p, e));
-    memcpy(out, p, sizeof *out);
-    return OK;
-}
-
-static enum status take_u64(struct header *h, const char *what, uint64_t *out, struct err *e)
-{
-    const uint8_t *p;
-    PASS(take(h, sizeof *out, what, &p, e));
-    memcpy(out, p, sizeof *out);
+    PASS(take(h, n, what, &p, e));
+    memcpy(out, p, n);
     return OK;
 }
 
@@ -60,7 +55,7 @@ static enum status take_string(struct header *h, const char *what, char **out, s
 {
     uint64_t n;
     const uint8_t *p;
-    PASS(take_u64(h, what, &n, e));
+    PASS(TAKE_INTEGER(h, what, &n, e));
     PASS(take(h, n, what, &p, e));
     return mem_format(out, e, "%.*s", (int)n, (const char *)p);
 }
@@ -97,13 +92,13 @@ static enum status take_array(struct header *h, const char *key, json_t **out, s
     uint32_t type;
     uint64_t n;
     const uint8_t *p;
-    PASS(take_u32(h, key, &type, e));
-    PASS(take_u64(h, key, &n, e));
+    PASS(TAKE_INTEGER(h, key, &type, e));
+    PASS(TAKE_INTEGER(h, key, &n, e));
     NEED(type < TYPES && type != TYPE_ARRAY, ERR_FORMAT,
          "%s: %s: an array of values of type %u, which is not read", h->s->path, key, type);
     for (uint64_t i = 0; type == TYPE_STRING && i < n; i++) {
         uint64_t length;
-        PASS(take_u64(h, key, &length, e));
+        PASS(TAKE_INTEGER(h, key, &length, e));
         PASS(take(h, length, key, &p, e));
     }
     if (type == TYPE_STRING) return OK;
@@ -122,7 +117,7 @@ static enum status take_value(struct header *h, const char *key, json_t **out, s
     uint32_t type;
     const uint8_t *p;
     char *text;
-    PASS(take_u32(h, key, &type, e));
+    PASS(TAKE_INTEGER(h, key, &type, e));
     NEED(type < TYPES, ERR_FORMAT, "%s: %s: a value of type %u; there is none", h->s->path, key,
          type);
     if (type == TYPE_ARRAY) return take_array(h, key, out, e);
@@ -162,13 +157,13 @@ static enum status take_shape(struct header *h, struct tensor_entry *t, struct e
     const char *path = h->s->path;
     uint32_t n, type;
     char known[200];
-    PASS(take_u32(h, t->name, &n, e));
+    PASS(TAKE_INTEGER(h, t->name, &n, e));
     NEED(n >= 1 && n <= DIMS, ERR_FORMAT, "%s: tensor %s: %u dimensions; expected 1 to %d", path,
          t->name, n, DIMS);
     t->n_dims = (int)n;
     for (int i = t->n_dims - 1; i >= 0; i--) {
         uint64_t size;
-        PASS(take_u64(h, t->name, &size, e));
+        PASS(TAKE_INTEGER(h, t->name, &size, e));
         NEED(size >= 1 && size <= INT64_MAX, ERR_FORMAT,
              "%s: tensor %s: a dimension of %llu; expected a positive number", path, t->name,
              (unsigned long long)size);
@@ -177,7 +172,7 @@ static enum status take_shape(struct header *h, struct tensor_entry *t, struct e
     t->dtype = DTYPE_F32;
     NEED(tensor_entry_count(t), ERR_FORMAT,
          "%s: tensor %s: the number of its bytes does not fit 63 bits", path, t->name);
-    PASS(take_u32(h, t->name, &type, e));
+    PASS(TAKE_INTEGER(h, t->name, &type, e));
     t->gguf = gguf_type_find(type);
     gguf_type_list(known, sizeof known);
     NEED(t->gguf, ERR_FORMAT, "%s: tensor %s: elements of type %u are not read (read are %s)", path,
@@ -210,7 +205,7 @@ static enum status take_tensors(struct header *h, uint64_t n, int64_t alignment,
         PASS(take_string(h, "a tensor's name", &t->name, e));
         s->n++;
         PASS(take_shape(h, t, e));
-        PASS(take_u64(h, t->name, &offset, e));
+        PASS(TAKE_INTEGER(h, t->name, &offset, e));
         NEED(offset == (uint64_t)at, ERR_FORMAT,
              "%s: tensor %s begins at byte %llu of the data; expected %lld, after the one before",
              s->path, t->name, (unsigned long long)offset, (long long)at);
@@ -249,11 +244,11 @@ static enum status take_start(struct header *h, uint64_t *n_tensors, uint64_t *n
     PASS(take(h, 4, "start", &magic, e));
     NEED(memcmp(magic, "GGUF", 4) == 0, ERR_FORMAT,
          "%s: not a GGUF file; other checkpoints are folders with config.json and weights", path);
-    PASS(take_u32(h, "version", &version, e));
+    PASS(TAKE_INTEGER(h, "version", &version, e));
     NEED(version == 2 || version == 3, ERR_FORMAT,
          "%s: GGUF version %u is not read; expected 2 or 3, little endian", path, version);
-    PASS(take_u64(h, "number of tensors", n_tensors, e));
-    return take_u64(h, "number of keys", n_keys, e);
+    PASS(TAKE_INTEGER(h, "number of tensors", n_tensors, e));
+    return TAKE_INTEGER(h, "number of keys", n_keys, e);
 }
 
 static enum status read_alignment(const char *path, const json_t *metadata, int64_t *out,

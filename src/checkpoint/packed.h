@@ -108,9 +108,9 @@ MUST_USE enum status packed_tensor_check(const struct packed_layout *l,
 
 /* The stored numbers of a packed linear. */
 struct packed_numbers {
-    const uint32_t *codes, *zeros; /* zeros NULL: 2^(bits - 1) */
-    const float *scales;
-    const int32_t *groups; // (cols); NULL: column / group_size
+    uint32_t *codes, *zeros; /* zeros NULL: 2^(bits - 1) */
+    float *scales;
+    int32_t *groups; // (cols); NULL: column / group_size
 };
 /* ERR_FORMAT: a column is in a group that does not exist. */
 MUST_USE enum status packed_check(const struct packed_layout *l, const struct packed_tensor *t,

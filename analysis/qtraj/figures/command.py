@@ -9,8 +9,20 @@ from qtraj.arguments import check_bits, make_folder, numbers
 from qtraj.cube import files
 from qtraj.cube.trajectories import families
 from qtraj.figures.pages import pages
+from qtraj.figures.processes import on_cores
 
 BY_NAME = {figure.__name__: figure for figure in figures.FIGURES}
+
+
+def draw(name, cube, bits, width, out):
+    """Draws and stores a figure. Returns the files, what it leaves out, and why there is none."""
+    try:
+        drawn, paths = pages(BY_NAME[name], cube, bits, width), []
+    except figures.NoNumbers as error:
+        return [], "", str(error)
+    for i, (figure, _) in enumerate(drawn):
+        paths += figures.style.save(figure, out, name if len(drawn) == 1 else f"{name}-{i + 1}")
+    return paths, BY_NAME[name].lacks(cube), ""
 
 
 def main():
@@ -57,20 +69,15 @@ def main():
                 figure = figures.compared(cube, options.compare, bits, width=options.width, of=name)
             except ValueError as error:
                 sys.exit(f"--compare: {error}")
-            figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}")
+            print(*figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}"), sep="\n")
         return
-    missing, lacking = [], []
     if not options.only:
         print(f"up to {len(names)} figures, in the order of --help; --only NAME,NAME draws some of them", file=sys.stderr)
-    for name in names:
-        try:
-            drawn = pages(BY_NAME[name], cube, bits, options.width)
-            for i, (figure, _) in enumerate(drawn):
-                figures.style.save(figure, options.out, name if len(drawn) == 1 else f"{name}-{i + 1}")
-            if lacks := BY_NAME[name].lacks(cube):
-                lacking.append(f"{named}: figure {name}: {lacks}")
-        except figures.NoNumbers as error:
-            missing.append(f"{named}: no figure {name}: {error}")
+    missing, lacking = [], []
+    for name, (paths, lacks, why) in zip(names, on_cores(draw, names, cube, bits, options.width, options.out)):
+        print(*paths, sep="\n", end="\n" if paths else "")
+        missing += [f"{named}: no figure {name}: {why}"] if why else []
+        lacking += [f"{named}: figure {name}: {lacks}"] if lacks else []
     if missing or lacking:
         print("\n".join(missing + lacking), file=sys.stderr)
     if options.only and missing:

@@ -343,10 +343,10 @@ def label_points(axes, points, labels, first=(), avoid=(), padding=0):
             text.remove()
 
 
-def save(figure: Figure, folder: pathlib.Path, name: str) -> None:
-    """Writes the figure as PNG and PDF, and prints their paths."""
-    for ending in ("png", "pdf"):
-        path = folder / f"{name}.{ending}"
+def save(figure: Figure, folder: pathlib.Path, name: str) -> "list[pathlib.Path]":
+    """Writes the figure as PNG and PDF; returns their paths."""
+    paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
+    for path in paths:
         with matplotlib.rc_context(LOOK):
-            figure.savefig(path, metadata={"CreationDate": None} if ending == "pdf" else {"Software": None})
-        print(path)
+            figure.savefig(path, metadata={"CreationDate": None} if path.suffix == ".pdf" else {"Software": None})
+    return paths

@@ -20,6 +20,7 @@ from qtraj.cube.points import points as points_of
 from qtraj.figures import style
 from qtraj.figures.figure import REPLICATED
 from qtraj.figures.pages import pages, part_of
+from qtraj.figures.processes import on_cores
 from qtraj.laws import tables
 from qtraj.laws.all_fits import fit_all
 from qtraj.report import answer, sentences, summary
@@ -39,33 +40,43 @@ def picture(figure, identity, title, shows, data, bars):
     return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
 
 
+def store(figure, out, name):
+    print(*style.save(figure, out, name), sep="\n")
+
+
 def bars_of(caption, replicated):
     """What the error bars are; of replicates only where there are some."""
     return caption.bars if replicated else caption.bars.replace(REPLICATED, "")
 
 
-def pictures_of(cube, said, bits, out, prefix, first):
-    """Draws and stores every figure, page by page; returns them and what the cube has no data for. first: of
-    answer_of, whose figure is the first page of its kind and is not drawn again."""
-    pictures, missing, replicated = [], [], answer.replicated(cube)
-    for number, figure in enumerate(figures.FIGURES, start=1):
-        caption = figure.caption
-        print(f"figure {number} of {len(figures.FIGURES)}: {figure.__name__}", file=sys.stderr, flush=True)
-        there = first and first["picture"] and figure is figures.relative_error
-        try:
-            drawn = [one for part, some in answer.others(cube, first, bits) for one in pages_of(figure, part, some)] if there else pages(figure, cube, bits)
-        except figures.NoNumbers as error:
-            missing.append(f"{caption.title}: {error}.")
-            continue
-        if lacks := figure.lacks(cube):
-            missing.append(f"{caption.title}: {lacks}.")
-        several = len(drawn) > 1 or there
-        for i, (one, part) in enumerate(drawn, start=2 if there else 1):
-            title = caption.title + (f": {part_of(part)}" if part_of(part) else "")
-            data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
-            name = f"{prefix}{figure.__name__}" + (f"-{i}" if several else "")
-            pictures.append(picture(one, name, title, caption.shows, data, bars_of(caption, replicated)))
-            style.save(one, out, name)
+def pictures_of(name, cube, said, bits, out, prefix, first):
+    """Draws and stores a figure, page by page; returns its pictures and what the cube has no data for. first: of answer_of, whose figure is
+    the first page of its kind and is not drawn again."""
+    figure, replicated = getattr(figures, name), answer.replicated(cube)
+    caption = figure.caption
+    there = first and first["picture"] and figure is figures.relative_error
+    try:
+        drawn = [one for part, some in answer.others(cube, first, bits) for one in pages_of(figure, part, some)] if there else pages(figure, cube, bits)
+    except figures.NoNumbers as error:
+        return [], [f"{caption.title}: {error}."]
+    lacks = figure.lacks(cube)
+    pictures, several = [], len(drawn) > 1 or there
+    for i, (one, part) in enumerate(drawn, start=2 if there else 1):
+        title = caption.title + (f": {part_of(part)}" if part_of(part) else "")
+        data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
+        file = f"{prefix}{name}" + (f"-{i}" if several else "")
+        pictures.append(picture(one, file, title, caption.shows, data, bars_of(caption, replicated)))
+        store(one, out, file)
+    return pictures, [f"{caption.title}: {lacks}."] if lacks else []
+
+
+def all_pictures(*shared):
+    """The pictures of all figures, and what there is no data for."""
+    pictures, missing, names = [], [], [figure.__name__ for figure in figures.FIGURES]
+    for name, (drawn, lacks) in zip(names, on_cores(pictures_of, names, *shared)):
+        print(f"figure {names.index(name) + 1} of {len(names)}: {name}", file=sys.stderr, flush=True)
+        pictures += drawn
+        missing += lacks
     return pictures, missing
 
 
@@ -86,7 +97,7 @@ def answer_of(cube, said, bits, out, prefix):
     with contextlib.suppress(figures.NoNumbers):
         figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
         found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(caption, answer.replicated(cube)))
-        style.save(figure, out, f"{prefix}relative_error")
+        store(figure, out, f"{prefix}relative_error")
     return {"picture": None} | found
 
 
@@ -95,7 +106,7 @@ def part_of_page(path, cube, bits, out, number):
     said = files.provenance(path)
     prefix = f"{number}-" if number else ""
     first = answer_of(cube, said, bits, out, prefix)
-    pictures, missing = pictures_of(cube, said, bits, out, prefix, first)
+    pictures, missing = all_pictures(cube, said, bits, out, prefix, first)
     return {"id": f"cube{number}", "file": path.name, "title": str(cube.attrs.get("title", "")) or path.stem,
             "answer": first, "cite": summary.of_program(said), "inputs": summary.of_inputs(said), "weights": summary.of_weights(cube),
             "run": summary.of_run(cube, said), "methods": summary.of_methods(cube, said), "settings": summary.of_settings(said),
@@ -129,7 +140,7 @@ def fits_of(paths, models, bits, draws, out):
         data = f"{tables.counted(len(chosen), 'point')} of {runs}; {', '.join(sorted(set(chosen.dataset)))}"
         bars = bars_of(caption, bool((chosen.delta_deviation > 0).any()))
         pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, bars)}
-        style.save(figure, out, draw.__name__)
+        store(figure, out, draw.__name__)
     blocks = tables.in_words(chosen, dropped)
     part = ""
     for block in tables.blocks(found):
@@ -150,7 +161,7 @@ def compared_of(cubes, by, bits, out):
     """The runs of all cubes side by side, as the page shows them. ValueError: no cube has the column, or there are no numbers."""
     cube, caption = files.join(list(cubes.values())), figures.compared.caption
     figure = figures.compared(cube, by, bits)
-    style.save(figure, out, "compared")
+    store(figure, out, "compared")
     return picture(figure, "compared", f"{caption.title}: {by.replace('_', ' ')}", caption.shows, summary.models_text(cube), bars_of(caption, answer.replicated(cube)))
 
 

@@ -129,7 +129,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     enum status st = OK;
     struct visit_group group = {0}, self = {0};
     struct pace pace;
-    AUTO_FREE char *fingerprint = NULL;
+    char *fingerprint = NULL;
     struct err lost = {0};
     struct greedy_choice choice = {0};
     struct reads reads = {0};
@@ -171,5 +171,6 @@ done:
     reads_close(&reads);
     group_close(&group);
     group_close(&self);
+    free(fingerprint);
     return st;
 }

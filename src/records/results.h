@@ -179,8 +179,8 @@ const char *results_hdf5_version(void);
 
 /* Readers look at the first members, as long as the view is open; the others are of records/. */
 struct results_view {
-    json_t *plan;   /* the newest; NULL: the journal holds none, since a run was killed at its start,
-                       or its line is damaged */
+    json_t *plan; /* the newest; NULL: the journal holds none, since a run was killed at its start,
+                     or its line is damaged */
     json_t *before; /* the inputs of the plan before (digests by path); NULL: none */
     json_t *end;    /* the end record of the last run; NULL while a run is active or was killed */
     struct journal_mark mark;     /* where in the journal it was made */

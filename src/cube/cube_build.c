@@ -39,25 +39,22 @@ static enum status add_provenance(struct cube *c, const struct results_view *v, 
 
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
 {
-    enum status st = OK;
     const json_t *plan = v->plan;
     char *text;
     *out = (struct cube){.title = json_text(plan, "name", "")};
-    TRY(inventory_open(plan, v, &out->all, e));
-    TRY(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
-                   json_text(plan, "git", "unknown")));
-    TRY(cube_own(out, text, e));
+    PASS(inventory_open(plan, v, &out->all, e));
+    PASS(mem_format(&text, e, "qtraj %s, commit %s", json_text(plan, "version", "unknown"),
+                    json_text(plan, "git", "unknown")));
+    PASS(cube_own(out, text, e));
     out->source = text;
-    TRY(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), out->source));
-    TRY(cube_own(out, text, e));
+    PASS(mem_format(&text, e, "%s: made by %s", json_text(plan, "utc", ""), out->source));
+    PASS(cube_own(out, text, e));
     out->history = text;
-    TRY(cube_add_grid(out, e));
-    TRY(cube_add_frames(out, e));
-    TRY(cube_add_lists(out, e));
-    TRY(cube_add_training(out, e));
-    TRY(add_provenance(out, v, e));
-    TRY(cube_fill(out, v, e));
-done:
-    if (st != OK) cube_free(out);
-    return st;
+    PASS(cube_add_grid(out, e));
+    PASS(cube_add_frames(out, e));
+    PASS(cube_add_lists(out, e));
+    PASS(cube_add_training(out, e));
+    PASS(add_provenance(out, v, e));
+    PASS(cube_fill(out, v, e));
+    return OK;
 }

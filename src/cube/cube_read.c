@@ -334,38 +334,37 @@ static enum status check_schema(const struct reader *r, struct err *e)
     return OK;
 }
 
+static void reader_free(struct reader *r)
+{
+    h5_close_file(&r->file);
+    results_view_close(r->view);
+    axes_free(&r->axes);
+    column_free(&r->sequences);
+}
+
 enum status cube_read(const char *path, enum view_content content, const struct view_names *without,
                       struct results_view **out, struct err *e)
 {
-    enum status st = OK;
-    struct h5_errors saved;
+    CLEANUP(h5_loud) struct h5_errors saved = {0};
     struct journal_mark mark;
     bool sealed;
+    CLEANUP(reader_free)
     struct reader r = {.path = path, .content = content, .unwanted = without, .file = -1};
-    char *data = NULL;
+    AUTO_FREE char *data = NULL;
     size_t n;
     h5_quiet(&saved);
-    TRY(view_new(&r.view, e));
-    TRY(fsx_read(path, 0, &data, &n, e));
-    TRY(h5_open_image(path, data, n, &r.file, &mark, &sealed, e));
-    free(data); /* copied */
-    data = NULL;
-    TRY(check_schema(&r, e));
+    PASS(view_new(&r.view, e));
+    PASS(fsx_read(path, 0, &data, &n, e));
+    PASS(h5_open_image(path, data, n, &r.file, &mark, &sealed, e));
+    mem_drop(&data); /* copied */
+    PASS(check_schema(&r, e));
     if (!sealed)
         log_warn("%s: without the checksum at its end: another program changed it, or an early "
                  "qtraj made it; nothing says that its numbers are right. qtraj rebuild makes it "
                  "again from the journal",
                  path);
-    TRY(read_all(&r, e));
+    PASS(read_all(&r, e));
     r.view->mark = mark;
-    *out = r.view;
-    r.view = NULL;
-done:
-    if (r.file >= 0) H5Fclose(r.file);
-    free(data);
-    results_view_close(r.view);
-    axes_free(&r.axes);
-    column_free(&r.sequences);
-    h5_loud(&saved);
-    return st;
+    *out = TAKE(r.view);
+    return OK;
 }

@@ -188,11 +188,8 @@ static enum status put_all(struct writer *w, struct err *e)
         if (w->scales[d] < 0 && !w->cube->dims[d].absent) PASS(put_bare_dimension(w, d, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];
-        hid_t set = -1;
-        if (x->is_scale) continue;
-        enum status st = put_variable(w, x, &set, e);
-        if (set >= 0) H5Dclose(set);
-        PASS(st);
+        CLEANUP(h5_close) hid_t set = -1;
+        if (!x->is_scale) PASS(put_variable(w, x, &set, e));
     }
     return OK;
 }
@@ -244,47 +241,37 @@ done:
 static enum status verify(const struct cube *c, const char *path, const char *image, size_t n,
                           struct err *e)
 {
-    enum status st = OK;
-    hid_t file = -1;
+    CLEANUP(h5_close_file) hid_t file = -1;
     struct journal_mark mark;
     bool sealed;
-    char *data = NULL;
+    AUTO_FREE char *data = NULL;
     size_t size;
-    TRY(fsx_read(path, 0, &data, &size, e));
-    ENSURE(size == n && memcmp(data, image, n) == 0, ERR_IO,
-           "%s: what is read back differs from what was written (%zu bytes)", path, n);
-    TRY(h5_open_image(path, data, size, &file, &mark, &sealed, e));
-    for (int64_t i = 0; i < c->n; i++) TRY(verify_variable(file, path, c->variables[i], e));
-done:
-    if (file >= 0) H5Fclose(file);
-    free(data);
-    return st;
+    PASS(fsx_read(path, 0, &data, &size, e));
+    NEED(size == n && memcmp(data, image, n) == 0, ERR_IO,
+         "%s: what is read back differs from what was written (%zu bytes)", path, n);
+    PASS(h5_open_image(path, data, size, &file, &mark, &sealed, e));
+    for (int64_t i = 0; i < c->n; i++) PASS(verify_variable(file, path, c->variables[i], e));
+    return OK;
 }
 
 enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
                        struct err *e)
 {
-    enum status st = OK;
-    struct h5_errors saved;
-    struct cube c = {0};
+    CLEANUP(h5_loud) struct h5_errors saved = {0};
+    CLEANUP(cube_free) struct cube c = {0};
     struct journal_mark mark;
-    char *temporary = NULL, *image = NULL;
+    CLEANUP(temporary_end_at) char *temporary = NULL;
+    AUTO_FREE char *image = NULL;
     size_t n;
     h5_quiet(&saved);
-    TRY(temporary_begin(path, &temporary, e));
-    TRY(cube_build(v, &c, e));
+    PASS(temporary_begin(path, &temporary, e));
+    PASS(cube_build(v, &c, e));
     mark = v->mark;
-    TRY(make_image(&c, temporary, &mark, &image, &n, e));
-    TRY(fsx_write_file(temporary, image, n, e));
-    TRY(verify(&c, temporary, image, n, e));
-    if (lock) TRY(lock_check(lock, e));
-    TRY(fsx_publish(temporary, path, e));
-done:
-    temporary_end(temporary);
-    free(image);
-    cube_free(&c);
-    h5_loud(&saved);
-    return st;
+    PASS(make_image(&c, temporary, &mark, &image, &n, e));
+    PASS(fsx_write_file(temporary, image, n, e));
+    PASS(verify(&c, temporary, image, n, e));
+    if (lock) PASS(lock_check(lock, e));
+    return fsx_publish(temporary, path, e);
 }
 
 enum status cube_check_place(const char *what, const char *path, struct err *e)

@@ -55,6 +55,11 @@ static enum status have_room(const char *name, size_t n, struct err *e)
     return OK;
 }
 
+void h5_close_file(const hid_t *id)
+{
+    if (*id >= 0) H5Fclose(*id);
+}
+
 void h5_close(const hid_t *id)
 {
     if (*id >= 0) H5Idec_ref(*id);
@@ -161,28 +166,22 @@ bool h5_has(hid_t file, const char *group, const char *variable)
 enum status h5_read(hid_t file, const char *name, const char *path, enum field_type type,
                     int64_t *n, union cube_data *out, struct err *e)
 {
-    enum status st = OK;
-    hid_t space = -1, in_memory = -1, set = H5Dopen2(file, path, H5P_DEFAULT);
+    CLEANUP(h5_close) hid_t set = H5Dopen2(file, path, H5P_DEFAULT), space = -1, in_memory = -1;
     union cube_data data = {NULL};
-    H5_ENSURE(set >= 0 && (space = H5Dget_space(set)) >= 0, ERR_FORMAT, name, path);
+    H5_NEED(set >= 0 && (space = H5Dget_space(set)) >= 0, ERR_FORMAT, name, path);
     int64_t found = (int64_t)H5Sget_simple_extent_npoints(space);
-    H5_ENSURE(found >= 0, ERR_FORMAT, name, path);
+    H5_NEED(found >= 0, ERR_FORMAT, name, path);
     if (*n < 0) *n = found;
-    ENSURE(found == *n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
-           (long long)found, (long long)*n);
-    TRY(h5_type(type, false, &in_memory, e));
-    TRY(mem_zero(&data.any, *n, cube_element_size[type], path, e));
-    if (*n > 0)
-        H5_ENSURE(H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0, ERR_FORMAT,
-                  name, path);
+    NEED(found == *n, ERR_FORMAT, "%s: %s: %lld values, expected %lld", name, path,
+         (long long)found, (long long)*n);
+    PASS(h5_type(type, false, &in_memory, e));
+    PASS(mem_zero(&data.any, *n, cube_element_size[type], path, e));
+    const bool read =
+        *n == 0 || H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.any) >= 0;
+    if (!read) h5_free_data(&data, type, *n);
+    H5_NEED(read, ERR_FORMAT, name, path);
     *out = data;
-    data.any = NULL;
-done:
-    h5_free_data(&data, type, *n);
-    if (in_memory >= 0) H5Tclose(in_memory);
-    if (space >= 0) H5Sclose(space);
-    if (set >= 0) H5Dclose(set);
-    return st;
+    return OK;
 }
 
 void h5_free_data(union cube_data *data, enum field_type type, int64_t n)

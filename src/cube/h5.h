@@ -18,21 +18,13 @@ void h5_loud(const struct h5_errors *saved);
 /* Raises the innermost error of HDF5's stack as "name: what: HDF5: text". */
 enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,
                     const char *what);
-/* In a function that owns something, and in one that owns nothing (util/err.h). */
-#define H5_ENSURE(ok, code, name, what)                                                            \
-    do {                                                                                           \
-        if (!(ok)) {                                                                               \
-            st = h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                           \
-            goto done;                                                                             \
-        }                                                                                          \
-    } while (0)
-
 #define H5_NEED(ok, code, name, what)                                                              \
     do {                                                                                           \
         if (!(ok)) return h5_fail(e, (code), __LINE__, __FILE__, (name), (what));                  \
     } while (0)
 
-/* For CLEANUP (util/err.h): closes an identifier that is open (not negative) and no file's. */
+/* For CLEANUP (util/err.h): closes a file, or another identifier, that is open (not negative). */
+void h5_close_file(const hid_t *id);
 void h5_close(const hid_t *id);
 
 /* A new file in memory; name is for messages. */

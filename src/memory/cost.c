@@ -5,6 +5,7 @@
 #include "model/folding.h"
 #include "quant/quant.h"
 #include "util/clock.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -364,12 +365,12 @@ struct cost_rates cost_rates_given(double gflops)
 static double read_rate(const char *folder)
 {
     enum { CHUNK = 4 << 20, MOST = 64 };
-    char path[1024], *buffer = NULL;
-    struct dirent *entry;
-    int fd = -1;
+    char path[1024];
+    AUTO_FREE char *buffer = NULL;
+    CLEANUP(fsx_close) int fd = -1;
     int64_t total = 0;
-    DIR *dir = folder ? opendir(folder) : NULL;
-    while (dir && fd < 0 && (entry = readdir(dir)) != NULL) {
+    CLEANUP(fsx_closedir) DIR *dir = folder ? opendir(folder) : NULL;
+    for (struct dirent *entry; dir && fd < 0 && (entry = readdir(dir)) != NULL;) {
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && lseek(fd, 0, SEEK_END) < CHUNK) {
@@ -377,8 +378,7 @@ static double read_rate(const char *folder)
             fd = -1;
         }
     }
-    if (dir) closedir(dir);
-    if (fd < 0 || mem_alloc(&buffer, CHUNK, 1, "a reading buffer", NULL) != OK) goto done;
+    if (fd < 0 || mem_alloc(&buffer, CHUNK, 1, "a reading buffer", NULL) != OK) return 0;
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     double start = clock_seconds();
     for (int i = 0; i < MOST && clock_seconds() - start < 0.3; i++) {
@@ -387,12 +387,7 @@ static double read_rate(const char *folder)
         total += n;
     }
     double seconds = clock_seconds() - start;
-    free(buffer);
-    close(fd);
     return total > 0 && seconds > 0 ? (double)total / seconds : 0;
-done:
-    if (fd >= 0) close(fd);
-    return 0;
 }
 
 enum status cost_rates_measure(const char *folder, struct cost_rates *out, struct err *e)

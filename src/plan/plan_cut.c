@@ -80,12 +80,10 @@ static bool was_cut_before(const struct cut_file *f, int64_t n, bool journals)
 {
     CLEANUP(parts_free) struct part_places parts = {0};
     bool found = false;
-    const struct dirent *entry;
-    DIR *dir = opendir(f->folder);
-    while (dir && (entry = readdir(dir)))
+    CLEANUP(fsx_closedir) DIR *dir = opendir(f->folder);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
         found = found || (strncmp(entry->d_name, f->start, strlen(f->start)) == 0 &&
                           strcmp(entry->d_name, f->name) != 0);
-    if (dir) closedir(dir);
     if (journals && parts_list(f->folder, &parts, NULL) == OK)
         for (int64_t i = 0; i < parts.n; i++) found = found || parts.part[i].n == n;
     return found;

@@ -411,23 +411,19 @@ enum status plan_visits_make(const struct plan *p, const struct results_view *vi
                              const struct plan_choice *choice, struct plan_visits *out,
                              struct err *e)
 {
-    enum status st = OK;
-    int64_t *which = NULL;
+    AUTO_FREE int64_t *which = NULL;
     int64_t first = p->n_checkpoints;
     struct plan_choice of = *choice;
     *out = (struct plan_visits){.of_all = choice->n_only == 0 && choice->part.n == 0};
-    ENSURE(out->changed = json_object(), ERR_NOMEM, "out of memory for visits");
+    NEED(out->changed = json_object(), ERR_NOMEM, "out of memory for visits");
     of.changed = out->changed;
-    TRY(mem_zero(&out->visits, first + plan_more(p), sizeof *out->visits, "visits", e));
-    TRY(mem_zero(&which, plan_runs(p), sizeof *which, "variants", e));
+    PASS(mem_zero(&out->visits, first + plan_more(p), sizeof *out->visits, "visits", e));
+    PASS(mem_zero(&which, plan_runs(p), sizeof *which, "variants", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (plan_checkpoint_chosen(p, &p->checkpoints[i], choice))
-            TRY(add_checkpoint(p, &p->checkpoints[i], view, &of, which, out, e));
-    TRY(plan_tell_changed(out->changed, e));
+            PASS(add_checkpoint(p, &p->checkpoints[i], view, &of, which, out, e));
+    PASS(plan_tell_changed(out->changed, e));
     for (int k = 0; k < MEASURES_N; first += p->more[k++])
-        if (p->more[k]) TRY(measures[k]->visits(p, view, &of, first, out, e));
-done:
-    free(which);
-    if (st != OK) plan_visits_free(out);
-    return st;
+        if (p->more[k]) PASS(measures[k]->visits(p, view, &of, first, out, e));
+    return OK;
 }

@@ -168,17 +168,14 @@ const char *axes_text_key(const struct axes *a, int64_t model, int64_t i)
 
 enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
 {
-    enum status st = OK;
     *out = (struct axes){.plan = plan, .seed = -1};
     if (json_object_get(plan, "known_seed")) out->seed = json_int(plan, "seed");
     for (int i = 0; results_axes[i]; i++)
-        if (results_axes[i]->plan) TRY(take_labels(plan, results_axes[i], &out->labels[i], e));
-    TRY(take_models(plan, out, e));
-    TRY(take_variants(plan, out, e));
-    TRY(check_keys(out, e));
-done:
-    if (st != OK) axes_free(out);
-    return st;
+        if (results_axes[i]->plan) PASS(take_labels(plan, results_axes[i], &out->labels[i], e));
+    PASS(take_models(plan, out, e));
+    PASS(take_variants(plan, out, e));
+    PASS(check_keys(out, e));
+    return OK;
 }
 
 void axes_free(struct axes *a)

@@ -67,7 +67,8 @@ struct axes {
     int64_t seed;                  /* in the keys of replicates (results_replicate_key) */
 };
 
-/* Borrows the plan. ERR_FORMAT names the key of the plan that is missing or of a wrong type. */
+/* Borrows the plan; axes_free *out, also after a failure. ERR_FORMAT names the key of the plan that
+ * is missing or of a wrong type. */
 MUST_USE enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e);
 void axes_free(struct axes *a);
 

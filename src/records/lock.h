@@ -26,6 +26,7 @@ MUST_USE enum status lock_take(const char *journal, const struct lock_options *o
 MUST_USE enum status lock_check(struct lock *l, struct err *e);
 /* NULL: nothing. */
 void lock_release(struct lock *l);
+CLEANUP_BY_VALUE(struct lock, lock_release);
 /* Removes the lock file of a process that is about to end, while its other threads may still use
  * the lock: lock_check fails from now on. */
 void lock_abandon(struct lock *l);

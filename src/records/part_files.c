@@ -55,18 +55,14 @@ static int in_order(const void *a, const void *b)
 
 enum status parts_list(const char *folder, struct part_places *out, struct err *e)
 {
-    enum status st = OK;
-    const struct dirent *entry;
     *out = (struct part_places){0};
-    DIR *dir = opendir(folder);
+    CLEANUP(fsx_closedir) DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return OK;
-    ENSURE(dir, ERR_IO, "%s: %s", folder, strerror(errno));
-    while ((entry = readdir(dir))) TRY(add(folder, entry->d_name, out, e));
+    NEED(dir, ERR_IO, "%s: %s", folder, strerror(errno));
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        PASS(add(folder, entry->d_name, out, e));
     if (out->n) qsort(out->part, (size_t)out->n, sizeof *out->part, in_order);
-done:
-    if (dir) closedir(dir);
-    if (st != OK) parts_free(out);
-    return st;
+    return OK;
 }
 
 enum status parts_of(const char *results, struct part_places *out, struct err *e)

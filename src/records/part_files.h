@@ -23,8 +23,8 @@ struct part_places {
 };
 void parts_free(struct part_places *p);
 
-/* *out = the parts in a folder; none if there is no folder. ERR_IO: the folder cannot be read;
- * ERR_NOMEM. */
+/* *out = the parts in a folder; none if there is no folder. parts_free *out, also after a failure.
+ * ERR_IO: the folder cannot be read; ERR_NOMEM. */
 MUST_USE enum status parts_list(const char *folder, struct part_places *out, struct err *e);
 
 /* *out = where the results have records: their own journal, which may not be there, as part 0 of 0

@@ -127,14 +127,11 @@ static enum status add_all(struct rows *r, struct err *e)
 enum status rows_make(const struct measure *k, const struct axes *a, const struct results_view *v,
                       struct rows *out, struct err *e)
 {
-    enum status st = OK;
     *out = (struct rows){.kind = k, .axes = a};
-    TRY(add_all(out, e));
+    PASS(add_all(out, e));
     for (int64_t i = 0; v && i < out->n; i++)
         out->rows[i].record = results_view_find(v, out->rows[i].key);
-done:
-    if (st != OK) rows_free(out);
-    return st;
+    return OK;
 }
 
 void rows_free(struct rows *r)
@@ -272,14 +269,11 @@ struct result_convergence rows_convergence(const struct rows *r)
 enum status inventory_open(const json_t *plan, const struct results_view *v, struct inventory *out,
                            struct err *e)
 {
-    enum status st = OK;
     *out = (struct inventory){.plan = json_incref((json_t *)plan)};
-    TRY(axes_of_plan(plan, &out->axes, e));
+    PASS(axes_of_plan(plan, &out->axes, e));
     for (int i = 0; recorded_measures[i]; i++)
-        TRY(rows_make(recorded_measures[i], &out->axes, v, &out->rows[i], e));
-done:
-    if (st != OK) inventory_close(out);
-    return st;
+        PASS(rows_make(recorded_measures[i], &out->axes, v, &out->rows[i], e));
+    return OK;
 }
 
 /* The visit of the whole plan that a row's record comes from: visits are those of the checkpoints,
@@ -388,16 +382,15 @@ static enum status list_stale(const struct results_view *v, const struct invento
 
 enum status results_warn_of_stale(const struct results_view *v, struct err *e)
 {
-    struct inventory all = {0};
+    CLEANUP(inventory_close) struct inventory all = {0};
     char named[900] = "";
     int64_t n = 0;
     if (!json_object_size(v->stale) || !v->plan) return OK;
     PASS(inventory_open(v->plan, v, &all, e));
-    const enum status st = list_stale(v, &all, named, sizeof named, &n, e);
-    inventory_close(&all);
-    if (st == OK && n)
+    PASS(list_stale(v, &all, named, sizeof named, &n, e));
+    if (n)
         log_warn("%lld result%s left out, of weights that have changed since: %s; qtraj run "
                  "computes what is missing",
                  (long long)n, quantity_plural(n), named);
-    return st;
+    return OK;
 }

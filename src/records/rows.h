@@ -33,7 +33,7 @@ struct rows {
 };
 
 /* Enumerates the rows of a plan in order, with their records in view v (NULL: none). Borrows all
- * three. ERR_FORMAT (malformed plan), ERR_NOMEM. */
+ * three; rows_free *out, also after a failure. ERR_FORMAT (malformed plan), ERR_NOMEM. */
 MUST_USE enum status rows_make(const struct measure *k, const struct axes *a,
                                const struct results_view *v, struct rows *out, struct err *e);
 void rows_free(struct rows *r);
@@ -106,7 +106,7 @@ struct inventory {
 };
 
 /* Borrows the view's records (v NULL: nothing is finished). Do not move *out: its rows point into
- * it. ERR_FORMAT (malformed plan), ERR_NOMEM. */
+ * it. inventory_close it, also after a failure. ERR_FORMAT (malformed plan), ERR_NOMEM. */
 MUST_USE enum status inventory_open(const json_t *plan, const struct results_view *v,
                                     struct inventory *out, struct err *e);
 /* Drops the rows of all but the visits first to end - 1 of the whole plan: of its checkpoints, then

@@ -236,30 +236,23 @@ static bool is_ours(const char *name)
 
 void saved_remove_all(const char *folder)
 {
-    DIR *d = opendir(folder);
+    CLEANUP(fsx_closedir) DIR *d = opendir(folder);
     if (!d) return;
-    for (const struct dirent *at; (at = readdir(d));) {
-        char *path = NULL;
-        if (!is_ours(at->d_name)) continue;
-        if (mem_format(&path, NULL, "%s/%s", folder, at->d_name) == OK) (void)unlink(path);
-        free(path);
-    }
-    closedir(d);
+    for (const struct dirent *at; (at = readdir(d));)
+        if (is_ours(at->d_name)) (void)unlinkat(dirfd(d), at->d_name, 0);
     (void)rmdir(folder);
 }
 
 bool saved_since(const char *folder, time_t since)
 {
-    bool found = false;
-    DIR *d = opendir(folder);
-    if (!d) return false;
-    for (const struct dirent *at; !found && (at = readdir(d));) {
+    CLEANUP(fsx_closedir) DIR *d = opendir(folder);
+    for (const struct dirent *at; d && (at = readdir(d));) {
         struct stat s;
-        found = is_ours(at->d_name) && !strstr(at->d_name, ".tmp") &&
-                fstatat(dirfd(d), at->d_name, &s, 0) == 0 && s.st_mtime >= since;
+        if (is_ours(at->d_name) && !strstr(at->d_name, ".tmp") &&
+            fstatat(dirfd(d), at->d_name, &s, 0) == 0 && s.st_mtime >= since)
+            return true;
     }
-    closedir(d);
-    return found;
+    return false;
 }
 
 /* Adds the state of the file, if it is one of rank 0. */
@@ -267,11 +260,9 @@ static enum status add_found(const char *folder, const char *name, struct saved_
                              int64_t *n, int64_t *capacity, struct err *e)
 {
     struct saved_trailer t;
-    char *path;
+    AUTO_FREE char *path = NULL;
     PASS(mem_format(&path, e, "%s/%s", folder, name));
-    const bool whole = saved_file_trailer(path, &t);
-    free(path);
-    if (!whole || t.rank != 0) return OK;
+    if (!saved_file_trailer(path, &t) || t.rank != 0) return OK;
     PASS(mem_grow(out, *n, capacity, sizeof **out, e));
     struct saved_found *f = &(*out)[(*n)++];
     memcpy(f->owner, t.owner, sizeof f->owner);
@@ -281,17 +272,14 @@ static enum status add_found(const char *folder, const char *name, struct saved_
 
 enum status saved_list(const char *folder, struct saved_found **out, int64_t *n, struct err *e)
 {
-    enum status st = OK;
     int64_t capacity = 0;
-    DIR *d = opendir(folder);
+    CLEANUP(fsx_closedir) DIR *d = opendir(folder);
     *out = NULL;
     *n = 0;
-    if (!d) return OK;
-    for (const struct dirent *at; st == OK && (at = readdir(d));)
+    for (const struct dirent *at; d && (at = readdir(d));)
         if (is_ours(at->d_name) && !strstr(at->d_name, ".tmp"))
-            st = add_found(folder, at->d_name, out, n, &capacity, e);
-    closedir(d);
-    return st;
+            PASS(add_found(folder, at->d_name, out, n, &capacity, e));
+    return OK;
 }
 
 /* --- levels --- */

@@ -129,7 +129,7 @@ static bool has_former(const json_t *plan)
 
 enum status former_learn(json_t *map, const json_t *plan, struct err *e)
 {
-    struct axes a = {0};
+    CLEANUP(axes_free) struct axes a = {0};
     const char *key;
     json_t *value;
     if (has_former(plan)) PASS(axes_of_plan(plan, &a, e));
@@ -143,7 +143,6 @@ enum status former_learn(json_t *map, const json_t *plan, struct err *e)
                 map_cells(map, &a, m, key, at->key, value);
             }
         }
-    axes_free(&a);
     return json_whole(e);
 }
 

@@ -15,35 +15,31 @@
  * when the line is closed, after five seconds also what does not heed SIGTERM. */
 enum status fetch_start(struct fetch *f, const json_t *command, const char *log, struct err *e)
 {
-    enum status st = OK;
     static const char *const shell[] = {
         "sh", "-c",
         "{ trap '' TERM; read _; kill -TERM 0; sleep 5; kill -KILL 0; } <&3 >/dev/null 2>&1 & "
         "exec 3<&- </dev/null; exec \"$@\"",
         "stage"};
     char utc[21];
-    const char **argv = NULL;
+    AUTO_FREE const char **argv = NULL;
     int line[2], failed;
     size_t i;
     json_t *word;
-    const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
-    ENSURE(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) goto done;
+    CLEANUP(fsx_close) const int fd = fsx_open_as(log, O_WRONLY | O_CREAT | O_APPEND);
+    NEED(fd >= 0, fsx_errno_status(errno), "%s: %s", log, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return OK;
     clock_utc(utc);
     dprintf(fd, "# %s\n", utc);
-    TRY(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
+    PASS(mem_zero(&argv, (int64_t)json_array_size(command) + 5, sizeof *argv, "arguments", e));
     memcpy(argv, shell, sizeof shell);
     json_array_foreach(command, i, word) argv[4 + i] = json_string_value(word);
-    ENSURE(pipe2(line, O_CLOEXEC) == 0, ERR_IO, "no pipe for %s: %s", argv[4], strerror(errno));
+    NEED(pipe2(line, O_CLOEXEC) == 0, ERR_IO, "no pipe for %s: %s", argv[4], strerror(errno));
     failed = child_start(&(struct child){.argv = argv, .out = fd, .line = line[0]}, &f->pid);
     close(line[0]);
     f->line = line[1];
     if (failed) f->pid = 0, close(f->line);
-    ENSURE(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
-done:
-    if (fd >= 0) close(fd);
-    free(argv);
-    return st;
+    NEED(!failed, ERR_IO, "no process for %s: %s", argv[4], strerror(failed));
+    return OK;
 }
 
 bool fetch_runs(const char *log)

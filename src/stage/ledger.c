@@ -98,33 +98,26 @@ static enum status remove_all(json_t *state, struct lock *lock, struct err *e)
 
 enum status ledger_update(const char *folder, ledger_change *change, void *context, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, *guard = NULL;
-    struct lock *lock = NULL;
-    json_t *state = NULL, *before = NULL;
+    enum status st;
+    AUTO_FREE char *path = NULL, *guard = NULL;
+    CLEANUP(lock_release_at) struct lock *lock = NULL;
+    json_auto_t *state = NULL, *before = NULL;
     const double patience = 600, end = clock_seconds() + patience;
-    TRY(mem_format(&guard, e, "%s/ledger", folder));
-    TRY(mem_format(&path, e, "%s/state.json", folder));
+    PASS(mem_format(&guard, e, "%s/ledger", folder));
+    PASS(mem_format(&path, e, "%s/state.json", folder));
     while ((st = lock_take(guard, &(struct lock_options){.create = true}, &lock, e)) ==
                ERR_LOCKED &&
            clock_seconds() < end) {
         clock_sleep(0.02); /* others hold it for a moment */
         err_clear(e);
     }
-    TRY(st == ERR_LOCKED ? ERR_IO : st);
-    TRY(ledger_read(folder, &state, e));
+    PASS(st == ERR_LOCKED ? ERR_IO : st);
+    PASS(ledger_read(folder, &state, e));
     before = json_deep_copy(state);
-    TRY(change(context, state, e));
-    TRY(remove_all(state, lock, e));
-    if (before && json_equal(before, state)) goto done;
-    TRY(json_whole(e));
-    TRY(lock_check(lock, e));
-    TRY(json_write_file(path, state, JSON_INDENT(1), e)); /* sets are in an order */
-done:
-    json_decref(before);
-    json_decref(state);
-    lock_release(lock);
-    free(guard);
-    free(path);
-    return st;
+    PASS(change(context, state, e));
+    PASS(remove_all(state, lock, e));
+    if (before && json_equal(before, state)) return OK;
+    PASS(json_whole(e));
+    PASS(lock_check(lock, e));
+    return json_write_file(path, state, JSON_INDENT(1), e); /* sets are in an order */
 }

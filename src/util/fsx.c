@@ -188,13 +188,10 @@ enum status fsx_make_parent(const char *path, struct err *e)
 
 bool fsx_is_empty_dir(const char *path)
 {
-    bool empty = true;
-    DIR *dir = opendir(path);
-    for (struct dirent *d; dir && empty && (d = readdir(dir)) != NULL;)
-        empty = strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0;
-    if (!dir) return false;
-    closedir(dir);
-    return empty;
+    CLEANUP(fsx_closedir) DIR *dir = opendir(path);
+    for (struct dirent *d; dir && (d = readdir(dir)) != NULL;)
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) return false;
+    return dir != NULL;
 }
 
 enum status fsx_join(const char *base, const char *path, char **out, struct err *e)

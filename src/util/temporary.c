@@ -162,22 +162,20 @@ static bool is_left(const char *end, enum temporary_whose whose)
 void temporary_remove_left(const char *path, enum temporary_whose whose)
 {
     static const char middle[] = ".tmp.";
-    char *folder = NULL;
+    AUTO_FREE char *folder = NULL;
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const size_t n = strlen(base), m = strlen(middle);
     const enum status st = slash ? mem_format(&folder, NULL, "%.*s", (int)(base - path), path)
                                  : mem_string(&folder, "./", NULL);
     DIR *dir = st == OK ? opendir(folder) : NULL;
     for (struct dirent *d; dir && (d = readdir(dir)) != NULL;) {
-        char *name = NULL;
+        AUTO_FREE char *name = NULL;
         const char *end = d->d_name + n;
         if (strncmp(d->d_name, base, n) != 0 || strncmp(end, middle, m) != 0) continue;
         for (const char *at = end; (at = strstr(at, middle)) != NULL;) end = at += m;
         if (!is_left(end, whose) || mem_format(&name, NULL, "%s%s", folder, d->d_name) != OK)
             continue;
         temporary_remove(name);
-        free(name);
     }
     if (dir) closedir(dir);
-    free(folder);
 }

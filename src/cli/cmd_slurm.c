@@ -11,10 +11,10 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
-#include "util/shell_words.h"
 #include "util/span.h"
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <unistd.h>
 
 struct arguments {
@@ -42,6 +42,32 @@ static void paths_free(struct paths *p)
     free(p->scripts);
     free(p->comment);
     free(p->rate_file);
+}
+
+/* A word for a shell, in single quotes. */
+static void shell_put_word(FILE *out, const char *word)
+{
+    putc('\'', out);
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", out);
+        else
+            putc(*word, out);
+    putc('\'', out);
+}
+
+/* Text as it is and words in turn, NULL after the last. */
+static void shell_put(FILE *out, ...)
+{
+    va_list all;
+    const char *text;
+    va_start(all, out);
+    for (bool word = false; (text = va_arg(all, const char *)) != NULL; word = !word)
+        if (word)
+            shell_put_word(out, text);
+        else
+            fputs(text, out);
+    va_end(all);
 }
 
 /* --- where --- */

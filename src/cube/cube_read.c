@@ -18,7 +18,7 @@ struct column {
 struct reader {
     const char *path;
     enum view_content content;
-    const struct view_names *unwanted;
+    const struct texts *unwanted;
     hid_t file;
     struct axes axes;
     struct results_view *view;
@@ -168,7 +168,8 @@ static enum status set_field(const struct frame_reader *f, const struct field *f
     if (!object) return OK;
     if (json) { /* what the view wants of it */
         PASS(mem_string(&text, c->data.t[i], e));
-        const size_t n = json_cut_members(text, strlen(text), f->in->unwanted->name);
+        size_t n = strlen(text);
+        if (f->in->unwanted->n) n = json_cut_members(text, n, texts_list(f->in->unwanted));
         PASS(json_read_text(f->in->path, text, n, &value, e));
     } else {
         value = value_at(c, i);
@@ -260,8 +261,7 @@ static enum status add_columns(const struct frame_reader *f, struct err *e)
         const enum field_place place = field->place;
         if (place == IN_LABELS || place == IN_PROVENANCE || place == FRAME_KEY) continue;
         if (place == IN_INNER && f->in->content == VIEW_STATES) continue;
-        if ((place == IN_INNER || place == IN_VALUES) &&
-            view_leaves_out(f->in->unwanted, field->name))
+        if ((place == IN_INNER || place == IN_VALUES) && texts_have(f->in->unwanted, field->name))
             continue;
         if (field->type != FIELD_STATUS) PASS(add_field(f, field, e));
     }
@@ -342,7 +342,7 @@ static void reader_free(struct reader *r)
     column_free(&r->sequences);
 }
 
-enum status cube_read(const char *path, enum view_content content, const struct view_names *without,
+enum status cube_read(const char *path, enum view_content content, const struct texts *without,
                       struct results_view **out, struct err *e)
 {
     CLEANUP(h5_loud) struct h5_errors saved = {0};

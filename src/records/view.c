@@ -104,14 +104,15 @@ static enum status add_from_journal(struct results_view *v, struct journal *j, i
     return add(v, record, i, e);
 }
 
-static enum status read_records(struct journal *j, const struct view_names *without, bool by_line,
+static enum status read_records(struct journal *j, const struct texts *without, bool by_line,
                                 struct results_view **out, struct err *e)
 {
     CLEANUP(results_view_close_at) struct results_view *v = NULL;
     PASS(view_new(&v, e));
     if (by_line) v->journal = j;
     v->lean = without->n > 0;
-    for (int64_t i = 0; i < journal_n(j); i++) PASS(add_from_journal(v, j, i, without->name, e));
+    for (int64_t i = 0; i < journal_n(j); i++)
+        PASS(add_from_journal(v, j, i, texts_list(without), e));
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
     *out = TAKE(v);
@@ -121,12 +122,12 @@ static enum status read_records(struct journal *j, const struct view_names *with
 enum status results_view_of_journal(struct journal *j, enum view_content content,
                                     struct results_view **out, struct err *e)
 {
-    CLEANUP(view_names_free) struct view_names without = {0};
+    CLEANUP(texts_free) struct texts without = {0};
     PASS(view_leave_out(content, NULL, &without, e));
     return read_records(j, &without, content == VIEW_BY_LINE, out, e);
 }
 
-static enum status open_journal(const char *path, const struct view_names *without,
+static enum status open_journal(const char *path, const struct texts *without,
                                 struct results_view **out, struct err *e)
 {
     CLEANUP(journal_close_at) struct journal *j = NULL;
@@ -152,7 +153,7 @@ enum status results_is_hdf5(const char *path, bool *is, struct err *e)
 enum status results_view_open(const char *path, enum view_content content, const char *metrics,
                               struct results_view **out, struct err *e)
 {
-    CLEANUP(view_names_free) struct view_names without = {0};
+    CLEANUP(texts_free) struct texts without = {0};
     bool cube;
     PASS(view_leave_out(content, metrics, &without, e));
     PASS(results_is_hdf5(path, &cube, e));

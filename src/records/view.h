@@ -31,23 +31,15 @@ MUST_USE enum status view_add_elsewhere(struct results_view *v, struct journal *
 MUST_USE enum status view_add_late(struct results_view *v, const struct view_sink *sink,
                                    const json_t *late, struct err *e);
 
-/* Names of members that a view leaves out, wherever they are in a record; NULL after the last. The
- * texts are static. */
-struct view_names {
-    int64_t n, capacity;
-    const char **name; // (n + 1)
-};
-/* content and metrics: as for results_view_open. The caller frees *names, also after a failure.
- * ERR_NOMEM. */
+/* Adds to *names the members that a view leaves out, wherever they are in a record. content and
+ * metrics: as for results_view_open. ERR_NOMEM. */
 MUST_USE enum status view_leave_out(enum view_content content, const char *metrics,
-                                    struct view_names *names, struct err *e);
-void view_names_free(struct view_names *names);
-bool view_leaves_out(const struct view_names *names, const char *name);
+                                    struct texts *names, struct err *e);
 
 /* Reconstructs the records that a cube was made from, without NaN values, because a cube does not
  * distinguish them from missing ones. Warns of a cube without its seal. ERR_IO, ERR_FORMAT. */
 MUST_USE enum status cube_read(const char *path, enum view_content content,
-                               const struct view_names *without, struct results_view **out,
+                               const struct texts *without, struct results_view **out,
                                struct err *e);
 
 /* --- what the files of the view share --- */

@@ -90,12 +90,12 @@ static enum status learn_elsewhere(struct results_view *v, struct journal *j,
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
                                const struct view_sink *sink, json_t *late, struct err *e)
 {
-    CLEANUP(view_names_free) struct view_names without = {0};
+    CLEANUP(texts_free) struct texts without = {0};
     json_auto_t *raw = NULL, *record = NULL;
     PASS(view_leave_out(content, NULL, &without, e));
-    PASS(learn_elsewhere(v, j, without.name, e));
+    PASS(learn_elsewhere(v, j, texts_list(&without), e));
     for (int64_t i = 0; i < journal_n(j); i++) {
-        PASS(journal_read(j, i, without.name, &raw, e));
+        PASS(journal_read(j, i, texts_list(&without), &raw, e));
         PASS(former_record(v->former, raw, &record, e));
         PASS(add_line(v, j, i, record, sink, late, e));
         json_drop(&raw);

@@ -1,8 +1,8 @@
 /* What a view leaves out of records. */
 #include "records/measures.h"
 #include "records/view.h"
-#include "util/mem.h"
 #include "util/words.h"
+#include <string.h>
 
 /* What a reader is interested in. */
 struct interest {
@@ -68,14 +68,6 @@ static bool wants_name(const struct interest *w, const char *name)
     return false;
 }
 
-static enum status name_add(struct view_names *names, const char *name, struct err *e)
-{
-    PASS(mem_grow(&names->name, names->n + 1, &names->capacity, sizeof *names->name, e));
-    names->name[names->n++] = name;
-    names->name[names->n] = NULL;
-    return OK;
-}
-
 /* Whether records have numbers under this name, for each label of their inner axis. */
 static bool has_numbers(const char *name)
 {
@@ -87,55 +79,38 @@ static bool has_numbers(const char *name)
 }
 
 /* Labels are known from the plan. */
-static enum status leave_out_texts(const struct interest *w, struct view_names *names,
-                                   struct err *e)
+static enum status leave_out_texts(const struct interest *w, struct texts *names, struct err *e)
 {
     static const char *const texts[] = {"host", "path", "utc_start"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(name_add(names, texts[i], e));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(texts_add(names, texts[i], e));
     const bool numbers = w->content == VIEW_NUMBERS;
     for (int i = 0; results_axes[i]; i++)
         if (!numbers || !has_numbers(results_axes[i]->name))
-            PASS(name_add(names, results_axes[i]->name, e));
-    return name_add(names, numbers ? "inputs" : "fingerprint", e);
+            PASS(texts_add(names, results_axes[i]->name, e));
+    return texts_add(names, numbers ? "inputs" : "fingerprint", e);
 }
 
 /* Numbers, lists and tables of a kind of result. */
 static enum status leave_out_of(const struct interest *w, const struct measure *k,
-                                struct view_names *names, struct err *e)
+                                struct texts *names, struct err *e)
 {
     for (const struct field *f = k->fields; f->name; f++)
         if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
-            PASS(name_add(names, f->name, e));
-    if (k->sequences) PASS(name_add(names, "sequence_loss", e));
-    if (k->tables) PASS(name_add(names, "tables", e));
-    if (k->list) PASS(name_add(names, k->list->name, e));
-    if (k->inner && w->content != VIEW_NUMBERS) PASS(name_add(names, k->inner->plan, e));
+            PASS(texts_add(names, f->name, e));
+    if (k->sequences) PASS(texts_add(names, "sequence_loss", e));
+    if (k->tables) PASS(texts_add(names, "tables", e));
+    if (k->list) PASS(texts_add(names, k->list->name, e));
+    if (k->inner && w->content != VIEW_NUMBERS) PASS(texts_add(names, k->inner->plan, e));
     return OK;
 }
 
-enum status view_leave_out(enum view_content content, const char *metrics, struct view_names *names,
+enum status view_leave_out(enum view_content content, const char *metrics, struct texts *names,
                            struct err *e)
 {
     const struct interest w = {content, metrics};
-    *names = (struct view_names){0};
-    PASS(mem_grow(&names->name, 0, &names->capacity, sizeof *names->name, e));
-    names->name[0] = NULL;
     if (content == VIEW_ALL) return OK;
     PASS(leave_out_texts(&w, names, e));
     for (int k = 0; recorded_measures[k]; k++)
         PASS(leave_out_of(&w, recorded_measures[k], names, e));
     return OK;
-}
-
-void view_names_free(struct view_names *names)
-{
-    free(names->name);
-    *names = (struct view_names){0};
-}
-
-bool view_leaves_out(const struct view_names *names, const char *name)
-{
-    for (int64_t i = 0; i < names->n; i++)
-        if (strcmp(names->name[i], name) == 0) return true;
-    return false;
 }

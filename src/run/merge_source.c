@@ -73,10 +73,10 @@ static enum status scan_lines(struct merge_source *s, json_t *weights, const jso
                               bool *again, struct err *e)
 {
     json_auto_t *head = NULL, *done = json_object();
-    CLEANUP(view_names_free) struct view_names without = {0};
+    CLEANUP(texts_free) struct texts without = {0};
     PASS(view_leave_out(VIEW_STATES, NULL, &without, e));
     for (int64_t i = 0; i < journal_n(s->journal); i++) {
-        PASS(journal_read(s->journal, i, without.name, &head, e));
+        PASS(journal_read(s->journal, i, texts_list(&without), &head, e));
         weights_read_learn(weights, head);
         *again =
             *again || (strcmp(json_text(head, "type", ""), "plan") == 0 && weights_read_any(head));

@@ -39,24 +39,20 @@ struct stager {
 
 enum status stager_open(json_t *job, struct stager **out, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
+    json_auto_t *own = job;
     json_t *visits = json_object_get(job, "visits");
-    TRY(mem_zero(out, 1, sizeof **out, "the stager", e));
+    PASS(mem_zero(out, 1, sizeof **out, "the stager", e));
     struct stager *s = *out;
     s->job = json_incref(job);
     s->items = json_object_get(job, "items");
     s->folder = json_text(job, "folder", "");
     s->user = json_text(job, "user", "");
     s->space = json_int(job, "space");
-    TRY(mem_zero(&s->ended, (int64_t)json_array_size(visits), sizeof *s->ended, "visits", e));
-    TRY(ledger_file(s->folder, s->user, "user", &path, e));
-    TRY(fsx_make_parent(path, e));
-    TRY(lock_take(path, &(struct lock_options){.create = true}, &s->held, e));
-done:
-    free(path);
-    json_decref(job);
-    return st;
+    PASS(mem_zero(&s->ended, (int64_t)json_array_size(visits), sizeof *s->ended, "visits", e));
+    PASS(ledger_file(s->folder, s->user, "user", &path, e));
+    PASS(fsx_make_parent(path, e));
+    return lock_take(path, &(struct lock_options){.create = true}, &s->held, e);
 }
 
 /* --- the state and the disk --- */

@@ -18,8 +18,8 @@ bool texts_have(const struct texts *t, const char *text)
 enum status texts_add(struct texts *t, const char *text, struct err *e)
 {
     if (texts_have(t, text)) return OK;
-    PASS(mem_grow(&t->text, t->n, &t->capacity, sizeof *t->text, e));
+    PASS(mem_grow(&t->text, t->n + 1, &t->capacity, sizeof *t->text, e));
     PASS(mem_string(&t->text[t->n], text, e));
-    t->n++;
+    t->text[++t->n] = NULL;
     return OK;
 }

@@ -5,10 +5,15 @@
 /* Zero-initialise. */
 struct texts {
     int64_t n, capacity;
-    char **text; // (n) owned
+    char **text; // (n + 1) owned, NULL after the last; NULL: there are none
 };
 void texts_free(struct texts *t);
 
+/* The texts, NULL after the last; NULL: there are none. Borrowed. */
+static inline const char *const *texts_list(const struct texts *t)
+{
+    return (const char *const *)t->text;
+}
 /* Whether the text is there. */
 bool texts_have(const struct texts *t, const char *text);
 /* Adds a copy of the text unless it is there. ERR_NOMEM. */

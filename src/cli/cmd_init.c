@@ -42,19 +42,14 @@ static enum status resolve(const char *path, char **out, struct err *e)
     return mem_string(out, found, e);
 }
 
-static void ignore(void *context, const char *path)
-{
-    (void)context;
-    (void)path;
-}
-
 /* *out (the caller frees) = the text's path, or a pattern that some file matches, from the root. */
 static enum status resolve_text(char *text, char **out, struct err *e)
 {
     const struct data_options data = {.text = text};
+    CLEANUP(texts_free) struct texts files = {0};
     char here[PATH_MAX] = "";
     if (fsx_is_file(text) || !strpbrk(text, "*?[{")) return resolve(text, out, e);
-    PASS(dataset_files(&data, ignore, NULL, e));
+    PASS(dataset_files(&data, &files, e));
     NEED(text[0] == '/' || getcwd(here, PATH_MAX), ERR_IO, ".: %s", strerror(errno));
     return mem_format(out, e, "%s%s%s", here, here[0] ? "/" : "", text);
 }

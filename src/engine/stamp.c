@@ -20,15 +20,13 @@ void stamp_file(char stamp[HASH_HEX], const char *path)
     free(text);
 }
 
-static void see(void *stamp, const char *path)
-{
-    stamp_file(stamp, path);
-}
-
 void stamp_data(char stamp[HASH_HEX], const struct data_options *d)
 {
+    CLEANUP(texts_free) struct texts files = {0};
     if (!d || (!d->text && !d->ids)) return;
-    if (dataset_files(d, see, stamp, NULL) != OK) stamp_file(stamp, d->text ? d->text : d->ids);
+    const bool found = dataset_files(d, &files, NULL) == OK;
+    for (int64_t i = 0; found && i < files.n; i++) stamp_file(stamp, files.text[i]);
+    if (!found) stamp_file(stamp, d->text ? d->text : d->ids);
 }
 
 /* Logs, states of optimizers and the like may change. */

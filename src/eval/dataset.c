@@ -20,25 +20,6 @@
 #define GLOB_BRACE 0
 #endif
 
-struct paths {
-    int64_t n, capacity;
-    char **path;
-};
-
-static void paths_free(struct paths *p)
-{
-    for (int64_t i = 0; i < p->n; i++) free(p->path[i]);
-    free(p->path);
-}
-
-static enum status add_path(struct paths *p, const char *path, struct err *e)
-{
-    PASS(mem_grow(&p->path, p->n, &p->capacity, sizeof *p->path, e));
-    PASS(mem_string(&p->path[p->n], path, e));
-    p->n++;
-    return OK;
-}
-
 /* The names that the alternatives {a,b} of a pattern make, which glob() writes out one by one; at
  * most NAMES_MAX + 1. *at moves to the end of the pattern or, in braces, to the closing one. */
 enum { NAMES_MAX = 10000, BRACES_MAX = 32 };
@@ -62,7 +43,7 @@ static int64_t count_names(const char **at, int depth)
     return min64(all + names, NAMES_MAX + 1);
 }
 
-static enum status add_matches(struct paths *p, const char *pattern, struct err *e)
+static enum status add_matches(struct texts *p, const char *pattern, struct err *e)
 {
     CLEANUP(globfree) glob_t found = {0};
     int64_t first = p->n;
@@ -74,15 +55,15 @@ static enum status add_matches(struct paths *p, const char *pattern, struct err 
     NEED(code == 0 || code == GLOB_NOMATCH, code == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO,
          "%s: the folder cannot be read", pattern);
     for (size_t i = 0; code == 0 && i < found.gl_pathc; i++)
-        if (fsx_is_file(found.gl_pathv[i])) PASS(add_path(p, found.gl_pathv[i], e));
+        if (fsx_is_file(found.gl_pathv[i])) PASS(texts_append(p, found.gl_pathv[i], e));
     NEED(p->n > first, ERR_IO, "%.200s: no file matches", pattern);
-    qsort(p->path + first, (size_t)(p->n - first), sizeof *p->path, name_compare);
+    qsort(p->text + first, (size_t)(p->n - first), sizeof *p->text, name_compare);
     return OK;
 }
 
 /* The files that `text` names: for each line the file of that name or, when there is none, those
  * that match it as a pattern, sorted. */
-static enum status text_paths(const char *text, struct paths *p, struct err *e)
+static enum status text_paths(const char *text, struct texts *p, struct err *e)
 {
     AUTO_FREE char *one = NULL;
     for (size_t n; *text; text += n + (text[n] == '\n')) {
@@ -91,7 +72,7 @@ static enum status text_paths(const char *text, struct paths *p, struct err *e)
         one = NULL;
         PASS(mem_format(&one, e, "%.*s", (int)n, text));
         if (fsx_is_file(one) || !strpbrk(one, "*?[{"))
-            PASS(add_path(p, one, e));
+            PASS(texts_append(p, one, e));
         else
             PASS(add_matches(p, one, e));
     }
@@ -108,28 +89,14 @@ static enum status split_ids(const char *ids, char **file, const char **key, str
     return mem_format(file, e, "%.*s", (int)(colon - ids), ids);
 }
 
-static enum status all_paths(const struct data_options *d, struct paths *p, struct err *e)
+enum status dataset_files(const struct data_options *d, struct texts *out, struct err *e)
 {
     AUTO_FREE char *file = NULL;
-    const char *key = NULL;
+    const char *key;
     NEED(d->text || d->ids, ERR_USAGE, "a data set has neither text nor ids");
-    if (d->text) {
-        PASS(text_paths(d->text, p, e));
-    } else {
-        PASS(split_ids(d->ids, &file, &key, e));
-        PASS(add_path(p, file, e));
-    }
-    return OK;
-}
-
-enum status dataset_files(const struct data_options *d,
-                          void (*see)(void *context, const char *path), void *context,
-                          struct err *e)
-{
-    CLEANUP(paths_free) struct paths p = {0};
-    PASS(all_paths(d, &p, e));
-    for (int64_t i = 0; i < p.n; i++) see(context, p.path[i]);
-    return OK;
+    if (d->text) return text_paths(d->text, out, e);
+    PASS(split_ids(d->ids, &file, &key, e));
+    return texts_append(out, file, e);
 }
 
 void dataset_join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX])
@@ -142,11 +109,11 @@ void dataset_join_hashes(char (*hashes)[HASH_HEX], int64_t n, char hash[HASH_HEX
 
 enum status dataset_hash(const struct data_options *d, char hash[33], struct err *e)
 {
-    CLEANUP(paths_free) struct paths p = {0};
+    CLEANUP(texts_free) struct texts p = {0};
     AUTO_FREE char(*all)[HASH_HEX] = NULL;
-    PASS(all_paths(d, &p, e));
+    PASS(dataset_files(d, &p, e));
     PASS(mem_zero(&all, p.n, sizeof *all, "digests", e));
-    for (int64_t i = 0; i < p.n; i++) PASS(hash_file(p.path[i], all[i], e));
+    for (int64_t i = 0; i < p.n; i++) PASS(hash_file(p.text[i], all[i], e));
     dataset_join_hashes(all, p.n, hash);
     return OK;
 }
@@ -239,14 +206,14 @@ static enum status load_ids(struct collector *c, char hash[HASH_HEX], struct err
 static enum status load_text(struct collector *c, const struct tokenizer *t,
                              const struct text_start *start, char hash[HASH_HEX], struct err *e)
 {
-    CLEANUP(paths_free) struct paths p = {0};
+    CLEANUP(texts_free) struct texts p = {0};
     AUTO_FREE char(*all)[HASH_HEX] = NULL;
     NEED(t, ERR_USAGE, "text needs a tokenizer");
     PASS(text_paths(c->options->text, &p, e));
     PASS(collector_frame(c, t, e));
     PASS(mem_zero(&all, p.n, sizeof *all, "digests", e));
     const int64_t n = start ? min64(start->files, p.n) : p.n;
-    PASS(documents_load(p.path, n, start ? start->bytes : INT64_MAX, t, c, all, e));
+    PASS(documents_load(p.text, n, start ? start->bytes : INT64_MAX, t, c, all, e));
     PASS(collector_end(c, e));
     dataset_join_hashes(all, n, hash);
     return OK;

@@ -3,7 +3,7 @@
 #include "config/sweep.h"
 #include "model/sequences.h"
 #include "tokenizer/tokenizer.h"
-#include "util/err.h"
+#include "util/texts.h"
 
 /* *out (the caller frees with sequences_free) = the sequences. t may be NULL for d->ids; with a
  * tokenizer out->bytes is filled, with padding (padding: counted) out->valid. hash = digest of the
@@ -57,8 +57,6 @@ MUST_USE enum status dataset_hash(const struct data_options *d, char hash[33], s
 /* hash = that of n > 0 files with these digests. */
 void dataset_join_hashes(char (*hashes)[33], int64_t n, char hash[33]);
 
-/* Calls see for every input file, which may be missing. ERR_IO: no file matches a pattern;
- * ERR_USAGE (neither text nor ids), ERR_NOMEM. */
-MUST_USE enum status dataset_files(const struct data_options *d,
-                                   void (*see)(void *context, const char *path), void *context,
-                                   struct err *e);
+/* Adds every input file to *out (free it whatever is returned); it may be missing. ERR_IO: no file
+ * matches a pattern; ERR_USAGE (neither text nor ids), ERR_NOMEM. */
+MUST_USE enum status dataset_files(const struct data_options *d, struct texts *out, struct err *e);

@@ -64,38 +64,19 @@ done:
     return st;
 }
 
-struct found_files {
-    char **path; // (n)
-    int64_t n, capacity;
-    enum status st;
-};
-
-static void see(void *context, const char *path)
-{
-    struct found_files *f = context;
-    if (f->st == OK) f->st = mem_grow(&f->path, f->n, &f->capacity, sizeof *f->path, NULL);
-    if (f->st == OK) f->st = mem_string(&f->path[f->n], path, NULL);
-    f->n += f->st == OK;
-}
-
 enum status grown_starts(const struct data_options *d, const json_t *known, json_t **out,
                          struct err *e)
 {
-    enum status st = OK;
-    struct found_files f = {0};
-    struct scan s = {.known = known, .found = json_object()};
-    char *chunk = NULL;
-    TRY(dataset_files(d, see, &f, e));
-    ENSURE(f.st == OK && s.found, ERR_NOMEM, "out of memory for a text");
-    TRY(mem_alloc(&chunk, CHUNK, 1, "a text", e));
-    TRY(mem_zero(&s.hashes, f.n, sizeof *s.hashes, "digests", e));
-    for (s.files = 1; s.files <= f.n; s.files++) TRY(scan_file(&s, f.path[s.files - 1], chunk, e));
-    *out = json_incref(s.found);
-done:
-    json_decref(s.found);
-    free(chunk);
-    free(s.hashes);
-    for (int64_t i = 0; i < f.n; i++) free(f.path[i]);
-    free(f.path);
-    return st;
+    CLEANUP(texts_free) struct texts f = {0};
+    json_auto_t *found = json_object();
+    AUTO_FREE char *chunk = NULL;
+    AUTO_FREE char(*hashes)[HASH_HEX] = NULL;
+    PASS(dataset_files(d, &f, e));
+    NEED(found, ERR_NOMEM, "out of memory for a text");
+    PASS(mem_alloc(&chunk, CHUNK, 1, "a text", e));
+    PASS(mem_zero(&hashes, f.n, sizeof *hashes, "digests", e));
+    struct scan s = {.known = known, .hashes = hashes, .found = found};
+    for (s.files = 1; s.files <= f.n; s.files++) PASS(scan_file(&s, f.text[s.files - 1], chunk, e));
+    *out = json_incref(found);
+    return OK;
 }

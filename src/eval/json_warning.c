@@ -19,30 +19,17 @@ static enum status first_object(const char *path, json_t **object, struct err *e
     return OK;
 }
 
-struct look {
-    json_t *object;
-    char *path;
-};
-
-static void look(void *context, const char *path)
-{
-    struct look *l = context;
-    if (l->object) return;
-    if (first_object(path, &l->object, NULL) != OK ||
-        (l->object && mem_string(&l->path, path, NULL) != OK)) {
-        json_decref(l->object);
-        l->object = NULL;
-    }
-}
-
 enum status json_of_text(const struct data_options *d, json_t **object, char **path, struct err *e)
 {
-    struct look l = {0};
+    CLEANUP(texts_free) struct texts files = {0};
     struct err why = {0};
-    const enum status st = dataset_files(d, look, &l, &why);
-    *object = l.object;
-    *path = l.path;
+    *object = NULL;
+    *path = NULL;
+    const enum status st = dataset_files(d, &files, &why);
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
+    for (int64_t i = 0; st == OK && !*object && i < files.n; i++)
+        if (first_object(files.text[i], object, NULL) == OK && *object)
+            PASS(mem_string(path, files.text[i], e));
     return OK;
 }
 

@@ -12,20 +12,21 @@
  * same compressed, and the mean length of a web document in tokens. */
 static const double bytes_per_token = 4.5, compressed_bytes_per_token = 1.8, mean_document = 480;
 
-static void add_tokens(void *tokens, const char *path)
-{
-    struct stat s;
-    const bool compressed = words_end(path, ".gz") || words_end(path, ".zst");
-    if (stat(path, &s) == 0)
-        *(double *)tokens +=
-            (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);
-}
-
 /* Tokens of the files that the options name; 0: no file exists. */
 static double text_tokens(const struct data_options *d)
 {
+    CLEANUP(texts_free) struct texts files = {0};
     double tokens = 0;
-    return dataset_files(d, add_tokens, &tokens, NULL) == OK ? tokens : 0;
+    struct stat s;
+    if (dataset_files(d, &files, NULL) != OK) return 0;
+    for (int64_t i = 0; i < files.n; i++) {
+        const char *path = files.text[i];
+        const bool compressed = words_end(path, ".gz") || words_end(path, ".zst");
+        if (stat(path, &s) == 0)
+            tokens +=
+                (double)s.st_size / (compressed ? compressed_bytes_per_token : bytes_per_token);
+    }
+    return tokens;
 }
 
 /* Number and length of the sequences in FILE.safetensors:KEY: the rows of a matrix; a vector longer

@@ -36,18 +36,6 @@ static const struct option keys[] = {
 };
 const struct option_table corpus_options_table = {OPTION_ROWS(keys, corpus_options)};
 
-struct listing {
-    struct texts paths;
-    enum status st;
-    struct err *e;
-};
-
-static void see(void *context, const char *path)
-{
-    struct listing *l = context;
-    if (l->st == OK) l->st = texts_add(&l->paths, path, l->e);
-}
-
 /* --- digests of the texts, kept from one start to the next --- */
 
 /* A file that changed so few seconds ago may change again without another time. */
@@ -168,7 +156,7 @@ done:
 
 /* The texts, the tokenizer, and the path of the file of digests. */
 struct origin {
-    struct listing texts;
+    struct texts paths;
     struct tokenizer *tokenizer;
     char (*hashes)[HASH_HEX], *file;
 };
@@ -177,7 +165,7 @@ static void origin_free(struct origin *x)
 {
     free(x->hashes);
     free(x->file);
-    texts_free(&x->texts.paths);
+    texts_free(&x->paths);
     tokenizer_close(x->tokenizer);
 }
 
@@ -185,22 +173,22 @@ static enum status origin_open(const struct corpus_options *o, const char *token
                                const char *cache, struct origin *x, struct err *e)
 {
     const struct data_options texts = {.text = o->text};
-    x->texts.e = e;
-    PASS(dataset_files(&texts, see, &x->texts, e));
-    PASS(x->texts.st);
+    CLEANUP(texts_free) struct texts all = {0};
+    PASS(dataset_files(&texts, &all, e));
+    for (int64_t i = 0; i < all.n; i++) PASS(texts_add(&x->paths, all.text[i], e));
     json_t *said = json_object();
     if (!o->field) warn_of_json(&texts, said);
     json_decref(said);
     PASS(tokenizer_open(tokenizer, &x->tokenizer, e));
-    PASS(mem_alloc(&x->hashes, x->texts.paths.n, sizeof *x->hashes, "digests", e));
+    PASS(mem_alloc(&x->hashes, x->paths.n, sizeof *x->hashes, "digests", e));
     return mem_format(&x->file, e, "%s/texts.json", cache);
 }
 
 static enum status origin_digest(const struct corpus_options *o, struct origin *x, bool keep,
                                  char hash[HASH_HEX], struct err *e)
 {
-    PASS(text_digests(&x->texts.paths, x->file, keep, x->hashes, e));
-    return digest(o, x->tokenizer, &x->texts.paths, x->hashes, hash, e);
+    PASS(text_digests(&x->paths, x->file, keep, x->hashes, e));
+    return digest(o, x->tokenizer, &x->paths, x->hashes, hash, e);
 }
 
 enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer,
@@ -212,7 +200,7 @@ enum status corpus_prepare(const struct corpus_options *o, const char *tokenizer
     TRY(origin_open(o, tokenizer, cache, &x, e));
     TRY(origin_digest(o, &x, true, hash, e));
     TRY(mem_format(path, e, "%s/tokens-%.16s.i32", cache, hash));
-    if (!fsx_is_file(*path)) TRY(make(o, x.tokenizer, &x.texts.paths, x.hashes, *path, e));
+    if (!fsx_is_file(*path)) TRY(make(o, x.tokenizer, &x.paths, x.hashes, *path, e));
 done:
     if (st == ERR_CHANGED && x.file) unlink(x.file); /* the next start reads all */
     origin_free(&x);
@@ -225,13 +213,13 @@ done:
 static enum status look_at_files(const struct corpus_options *o, const struct origin *x,
                                  struct err *e)
 {
-    for (int64_t i = 0; o->field && i < x->texts.paths.n; i++) {
+    for (int64_t i = 0; o->field && i < x->paths.n; i++) {
         struct data_options d;
         struct collector c = {0};
         enum status st = frame(o, x->tokenizer, &d, &c, e);
         d.documents = 1;
         if (st == OK)
-            st = documents_load(x->texts.paths.text + i, 1, INT64_MAX, x->tokenizer, &c, NULL, e);
+            st = documents_load(x->paths.text + i, 1, INT64_MAX, x->tokenizer, &c, NULL, e);
         collector_free(&c);
         PASS(st);
     }
@@ -249,7 +237,7 @@ enum status corpus_look(const struct corpus_options *o, const char *tokenizer, c
     PASS(frame(o, x.tokenizer, &d, &c, e));
     d.length = enough;
     d.samples = 1;
-    PASS(documents_load(x.texts.paths.text, x.texts.paths.n, INT64_MAX, x.tokenizer, &c, NULL, e));
+    PASS(documents_load(x.paths.text, x.paths.n, INT64_MAX, x.tokenizer, &c, NULL, e));
     *tokens = c.full ? enough : c.part.n;
     if (hash) PASS(origin_digest(o, &x, false, hash, e));
     return OK;

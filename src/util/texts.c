@@ -15,11 +15,15 @@ bool texts_have(const struct texts *t, const char *text)
     return false;
 }
 
-enum status texts_add(struct texts *t, const char *text, struct err *e)
+enum status texts_append(struct texts *t, const char *text, struct err *e)
 {
-    if (texts_have(t, text)) return OK;
     PASS(mem_grow(&t->text, t->n + 1, &t->capacity, sizeof *t->text, e));
     PASS(mem_string(&t->text[t->n], text, e));
     t->text[++t->n] = NULL;
     return OK;
+}
+
+enum status texts_add(struct texts *t, const char *text, struct err *e)
+{
+    return texts_have(t, text) ? OK : texts_append(t, text, e);
 }

@@ -1,4 +1,4 @@
-/* texts: a growing set of texts, in the order in which they came. */
+/* texts: a growing list of texts, in the order in which they came. */
 #pragma once
 #include "util/err.h"
 
@@ -16,5 +16,6 @@ static inline const char *const *texts_list(const struct texts *t)
 }
 /* Whether the text is there. */
 bool texts_have(const struct texts *t, const char *text);
-/* Adds a copy of the text unless it is there. ERR_NOMEM. */
+/* Adds a copy of the text; texts_add: unless it is there. ERR_NOMEM. */
+MUST_USE enum status texts_append(struct texts *t, const char *text, struct err *e);
 MUST_USE enum status texts_add(struct texts *t, const char *text, struct err *e);

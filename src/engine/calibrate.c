@@ -42,16 +42,22 @@ static void expect_next(const struct workspace *w, const struct stream *s,
         ranges_expect(w->next_ranges, 0, w->next);
 }
 
+void workspace_pass_to(struct workspace *w, const struct range *r, const struct block *b, int from,
+                       int stage, float *x)
+{
+    for (int k = from; k < stage; k++) {
+        stage_input(w, r, b, k, x);
+        stage_output(w, r, b, k, x);
+    }
+    stage_input(w, r, b, stage, x);
+}
+
 /* Computes the stage's input from x, the input of the half of the block (attention or MLP) that has
  * the stage. */
 static void make_input(struct workspace *w, const struct range *r, const struct block *b, int stage,
                        float *x)
 {
-    int half = stage < STAGE_UP ? STAGE_QKV : STAGE_UP;
-    stage_input(w, r, b, half, x);
-    if (stage == half) return;
-    stage_output(w, r, b, half, x);
-    stage_input(w, r, b, stage, x);
+    workspace_pass_to(w, r, b, stage < STAGE_UP ? STAGE_QKV : STAGE_UP, stage, x);
 }
 
 /* Points the acts to the range's retained buffers, if it has any; returns the buffers before. */
@@ -215,10 +221,7 @@ static enum status make_full_input(struct workspace *w, int64_t range, int stage
     size_t numbers = (size_t)(r->tokens * w->sizes.cols[stage]);
     PASS(states_copy(w->full->calibration, r->row, r->tokens, w->x, e));
     ranges_expect(&w->calibration, (range + 1) % w->calibration.n, w->full->calibration);
-    for (int k = 0; k <= stage; k++) {
-        stage_input(w, r, w->original, k, w->x);
-        if (k < stage) stage_output(w, r, w->original, k, w->x);
-    }
+    workspace_pass_to(w, r, w->original, 0, stage, w->x);
     memcpy(w->full_input, w->acts.in, numbers * sizeof *w->full_input);
     return OK;
 }

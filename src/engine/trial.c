@@ -48,11 +48,7 @@ static enum status run_original(struct trial *t, int64_t range, int stage, float
     /* After the last one the next trial takes those that are not retained. */
     const int64_t next = range + 1 < w->calibration.n ? range + 1 : w->retained_ranges;
     ranges_expect(&w->calibration, next, t->states);
-    for (int k = 0; k <= stage; k++) {
-        model_stage_input(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
-        if (k == stage) break;
-        model_stage_output(w->model, t->original, k, &r->view, 0, r->view.n, w->x, &w->acts);
-    }
+    workspace_pass_to(w, r, t->original, 0, stage, w->x);
     memcpy(in, w->acts.in, (size_t)(r->tokens * w->sizes.cols[stage]) * sizeof(float));
     run_module(t, r, t->original, stage, &made);
     memcpy(out, made, (size_t)(r->tokens * w->sizes.shape.hidden) * sizeof(float));

@@ -148,6 +148,10 @@ static inline int workspace_owner(const struct workspace *w, int stage)
     return stage % w->group->size;
 }
 
+/* Runs the stages from `from` on (the first of a half of the block) on a range's states x, which
+ * it overwrites, until the input of `stage` is in the acts. */
+void workspace_pass_to(struct workspace *w, const struct range *r, const struct block *b, int from,
+                       int stage, float *x);
 /* Whether no block follows: nobody reads its output of calibration sequences. */
 static inline bool workspace_last(const struct workspace *w, const struct block *b)
 {

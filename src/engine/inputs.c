@@ -85,14 +85,13 @@ enum status inputs_check_tokenizer(const struct visit *v, const char *path, stru
 enum status inputs_digest(const struct visit *v, char out[HASH_HEX], struct err *e)
 {
     const char *name;
-    json_t *digest, *all = json_object();
+    json_t *digest;
+    json_auto_t *all = json_object();
     json_object_foreach(v->inputs, name, digest)
         json_object_set_new(all, json_string_value(digest), json_true());
-    char *text = json_dump_whole(all, JSON_COMPACT | JSON_SORT_KEYS);
-    json_decref(all);
+    AUTO_FREE char *text = json_dump_whole(all, JSON_COMPACT | JSON_SORT_KEYS);
     NEED(text, ERR_NOMEM, "out of memory for digests");
     hash_text(text, out);
-    free(text);
     return json_whole(e);
 }
 

@@ -90,8 +90,8 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     const struct visit *visit = v->run->visit;
     const struct visit_group *g = v->run->group;
     const struct run_options *o = &visit->run;
-    json_t *records = json_pack("[s, s]", "cells", visit->key), *scored = json_array(),
-           *nodes = json_array(), *parts = json_array();
+    json_auto_t *records = json_pack("[s, s]", "cells", visit->key), *all = NULL;
+    json_t *scored = json_array(), *nodes = json_array(), *parts = json_array();
     for (int64_t i = 0; i < v->n; i++) {
         json_array_append_new(records, json_string(v->streams[i]->variant->key));
         json_array_append_new(scored, json_boolean(v->streams[i]->variant->scored));
@@ -106,15 +106,13 @@ static enum status describe(const struct wave *v, char **name, char **settings, 
     for (int i = 0; i < MEASURES_N; i++)
         if (measures[i]->move && visit_wants(visit, i))
             json_array_append_new(parts, json_string(measures[i]->name));
-    json_t *all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
-                            o->reproducible, scored, nodes, parts);
+    all = json_pack("[i, I, b, o, o, o]", o->activations, (json_int_t)o->scalapack_from,
+                    o->reproducible, scored, nodes, parts);
     if (visit->requests.tasks) json_array_append_new(all, requests_settings(v));
     if (visit->texts && visit->n_evaluations) json_array_append_new(all, json_string(visit->texts));
     if (visit->drawn_texts) json_array_append_new(all, json_string(visit->drawn_texts));
     *name = records ? json_dump_whole(records, JSON_COMPACT) : NULL;
     *settings = all ? json_dump_whole(all, JSON_COMPACT) : NULL;
-    json_decref(records);
-    json_decref(all);
     NEED(*name && *settings, ERR_NOMEM, "out of memory for a saved state");
     return OK;
 }

@@ -98,7 +98,7 @@ static const struct export_entry *entry_of(const struct plan *p, const struct pl
     return i < s->n ? &s->entries[i] : NULL;
 }
 
-/* The caller frees *folder. */
+/* *folder (the caller frees) = that of a cell. */
 static enum status name_folder(const struct export_entry *x, const char *model,
                                const char *checkpoint, const char *quantizer, int64_t bits,
                                char **folder, struct err *e)
@@ -109,6 +109,14 @@ static enum status name_folder(const struct export_entry *x, const char *model,
 
 /* --- in a plan --- */
 
+static enum status folder_of(const struct export_entry *x, const struct plan *p,
+                             const struct plan_checkpoint *c, const struct plan_variant *v,
+                             char **folder, struct err *e)
+{
+    return name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
+                       v->bits, folder, e);
+}
+
 /* *folder (the caller frees) = where the cell is to be exported to; NULL: nowhere, or it is there.
  */
 static enum status find_folder(const struct plan *p, const struct plan_checkpoint *c,
@@ -117,8 +125,7 @@ static enum status find_folder(const struct plan *p, const struct plan_checkpoin
     const struct export_entry *x = entry_of(p, c, v);
     *folder = NULL;
     if (!x) return OK;
-    PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
-                     v->bits, folder, e));
+    PASS(folder_of(x, p, c, v, folder, e));
     if (!fsx_is_dir(*folder)) return OK;
     free(*folder);
     *folder = NULL;
@@ -134,8 +141,7 @@ static enum status stored(const struct plan *p, const struct plan_checkpoint *c,
     AUTO_FREE char *folder = NULL;
     char key[HASH_HEX], base[HASH_HEX];
     if (!x || !weights_present(&c->weights)) return OK;
-    PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
-                     v->bits, &folder, e));
+    PASS(folder_of(x, p, c, v, &folder, e));
     plan_cell_key(p, c, variant, key);
     if (weights_hash(&c->weights, base, NULL) != OK || !export_note_fits(folder, key, base))
         return OK;
@@ -239,33 +245,26 @@ static enum status of_cell(const struct plan *p, const struct plan_checkpoint *c
 static enum status ended(const struct plan *p, struct journal *j, struct err *e)
 {
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
-    AUTO_FREE char *folder = NULL;
-    json_auto_t *cell = NULL, *texts = NULL;
     if (section_of(p->sweep)->n == 0) return OK;
     PASS(results_view_of_journal(j, VIEW_BY_LINE, &view, e));
     for (int64_t i = 0; i < p->n_checkpoints * p->n_variants; i++) {
         const struct plan_checkpoint *c = &p->checkpoints[i / p->n_variants];
         const struct plan_variant *v = &p->variants[i % p->n_variants];
         const struct export_entry *x = entry_of(p, c, v);
+        AUTO_FREE char *folder = NULL;
+        json_auto_t *cell = NULL, *texts = json_object();
         char key[HASH_HEX];
         struct err own = {0};
         if (!x) continue;
-        PASS(name_folder(x, p->sweep->models[c->model].name, plan_name_of(p, c), v->method->name,
-                         v->bits, &folder, e));
+        PASS(folder_of(x, p, c, v, &folder, e));
         plan_cell_key(p, c, i % p->n_variants, key);
         PASS(results_view_read(view, key, &cell, e));
-        NEED(texts = json_object(), ERR_NOMEM, "labels of texts: out of memory");
+        NEED(texts, ERR_NOMEM, "labels of texts: out of memory");
         for (int64_t k = 0; k < p->sweep->n_evaluations; k++)
             json_object_set_new(texts, p->lengths[c->model].texts[k],
                                 json_string(p->sweep->evaluations[k].name));
         if (cell && model_card_complete(folder, cell, texts, &own) != OK)
             log_warn("%s has no losses in its README.md: %s", folder, own.text);
-        json_decref(texts);
-        texts = NULL;
-        json_decref(cell);
-        free(folder);
-        cell = NULL;
-        folder = NULL;
     }
     return OK;
 }

@@ -104,14 +104,11 @@ static enum status open_checked(struct checkpoint *c, struct model **out, struct
 
 enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
 {
-    struct model *m;
+    CLEANUP(model_close_at) struct model *m = NULL;
     PASS(open_checked(c, &m, e));
-    const enum status st = load_outside(m, e);
-    if (st == OK)
-        *out = m;
-    else
-        model_close(m);
-    return st;
+    PASS(load_outside(m, e));
+    *out = TAKE(m);
+    return OK;
 }
 
 enum status model_check(struct checkpoint *c, struct err *e)

@@ -1,7 +1,7 @@
 /* What of a tokenizer.json is read, however it is written. */
 #include "tokenizer/tokenizer.h"
 #include "util/json.h"
-#include <stdlib.h>
+#include "util/mem.h"
 #include <string.h>
 
 /* Libraries of later versions write merges as pairs, and say what was left out before. */
@@ -39,15 +39,13 @@ enum status tokenizer_meaning(const json_t *root, char out[HASH_HEX], struct err
 {
     static const char *const read[] = {"added_tokens", "normalizer", "pre_tokenizer", "decoder",
                                        "post_processor"};
-    json_t *all = json_pack("{s:o}", "model", model_of(json_object_get(root, "model")));
+    json_auto_t *all = json_pack("{s:o}", "model", model_of(json_object_get(root, "model")));
     for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
         json_t *value = json_object_get(root, read[i]);
         if (value && !json_is_null(value)) json_object_set(all, read[i], value);
     }
-    char *text = all ? json_dump_whole(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    json_decref(all);
+    AUTO_FREE char *text = all ? json_dump_whole(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     NEED(text, ERR_NOMEM, "out of memory for a tokenizer");
     hash_text(text, out);
-    free(text);
     return json_whole(e);
 }

@@ -70,7 +70,8 @@ enum status known_run_take(struct train_job *job, json_t *known, int64_t run, st
 {
     const struct run *r = &job->runs->runs[run];
     struct err why = {0};
-    json_t *config = NULL, *settings = NULL, *one;
+    json_auto_t *config = NULL, *settings = NULL;
+    json_t *one;
     const char *name, *found = NULL;
     bool alike;
     if (json_object_size(known) == 0 || json_object_get(known, r->name)) return OK;
@@ -80,8 +81,6 @@ enum status known_run_take(struct train_job *job, json_t *known, int64_t run, st
     json_object_foreach(known, name, one) {
         if (!found && json_equal(one, settings) && !is_run(job->runs, name)) found = name;
     }
-    json_decref(config);
-    json_decref(settings);
     if (!found) return OK;
     struct run taken = *r;
     taken.name = (char *)(uintptr_t)found;
@@ -94,15 +93,14 @@ enum status known_run_take(struct train_job *job, json_t *known, int64_t run, st
 /* names (n) = those of wanted runs. */
 static enum status take_all(struct train_job *job, char (*names)[NAME_MAX + 1], struct err *e)
 {
-    json_t *known = NULL;
-    enum status st = known_runs_read(job->runs->recipes[0].output, &known, e);
-    for (int64_t i = 0; st == OK && i < job->runs->n; i++) {
+    json_auto_t *known = NULL;
+    PASS(known_runs_read(job->runs->recipes[0].output, &known, e));
+    for (int64_t i = 0; i < job->runs->n; i++) {
         if (!job->wanted[i]) continue;
-        st = known_run_take(job, known, i, e);
+        PASS(known_run_take(job, known, i, e));
         snprintf(names[i], sizeof names[i], "%s", job->runs->runs[i].name);
     }
-    json_decref(known);
-    return st;
+    return OK;
 }
 
 enum status known_runs_take_all(struct train_job *job, struct err *e)

@@ -44,12 +44,10 @@ static enum status write_json(const struct run *r, const char *name, const json_
 enum status run_files_end(struct run_files *f, const struct run_ending *end, struct err *e)
 {
     PASS(run_files_sync(f, e));
-    json_t *json =
+    json_auto_t *json =
         json_pack("{s:s, s:I, s:s}", "status", end->end == RUN_DONE ? "done" : "diverged", "step",
                   (json_int_t)end->step, "message", end->message);
-    const enum status st = write_json(f->run, "end.json", json, e);
-    json_decref(json);
-    return st;
+    return write_json(f->run, "end.json", json, e);
 }
 
 /* --- settings --- */

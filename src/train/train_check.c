@@ -77,16 +77,13 @@ static enum status note(struct faults *f, const struct run *r, const char *why, 
 enum status train_settings_check(const struct train_job *job, int64_t run, struct err *e)
 {
     const struct run *runs = job->runs->runs;
-    enum status st = OK;
     bool there;
-    for (int64_t i = run; st == OK && i >= 0; i = runs[i].parent) {
-        json_t *config = NULL, *settings = NULL;
-        st = train_settings(job, &runs[i], &config, &settings, e);
-        if (st == OK) st = run_settings_check(&runs[i], settings, &there, e);
-        json_decref(config);
-        json_decref(settings);
+    for (int64_t i = run; i >= 0; i = runs[i].parent) {
+        json_auto_t *config = NULL, *settings = NULL;
+        PASS(train_settings(job, &runs[i], &config, &settings, e));
+        PASS(run_settings_check(&runs[i], settings, &there, e));
     }
-    return st;
+    return OK;
 }
 
 enum status train_check_run(const struct train_job *job, int64_t run, struct faults *f,
@@ -110,27 +107,23 @@ enum status train_check_run(const struct train_job *job, int64_t run, struct fau
  * removed since counts as made. */
 static enum status note_passed(struct faults *f, const struct run *r, int64_t step, struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL, *rows = NULL, row[40], why[300];
+    AUTO_FREE char *path = NULL, *rows = NULL;
+    char row[40], why[300];
     int64_t n = 0, one = 0;
-    TRY(run_path(r, &path, e, "trajectory.csv"));
-    if (fsx_is_file(path)) TRY(fsx_read(path, 0, &rows, NULL, e));
+    PASS(run_path(r, &path, e, "trajectory.csv"));
+    if (fsx_is_file(path)) PASS(fsx_read(path, 0, &rows, NULL, e));
     for (int64_t i = r->first + 1; i <= step; i++) {
         snprintf(row, sizeof row, "\nstep%06lld,", (long long)i);
         if (!run_has_checkpoint(r, i) || (rows && strstr(rows, row))) continue;
         if (n++ == 0) one = i;
     }
-    if (n == 0) goto done;
+    if (n == 0) return OK;
     snprintf(why, sizeof why,
              "%lld checkpoint%s of step%s %lld%s asked for, but passed: " AGAIN
              ", with all of them",
              (long long)n, quantity_plural(n), quantity_plural(n), (long long)one,
              n == 1 ? " is" : " and later are");
-    st = faults_add(f, "run", r->name, why, e);
-done:
-    free(path);
-    free(rows);
-    return st;
+    return faults_add(f, "run", r->name, why, e);
 }
 
 enum status train_check_kept(const struct runs *all, int64_t run, int64_t step, struct faults *f,

@@ -5,12 +5,9 @@
 
 bool train_same_data(const struct recipe *a, const struct recipe *b)
 {
-    json_t *x = options_to_json(&corpus_options_table, &a->data),
-           *y = options_to_json(&corpus_options_table, &b->data);
-    const bool same = json_equal(x, y) && strcmp(a->tokenizer, b->tokenizer) == 0;
-    json_decref(x);
-    json_decref(y);
-    return same;
+    json_auto_t *x = options_to_json(&corpus_options_table, &a->data),
+                *y = options_to_json(&corpus_options_table, &b->data);
+    return json_equal(x, y) && strcmp(a->tokenizer, b->tokenizer) == 0;
 }
 
 enum status train_tokenizer(const struct recipe *r, struct train_source *s, struct err *e)
@@ -39,14 +36,13 @@ enum status train_settings(const struct train_job *job, const struct run *r, jso
     for (size_t i = 0; recipe->optimizer.kind != OPTIMIZER_muon && i < 2; i++) /* as ever */
         json_object_del(json_object_get(s, "optimizer"), i ? "scale" : "adamw_rate");
     json_t *schedule = options_to_json(&schedule_table, &r->schedule);
-    json_t *own = json_pack(
+    json_auto_t *own = json_pack(
         "{s:O, s:s, s:I, s:I, s:b, s:i, s:i, s:o, s:I, s:I, s:s*}", "config", *config, "data",
         source->hash, "data_seed", (json_int_t)recipe->data.seed, "validation",
         (json_int_t)recipe->data.validation, "document_mask", recipe->data.document_mask, "init",
         recipe->model.init, "products", recipe->run.products, "schedule", schedule, "first",
         (json_int_t)r->first, "last", (json_int_t)r->last, "parent", r->left);
     const bool made = s && own && json_object_update(s, own) == 0;
-    json_decref(own);
     *settings = s;
     NEED(made, ERR_NOMEM, "out of memory for the settings of a run");
     return OK;

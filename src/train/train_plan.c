@@ -146,13 +146,11 @@ static enum status check_memory(struct planning *p, int64_t i, const struct line
 static enum status add_run(struct planning *p, int64_t i, struct err *e)
 {
     const struct run *r = &p->job.runs->runs[i];
-    json_t *config = NULL, *settings = NULL;
+    json_auto_t *config = NULL, *settings = NULL;
     struct line l = {0};
     struct err why = {0};
     enum status st = train_settings(&p->job, r, &config, &settings, &why);
     if (st == OK) st = look(p->job.runs, r, &p->left[i], config, &l, &why);
-    json_decref(config);
-    json_decref(settings);
     if (st == ERR_NOMEM) RAISE(st, "%s", why.text);
     err_clear(&why);
     if (st == OK) {

@@ -8,10 +8,9 @@
 static enum status has(const char *output, const char *run, const char *file, bool *out,
                        struct err *e)
 {
-    char *path;
+    AUTO_FREE char *path = NULL;
     PASS(mem_format(&path, e, "%s/%s/%s", output, run, file));
     *out = fsx_is_file(path);
-    free(path);
     return OK;
 }
 
@@ -55,13 +54,12 @@ static enum status warn_of(const char *output, json_t *k, const char *run, struc
 
 enum status unfinished_warn(const char *output, struct err *e)
 {
-    json_t *k, *settings;
+    json_auto_t *k = NULL;
+    json_t *settings;
     const char *run;
-    enum status st = OK;
     PASS(known_runs_read(output, &k, e));
     json_object_foreach(k, run, settings) {
-        if (st == OK) st = warn_of(output, k, run, e);
+        PASS(warn_of(output, k, run, e));
     }
-    json_decref(k);
-    return st;
+    return OK;
 }

@@ -3,6 +3,7 @@
  * and weights belong to different models. */
 #include "model/model_internal.h"
 #include "util/log.h"
+#include "util/words.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,8 @@ static const char *const buffers[] = {"rotary_emb.inv_freq", ".attention.bias",
 
 static bool is_buffer(const char *name)
 {
-    const size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-        const size_t m = strlen(buffers[i]);
-        if (n >= m && strcmp(name + n - m, buffers[i]) == 0) return true;
-    }
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (words_end(name, buffers[i])) return true;
     return false;
 }
 

@@ -17,36 +17,24 @@ void slot_name(const struct model *m, const struct slot *t, int64_t layer, char 
     if (checkpoint_find(m->checkpoint, other)) memcpy(name, other, sizeof other);
 }
 
-static void shape_text(int n_dims, const int64_t *shape, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < n_dims && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
-                                 (long long)shape[i]);
-    if (used < size) snprintf(text + used, size - used, ")");
-}
-
 /* Checks that the checkpoint has the tensor with the shape that the config implies. */
 static enum status slot_check(const struct model *m, const struct slot *t, int64_t layer,
                               struct err *e)
 {
-    char name[NAME_MAX_LEN], want[96], have[96];
+    char name[NAME_MAX_LEN];
     slot_name(m, t, layer, name);
+    const struct shape_text want = tensor_shape_text(t->n, t->n_dims);
     const struct tensor_entry *entry = checkpoint_find(m->checkpoint, name);
     if (!entry && t->buffer) return OK;
-    shape_text(t->n_dims, t->n, want, sizeof want);
     NEED(entry, ERR_FORMAT,
          "%s: tensor %s is missing; a %s of this config.json has it, shape %s: "
          "is a weight file missing, or config.json of another model?",
-         checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want);
-    shape_text(entry->n_dims, entry->shape, have, sizeof have);
-    bool same = t->n_dims == 0
-                    ? entry->n_elements == 1
-                    : entry->n_dims == t->n_dims &&
-                          memcmp(entry->shape, t->n, sizeof *t->n * (size_t)t->n_dims) == 0;
+         checkpoint_dir(m->checkpoint), name, m->spec.arch->name, want.text);
+    bool same = t->n_dims == 0 ? entry->n_elements == 1 : tensor_has_shape(entry, t->n_dims, t->n);
     NEED(same, ERR_SHAPE,
          "%s: tensor %s has shape %s; config.json asks for %s: is it of another model?",
-         checkpoint_dir(m->checkpoint), name, have, want);
+         checkpoint_dir(m->checkpoint), name, tensor_shape_text(entry->shape, entry->n_dims).text,
+         want.text);
     NEED(dtype_is_float(entry->dtype), ERR_FORMAT, "%s: tensor %s is %s; expected a floating type",
          checkpoint_dir(m->checkpoint), name, dtype_name(entry->dtype));
     return OK;

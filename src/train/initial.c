@@ -6,6 +6,7 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/rng.h"
+#include "util/words.h"
 #include <math.h>
 
 enum { PIECE = 1 << 16, REDRAWS = 64 };
@@ -64,10 +65,8 @@ static void fill(const struct initial *x, const struct tensor_description *t, in
             if ((first + i) / t->shape[1] == x->pad) w[i] = 0;
         return;
     }
-    const size_t length = strlen(t->name);
     for (size_t k = 0; k < sizeof constants / sizeof *constants; k++) {
-        const size_t m = strlen(constants[k].name);
-        if (m > length || strcmp(t->name + length - m, constants[k].name) != 0) continue;
+        if (!words_end(t->name, constants[k].name)) continue;
         const double c = constants[k].value;
         const bool alpha = strncmp(constants[k].name, ".alpha", 6) == 0;
         for (int64_t i = 0; i < n; i++) w[i] = (float)(alpha ? log(expm1(c)) : c);

@@ -178,8 +178,8 @@ tensor=model.layers.0.mlp.down_proj.weight
 needle() {
     case $1 in
     absent) echo absent ;;
-    shape) echo "$tensor has shape (384, 128); config.json asks for (128, 384): is it of another model?" ;;
-    missing) echo "$tensor is missing; a smollm3 of this config.json has it, shape (128, 384): is a weight file missing, or" ;;
+    shape) echo "$tensor has shape [384, 128]; config.json asks for [128, 384]: is it of another model?" ;;
+    missing) echo "$tensor is missing; a smollm3 of this config.json has it, shape [128, 384]: is a weight file missing, or" ;;
     *) echo "$1/model.safetensors" ;;
     esac
 }

@@ -3,7 +3,8 @@
 
 Each round starts a staged sweep of two checkpoints on three ranks, and after a random time sends SIGKILL or SIGSTOP to one random
 process: launch, mpirun, rank 0, another rank, or what fetches checkpoints. A stopped launch is continued after three seconds. The
-round must end within --limit, leave no process, and the same command started again until it ends with 0 must give the cube of an undisturbed run.
+round must end within --limit, leave no process, end with 0 if nothing was killed, and the same command started again until it ends with 0
+must give the cube of an undisturbed run. Ranks count as lost after as many seconds as the undisturbed run took, four at least.
 
 kills.py ROUNDS [--jobs N] [--seed S] [--default-patience] [--limit SECONDS] [--verbose], in an empty folder; $QTRAJ, $SOURCE
 """
@@ -46,12 +47,17 @@ run: {{threads: 1, stage_pause: 0.1}}
 """)
 
 
-def environment(name, options):
-    env = dict(os.environ, KILLS_ROUND=f"{os.getpid()}-{name}", KILLS_STORE=f"{os.getcwd()}/{name}.store",
+def environment(name, seconds=None):
+    """seconds: the undisturbed run's; None: the program's own limits. Each round has a TMPDIR of its own: an mpirun that ends removes
+    Open MPI's folder there, in which another may be making its own."""
+    tmp = f"{os.getcwd()}/{name}.tmp"
+    os.mkdir(tmp)
+    env = dict(os.environ, KILLS_ROUND=f"{os.getpid()}-{name}", KILLS_STORE=f"{os.getcwd()}/{name}.store", TMPDIR=tmp,
                OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                OMPI_MCA_btl_vader_backing_directory=os.getcwd(), OMPI_MCA_btl_vader_single_copy_mechanism="none")
-    if not options.default_patience:
-        env.update(QTRAJ_PATIENCE="4", QTRAJ_MEET="12", QTRAJ_LEASE="4")
+    if seconds is not None:
+        patience = max(4, seconds)
+        env.update(QTRAJ_PATIENCE=f"{patience:.1f}", QTRAJ_MEET=f"{3 * patience:.1f}", QTRAJ_LEASE=f"{patience:.1f}")
     return env
 
 
@@ -151,7 +157,7 @@ def finish(name, env, options):
 def play(number, seconds, options):
     draw = random.Random(options.seed * 100003 + number)
     name = f"r{number}"
-    env = environment(name, options)
+    env = environment(name, None if options.default_patience else seconds)
     # half of them in the first moments
     delay = 10 ** draw.uniform(-3, 0) * seconds / 2 if draw.random() < 0.5 else draw.uniform(0, seconds)
     begun = time.monotonic()
@@ -165,15 +171,17 @@ def play(number, seconds, options):
         wrong = "processes are left"
     if wrong:
         wrong += ": " + " ".join(f"{p}:{role_of(p, run.pid)}:{read(f'/proc/{p}/stat').rpartition(b')')[2][1:2].decode()}" for p in ours(env))
-    if not wrong and code not in (0, 2, 3, -9):
+    if not wrong and code not in ((0, 2, 3, -9) if struck else (0,)):
         wrong = f"exit code {code}"
     took = time.monotonic() - begun
     wrong = wrong or finish(name, env, options)
     if wrong:
+        wrong += "\n" + read(f"{name}.log").decode(errors="replace")[-4000:]
         for pid in ours(env):
             os.kill(pid, signal.SIGKILL)
     else:
-        shutil.rmtree(f"{name}.store", ignore_errors=True)
+        for end in (".store", ".tmp"):
+            shutil.rmtree(name + end, ignore_errors=True)
         for end in (".h5", ".journal", ".log"):
             if os.path.exists(name + end):
                 os.unlink(name + end)
@@ -189,14 +197,14 @@ def main():
     p.add_argument("--default-patience", action="store_true")
     p.add_argument("--verbose", action="store_true")
     options = p.parse_args()
-    options.limit = options.limit or (600 if options.default_patience else 120)
     write_sweep()
-    env = environment("whole", options)
+    env = environment("whole")
     run = start("whole", env)
     begun = time.monotonic()
-    if run.wait(options.limit) != 0:
+    if run.wait(options.limit or 600) != 0:
         sys.exit("undisturbed: " + read("whole.log").decode())
     seconds = time.monotonic() - begun
+    options.limit = options.limit or (600 if options.default_patience else max(120, 30 * seconds))
     counts, bad = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for number, struck, delay, code, took, wrong in pool.map(lambda i: play(i, seconds, options), range(options.rounds)):

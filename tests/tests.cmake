@@ -88,3 +88,4 @@ set_property(TEST e2e.kill_resume APPEND PROPERTY LABELS quick)
 
 # Next to the binary, for tests that load it: $(dirname "$QTRAJ")/libkill_at_line.so.
 add_library(kill_at_line MODULE ${CMAKE_SOURCE_DIR}/tests/tools/kill_at_line.c)
+target_link_libraries(kill_at_line PRIVATE ${CMAKE_DL_LIBS})

@@ -65,22 +65,36 @@ set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.pa
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
 # machine. tests/run.sh gives ctest two places for each core, since tests wait half of their time: for processes, files and clocks. Two
 # places are taken by tests whose ranks compute on several cores, and by those in which ranks count as lost after a few seconds of silence.
+# They begin first, two at a time: beside a process that computes and never waits, a rank gets a core that it has given up only some
+# milliseconds later, for each message, which makes its test three times as long. One of a pair at most is a test that mostly waits.
 # The memory of mpi.memory's process has been seen to grow by 8 MiB when others take all cores, so that it runs alone.
-set_tests_properties(golden.extending golden.quickstart_reference golden.quickstart_products mpi.groups mpi.groups_curvature mpi.hosts mpi.presets
-  mpi.ranks mpi.replicates mpi.second_order mpi.surfaces mpi.tasks mpi.losses mpi.messages fault.kills fault.start e2e.until
-  PROPERTIES PROCESSORS 2 COST 150)
-set_tests_properties(mpi.memory_after PROPERTIES PROCESSORS 2 COST 300)
+set(wait fault.start e2e.until mpi.losses mpi.messages fault.kills)
+set(pairs ${wait} mpi.memory_after mpi.groups mpi.groups_curvature mpi.hosts golden.quickstart_reference golden.extending mpi.replicates mpi.tasks
+  golden.quickstart_products mpi.surfaces mpi.ranks mpi.presets mpi.second_order)
+set(cost 1000)
+foreach(name IN LISTS pairs)
+  set_tests_properties(${name} PROPERTIES PROCESSORS 2 COST ${cost})
+  math(EXPR cost "${cost} - 1")
+endforeach()
+set_tests_properties(${wait} PROPERTIES RESOURCE_LOCK wait)
 set_tests_properties(mpi.memory PROPERTIES RUN_SERIAL TRUE)
-# Those that take two places begin first, beside the longest that take one: later there are rarely as many free. None of the long ones is
-# left alone at the end.
-set_tests_properties(golden.cubes PROPERTIES COST 300)
-set_tests_properties(slurm.sweep PROPERTIES COST 200)
-set_tests_properties(golden.figures_any_cube golden.figures golden.fits golden.report golden.tutorial golden.training_page golden.tasks golden.claims
-  golden.runs e2e.averages e2e.saved_state e2e.export e2e.progress e2e.staging e2e.ownership e2e.interrupt e2e.parts fault.files fault.grids
-  fault.memory fault.inputs PROPERTIES COST 100)
-set_tests_properties(quant.test_team.np3 quant.test_team.np4 quant.test_contract model.test_segments model.test_forward_avx2 curvature.test_hvp_laws
-  curvature.test_hvp_laws_f64 curvature.test_hvp_predict curvature.test_hvp_share curvature.test_hvp_spectrum cube.test_cube cli.test_exports
-  measures.test_failures.np3 measures.test_failures.np4 train.test_steps.np3 math.test_integers PROPERTIES COST 50)
+# Then those of which none should be left alone at the end, the longest first: about their seconds on two cores.
+set_tests_properties(golden.cubes PROPERTIES COST 200)
+set(seconds_100 slurm.sweep golden.figures_any_cube)
+set(seconds_80 golden.fits fault.staging)
+set(seconds_70 e2e.saved_state e2e.averages e2e.command_line fault.files)
+set(seconds_50 golden.figures golden.claims golden.report golden.tasks e2e.parts e2e.interrupt)
+set(seconds_40 e2e.staging e2e.ownership e2e.known_parts e2e.new_cpu e2e.setups fault.grids fault.memory)
+set(seconds_30 golden.tutorial golden.curvature e2e.bad_input e2e.doctor e2e.known e2e.progress e2e.added e2e.alike e2e.train mpi.curvature
+  fault.inputs fault.train)
+set(seconds_20 golden.average golden.outliers golden.training_page golden.runs e2e.rotation e2e.configs e2e.activations e2e.export mpi.products
+  quant.test_team.np3 quant.test_team.np4)
+set(seconds_10 quant.test_contract model.test_segments model.test_forward_avx2 curvature.test_hvp_laws curvature.test_hvp_laws_f64
+  curvature.test_hvp_predict curvature.test_hvp_share curvature.test_hvp_spectrum cube.test_cube cli.test_exports measures.test_failures.np3
+  measures.test_failures.np4 train.test_steps.np3 math.test_integers)
+foreach(cost 100 80 70 50 40 30 20 10)
+  set_tests_properties(${seconds_${cost}} PROPERTIES COST ${cost})
+endforeach()
 # Small matrices, many products: a second thread would take half of the time to wake.
 set_property(TEST curvature.test_hvp_spectrum curvature.test_hvp_spectrum_f64 APPEND PROPERTY ENVIRONMENT OMP_NUM_THREADS=1)
 # Beside unit tests and lint, in tests/run.sh --quick.

@@ -95,8 +95,12 @@ set(seconds_10 quant.test_contract model.test_segments model.test_forward_avx2 c
 foreach(cost 100 80 70 50 40 30 20 10)
   set_tests_properties(${seconds_${cost}} PROPERTIES COST ${cost})
 endforeach()
-# Small matrices, many products: a second thread would take half of the time to wake.
-set_property(TEST curvature.test_hvp_spectrum curvature.test_hvp_spectrum_f64 APPEND PROPERTY ENVIRONMENT OMP_NUM_THREADS=1)
+# What must not depend on the number of threads is computed with several in test_hvp_laws, test_grids, test_forward and test_contract, which
+# choose them.
+foreach(test test_hvp test_hvp_laws test_hvp_predict test_hvp_share test_hvp_spectrum)
+  qtraj_one_thread(curvature.${test} curvature.${test}_f64)
+endforeach()
+qtraj_one_thread(model.test_segments model.test_grids model.test_rotated model.test_forward model.test_forward_avx2 quant.test_contract)
 # Beside unit tests and lint, in tests/run.sh --quick.
 set_property(TEST e2e.kill_resume APPEND PROPERTY LABELS quick)
 

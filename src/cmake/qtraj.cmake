@@ -73,6 +73,9 @@ function(qtraj_unit_tests name)
         add_test(NAME ${name}.${test}.np${np}
           COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} ${np} $<TARGET_FILE:${target}>)
         qtraj_test_properties(${name}.${test}.np${np} "unit;mpi")
+        if(np GREATER 2)
+          qtraj_one_thread(${name}.${test}.np${np})
+        endif()
       endforeach()
     else()
       add_test(NAME ${name}.${test} COMMAND ${target})
@@ -90,4 +93,10 @@ function(qtraj_test_properties name labels)
   set_property(TEST ${name} PROPERTY ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1
     MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824)
+endfunction()
+
+# For tests of many small parallel loops, and of more ranks than two: on a busy machine a second thread gets a core some milliseconds after
+# each loop has begun, and the others wait for it.
+function(qtraj_one_thread)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()

@@ -209,6 +209,7 @@ static void any_slices(void **state)
 static void check_bits(const char *name, bool sliced)
 {
     enum { K = 2 };
+    const int usual = omp_get_max_threads();
     struct hvp_fixture f;
     open_ragged(&f, name, HVP_ALL, false);
     if (sliced) f.h->rows = 50;
@@ -233,7 +234,7 @@ static void check_bits(const char *name, bool sliced)
     OK_OR_FAIL(hvp_gradient(f.h, hv[0], NULL, e));
     assert_memory_equal(alone[0], hv[0], bytes);
     for (int i = 0; i < K; i++) free(v[i]), free(alone[i]), free(hv[i]);
-    omp_set_num_threads(2);
+    omp_set_num_threads(usual);
     hvp_fixture_close(&f);
 }
 

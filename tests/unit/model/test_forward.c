@@ -27,8 +27,11 @@ static struct sequences five = {.n = 5, .offset = offsets, .ids = ids};
 static float *forward_on(int threads, const struct model *m, const struct sequences *s,
                          int64_t room)
 {
+    const int usual = omp_get_max_threads();
     omp_set_num_threads(threads);
-    return forward(m, s, room);
+    float *y = forward(m, s, room);
+    omp_set_num_threads(usual);
+    return y;
 }
 
 /* Bit for bit the same for any number of threads, size of the acts, and neighbours. */

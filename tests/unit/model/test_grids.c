@@ -70,6 +70,7 @@ static void check_cuts(const char *family)
     struct opened o = open_fixture(family);
     const size_t C = (size_t)model_shape(o.model)->hidden, all = (size_t)offsets[4] * C;
     const struct activation_grids none = {nothing, nothing, nothing};
+    const int usual = omp_get_max_threads();
     float *plain = forward(o.model, &four, offsets[4]);
     float *x = run(o.model, &four, &none, 16, false), *last = plain;
     assert_memory_equal(x, plain, all * sizeof *x);
@@ -82,6 +83,7 @@ static void check_cuts(const char *family)
             assert_memory_equal(y, z, all * sizeof *x);
             free(z);
         }
+        omp_set_num_threads(usual);
         int64_t alone[] = {0, 300};
         struct sequences one = {.n = 1, .offset = alone, .ids = ids + offsets[3]};
         float *z = run(o.model, &one, &kinds[k], 16, false);
@@ -396,6 +398,7 @@ static void test_integers_as_simulated(void **state)
                                         {3, 64, false, true, 1, {NULL}}};
     static const char *const families[] = {"llama", "gpt_neox_parallel", "olmo3", "apertus"};
     struct activation_grids g = {nothing, nothing, nothing};
+    const int usual = omp_get_max_threads();
     if (!integers_run()) skip();
     for (int k = 0; k < 4; k++) {
         struct opened o = open_fixture(families[k]);
@@ -416,6 +419,7 @@ static void test_integers_as_simulated(void **state)
             assert_memory_equal(y, z, all * sizeof *y);
             free(z);
         }
+        omp_set_num_threads(usual);
         c.integers = false;
         float *simulated = run_setting(o.model, &four, &how, false);
         assert_memory_not_equal(y, simulated, all * sizeof *y);

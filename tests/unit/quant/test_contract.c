@@ -77,6 +77,7 @@ static void the_table_is_consistent(void **state)
 static void same_bits_for_any_threads(void **state)
 {
     (void)state;
+    const int usual = omp_get_max_threads();
     struct layer l = layer_make(130, 200, 600);
     EACH_CHOSEN(s)
     {
@@ -95,7 +96,7 @@ static void same_bits_for_any_threads(void **state)
         }
         free(p);
     }
-    omp_set_num_threads(2);
+    omp_set_num_threads(usual);
     layer_free(&l);
 }
 

@@ -272,6 +272,7 @@ enum status rotation_learn(const struct model *m, struct model *turned, const st
         if (k == 0) first = loss;
         const double rate = how->rate * (1 + cos(pi * (double)k / (double)how->steps)) / 2;
         PASS(rotation_learner_turn(l, rate, e));
+        if (how->stepped) how->stepped(how->context);
     }
     turned->rotation->steps = how->steps;
     log_trace("rotation", "%lld bits: loss %.6f of the first step, %.6f of the last",

@@ -12,6 +12,8 @@ struct rotation_recipe {
     double rate;              /* the greatest step, with a cosine to 0 */
     int64_t bits;
     const struct quant_options *options; /* of method rtn */
+    void (*stepped)(void *context);      /* after each step; NULL: nothing is called */
+    void *context;
 };
 /* Learns R1, and R2 of each block, as far as `turned` (model_rotate of m) has them, from what they
  * are. s: calibration sequences. The gradient goes through rounding as if that were not there.

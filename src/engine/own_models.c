@@ -1,5 +1,6 @@
 /* Streams that have an embedding, norms and a head of their own: stored and rotated variants. */
 #include "curvature/rotation_learn.h"
+#include "engine/pace.h"
 #include "engine/stored.h"
 #include "model/rotated.h"
 
@@ -20,6 +21,12 @@ static void check_grids(struct run *r)
     }
 }
 
+/* The visit goes on, although no share of it is known to be done. */
+static void stepped(void *pace)
+{
+    pace_step(pace, 0);
+}
+
 static enum status turn(const struct run *r, const struct variant *v, struct model **out,
                         struct err *e)
 {
@@ -31,7 +38,9 @@ static enum status turn(const struct run *r, const struct variant *v, struct mod
                                         .sequences = m->rotation_sequences,
                                         .rate = m->rotation_rate,
                                         .bits = v->bits,
-                                        .options = &rounding};
+                                        .options = &rounding,
+                                        .stepped = stepped,
+                                        .context = r->pace};
     PASS(model_rotate(r->model, method_entry_places(m), (uint64_t)m->rotation_seed, out, e));
     if (how.steps == 0) return OK;
     return rotation_learn(r->model, *out, r->inputs.calibration, &how, e);

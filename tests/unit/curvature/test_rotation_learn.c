@@ -126,7 +126,13 @@ static void derivatives_are_torch_s(void **state)
     }
 }
 
-/* One thread and three learn the same bits, the matrices stay orthogonal, the loss falls. */
+static void count(void *context)
+{
+    ++*(int *)context;
+}
+
+/* One thread and three learn the same bits, the matrices stay orthogonal, the loss falls; each step
+ * is told. */
 static void steps_lower_the_loss(void **state)
 {
     (void)state;
@@ -140,12 +146,16 @@ static void steps_lower_the_loss(void **state)
         struct rotation_learner *learner;
         const float *stream, *heads;
         double before, after;
+        int steps = 0;
+        l.how.stepped = count;
+        l.how.context = &steps;
         omp_set_num_threads(threads);
         turn_as(&l);
         must(rotation_learner_open(l.model, l.turned, &l.how, &learner, &e), &e);
         must(rotation_learner_gradient(learner, &l.s, &before, &stream, &heads, &e), &e);
         rotation_learner_close(learner);
         must(rotation_learn(l.model, l.turned, &l.s, &l.how, &e), &e);
+        assert_int_equal(steps, 12);
         const struct rotation *r = l.turned->rotation;
         assert_true(unlike_orthogonal(&r->stream) < 1e-12);
         for (int64_t i = 0; i < r->layers; i++) assert_true(unlike_orthogonal(&r->head[i]) < 1e-12);

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The table of docs/methods.md, from the cube of methods.yaml: error in percent at three checkpoints, with half of its 95 % interval.
+"""The tables of docs/methods.md, from the cubes of methods.yaml and trellis.yaml: error in percent at three checkpoints, with half of its
+95 % interval.
 PYTHONPATH=analysis python3 configs/quickstart/methods_table.py results/methods.h5 [PAGE.md]
 
-Prints it, or puts it between the page's lines <!-- table --> and <!-- end -->."""
+Prints it, or puts it between the page's line <!-- table NAME -->, of the cube's file, and the next <!-- end -->."""
 
+import pathlib
 import re
 import sys
 
@@ -35,7 +37,7 @@ def rows(cube):
 def main():
     cube = qtraj.open(sys.argv[1])
     heads = ["method", "bits", "stored", *(name for _, name in moments(qtraj.families(cube)[0][0])), "seconds"]
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *("|" + "|".join(row) + "|" for row in rows(cube))]
+    lines = ["|" + "|".join(row) + "|" for row in (heads, ["---"] * len(heads), *rows(cube))]
     text = "\n".join(lines) + "\n"
     if len(sys.argv) < 3:
         print(text, end="")
@@ -43,7 +45,7 @@ def main():
     with open(sys.argv[2], encoding="utf-8") as file:
         page = file.read()
     with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(re.sub(r"(?s)(<!-- table -->\n).*(<!-- end -->)", lambda found: found[1] + text + found[2], page))
+        file.write(re.sub(rf"(?s)(<!-- table {pathlib.Path(sys.argv[1]).stem} -->\n).*?(<!-- end -->)", lambda found: found[1] + text + found[2], page))
 
 
 if __name__ == "__main__":

@@ -227,6 +227,11 @@ assert entries._ncols == 2, entries._ncols
 for figure in (*(getattr(qtraj.figures, name)(qtraj.select(cube, bits=3), width=3.3) for name in ("relative_error", "quantized_loss")),
                qtraj.figures.compared(qtraj.select(qtraj.open(sys.argv[3]), bits=3, quantizer="gptq"), "model", width=3.3)):
     assert figure.get_figwidth() == 3.3 and not list(text_complaints(figure)), list(text_complaints(figure))
+figure = qtraj.figures.accuracy_loss(averaged, width=3.3)
+assert not list(text_complaints(figure)), list(text_complaints(figure))
+for axes in figure.axes:  # numbers below a panel do not touch
+    labels = [label.get_window_extent() for label in axes.get_xticklabels() if axes.get_xlim()[0] <= label.get_position()[0] <= axes.get_xlim()[1]]
+    assert min(right.x0 - left.x1 for left, right in zip(labels, labels[1:])) > 4, [label.get_text() for label in axes.get_xticklabels()]
 several = qtraj.open(sys.argv[1], sys.argv[3])
 for steps in (1, 25, 1000):  # of narrow panels
     figure = qtraj.figures.validation_loss(several.assign(tokens=np.nan * several.tokens, step=steps * several.step), width=3.3)

@@ -72,6 +72,7 @@ def accuracy_loss(cube, bits, place):
     for axes, lines, part in parts:
         draw_panel(axes, lines, part)
         place.title(axes, lines[0].model, f"{int(part.bits)} bits", str(part.dataset.values))
+        axes.locator_params(axis="x", nbins=4, steps=[1, 2, 4, 5, 10])  # numbers of four decimals would touch in a column
         axes.set_xlabel(ERROR.label)
         axes.set_ylabel(DEGRADATION.label)
     place.finish(style.quantizer_handles(cube, bits, "accuracy_degradation_mean") + style.context_handles([line for lines in groups for line in lines]))

@@ -22,6 +22,7 @@ done
 export CHECKPOINTS=$SOURCE/configs/shapes
 sweeps=0
 for sweep in "$SOURCE"/configs/*.yaml; do
+    grep -q 'bytes: 2700000, draw: 1}' "$sweep" || fail "$sweep: not the documents of the others"
     for preset in gptqmodel-4 gptqmodel-5; do
         grep -q "^# .*preset.*$preset\|^#   .*preset=$preset" "$sweep" || fail "$sweep does not name $preset"
         "$QTRAJ" plan "$sweep" --json --rate 2000 --set "preset=$preset" --set "results=$work/none.h5" >"$work/plan.json" 2>"$work/err"

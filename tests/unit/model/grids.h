@@ -53,8 +53,8 @@ struct setting {
 
 /* The hidden states behind all blocks, which the caller frees. rows: of the last block only these,
  * all of them. */
-static float *run_setting(const struct model *m, const struct sequences *s,
-                          const struct setting *how, bool rows)
+static inline float *run_setting(const struct model *m, const struct sequences *s,
+                                 const struct setting *how, bool rows)
 {
     const struct model *rotated = how->rotated;
     const struct activation_grids *g = &how->grids;
@@ -122,7 +122,7 @@ static inline float *run(const struct model *m, const struct sequences *s,
 }
 
 /* nll (sequences, T - 1) of the hidden states. */
-static void losses(const struct model *m, const struct sequences *s, float *x, double *nll)
+static inline void losses(const struct model *m, const struct sequences *s, float *x, double *nll)
 {
     const int64_t C = model_shape(m)->hidden, V = model_shape(m)->vocab;
     double *logit = malloc((size_t)V * sizeof *logit);

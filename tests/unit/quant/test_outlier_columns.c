@@ -143,26 +143,39 @@ static void test_codes_of_the_references(void **state)
     fixture_close(&f);
 }
 
-static void test_orders_of_the_references(void **state)
+/* factor: the reference's score over the statistic. */
+static void test_scores_and_orders_of_the_references(void **state)
 {
     (void)state;
     static const struct {
-        const char *key;
+        const char *name;
         int score;
-    } orders[] = {{"atom.hessian.order", OUTLIER_SQUARES},
-                  {"atom.abs_mean.order", OUTLIER_MEAN},
-                  {"quik.order", OUTLIER_LARGEST}};
+        double factor;
+    } orders[] = {{"atom.hessian", OUTLIER_SQUARES, 2. / 2},
+                  {"atom.abs_mean", OUTLIER_MEAN, 1},
+                  {"quik", OUTLIER_LARGEST, 1}};
     struct fixture f;
     assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
     struct layer l = layer_open(&f);
     for (int k = 0; k < 3; k++) {
-        const int32_t *reference = fixture_get(&f, orders[k].key).data;
+        char key[40];
+        snprintf(key, sizeof key, "%s.score", orders[k].name);
+        const float *reference = fixture_get(&f, key).f;
+        snprintf(key, sizeof key, "%s.order", orders[k].name);
         const double *score = l.input.statistic[outlier_statistic(orders[k].score)];
         int32_t own[96];
         struct err e = {0};
+        for (int j = 0; j < 96; j++)
+            assert_true(fabs(orders[k].factor * score[j] / (double)reference[j] - 1) < 1e-6);
         assert_int_equal(activation_order(score, l.cols, own, &e), OK);
-        assert_memory_equal(own, reference, sizeof own);
+        assert_memory_equal(own, fixture_get(&f, key).data, sizeof own);
     }
+    const float *h = fixture_get(&f, "H").f; /* 2 / samples X Xᵀ */
+    double most = 0;
+    for (int i = 0; i < 96 * 96; i++) most = fmax(most, fabs((double)h[i]));
+    for (int i = 0; i < 96; i++)
+        for (int j = i; j < 96; j++)
+            assert_true(fabs(l.gram[i * 96 + j] - (double)h[i * 96 + j]) < 1e-6 * most);
     for (int k = 0; k < STATISTIC_N; k++) free(l.sums[k]);
     fixture_close(&f);
 }
@@ -284,7 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_of_the_references),
-        cmocka_unit_test(test_orders_of_the_references),
+        cmocka_unit_test(test_scores_and_orders_of_the_references),
         cmocka_unit_test(test_outliers_take_up_the_error),
         cmocka_unit_test(test_what_does_not_go_with_it),
     };

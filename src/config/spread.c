@@ -33,7 +33,7 @@ static enum status fail_at(const struct node *n, struct err *e, const char *text
     RAISE(ERR_USAGE, "%smethods: %s: %s", place, n->key, text);
 }
 
-/* A list of scalars, and none of the keys beside it. */
+/* A list of scalars, and none of the keys beside it, or in their mappings no bits. */
 static enum status check_list(const struct node *entry, const char *key, const char *const *beside,
                               struct err *e)
 {
@@ -42,9 +42,11 @@ static enum status check_list(const struct node *entry, const char *key, const c
     bool good = list->kind == NODE_LIST && list->n > 0;
     for (int64_t i = 0; good && i < list->n; i++) good = list->items[i]->kind == NODE_SCALAR;
     if (!good) return fail_at(list, e, "expected a list of widths, [16, 4]");
-    for (; *beside; beside++)
-        if (node_find(entry, *beside))
-            return fail_at(node_find(entry, *beside), e, "the widths of W, A and KV give it");
+    for (; *beside; beside++) {
+        const struct node *n = node_find(entry, *beside);
+        if (n && n->kind == NODE_MAP) n = node_find(n, "bits");
+        if (n && n->kind != NODE_NULL) return fail_at(n, e, "the widths of W, A and KV give it");
+    }
     return OK;
 }
 
@@ -133,7 +135,9 @@ static int64_t count(const struct node *list)
 
 static enum status spread_entry(struct node *to, const struct node *m, struct err *e)
 {
-    static const char *const of_weights[] = {"bits", NULL}, *const others[] = {NULL};
+    static const char *const of_weights[] = {"bits", NULL},
+                             *const of_inputs[] = {"activations", NULL},
+                             *const of_cache[] = {"keys", "values", NULL};
     const int64_t before = to->n;
     const struct node *W = node_find(m, "W"), *A = node_find(m, "A"), *KV = node_find(m, "KV");
     struct node *copy;
@@ -142,8 +146,8 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
         return node_append(to, copy, e);
     }
     PASS(check_list(m, "W", of_weights, e));
-    PASS(check_list(m, "A", others, e));
-    PASS(check_list(m, "KV", others, e));
+    PASS(check_list(m, "A", of_inputs, e));
+    PASS(check_list(m, "KV", of_cache, e));
     bool quantized = false; /* the widths of W but 16 are one entry */
     for (int64_t w = 0; w < count(W); w++) {
         if (W && !is_none(width_of(W, w)) && quantized) continue;
@@ -156,6 +160,8 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
                 PASS(add_entry(to, m, own[0], own[1], own[2], e));
             }
     }
+    if (to->n == before)
+        return fail_at(W, e, "16 bits are not quantized; expected another width of W, A or KV");
     if (to->n > before + 1 && node_find(m, "name"))
         return fail_at(node_find(m, "name"), e, "the lists of widths give several methods");
     return OK;

@@ -123,6 +123,16 @@ static void close_parts(struct part_context *c, enum status st)
     free(c->ranks_fingerprint);
 }
 
+/* *own (the caller frees) = the fingerprint of cells; sets that with the group's ranks too. */
+static enum status set_fingerprints(struct part_context *c, char **own, struct err *e)
+{
+    const struct run_options *o = &c->visit->run;
+    MPI_Comm comm = c->group->comm;
+    PASS(visit_fingerprint(comm, o, false, c->products, c->integers, own, e));
+    c->provenance.fingerprint = *own;
+    return visit_fingerprint(comm, o, true, c->products, c->integers, &c->ranks_fingerprint, e);
+}
+
 enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *cache,
                       const struct visit_hooks *hooks, struct err *e)
 {
@@ -151,9 +161,7 @@ enum status visit_run(const struct visit *v, MPI_Comm comm, struct visit_cache *
     TRY(err_agree(comm, linalg_reserve(c.threads, e), e));
     clock_utc(c.provenance.utc_start);
     choose_products(&c, (enum products)v->run.products);
-    TRY(visit_fingerprint(comm, &v->run, false, c.products, c.integers, &fingerprint, e));
-    TRY(visit_fingerprint(comm, &v->run, true, c.products, c.integers, &c.ranks_fingerprint, e));
-    c.provenance.fingerprint = fingerprint;
+    TRY(set_fingerprints(&c, &fingerprint, e));
     c.provenance.memory_limit = part_bound(&c);
     c.provenance.stamp = c.stamp[MEASURE_cell];
     visit_inputs_trim(cache);

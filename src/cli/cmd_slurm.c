@@ -371,10 +371,12 @@ static enum status check_and_put(struct call *c, const struct arguments *a, stru
     if (!known) PASS(plan_faults_add(&faults, &plan, e, "%s", nodes.text));
     PASS(check_jobs(a, &plan, &at, &paths, known, &faults, e));
     plan_faults_log(&faults);
-    NEED((a->anyway && known) || !faults.all.n, ERR_USAGE,
-         "%s: %lld fault%s, see above; --anyway %s nevertheless",
+    NEED((a->anyway && known) || !faults.all.n, ERR_USAGE, "%s: %lld fault%s, see above%s",
          a->submit ? "nothing is submitted" : "there is nothing to submit", (long long)faults.all.n,
-         quantity_plural(faults.all.n), a->submit ? "submits" : "prints how to submit");
+         quantity_plural(faults.all.n),
+         a->anyway   ? ""
+         : a->submit ? "; --anyway submits nevertheless"
+                     : "; --anyway prints how to submit nevertheless");
     if (left.visits == 0 && !faults.all.n && fsx_is_file(sweep.results)) {
         say_nothing_to_do(c, &sweep, &left);
         return OK;

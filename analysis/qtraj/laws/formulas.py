@@ -25,7 +25,7 @@ def features(points: pandas.DataFrame) -> "dict[str, np.ndarray]":
     columns = {"bits": points.bits, "tokens": points.tokens, "parameters": points.parameters, "trace": points.trace,
                "sharpness": points.sharpness, "distance": points.distance}
     greatest = points.groupby("family").learning_rate.transform("max")
-    columns["rate"] = points.learning_rate.clip(lower=LEAST_RATE * greatest)
+    columns["rate"] = np.maximum(points.learning_rate, LEAST_RATE * greatest)
     with np.errstate(all="ignore"):
         logs = {f"ln {name}": np.log(column.to_numpy(float)) for name, column in columns.items()}
     return {name: np.where(np.isfinite(column), column, np.nan) for name, column in logs.items()}

@@ -14,7 +14,7 @@
 static const struct activation_grid nothing = {.bits = ACTIVATION_BITS_NONE};
 static const struct activation_grids none = {nothing, nothing, nothing};
 
-enum { TOKENS = 2 * 40 };
+enum { TOKENS = 2 * 40, TENSORS = 115 };
 static int64_t offsets[] = {0, 40, TOKENS};
 static int32_t ids[TOKENS];
 static struct sequences two = {.n = 2, .offset = offsets, .ids = ids};
@@ -55,6 +55,10 @@ static void test_same_losses_in_every_family(void **state)
     }
 }
 
+/* Tensors of the reference so far, and their largest difference over their largest number. */
+static int compared;
+static double worst;
+
 /* Within 1e-5 of the largest. */
 static void check_near(const char *what, const float *x, const float *reference, int64_t n)
 {
@@ -64,6 +68,8 @@ static void check_near(const char *what, const float *x, const float *reference,
         most = fmax(most, fabs((double)x[i] - (double)reference[i]));
     }
     if (most > 1e-5 * size) fail_msg("%s: %g of %g", what, most, size);
+    worst = fmax(worst, most / size);
+    compared++;
 }
 
 /* of: "", or "W4." for weights in 4 bits. */
@@ -86,56 +92,90 @@ static void check_weights(const struct fixture *f, const char *family, const cha
     }
 }
 
-/* Queries, keys and values of attention (sequences, heads, tokens, channels). */
-static void check_heads(const struct fixture *f, const char *family, const char *arm,
-                        const struct model *m, const struct sequences *s, const struct acts *a)
+/* A model, its first block in 4 bits, and what is computed so far. */
+struct pass {
+    const struct fixture *f;
+    const char *family, *arm;
+    const struct model *m;
+    const struct block *b;
+    const struct sequences *s;
+    float *x;
+    struct acts acts;
+};
+
+/* Queries, keys and values of attention (sequences, heads, tokens, channels), of the first
+ * sequences. */
+static void check_heads(const struct pass *p, const char *const *names, int64_t sequences)
 {
-    const int64_t D = m->spec.shape.head_dim, width = qkv_width(&m->spec);
+    const struct spec *spec = &p->m->spec;
+    const int64_t D = spec->shape.head_dim, width = qkv_width(spec), *offset = p->s->offset;
     for (int part = 0; part < 3; part++) {
-        const int64_t heads = part ? m->spec.shape.kv_heads : m->spec.shape.heads;
-        const char name[] = {"qkv"[part], 0};
+        const int64_t heads = part ? spec->shape.kv_heads : spec->shape.heads;
         int64_t n;
-        const float *reference = copy_of(f, family, arm, name, &n);
+        const float *reference = copy_of(p->f, p->family, p->arm, names[part], &n);
         n *= D;
         float *own = malloc((size_t)n * sizeof *own), *to = own;
-        for (int64_t i = 0; i < s->n; i++)
+        for (int64_t i = 0; i < sequences; i++)
             for (int64_t h = 0; h < heads; h++)
-                for (int64_t t = s->offset[i]; t < s->offset[i + 1]; t++, to += D) {
+                for (int64_t t = offset[i]; t < offset[i + 1]; t++, to += D) {
                     int64_t at[3];
-                    qkv_columns(&m->spec, h * m->spec.shape.heads / heads, &at[0], &at[1], &at[2]);
-                    memcpy(to, a->inner + t * width + at[part], (size_t)D * sizeof *to);
+                    qkv_columns(spec, h * spec->shape.heads / heads, &at[0], &at[1], &at[2]);
+                    memcpy(to, p->acts.inner + t * width + at[part], (size_t)D * sizeof *to);
                 }
         assert_int_equal(to - own, n);
-        check_near(name, own, reference, n);
+        check_near(names[part], own, reference, n);
         free(own);
     }
 }
 
-/* The first block in 4 bits, stage by stage: no code of an input differs. */
-static void check_inputs(const struct fixture *f, const char *family, const char *arm,
-                         const struct model *rotated, const struct block *b,
-                         const struct sequences *s)
+/* x is near to the fixture's tensor of the stage, or of none (-1), if it has any. */
+static void check_stage(const struct pass *p, int stage, const char *what, const float *x)
 {
-    const int64_t T = s->offset[s->n], C = rotated->spec.shape.hidden;
-    float *x = malloc((size_t)(T * C) * sizeof *x);
-    int64_t n = 0;
-    struct acts a;
+    char name[40];
+    int64_t n;
+    snprintf(name, sizeof name, "%.*s%s", stage < 0 ? 0 : 2,
+             &"0.1.2.3."[2 * (stage < 0 ? 0 : stage)], what);
+    if (!has(p->f, p->family, p->arm, name)) return;
+    const float *reference = copy_of(p->f, p->family, p->arm, name, &n);
+    check_near(name, x, reference, n);
+}
+
+/* The first block in 4 bits, stage by stage: before and behind rotations at run time and the
+ * quantizer, of which no code differs. */
+static void check_inputs(struct pass *p)
+{
+    static const char *const before[] = {"q.rope", "k.rope", "v.x"}, *const seen[] = {"q", "k",
+                                                                                      "v"};
+    const int64_t n = p->s->n, T = p->s->offset[n];
+    struct activation_grids inputs = *p->b->grids;
+    struct block unturned = *p->b, plain = *p->b, uncached = *p->b;
     struct err e = {0};
-    must(model_acts_init(rotated, T, &a, &e), &e);
-    must(model_embed(rotated, s, x, &e), &e);
+    inputs.keys = inputs.values = nothing;
+    uncached.grids = &inputs;
+    plain.grids = unturned.grids = NULL;
+    unturned.rotation = NULL;
+    p->x = malloc((size_t)(T * p->m->spec.shape.hidden) * sizeof *p->x);
+    must(model_acts_init(p->m, T, &p->acts, &e), &e);
+    must(model_embed(p->m, p->s, p->x, &e), &e);
+    check_stage(p, -1, "input", p->x);
     for (int stage = 0; stage < STAGE_N; stage++) {
-        char name[] = "0.xq";
-        name[0] = (char)('0' + stage);
-        model_stage_input(rotated, b, stage, s, 0, s->n, x, &a);
-        const float *reference = copy_of(f, family, arm, name, &n);
-        check_near(name, a.in, reference, n);
-        if (stage == STAGE_O) check_heads(f, family, arm, rotated, s, &a);
-        model_stage_output(rotated, b, stage, s, 0, s->n, x, &a);
+        model_stage_input(p->m, &unturned, stage, p->s, 0, n, p->x, &p->acts);
+        check_stage(p, stage, "in", p->acts.in);
+        model_stage_input(p->m, &plain, stage, p->s, 0, n, p->x, &p->acts);
+        check_stage(p, stage, "x", p->acts.in);
+        model_stage_input(p->m, p->b, stage, p->s, 0, n, p->x, &p->acts);
+        check_stage(p, stage, "xq", p->acts.in);
+        if (stage == STAGE_QKV) {
+            model_stage_output(p->m, &uncached, stage, p->s, 0, n, p->x, &p->acts);
+            check_heads(p, before, 1);
+        }
+        model_stage_output(p->m, p->b, stage, p->s, 0, n, p->x, &p->acts);
+        check_stage(p, stage, "y", p->acts.inner);
+        if (stage == STAGE_QKV) check_heads(p, seen, n);
     }
-    const float *reference = copy_of(f, family, arm, "output", &n);
-    check_near("output", x, reference, n);
-    model_acts_free(&a);
-    free(x);
+    check_stage(p, -1, "output", p->x);
+    model_acts_free(&p->acts);
+    free(p->x);
 }
 
 static void check_block(const struct fixture *f, const char *family, const char *arm,
@@ -151,10 +191,34 @@ static void check_block(const struct fixture *f, const char *family, const char 
     b.grids = four;
     if (has(f, family, arm, "output")) {
         check_weights(f, family, arm, "W4.", &b);
-        check_inputs(f, family, arm, rotated, &b, s);
+        struct pass p = {.f = f, .family = family, .arm = arm, .m = rotated, .b = &b, .s = s};
+        check_inputs(&p);
     }
     model_block_free(&b);
     model_block_free(&plain);
+}
+
+/* The logits (tokens, vocabulary) of the first sequence. */
+static void check_logits(const struct fixture *f, const char *family, const char *arm,
+                         const char *name, const struct model *r, const struct setting *how,
+                         const struct sequences *s)
+{
+    const int64_t C = r->spec.shape.hidden, V = r->spec.shape.vocab, T = s->offset[1];
+    const struct sequences first = {.n = 1, .offset = s->offset, .ids = s->ids};
+    int64_t n;
+    const float *reference = copy_of(f, family, arm, name, &n);
+    float *x = run_setting(r, &first, how, false), *logit = malloc((size_t)(T * V) * sizeof *logit);
+    assert_int_equal(n, T * V);
+    model_final_norm(r, x, T, x);
+    for (int64_t i = 0; i < T * V; i++) {
+        double sum = 0;
+        for (int64_t c = 0; c < C; c++)
+            sum += (double)x[i / V * C + c] * (double)model_head(r)[i % V * C + c];
+        logit[i] = (float)sum;
+    }
+    check_near(name, logit, reference, n);
+    free(x);
+    free(logit);
 }
 
 static void test_models_of_the_reference(void **state)
@@ -185,6 +249,9 @@ static void test_models_of_the_reference(void **state)
         double *nll = malloc((size_t)positions * sizeof *nll);
         losses_of(o.model, &s, &how, nll);
         check_losses(key, setting, nll, reference.data, positions);
+        snprintf(name, sizeof name, strstr(key, ".W16A16KV16") ? "logits" : "%s.logits",
+                 strrchr(key, '.') + 1);
+        if (has(&f, family, arm, name)) check_logits(&f, family, arm, name, r, &how, &s);
         if (strstr(key, ".W4A4KV4") && !strstr(key, "_"))
             check_block(&f, family, arm, &how.grids, o.model, r, &s);
         free(nll);
@@ -194,6 +261,8 @@ static void test_models_of_the_reference(void **state)
         n++;
     }
     assert_int_equal(n, 55);
+    print_message("%d tensors within %.1e of their largest number\n", compared, worst);
+    assert_int_equal(compared, TENSORS);
     fixture_close(&f);
 }
 

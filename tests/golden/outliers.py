@@ -3,14 +3,18 @@
 outliers.py compare FAMILY FOLDER CUBE     whether the cube has the numbers of the fixture's input_ids
 outliers.py same CUBE CUBE ...             whether all have the same numbers, bit for bit, of outliers and of losses
 outliers.py forms CUBE LAYERS              what holds of any model
+outliers.py ids FILE                       writes token ids from standard input: calibration, 8 sequences of 64, and e0 to e7, one each
+outliers.py quik FOLDER FILE CUBE          whether the cube has the losses of QUIK's outlier channels by threshold and by relative count
 """
 import json
+import pathlib
 import sys
 
 import h5py
 import numpy as np
 
 from safetensors_reader import load
+from safetensors_writer import save
 
 SITES = ["qkv", "o", "up", "down", "keys", "values", "residual"]
 FIELDS = ["kurtosis", "largest", "over_median", "channel", "position", "channels", "error_4", "error_8"]
@@ -136,6 +140,85 @@ def forms(cube, layers):
     assert (kurtosis > 1).all() and (largest > 0).all() and (over > 1).all() and (channel >= 0).all() and (position >= 0).all()
     assert ((channels > 0) & (channels <= 1)).all()
     assert (eight[:, :6] < four[:, :6] / 8).all() and (four[:, :6] < 0.5).all(), (four, eight)
+
+
+def ids(path):
+    at = np.array(sys.stdin.read().split()[: 16 * 64], dtype=np.int32).reshape(16, 1, 64)
+    save(pathlib.Path(path), {"calibration": at[:8, 0]} | {f"e{i}": at[8 + i] for i in range(8)})
+
+
+def smollm3(w, c, ids, linear):
+    """The losses of the sequences behind the first 8. linear: a stage's outputs from its inputs and weights."""
+    x, eps, d = w["model.embed_tokens.weight"][ids], c["rms_norm_eps"], c["hidden_size"] // c["num_attention_heads"]
+    split = lambda y: y.reshape(*y.shape[:2], -1, d)
+    for i in range(c["num_hidden_layers"]):
+        at = lambda *names: [w[f"model.layers.{i}.{name}.weight"] for name in names]
+        q, k, v = map(split, linear("qkv", rms(x, *at("input_layernorm"), eps), at("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")))
+        if c["no_rope_layers"][i]:
+            q, k = (turned(y, c["rope_parameters"]["rope_theta"], d) for y in (q, k))
+        x = x + linear("o", attend(q, k, v), at("self_attn.o_proj"))[0]
+        gate, up = linear("up", rms(x, *at("post_attention_layernorm"), eps), at("mlp.gate_proj", "mlp.up_proj"))
+        x = x + linear("down", gate / (1 + np.exp(-gate)) * up, at("mlp.down_proj"))[0]
+    logits = (rms(x, w["model.norm.weight"], eps) @ w["model.embed_tokens.weight"].T)[8:, :-1]
+    logits -= logits.max(-1, keepdims=True)
+    return (np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, ids[8:, 1:, None], -1)[..., 0]).mean(1)
+
+
+def on_grid(x, bits, rest, symmetric):
+    """f32: rows of x on grids of the columns `rest`, the others as they are (IST-DASLab/QUIK, fake_quant/quant.py)."""
+    x = x.astype(np.float32)
+    y = x[..., rest]
+    low, high = np.minimum(y.min(-1, keepdims=True), 0), np.maximum(y.max(-1, keepdims=True), 0)
+    if symmetric:
+        most = np.float32(2 ** (bits - 1) - 1)
+        step = np.maximum(-low, high) / most
+        x[..., rest] = step * np.clip(np.rint(y / step), -most - 1, most)
+    else:
+        most = np.float32(2**bits - 1)
+        step = (high - low) / most
+        zero = np.rint(-low / step)
+        x[..., rest] = step * (np.clip(np.rint(y / step) + zero, 0, most) - zero)
+    return x.astype(np.float64)
+
+
+def quik_loss(w, c, ids, weights, inputs, threshold=0.0, relative=False, down_bits=0):
+    """The losses, and the number of outlier channels of each stage (experiments/fake_quant/quik_utils.py: fp_threshold, fp_relative)."""
+    counts = []
+
+    def linear(stage, x, matrices):
+        columns, down = x.shape[-1], stage == "down" and down_bits
+        score = np.abs(x[:8]).max((0, 1))
+        n = 8 * (columns // c["hidden_size"] if relative else 1) if score.max() > threshold * (2 if down else 1) else 0
+        rest = np.sort(np.argsort(score, kind="stable")[: columns - n])
+        counts.append(n)
+        matrices = [on_grid(m, down or weights, rest, True) if weights < 16 else m for m in matrices]
+        x = np.concatenate([x[:8], on_grid(x[8:], down or inputs, rest, False) if inputs < 16 else x[8:]])
+        return [x @ m.T for m in matrices]
+
+    return smollm3(w, c, ids, linear), counts
+
+
+def quik(folder, file, cube):
+    with open(folder + "/config.json", encoding="utf-8") as text:
+        config = json.load(text)
+    w = {name: x.astype(np.float64) for name, x in load(folder + "/model.safetensors").items()}
+    tokens = load(file)
+    both = np.concatenate([tokens["calibration"], *(tokens[f"e{i}"] for i in range(8))])
+    with h5py.File(cube) as found:
+        names, bits = [n.decode() for n in found["quantizer"]], list(found["bits"])
+        loss, base = found["loss"][0, 0], found["baseline_loss"][0, 0]
+    plain, _ = quik_loss(w, config, both, 16, 16)
+    assert abs(plain - base).max() < 1e-5, plain - base
+    settings = {"all": {}, "threshold": {"threshold": 7.5}, "relative": {"relative": True}, "down": {"threshold": 7.5, "down_bits": 8}}
+    for kind, widths in (("inputs", (16, 4)), ("weights", (4, 16))):
+        losses, counts = zip(*(quik_loss(w, config, both, *widths, **own) for own in settings.values()))
+        got = np.array([loss[bits.index(widths[0]), names.index(f"{kind}-{name}")] for name in settings])
+        off = abs(got - losses)
+        print(kind, (off < 1e-5).sum(1), off.max(1), (got - base).mean(1), counts)
+        # an input's code at a tie that another rounding decides moves what comes behind it in its sequence
+        assert (off < 1e-5).sum(1).min() >= (8 if kind == "weights" else 2), off
+        assert all((abs(a - b) > 1e-4).all() for i, a in enumerate(got) for b in got[:i]), got
+        assert all(0 < np.count_nonzero(counts[i]) < 16 for i in (1, 3)), counts
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

@@ -79,7 +79,7 @@ static const char *unusable(const struct saved *s, const struct saved_trailer *t
                  t->size == 1 ? "" : "s");
         return ranks;
     }
-    for (int i = 0; i < SAVED_IDENTITY_N; i++)
+    for (int i = SAVED_IDENTITY_N; i-- > 0;) /* settings may hold the build */
         if (memcmp(t->identity[i], s->trailer.identity[i], HASH_HEX) != 0) return differs[i];
     return NULL;
 }

@@ -194,6 +194,13 @@ for ranks in 1 3; do
     [ ! -e "$work/curved${ranks}turns.h5.checkpoints" ] || fail "files are left"
 done
 
+if [ "$(uname -m)" = x86_64 ]; then # another fingerprint, which is among the settings
+    OPENBLAS_CORETYPE=Nehalem die 1 "(curvature): state" build 1 "${curvature[@]}"
+    run build 1 "${curvature[@]}" || fail "curvature, another BLAS kernel: $(cat "$work/err")"
+    grep -q '(curvature): the saved state is ignored: another build of qtraj, another BLAS kernel or' "$work/err" ||
+        fail "curvature, another BLAS kernel: $(cat "$work/err")"
+fi
+
 # --- visits that have a state come first, the second of two here, also if only its curvature is left ---
 
 sed -n '1p;4,5p' "$quickstart/trajectory.csv" >"$work/trajectory.csv"

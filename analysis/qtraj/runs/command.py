@@ -29,7 +29,8 @@ def show(frame, bits, dataset):
         print(f"ties, not told from it: {'; '.join(named(row) for row in ties.itertuples())}" if len(ties) else "no other ties with it")
     rows = [["checkpoint", "tokens", "loss", "behind the best", "full precision", "behind the best there"]]
     for row in frame.head(len(ties) + 1 + MOST).itertuples():
-        rows.append([named(row) + (" (tie)" if row.tie and row.Index else ""), compact(row.tokens), f"{row.loss:.4f}", with_error(row.behind, NORMAL * row.behind_stderr),
+        tokens = compact(row.tokens) if row.tokens == row.tokens else ""
+        rows.append([named(row) + (" (tie)" if row.tie and row.Index else ""), tokens, f"{row.loss:.4f}", with_error(row.behind, NORMAL * row.behind_stderr),
                      f"{row.full:.4f}", with_error(row.costs, NORMAL * row.costs_stderr)])
     print_table(rows)
     if len(rows) - 1 < len(frame):

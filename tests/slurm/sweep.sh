@@ -34,12 +34,14 @@ ends() {
 # requeued JOB N: it waits for its N-th new start, which Slurm would let it do for two minutes, and starts
 requeued_to() { [ "$(value "$1" JobState) $(value "$1" Reason) $(value "$1" Restarts)" = "PENDING BeginTime $2" ] || runs_again "$@"; }
 runs_again() { [ "$(value "$1" Restarts)" -ge "$2" ] && started "$1"; } # the two minutes, or more starts, were over before a busy machine looked
+gone_or_again() { gone "$1" || runs_again "$@"; }
 started() { is "$1" RUNNING || is "$1" COMPLETED; }
 start_now() { started "$1" || { scontrol update jobid="$1" StartTime=now; started "$1"; }; }
 requeued() {
     wait_for 300 requeued_to "$1" "$2"
     runs_again "$1" "$2" && return
-    wait_for 300 gone "$1"
+    wait_for 300 gone_or_again "$@"
+    runs_again "$1" "$2" && return
     # Of a job that it has killed, slurmd refuses starts that were granted in the same second: "already killed".
     sleep 2
     wait_for 300 start_now "$1"

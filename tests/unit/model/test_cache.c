@@ -26,22 +26,23 @@ static struct activation_grids cache_of(int64_t bits, int64_t group, int64_t res
     return all;
 }
 
-/* K, V (96, 32) of the reference, bit for bit. */
+/* K, V of the reference, bit for bit: of all heads and sequences, 96 tokens each. */
 static void test_groups_of_the_reference(void **state)
 {
     (void)state;
     struct fixture f;
     assert_true(fixture_open(&f, FIXTURES "/activations", "kivi"));
     const float *k = fixture_get(&f, "K").f, *v = fixture_get(&f, "V").f;
+    static float y[4 * 96 * 32];
+    assert_int_equal(fixture_get(&f, "K").dim[0], 4 * 96);
     for (int i = 0; i < 4; i++) {
         char name[32];
-        float y[96 * 32];
         const struct activation_grid g = {.bits = i / 2 ? 4 : 2, .group_size = i % 2 ? 32 : 16};
         snprintf(name, sizeof name, "b%d_g%d.K", (int)g.bits, (int)g.group_size);
-        kivi_keys(&g, k, 96, 32, y);
+        kivi_keys(&g, k, 4 * 96, 32, y);
         assert_memory_equal(y, fixture_get(&f, name).f, sizeof y);
         name[strlen(name) - 1] = 'V';
-        kivi_values(&g, v, 96, 32, y);
+        kivi_values(&g, v, 4 * 96, 32, y);
         assert_memory_equal(y, fixture_get(&f, name).f, sizeof y);
     }
     fixture_close(&f);

@@ -168,12 +168,13 @@ static void test_outliers_of_the_reference(void **state)
          "quik",
          {.bits = 4, .clip = 1, .group_size = -1, .outliers = 8, .outlier_bits = 16}},
         {"quik.W16A4_none", NULL, {.bits = 4, .clip = 1, .group_size = -1}},
+        {"atom.W16A16_reordered", "atom", {.bits = ACTIVATION_BITS_NONE}},
     };
     struct fixture f;
     struct opened o = open_fixture("llama");
     assert_true(fixture_open(&f, FIXTURES "/activations", "outliers"));
     struct sequences s = sequences_of(&f, "ids");
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         char key[64];
         double nll[2 * 47];
         struct scores scores = {.f = &f, .name = settings[k].scores};

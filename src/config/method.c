@@ -50,7 +50,8 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
 {
     const struct activation_grid *g = grid;
     const bool written = scope->node && scope->node->kind != NODE_NULL;
-    if (written && !node_find(scope->node, "bits"))
+    const bool turned = g->rotation && scope->name && strcmp(scope->name, "activations") == 0;
+    if (written && !turned && g->qkv_bits == 0 && !node_find(scope->node, "bits"))
         return options_fail(scope, "bits", e, "missing: expected an integer from %d to %d",
                             ACTIVATION_BITS_MIN, ACTIVATION_BITS_MAX);
     if (g->clip <= 0) return options_fail(scope, "clip", e, "expected a number above 0 up to 1");

@@ -136,6 +136,23 @@ static void grids_calibrate(void **state)
     sweep_free(&s);
 }
 
+/* What is done to inputs beside their own quantization needs no width of theirs. */
+static void grids_without_a_width(void **state)
+{
+    (void)state;
+    struct sweep s;
+    const char *set[] = {
+        "methods=[{method: smoothquant, bits: [8], activations: {qkv_bits: 8}}, {method: gptq, "
+        "bits: [4], activations: {rotation: hadamard}}]",
+        "calibration={text: a.txt, length: 8}"};
+    read_ok(minimal, set, 2, &s);
+    assert_int_equal(s.methods[0].grids.inputs.qkv_bits, 8);
+    assert_int_equal(s.methods[1].grids.inputs.rotation, RUN_ROTATION_HADAMARD);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(s.methods[i].grids.inputs.bits, ACTIVATION_BITS_NONE);
+    sweep_free(&s);
+}
+
 static void texts_are_read_as_written(void **state)
 {
     (void)state;
@@ -732,6 +749,7 @@ int main(void)
         cmocka_unit_test(methods_are_read_as_written),
         cmocka_unit_test(widths_become_entries),
         cmocka_unit_test(grids_calibrate),
+        cmocka_unit_test(grids_without_a_width),
         cmocka_unit_test(texts_are_read_as_written),
         cmocka_unit_test(what_is_not_written_has_its_default),
         cmocka_unit_test(examples_of_the_docs_are_read),

@@ -150,12 +150,19 @@ static enum status pause_here(const struct wave *v, struct err *e)
     return OK;
 }
 
-/* Whether a later run can go on after the streams that are through the block: the others do not
- * need the statistics of the full-precision stream, which are not in the state. */
-static bool can_pause(const struct wave *v)
+/* Whether a stream that has not passed the block needs the full-precision stream's statistics. */
+static bool shares_later(const struct wave *v)
 {
     for (int64_t i = v->passed; i < v->n; i++)
-        if (v->streams[i]->needs.shared) return false;
+        if (v->streams[i]->needs.shared) return true;
+    return false;
+}
+
+/* Whether a later run can go on after the streams that are through the block. Statistics are not in
+ * the state: it sums them again, if the calibration states still wait before the block. */
+static bool can_pause(const struct wave *v)
+{
+    if (shares_later(v) && !v->run->full.needs.trials) return false;
     return v->passed > 0 && v->passed < v->n;
 }
 
@@ -169,6 +176,8 @@ static enum status pass_block(struct wave *v, struct workspace *w, const struct 
         set_next(v, w, -1);
         PASS(pass_full(r, w, b, v->full, e));
         pace_step(r->pace, wave_share_of_full(v) / layers);
+    } else if (shares_later(v)) {
+        PASS(pass_full(r, w, b, false, e));
     }
     while (v->passed < v->n) {
         struct stream *s = v->streams[v->passed];

@@ -78,6 +78,13 @@ alone boundary 1 'trace saved' 0             # when it is saved
 grep -q "$blocks of $blocks blocks are done" "$work/err" || fail "after the last block: $(cat "$work/err")"
 grep -q 'trace visit: block' "$work/err" && fail "a block was computed twice"
 
+# Variants that share statistics and try scales out: the statistics of a block that was begun are summed again.
+awq=(--set 'methods=[{method: awq, group_size: 64, bits: [2, 3, 4]}, {method: gptq, group_size: 64, hessian: shared}]')
+run tried 1 "${awq[@]}" || fail "awq: $(cat "$work/err")"
+in_turns 2 'trace visit: block' triedturns 1 "${awq[@]}"
+[ $kills -ge $((3 * blocks)) ] || fail "awq: killed only $kills times"
+compare tried triedturns
+
 # States on scratch in bf16, in one wave; then in memory, in waves of one variant.
 tight() { # NAME EXPECTED COUNT ARGUMENT ...: with hardly more memory than the least, as the message about too little says
     local name=$1 expected=$2 count=$3 least

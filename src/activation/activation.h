@@ -3,11 +3,15 @@
  * Quantized and dequantized in place ("fake quantization"), each token with a grid of its own range
  * (QuaRot, arXiv 2404.00456: fake_quant/quant_utils.py, ActQuantizer). With b bits, and the range
  * [low, high] of a group, both ends times `clip`:
- *   symmetric   s = max(|low|, |high|) / (2^(b-1) - 1), s clamp(round(x / s), -2^(b-1), 2^(b-1) -
- * 1) asymmetric  s = (high - low) / (2^b - 1), z = round(-low / s), s (clamp(round(x / s) + z, 0,
- * 2^b - 1) - z) Division is IEEE's, rounding half to even, all in f32. The range of a whole row is
- * extended to hold 0; that of a group of fewer columns is not, so that z may lie outside the codes
- * (but with clamp_zero, which cuts off such a group).
+ *
+ *     symmetric: s = max(|low|, |high|) / (2^(b-1) - 1),
+ *                x -> s clamp(round(x / s), -2^(b-1), 2^(b-1) - 1);
+ *     asymmetric: s = (high - low) / (2^b - 1), z = round(-low / s),
+ *                 x -> s (clamp(round(x / s) + z, 0, 2^b - 1) - z).
+ *
+ * Division is IEEE's, rounding half to even, all in f32. The range of a whole row is extended to
+ * hold 0; that of a group of fewer columns is not, so that z may lie outside the codes (but with
+ * clamp_zero, which cuts off such a group).
  */
 #pragma once
 #include "util/err.h"

@@ -84,8 +84,8 @@ def curvature(cube, bits, place):
             draw_panel(axes, cube, lines, part, quantity)
             place.title(axes, lines[0].model, f"{width} bits", dataset)
             axes.set(xlabel=quantity[2], ylabel="Relative error (%)")
-    everything = [line for lines in groups for line in lines]
-    handles = style.quantizer_handles(cube, bits) + style.context_handles(everything)
+    drawn = [line for lines in groups for line in lines if points_of([line], cube.loss_relative.where(known))]
+    handles = style.quantizer_handles(cube, bits) + style.context_handles(drawn)
     if "sharpness" in (q[0] for q in there) and (cube.sharpness_converged == 0).any():
         handles.append(Line2D([], [], color=style.GREY, linestyle="none", marker="o",
                                         label="sharpness not converged", **style.marker_style(style.GREY, hollow=True)))

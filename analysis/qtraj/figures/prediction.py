@@ -82,7 +82,7 @@ def prediction(cube, bits, place):
                            **style.marker_style(style.GREY, hollow=hollow))
                 for name, hollow in (("gᵀδ + ½δᵀHδ", False), ("½δᵀHδ alone", True))]
     handles.append(Line2D([], [], color=style.GREY, linestyle=":", label="equal"))
-    handles += style.context_handles([line for lines in groups for line in lines])
+    handles += style.context_handles([line for lines in groups for line in lines if points_of([line], cube.second_order.sel(bits=bits))])
     place.finish(handles)
     for lines, row in zip(groups, panels):
         for axes, width in zip(row, bits):

@@ -130,12 +130,17 @@ def step_of(cube, end):
     return f"step {step_text(step)}" if np.isfinite(step) else str(cube.checkpoint_name.sel(model=end.line.model).values[end.place])
 
 
+def level(value, error):
+    """With the digits that its interval leaves."""
+    return with_error(value, NORMAL * error).split(" ± ")[0] if np.isfinite(error) else f"{value:.3g}"
+
+
 def change_of(numbers, end, width, quantizer):
     """What the error of one method does up to this end."""
     value, error = numbers.since(end, width, quantizer)
-    old, new = (numbers.at(one, width, quantizer)[0] for one in (end.before, end))
+    old, new = (level(*numbers.at(one, width, quantizer)) for one in (end.before, end))
     told = "" if not np.isfinite(error) or abs(value) > NORMAL * error else ": no change is seen"
-    return f"from {old:.3g} to {new:.3g} % with {quantizer} ({interval(value, error, True)} points{told})"
+    return f"from {old} to {new} % with {quantizer} ({interval(value, error, True)} points{told})"
 
 
 def sentence(cube, numbers, end, width, quantizers):

@@ -69,7 +69,7 @@ def main():
                 figure = figures.compared(cube, options.compare, bits, width=options.width, of=name)
             except ValueError as error:
                 sys.exit(f"--compare: {error}")
-            print(*figures.style.save(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}"), sep="\n")
+            figures.style.store(figure, options.out, "compared" if name == "relative_error" else f"compared_{name}")
         return
     if not options.only:
         print(f"up to {len(names)} figures, in the order of --help; --only NAME,NAME draws some of them", file=sys.stderr)

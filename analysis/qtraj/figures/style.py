@@ -350,3 +350,8 @@ def save(figure: Figure, folder: pathlib.Path, name: str) -> "list[pathlib.Path]
         with matplotlib.rc_context(LOOK):
             figure.savefig(path, metadata={"CreationDate": None} if path.suffix == ".pdf" else {"Software": None})
     return paths
+
+
+def store(figure: Figure, folder: pathlib.Path, name: str) -> None:
+    """Writes the figure as save() does, and prints the paths."""
+    print(*save(figure, folder, name), sep="\n")

@@ -99,7 +99,7 @@ def save_figures(found, points, folder):
 
     for draw in figures.FIT_FIGURES:
         with contextlib.suppress(figures.NoNumbers):
-            print(*figures.style.save(draw(found, points), folder, draw.__name__), sep="\n")
+            figures.style.store(draw(found, points), folder, draw.__name__)
 
 
 def saved_law(points, options):

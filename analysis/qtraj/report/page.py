@@ -40,10 +40,6 @@ def picture(figure, identity, title, shows, data, bars):
     return {"id": identity, "title": title, "shows": shows, "data": data, "bars": bars, "uri": uri, "width": width, "height": height}
 
 
-def store(figure, out, name):
-    print(*style.save(figure, out, name), sep="\n")
-
-
 def bars_of(caption, replicated):
     """What the error bars are; of replicates only where there are some."""
     return caption.bars if replicated else caption.bars.replace(REPLICATED, "")
@@ -66,15 +62,15 @@ def pictures_of(name, cube, said, bits, out, prefix, first):
         data = f"{summary.models_text(part)}; {summary.scored_text(part, said, caption.scored)}"
         file = f"{prefix}{name}" + (f"-{i}" if several else "")
         pictures.append(picture(one, file, title, caption.shows, data, bars_of(caption, replicated)))
-        store(one, out, file)
+        style.store(one, out, file)
     return pictures, [f"{caption.title}: {lacks}."] if lacks else []
 
 
 def all_pictures(*shared):
     """The pictures of all figures, and what there is no data for."""
     pictures, missing, names = [], [], [figure.__name__ for figure in figures.FIGURES]
-    for name, (drawn, lacks) in zip(names, on_cores(pictures_of, names, *shared)):
-        print(f"figure {names.index(name) + 1} of {len(names)}: {name}", file=sys.stderr, flush=True)
+    for number, (drawn, lacks) in enumerate(on_cores(pictures_of, names, *shared), start=1):
+        print(f"figure {number} of {len(names)}: {names[number - 1]}", file=sys.stderr, flush=True)
         pictures += drawn
         missing += lacks
     return pictures, missing
@@ -97,7 +93,7 @@ def answer_of(cube, said, bits, out, prefix):
     with contextlib.suppress(figures.NoNumbers):
         figure, caption = figures.relative_error(part, found["bits"]), figures.relative_error.caption
         found["picture"] = picture(figure, f"{prefix}relative_error", caption.title, caption.shows, summary.models_text(part), bars_of(caption, answer.replicated(cube)))
-        store(figure, out, f"{prefix}relative_error")
+        style.store(figure, out, f"{prefix}relative_error")
     return {"picture": None} | found
 
 
@@ -140,7 +136,7 @@ def fits_of(paths, models, bits, draws, out):
         data = f"{tables.counted(len(chosen), 'point')} of {runs}; {', '.join(sorted(set(chosen.dataset)))}"
         bars = bars_of(caption, bool((chosen.delta_deviation > 0).any()))
         pictures[draw.__name__] = {"kind": "figure", "picture": picture(figure, draw.__name__, caption.title, caption.shows, data, bars)}
-        store(figure, out, draw.__name__)
+        style.store(figure, out, draw.__name__)
     blocks = tables.in_words(chosen, dropped)
     part = ""
     for block in tables.blocks(found):
@@ -161,7 +157,7 @@ def compared_of(cubes, by, bits, out):
     """The runs of all cubes side by side, as the page shows them. ValueError: no cube has the column, or there are no numbers."""
     cube, caption = files.join(list(cubes.values())), figures.compared.caption
     figure = figures.compared(cube, by, bits)
-    store(figure, out, "compared")
+    style.store(figure, out, "compared")
     return picture(figure, "compared", f"{caption.title}: {by.replace('_', ' ')}", caption.shows, summary.models_text(cube), bars_of(caption, answer.replicated(cube)))
 
 

@@ -28,8 +28,7 @@ static void init_free(struct init *o)
     free(o->runs);
     free(o->folder);
     free(o->stem);
-    for (int64_t i = 0; o->text_paths && i < o->texts.n; i++) free(o->text_paths[i]);
-    free(o->text_paths);
+    texts_free(&o->text_paths);
     arg_list_free(&o->texts);
     free(o->tokenizer_path);
 }
@@ -217,9 +216,11 @@ static enum status set_up(struct init *o, struct err *e)
     if ((ending = strrchr(o->stem, '.')) && ending > o->stem) *ending = '\0';
     NEED(o->texts.n > 0, ERR_USAGE,
          "--text is missing; name a text that the models were not trained on, plain or JSON lines");
-    PASS(mem_zero(&o->text_paths, o->texts.n, sizeof *o->text_paths, "texts", e));
-    for (int64_t i = 0; i < o->texts.n; i++)
-        PASS(resolve_text(o->texts.items[i], &o->text_paths[i], e));
+    for (int64_t i = 0; i < o->texts.n; i++) {
+        AUTO_FREE char *path = NULL;
+        PASS(resolve_text(o->texts.items[i], &path, e));
+        PASS(texts_append(&o->text_paths, path, e));
+    }
     return o->tokenizer ? resolve(o->tokenizer, &o->tokenizer_path, e) : OK;
 }
 

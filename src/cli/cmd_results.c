@@ -148,7 +148,6 @@ static enum status find_jobs(const struct place *p, char *ids, size_t n, struct 
     AUTO_FREE char *comment = NULL;
     PASS(slurm_comment(p->cube, &comment, e));
     slurm_find_jobs(comment, ids, n);
-    if (ids[0]) memmove(ids, ids + 1, strlen(ids)); /* without the blank in front */
     return OK;
 }
 

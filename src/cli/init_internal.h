@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/args.h"
 #include "run/init_checkpoint.h"
+#include "util/texts.h"
 
 struct run_folder {
     char *path; /* without links */
@@ -17,9 +18,9 @@ struct init {
     const char *out, *tokenizer;
     struct arg_list texts;
     bool force;
-    char *folder;      /* of the sweep file, without links */
-    char *stem;        /* its name without the ending */
-    char **text_paths; // (texts.n)
+    char *folder;            /* of the sweep file, without links */
+    char *stem;              /* its name without the ending */
+    struct texts text_paths; /* of texts, from the root */
     char *tokenizer_path;
     int64_t n, capacity;
     struct run_folder *runs;

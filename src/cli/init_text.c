@@ -107,8 +107,8 @@ static enum status run_text(const struct init *o, const struct run_folder *r, ch
 static enum status source_text(const struct init *o, int64_t i, char **out, struct err *e)
 {
     AUTO_FREE char *path = NULL, *field = NULL;
-    PASS(init_field(o->text_paths[i], &field, e));
-    PASS(named(o, o->text_paths[i], "", &path, e));
+    PASS(init_field(o->text_paths.text[i], &field, e));
+    PASS(named(o, o->text_paths.text[i], "", &path, e));
     return mem_format(out, e, "text: %s%s", path, field);
 }
 
@@ -116,7 +116,8 @@ static enum status source_text(const struct init *o, int64_t i, char **out, stru
 static enum status evaluation_text(const struct init *o, int64_t i, char **text, struct err *e)
 {
     AUTO_FREE char *source = NULL, *file = NULL, *name = NULL;
-    PASS(mem_string(&file, o->texts.n > 1 ? strrchr(o->text_paths[i], '/') + 1 : "text", e));
+    PASS(mem_string(&file, o->text_paths.n > 1 ? strrchr(o->text_paths.text[i], '/') + 1 : "text",
+                    e));
     file[1 + strcspn(file + 1, ".")] = '\0';
     PASS(named(o, file, "", &name, e));
     PASS(source_text(o, i, &source, e));
@@ -139,7 +140,7 @@ enum status init_sweep_text(const struct init *o, char **text, struct err *e)
                     "  # - {method: gptq, group_size: 128} # needs `calibration`\n"
                     "# what the loss is measured on; samples: sequences, at most\n"
                     "evaluation:\n"));
-    for (int64_t i = 0; i < o->texts.n; i++) PASS(evaluation_text(o, i, text, e));
+    for (int64_t i = 0; i < o->text_paths.n; i++) PASS(evaluation_text(o, i, text, e));
     PASS(source_text(o, 0, &source, e));
     return mem_append(
         text, e,

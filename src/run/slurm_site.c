@@ -243,6 +243,7 @@ void slurm_find_jobs(const char *comment, char *ids, size_t size)
         snprintf(ids + used, size - used, "%s", used ? id + 1 : id);
     }
     ids[strlen(ids) - (ids[0] != '\0')] = '\0';
+    if (ids[0]) memmove(ids, ids + 1, strlen(ids)); /* without the blanks around them */
     free(answer);
 }
 
@@ -274,8 +275,8 @@ enum status slurm_check_jobs(const struct plan *p, const char *comment, struct p
     slurm_find_jobs(comment, ids, sizeof ids);
     if (!ids[0]) return check_locks(p, f, e);
     return plan_faults_add(f, p, e,
-                           "jobs of these results wait or run:%s; others would compute the same "
-                           "twice: wait for them, or `scancel%s`",
+                           "jobs of these results wait or run: %s; others would compute the same "
+                           "twice: wait for them, or `scancel %s`",
                            ids, ids);
 }
 

@@ -19,7 +19,7 @@ MUST_USE enum status slurm_site_check(const struct slurm_request *r, const struc
                                       struct plan_faults *f, struct err *e);
 /* The comment (the caller frees) by which jobs that compute these results are known. ERR_NOMEM. */
 MUST_USE enum status slurm_comment(const char *results, char **out, struct err *e);
-/* ids (size bytes) = " 12 15": this user's jobs with the comment that wait or run, but not this
+/* ids (size bytes) = "12 15": this user's jobs with the comment that wait or run, but not this
  * one; "": none, or there is no squeue. */
 void slurm_find_jobs(const char *comment, char *ids, size_t size);
 /* Adds to *f that jobs with this comment wait or run (but not this one), or that a process holds

@@ -9,7 +9,7 @@ need_python h5py numpy scipy statsmodels matplotlib xarray h5netcdf
     fail "$(cat "$work/found")"
 tail -n 1 "$work/found"
 for name in one/relative_error two_models/agreement six_methods/validation_loss many/spectral_density many/layer_errors \
-    unconverged/curvature surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier two_sizes/stored_bytes changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers two_models/weights_over_time many/weights_over_time activations/activation_widths activations/error_parts activations/outliers; do
+    unconverged/curvature two_models/curvature_over_training averages/curvature_over_training surfaces/loss_surface two_datasets/prediction two_datasets/accuracy two_datasets/accuracy_loss averages/accuracy averages/averages averages/bit_widths two_models/frontier many/frontier two_sizes/stored_bytes changes/imitations six_methods/quantized_loss two_models/gradient many/gradient two_models/movement two_models/training many/movement many/movement_layers two_models/weights_over_time many/weights_over_time activations/activation_widths activations/error_parts activations/outliers; do
     [ -s "$work/figures/$name.png" ] || fail "$name was not drawn"
 done
 

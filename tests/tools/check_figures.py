@@ -72,14 +72,14 @@ def complaints(figure, cube, name):
     if name == "curvature" and hollow(figure) != unsure(cube):
         yield f"{hollow(figure)} hollow markers, but {unsure(cube)} points whose sharpness has not converged"
     entries = {t.get_text() for legend in figure.legends for t in legend.get_texts()}
-    if name in ("relative_error", "validation_loss", "agreement", "curvature", "prediction", "quantized_loss", "bit_widths", "accuracy", "accuracy_loss"):
+    if name in ("relative_error", "validation_loss", "agreement", "curvature", "curvature_over_training", "prediction", "quantized_loss", "bit_widths", "accuracy", "accuracy_loss"):
         for quantizer in cube.quantizer.values:
             if str(quantizer) not in entries:
                 yield f"{quantizer} is not in the legend"
         for model, parent in zip(cube.model.values, cube.branch_of.values):
             if parent and not any(entry.startswith("branch") and str(model) in entry for entry in entries):
                 yield f"the branch {model} is not in the legend"
-    if name in ("relative_error", "curvature", "accuracy", "accuracy_loss"):
+    if name in ("relative_error", "curvature", "curvature_over_training", "accuracy", "accuracy_loss"):
         for average in {str(a) for a in cube.average.values.ravel()} - {""} if "average" in cube else ():
             if not any(entry.startswith("average") and average in entry for entry in entries):
                 yield f"the average {average} is not in the legend"

@@ -17,6 +17,7 @@ from qtraj.figures.averages import averages
 from qtraj.figures.bit_widths import bit_widths
 from qtraj.figures.compared import compared, value_of
 from qtraj.figures.curvature import curvature
+from qtraj.figures.curvature_over_training import curvature_over_training
 from qtraj.figures.error_parts import error_parts
 from qtraj.figures.fit_full_precision import fit_full_precision
 from qtraj.figures.fit_predictions import fit_predictions
@@ -42,7 +43,7 @@ from qtraj.figures.weights_over_time import weights_over_time
 from qtraj.figures.figure import Caption, NoNumbers
 
 FIGURES = (relative_error, validation_loss, training, quantized_loss, bit_widths, methods, frontier, stored_bytes, imitations, activation_widths, error_parts, outliers, averages, agreement, accuracy,
-           accuracy_loss, curvature, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, weights_over_time,
+           accuracy_loss, curvature, curvature_over_training, gradient, prediction, spectral_density, layer_errors, movement, movement_layers, weights_over_time,
            loss_surface)
 FIT_FIGURES = (fit_token_law, fit_tokens_or_rate, fit_predictions, fit_full_precision)
 __all__ = [figure.__name__ for figure in FIGURES + FIT_FIGURES] + ["compared", "value_of", "FIGURES", "FIT_FIGURES", "Caption", "NoNumbers"]

@@ -1,5 +1,6 @@
 """Independent runs side by side."""
 
+import itertools
 from collections.abc import Sequence
 
 import matplotlib
@@ -15,6 +16,7 @@ from qtraj.cube.trajectories import Trajectory, compact, trajectories
 from qtraj.figures import colours, style
 from qtraj.figures.accuracy import DEGRADATION, measured
 from qtraj.figures.agreement import QUANTITIES as AGREEMENT
+from qtraj.figures.curvature_over_training import CURVATURE
 from qtraj.figures.figure import PAIRED, REPLICATED, Caption, drawn
 from qtraj.figures.over_training import Quantity
 from qtraj.figures.place import Place
@@ -23,7 +25,7 @@ from qtraj.figures.validation_loss import DIFFERENCE, FULL
 
 
 QUANTITIES = {"relative_error": [ERROR], "validation_loss": [FULL, DIFFERENCE], "quantized_loss": [Quantity("Quantized loss (nats)", "loss")],
-              "agreement": [AGREEMENT[0]], "accuracy": [DEGRADATION]}
+              "agreement": [AGREEMENT[0]], "accuracy": [DEGRADATION], "curvature_over_training": CURVATURE}
 
 
 def history(line):
@@ -65,10 +67,10 @@ def colours_of(values):
 
 
 def choices(cube, bits, quantity):
-    """What the panels of a quantity show: texts, and where it is of cells bit-widths and methods."""
-    all_of = [{"dataset": str(dataset)} for dataset in cube.dataset.values]
-    if quantity is not FULL:
-        all_of = [{**one, "bits": width, "quantizer": str(quantizer)} for one in all_of for width in widths(cube, bits) for quantizer in cube.quantizer.values]
+    """What the panels of a quantity show: where it has them, texts, bit-widths and methods."""
+    there = {"dataset": list(map(str, cube.dataset.values)), "bits": widths(cube, bits), "quantizer": list(map(str, cube.quantizer.values))}
+    there = {axis: values for axis, values in there.items() if axis in cube[quantity.value].dims}
+    all_of = [dict(zip(there, one)) for one in itertools.product(*there.values())]
     return [(quantity, one) for one in all_of if np.isfinite(cube[quantity.value].sel(one)).any()]
 
 
@@ -90,8 +92,8 @@ def draw(cube, by, bits, quantities, place):
         for line in lines:
             if np.isfinite(line.own(cells[quantity.value])).any():
                 style.draw_curve(axes, line, unit, *quantity.of(cells), series[line.model], quantity.spread_of(cells))
-        place.title(axes, *([one["quantizer"], f"{one['bits']} bits"] if "bits" in one else ["full precision"]), one["dataset"])
-        if quantity.value not in ("loss", FULL.value):
+        place.title(axes, *([one["quantizer"], f"{one['bits']} bits"] if "bits" in one else ["full precision"]), one.get("dataset", ""))
+        if "bits" in one and quantity.value != "loss":
             axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         axes.set_ylabel(quantity.label)
         style.name_progress(axes, label, lines, unit, cube)
@@ -106,7 +108,7 @@ def compared(cube: xr.Dataset, by: str, bits: "Sequence[int] | None" = None, ax:
              of: str = "relative_error") -> Figure:
     """A quantity over training of all runs of a cube in one panel for each method, bit-width and text, coloured by what they
     have in the column `by` (value_of), in its order. of: "relative_error" (%), "validation_loss" (in full precision, and added; nats a token), "quantized_loss",
-    "agreement" (KL divergence, nats a token) or "accuracy" (its degradation, %). The other arguments are those of the figures of a cube.
+    "agreement" (KL divergence, nats a token), "accuracy" (its degradation, %) or "curvature_over_training" (sharpness, trace). The other arguments are those of the figures of a cube.
 
     >>> figure = qtraj.figures.compared(qtraj.select(qtraj.open("two_models.h5"), bits=3, quantizer="gptq"), by="learning_rate")
     >>> len(figure.axes[0].lines) > 4, figure.axes[1].get_ylabel()

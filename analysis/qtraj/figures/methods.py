@@ -29,7 +29,7 @@ def share_axes(panels, drawn):
     "bit-widths have the same axes, logarithmic where the errors need it. Dotted behind: the learning rate.",
     f"{PAIRED}{REPLICATED}.", "evaluation", "cells that are done")
 def methods(cube, bits, place):
-    """Relative error CE(quantized)/CE - 1 over training, one panel per method: figure 5 of arXiv 2510.06213."""
+    """Relative error CE(quantized)/CE - 1 over training, one panel per method: figure 10 of arXiv 2510.06213."""
     bits = widths(cube, bits)
     groups = families(cube)
     there = enough([(lines, dataset, i) for lines in groups for dataset in cube.dataset.values for i in range(len(cube.quantizer))],

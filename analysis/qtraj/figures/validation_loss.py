@@ -14,6 +14,6 @@ DIFFERENCE = Quantity("Added loss (nats)", "loss_delta", "loss_delta_stderr")
     "to it. Dotted: the learning rate.",
     f"of the added loss, {PAIRED}{REPLICATED}; of the full-precision loss, one standard error over sequences.", "evaluation", "cells that are done")
 def validation_loss(cube, bits, place):
-    """Loss on the evaluation text over training (figure 2 of arXiv 2510.06213): at full precision, and what quantization adds to it.
+    """Loss on the evaluation text over training (figure 1 of arXiv 2510.06213): at full precision, and what quantization adds to it.
     The error bars of the difference are paired, sequence by sequence."""
     return over_training.draw(cube, bits, place, [DIFFERENCE], FULL)

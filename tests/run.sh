@@ -11,12 +11,14 @@ install() {
     python_find
 }
 
-# Two places a core: a test that waits leaves its core to another. Some tests take several places (tests.cmake).
+# Two places a core: a test that waits leaves its core to another. Some tests take several places, some none (tests.cmake).
 places=$((2 * $(cores)))
+beside=(--parallel $((places + 4)) --resource-spec-file "$qtraj_root/build/places.json")
+printf '{"version": {"major": 1, "minor": 0}, "local": [{"places": [{"id": "0", "slots": %d}]}]}\n' $places >build/places.json
 
 # test_preset NAME [ARGUMENT ...]: prints ctest's report and writes it to a log.
 test_preset() {
-    ctest --preset "$1" --parallel "$places" --no-compress-output "${@:2}" 2>&1 | tee "build/$1/ctest.log"
+    ctest --preset "$1" "${beside[@]}" --no-compress-output "${@:2}" 2>&1 | tee "build/$1/ctest.log"
     return "${PIPESTATUS[0]}"
 }
 
@@ -44,7 +46,7 @@ done
 # What rounds to f32 or compares bits. The dev build itself ran the tests that choose AVX2, and those without oneDNN.
 bits='^((math|model|quant|curvature|engine|measures)\.test_|eval\.test_head|e2e\.kill_resume$'
 bits+='|mpi\.(curvature|groups|groups_curvature|memory|movement|products|ranks|replicates|surfaces|tasks)$)'
-if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh --parallel "$places" \
+if [ "$presets" != dev ] && grep -qw avx512f /proc/cpuinfo && ! timed "test avx2" env QTRAJ_BLAS_KERNELS=avx2 tests/kernels.sh "${beside[@]}" \
     -R "$bits" -E '_f64$|_avx2$|_without$|\.np[256]$|^measures\.test_failures'; then
     failed+=(avx2)
 fi

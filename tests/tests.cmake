@@ -64,23 +64,26 @@ set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
 set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report golden.runs PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
 # machine. tests/run.sh gives ctest two places for each core, since tests wait half of their time: for processes, files and clocks. Two
-# places are taken by tests whose ranks compute on several cores, and by those in which ranks count as lost after a few seconds of silence.
-# They begin first, two at a time: beside a process that computes and never waits, a rank gets a core that it has given up only some
-# milliseconds later, for each message, which makes its test three times as long. One of a pair at most is a test that mostly waits.
+# places are taken by tests whose ranks compute on several cores. They begin first: beside a process that computes and never waits, a rank gets
+# a core that it has given up only some milliseconds later, for each message, which makes its test three times as long. Tests in which ranks
+# count as lost after a few seconds of silence begin first too, one after the other. What does nothing but wait takes no place.
 # The memory of mpi.memory's process has been seen to grow by 8 MiB when others take all cores, so that it runs alone.
-set(wait fault.start e2e.until mpi.losses mpi.messages fault.kills)
-set(pairs ${wait} mpi.memory_after mpi.groups mpi.groups_curvature mpi.hosts golden.quickstart_reference golden.extending mpi.replicates mpi.tasks
+set(silent fault.start e2e.until mpi.losses mpi.messages fault.kills)
+set(pairs mpi.memory_after mpi.groups mpi.groups_curvature mpi.hosts golden.quickstart_reference golden.extending mpi.replicates mpi.tasks
   golden.quickstart_products mpi.surfaces mpi.ranks mpi.presets mpi.second_order)
+set(idle slurm.sweep slurm.train stage.test_stager records.test_lock run.test_startup)
+set_tests_properties(${pairs} PROPERTIES RESOURCE_GROUPS places:2)
+set_tests_properties(${silent} PROPERTIES RESOURCE_LOCK silent)
+set_property(TEST ${idle} PROPERTY RESOURCE_GROUPS)
 set(cost 1000)
-foreach(name IN LISTS pairs)
-  set_tests_properties(${name} PROPERTIES PROCESSORS 2 COST ${cost})
+foreach(name IN LISTS idle silent pairs)
+  set_tests_properties(${name} PROPERTIES COST ${cost})
   math(EXPR cost "${cost} - 1")
 endforeach()
-set_tests_properties(${wait} PROPERTIES RESOURCE_LOCK wait)
 set_tests_properties(mpi.memory PROPERTIES RUN_SERIAL TRUE)
 # Then those of which none should be left alone at the end, the longest first: about their seconds on two cores.
 set_tests_properties(golden.cubes PROPERTIES COST 200)
-set(seconds_100 slurm.sweep golden.figures_any_cube)
+set(seconds_100 golden.figures_any_cube)
 set(seconds_80 golden.fits fault.staging)
 set(seconds_70 e2e.saved_state e2e.averages e2e.command_line fault.files)
 set(seconds_50 golden.figures golden.claims golden.report golden.tasks e2e.parts e2e.interrupt)

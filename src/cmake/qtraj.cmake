@@ -89,7 +89,7 @@ endfunction()
 # run, which Open MPI does by itself only if there are more ranks than cores. Memory that is freed is kept
 # for the next block: for small models, faults of its pages take as long as the computations. Tests of memory unset this (lib.sh).
 function(qtraj_test_properties name labels)
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" RESOURCE_GROUPS places:1)
   set_property(TEST ${name} PROPERTY ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1
     MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824)

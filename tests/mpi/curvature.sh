@@ -78,6 +78,8 @@ compare first warm3
 launch 300 1 run "$work/sweep.yaml" --set "$warm" --set results=warm.h5 --redo --only 'checkpoint=step001200' || fail "redo"
 compare first warm
 
+only_bits
+
 # The same weights twice: the second measurement starts from the result of the first.
 mkdir "$work/twice" && ln -s "$quickstart/trajectory/step001200" "$work/twice/a" && ln -s "$quickstart/trajectory/step001200" "$work/twice/b"
 cp "$quickstart/trajectory/tokenizer.json" "$work/twice"

@@ -88,6 +88,8 @@ same = [set(h5py.File(f"{sys.argv[1]}/{n}.h5")["curvature/fingerprint"][()]) for
 sys.exit(bad or same[0] != same[1])
 PYTHON
 
+only_bits
+
 # Vectors that do not fit on one rank: a group distributes them.
 little=(--set 'curvature={sharpness: lanczos, products: 6, sequences: 4, length: 64}')
 parameters=$("$python" -c 'import h5py, sys; print(int(h5py.File(sys.argv[1])["curvature_parameters"][()].max()))' "$work/group1.h5")

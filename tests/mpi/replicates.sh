@@ -96,6 +96,8 @@ mean = 100 * all_["loss_relative_replicate_mean"][0, 0, 0, 1, 0]
 assert f" {mean:.2f}"[:-1] in shown and " loss_relative (%)" in shown, (mean, shown)
 END_
 
+only_bits
+
 # an interruption after the records of the cells and of the first replicates
 records=$(grep -n '"replicate"' "$work/alone.journal" | grep -n '"type": *"replicate"' | sed -n '2s/^[0-9]*:\([0-9]*\):.*/\1/p')
 head -n "$records" "$work/alone.journal" >"$work/resumed.journal"

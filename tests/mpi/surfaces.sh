@@ -61,6 +61,8 @@ bad += any(points["status"] != 1)
 sys.exit(int(bad) != 0)
 PYTHON
 
+only_bits
+
 # A degenerate plane: its points fail with a reason, the cells do not.
 mkdir "$work/same"
 cp -r "$quickstart/trajectory/step000100" "$work/same/a"

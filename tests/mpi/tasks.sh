@@ -123,6 +123,8 @@ grep -Eq '^step000900 .* 0\.[0-9]+ ± 0\.' "$work/out" || fail "accuracy_mean: $
 "$QTRAJ" show "$work/alone.h5" --metric accuracy --task piqa --quantizer gptq >"$work/out"
 [ "$(grep -Ec '^step000[39]00 .* gptq +piqa +[01]\.[0-9]+ ± 0\.' "$work/out")" = 2 ] || fail "accuracy: $(cat "$work/out")"
 
+only_bits
+
 # --- added to finished results, which stay as they are ---
 
 cp "$work/sweep.yaml" "$work/with.yaml"

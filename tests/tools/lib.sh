@@ -31,6 +31,9 @@ finish() {
     exit 1
 }
 
+# only_bits: ends a test whose first part alone, which compares bits, runs again with other kernels.
+only_bits() { [ -z "${QTRAJ_ONLY_BITS:-}" ] || finish; }
+
 # Sets $python to an interpreter that has the modules, by default those of analysis/; skips the test if there is none.
 need_python() {
     python=$("$SOURCE/slurm/python.sh" "$@" 2>"$work/err") || skip "$(cat "$work/err")"

@@ -66,9 +66,8 @@ static enum status grid_finish(void *grid, const struct option_scope *scope, str
         return options_fail(scope, "clamp_zero", e, "expected symmetric: false");
     if (g->o_group > 0 && (g->granularity != GRANULARITY_TOKEN || g->outliers > 0))
         return options_fail(scope, "o_group", e, "expected granularity: token without outliers");
-    if (g->outliers > 0 && (g->granularity != GRANULARITY_TOKEN || g->calibrated))
-        return options_fail(scope, "outliers", e,
-                            "expected granularity: token and calibrated: false");
+    if (g->outliers > 0 && g->granularity != GRANULARITY_TOKEN)
+        return options_fail(scope, "outliers", e, "expected granularity: token");
     if (g->codes != INPUT_INTEGER &&
         ((activation_quantizes(g) && g->bits != 8) ||
          (g->down_bits > 0 && g->down_bits != 8 && g->down_bits != ACTIVATION_BITS_NONE)))
@@ -269,10 +268,11 @@ static enum status check_rotation(struct method_entry *m, const struct option_sc
     const struct quant_needs needs = quant_needs_of(method, &m->options);
     if (method == &quant_stored)
         return options_fail(scope, key, e, "a stored checkpoint is in the basis that it is in");
-    if (needs.shared || needs.pairs)
+    if (needs.shared || needs.pairs || needs.scores)
         return options_fail(scope, key, e,
                             "%s calibrates on inputs of the model in full precision, which are in "
-                            "another basis; expected a method without calibration, or hessian: own",
+                            "another basis; expected hessian: own without outliers, or a method "
+                            "without calibration",
                             m->method);
     m->options.learns = m->rotation_steps > 0;
     if (m->options.learns &&

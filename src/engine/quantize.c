@@ -1,5 +1,6 @@
 /* Quantizes one block for one variant: statistics, preparation, quantized weights. */
 #include "engine/visit_internal.h"
+#include "quant/job.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -139,17 +140,63 @@ static float *unrounded_of(const struct workspace *w, const struct stream *s, co
     return s->needs.unrounded ? w->unrounded.at + (q - w->quantized.at) : NULL;
 }
 
+/* to (rows, cols) = w with its rows in that order; back: from that order. */
+static void move_rows(float *to, const float *w, const struct linear *l, const int32_t *order,
+                      bool back)
+{
+    for (int64_t i = 0; i < l->rows; i++)
+        memcpy(to + (back ? order[i] : i) * l->cols, w + (back ? i : order[i]) * l->cols,
+               (size_t)l->cols * sizeof *to);
+}
+
+/* Where rows share scales, the job's become those in the order of the next linear's columns:
+ * *order, and *moved its weights, which the caller frees; NULL: they stay. */
+static enum status order_rows(const struct workspace *w, const struct stream *s,
+                              const struct linear *l, struct quant_job *job, int32_t **order,
+                              float **moved, struct err *e)
+{
+    const struct quant_input next = workspace_input(w, s, STAGE_DOWN);
+    const struct quant_options o = stage_options(w, s, STAGE_DOWN, &next);
+    if (l->stage != STAGE_UP || l->rows != next.cols || !quant_moves_rows(&o)) return OK;
+    PASS(job_check(job, e));
+    PASS(mem_alloc(order, l->rows, sizeof **order, "the order of rows", e));
+    PASS(mem_alloc(moved, l->rows * l->cols, sizeof **moved, "rows in another order", e));
+    PASS(activation_order(next.statistic[outlier_statistic(o.outlier_score)], l->rows, *order, e));
+    move_rows(*moved, l->w, l, *order, false);
+    job->w = *moved;
+    job->grids = NULL;
+    return OK;
+}
+
+/* Completes the rows of q on every rank, and moves them back if there is an order. */
+static enum status complete_rows(const struct workspace *w, const struct group_memory *of, float *q,
+                                 const struct linear *l, const int32_t *order, float *moved,
+                                 struct err *e)
+{
+    if (!q) return OK;
+    PASS(group_rows(w->group, of, q, l->rows, l->cols, e));
+    if (!order) return OK;
+    if (w->group->node_rank == 0) {
+        memcpy(moved, q, (size_t)(l->rows * l->cols) * sizeof *q);
+        move_rows(q, moved, l, order, true);
+    }
+    group_memory_sync(w->group, of);
+    return OK;
+}
+
 /* Runs the method, and completes q, the unrounded weights and the grids on every rank. */
-static enum status run_job(struct workspace *w, struct stream *s, const struct quant_job *job,
+static enum status run_job(struct workspace *w, struct stream *s, struct quant_job *job,
                            const struct linear *l, struct quant_report *report, struct err *e)
 {
+    AUTO_FREE int32_t *order = NULL;
+    AUTO_FREE float *moved = NULL;
+    enum status st = group_agree(w->group, order_rows(w, s, l, job, &order, &moved, e), e);
     const struct quant_grids *g = job->grids;
-    enum status st = s->method->run(job, report, e);
+    if (st == OK) st = s->method->run(job, report, e);
     if (st != OK) err_prefix(e, "%s", l->name);
     PASS(st);
-    PASS(group_rows(w->group, &w->quantized, job->q, l->rows, l->cols, e));
-    if (job->unrounded)
-        PASS(group_rows(w->group, &w->unrounded, job->unrounded, l->rows, l->cols, e));
+    PASS(complete_rows(w, &w->quantized, job->q, l, order, moved, e));
+    PASS(complete_rows(w, &w->unrounded, job->unrounded, l, order, moved, e));
     return g ? team_gather(job->team, g->grid, 2 * g->groups, 1, l->rows, e) : OK;
 }
 
@@ -199,21 +246,21 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
     const bool packs = s->method->describe_grids || s->method->describe_blocks;
     const bool wants = coded || (w->sink && w->sink->grids && packs);
     const struct quant_options options = stage_options(w, s, l->stage, input);
-    const struct quant_job job = {
-        .team = w->group->size > 1 ? &w->group->team : NULL,
-        .bits = quant_bits_at(&options, s->variant->bits, l->stage == STAGE_DOWN),
-        .options = &options,
-        .layer = w->original->layer,
-        .linear = number,
-        .replicate = s->variant->replicate,
-        .rows = l->rows,
-        .cols = l->cols,
-        .w = l->w,
-        .q = q,
-        .unrounded = unrounded_of(w, s, q),
-        .grids = wants ? &grids : NULL,
-        .input = input,
-        .prepared = w->prepared[l->stage]};
+    struct quant_job job = {.team = w->group->size > 1 ? &w->group->team : NULL,
+                            .bits =
+                                quant_bits_at(&options, s->variant->bits, l->stage == STAGE_DOWN),
+                            .options = &options,
+                            .layer = w->original->layer,
+                            .linear = number,
+                            .replicate = s->variant->replicate,
+                            .rows = l->rows,
+                            .cols = l->cols,
+                            .w = l->w,
+                            .q = q,
+                            .unrounded = unrounded_of(w, s, q),
+                            .grids = wants ? &grids : NULL,
+                            .input = input,
+                            .prepared = w->prepared[l->stage]};
     double start = clock_seconds();
     if (wants)
         PASS(group_agree(w->group, quant_grids_init(&grids, job.options, l->rows, l->cols, e), e));
@@ -227,33 +274,36 @@ static enum status quantize_linear(struct workspace *w, struct stream *s, const 
         st = s->method->make_linear(&job, w->longest, &w->computing[number], e);
     if (st == OK && w->sink) st = w->sink->linear(w->sink->context, s->variant, l, q, job.grids, e);
     PASS(group_agree(w->group, st, e));
-    return take_linear(w, s, number, q, coded ? &grids : NULL, job.bits, to, e);
+    return take_linear(w, s, number, q, coded ? job.grids : NULL, job.bits, to, e);
 }
 
-/* What the grids of the stage's inputs take from its statistics, for both blocks. */
-static enum status take_inputs(struct workspace *w, const struct stream *s, int stage,
-                               struct outcome *to, struct err *e)
+/* Sets b's outlier channels of the stage's inputs. */
+static enum status order_inputs(struct workspace *w, const struct stream *s, int stage,
+                                struct block *b, struct err *e)
 {
     const struct activation_grid *g = &s->variant->method.grids.inputs;
-    const struct quant_input in = workspace_input(w, s, stage);
-    struct activation_inputs *own = &to->stored->inputs[stage];
-    const double *score = in.statistic[outlier_statistic(g->outlier_score)];
-    if (g->granularity == GRANULARITY_STATIC)
-        for (int64_t j = 0; j < in.cols; j++)
-            own->largest = fmaxf(own->largest, (float)in.statistic[STATISTIC_LARGEST][j]);
     const struct outlier_rule rule = {g->outliers, g->down_bits, g->outlier_score, g->outlier_least,
                                       g->outlier_relative};
-    own->outliers = outliers_of(&rule, w, stage, &in);
-    if (own->outliers > 0) {
-        free(w->order[stage]);
-        w->order[stage] = NULL;
-        PASS(mem_alloc(&w->order[stage], in.cols, sizeof *w->order[stage], "the order of channels",
-                       e));
-        PASS(activation_order(score, in.cols, w->order[stage], e));
-        own->order = w->order[stage];
-    }
-    to->prefix.inputs[stage] = *own;
-    return OK;
+    const struct quant_input in = workspace_input(w, s, stage);
+    int64_t *n = &b->inputs[stage].outliers;
+    *n = activation_quantizes(g) ? outliers_of(&rule, w, stage, &in) : 0;
+    if (*n == 0) return OK;
+    if (!w->order[stage])
+        PASS(mem_alloc(&w->order[stage], in.cols, sizeof **w->order, "the order of channels", e));
+    b->inputs[stage].order = w->order[stage];
+    return activation_order(in.statistic[outlier_statistic(rule.score)], in.cols, w->order[stage],
+                            e);
+}
+
+/* The range that the grid of the stage's inputs takes from its statistics, for both blocks. */
+static void take_range(const struct workspace *w, const struct stream *s, int stage,
+                       struct outcome *to)
+{
+    const struct quant_input in = workspace_input(w, s, stage);
+    float most = 0;
+    for (int64_t j = 0; j < in.cols; j++)
+        most = fmaxf(most, (float)in.statistic[STATISTIC_LARGEST][j]);
+    to->stored->inputs[stage].largest = to->prefix.inputs[stage].largest = most;
 }
 
 /* Quantizes the linears of the stages and points `to` at the results. */
@@ -261,7 +311,7 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
                                    int first, int end, struct outcome *to, struct err *e)
 {
     enum status st = OK;
-    bool wants = s->needs.statistics != 0;
+    bool wants = s->needs.statistics || s->needs.scores;
     /* From here on a rank reads only its own rows of the weights. */
     if (wants && !s->turned) group_pages_forget(w->group, b->linear[0].w, w->sizes.linears);
     TRY(prepare_stages(w, s, first, end, e));
@@ -273,8 +323,9 @@ static enum status quantize_stages(struct workspace *w, struct stream *s, const 
         if (wants) input = workspace_input(w, s, stage);
         TRY(quantize_linear(w, s, &b->linear[i], i, wants ? &input : NULL, q, to, e));
     }
-    for (int stage = first; s->variant->method.options.input_statistics && stage < end; stage++)
-        TRY(group_agree(w->group, take_inputs(w, s, stage, to, e), e));
+    for (int stage = first; stage < end; stage++)
+        if (s->variant->method.options.input_statistics & WANTS(STATISTIC_LARGEST))
+            take_range(w, s, stage, to);
 done:
     for (int stage = first; !s->needs.shared && stage < end; stage++) drop_stage(w, stage);
     return st;
@@ -314,17 +365,20 @@ static enum status quantize_at_once(struct workspace *w, struct stream *s, const
     return forward_block(w, s, &to->prefix, s->calibration, &w->calibration, e);
 }
 
-enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
+enum status quantize_block(struct workspace *w, struct stream *s, struct block *b,
                            struct block *quantized, struct err *e)
 {
-    *quantized = *b;
-    quantized->storage = NULL;
-    struct outcome to = {.stored = quantized, .prefix = *quantized};
+    enum status st = OK;
     free_linears(w);
     if (!serves(w, s)) quantize_forget(w);
     w->linears_of = s->method;
     w->prepared_for = s;
     w->original = b;
+    for (int stage = 0; st == OK && stage < STAGE_N; stage++) st = order_inputs(w, s, stage, b, e);
+    PASS(group_agree(w->group, st, e));
+    *quantized = *b;
+    quantized->storage = NULL;
+    struct outcome to = {.stored = quantized, .prefix = *quantized};
     if (s->needs.shared && s->method->prepare_block) PASS(trial_prepare(w, s, b, e));
     if (!s->needs.own)
         PASS(quantize_all(w, s, b, &to, e));

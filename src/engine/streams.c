@@ -298,7 +298,8 @@ static void share_work(struct run *r)
         c = cost_variant(&sizes, &v->method, &evaluation, &calibration);
         r->streams[i].share = cost_seconds(&c, &rates, NULL) - r->share_head;
         sum += r->streams[i].share;
-        if (!r->streams[i].needs.shared || shares == 1 + v->replicate) continue;
+        const struct quant_needs *needs = &r->streams[i].needs;
+        if (!(needs->shared || needs->scores) || shares == 1 + v->replicate) continue;
         c = cost_shared_statistics(&sizes, &v->method, 1, &calibration);
         shares = 1 + v->replicate;
         r->share_statistics += cost_seconds(&c, &rates, NULL);

@@ -181,9 +181,10 @@ MUST_USE enum status forward_block(struct workspace *w, struct stream *s, const 
 /* --- quantize.c: one block of one variant --- */
 
 /* Quantizes the block for the stream and runs the result on its calibration states. *quantized = a
- * shallow copy of b whose weights are in w->quantized, valid until the next call. For a stream with
- * shared statistics, w->sums must hold those of the full-precision stream. Collective. */
-MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, const struct block *b,
+ * shallow copy of b whose weights are in w->quantized, valid until the next call; b gets the
+ * outlier channels of its inputs. For a stream with scores or shared statistics, w->sums must hold
+ * those of the full-precision stream. Collective. */
+MUST_USE enum status quantize_block(struct workspace *w, struct stream *s, struct block *b,
                                     struct block *quantized, struct err *e);
 /* quantize_forget: frees what was prepared from the last block's shared statistics. quantize_end:
  * also frees the linears of the last quantized block that are computed at run time. */
@@ -338,6 +339,7 @@ MUST_USE enum status wave_run(struct run *r, struct stream *const *streams, int6
 /* A wave that is running. */
 struct wave {
     struct run *run;
+    struct workspace *w;
     struct stream *const *streams; // (n)
     int64_t n;
     bool first;            /* the first of this visit */

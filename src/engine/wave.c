@@ -35,9 +35,11 @@ static enum status start_streams(struct run *r, struct stream *const *streams, i
                                  bool first, struct err *e)
 {
     const struct sequences *eval = r->local.evaluation, *cal = r->local.calibration;
-    for (int64_t i = 0; i < n; i++)
-        NEED(cal || !(streams[i]->needs.own || streams[i]->needs.shared), ERR_USAGE,
+    for (int64_t i = 0; i < n; i++) {
+        const struct quant_needs *needs = &streams[i]->needs;
+        NEED(cal || !(needs->own || needs->shared || needs->scores), ERR_USAGE,
              "calibration: %s needs it and none is given", streams[i]->method->name);
+    }
     if (first) PASS(embed(r, r->model, eval, "evaluation states", &r->full.evaluation, e));
     if (r->full.needs.shared)
         PASS(embed(r, r->model, cal, "calibration states", &r->full.calibration, e));
@@ -95,10 +97,9 @@ static enum status pass_stream(struct workspace *w, struct stream *s, const stru
     }
     seen = *b;
     if (s->variant->method.grids.inputs.calibrated) seen.grids = &s->variant->method.grids;
-    b = &seen;
     if (s->st == OK)
-        s->st = s->stored ? stored_block(w, s, b, &quantized, &s->err)
-                          : quantize_block(w, s, b, &quantized, &s->err);
+        s->st = s->stored ? stored_block(w, s, &seen, &quantized, &s->err)
+                          : quantize_block(w, s, &seen, &quantized, &s->err);
     quantized.grids = &s->variant->method.grids;
     if (s->st == OK && s->evaluation)
         s->st = forward_block(w, s, &quantized, s->evaluation, &w->evaluation, &s->err);
@@ -158,8 +159,9 @@ static bool shares_later(const struct wave *v)
     return false;
 }
 
-/* Whether a later run can go on after the streams that are through the block. Statistics are not in
- * the state: it sums them again, if the calibration states still wait before the block. */
+/* Whether a later run can go on after the streams that are through the block. Of the statistics
+ * only scores are in the state: it sums others again, if the calibration states still wait before
+ * the block. */
 static bool can_pause(const struct wave *v)
 {
     if (shares_later(v) && !v->run->full.needs.trials) return false;
@@ -226,14 +228,12 @@ static void drop_calibration(struct run *r, struct stream *const *streams, int64
     }
 }
 
-/* The full-precision stream gets the union of the needs of the variants that share its statistics;
- * for pairs it has calibration states too, which wait before the block.
- */
+/* The full-precision stream gets what the variants need of it; for pairs it has calibration states
+ * too, which wait before the block. */
 static void share_needs(struct run *r, struct stream *const *streams, int64_t n)
 {
     r->full.needs = (struct quant_needs){0};
-    for (int64_t i = 0; i < n; i++)
-        if (streams[i]->needs.shared) quant_needs_add(&r->full.needs, &streams[i]->needs);
+    for (int64_t i = 0; i < n; i++) quant_needs_share(&r->full.needs, &streams[i]->needs);
     for (int64_t i = 0; i < n; i++)
         if (streams[i]->needs.pairs) r->full.needs.shared = r->full.needs.trials = true;
 }
@@ -280,6 +280,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     enum status st = OK;
     struct workspace w = {0};
     struct wave v = {.run = r,
+                     .w = &w,
                      .streams = streams,
                      .n = n,
                      .first = first,
@@ -288,8 +289,8 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     const double read = r->seconds_read, head = r->seconds_head;
     share_needs(r, streams, n);
     TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
-    TRY(wave_resume(&v, e));
     TRY(workspace_init(&w, r, streams, n, e));
+    TRY(wave_resume(&v, e));
     TRY(pass_blocks(&v, &w, e));
     workspace_free(&w);
     drop_calibration(r, streams, n);

@@ -1,6 +1,6 @@
 /* The saved state of a wave between two blocks, or between two streams in one: where it is, the
- * hidden states of all streams, and what they have summed so far. Everything else is computed anew
- * for each block (docs/decisions/0023-saved-state.md). */
+ * hidden states of all streams, scores of inputs, and what they have summed so far. Everything else
+ * is computed anew for each block (docs/decisions/0023-saved-state.md). */
 #include "engine/part_saved.h"
 #include "engine/stored.h"
 #include "util/log.h"
@@ -44,6 +44,17 @@ static void move_stream(const struct wave *v, struct stream *s, struct saved_mov
     if (v->layer < v->layers) states_move(s->calibration, m);
 }
 
+/* The scores of inputs, which the full-precision stream has summed for the block. */
+static void move_scores(const struct wave *v, struct saved_move *m)
+{
+    for (int k = 0; k < STATISTIC_N; k++)
+        for (int stage = 0; stage < STAGE_N; stage++)
+            if (statistic_at(k)->of_full && v->run->full.needs.statistics & WANTS(k))
+                saved_bytes(m, v->w->sums[k][stage],
+                            statistic_at(k)->count(v->w->sizes.cols[stage]) *
+                                (int64_t)sizeof(double));
+}
+
 /* A later run may begin with what was a later wave here: its full-precision stream is then already
  * at the end. If it is not the first wave, that stream is there. */
 static void move(void *context, struct saved_move *m)
@@ -68,6 +79,7 @@ static void move(void *context, struct saved_move *m)
     else
         states_move(r->full.evaluation, m);
     if (v->layer < v->layers) states_move(r->full.calibration, m);
+    if (v->passed > 0) move_scores(v, m);
     parts_move(r->context, NULL, m);
     for (int64_t i = 0; i < v->n; i++) move_stream(v, v->streams[i], m);
 }

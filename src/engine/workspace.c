@@ -31,7 +31,7 @@ struct quant_input workspace_input(const struct workspace *w, const struct strea
                              .tokens = w->calibration_tokens,
                              .owner = workspace_owner(w, stage)};
     for (int k = 0; k < STATISTIC_N; k++)
-        if (workspace_whole(w, s, stage, k) &&
+        if ((s->needs.scores & WANTS(k) || workspace_whole(w, s, stage, k)) &&
             (statistic_at(k)->everywhere || in.owner == w->group->rank))
             in.statistic[k] = w->sums[k][stage];
     if (workspace_distributed(w, s, stage)) in.dist = w->dist[stage];
@@ -44,11 +44,13 @@ static int64_t sums_of(const struct workspace *w, struct stream *const *streams,
 {
     bool whole = false;
     for (int64_t i = 0; i < n; i++)
-        whole = whole || workspace_whole(w, streams[i], stage, statistic);
+        whole = whole || streams[i]->needs.scores & WANTS(statistic) ||
+                workspace_whole(w, streams[i], stage, statistic);
     return whole ? statistic_at(statistic)->count(w->sizes.cols[stage]) : 0;
 }
 
-/* Stage by stage, one buffer serves all stages; all at once, each stage needs its own. */
+/* Stage by stage, one buffer serves all stages; all at once, as in full precision, each stage needs
+ * its own. */
 static enum status sums_init(struct workspace *w, struct stream *const *streams, int64_t n,
                              bool together, struct err *e)
 {
@@ -59,12 +61,13 @@ static enum status sums_init(struct workspace *w, struct stream *const *streams,
             all += size[stage];
             largest = max64(largest, size[stage]);
         }
-        PASS(mem_alloc(&w->memory[k], together ? all : largest, sizeof(double),
-                       statistic_at(k)->name, e));
+        const bool each = together || statistic_at(k)->of_full;
+        PASS(mem_alloc(&w->memory[k], each ? all : largest, sizeof(double), statistic_at(k)->name,
+                       e));
         double *at = w->memory[k];
         for (int stage = 0; stage < STAGE_N; stage++) {
             w->sums[k][stage] = at;
-            if (together) at += size[stage];
+            if (each) at += size[stage];
         }
     }
     return OK;
@@ -110,7 +113,7 @@ static enum status local_init(struct workspace *w, const struct run *r,
     bool coded = false;
     for (int64_t i = 0; i < n_streams; i++) {
         const struct quant_needs *s = &streams[i]->needs;
-        calibrates = calibrates || s->own || s->shared;
+        calibrates = calibrates || s->own || s->shared || s->scores;
         sequential = sequential || s->sequential;
         pairs = pairs || s->pairs;
         trials = trials || s->trials;

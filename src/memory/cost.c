@@ -117,14 +117,15 @@ struct cost cost_shared_statistics(const struct model_sizes *m, const struct met
 {
     struct cost c = {0};
     struct quant_needs all = {0};
+    bool prepared = false;
     for (int64_t i = 0; i < n; i++) {
         const struct quant_method *q = quant_find(methods[i].method);
         if (!q) continue;
         const struct quant_needs needs = quant_needs_of(q, &methods[i].options);
-        if (!needs.shared) continue;
         /* Usually they share one prepare, so only the first is counted. */
-        if (!all.shared) add_method(m, &methods[i], calibration, true, false, &c);
-        quant_needs_add(&all, &needs);
+        if (needs.shared && !prepared)
+            add_method(m, &methods[i], calibration, prepared = true, false, &c);
+        quant_needs_share(&all, &needs);
     }
     if (all.shared) calibrate(m, &all, calibration, &c);
     return c;

@@ -164,6 +164,8 @@ void memory_need_add(struct memory_need *need, const struct quant_method *method
                                             .distributed =
                                                 n.distributed && is_distributed(need, stage)};
         method->memory(options, &extent, &m);
+        if (stage == STAGE_UP && quant_moves_rows(options)) /* a copy in that order */
+            m.running += extent.rows * extent.cols * FLOAT;
         take_maximum(&need->stage[stage], &m);
     }
 }
@@ -205,7 +207,8 @@ static int64_t state_bytes(const struct memory_need *need, const struct memory_s
 
 static int64_t states_of(const struct memory_need *need, const struct batch *b)
 {
-    int64_t calibrating = b->own + b->own_at_once + (b->shared > 0 || need->needs.pairs);
+    const bool full = b->shared > 0 || need->needs.pairs || need->needs.scores;
+    int64_t calibrating = b->own + b->own_at_once + full;
     return state_bytes(need, &need->evaluation, 1 + b->n) +
            state_bytes(need, &need->calibration, calibrating);
 }
@@ -223,7 +226,7 @@ static int64_t sums_of(const struct memory_need *need, int stage, int statistic,
     const struct statistic *s = statistic_at(statistic);
     int64_t n = need->sizes.cols[stage], bytes = 0, beside = 0;
     bool large = s->add_distributed && is_distributed(need, stage);
-    if (!(need->needs.statistics & WANTS(statistic))) return 0;
+    if (!((need->needs.statistics | need->needs.scores) & WANTS(statistic))) return 0;
     if (large && need->needs.distributed) {
         bytes += s->distributed(n, need->ranks);
         beside = s->adding_distributed(n);
@@ -242,16 +245,19 @@ static int64_t sums_of(const struct memory_need *need, int stage, int statistic,
 static int64_t statistics_of(const struct memory_need *need, const struct batch *b,
                              int64_t *summing)
 {
-    int64_t all = 0, largest = 0;
+    int64_t bytes = 0;
     *summing = 0;
-    if (!b->shared && !b->own && !b->own_at_once) return 0;
-    for (int stage = 0; stage < STAGE_N; stage++) {
-        int64_t bytes = 0;
-        for (int k = 0; k < STATISTIC_N; k++) bytes += sums_of(need, stage, k, summing);
-        all += bytes;
-        largest = max64(largest, bytes);
+    if (!b->shared && !b->own && !b->own_at_once && !need->needs.scores) return 0;
+    for (int k = 0; k < STATISTIC_N; k++) {
+        int64_t all = 0, largest = 0;
+        for (int stage = 0; stage < STAGE_N; stage++) {
+            const int64_t own = sums_of(need, stage, k, summing);
+            all += own;
+            largest = max64(largest, own);
+        }
+        bytes += b->shared || b->own_at_once || statistic_at(k)->of_full ? all : largest;
     }
-    return b->shared || b->own_at_once ? all : largest;
+    return bytes;
 }
 
 static int64_t quantizer_of(const struct memory_need *need, const struct batch *b)

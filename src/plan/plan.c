@@ -136,12 +136,14 @@ enum status plan_variant_key(const struct plan *p, const struct method_entry *m,
                              const json_t *calibration, char key[HASH_HEX], struct err *e)
 {
     const struct quant_method *method = quant_find(m->method);
+    /* Older results have outliers by scores of the variant's own inputs. */
+    const bool scores = quant_needs_of(method, &m->options).scores != 0;
     return plan_digest(
-        json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*, s:o*}", "method", m->method, "bits",
+        json_pack("{s:s, s:I, s:o, s:O?, s:I, s:s*, s:o*, s:s*}", "method", m->method, "bits",
                   (json_int_t)bits, "options", concerning(m, method), "calibration",
                   quant_calibrates(method, &m->options) ? (json_t *)(uintptr_t)calibration : NULL,
                   "seed", (json_int_t)p->known_seed, "stored", m->path ? m->name : NULL, "grids",
-                  method_grids_to_json(m)),
+                  method_grids_to_json(m), "scores", scores ? "full precision" : NULL),
         key, e);
 }
 

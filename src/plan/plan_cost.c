@@ -213,7 +213,9 @@ enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct e
 static bool shares_statistics(const struct plan_variant *v)
 {
     const struct quant_method *q = quant_find(v->method->method);
-    return q && quant_needs_of(q, &v->method->options).shared;
+    if (!q) return false;
+    const struct quant_needs needs = quant_needs_of(q, &v->method->options);
+    return needs.shared || needs.scores;
 }
 
 /* Work that every batch of such a visit repeats. */

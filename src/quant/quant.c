@@ -257,28 +257,31 @@ bool quant_calibrates(const struct quant_method *m, const struct quant_options *
     return (o && (asked(o) || o->learns)) || method_calibrates(m, o);
 }
 
-static bool pairs(const struct quant_method *m)
+/* Those of the statistics that are of pairs of inputs, or of the full-precision model's. */
+static unsigned only(unsigned statistics, bool paired)
 {
-    bool paired = false;
+    unsigned some = 0;
     for (int k = 0; k < STATISTIC_N; k++)
-        paired = paired || (m->statistics & WANTS(k) && statistic_at(k)->paired);
-    return paired;
+        if (paired ? statistic_at(k)->paired : statistic_at(k)->of_full) some |= WANTS(k);
+    return statistics & some;
 }
 
 struct quant_needs quant_needs_of(const struct quant_method *m, const struct quant_options *o)
 {
-    const bool method = method_calibrates(m, o), calibrates = method || asked(o);
+    const bool method = method_calibrates(m, o);
+    const unsigned all = (method ? m->statistics : 0) | asked(o), scores = only(all, false);
     bool shared = method && (m->full_precision || o->hessian == HESSIAN_SHARED);
-    bool own = calibrates && !shared;
+    bool own = (method || all != scores) && !shared;
     return (struct quant_needs){
-        .statistics = (method ? m->statistics : 0) | asked(o),
+        .statistics = all & ~scores,
+        .scores = scores,
         .shared = shared,
         .own = own,
         .sequential = own && o->true_sequential && !m->prepare_block,
         .unrounded = own && m->unrounded && o->scale_dtype == SCALE_F16_PACKED,
         .distributed = m->distributed && o->mixing == MIXING_NONE,
         .whole = !m->distributed || o->mixing != MIXING_NONE,
-        .pairs = pairs(m),
+        .pairs = only(m->statistics, true) != 0,
         .trials = m->prepare_block != NULL,
     };
 }
@@ -286,6 +289,7 @@ struct quant_needs quant_needs_of(const struct quant_method *m, const struct qua
 void quant_needs_add(struct quant_needs *to, const struct quant_needs *more)
 {
     to->statistics |= more->statistics;
+    to->scores |= more->scores;
     to->own = to->own || more->own;
     to->shared = to->shared || more->shared;
     to->sequential = to->sequential || more->sequential;
@@ -295,6 +299,13 @@ void quant_needs_add(struct quant_needs *to, const struct quant_needs *more)
     to->whole = to->whole || (sums && more->whole);
     to->pairs = to->pairs || more->pairs;
     to->trials = to->trials || more->trials;
+}
+
+void quant_needs_share(struct quant_needs *full, const struct quant_needs *variant)
+{
+    if (variant->shared) quant_needs_add(full, variant);
+    full->statistics |= variant->scores;
+    full->shared = full->shared || variant->scores;
 }
 
 bool quant_concerns(const struct quant_method *method, const char *key)

@@ -276,14 +276,22 @@ static inline int64_t quant_bits_at(const struct quant_options *o, int64_t bits,
 /* The statistic that gives scores of that kind (enum outlier_score). */
 static inline int outlier_statistic(int score)
 {
-    return score == OUTLIER_LARGEST   ? STATISTIC_LARGEST
-           : score == OUTLIER_SQUARES ? STATISTIC_SQUARES
-                                      : STATISTIC_MEAN;
+    return score == OUTLIER_LARGEST   ? STATISTIC_LARGEST_FULL
+           : score == OUTLIER_SQUARES ? STATISTIC_SQUARES_FULL
+                                      : STATISTIC_MEAN_FULL;
+}
+
+/* Whether rows that share scales are neighbours in the order of the next linear's columns (Atom).
+ */
+static inline bool quant_moves_rows(const struct quant_options *o)
+{
+    return o->scale_rows > 1 && o->outlier_columns > 0;
 }
 
 /* What a variant needs from the visit. */
 struct quant_needs {
-    unsigned statistics; /* 0: no calibration sequences */
+    unsigned statistics; /* but for: */
+    unsigned scores;     /* statistics that are of the full-precision model (statistic.of_full) */
     bool own;        /* statistics of inputs computed with the variant's quantized layers, or ... */
     bool shared;     /* ... of full-precision inputs, computed once for all variants of a visit */
     bool sequential; /* own: each stage sees the block's earlier stages quantized */
@@ -300,6 +308,8 @@ struct quant_needs quant_needs_of(const struct quant_method *method,
 
 /* *to = the union of both needs. */
 void quant_needs_add(struct quant_needs *to, const struct quant_needs *more);
+/* *full, the needs of the full-precision stream, also has what a variant needs of it. */
+void quant_needs_share(struct quant_needs *full, const struct quant_needs *variant);
 
 /* True if the option of that name concerns the method. */
 bool quant_concerns(const struct quant_method *method, const char *key);

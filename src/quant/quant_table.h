@@ -39,5 +39,7 @@
     X(MAGNITUDE, magnitude)                                                                        \
     X(SAMPLE, sample)                                                                              \
     X(LARGEST, largest)                                                                            \
-    X(MEAN, mean)                                                                                  \
+    X(LARGEST_FULL, largest_full)                                                                  \
+    X(SQUARES_FULL, squares_full)                                                                  \
+    X(MEAN_FULL, mean_full)                                                                        \
     X(ASYMMETRY, asymmetry)

@@ -169,7 +169,7 @@ static enum status most_reduce(MPI_Comm comm, double *most, int64_t cols, struct
 }
 
 /* Statistics of channels, (cols): what becomes of them, and what else the statistic has. */
-#define OF_CHANNELS(lower, words, adds, how, more)                                                 \
+#define OF_CHANNELS(lower, words, adds, how, ...)                                                  \
     static enum status lower##_add(double *sums, const struct statistic_range *r, struct err *e)   \
     {                                                                                              \
         (void)e;                                                                                   \
@@ -181,14 +181,19 @@ static enum status most_reduce(MPI_Comm comm, double *most, int64_t cols, struct
                                                 .add = lower##_add,                                \
                                                 .everywhere = true,                                \
                                                 .flop = channels_flop,                             \
-                                                more};
+                                                __VA_ARGS__};
 
 /* With a bound each term is rounded so that the sums are exact: a square to a multiple of
  * 2^-50 bound^2, as in gram_add; |x|, whose sum is at most bound root_above(tokens), alike. */
 OF_CHANNELS(magnitude, "sums of magnitudes", channels_add, false, .bounded = true)
 OF_CHANNELS(squares, "sums of squares", channels_add, true, .bounded = true)
 OF_CHANNELS(largest, "largest inputs", channels_most, false, .reduce = most_reduce)
-OF_CHANNELS(mean, "largest mean inputs of a sequence", channels_most, true, .reduce = most_reduce)
+OF_CHANNELS(largest_full, "largest inputs in full precision", channels_most, false,
+            .reduce = most_reduce, .of_full = true)
+OF_CHANNELS(squares_full, "squares of inputs in full precision", channels_add, true,
+            .bounded = true, .of_full = true)
+OF_CHANNELS(mean_full, "largest mean inputs of a sequence in full precision", channels_most, true,
+            .reduce = most_reduce, .of_full = true)
 
 /* --- sample: inputs at evenly spaced tokens, (SAMPLES, cols) --- */
 

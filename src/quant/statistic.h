@@ -42,6 +42,7 @@ struct statistic {
     enum status (*reduce)(MPI_Comm comm, double *sums, int64_t cols, struct err *e);
     bool paired;     /* it needs statistic_range.change, and thus inputs of the variant's own */
     bool everywhere; /* all ranks get the sums */
+    bool of_full;    /* always of the full-precision model's inputs, once for all variants */
     bool bounded;    /* its reproducible form needs bounds, which need a pass over the inputs */
     /* Adds a range to the form distributed over the ranks, for stages with many channels; NULL:
      * there is no such form. Collective; every rank passes one range per call, an empty one if it

@@ -17,7 +17,7 @@ bits: [2]
 methods:
   - {method: gptq, group_size: 64}
   - {method: gptq, name: shared, group_size: 64, hessian: shared}
-  - {method: rtn, group_size: 64}
+  - {method: rtn, group_size: 64, outlier_columns: 64}
 calibration: {text: text.txt, length: 64, samples: 8}
 evaluation: [{name: own, text: text.txt, length: 64, skip: 16, samples: 8}]
 outliers: true

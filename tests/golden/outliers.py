@@ -182,12 +182,17 @@ def on_grid(x, bits, rest, symmetric):
 
 
 def quik_loss(w, c, ids, weights, inputs, threshold=0.0, relative=False, down_bits=0):
-    """The losses, and the number of outlier channels of each stage (experiments/fake_quant/quik_utils.py: fp_threshold, fp_relative)."""
-    counts = []
+    """The losses, and the number of outlier channels of each stage (experiments/fake_quant/quik_utils.py: fp_threshold, fp_relative). Scores are of
+    the full-precision model's inputs in the first 8 sequences."""
+    counts, scores = [], []
+
+    def full(stage, x, matrices):
+        scores.append(np.abs(x[:8]).max((0, 1)))
+        return [x @ m.T for m in matrices]
 
     def linear(stage, x, matrices):
         columns, down = x.shape[-1], stage == "down" and down_bits
-        score = np.abs(x[:8]).max((0, 1))
+        score = scores[len(counts)]
         n = 8 * (columns // c["hidden_size"] if relative else 1) if score.max() > threshold * (2 if down else 1) else 0
         rest = np.sort(np.argsort(score, kind="stable")[: columns - n])
         counts.append(n)
@@ -195,6 +200,7 @@ def quik_loss(w, c, ids, weights, inputs, threshold=0.0, relative=False, down_bi
         x = np.concatenate([x[:8], on_grid(x[8:], down or inputs, rest, False) if inputs < 16 else x[8:]])
         return [x @ m.T for m in matrices]
 
+    smollm3(w, c, ids, full)
     return smollm3(w, c, ids, linear), counts
 
 

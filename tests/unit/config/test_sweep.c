@@ -126,11 +126,13 @@ static void grids_calibrate(void **state)
         "activations: {bits: 4}}]",
         "calibration={text: a.txt, length: 8}"};
     read_ok(minimal, set, 2, &s);
-    const unsigned expected[] = {WANTS(STATISTIC_LARGEST), WANTS(STATISTIC_SQUARES), 0};
+    const unsigned expected[] = {WANTS(STATISTIC_LARGEST), 0, 0},
+                   scores[] = {0, WANTS(STATISTIC_SQUARES_FULL), 0};
     for (int i = 0; i < 3; i++) {
         const struct quant_method *m = quant_find(s.methods[i].method);
         const struct quant_needs needs = quant_needs_of(m, &s.methods[i].options);
-        assert_true(needs.statistics == expected[i] && needs.own == (i < 2) && !needs.shared);
+        assert_true(needs.statistics == expected[i] && needs.scores == scores[i]);
+        assert_true(needs.own == (i == 0) && !needs.shared);
         assert_true(quant_calibrates(m, &s.methods[i].options) == (i < 2));
     }
     sweep_free(&s);

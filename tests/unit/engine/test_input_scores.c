@@ -21,9 +21,9 @@ static const struct {
     const char *name;
     int statistic;
     double factor;
-} scores_of[SCORES] = {{"atom", STATISTIC_SQUARES, 2. / 8},
-                       {"quik", STATISTIC_LARGEST, 1},
-                       {"abs_mean", STATISTIC_MEAN, 0}};
+} scores_of[SCORES] = {{"atom", STATISTIC_SQUARES_FULL, 2. / 8},
+                       {"quik", STATISTIC_LARGEST_FULL, 1},
+                       {"abs_mean", STATISTIC_MEAN_FULL, 0}};
 
 /* Scores within 1e-5; the same order. Channels with equal scores of the reference, as o's inputs at
  * the first token in heads that share their values, may stand in any order: compared are scores by

@@ -18,7 +18,7 @@ static struct layer layer_open(const struct fixture *f)
     const struct statistic_range all = {
         .x = x.f, .cols = l.cols, .offset = offset, .n = 2, .tokens = tokens};
     l.input = (struct quant_input){.cols = l.cols, .samples = 2, .tokens = tokens};
-    for (int k = 0; k <= STATISTIC_MEAN; k++) {
+    for (int k = 0; k <= STATISTIC_MEAN_FULL; k++) {
         l.sums[k] = calloc((size_t)statistic_at(k)->count(l.cols), sizeof(double));
         l.input.statistic[k] = l.sums[k];
         assert_int_equal(statistic_at(k)->add(l.sums[k], &all, NULL), OK);

@@ -257,16 +257,6 @@ bool cli_ends_early(int argc, char **argv, int *code)
     return *code != EXIT_DONE || c.help;
 }
 
-static int run_on_ranks(struct call *c, int rank, int size)
-{
-    if (c->command->all_ranks)
-        set_threads(c->world, !c->command->rank_0_waits || size == 1 || rank > 0);
-    else if (rank == 0)
-        set_threads(MPI_COMM_SELF, true);
-    if (c->command != &cmd_run) startup_end();
-    return c->command->all_ranks || rank == 0 ? run(c, c->command->run) : EXIT_DONE;
-}
-
 int cli_main(MPI_Comm world, int argc, char **argv, bool *detached)
 {
     const bool alone = world == MPI_COMM_NULL;
@@ -279,9 +269,14 @@ int cli_main(MPI_Comm world, int argc, char **argv, bool *detached)
     if (!c.command) return EXIT_BAD_INPUT;
     if (alone) return run(&c, c.command->run);
     /* QTRAJ_KERNELS may differ between nodes */
-    if (err_agree(world, isa_setup(&e), &e) == OK)
-        code = run_on_ranks(&c, rank, size);
-    else if (rank == 0)
+    if (err_agree(world, isa_setup(&e), &e) == OK) {
+        if (c.command->all_ranks)
+            set_threads(c.world, !c.command->rank_0_waits || size == 1 || rank > 0);
+        else if (rank == 0)
+            set_threads(MPI_COMM_SELF, true);
+        if (c.command != &cmd_run) startup_end();
+        code = c.command->all_ranks || rank == 0 ? run(&c, c.command->run) : EXIT_DONE;
+    } else if (rank == 0)
         log_error("%s", e.text);
     startup_end();
     *detached = c.detached;

@@ -142,17 +142,6 @@ static void set_trace(json_t *out, const struct measured *m)
     json_object_set_new(out, "traces", by_tensor(m, c->trace.part));
 }
 
-static void set_density(json_t *out, const struct density *d)
-{
-    json_t *runs = json_array();
-    for (int64_t r = 0; r < d->runs; r++)
-        json_array_append_new(
-            runs,
-            json_pack("{s:o, s:o}", "nodes", json_numbers_new(d->node + r * d->steps, d->count[r]),
-                      "weights", json_numbers_new(d->weight + r * d->steps, d->count[r])));
-    json_object_set_new(out, "density", runs);
-}
-
 /* The cube's numbers, null where one is not finite, and more. */
 static enum status print_json(const struct measured *m, struct err *e)
 {
@@ -173,7 +162,16 @@ static enum status print_json(const struct measured *m, struct err *e)
         record_integer(out, "vectors", c->vectors);
     }
     if (o->trace > 0) set_trace(out, m);
-    if (o->density > 0) set_density(out, &c->density);
+    if (o->density > 0) {
+        const struct density *d = &c->density;
+        json_t *runs = json_array();
+        for (int64_t r = 0; r < d->runs; r++)
+            json_array_append_new(
+                runs, json_pack("{s:o, s:o}", "nodes",
+                                json_numbers_new(d->node + r * d->steps, d->count[r]), "weights",
+                                json_numbers_new(d->weight + r * d->steps, d->count[r])));
+        json_object_set_new(out, "density", runs);
+    }
     if (m->request.probe) {
         set(out, "vhv", c->vhv);
         json_object_set_new(out, "vhv_per_tensor", by_tensor(m, c->vhv_per_tensor));

@@ -8,22 +8,6 @@
 #include "util/mem.h"
 #include <stdio.h>
 
-static void print_value(const char *name, const json_t *value)
-{
-    size_t n = strlen(name);
-    bool bytes = n > 6 && strcmp(name + n - 6, "_bytes") == 0;
-    if (bytes && json_is_number(value))
-        printf("%.1f GiB", json_number_value(value) / (1 << 30));
-    else if (json_is_string(value))
-        printf("%s", json_string_value(value));
-    else if (json_is_integer(value))
-        printf("%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        printf("%.4g", json_real_value(value));
-    else
-        printf("%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "none");
-}
-
 static void print_text(const struct doctor *d)
 {
     const char *heading, *name;
@@ -33,7 +17,18 @@ static void print_text(const struct doctor *d)
         printf("%s\n", heading);
         json_object_foreach(section, name, value) {
             printf("  %-32s ", name);
-            print_value(name, value);
+            size_t n = strlen(name);
+            bool bytes = n > 6 && strcmp(name + n - 6, "_bytes") == 0;
+            if (bytes && json_is_number(value))
+                printf("%.1f GiB", json_number_value(value) / (1 << 30));
+            else if (json_is_string(value))
+                printf("%s", json_string_value(value));
+            else if (json_is_integer(value))
+                printf("%lld", (long long)json_integer_value(value));
+            else if (json_is_real(value))
+                printf("%.4g", json_real_value(value));
+            else
+                printf("%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "none");
             putchar('\n');
         }
     }

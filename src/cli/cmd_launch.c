@@ -42,18 +42,6 @@ static enum status add_list(struct launch *l, const char *flag, const struct arg
     return OK;
 }
 
-/* One worker for every OMP_NUM_THREADS cores, and the master, which needs none. */
-static enum status default_ranks(int64_t *ranks, struct err *e)
-{
-    struct limits limits;
-    const char *given = getenv("OMP_NUM_THREADS");
-    const int64_t threads = given ? atoll(given) : 1;
-    PASS(limits_read("", &limits, e));
-    *ranks = 1 + (threads > 1 ? limits.cores / threads : limits.cores);
-    if (*ranks < 2) *ranks = 2;
-    return OK;
-}
-
 /* Options of mpirun: those given, else as many ranks as wanted, wherever there is room. */
 static enum status add_options(struct launch *l, struct err *e)
 {
@@ -81,7 +69,15 @@ static enum status make_command(struct launch *l, struct err *e)
     NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
     l->self[n] = '\0';
     l->n = 0;
-    if (l->ranks == 0) PASS(default_ranks(&l->ranks, e));
+    if (l->ranks == 0) {
+        /* One worker for every OMP_NUM_THREADS cores, and the master, which needs none. */
+        struct limits limits;
+        const char *given = getenv("OMP_NUM_THREADS");
+        const int64_t threads = given ? atoll(given) : 1;
+        PASS(limits_read("", &limits, e));
+        l->ranks = 1 + (threads > 1 ? limits.cores / threads : limits.cores);
+        if (l->ranks < 2) l->ranks = 2;
+    }
     NEED(l->ranks > 0, ERR_USAGE, "-n %lld: expected at least 1 rank", (long long)l->ranks);
     snprintf(l->number, sizeof l->number, "%lld", (long long)l->ranks);
     PASS(add_all(l, (const char *const[]){"mpirun", "-n", l->number, NULL}, e));
@@ -119,25 +115,18 @@ static int64_t size_of(const char *path)
     return stat(path, &s) == 0 ? s.st_size : 0;
 }
 
-/* The exit code of the journal's end record; -1: nothing has been written to it since it was of
- * size `before`, or the run that wrote to it has not come to an end. */
-static int journal_code(const char *path, int64_t before)
-{
-    struct err e = {0};
-    int code = -1;
-    CLEANUP(results_view_close_at) struct results_view *view = NULL;
-    if (size_of(path) != before && results_view_open(path, VIEW_STATES, NULL, &view, &e) == OK &&
-        view->end)
-        code = (int)json_integer_value(json_object_get(view->end, "exit_code"));
-    return code;
-}
-
 static int find_code(const struct launched *how, const char *results, const char *journal,
                      int64_t before)
 {
     if (how->verdict >= 0) return how->verdict;
     if (how->unmet) return EXIT_INTERNAL;
-    const int recorded = journal_code(journal, before);
+    /* -1: nothing was written to the journal since, or the run that did has not ended. */
+    struct err e = {0};
+    int recorded = -1;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    if (size_of(journal) != before &&
+        results_view_open(journal, VIEW_STATES, NULL, &view, &e) == OK && view->end)
+        recorded = (int)json_integer_value(json_object_get(view->end, "exit_code"));
     if (recorded >= 0) return recorded;
     if (how->stopped) return EXIT_STOPPED;
     if (how->code > 0 && how->code < 128) {
@@ -167,23 +156,6 @@ static enum status count_results(const char *path, int64_t *n, struct err *e)
         *n += measure_find(type) || strcmp(type, "completion") == 0;
     }
     return OK;
-}
-
-/* Asks Slurm to start the job again, and says so: if the run has recorded a result or saved a
- * state, since otherwise the next start would do no better. */
-static void ask_to_requeue(const struct launch *l, const char *journal)
-{
-    int64_t now = 0;
-    char why[256];
-    if (count_results(journal, &now, NULL) == OK && now <= l->records &&
-        !(l->states && saved_since(l->states, l->since)))
-        log_warn("the job is not requeued: in its time no result was finished and no state saved; "
-                 "give it more time");
-    else if (slurm_requeue(why, sizeof why))
-        log_info("the job is requeued; its next start continues");
-    else
-        log_warn("the job is not requeued (scontrol requeue: %s); submit it again to continue",
-                 why);
 }
 
 /* A run that broke off is started again, some times; fewer if its ranks never meet. */
@@ -260,7 +232,21 @@ enum status launch_run(struct launch *l, int *code, struct err *e)
     PASS(launch_until_end(l, journal, &how, e));
     *code = find_code(&how, results, journal, before);
     l->stopped = how.stopped;
-    if (l->requeue && how.later && !how.stopped) ask_to_requeue(l, journal);
+    if (l->requeue && how.later && !how.stopped) {
+        /* Without a new result or saved state, the next start would do no better. */
+        int64_t now = 0;
+        char why[256];
+        if (count_results(journal, &now, NULL) == OK && now <= l->records &&
+            !(l->states && saved_since(l->states, l->since)))
+            log_warn(
+                "the job is not requeued: in its time no result was finished and no state saved; "
+                "give it more time");
+        else if (slurm_requeue(why, sizeof why))
+            log_info("the job is requeued; its next start continues");
+        else
+            log_warn("the job is not requeued (scontrol requeue: %s); submit it again to continue",
+                     why);
+    }
     return OK;
 }
 

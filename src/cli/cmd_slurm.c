@@ -154,22 +154,6 @@ static void put_head(FILE *out, int64_t n, const struct arguments *given, const 
           out);
 }
 
-/* "1-5,9": the elements with so many nodes. */
-static void put_elements(FILE *out, const struct slurm_parts *s, int64_t nodes)
-{
-    const char *between = "";
-    for (int64_t k = 0; k < s->n; k++) {
-        int64_t last = k;
-        if (s->parts[k].visits == 0 || s->parts[k].nodes != nodes) continue;
-        while (last + 1 < s->n && s->parts[last + 1].visits && s->parts[last + 1].nodes == nodes)
-            last++;
-        fprintf(out, "%s%lld", between, (long long)k + 1);
-        if (last > k) fprintf(out, "-%lld", (long long)last + 1);
-        between = ",";
-        k = last;
-    }
-}
-
 /* minutes: of jobs whose script says so; a shorter limit of the partition counts; 0: --time does.
  */
 static void put_site(FILE *out, const struct arguments *a, const struct slurm_nodes *at,
@@ -199,7 +183,18 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     char time[SPAN];
     span_slurm(at->time, time);
     fputs("submit --array=", out);
-    put_elements(out, s, a->nodes);
+    /* "1-5,9": the elements with so many nodes. */
+    const char *between = "";
+    for (int64_t k = 0; k < s->n; k++) {
+        int64_t last = k;
+        if (s->parts[k].visits == 0 || s->parts[k].nodes != a->nodes) continue;
+        while (last + 1 < s->n && s->parts[last + 1].visits && s->parts[last + 1].nodes == a->nodes)
+            last++;
+        fprintf(out, "%s%lld", between, (long long)k + 1);
+        if (last > k) fprintf(out, "-%lld", (long long)last + 1);
+        between = ",";
+        k = last;
+    }
     fprintf(out, "%%%lld --nodes=%lld --ntasks-per-node=%lld --cpus-per-task=%lld --time=%s",
             (long long)a->at_once, (long long)a->nodes, (long long)a->workers,
             (long long)(at->cores / a->workers), time);
@@ -210,32 +205,6 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     if (given->choice.retry_failed) fputs(" --retry failed", out);
     for (int64_t i = 0; i < given->set.n; i++) shell_put(out, " --set ", given->set.items[i], NULL);
     putc('\n', out);
-}
-
-/* The arrays, and the merge after them. */
-static void put_jobs(FILE *out, const struct arguments *a, const struct slurm_parts *s,
-                     const struct slurm_nodes *at, const struct paths *p)
-{
-    for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
-    fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
-    put_site(out, a, at, 60);
-    putc(' ', out);
-    put_script(out, p, "merge");
-}
-
-/* The job that measures the rate and then does what this command was asked. */
-static void put_measurement(FILE *out, const struct call *c, const struct arguments *a,
-                            const struct slurm_nodes *at, const struct paths *p)
-{
-    fputs("# the rate of a node is not known: this job measures it, and submits the others\nsubmit",
-          out);
-    put_site(out, a, at, 15);
-    shell_put(out, " --comment=", p->comment, " ", NULL);
-    put_script(out, p, "measure");
-    for (int i = 1; i < c->argc; i++) {
-        if (strcmp(c->argv[i], "--submit") == 0) continue;
-        shell_put(out, " ", c->argv[i], NULL);
-    }
 }
 
 /* Whether the results are others than the sweep file says. */
@@ -256,10 +225,26 @@ static enum status put_commands(const struct call *c, const struct arguments *a,
     fputs("#!/bin/bash\n", out);
     if (s) put_parts(out, s, at);
     put_head(out, s ? s->n : 0, a, p);
-    if (s)
-        put_jobs(out, a, s, at, p);
-    else
-        put_measurement(out, c, a, at, p);
+    if (s) {
+        /* The arrays, and the merge after them. */
+        for (int64_t i = 0; i < s->n_arrays; i++) put_array(out, s, &s->arrays[i], at, a, p);
+        fputs("submit ${jobs:+--dependency=afterany$jobs}", out);
+        put_site(out, a, at, 60);
+        putc(' ', out);
+        put_script(out, p, "merge");
+    } else {
+        /* The job that measures the rate and then does what this command was asked. */
+        fputs("# the rate of a node is not known: this job measures it, and submits the others\n"
+              "submit",
+              out);
+        put_site(out, a, at, 15);
+        shell_put(out, " --comment=", p->comment, " ", NULL);
+        put_script(out, p, "measure");
+        for (int i = 1; i < c->argc; i++) {
+            if (strcmp(c->argv[i], "--submit") == 0) continue;
+            shell_put(out, " ", c->argv[i], NULL);
+        }
+    }
     fputs("\n[ -z \"$jobs\" ] || printf 'follow: %q status %q\\nstop: scancel%s\\n' \"$QTRAJ\" "
           "\"",
           out);

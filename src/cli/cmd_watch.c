@@ -120,17 +120,6 @@ static enum status list(const struct sweep *s, char **names, int64_t *n, struct 
     return OK;
 }
 
-/* A fault of a file that somebody writes may pass: it is said once. That of the first look is not.
- */
-static enum status bear(struct watch *w, enum status st, struct err *why, struct err *e)
-{
-    if (!w->seen || (st != ERR_USAGE && st != ERR_IO)) RAISE(st, "%s", why->text);
-    if (w->fault && strcmp(w->fault, why->text) == 0) return OK;
-    mem_drop(&w->fault);
-    log_warn("%s; waiting", why->text);
-    return mem_string(&w->fault, why->text, e);
-}
-
 /* Computes what has come since the last look, if anything; *came: it had to. */
 static enum status look(struct watch *w, bool *came, int *code, struct err *e)
 {
@@ -142,7 +131,14 @@ static enum status look(struct watch *w, bool *came, int *code, struct err *e)
     int64_t n;
     *came = false;
     st = plan_read_so_far(a->path, (const char *const *)a->set.items, a->set.n, &s, &why);
-    if (st != OK) return bear(w, st, &why, e);
+    if (st != OK) {
+        /* A fault of a file that somebody writes may pass, but for that of the first look. */
+        if (!w->seen || (st != ERR_USAGE && st != ERR_IO)) RAISE(st, "%s", why.text);
+        if (w->fault && strcmp(w->fault, why.text) == 0) return OK;
+        mem_drop(&w->fault);
+        log_warn("%s; waiting", why.text);
+        return mem_string(&w->fault, why.text, e);
+    }
     PASS(list(&s, &names, &n, e));
     *came = s.n_models > 0 && (!w->seen || strcmp(names, w->seen) != 0);
     if (*came) {

@@ -37,11 +37,13 @@ enum status single_add_evaluation(struct single *s, struct data_options *d, cons
     return OK;
 }
 
-static enum status choose_bits(const struct quant_method *method, const struct quant_options *q,
-                               int64_t *bits, struct err *e)
+enum status single_variant(const char *name, const struct quant_options *options, int64_t *bits,
+                           bool calibrated, struct variant *out, struct err *e)
 {
+    const struct quant_method *method = quant_find(name);
+    const bool calibrates = quant_calibrates(method, options);
     int64_t low, high;
-    quant_widths(method, q, &low, &high);
+    quant_widths(method, options, &low, &high);
     NEED(*bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s",
          (long long)low, (long long)high, method->name);
     if (!*bits) *bits = low;
@@ -49,15 +51,6 @@ static enum status choose_bits(const struct quant_method *method, const struct q
          method->name, (long long)low);
     NEED(*bits >= low && *bits <= high, ERR_USAGE, "--bits %lld: expected %lld to %lld for %s",
          (long long)*bits, (long long)low, (long long)high, method->name);
-    return OK;
-}
-
-enum status single_variant(const char *name, const struct quant_options *options, int64_t *bits,
-                           bool calibrated, struct variant *out, struct err *e)
-{
-    const struct quant_method *method = quant_find(name);
-    const bool calibrates = quant_calibrates(method, options);
-    PASS(choose_bits(method, options, bits, e));
     NEED(!calibrates || calibrated, ERR_USAGE,
          "%s calibrates: give --calibration-text or --calibration-ids", name);
     NEED(calibrates || !calibrated, ERR_USAGE, "--calibration-...: %s calibrates only with --%s",

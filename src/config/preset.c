@@ -230,21 +230,15 @@ enum status data_options_preset(struct data_options *d, int preset, const char *
 
 /* --- what there is --- */
 
-/* Characters of the value at p, up to the comma or brace behind it. */
-static int value_length(const char *p)
-{
-    int n = 0;
-    for (int depth = 0; p[n] && (depth > 0 || (p[n] != ',' && p[n] != '}')); n++)
-        depth += (p[n] == '{' || p[n] == '[') - (p[n] == '}' || p[n] == ']');
-    return n;
-}
-
 /* "{a: 1, b: 2}" without its braces, in lines of at most so many columns. */
 static void print_values(const char *values, int64_t width, FILE *out)
 {
     const char *p = values + 1, *end = values + strlen(values) - 1;
     for (int64_t column = width; p < end;) {
-        int n = value_length(p);
+        /* Characters of the value at p, up to the comma or brace behind it. */
+        int n = 0;
+        for (int depth = 0; p[n] && (depth > 0 || (p[n] != ',' && p[n] != '}')); n++)
+            depth += (p[n] == '{' || p[n] == '[') - (p[n] == '}' || p[n] == ']');
         bool fits = column + n + 2 <= width;
         column = (fits ? column + 1 : 6) + n + 1;
         fprintf(out, "%s%.*s%s", fits ? " " : "\n      ", n, p, p + n < end ? "," : "");

@@ -1,18 +1,6 @@
 #include "config/spread.h"
 #include "util/mem.h"
 
-static enum status spread_stage(struct node *root, struct err *e)
-{
-    const struct node *stage = node_find(root, "stage"), *models = node_find(root, "models");
-    for (int64_t i = 0; stage && models && models->kind == NODE_LIST && i < models->n; i++) {
-        struct node *m = models->items[i], *copy;
-        if (m->kind != NODE_MAP || node_find(m, "stage")) continue;
-        PASS(node_copy(stage, &copy, e));
-        PASS(node_append(m, copy, e));
-    }
-    return OK;
-}
-
 /* --- widths of methods --- */
 
 static bool is_none(const struct node *width)
@@ -167,8 +155,15 @@ static enum status spread_entry(struct node *to, const struct node *m, struct er
     return OK;
 }
 
-static enum status spread_methods(struct node *root, struct err *e)
+enum status sweep_spread(struct node *root, struct err *e)
 {
+    const struct node *stage = node_find(root, "stage"), *models = node_find(root, "models");
+    for (int64_t i = 0; stage && models && models->kind == NODE_LIST && i < models->n; i++) {
+        struct node *m = models->items[i], *copy;
+        if (m->kind != NODE_MAP || node_find(m, "stage")) continue;
+        PASS(node_copy(stage, &copy, e));
+        PASS(node_append(m, copy, e));
+    }
     struct node *methods = node_find(root, "methods");
     CLEANUP(node_free_at) struct node *all = NULL;
     bool any = false;
@@ -185,10 +180,4 @@ static enum status spread_methods(struct node *root, struct err *e)
     all->items = before.items;
     all->n = before.n;
     return OK;
-}
-
-enum status sweep_spread(struct node *root, struct err *e)
-{
-    PASS(spread_stage(root, e));
-    return spread_methods(root, e);
 }

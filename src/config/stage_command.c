@@ -12,20 +12,6 @@ static int placeholder_at(const char *text)
     return -1;
 }
 
-/* A program that is named with its folder is relative to the sweep file. */
-static enum status place_program(struct model_entry *m, const char *folder, struct err *e)
-{
-    AUTO_FREE char *path = NULL;
-    char *rest = strchrnul(m->stage, '\n'), *whole = NULL;
-    const char end = *rest;
-    *rest = '\0';
-    if (folder && strchr(m->stage, '/')) PASS(option_path(m->stage, folder, &path, e));
-    *rest = end;
-    if (path) PASS(mem_format(&whole, e, "%s%s", path, rest));
-    if (path) free(m->stage), m->stage = whole;
-    return OK;
-}
-
 enum status stage_resolve(struct model_entry *m, const struct option_scope *scope, struct err *e)
 {
     if (!m->stage) return OK;
@@ -45,7 +31,17 @@ enum status stage_resolve(struct model_entry *m, const struct option_scope *scop
     if (!m->tokenizer)
         return options_fail(scope, "tokenizer", e,
                             "missing: cells are planned before stage fetches a checkpoint");
-    return place_program(m, scope->source->folder, e);
+    /* A program that is named with its folder is relative to the sweep file. */
+    AUTO_FREE char *path = NULL;
+    char *rest = strchrnul(m->stage, '\n'), *whole = NULL;
+    const char end = *rest;
+    *rest = '\0';
+    if (scope->source->folder && strchr(m->stage, '/'))
+        PASS(option_path(m->stage, scope->source->folder, &path, e));
+    *rest = end;
+    if (path) PASS(mem_format(&whole, e, "%s%s", path, rest));
+    if (path) free(m->stage), m->stage = whole;
+    return OK;
 }
 
 enum status stage_command(const struct model_entry *m, int64_t row, const char *folder,

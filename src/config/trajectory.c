@@ -263,21 +263,6 @@ static int by_step(const void *a, const void *b)
     return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Two rows of one step and phase would be two points at one place; branches may share a step. */
-static enum status check_steps(const struct table *t, const struct trajectory_row **sorted,
-                               struct err *e)
-{
-    const int64_t n = t->m->n_rows;
-    qsort(sorted, (size_t)n, sizeof *sorted, by_step);
-    for (int64_t i = 1; i < n; i++)
-        NEED(sorted[i]->step < 0 || sorted[i - 1]->step != sorted[i]->step ||
-                 strcmp(sorted[i - 1]->phase, sorted[i]->phase) != 0,
-             ERR_USAGE, "%s:%lld: step: %lld is already on line %lld, with the same phase", t->path,
-             (long long)sorted[i]->line, (long long)sorted[i]->step,
-             (long long)sorted[i - 1]->line);
-    return OK;
-}
-
 static enum status check_unique(const struct table *t, struct err *e)
 {
     AUTO_FREE const struct trajectory_row **sorted = NULL;
@@ -293,7 +278,15 @@ static enum status check_unique(const struct table *t, struct err *e)
              "%s:%lld: checkpoint: %s is already on line %lld", t->path, (long long)sorted[i]->line,
              shown, (long long)sorted[i - 1]->line);
     }
-    return check_steps(t, sorted, e);
+    /* Rows of one step and phase would be points at one place; branches may share a step. */
+    qsort(sorted, (size_t)n, sizeof *sorted, by_step);
+    for (int64_t i = 1; i < n; i++)
+        NEED(sorted[i]->step < 0 || sorted[i - 1]->step != sorted[i]->step ||
+                 strcmp(sorted[i - 1]->phase, sorted[i]->phase) != 0,
+             ERR_USAGE, "%s:%lld: step: %lld is already on line %lld, with the same phase", t->path,
+             (long long)sorted[i]->line, (long long)sorted[i]->step,
+             (long long)sorted[i - 1]->line);
+    return OK;
 }
 
 enum status trajectory_read(const char *path, bool empty, struct model_entry *m, struct err *e)

@@ -180,15 +180,6 @@ static enum status set_field(const struct frame_reader *f, const struct field *f
     return OK;
 }
 
-static enum status add_field(const struct frame_reader *f, const struct field *field, struct err *e)
-{
-    CLEANUP(column_free) struct column c = {0};
-    PASS(read_field(f, f->kind->group, field, f->rows.n, &c, e));
-    for (int64_t i = 0; i < c.n; i++)
-        if (field->place == IN_INNER || begins_record(f, i)) PASS(set_field(f, field, &c, i, e));
-    return OK;
-}
-
 static enum status add_sequences(const struct frame_reader *f, struct err *e)
 {
     const struct column *all = &f->in->sequences;
@@ -263,7 +254,13 @@ static enum status add_columns(const struct frame_reader *f, struct err *e)
         if (place == IN_INNER && f->in->content == VIEW_STATES) continue;
         if ((place == IN_INNER || place == IN_VALUES) && texts_have(f->in->unwanted, field->name))
             continue;
-        if (field->type != FIELD_STATUS) PASS(add_field(f, field, e));
+        if (field->type != FIELD_STATUS) {
+            CLEANUP(column_free) struct column c = {0};
+            PASS(read_field(f, f->kind->group, field, f->rows.n, &c, e));
+            for (int64_t i = 0; i < c.n; i++)
+                if (field->place == IN_INNER || begins_record(f, i))
+                    PASS(set_field(f, field, &c, i, e));
+        }
     }
     if (f->in->content != VIEW_ALL) return OK;
     if (k->sequences) PASS(add_sequences(f, e));
@@ -299,21 +296,6 @@ static enum status read_json(const struct reader *r, const char *name, json_t **
     PASS(read_column(r, "provenance", name, FIELD_TEXT, 1, &c, e));
     const char *text = text_at(&c, 0);
     if (text[0]) PASS(json_read_text(r->path, text, strlen(text), out, e));
-    return OK;
-}
-
-static enum status read_all(struct reader *r, struct err *e)
-{
-    json_auto_t *plan = NULL, *end = NULL;
-    PASS(read_json(r, "plan", &plan, e));
-    NEED(plan, ERR_FORMAT, "%s: provenance/plan is empty", r->path);
-    PASS(view_add(r->view, plan, e));
-    PASS(axes_of_plan(r->view->plan, &r->axes, e));
-    if (r->content == VIEW_ALL)
-        PASS(read_column(r, "sequences", "loss", FIELD_REAL, -1, &r->sequences, e));
-    for (int i = 0; recorded_measures[i]; i++) PASS(read_kind(r, recorded_measures[i], e));
-    PASS(read_json(r, "end", &end, e));
-    if (end) PASS(view_add(r->view, end, e));
     return OK;
 }
 
@@ -363,7 +345,16 @@ enum status cube_read(const char *path, enum view_content content, const struct 
                  "qtraj made it; nothing says that its numbers are right. qtraj rebuild makes it "
                  "again from the journal",
                  path);
-    PASS(read_all(&r, e));
+    json_auto_t *plan = NULL, *end = NULL;
+    PASS(read_json(&r, "plan", &plan, e));
+    NEED(plan, ERR_FORMAT, "%s: provenance/plan is empty", r.path);
+    PASS(view_add(r.view, plan, e));
+    PASS(axes_of_plan(r.view->plan, &r.axes, e));
+    if (r.content == VIEW_ALL)
+        PASS(read_column(&r, "sequences", "loss", FIELD_REAL, -1, &r.sequences, e));
+    for (int i = 0; recorded_measures[i]; i++) PASS(read_kind(&r, recorded_measures[i], e));
+    PASS(read_json(&r, "end", &end, e));
+    if (end) PASS(view_add(r.view, end, e));
     r.view->mark = mark;
     *out = TAKE(r.view);
     return OK;

@@ -165,7 +165,7 @@ static enum status put_group(const struct writer *w, const char *name, struct er
     return OK;
 }
 
-static enum status put_root_attributes(const struct writer *w, struct err *e)
+static enum status put_all(struct writer *w, struct err *e)
 {
     CLEANUP(h5_close) hid_t root = H5Gopen2(w->file, "/", H5P_DEFAULT);
     H5_NEED(root >= 0, ERR_INTERNAL, w->name, "root");
@@ -173,12 +173,7 @@ static enum status put_root_attributes(const struct writer *w, struct err *e)
     PASS(h5_put_text(root, "title", w->cube->title, e));
     PASS(h5_put_text(root, "source", w->cube->source, e));
     PASS(h5_put_text(root, "history", w->cube->history, e));
-    return h5_put_array(root, "schema_version", FIELD_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e);
-}
-
-static enum status put_all(struct writer *w, struct err *e)
-{
-    PASS(put_root_attributes(w, e));
+    PASS(h5_put_array(root, "schema_version", FIELD_INTEGER, &(int64_t){CUBE_SCHEMA}, 1, e));
     for (int64_t i = 0; i < w->cube->n; i++) PASS(put_group(w, w->cube->variables[i]->group, e));
     for (int64_t i = 0; i < w->cube->n; i++) {
         const struct cube_variable *x = w->cube->variables[i];

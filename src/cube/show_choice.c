@@ -95,22 +95,6 @@ static enum status check_choice(const struct rows *r, const char *key, const cha
     return OK;
 }
 
-static enum status check_choices(const struct show *s, const struct rows *r, struct err *e)
-{
-    const struct show_options *o = s->options;
-    for (int64_t i = 0; i < o->n_only; i++) {
-        int k = 0;
-        while (k < KEYS && !choice_pattern(o->only[i], keys[k])) k++;
-        NEED(k < KEYS, ERR_USAGE,
-             "--only %s: expected model=, checkpoint=, bits=, quantizer=, dataset=, task= or "
-             "surface= and "
-             "a shell pattern",
-             o->only[i]);
-        PASS(check_choice(r, keys[k], o->only[i], e));
-    }
-    return OK;
-}
-
 /* The names of the numbers that rows of the kind have. */
 static enum status list_metrics(const struct show *s, const struct measure *k, struct texts *out,
                                 struct err *e)
@@ -128,8 +112,18 @@ static enum status list_metrics(const struct show *s, const struct measure *k, s
     return OK;
 }
 
-static enum status check_metrics(const struct show *s, const struct rows *r, struct err *e)
+enum status show_check(const struct show *s, const struct rows *r, struct err *e)
 {
+    const struct show_options *o = s->options;
+    for (int64_t i = 0; i < o->n_only; i++) {
+        int k = 0;
+        while (k < KEYS && !choice_pattern(o->only[i], keys[k])) k++;
+        NEED(k < KEYS, ERR_USAGE,
+             "--only %s: expected model=, checkpoint=, bits=, quantizer=, dataset=, task= or "
+             "surface= and a shell pattern",
+             o->only[i]);
+        PASS(check_choice(r, keys[k], o->only[i], e));
+    }
     CLEANUP(texts_free) struct texts there = {0};
     AUTO_FREE char *name = NULL;
     PASS(list_metrics(s, r->kind, &there, e));
@@ -144,10 +138,4 @@ static enum status check_metrics(const struct show *s, const struct rows *r, str
         p += n + (p[n] != '\0');
     }
     return OK;
-}
-
-enum status show_check(const struct show *s, const struct rows *r, struct err *e)
-{
-    PASS(check_choices(s, r, e));
-    return check_metrics(s, r, e);
 }

@@ -172,36 +172,7 @@ static enum status plan_linear(struct export_folder *f, int64_t k, struct err *e
     return OK;
 }
 
-static enum status plan_tensors(struct export_folder *f, struct err *e)
-{
-    const struct checkpoint *c = f->checkpoint;
-    PASS(model_parameters(c, &f->list, &f->n_list, e));
-    for (int64_t i = 0; i < checkpoint_n_tensors(c); i++) {
-        const struct tensor_entry *t = checkpoint_tensor(c, i);
-        const struct tensor_shape shape = folder_shape(t);
-        if (is_copied(f, t->name)) PASS(plan_tensor(f, &shape, e));
-    }
-    f->copied = f->n;
-    for (int64_t k = 0; k < f->n_list; k++)
-        if (f->list[k].linear) PASS(plan_linear(f, k, e));
-    return OK;
-}
-
 /* --- config.json --- */
-
-/* *out = the linear layers outside the blocks: those of matrices, tied or not. */
-static enum status list_ignored(const struct export_folder *f, json_t **out, struct err *e)
-{
-    *out = json_pack("[s]", "lm_head");
-    for (int64_t i = 0; i < f->n_list; i++) {
-        const struct tensor_description *t = &f->list[i];
-        const int stem = (int)(strlen(t->name) - strlen(".weight"));
-        if (t->linear || t->n_dims != 2 || strcmp(t->name, "lm_head.weight") == 0) continue;
-        json_array_append_new(*out, json_sprintf("%.*s", stem, t->name));
-    }
-    NEED(*out, ERR_NOMEM, "out of memory for config.json");
-    return OK;
-}
 
 static enum status set_config(struct export_folder *f, struct err *e)
 {
@@ -209,7 +180,15 @@ static enum status set_config(struct export_folder *f, struct err *e)
     f->config = json_deep_copy(checkpoint_config(f->checkpoint));
     NEED(f->config, ERR_NOMEM, "out of memory for config.json");
     if (!is_packed(f)) return OK;
-    PASS(list_ignored(f, &ignored, e));
+    /* The linear layers outside the blocks: those of matrices, tied or not. */
+    ignored = json_pack("[s]", "lm_head");
+    for (int64_t i = 0; i < f->n_list; i++) {
+        const struct tensor_description *t = &f->list[i];
+        const int stem = (int)(strlen(t->name) - strlen(".weight"));
+        if (t->linear || t->n_dims != 2 || strcmp(t->name, "lm_head.weight") == 0) continue;
+        json_array_append_new(ignored, json_sprintf("%.*s", stem, t->name));
+    }
+    NEED(ignored, ERR_NOMEM, "out of memory for config.json");
     PASS(packed_config(&f->form.layout, ignored, version_text, &quantization, e));
     NEED(json_object_set(f->config, "quantization_config", quantization) == 0, ERR_NOMEM,
          "out of memory for config.json");
@@ -220,7 +199,16 @@ static enum status begin(struct export_folder *f, const char *tokenizer, const c
                          struct err *e)
 {
     const enum packed_format format = f->form.layout.format;
-    PASS(plan_tensors(f, e));
+    const struct checkpoint *c = f->checkpoint;
+    PASS(model_parameters(c, &f->list, &f->n_list, e));
+    for (int64_t i = 0; i < checkpoint_n_tensors(c); i++) {
+        const struct tensor_entry *t = checkpoint_tensor(c, i);
+        const struct tensor_shape shape = folder_shape(t);
+        if (is_copied(f, t->name)) PASS(plan_tensor(f, &shape, e));
+    }
+    f->copied = f->n;
+    for (int64_t k = 0; k < f->n_list; k++)
+        if (f->list[k].linear) PASS(plan_linear(f, k, e));
     PASS(set_config(f, e));
     const bool gptq = format == PACKED_GPTQ || format == PACKED_GPTQ_V2;
     const struct folder_plan plan = {

@@ -369,16 +369,6 @@ static bool fits(const struct memory_limits *l, const struct memory_plan *p)
            (!p->place.scratch || p->scratch <= l->scratch);
 }
 
-/* Retains activations of as many calibration tokens as fit. */
-static void retain(const struct memory_need *need, const struct memory_limits *l,
-                   struct memory_plan *p)
-{
-    int64_t available = l->memory ? l->memory - p->blocks : INT64_MAX;
-    int64_t tokens = available / retained_per_token(need);
-    p->retained_tokens = min64(max64(tokens, 0), need->calibration.tokens);
-    predict(need, p);
-}
-
 static enum status too_little(const struct memory_need *need, const struct memory_limits *l,
                               const struct memory_plan *least_plan, struct err *e)
 {
@@ -440,7 +430,11 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
                 predict(need, &p);
                 if (p.peak < smallest.peak && p.scratch <= limits->scratch) smallest = p;
                 if (!fits(limits, &p)) continue;
-                retain(need, limits, &p);
+                /* Retains activations of as many calibration tokens as fit. */
+                int64_t available = limits->memory ? limits->memory - p.blocks : INT64_MAX;
+                int64_t tokens = available / retained_per_token(need);
+                p.retained_tokens = min64(max64(tokens, 0), need->calibration.tokens);
+                predict(need, &p);
                 if (p.prepared && !retains_all(need, &p)) continue;
                 *out = p;
                 return OK;

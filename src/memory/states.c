@@ -169,29 +169,24 @@ static int64_t states_bytes(const struct states *s)
     return s->tokens * s->width * (int64_t)dtype_size(s->type);
 }
 
-/* From or to the file, in pieces. */
-static void file_save(const struct states *s, struct saved_move *m)
-{
-    const int64_t n = s->tokens * s->width;
-    struct err why = {0};
-    char *piece = NULL;
-    (void)!mem_alloc(&piece, PIECE, dtype_size(s->type), "a piece of hidden states", &why);
-    for (int64_t i = 0; i < n && why.code == OK; i += PIECE) {
-        const int64_t count = min64(n - i, PIECE);
-        enum status st = saved_loads(m) ? OK : file_move(s, i, count, piece, false, &why);
-        if (st == OK) saved_bytes(m, piece, count * (int64_t)dtype_size(s->type));
-        if (saved_loads(m)) (void)!file_move(s, i, count, piece, true, &why);
-    }
-    free(piece);
-    saved_fail(m, &why);
-}
-
 void states_move(struct states *s, struct saved_move *m)
 {
     if (!s) return;
-    if (s->fd >= 0 && !saved_counts(m))
-        file_save(s, m);
-    else
+    if (s->fd >= 0 && !saved_counts(m)) {
+        /* From or to the file, in pieces. */
+        const int64_t n = s->tokens * s->width;
+        struct err why = {0};
+        char *piece = NULL;
+        (void)!mem_alloc(&piece, PIECE, dtype_size(s->type), "a piece of hidden states", &why);
+        for (int64_t i = 0; i < n && why.code == OK; i += PIECE) {
+            const int64_t count = min64(n - i, PIECE);
+            enum status st = saved_loads(m) ? OK : file_move(s, i, count, piece, false, &why);
+            if (st == OK) saved_bytes(m, piece, count * (int64_t)dtype_size(s->type));
+            if (saved_loads(m)) (void)!file_move(s, i, count, piece, true, &why);
+        }
+        free(piece);
+        saved_fail(m, &why);
+    } else
         saved_bytes(m, s->memory, states_bytes(s));
 }
 

@@ -37,13 +37,6 @@ static void expected_int(const struct option *o, const char *what, char text[OPT
     }
 }
 
-static void expected_choice(const struct option *o, char text[OPTION_EXPECTED])
-{
-    size_t n = (size_t)snprintf(text, OPTION_EXPECTED, "one of ");
-    for (int i = 0; o->choices[i] && n < OPTION_EXPECTED; i++)
-        n += (size_t)snprintf(text + n, OPTION_EXPECTED - n, "%s%s", i ? ", " : "", o->choices[i]);
-}
-
 void option_expected(const struct option *o, char text[OPTION_EXPECTED])
 {
     static const char *const fixed[] = {
@@ -66,30 +59,16 @@ void option_expected(const struct option *o, char text[OPTION_EXPECTED])
         snprintf(text, OPTION_EXPECTED, "a number from %.9g to %.9g", o->minimum, o->maximum);
     else if (o->type == OPTION_REAL)
         snprintf(text, OPTION_EXPECTED, "a finite number >= %g", o->minimum);
-    else if (o->type == OPTION_CHOICE)
-        expected_choice(o, text);
-    else if (o->type == OPTION_LIST)
+    else if (o->type == OPTION_CHOICE) {
+        size_t n = (size_t)snprintf(text, OPTION_EXPECTED, "one of ");
+        for (int i = 0; o->choices[i] && n < OPTION_EXPECTED; i++)
+            n += (size_t)snprintf(text + n, OPTION_EXPECTED - n, "%s%s", i ? ", " : "",
+                                  o->choices[i]);
+    } else if (o->type == OPTION_LIST)
         snprintf(text, OPTION_EXPECTED, "a list of %lld to %lld mappings", (long long)o->low,
                  (long long)o->high);
     else
         snprintf(text, OPTION_EXPECTED, "%s", fixed[o->type]);
-}
-
-/* "  name   what it takes (unit); default" and the doc below. */
-static void print_key(const struct option *o, int64_t width, FILE *out)
-{
-    enum { NAME = 16, DOC = 6, CONTINUED = NAME + 4 };
-    char expected[OPTION_EXPECTED], line[2 * OPTION_EXPECTED];
-    const char *fallback = o->otherwise ? o->otherwise : o->fallback;
-    option_expected(o, expected);
-    snprintf(line, sizeof line, "%s%s%s%s%s%s%s", expected, o->unit ? " (" : "",
-             o->unit ? o->unit : "", o->unit ? ")" : "", o->required ? "; required" : "",
-             fallback && !o->required ? (o->otherwise ? "; default: " : "; default ") : "",
-             fallback && !o->required ? fallback : "");
-    int n = fprintf(out, "  %-*s  ", NAME, o->name);
-    page_print(out, width, CONTINUED, n, line);
-    fprintf(out, "%*s", DOC, "");
-    page_print(out, width, DOC, DOC, o->doc);
 }
 
 void options_print_keys(const struct option_table *t, FILE *out)
@@ -99,8 +78,21 @@ void options_print_keys(const struct option_table *t, FILE *out)
         const struct option *o = &t->options[i];
         if (option_is_keys(o))
             options_print_keys(o->table, out);
-        else
-            print_key(o, width, out);
+        else {
+            /* "  name   what it takes (unit); default" and the doc below. */
+            enum { NAME = 16, DOC = 6, CONTINUED = NAME + 4 };
+            char expected[OPTION_EXPECTED], line[2 * OPTION_EXPECTED];
+            const char *fallback = o->otherwise ? o->otherwise : o->fallback;
+            option_expected(o, expected);
+            snprintf(line, sizeof line, "%s%s%s%s%s%s%s", expected, o->unit ? " (" : "",
+                     o->unit ? o->unit : "", o->unit ? ")" : "", o->required ? "; required" : "",
+                     fallback && !o->required ? (o->otherwise ? "; default: " : "; default ") : "",
+                     fallback && !o->required ? fallback : "");
+            int n = fprintf(out, "  %-*s  ", NAME, o->name);
+            page_print(out, width, CONTINUED, n, line);
+            fprintf(out, "%*s", DOC, "");
+            page_print(out, width, DOC, DOC, o->doc);
+        }
     }
 }
 

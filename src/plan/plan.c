@@ -272,25 +272,21 @@ static enum status add_of_cells(struct plan *p, int k, struct err *e)
     return OK;
 }
 
-/* Without its keys. */
-static enum status make_checkpoint(struct plan *p, int64_t model, int64_t row, struct err *e)
-{
-    struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
-    *c = (struct plan_checkpoint){.model = model, .row = row};
-    PASS(plan_find_weights(p, model, row, &c->weights, e));
-    PASS(plan_find_heldout(p, c, e));
-    PASS(weights_recipe(&c->weights, &c->recipe, e));
-    PASS(plan_name_average(p, c, e));
-    return plan_find_tokenizer(p, c, e);
-}
-
 static enum status make_checkpoints(struct plan *p, struct err *e)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < p->sweep->n_models; i++) n += p->sweep->models[i].n_rows;
     PASS(mem_zero(&p->checkpoints, n, sizeof *p->checkpoints, "checkpoints", e));
     for (int64_t i = 0; i < p->sweep->n_models; i++)
-        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++) PASS(make_checkpoint(p, i, j, e));
+        for (int64_t j = 0; j < p->sweep->models[i].n_rows; j++) {
+            struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
+            *c = (struct plan_checkpoint){.model = i, .row = j};
+            PASS(plan_find_weights(p, i, j, &c->weights, e));
+            PASS(plan_find_heldout(p, c, e));
+            PASS(weights_recipe(&c->weights, &c->recipe, e));
+            PASS(plan_name_average(p, c, e));
+            PASS(plan_find_tokenizer(p, c, e));
+        }
     return OK;
 }
 

@@ -54,18 +54,16 @@ static bool read_config_above(const char *folder, struct plan_model *m)
     return fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
 }
 
-static bool read_config_kept(const struct plan *p, int64_t model, struct plan_model *m)
-{
-    AUTO_FREE char *kept = NULL;
-    return plan_stage_shape(p->sweep, model, &kept, NULL) == OK && kept && read_config(kept, m);
-}
-
 enum status plan_shapes_find(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     const char *last = "";
     PASS(mem_zero(&c->models, p->sweep->n_models, sizeof *c->models, "models", e));
     c->n = p->sweep->n_models;
-    for (int64_t i = 0; i < c->n; i++) c->models[i].known = read_config_kept(p, i, &c->models[i]);
+    for (int64_t i = 0; i < c->n; i++) {
+        AUTO_FREE char *kept = NULL;
+        c->models[i].known = plan_stage_shape(p->sweep, i, &kept, NULL) == OK && kept &&
+                             read_config(kept, &c->models[i]);
+    }
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
         struct plan_model *m = &c->models[at->model];

@@ -64,15 +64,6 @@ static enum status add_reader(struct plan *p, int64_t model, struct readers *r, 
     return texts_add(&r->paths, path, e);
 }
 
-/* model -1: all. */
-static enum status find_readers(struct plan *p, int64_t model, struct readers *r, struct err *e)
-{
-    const int64_t first = model < 0 ? 0 : model, end = model < 0 ? p->sweep->n_models : model + 1;
-    *r = (struct readers){.digests = json_array(), .complete = true};
-    for (int64_t i = first; r->complete && i < end; i++) PASS(add_reader(p, i, r, e));
-    return OK;
-}
-
 /* use = digest of what is read of a text with that digest, of what it is cut into, and by whom. */
 static enum status use_of(const struct readers *r, const json_t *identity, const char *digest,
                           char use[HASH_HEX], struct err *e)
@@ -206,7 +197,9 @@ static enum status find_read(struct plan *p, int64_t model, const struct data_op
     CLEANUP(readers_free) struct readers r = {0};
     char use[HASH_HEX], now[HASH_HEX];
     memcpy(now, out, sizeof now);
-    PASS(find_readers(p, model, &r, e));
+    const int64_t first = model < 0 ? 0 : model, end = model < 0 ? p->sweep->n_models : model + 1;
+    r = (struct readers){.digests = json_array(), .complete = true};
+    for (int64_t i = first; r.complete && i < end; i++) PASS(add_reader(p, i, &r, e));
     if (!r.complete) return OK;
     PASS(use_of(&r, identity, now, use, e));
     const char *known = json_text(p->past.read, use, NULL);

@@ -26,17 +26,6 @@ struct cut {
     int64_t *need;  // (n + 1) how many parts the visits from here take within the bound
 };
 
-static enum status cut_open(const double *costs, int64_t n, struct cut *c, struct err *e)
-{
-    const double most = 1e15;
-    c->n = n;
-    PASS(mem_zero(&c->cost, n, sizeof *c->cost, "costs", e));
-    PASS(mem_zero(&c->until, n, sizeof *c->until, "costs", e));
-    PASS(mem_zero(&c->need, n + 1, sizeof *c->need, "costs", e));
-    for (int64_t i = 0; i < n; i++) c->cost[i] = 1 + (int64_t)fmin(1e6 * costs[i], most);
-    return OK;
-}
-
 static void cut_close(struct cut *c)
 {
     free(c->cost);
@@ -98,7 +87,12 @@ enum status plan_parts_cut(const double *costs, int64_t n_visits, int64_t n, int
 {
     CLEANUP(cut_close) struct cut c = {0};
     int64_t rest = 0;
-    PASS(cut_open(costs, n_visits, &c, e));
+    const double most = 1e15;
+    c.n = n_visits;
+    PASS(mem_zero(&c.cost, n_visits, sizeof *c.cost, "costs", e));
+    PASS(mem_zero(&c.until, n_visits, sizeof *c.until, "costs", e));
+    PASS(mem_zero(&c.need, n_visits + 1, sizeof *c.need, "costs", e));
+    for (int64_t i = 0; i < n_visits; i++) c.cost[i] = 1 + (int64_t)fmin(1e6 * costs[i], most);
     if (n_visits) find_bound(&c, n);
     for (int64_t i = 0; i < n_visits; i++) rest += c.cost[i];
     bounds[0] = 0;

@@ -166,16 +166,6 @@ static enum plan_had completed_as(const struct plan *p, const struct results_vie
     return HAD_ALL;
 }
 
-/* *name (the caller frees) = what a row's record is of, whatever its key. */
-static enum status name_of(const struct rows *r, const struct row *row, char **name, struct err *e)
-{
-    json_auto_t *labels = json_pack("{s:s}", "type", r->kind->name);
-    PASS(row_identify(r, row, labels, e));
-    *name = json_dumps(labels, JSON_COMPACT | JSON_SORT_KEYS);
-    NEED(*name, ERR_NOMEM, "out of memory for a plan");
-    return OK;
-}
-
 /* Records of kind k in this state become names in the set or, the set being there (find), are
  * looked for: *found: one of them is in it. */
 static enum status each_name(const struct inventory *all, int k, enum result_state state,
@@ -185,7 +175,11 @@ static enum status each_name(const struct inventory *all, int k, enum result_sta
     for (int64_t i = 0; i < r->n && !*found; i = rows_next(r, i)) {
         char *name;
         if (row_state(r, &r->rows[i], NULL) != state) continue;
-        PASS(name_of(r, &r->rows[i], &name, e));
+        /* What the record is of, whatever its key. */
+        json_auto_t *labels = json_pack("{s:s}", "type", r->kind->name);
+        PASS(row_identify(r, &r->rows[i], labels, e));
+        name = json_dumps(labels, JSON_COMPACT | JSON_SORT_KEYS);
+        NEED(name, ERR_NOMEM, "out of memory for a plan");
         if (find) *found = json_object_get(set, name) != NULL;
         if (!find) json_object_set_new(set, name, json_true());
         free(name);

@@ -152,18 +152,6 @@ static const json_t *record_then(const struct plan *p, const struct plan_then *t
     return usable ? record : NULL;
 }
 
-/* Of parts without "from", those that the other list has are from `key`. */
-static void match(json_t *parts, const json_t *other, const char *key)
-{
-    json_t *one, *had;
-    size_t i, j;
-    json_array_foreach(parts, i, one)
-        json_array_foreach(other, j, had) {
-            if (!json_object_get(one, "from") && json_equal(one, had))
-                json_object_set_new(one, "from", json_string(key));
-        }
-}
-
 /* Matches the parts with those of the record of then. */
 static enum status match_then(const struct plan *p, const struct plan_then *t,
                               const struct plan_checkpoint *c, int k, json_t *parts, struct err *e)
@@ -172,7 +160,16 @@ static enum status match_then(const struct plan *p, const struct plan_then *t,
     json_auto_t *own = NULL, *list = NULL;
     PASS(own_of(p, &t->sweep, t->checkpoints, at, k, &own, e));
     const enum status st = own ? measures[k]->parts->list(own, &list, e) : OK;
-    if (st == OK) match(parts, list, t->checkpoints[at].keys[k]);
+    if (st == OK) {
+        /* Of parts without "from", those that the other list has are from `key`. */
+        json_t *one, *had;
+        size_t i, j;
+        json_array_foreach(parts, i, one)
+            json_array_foreach(list, j, had) {
+                if (!json_object_get(one, "from") && json_equal(one, had))
+                    json_object_set_new(one, "from", json_string(t->checkpoints[at].keys[k]));
+            }
+    }
     return st;
 }
 

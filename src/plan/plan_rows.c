@@ -88,19 +88,6 @@ static enum status by_weights(struct search *s, const json_t *list, json_t *dige
     return OK;
 }
 
-/* A label that another one's name is cannot be its own. */
-static enum status by_itself(struct search *s, int64_t row, struct err *e)
-{
-    const char *label = s->p->sweep->models[s->model].rows[row].checkpoint;
-    AUTO_FREE char *name = NULL;
-    PASS(mem_string(&name, label, e));
-    for (int n = 2; json_object_get(s->taken, name); n++) {
-        mem_drop(&name);
-        PASS(mem_format(&name, e, "%s~%d", label, n));
-    }
-    return take(s, row, name, e);
-}
-
 static enum status find_all(struct search *s, struct err *e)
 {
     const struct model_entry *m = &s->p->sweep->models[s->model];
@@ -117,7 +104,17 @@ static enum status find_all(struct search *s, struct err *e)
         if (s->left) PASS(by_weights(s, list, digests, e));
     }
     for (int64_t i = 0; s->left && i < m->n_stored; i++)
-        if (!s->names[i]) PASS(by_itself(s, i, e));
+        if (!s->names[i]) {
+            /* A label that another one's name is cannot be its own. */
+            const char *label = s->p->sweep->models[s->model].rows[i].checkpoint;
+            AUTO_FREE char *name = NULL;
+            PASS(mem_string(&name, label, e));
+            for (int n = 2; json_object_get(s->taken, name); n++) {
+                mem_drop(&name);
+                PASS(mem_format(&name, e, "%s~%d", label, n));
+            }
+            PASS(take(s, i, name, e));
+        }
     return json_whole(e);
 }
 

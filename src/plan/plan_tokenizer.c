@@ -82,21 +82,17 @@ enum status plan_tokenizer_path(const struct plan *p, const struct plan_checkpoi
                         : visit_tokenizer(weights_folder(&c->weights), path, e);
 }
 
-/* A stored checkpoint that has the tokenizer of c: itself, or the first member of an average. */
-static struct average_member reader_of(const struct plan *p, const struct plan_checkpoint *c)
-{
-    const struct model_entry *m = &p->sweep->models[c->model];
-    const struct trajectory_row *r = &m->rows[c->row];
-    const bool other = !r->average || (m->tokenizer && r->members[0].model != c->model);
-    return other ? (struct average_member){c->model, c->row, 1} : r->members[0];
-}
-
 enum status plan_find_tokenizer(struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
     AUTO_FREE char *path = NULL;
     PASS(plan_tokenizer_path(p, c, &path, e));
     PASS(path ? tokenizer_digests(p, path, c, e) : recall_tokenizer(p, c, &path, e));
-    const struct average_member by = reader_of(p, c);
+    /* A stored checkpoint with this tokenizer: itself, or the first member of an average. */
+    const struct model_entry *m = &p->sweep->models[c->model];
+    const struct trajectory_row *r = &m->rows[c->row];
+    const bool other = !r->average || (m->tokenizer && r->members[0].model != c->model);
+    const struct average_member by =
+        other ? (struct average_member){c->model, c->row, 1} : r->members[0];
     return plan_known_digest(p, PLAN_TOKENIZER, by.model, by.row, path, c->tokenizer_now,
                              c->tokenizer, e);
 }

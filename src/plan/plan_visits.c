@@ -361,16 +361,6 @@ static enum status make_visit(const struct plan *p, const struct plan_checkpoint
     return OK;
 }
 
-/* What other visits made from its weights too is pending: records name them as keys do. */
-static enum status note_changed(const struct plan *p, const struct plan_checkpoint *c,
-                                const struct visit *v, json_t *changed, struct err *e)
-{
-    AUTO_FREE char *name = NULL;
-    PASS(mem_format(&name, e, "%s/%s", v->known, plan_known_name(p, c)));
-    json_object_set_new(changed, name, json_sprintf("%s/%s", v->model, v->checkpoint));
-    return json_whole(e);
-}
-
 /* Adds the visit of checkpoint c if there is anything to do. which (n_variants): scratch. */
 static enum status add_checkpoint(const struct plan *p, const struct plan_checkpoint *c,
                                   const struct results_view *view, const struct plan_choice *choice,
@@ -389,7 +379,14 @@ static enum status add_checkpoint(const struct plan *p, const struct plan_checkp
     if (st != OK || !wanted) return st;
     out->n++;
     PASS(mem_format(&v->name, e, "%s %s", v->visit.model, v->visit.checkpoint));
-    if (changed) PASS(note_changed(p, c, &v->visit, out->changed, e));
+    if (changed) {
+        /* What other visits made from its weights too is pending: records name them as keys do. */
+        AUTO_FREE char *name = NULL;
+        PASS(mem_format(&name, e, "%s/%s", v->visit.known, plan_known_name(p, c)));
+        json_object_set_new(out->changed, name,
+                            json_sprintf("%s/%s", v->visit.model, v->visit.checkpoint));
+        PASS(json_whole(e));
+    }
     for (int k = 0; k < MEASURES_N; k++)
         completes = completes || (measures[k]->of_cells && v->visit.setup[k]);
     for (int64_t i = 0; i < v->visit.n_variants; i++) {

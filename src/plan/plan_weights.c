@@ -159,18 +159,6 @@ const struct plan_checkpoint *plan_before(const struct plan *p, const struct pla
     return trajectory_follows(&p->sweep->models[c->model], c->row) ? c - 1 : NULL;
 }
 
-/* Adds the digest of all bytes of weights that are on disk again; other: a record of them. */
-static enum status add_back(const struct plan *p, const struct plan_checkpoint *c,
-                            const json_t *other, json_t *back, struct err *e)
-{
-    AUTO_FREE char *name = NULL;
-    PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_known_name(p, c)));
-    json_t *read = json_object_get(json_object_get(other, "provenance"), "weights_read"),
-           *digest = json_object_get(read, name);
-    if (digest) json_object_set(back, name, digest);
-    return OK;
-}
-
 enum status plan_weights_back(struct plan *p, struct results_view *view, struct err *e)
 {
     json_auto_t *back = json_object(),
@@ -182,7 +170,12 @@ enum status plan_weights_back(struct plan *p, struct results_view *view, struct 
             !plan_weights_changed(c, results_view_find(view, c->key), "weights_hash") ||
             weights_hash(&c->weights, now, NULL) != OK)
             continue;
-        PASS(add_back(p, c, results_view_other(view, c->key, now), back, e));
+        AUTO_FREE char *name = NULL;
+        PASS(mem_format(&name, e, "%s/%s", plan_known_model(p, c->model), plan_known_name(p, c)));
+        const json_t *other = results_view_other(view, c->key, now),
+                     *provenance = json_object_get(other, "provenance");
+        json_t *digest = json_object_get(json_object_get(provenance, "weights_read"), name);
+        if (digest) json_object_set(back, name, digest);
     }
     PASS(json_whole(e));
     if (json_object_size(back)) results_view_choose(view, plan);

@@ -134,21 +134,6 @@ static enum status take_variants(const json_t *plan, struct axes *a, struct err 
     return OK;
 }
 
-/* Models' own keys of the variants, and digests of the texts, if they have any. */
-static enum status check_keys(const struct axes *a, struct err *e)
-{
-    const char *key;
-    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++) {
-        for (int64_t i = 0; a->models[m].variant_keys && i < a->n_variants; i++)
-            PASS(take_text(json_array_get(a->models[m].variant_keys, (size_t)i),
-                           "models[].variant_keys", &key, e));
-        for (int64_t i = 0; a->models[m].texts && i < a->labels[AXIS_DATASET].n; i++)
-            PASS(take_text(json_array_get(a->models[m].texts, (size_t)i), "models[].texts", &key,
-                           e));
-    }
-    return OK;
-}
-
 const char *axes_variant_key(const struct axes *a, int64_t model, int64_t i)
 {
     const json_t *own = a->models[model].variant_keys;
@@ -174,7 +159,16 @@ enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
         if (results_axes[i]->plan) PASS(take_labels(plan, results_axes[i], &out->labels[i], e));
     PASS(take_models(plan, out, e));
     PASS(take_variants(plan, out, e));
-    PASS(check_keys(out, e));
+    /* Models' own keys of the variants, and digests of the texts, if they have any. */
+    const char *key;
+    for (int64_t m = 0; m < out->labels[AXIS_MODEL].n; m++) {
+        for (int64_t i = 0; out->models[m].variant_keys && i < out->n_variants; i++)
+            PASS(take_text(json_array_get(out->models[m].variant_keys, (size_t)i),
+                           "models[].variant_keys", &key, e));
+        for (int64_t i = 0; out->models[m].texts && i < out->labels[AXIS_DATASET].n; i++)
+            PASS(take_text(json_array_get(out->models[m].texts, (size_t)i), "models[].texts", &key,
+                           e));
+    }
     return OK;
 }
 

@@ -14,18 +14,6 @@
 
 /* --- this process --- */
 
-static void make_token(char out[HASH_HEX])
-{
-    struct {
-        unsigned char random[16];
-        struct timespec now;
-        long pid;
-    } seed = {.pid = (long)getpid()};
-    clock_gettime(CLOCK_REALTIME, &seed.now);
-    if (getrandom(seed.random, sizeof seed.random, GRND_NONBLOCK) < 0) seed.random[0] = 1;
-    hash_bytes(&seed, sizeof seed, out);
-}
-
 /* Adds what the environment variable says. */
 static void add_variable(json_t *self, const char *key, const char *variable)
 {
@@ -42,7 +30,14 @@ json_t *holder_self(void)
     const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof space - 1);
     space[n > 0 ? n : 0] = '\0'; /* process ids are valid only inside one namespace */
     clock_utc(utc);
-    make_token(token);
+    struct {
+        unsigned char random[16];
+        struct timespec now;
+        long pid;
+    } seed = {.pid = (long)getpid()};
+    clock_gettime(CLOCK_REALTIME, &seed.now);
+    if (getrandom(seed.random, sizeof seed.random, GRND_NONBLOCK) < 0) seed.random[0] = 1;
+    hash_bytes(&seed, sizeof seed, token);
     json_t *self = json_pack("{s:s, s:I, s:s, s:s, s:I, s:s, s:s}", "host", host, "pid",
                              (json_int_t)getpid(), "boot_id", boot, "pid_namespace", space, "start",
                              (json_int_t)process_start(getpid()), "utc", utc, "token", token);

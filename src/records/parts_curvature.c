@@ -31,17 +31,6 @@ static bool asked_for(const json_t *options, int i)
     return json_int(options, all[i].name) > 0;
 }
 
-/* More options that it depends on: vectors that Lanczos may store; probes between two looks at the
- * trace's error. */
-static void add_options(const json_t *options, int i, json_t *to)
-{
-    const bool lanczos = strcmp(json_text(options, "sharpness", ""), "lanczos") == 0;
-    const bool looks = json_number_value(json_object_get(options, "trace_error")) > 0;
-    if ((i == SHARPNESS && lanczos) || i == DENSITY || (i == TRACE && looks))
-        json_object_set(to, "memory", json_object_get(options, "memory"));
-    if (i == TRACE && looks) json_object_set(to, "together", json_object_get(options, "together"));
-}
-
 /* What the key hashes, with the options of this part alone. */
 static json_t *part_of(const json_t *own, int i)
 {
@@ -51,7 +40,14 @@ static json_t *part_of(const json_t *own, int i)
     json_object_set(kept, "subset", json_object_get(options, "subset"));
     for (int k = 0; k < NAMES && all[i].options[k]; k++)
         json_object_set(kept, all[i].options[k], json_object_get(options, all[i].options[k]));
-    add_options(options, i, kept);
+    /* More options that it depends on: vectors that Lanczos may store; probes between two looks at
+     * the trace's error. */
+    const bool lanczos = strcmp(json_text(options, "sharpness", ""), "lanczos") == 0;
+    const bool looks = json_number_value(json_object_get(options, "trace_error")) > 0;
+    if ((i == SHARPNESS && lanczos) || i == DENSITY || (i == TRACE && looks))
+        json_object_set(kept, "memory", json_object_get(options, "memory"));
+    if (i == TRACE && looks)
+        json_object_set(kept, "together", json_object_get(options, "together"));
     json_object_set_new(section, "options", kept);
     json_object_set_new(of, "curvature", section);
     /* The chain of a warm start, whose options are the same. Only sharpness depends on it. */

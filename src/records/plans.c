@@ -130,19 +130,6 @@ static enum status add_journal(const char *path, json_t *list, struct err *e)
     return OK;
 }
 
-/* By their times; stable. */
-static void sort(json_t *list)
-{
-    for (size_t i = 1; i < json_array_size(list); i++)
-        for (size_t k = i; k > 0; k--) {
-            json_t *a = json_array_get(list, k - 1), *b = json_array_get(list, k);
-            if (strcmp(json_text(a, "utc", ""), json_text(b, "utc", "")) <= 0) break;
-            json_incref(a);
-            json_array_set(list, k - 1, b);
-            json_array_set_new(list, k, a);
-        }
-}
-
 enum status plans_of(const char *results, json_t **out, struct err *e)
 {
     struct err why = {0};
@@ -154,7 +141,15 @@ enum status plans_of(const char *results, json_t **out, struct err *e)
         struct err own = {0};
         NEED(add_journal(all.part[i].journal, list, &own) != ERR_NOMEM, ERR_NOMEM, "%s", own.text);
     }
-    sort(list);
+    /* By their times; stable. */
+    for (size_t i = 1; i < json_array_size(list); i++)
+        for (size_t k = i; k > 0; k--) {
+            json_t *a = json_array_get(list, k - 1), *b = json_array_get(list, k);
+            if (strcmp(json_text(a, "utc", ""), json_text(b, "utc", "")) <= 0) break;
+            json_incref(a);
+            json_array_set(list, k - 1, b);
+            json_array_set_new(list, k, a);
+        }
     *out = json_incref(list);
     return json_whole(e);
 }

@@ -76,17 +76,6 @@ enum status rows_add(struct rows *r, const struct row *like, struct err *e)
     return OK;
 }
 
-/* Adds the record of a checkpoint, if the plan requests one. */
-static enum status add_checkpoint(struct rows *r, int64_t m, int64_t c, struct err *e)
-{
-    const char *key = json_text(r->axes->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
-    struct row row = {.at = {m, c}};
-    r->parts[m].not_applicable += !key;
-    if (!key) return OK;
-    snprintf(row.key, sizeof row.key, "%s", key);
-    return rows_add(r, &row, e);
-}
-
 enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *base, const char *own,
                            struct err *e)
 {
@@ -106,29 +95,29 @@ enum status rows_add_cells(struct rows *r, int64_t m, int64_t c, const char *bas
 
 static enum status add_of(struct rows *r, int64_t m, int64_t c, struct err *e)
 {
-    if (r->kind->plan_key) return add_checkpoint(r, m, c, e);
+    if (r->kind->plan_key) {
+        const char *key =
+            json_text(r->axes->models[m].checkpoints[c].plan, r->kind->plan_key, NULL);
+        struct row row = {.at = {m, c}};
+        r->parts[m].not_applicable += !key;
+        if (!key) return OK;
+        snprintf(row.key, sizeof row.key, "%s", key);
+        return rows_add(r, &row, e);
+    }
     if (!r->kind->cell_key) return r->kind->add_rows(r->axes, m, c, r, e);
     const char *own = json_text(json_object_get(r->axes->plan, PLAN_OF_CELLS), r->kind->name, NULL);
     return own ? rows_add_cells(r, m, c, axes_scoreless_key(r->axes, m, c), own, e) : OK;
-}
-
-static enum status add_all(struct rows *r, struct err *e)
-{
-    const struct measure *k = r->kind;
-    const struct axes *a = r->axes;
-    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, r, e));
-    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
-        PASS(rows_add_part(r, a->labels[AXIS_MODEL].texts[m], NULL, e));
-        for (int64_t c = 0; c < a->models[m].n; c++) PASS(add_of(r, m, c, e));
-    }
-    return OK;
 }
 
 enum status rows_make(const struct measure *k, const struct axes *a, const struct results_view *v,
                       struct rows *out, struct err *e)
 {
     *out = (struct rows){.kind = k, .axes = a};
-    PASS(add_all(out, e));
+    if (!k->axes[0]) PASS(k->add_rows(a, -1, -1, out, e));
+    for (int64_t m = 0; k->axes[0] && m < a->labels[AXIS_MODEL].n; m++) {
+        PASS(rows_add_part(out, a->labels[AXIS_MODEL].texts[m], NULL, e));
+        for (int64_t c = 0; c < a->models[m].n; c++) PASS(add_of(out, m, c, e));
+    }
     for (int64_t i = 0; v && i < out->n; i++)
         out->rows[i].record = results_view_find(v, out->rows[i].key);
     return OK;
@@ -301,30 +290,25 @@ struct result_counts inventory_count(const struct inventory *all, int64_t first,
     return out;
 }
 
-static void cut_rows(struct rows *r, int64_t first, int64_t end)
-{
-    int64_t n = 0, last = -1;
-    r->n_records = 0;
-    for (int64_t i = 0; i < r->n; i++) {
-        struct row *row = &r->rows[i];
-        const int64_t visit = visit_of(r->axes, row);
-        if (visit < first || visit >= end) {
-            json_decref(row->labels);
-            continue;
-        }
-        r->n_records += row->number != last;
-        last = row->number;
-        r->rows[n++] = *row;
-    }
-    r->n = n;
-}
-
 void inventory_cut(struct inventory *all, int64_t first, int64_t end)
 {
     const struct axes *a = &all->axes;
-    for (int i = 0; recorded_measures[i]; i++) {
-        struct rows *r = &all->rows[i];
-        cut_rows(r, first, end);
+    for (int k = 0; recorded_measures[k]; k++) {
+        struct rows *r = &all->rows[k];
+        int64_t n = 0, last = -1;
+        r->n_records = 0;
+        for (int64_t i = 0; i < r->n; i++) {
+            struct row *row = &r->rows[i];
+            const int64_t visit = visit_of(r->axes, row);
+            if (visit < first || visit >= end) {
+                json_decref(row->labels);
+                continue;
+            }
+            r->n_records += row->number != last;
+            last = row->number;
+            r->rows[n++] = *row;
+        }
+        r->n = n;
         for (int64_t m = 0, at = 0; r->kind->axes[0] && m < r->n_parts; at += a->models[m++].n) {
             const int64_t from = max64(first - at, 0), to = min64(end - at, a->models[m].n);
             const int64_t kept = max64(to - from, 0);

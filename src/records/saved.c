@@ -38,21 +38,15 @@ struct saved {
 
 /* --- opening --- */
 
-static enum status name_files(struct saved *s, const struct saved_place *p, struct err *e)
+static enum status open_local(struct saved *s, const struct saved_place *p, struct err *e)
 {
+    struct saved_trailer *t = &s->trailer;
+    char build[2 * HASH_HEX], program[HASH_HEX]; /* has changes that no commit has included */
     PASS(mem_string(&s->label, p->label, e));
     PASS(mem_string(&s->folder, p->folder, e));
     PASS(mem_format(&s->temporary, e, "%s/%s.%d.tmp", p->folder, p->name, s->rank));
     for (int i = 0; i < SLOTS; i++)
         PASS(mem_format(&s->slots[i], e, "%s/%s.%d.%d", p->folder, p->name, s->rank, i));
-    return OK;
-}
-
-static enum status open_local(struct saved *s, const struct saved_place *p, struct err *e)
-{
-    struct saved_trailer *t = &s->trailer;
-    char build[2 * HASH_HEX], program[HASH_HEX]; /* has changes that no commit has included */
-    PASS(name_files(s, p, e));
     PASS(hash_file("/proc/self/exe", program, e));
     snprintf(build, sizeof build, "%s %s", p->identity[SAVED_BUILD], program);
     memcpy(t->identity, p->identity, sizeof t->identity);

@@ -56,17 +56,6 @@ static void store(struct saved_move *m, const void *from, int64_t n)
         fail(m, fsx_errno_status(errno), strerror(errno));
 }
 
-static void load(struct saved_move *m, void *to, int64_t n)
-{
-    if (n > m->bytes) fail(m, ERR_FORMAT, "the saved state is too short");
-    if (m->err.code == OK) {
-        m->bytes -= n;
-        if (to ? fread(to, 1, (size_t)n, m->file) != (size_t)n : fseek(m->file, n, SEEK_CUR) != 0)
-            fail(m, ERR_IO, "the saved state cannot be read");
-    }
-    if (to && m->err.code != OK) memset(to, 0, (size_t)n);
-}
-
 /* --- moving --- */
 
 bool saved_loads(const struct saved_move *m)
@@ -83,7 +72,16 @@ void saved_bytes(struct saved_move *m, void *at, int64_t n)
 {
     if (m->direction == SAVED_COUNT) m->bytes += n;
     if (m->direction == SAVED_STORE) store(m, at, n);
-    if (m->direction == SAVED_LOAD) load(m, at, n);
+    if (m->direction == SAVED_LOAD) {
+        if (n > m->bytes) fail(m, ERR_FORMAT, "the saved state is too short");
+        if (m->err.code == OK) {
+            m->bytes -= n;
+            if (at ? fread(at, 1, (size_t)n, m->file) != (size_t)n
+                   : fseek(m->file, n, SEEK_CUR) != 0)
+                fail(m, ERR_IO, "the saved state cannot be read");
+        }
+        if (at && m->err.code != OK) memset(at, 0, (size_t)n);
+    }
 }
 
 void saved_array(struct saved_move *m, void *array, int64_t n, size_t size, const char *what)

@@ -56,36 +56,31 @@ static enum status add_completion(struct results_view *v, const char *key, json_
     return json_whole(e);
 }
 
-static enum status add_known(struct results_view *v, json_t *record, int64_t at, struct err *e)
-{
-    const char *type = json_text(record, "type", ""), *key = json_text(record, "key", NULL);
-    replace(&v->end, strcmp(type, "end") == 0 ? record : NULL);
-    if (strcmp(type, "plan") == 0) {
-        replace(&v->before, json_object_get(v->plan, "inputs"));
-        replace(&v->plan, record);
-        PASS(former_plan(v->old_plans, record, e));
-        PASS(results_view_former(v, record, e));
-    }
-    if (weights_read_learn(v->weights, record)) view_leave_out_stale(v);
-    if (v->lean) weights_read_share(v->weights, record);
-    if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, record, at, e);
-    if (strcmp(type, "loss") == 0 && key) json_object_set(v->losses, key, record);
-    if (!measure_find(type) || !key) return json_whole(e);
-    json_t *old = json_object_get(v->records, key);
-    if (result_state_of(old) == STATE_DONE && result_state_of(record) != STATE_DONE) return OK;
-    if (!weights_read_same(old, record)) view_remember(v, key, old);
-    json_object_set(v->records, key, record);
-    json_object_del(v->stale, key);
-    add_line(v, key, at, true);
-    return json_whole(e);
-}
-
 /* at: its number in the view's journal. */
 static enum status add(struct results_view *v, json_t *record, int64_t at, struct err *e)
 {
     json_auto_t *now = NULL;
     PASS(former_record(v->former, record, &now, e));
-    return add_known(v, now, at, e);
+    const char *type = json_text(now, "type", ""), *key = json_text(now, "key", NULL);
+    replace(&v->end, strcmp(type, "end") == 0 ? now : NULL);
+    if (strcmp(type, "plan") == 0) {
+        replace(&v->before, json_object_get(v->plan, "inputs"));
+        replace(&v->plan, now);
+        PASS(former_plan(v->old_plans, now, e));
+        PASS(results_view_former(v, now, e));
+    }
+    if (weights_read_learn(v->weights, now)) view_leave_out_stale(v);
+    if (v->lean) weights_read_share(v->weights, now);
+    if (strcmp(type, "completion") == 0 && key) return add_completion(v, key, now, at, e);
+    if (strcmp(type, "loss") == 0 && key) json_object_set(v->losses, key, now);
+    if (!measure_find(type) || !key) return json_whole(e);
+    json_t *old = json_object_get(v->records, key);
+    if (result_state_of(old) == STATE_DONE && result_state_of(now) != STATE_DONE) return OK;
+    if (!weights_read_same(old, now)) view_remember(v, key, old);
+    json_object_set(v->records, key, now);
+    json_object_del(v->stale, key);
+    add_line(v, key, at, true);
+    return json_whole(e);
 }
 
 enum status view_add(struct results_view *v, const json_t *record, struct err *e)
@@ -96,14 +91,6 @@ enum status view_add(struct results_view *v, const json_t *record, struct err *e
 
 /* --- of a journal --- */
 
-static enum status add_from_journal(struct results_view *v, struct journal *j, int64_t i,
-                                    const char *const *without, struct err *e)
-{
-    json_auto_t *record = NULL;
-    PASS(journal_read(j, i, without, &record, e));
-    return add(v, record, i, e);
-}
-
 static enum status read_records(struct journal *j, const struct texts *without, bool by_line,
                                 struct results_view **out, struct err *e)
 {
@@ -111,8 +98,11 @@ static enum status read_records(struct journal *j, const struct texts *without, 
     PASS(view_new(&v, e));
     if (by_line) v->journal = j;
     v->lean = without->n > 0;
-    for (int64_t i = 0; i < journal_n(j); i++)
-        PASS(add_from_journal(v, j, i, texts_list(without), e));
+    for (int64_t i = 0; i < journal_n(j); i++) {
+        json_auto_t *record = NULL;
+        PASS(journal_read(j, i, texts_list(without), &record, e));
+        PASS(add(v, record, i, e));
+    }
     v->mark = journal_mark(j);
     v->damage = journal_damage(j);
     *out = TAKE(v);

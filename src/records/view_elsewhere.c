@@ -71,29 +71,22 @@ static enum status add_line(struct results_view *v, struct journal *j, int64_t i
     return json_whole(e);
 }
 
-/* Learns the newest weights and the former keys of another journal. */
-static enum status learn_elsewhere(struct results_view *v, struct journal *j,
-                                   const char *const *without, struct err *e)
+enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
+                               const struct view_sink *sink, json_t *late, struct err *e)
 {
-    json_auto_t *record = NULL, *weights = json_object();
+    CLEANUP(texts_free) struct texts without = {0};
+    json_auto_t *raw = NULL, *record = NULL, *weights = json_object();
+    PASS(view_leave_out(content, NULL, &without, e));
+    /* First the newest weights and the former keys of the journal. */
     for (int64_t i = 0; i < journal_n(j); i++) {
-        PASS(journal_read(j, i, without, &record, e));
+        PASS(journal_read(j, i, texts_list(&without), &record, e));
         weights_read_learn(weights, record);
         if (strcmp(json_text(record, "type", ""), "plan") == 0)
             PASS(former_plan(v->old_plans, record, e));
         json_drop(&record);
     }
     if (weights_read_join(v->weights, weights)) view_leave_out_stale(v);
-    return json_whole(e);
-}
-
-enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
-                               const struct view_sink *sink, json_t *late, struct err *e)
-{
-    CLEANUP(texts_free) struct texts without = {0};
-    json_auto_t *raw = NULL, *record = NULL;
-    PASS(view_leave_out(content, NULL, &without, e));
-    PASS(learn_elsewhere(v, j, texts_list(&without), e));
+    PASS(json_whole(e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(journal_read(j, i, texts_list(&without), &raw, e));
         PASS(former_record(v->former, raw, &record, e));

@@ -78,18 +78,6 @@ static bool has_numbers(const char *name)
     return false;
 }
 
-/* Labels are known from the plan. */
-static enum status leave_out_texts(const struct interest *w, struct texts *names, struct err *e)
-{
-    static const char *const texts[] = {"host", "path", "utc_start"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(texts_add(names, texts[i], e));
-    const bool numbers = w->content == VIEW_NUMBERS;
-    for (int i = 0; results_axes[i]; i++)
-        if (!numbers || !has_numbers(results_axes[i]->name))
-            PASS(texts_add(names, results_axes[i]->name, e));
-    return texts_add(names, numbers ? "inputs" : "fingerprint", e);
-}
-
 /* Numbers, lists and tables of a kind of result. */
 static enum status leave_out_of(const struct interest *w, const struct measure *k,
                                 struct texts *names, struct err *e)
@@ -109,7 +97,14 @@ enum status view_leave_out(enum view_content content, const char *metrics, struc
 {
     const struct interest w = {content, metrics};
     if (content == VIEW_ALL) return OK;
-    PASS(leave_out_texts(&w, names, e));
+    /* Labels are known from the plan. */
+    static const char *const texts[] = {"host", "path", "utc_start"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) PASS(texts_add(names, texts[i], e));
+    const bool numbers = w.content == VIEW_NUMBERS;
+    for (int i = 0; results_axes[i]; i++)
+        if (!numbers || !has_numbers(results_axes[i]->name))
+            PASS(texts_add(names, results_axes[i]->name, e));
+    PASS(texts_add(names, numbers ? "inputs" : "fingerprint", e));
     for (int k = 0; recorded_measures[k]; k++)
         PASS(leave_out_of(&w, recorded_measures[k], names, e));
     return OK;

@@ -17,18 +17,13 @@ void curvature_progress_start(struct curvature_progress *p, double most, double 
                                      .terminal = isatty(STDERR_FILENO)};
 }
 
-/* What is expected, until a product has shown how long one takes. */
-static double seconds_left(const struct curvature_progress *p, double seconds)
-{
-    double each = p->done >= 2 ? seconds / p->done : p->expected / p->most;
-    return each * (p->most - p->done);
-}
-
 void curvature_progress_text(const struct curvature_progress *p, double seconds,
                              char text[CURVATURE_PROGRESS])
 {
     char spent[QUANTITY], left[QUANTITY];
-    double rest = seconds_left(p, seconds);
+    /* What is expected, until a product has shown how long one takes. */
+    double each = p->done >= 2 ? seconds / p->done : p->expected / p->most;
+    double rest = each * (p->most - p->done);
     quantity_time(seconds, spent);
     quantity_time(rest, left);
     int n = p->done < 1 ? snprintf(text, CURVATURE_PROGRESS, "curvature: gradient, %s", spent)

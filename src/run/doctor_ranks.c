@@ -16,16 +16,6 @@ struct card {
     double load; /* threads that a core of this rank, or of its node, has */
 };
 
-/* Number of the node's CPUs that some worker may run on. Collective on the node's ranks. */
-static int64_t count_cpus(MPI_Comm node, const struct limits *l, bool works)
-{
-    static const struct cpu_set none;
-    struct cpu_set all;
-    MPI_Allreduce(works ? l->cpus.bits : none.bits, all.bits, LIMITS_CPUS / LIMITS_WORD,
-                  MPI_UINT64_T, MPI_BOR, node);
-    return cpu_set_count(&all);
-}
-
 static int64_t reduce(MPI_Comm comm, int64_t x, MPI_Op op)
 {
     int64_t all;
@@ -67,7 +57,12 @@ static enum status look(MPI_Comm world, struct doctor_ranks *out, struct card *m
     PASS(limits_share(world, &out->limits, mine->works, &out->share, e));
     PASS(comm_of_node(world, &node, e));
     mine->node_leader = comm_rank(node) == 0;
-    out->cores_used = count_cpus(node, &out->limits, mine->works);
+    /* The node's CPUs that some worker may run on. */
+    static const struct cpu_set none;
+    struct cpu_set all;
+    MPI_Allreduce(mine->works ? out->limits.cpus.bits : none.bits, all.bits,
+                  LIMITS_CPUS / LIMITS_WORD, MPI_UINT64_T, MPI_BOR, node);
+    out->cores_used = cpu_set_count(&all);
     mine->threads = mine->works ? omp_get_max_threads() : 0;
     mine->started = mine->works ? threads_started() : 0;
     mine->node_workers = out->share.workers;

@@ -57,9 +57,14 @@ const json_t *merge_plan_of(const struct merge *m, int64_t i)
     return m->sources[i].plan;
 }
 
-/* Two sweeps have two plans, of which a cube could only show one. */
-static enum status check_name(const struct merge *m, const struct merge_source *s, struct err *e)
+enum status merge_add(struct merge *m, const char *path, struct err *e)
 {
+    PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
+    struct merge_source *s = &m->sources[m->n++];
+    *s = (struct merge_source){0};
+    PASS(merge_source_open(s, path, m->weights, e));
+    json_object_update(m->former, s->former);
+    /* Two sweeps have two plans, of which a cube could only show one. */
     const char *name = json_text(s->plan, "name", "");
     for (int64_t i = 0; s->plan && i < m->n; i++) {
         const struct merge_source *other = &m->sources[i];
@@ -69,16 +74,6 @@ static enum status check_name(const struct merge *m, const struct merge_source *
              s->name, name, other->name, json_text(other->plan, "name", ""));
     }
     return OK;
-}
-
-enum status merge_add(struct merge *m, const char *path, struct err *e)
-{
-    PASS(mem_grow(&m->sources, m->n, &m->capacity, sizeof *m->sources, e));
-    struct merge_source *s = &m->sources[m->n++];
-    *s = (struct merge_source){0};
-    PASS(merge_source_open(s, path, m->weights, e));
-    json_object_update(m->former, s->former);
-    return check_name(m, s, e);
 }
 
 /* --- the order in which records are preferred --- */

@@ -130,32 +130,26 @@ static enum status add_replaced(struct replaced *r, const struct plan *p,
                       now, weights_folder(&c->weights));
 }
 
-/* *view: the results, read when the first checkpoint is found that is elsewhere. */
-static enum status find_replaced(struct replaced *r, struct plan *p, const json_t *plan,
-                                 struct results_view **view, struct err *e)
-{
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        const struct plan_checkpoint *c = &p->checkpoints[i];
-        AUTO_FREE char *then = NULL;
-        bool elsewhere;
-        PASS(was_elsewhere(plan, p, c, &then, &elsewhere, e));
-        if (!elsewhere) continue;
-        if (!*view) {
-            PASS(parts_view(p->sweep->results, VIEW_STATES, view, e));
-            PASS(plan_former(p, *view, e));
-        }
-        PASS(add_replaced(r, p, c, results_view_find(*view, c->key), then, e));
-    }
-    return OK;
-}
-
 enum status owner_check_weights(struct plan *p, struct err *e)
 {
     json_auto_t *plan = NULL;
     CLEANUP(replaced_free) struct replaced r = {0};
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     PASS(find_former(p->results, p->sweep, &plan, e));
-    if (plan) PASS(find_replaced(&r, p, plan, &view, e));
+    if (plan) {
+        for (int64_t i = 0; i < p->n_checkpoints; i++) {
+            const struct plan_checkpoint *c = &p->checkpoints[i];
+            AUTO_FREE char *then = NULL;
+            bool elsewhere;
+            PASS(was_elsewhere(plan, p, c, &then, &elsewhere, e));
+            if (!elsewhere) continue;
+            if (!view) {
+                PASS(parts_view(p->sweep->results, VIEW_STATES, &view, e));
+                PASS(plan_former(p, view, e));
+            }
+            PASS(add_replaced(&r, p, c, results_view_find(view, c->key), then, e));
+        }
+    }
     NEED(r.n == 0, ERR_USAGE,
          "results: %s has results of other weights of %lld checkpoint%s (%s); give the model "
          "another name or the sweep other results, or replace them with `qtraj run --adopt`",

@@ -181,19 +181,6 @@ static void put_counts(struct line *l, const struct progress *p)
     put_seconds(l, clock_seconds() - p->start, ", ", " spent");
 }
 
-/* The batches that have run for longest. */
-static void put_running(struct line *l, const struct sched_progress *now)
-{
-    enum { NAMED = 3 };
-    for (int64_t i = 0; i < now->n && i < NAMED; i++) {
-        const struct sched_running *h = &now->running[i];
-        put(l, "%s%s (%s%s", i ? ", " : "; running: ", h->name ? h->name : "?", h->what,
-            *h->what ? ", " : "");
-        put_seconds(l, h->seconds, "", ")");
-    }
-    if (now->n > NAMED) put(l, ", +%lld more", (long long)(now->n - NAMED));
-}
-
 /* Characters that a line may have. */
 static size_t room(const struct progress *p)
 {
@@ -221,7 +208,15 @@ double progress_print(struct progress *p, const struct sched_progress *now)
     print_failures(p, 0);
     put_counts(&l, p);
     put_seconds(&l, now->left, ", ", " left");
-    put_running(&l, now);
+    /* The batches that have run for longest. */
+    enum { NAMED = 3 };
+    for (int64_t i = 0; i < now->n && i < NAMED; i++) {
+        const struct sched_running *h = &now->running[i];
+        put(&l, "%s%s (%s%s", i ? ", " : "; running: ", h->name ? h->name : "?", h->what,
+            *h->what ? ", " : "");
+        put_seconds(&l, h->seconds, "", ")");
+    }
+    if (now->n > NAMED) put(&l, ", +%lld more", (long long)(now->n - NAMED));
     log_progress(l.text, p->terminal);
     if (p->terminal) return TERMINAL;
     return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;

@@ -44,16 +44,6 @@ static enum status open_sources(struct run_compose *c, const struct run_journal 
     return OK;
 }
 
-/* *out (the caller's) = the finished record; NULL: none. */
-static enum status find(const struct run_compose *c, const char *key, json_t **out, struct err *e)
-{
-    *out = NULL;
-    for (int64_t i = 0; i < c->n && !*out; i++)
-        if (result_state_of(results_view_find(c->sources[i].view, key)) == STATE_DONE)
-            PASS(results_view_read(c->sources[i].view, key, out, e));
-    return OK;
-}
-
 /* *out (the caller's) = the records that the parts are from, in their order; null: from none.
  * *all: they are there. */
 static enum status read_sources(const struct run_compose *c, const json_t *parts, json_t **out,
@@ -66,7 +56,9 @@ static enum status read_sources(const struct run_compose *c, const json_t *parts
     json_array_foreach(parts, i, one) {
         const char *key = json_text(one, "from", NULL);
         record = NULL;
-        if (key) PASS(find(c, key, &record, e));
+        for (int64_t k = 0; key && k < c->n && !record; k++)
+            if (result_state_of(results_view_find(c->sources[k].view, key)) == STATE_DONE)
+                PASS(results_view_read(c->sources[k].view, key, &record, e));
         *all = *all && (!key || record);
         json_array_append_new(*out, record ? record : json_null());
     }
@@ -98,19 +90,6 @@ static bool any_differs(const json_t *record, const json_t *sources)
     return false;
 }
 
-/* The parts are taken from other weights: nothing of the record counts. */
-static void fail(json_t *record)
-{
-    json_object_del(record, "tables");
-    json_object_set_new(record, "status", json_string("failed"));
-    json_object_set_new(
-        record, "message",
-        json_string("its parts are of other weights: start the run again, with --redo if that "
-                    "does not help"));
-    json_object_set_new(record, "values", json_object());
-    json_object_set_new(json_object_get(record, "provenance"), "inputs", json_string("changed"));
-}
-
 /* Puts the record together, which is the caller's alone. */
 static enum status join(json_t *record, const json_t *parts, const json_t *sources, struct err *e)
 {
@@ -135,9 +114,17 @@ enum status run_compose(struct run_compose *c, const struct run_journal *own, co
     PASS(read_sources(c, parts, &sources, &all, e));
     whole = json_deep_copy(record);
     PASS(json_whole(e));
-    if (!all || any_differs(record, sources))
-        fail(whole);
-    else
+    if (!all || any_differs(record, sources)) {
+        /* The parts are taken from other weights: nothing of the record counts. */
+        json_object_del(whole, "tables");
+        json_object_set_new(whole, "status", json_string("failed"));
+        json_object_set_new(
+            whole, "message",
+            json_string("its parts are of other weights: start the run again, with --redo if that "
+                        "does not help"));
+        json_object_set_new(whole, "values", json_object());
+        json_object_set_new(json_object_get(whole, "provenance"), "inputs", json_string("changed"));
+    } else
         PASS(join(whole, parts, sources, e));
     json_decref(*out);
     *out = TAKE(whole);

@@ -143,19 +143,6 @@ enum status run_journal_check(const char *results, struct err *e)
     return OK;
 }
 
-/* Whether a run was stopped or killed before it could renew the cube, or something happened to it.
- */
-static enum status is_stale(const char *cube, const char *journal, bool *stale, struct err *e)
-{
-    struct journal_mark mark;
-    int64_t lines;
-    *stale = true;
-    if (access(cube, F_OK) != 0) return OK;
-    PASS(cube_mark(cube, &mark, e));
-    *stale = journal_since(journal, &mark, &lines) != JOURNAL_SAME;
-    return OK;
-}
-
 /* The process is in a visit, perhaps for hours; what it finds would not be recorded. At
  * once: its states would be in the way of the new owner's. */
 static void leave(void *context)
@@ -192,7 +179,14 @@ enum status run_journal_open(struct run_journal *j, const char *results, bool *s
     if (n > 0) PASS(journal_read(j->journal, n - 1, NULL, &record, e));
     const bool end = strcmp(json_text(record, "type", ""), "end") == 0;
     j->last_end = end ? json_incref(record) : NULL;
-    return is_stale(j->cube, j->path, stale, e);
+    /* Stale: a run was stopped or killed before it renewed the cube, or something changed it. */
+    struct journal_mark mark;
+    int64_t lines;
+    *stale = true;
+    if (access(j->cube, F_OK) != 0) return OK;
+    PASS(cube_mark(j->cube, &mark, e));
+    *stale = journal_since(j->path, &mark, &lines) != JOURNAL_SAME;
+    return OK;
 }
 
 void run_journal_close(struct run_journal *j, int exit_code)

@@ -49,27 +49,22 @@ enum status run_master_job(const struct plan_visit *v, char **text, struct err *
     return OK;
 }
 
-static enum status add(struct run_master *m, const json_t *record, struct err *e)
-{
-    PASS(run_journal_append(&m->out, record, e));
-    if (!m->single_process) PASS(run_delivered_add(&m->delivered, record, e));
-    if (!m->unsynced) m->unsynced_since = clock_seconds();
-    m->unsynced = m->cube_stale = true;
-    json_object_del(m->stale, json_text(record, "key", ""));
-    const struct measure *of = measure_find(json_text(record, "type", ""));
-    const bool failed = strcmp(json_text(record, "status", ""), "failed") == 0;
-    for (int k = 0; of && k < MEASURES_N; k++)
-        if (measures[k] == of && m->progress.counts[k].total)
-            ++*(failed ? &m->waiting[k].failed : &m->waiting[k].done);
-    return failed ? progress_fail(&m->progress, record, e) : OK;
-}
-
 enum status run_master_take(void *context, const json_t *record, struct err *e)
 {
     struct run_master *m = context;
     json_auto_t *whole = NULL;
     PASS(run_compose(&m->compose, &m->out, m->sweep.results, record, &whole, e));
-    return add(m, whole, e);
+    PASS(run_journal_append(&m->out, whole, e));
+    if (!m->single_process) PASS(run_delivered_add(&m->delivered, whole, e));
+    if (!m->unsynced) m->unsynced_since = clock_seconds();
+    m->unsynced = m->cube_stale = true;
+    json_object_del(m->stale, json_text(whole, "key", ""));
+    const struct measure *of = measure_find(json_text(whole, "type", ""));
+    const bool failed = strcmp(json_text(whole, "status", ""), "failed") == 0;
+    for (int k = 0; of && k < MEASURES_N; k++)
+        if (measures[k] == of && m->progress.counts[k].total)
+            ++*(failed ? &m->waiting[k].failed : &m->waiting[k].done);
+    return failed ? progress_fail(&m->progress, whole, e) : OK;
 }
 
 static enum status sync_journal(struct run_master *m, struct err *e)

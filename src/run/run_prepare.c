@@ -127,31 +127,6 @@ static enum status make_jobs(struct run_master *m, const struct results_view *vi
     return OK;
 }
 
-/* Two runs would compute the same: those of the parts that run now. ERR_LOCKED. */
-static enum status check_idle(const struct part_places *parts, struct err *e)
-{
-    for (int64_t i = 0; i < parts->n; i++) {
-        const struct part_place *p = &parts->part[i];
-        const struct lock_holder h = lock_look(p->journal);
-        NEED(!h.held, ERR_LOCKED,
-             "part %lld of %lld of this sweep is running: %s.lock is held by process %lld on host "
-             "%s since %s; wait until the parts have ended, or stop them",
-             (long long)p->k, (long long)p->n, p->journal, (long long)h.pid, h.host, h.utc);
-    }
-    return OK;
-}
-
-/* A whole run, which leaves no journal of its own if it is refused. */
-static enum status whole_sweep(struct run_master *m, struct err *e)
-{
-    AUTO_FREE char *folder = NULL;
-    CLEANUP(parts_free) struct part_places parts = {0};
-    PASS(mem_string(&m->results, m->sweep.results, e));
-    PASS(parts_folder(m->results, &folder, e));
-    PASS(parts_list(folder, &parts, e));
-    return check_idle(&parts, e);
-}
-
 struct taking {
     struct run_journal *out;
     int64_t n;
@@ -184,7 +159,24 @@ static enum status find_part(struct run_master *m, struct err *e)
 {
     const struct plan_part *part = &m->choice.part;
     const char *results = m->sweep.results;
-    if (part->n == 0) return whole_sweep(m, e);
+    if (part->n == 0) {
+        /* A whole run, which leaves no journal of its own if it is refused. */
+        AUTO_FREE char *folder = NULL;
+        CLEANUP(parts_free) struct part_places parts = {0};
+        PASS(mem_string(&m->results, m->sweep.results, e));
+        PASS(parts_folder(m->results, &folder, e));
+        PASS(parts_list(folder, &parts, e));
+        /* Two runs would compute the same: those of the parts that run now. ERR_LOCKED. */
+        for (int64_t i = 0; i < parts.n; i++) {
+            const struct part_place *p = &parts.part[i];
+            const struct lock_holder h = lock_look(p->journal);
+            NEED(!h.held, ERR_LOCKED,
+                 "part %lld of %lld of this sweep is running: %s.lock is held by process %lld on "
+                 "host %s since %s; wait until the parts have ended, or stop them",
+                 (long long)p->k, (long long)p->n, p->journal, (long long)h.pid, h.host, h.utc);
+        }
+        return OK;
+    }
     PASS(plan_part_find(&m->plan, true, &m->choice.part, e));
     PASS(parts_path(results, part->k, part->n, &m->results, e));
     m->plan.results = m->results;

@@ -247,33 +247,32 @@ void slurm_find_jobs(const char *comment, char *ids, size_t size)
     free(answer);
 }
 
-/* A process, in no job that squeue knows, that computes these results or a part. */
-static enum status check_locks(const struct plan *p, struct plan_faults *f, struct err *e)
-{
-    CLEANUP(parts_free) struct part_places all = {0};
-    int64_t n = 0;
-    struct lock_holder first = {0};
-    if (parts_of(p->sweep->results, &all, NULL) != OK) return OK; /* no folder: a fault already */
-    for (int64_t i = 0; i < all.n; i++) {
-        const struct lock_holder h = lock_look(all.part[i].journal);
-        if (!h.held || (!h.certain && !h.renewed)) continue;
-        if (!n++) first = h;
-    }
-    if (n)
-        PASS(plan_faults_add(f, p, e,
-                             "%lld process%s compute%s these results (%lld on %s): the jobs would "
-                             "compute the same twice; wait, or stop %s",
-                             (long long)n, n > 1 ? "es" : "", n > 1 ? "" : "s",
-                             (long long)first.pid, first.host, n > 1 ? "them" : "it"));
-    return OK;
-}
-
 enum status slurm_check_jobs(const struct plan *p, const char *comment, struct plan_faults *f,
                              struct err *e)
 {
     char ids[512];
     slurm_find_jobs(comment, ids, sizeof ids);
-    if (!ids[0]) return check_locks(p, f, e);
+    if (!ids[0]) {
+        /* A process, in no job that squeue knows, that computes these results or a part. */
+        CLEANUP(parts_free) struct part_places all = {0};
+        int64_t n = 0;
+        struct lock_holder first = {0};
+        if (parts_of(p->sweep->results, &all, NULL) != OK)
+            return OK; /* no folder: a fault already */
+        for (int64_t i = 0; i < all.n; i++) {
+            const struct lock_holder h = lock_look(all.part[i].journal);
+            if (!h.held || (!h.certain && !h.renewed)) continue;
+            if (!n++) first = h;
+        }
+        if (n)
+            PASS(plan_faults_add(
+                f, p, e,
+                "%lld process%s compute%s these results (%lld on %s): the jobs would compute the "
+                "same twice; wait, or stop %s",
+                (long long)n, n > 1 ? "es" : "", n > 1 ? "" : "s", (long long)first.pid, first.host,
+                n > 1 ? "them" : "it"));
+        return OK;
+    }
     return plan_faults_add(f, p, e,
                            "jobs of these results wait or run: %s; others would compute the same "
                            "twice: wait for them, or `scancel %s`",

@@ -74,17 +74,6 @@ static bool replaces(void)
     return getenv("OMPI_PARENT_PORT");
 }
 
-/* With recovery, mpirun would wait for a stopped rank. */
-static void give_up(double seconds)
-{
-    log_error("the ranks have not connected within %.0f s: one has died or is stopped, or MPI "
-              "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
-              "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
-              seconds);
-    if (link_recovers() && !replaces()) kill(getppid(), SIGTERM);
-    _exit(late);
-}
-
 /* Time in which this process was stopped counts little. One rank speaks for all: the first that can
  * has mpirun end the others. */
 static void *wait_for_ranks(void *unused)
@@ -100,7 +89,16 @@ static void *wait_for_ranks(void *unused)
         clock_sleep(0.1);
         if (over) return NULL;
     }
-    if (!atomic_exchange(&over, true)) give_up(limit);
+    if (!atomic_exchange(&over, true)) {
+        /* With recovery, mpirun would wait for a stopped rank. */
+        log_error(
+            "the ranks have not connected within %.0f s: one has died or is stopped, or MPI "
+            "has not connected all of them, perhaps for lack of memory (ulimit -v) or of room in "
+            "/dev/shm or TMPDIR; QTRAJ_MEET=SECONDS gives them longer",
+            limit);
+        if (link_recovers() && !replaces()) kill(getppid(), SIGTERM);
+        _exit(late);
+    }
     return NULL;
 }
 
@@ -124,14 +122,6 @@ static void say(const char *what, size_t n)
         log_trace("link", "qtraj launch is gone");
 }
 
-/* Planning, which follows, may take longer than the ranks have to meet. */
-static void make_file(void)
-{
-    const char *path = getenv(STARTUP_FILE);
-    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd >= 0) close(fd);
-}
-
 void startup_begin(bool meets, int code)
 {
     const double patience = 10;
@@ -149,7 +139,12 @@ void startup_end(void)
     if (atomic_exchange(&over, true)) return;
     took = clock_seconds() - begun;
     say((const char[]){STARTUP_MET}, 1);
-    if (launch < 0 && startup_rank() == 0 && !replaces()) make_file();
+    if (launch < 0 && startup_rank() == 0 && !replaces()) {
+        /* Planning, which follows, may take longer than the ranks have to meet. */
+        const char *path = getenv(STARTUP_FILE);
+        const int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+        if (fd >= 0) close(fd);
+    }
 }
 
 void startup_tell(int code)

@@ -130,19 +130,6 @@ static void listen_to(struct link *l, struct peer *p)
     lose(l, p, l->id > 0 ? "rank 0 is gone" : "has died");
 }
 
-/* One that has not come is silent, too, once rank 0 works: it replaces another. */
-static void look_for_silent(struct link *l)
-{
-    char how[64];
-    for (int64_t i = 0; i < l->n; i++) {
-        struct peer *p = l->peers[i];
-        const double silent = l->clock.run - p->heard;
-        const bool expected = p->is.known ? p->fd >= 0 : l->working;
-        snprintf(how, sizeof how, "has been silent for %.0f s", silent);
-        if (expected && silent > patience_limit()) lose(l, p, how);
-    }
-}
-
 static void add_to_epoll(struct link *l, int fd, void *tag)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
@@ -182,7 +169,15 @@ static void admit_ranks(struct link *l)
 /* What no connection says. */
 static void look_around(struct link *l)
 {
-    look_for_silent(l);
+    /* One that has not come is silent, too, once rank 0 works: it replaces another. */
+    char how[64];
+    for (int64_t i = 0; i < l->n; i++) {
+        struct peer *p = l->peers[i];
+        const double silent = l->clock.run - p->heard;
+        const bool expected = p->is.known ? p->fd >= 0 : l->working;
+        snprintf(how, sizeof how, "has been silent for %.0f s", silent);
+        if (expected && silent > patience_limit()) lose(l, p, how);
+    }
     admit_ranks(l);
     if (l->parent > 1 && getppid() != l->parent) {
         l->parent = 0; /* mpirun is gone, which sends no signal then */

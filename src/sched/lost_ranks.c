@@ -10,13 +10,6 @@ struct reason {
     char who[160], why[160];
 };
 
-static void name_rank(const struct master *m, int rank, const struct link_view *v, struct reason *r)
-{
-    const bool replaced = m->ranks.rank[rank].comm > 0;
-    snprintf(r->who, sizeof r->who, "%srank %d (%s, process %lld)", replaced ? "replaced " : "",
-             rank, v->host[0] ? v->host : "never connected", (long long)v->pid);
-}
-
 /* Whether the group of this rank is to be written off, and why. */
 static bool is_lost(const struct master *m, int rank, struct reason *r)
 {
@@ -26,7 +19,9 @@ static bool is_lost(const struct master *m, int rank, struct reason *r)
     const double idle = link_clock(m->rescue->link) - l->heard,
                  most = patience_idle_limit(l->expected);
     if (s->gone || l->ended) return false;
-    name_rank(m, rank, &v, r);
+    const bool replaced = m->ranks.rank[rank].comm > 0;
+    snprintf(r->who, sizeof r->who, "%srank %d (%s, process %lld)", replaced ? "replaced " : "",
+             rank, v.host[0] ? v.host : "never connected", (long long)v.pid);
     if (v.silent > patience_limit()) {
         snprintf(r->why, sizeof r->why, "has been silent for %.0f s", v.silent);
     } else if (v.lost) {

@@ -237,30 +237,6 @@ static int more_ranks(const void *a, const void *b)
     return (x->ranks < y->ranks) - (x->ranks > y->ranks);
 }
 
-/* The jobs by decreasing ranks, none with more ranks than there are. */
-static enum status jobs_make(struct master *m, const struct sched_job *jobs, struct err *e)
-{
-    PASS(mem_zero(&m->jobs, m->n, sizeof *m->jobs, "jobs", e));
-    for (int64_t i = 0; i < m->n; i++) {
-        m->jobs[i] = jobs[i];
-        if (jobs[i].ranks < 1) m->jobs[i].ranks = 1;
-        if (jobs[i].ranks > m->workers) m->jobs[i].ranks = m->workers;
-    }
-    /* Need not be stable: the queue orders jobs of as many ranks by their cost. */
-    qsort(m->jobs, (size_t)m->n, sizeof *m->jobs, more_ranks);
-    return OK;
-}
-
-static enum status class_open(struct master *m, struct sched_class *c, struct err *e)
-{
-    int64_t groups = (m->workers - 1) / c->ranks + 1;
-    PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
-    for (int64_t i = 0; i < groups; i++) c->node[i] = m->node[1 + i * c->ranks];
-    PASS(queue_open(m->jobs + c->first, c->n, groups, c->node, &c->queue, e));
-    queue_limit(c->queue, sched_ends());
-    return OK;
-}
-
 static enum status classes_make(struct master *m, struct err *e)
 {
     int64_t capacity = 0;
@@ -272,7 +248,11 @@ static enum status classes_make(struct master *m, struct err *e)
     for (int64_t i = 0; i < m->n_classes; i++) {
         struct sched_class *c = &m->classes[i];
         c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
-        PASS(class_open(m, c, e));
+        int64_t groups = (m->workers - 1) / c->ranks + 1;
+        PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
+        for (int64_t k = 0; k < groups; k++) c->node[k] = m->node[1 + k * c->ranks];
+        PASS(queue_open(m->jobs + c->first, c->n, groups, c->node, &c->queue, e));
+        queue_limit(c->queue, sched_ends());
     }
     return OK;
 }
@@ -285,7 +265,15 @@ static enum status master_init(struct master *m, const struct sched_job *jobs, s
     m->alive = 1; /* at first all workers are one group */
     PASS(ranks_open(&m->ranks, m->world, m->rescue ? m->rescue->link : NULL, e));
     PASS(run_forecast_open(&m->forecast, m->sink, m->workers, e));
-    PASS(jobs_make(m, jobs, e));
+    /* The jobs by decreasing ranks, none with more ranks than there are. */
+    PASS(mem_zero(&m->jobs, m->n, sizeof *m->jobs, "jobs", e));
+    for (int64_t i = 0; i < m->n; i++) {
+        m->jobs[i] = jobs[i];
+        if (jobs[i].ranks < 1) m->jobs[i].ranks = 1;
+        if (jobs[i].ranks > m->workers) m->jobs[i].ranks = m->workers;
+    }
+    /* Need not be stable: the queue orders jobs of as many ranks by their cost. */
+    qsort(m->jobs, (size_t)m->n, sizeof *m->jobs, more_ranks);
     return classes_make(m, e);
 }
 

@@ -121,16 +121,6 @@ void port_await_progress(const struct sched_port *port)
     link_alarm(port->link, limit, why);
 }
 
-static void report_here(struct sched_port *port, const char *what, double left, double once)
-{
-    struct err *e = &port->sink_failure;
-    port_await_progress(port);
-    queue_report(port->queue, 0, clock_seconds(), left, once);
-    snprintf(port->what, sizeof port->what, "%s", what);
-    if (port->sink_status == OK) port->sink_status = port_report_progress(port, e);
-    if (port->sink_status == OK) port->sink_status = port->sink->tick(port->sink->context, e);
-}
-
 void sched_report(struct sched_port *port, const char *what, double left, double once, bool last)
 {
     const double often = 1;
@@ -139,9 +129,14 @@ void sched_report(struct sched_port *port, const char *what, double left, double
     if (!is_leader(port) || (!last && now - port->reported < often)) return;
     port->reported = now;
     snprintf(message, sizeof message, "%.3f %.3f %s", left, once, what);
-    if (port->sink)
-        report_here(port, what, left, once);
-    else /* MPI will fail where it matters */
+    if (port->sink) {
+        struct err *e = &port->sink_failure;
+        port_await_progress(port);
+        queue_report(port->queue, 0, clock_seconds(), left, once);
+        snprintf(port->what, sizeof port->what, "%s", what);
+        if (port->sink_status == OK) port->sink_status = port_report_progress(port, e);
+        if (port->sink_status == OK) port->sink_status = port->sink->tick(port->sink->context, e);
+    } else /* MPI will fail where it matters */
         (void)!sched_post(port->world, 0, TAG_PROGRESS, message, NULL);
 }
 

@@ -58,28 +58,21 @@ static void test_sent(struct ranks *s)
     s->n_sent = kept;
 }
 
-static enum status send_chunk(struct ranks *s, int rank, int tag, const char *text, size_t n,
-                              struct err *e)
-{
-    const struct rank *to = &s->rank[rank];
-    struct sent one = {.rank = rank, .comm = to->comm};
-    PASS(mem_grow(&s->sent, s->n_sent, &s->sent_capacity, sizeof *s->sent, e));
-    PASS(mem_alloc(&one.text, SCHED_CHUNK, 1, "a message", e));
-    memcpy(one.text, text, n);
-    s->sent[s->n_sent++] = one;
-    begin_calls(s);
-    const int code = MPI_Isend(one.text, (int)n, MPI_CHAR, to->peer, tag, s->comms[to->comm].comm,
-                               &s->sent[s->n_sent - 1].request);
-    end_calls(s);
-    NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Isend to rank %d failed", rank);
-    return OK;
-}
-
 enum status ranks_send(struct ranks *s, int rank, int tag, const char *text, struct err *e)
 {
     for (size_t n = SCHED_CHUNK; n == SCHED_CHUNK; text += n) {
         n = strnlen(text, SCHED_CHUNK);
-        PASS(send_chunk(s, rank, tag, text, n, e));
+        const struct rank *to = &s->rank[rank];
+        struct sent one = {.rank = rank, .comm = to->comm};
+        PASS(mem_grow(&s->sent, s->n_sent, &s->sent_capacity, sizeof *s->sent, e));
+        PASS(mem_alloc(&one.text, SCHED_CHUNK, 1, "a message", e));
+        memcpy(one.text, text, n);
+        s->sent[s->n_sent++] = one;
+        begin_calls(s);
+        const int code = MPI_Isend(one.text, (int)n, MPI_CHAR, to->peer, tag,
+                                   s->comms[to->comm].comm, &s->sent[s->n_sent - 1].request);
+        end_calls(s);
+        NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Isend to rank %d failed", rank);
     }
     return OK;
 }
@@ -195,19 +188,6 @@ void ranks_lose(struct ranks *s, int leader)
     }
 }
 
-/* What each new process needs to find its rank. */
-static enum status send_terms(struct ranks *s, int leader, int n, const char **terms, struct err *e)
-{
-    AUTO_FREE char *text = NULL;
-    for (int i = 0; i < n; i++) {
-        PASS(mem_format(&text, e, "%lld\n%s\n%s", (long long)s->rank[leader + i].link,
-                        link_address(s->link), terms[i]));
-        PASS(ranks_send(s, leader + i, TAG_TERMS, text, e));
-        mem_drop(&text);
-    }
-    return OK;
-}
-
 /* A group of n new processes. If one of them dies on the way, MPI waits for it for minutes. */
 static enum status spawn(struct ranks *s, int n, char **argv, MPI_Comm *out, struct err *e)
 {
@@ -239,5 +219,13 @@ enum status ranks_replace(struct ranks *s, int leader, char **argv, const char *
         s->rank[leader + i] =
             (struct rank){.comm = (int)s->n_comms, .peer = i, .link = first + i, .leader = leader};
     s->comms[s->n_comms++] = c;
-    return send_terms(s, leader, n, terms, e);
+    /* What each new process needs to find its rank. */
+    AUTO_FREE char *text = NULL;
+    for (int i = 0; i < n; i++) {
+        PASS(mem_format(&text, e, "%lld\n%s\n%s", (long long)s->rank[leader + i].link,
+                        link_address(s->link), terms[i]));
+        PASS(ranks_send(s, leader + i, TAG_TERMS, text, e));
+        mem_drop(&text);
+    }
+    return OK;
 }

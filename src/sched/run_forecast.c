@@ -21,23 +21,17 @@ void run_forecast_close(struct run_forecast *f)
     free(f->groups);
 }
 
-/* When each group of the class can begin: once all its ranks are free of earlier classes. Ranks
- * that make no whole group get nothing. */
-static void find_groups(const struct run_forecast *f, const struct sched_class *c, int64_t n,
-                        double now)
-{
-    const int64_t whole = f->workers < c->ranks ? 1 : f->workers / c->ranks;
-    for (int64_t g = 0; g < n; g++) f->groups[g] = g < whole ? now : never;
-    for (int64_t i = 0; i < f->workers; i++)
-        if (f->until[i] > f->groups[i / c->ranks]) f->groups[i / c->ranks] = f->until[i];
-}
-
 /* Moves f->until to when the class is done, too. */
 static enum status forecast_class(struct run_forecast *f, const struct sched_class *c, double now,
                                   struct err *e)
 {
     const int64_t n = (f->workers - 1) / c->ranks + 1;
-    find_groups(f, c, n, now);
+    /* When each group of the class can begin: once all its ranks are free of earlier classes. Ranks
+     * that make no whole group get nothing. */
+    const int64_t whole = f->workers < c->ranks ? 1 : f->workers / c->ranks;
+    for (int64_t g = 0; g < n; g++) f->groups[g] = g < whole ? now : never;
+    for (int64_t i = 0; i < f->workers; i++)
+        if (f->until[i] > f->groups[i / c->ranks]) f->groups[i / c->ranks] = f->until[i];
     if (f->stopping)
         for (int64_t g = 0; g < n; g++) f->groups[g] = now + queue_left(c->queue, g, now);
     else

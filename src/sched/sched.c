@@ -4,17 +4,6 @@
 #include "util/comm.h"
 #include "util/mem.h"
 
-/* nodes (ranks of world) = the node of each rank, named by its lowest rank. Collective on world. */
-static enum status find_nodes(MPI_Comm world, int *nodes, struct err *e)
-{
-    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
-    PASS(comm_of_node(world, &mates, e));
-    int node = comm_rank(world);
-    MPI_Bcast(&node, 1, MPI_INT, 0, mates);
-    MPI_Allgather(&node, 1, MPI_INT, nodes, 1, MPI_INT, world);
-    return OK;
-}
-
 int64_t sched_split_count(const struct sched_split *s, int64_t ranks)
 {
     int64_t whole = ranks / s->class;
@@ -35,7 +24,12 @@ static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct e
 {
     const int rank = comm_rank(world), size = comm_size(world);
     PASS(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
-    PASS(find_nodes(world, *nodes, e));
+    /* A node is named by its lowest rank. */
+    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
+    PASS(comm_of_node(world, &mates, e));
+    int node = comm_rank(world);
+    MPI_Bcast(&node, 1, MPI_INT, 0, mates);
+    MPI_Allgather(&node, 1, MPI_INT, *nodes, 1, MPI_INT, world);
     NEED(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS, ERR_MPI,
          "MPI_Comm_split failed");
     return OK;

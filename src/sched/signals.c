@@ -73,15 +73,6 @@ struct deadline {
     pthread_t thread;
 };
 
-/* Waits for a signal, or a quarter of an hour, or until the last moment. */
-static void wait_a_while(void)
-{
-    const double most = 900, left = last - clock_seconds(), wait = left < most ? left : most;
-    struct pollfd signal = {.fd = stopping, .events = POLLIN};
-    eventfd_t n;
-    if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
-}
-
 /* mpirun passes SIGUSR2 on and waits, but kills its ranks some seconds after the others: by default
  * after one. */
 static double grace_of(const struct deadline *d)
@@ -97,7 +88,12 @@ static double grace_of(const struct deadline *d)
 static void *wait_for_signal(void *deadline)
 {
     struct deadline *d = deadline;
-    while (state != SIGNAL_STOP && clock_seconds() < last && !d->closed) wait_a_while();
+    while (state != SIGNAL_STOP && clock_seconds() < last && !d->closed) {
+        const double most = 900, left = last - clock_seconds(), wait = left < most ? left : most;
+        struct pollfd signal = {.fd = stopping, .events = POLLIN};
+        eventfd_t n;
+        if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
+    }
     const double grace = grace_of(d);
     if (grace > d->seconds && !d->closed)
         log_info("stopping, in %.0f s at most, to save the state of long work; a second signal "

@@ -1,22 +1,16 @@
 #include "sched/simulate.h"
 #include "util/mem.h"
 
-/* The group that is free next; ties go to the first. */
-static int64_t next_free(const double *until, int64_t n)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (until[i] < until[best]) best = i;
-    return best;
-}
-
 /* Lets the queue run out; until (n_groups): when each group is free, and at last when it is done.
  * Returns the seconds of the batches that it handed out. */
 static double go_on(struct queue *q, int64_t n_groups, double *until)
 {
     double work = 0;
     for (;;) {
-        int64_t group = next_free(until, n_groups);
+        /* The group that is free next; ties go to the first. */
+        int64_t group = 0;
+        for (int64_t i = 1; i < n_groups; i++)
+            if (until[i] < until[group]) group = i;
         struct queue_batch batch;
         queue_finish(q, group, until[group], false);
         if (!queue_take(q, group, until[group], &batch)) return work;

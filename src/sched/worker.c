@@ -74,15 +74,6 @@ static enum status split_group(struct sched_port *port, const char *message, str
     return OK;
 }
 
-/* Has the master end the run with this status. */
-static enum status post_broken(struct sched_port *port, enum status why, const char *text,
-                               struct err *e)
-{
-    AUTO_FREE char *message = NULL;
-    PASS(mem_format(&message, e, "%d %s", (int)why, text));
-    return sched_post(port->world, 0, TAG_BROKEN, message, e);
-}
-
 enum status worker_run(struct sched_port *port, const struct sched_work *work, struct err *e)
 {
     AUTO_FREE char *job = NULL;
@@ -105,8 +96,12 @@ enum status worker_run(struct sched_port *port, const struct sched_work *work, s
         if (rank != 0) continue;
         if (result == OK || result == ERR_STOPPED)
             PASS(sched_post(port->world, 0, TAG_DONE, result == OK ? "done" : "stopped", e));
-        else
-            PASS(post_broken(port, result, own.text, e));
+        else {
+            /* Has the master end the run with this status. */
+            AUTO_FREE char *message = NULL;
+            PASS(mem_format(&message, e, "%d %s", (int)result, own.text));
+            PASS(sched_post(port->world, 0, TAG_BROKEN, message, e));
+        }
     }
     return OK;
 }

@@ -233,26 +233,6 @@ static enum status look(void *context, json_t *state, struct err *e)
 
 /* --- fetching --- */
 
-static enum status begin_fetch(struct stager *s, struct err *e)
-{
-    const int64_t a_little = 1 << 20, bytes = max64(s->expected - tree_bytes(s->partial), a_little);
-    struct statvfs disk = {.f_bavail = 0, .f_frsize = 0};
-    s->start = s->moved = clock_seconds();
-    NEED((mkdir(s->partial, 0777) == 0 || errno == EEXIST) && statvfs(s->partial, &disk) == 0,
-         fsx_errno_status(errno), "%s: `stage` cannot make this folder: %s", s->partial,
-         strerror(errno));
-    const double available = (double)disk.f_bavail * (double)disk.f_frsize;
-    NEED(available >= (double)bytes, ERR_FULL,
-         "%s: %.1f GB are free on its disk and %.1f GB are to be fetched; make space, or limit "
-         "run.stage_space, and start again",
-         s->partial, available / 1e9, (double)bytes / 1e9);
-    if (!fsx_is_dir(s->path))
-        PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"),
-                         json_text(s->item, "log", ""), e));
-    if (s->fetch.pid == 0) s->outcome = AGAIN; /* another's command still runs, or it is there */
-    return OK;
-}
-
 /* The command has ended so; "": with exit code 0. What it has not brought is tried again after a
  * while; after the last try its cells fail. */
 static enum status end_fetch(struct stager *s, const char *how, struct err *e)
@@ -287,7 +267,26 @@ enum status stager_step(struct stager *s, struct stager_counts *n, struct err *e
     PASS(ledger_update(s->folder, look, s, e));
     if (n) *n = s->counts;
     if (!s->path) fetch_stop(&s->fetch); /* it goes on when there is more space */
-    if (s->path && s->outcome == RUNS && s->fetch.pid == 0) return begin_fetch(s, e);
+    if (s->path && s->outcome == RUNS && s->fetch.pid == 0) {
+        const int64_t a_little = 1 << 20,
+                      bytes = max64(s->expected - tree_bytes(s->partial), a_little);
+        struct statvfs disk = {.f_bavail = 0, .f_frsize = 0};
+        s->start = s->moved = clock_seconds();
+        NEED((mkdir(s->partial, 0777) == 0 || errno == EEXIST) && statvfs(s->partial, &disk) == 0,
+             fsx_errno_status(errno), "%s: `stage` cannot make this folder: %s", s->partial,
+             strerror(errno));
+        const double available = (double)disk.f_bavail * (double)disk.f_frsize;
+        NEED(available >= (double)bytes, ERR_FULL,
+             "%s: %.1f GB are free on its disk and %.1f GB are to be fetched; make space, or limit "
+             "run.stage_space, and start again",
+             s->partial, available / 1e9, (double)bytes / 1e9);
+        if (!fsx_is_dir(s->path))
+            PASS(fetch_start(&s->fetch, json_object_get(s->item, "command"),
+                             json_text(s->item, "log", ""), e));
+        if (s->fetch.pid == 0)
+            s->outcome = AGAIN; /* another's command still runs, or it is there */
+        return OK;
+    }
     if (s->fetch.pid == 0 || clock_seconds() - s->moved < patience) return OK;
     fetch_stop(&s->fetch);
     return end_fetch(s, "brought no byte for too long, and was ended", e);

@@ -40,15 +40,6 @@ static void enter_epoch(struct corpus *c, int64_t epoch)
     c->epoch = epoch;
 }
 
-static enum status open_tokens(struct corpus *c, const char *path, struct err *e)
-{
-    int64_t size;
-    PASS(mem_string(&c->path, path, e));
-    PASS(fsx_open(path, &c->fd, &size, e));
-    c->n = size / (int64_t)sizeof(int32_t);
-    return OK;
-}
-
 static int64_t chunks_held_out(const struct corpus_options *o, int64_t length)
 {
     return (o->validation + length) / (length + 1);
@@ -82,7 +73,10 @@ enum status corpus_open(const struct corpus_options *o, const char *path, int64_
                          .before = o->before,
                          .mask = o->document_mask,
                          .epoch = -1};
-    PASS(open_tokens(c, path, e));
+    int64_t size;
+    PASS(mem_string(&c->path, path, e));
+    PASS(fsx_open(path, &c->fd, &size, e));
+    c->n = size / (int64_t)sizeof(int32_t);
     const int64_t chunks = c->n / (length + 1);
     PASS(corpus_divide(o, c->n, length, &c->held_out, e));
     c->train = chunks - c->held_out;

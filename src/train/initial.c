@@ -32,22 +32,6 @@ static double deviation(const struct initial *x, bool out)
     }
 }
 
-/* w (n) = numbers first, ... of a matrix. Number i comes from try 0 of its stream or, beyond three
- * deviations where that is not wanted, from the next try. */
-static void draw(const struct initial *x, const char *tensor, bool out, int64_t first, int64_t n,
-                 float *w)
-{
-    const uint64_t name = hash_u64(tensor, strlen(tensor));
-    const float s = (float)deviation(x, out);
-    rng_normals(rng_bits(rng_stream(x->seed, 0), name), first, n, w);
-    for (int64_t i = 0; i < n; i++) {
-        for (uint64_t again = 1; x->scheme == INITIAL_OLMO2 && fabsf(w[i]) > 3 && again < REDRAWS;
-             again++)
-            rng_normals(rng_bits(rng_stream(x->seed, again), name), first + i, 1, w + i);
-        w[i] *= s;
-    }
-}
-
 /* w (n) = numbers first, ... of any tensor. */
 static void fill(const struct initial *x, const struct tensor_description *t, int64_t first,
                  int64_t n, float *w)
@@ -60,7 +44,17 @@ static void fill(const struct initial *x, const struct tensor_description *t, in
                      {".alpha_n", 0.3}, {".beta", 0.5},    {".eps", -1e-6}, {"", 1}};
     const bool out = t->linear && (t->stage == STAGE_O || t->stage == STAGE_DOWN);
     if (t->n_dims == 2) {
-        draw(x, t->name, out, first, n, w);
+        /* w (n) = numbers first, ... of a matrix. Number i comes from try 0 of its stream or,
+         * beyond three deviations where that is not wanted, from the next try. */
+        const uint64_t name = hash_u64(t->name, strlen(t->name));
+        const float s = (float)deviation(x, out);
+        rng_normals(rng_bits(rng_stream(x->seed, 0), name), first, n, w);
+        for (int64_t i = 0; i < n; i++) {
+            for (uint64_t again = 1;
+                 x->scheme == INITIAL_OLMO2 && fabsf(w[i]) > 3 && again < REDRAWS; again++)
+                rng_normals(rng_bits(rng_stream(x->seed, again), name), first + i, 1, w + i);
+            w[i] *= s;
+        }
         for (int64_t i = 0; x->pad >= 0 && t->layer < 0 && strstr(t->name, "embed") && i < n; i++)
             if ((first + i) / t->shape[1] == x->pad) w[i] = 0;
         return;

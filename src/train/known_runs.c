@@ -50,15 +50,6 @@ static enum status rename_run(struct runs *all, int64_t run, const char *name, s
     return run_state_latest(r, &r->others, e);
 }
 
-static void say_taken(const struct run *r, const struct run *taken)
-{
-    struct run_ending end;
-    const bool read = run_ending_read(taken, &end, NULL) == OK;
-    const char *const how[] = {"has begun", "is done", "has diverged"};
-    log_info("%s: the settings of %s, which %s: that folder is used", r->name, taken->name,
-             how[read ? end.end : RUN_OPEN]);
-}
-
 static bool is_run(const struct runs *all, const char *name)
 {
     for (int64_t i = 0; i < all->n; i++)
@@ -86,7 +77,11 @@ enum status known_run_take(struct train_job *job, json_t *known, int64_t run, st
     taken.name = (char *)(uintptr_t)found;
     PASS(run_has_type(&taken, &alike, e));
     if (!alike) return OK;
-    say_taken(r, &taken);
+    struct run_ending end;
+    const bool read = run_ending_read(&taken, &end, NULL) == OK;
+    const char *const how[] = {"has begun", "is done", "has diverged"};
+    log_info("%s: the settings of %s, which %s: that folder is used", r->name, taken.name,
+             how[read ? end.end : RUN_OPEN]);
     return rename_run(job->runs, run, found, e);
 }
 

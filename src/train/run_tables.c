@@ -125,18 +125,6 @@ static enum status write_folder(const struct run *r, const struct trainer *t, co
     return folder_commit(o, NULL, e);
 }
 
-static enum status write_trajectory(const struct run_files *f, struct err *e)
-{
-    static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
-                                  "validation_loss,training_gradient_norm,schedule,"
-                                  "weight_decay,seed";
-    AUTO_FREE char *path = NULL, *text = NULL;
-    PASS(run_path(f->run, &path, e, "trajectory.csv"));
-    PASS(mem_format(&text, e, "%s%s\n%s", columns, f->run->left ? ",parent" : "",
-                    f->trajectory ? f->trajectory : ""));
-    return fsx_write_atomic(path, text, strlen(text), e);
-}
-
 enum status run_files_checkpoint(struct run_files *f, const struct trainer *t, int64_t step,
                                  struct err *e)
 {
@@ -144,5 +132,12 @@ enum status run_files_checkpoint(struct run_files *f, const struct trainer *t, i
     PASS(run_files_sync(f, e));
     PASS(run_path(f->run, &path, e, "step%06lld", (long long)step));
     if (!fsx_is_dir(path)) PASS(write_folder(f->run, t, path, e));
-    return write_trajectory(f, e);
+    static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
+                                  "validation_loss,training_gradient_norm,schedule,"
+                                  "weight_decay,seed";
+    AUTO_FREE char *table = NULL, *text = NULL;
+    PASS(run_path(f->run, &table, e, "trajectory.csv"));
+    PASS(mem_format(&text, e, "%s%s\n%s", columns, f->run->left ? ",parent" : "",
+                    f->trajectory ? f->trajectory : ""));
+    return fsx_write_atomic(table, text, strlen(text), e);
 }

@@ -177,24 +177,6 @@ static enum status note(struct training *x, const struct steps_row *row, enum ac
     return OK;
 }
 
-/* Collective. */
-static enum status save(struct training *x, int64_t step, struct err *e)
-{
-    enum status st = OK;
-    AUTO_FREE char *path = NULL;
-    if (x->first) st = run_files_sync(x->files, e);
-    PASS(err_agree(x->group, st, e));
-    st = run_state_path(x->run, step, &path, e);
-    PASS(err_agree(x->group, st, e));
-    PASS(trainer_save(x->trainer, step, path, e));
-    if (x->first) st = run_states_tidy(x->job->runs, x->index, NULL, e);
-    if (st == OK && x->first && x->run->parent >= 0)
-        st = run_states_tidy(x->job->runs, x->run->parent, NULL, e);
-    PASS(err_agree(x->group, st, e));
-    x->saved = clock_seconds();
-    return st;
-}
-
 static enum status step_once(struct training *x, int64_t step, int *next, struct err *e)
 {
     const struct run *r = x->run;
@@ -234,7 +216,21 @@ static enum status go(struct training *x, int64_t step, struct err *e)
     int next = GO_ON;
     while (step < x->run->last && next != DIVERGED) {
         PASS(step_once(x, ++step, &next, e));
-        if (next == SAVE || next == STOP) PASS(save(x, step, e));
+        if (next == SAVE || next == STOP) {
+            enum status st = OK;
+            AUTO_FREE char *path = NULL;
+            if (x->first) st = run_files_sync(x->files, e);
+            PASS(err_agree(x->group, st, e));
+            st = run_state_path(x->run, step, &path, e);
+            PASS(err_agree(x->group, st, e));
+            PASS(trainer_save(x->trainer, step, path, e));
+            if (x->first) st = run_states_tidy(x->job->runs, x->index, NULL, e);
+            if (st == OK && x->first && x->run->parent >= 0)
+                st = run_states_tidy(x->job->runs, x->run->parent, NULL, e);
+            PASS(err_agree(x->group, st, e));
+            x->saved = clock_seconds();
+            PASS(st);
+        }
         NEED(next != STOP || step == x->run->last, ERR_STOPPED,
              "%s: stopped after step %lld; start again to go on", x->run->name, (long long)step);
     }

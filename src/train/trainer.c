@@ -49,8 +49,19 @@ static double decay_of(const struct trainer *t, const struct hvp_tensor *x)
     }
 }
 
-static enum status open_weights(struct trainer *t, const char *folder, struct err *e)
+enum status trainer_gradient_room(struct trainer *t, struct err *e)
 {
+    return t->g ? OK : mem_alloc(&t->g, t->n, sizeof(float), "a gradient", e);
+}
+
+enum status trainer_open(const char *folder, const struct trainer_options *o, struct trainer **out,
+                         struct err *e)
+{
+    CLEANUP(trainer_close_at) struct trainer *t = NULL;
+    PASS(mem_zero(&t, 1, sizeof *t, "a trainer", e));
+    t->o = *o;
+    MPI_Comm_rank(o->ranks, &t->rank);
+    MPI_Comm_size(o->ranks, &t->size);
     PASS(checkpoint_open(folder, &t->checkpoint, e));
     PASS(model_open(t->checkpoint, &t->model, e));
     model_set_products(t->model, t->o.products);
@@ -62,11 +73,6 @@ static enum status open_weights(struct trainer *t, const char *folder, struct er
     t->none.offset[1] = 2;
     PASS(hvp_open(t->model, &t->none, HVP_ALL, &t->table, e));
     hvp_blocks(t->table, t->blocks);
-    return OK;
-}
-
-static enum status open_state(struct trainer *t, struct err *e)
-{
     t->n = hvp_n(t->table);
     t->n_tensors = hvp_n_tensors(t->table);
     PASS(mem_zero(&t->tensors, t->n_tensors, sizeof *t->tensors, "tensors", e));
@@ -81,24 +87,6 @@ static enum status open_state(struct trainer *t, struct err *e)
     PASS(mem_zero(&t->m, t->held, sizeof(float), "first moments", e));
     if (t->o.optimizer->moments > 1)
         PASS(mem_zero(&t->v, t->held, sizeof(float), "second moments", e));
-    return OK;
-}
-
-enum status trainer_gradient_room(struct trainer *t, struct err *e)
-{
-    return t->g ? OK : mem_alloc(&t->g, t->n, sizeof(float), "a gradient", e);
-}
-
-enum status trainer_open(const char *folder, const struct trainer_options *o, struct trainer **out,
-                         struct err *e)
-{
-    CLEANUP(trainer_close_at) struct trainer *t = NULL;
-    PASS(mem_zero(&t, 1, sizeof *t, "a trainer", e));
-    t->o = *o;
-    MPI_Comm_rank(o->ranks, &t->rank);
-    MPI_Comm_size(o->ranks, &t->size);
-    PASS(open_weights(t, folder, e));
-    PASS(open_state(t, e));
     *out = TAKE(t);
     return OK;
 }

@@ -72,22 +72,17 @@ static void lower_cores_by(struct limits *l, const char *folder, const char *fil
     limits_lower_cores(l, cores < 1 ? 1 : cores, from);
 }
 
-static void look_at_unified(const char *root, struct limits *l, const char *folder, char *text)
-{
-    char path[2 * PATH_LENGTH + 16];
-    double quota, period;
-    lower_memory_by(root, l, folder, "memory.max", text);
-    lower_memory_by(root, l, folder, "memory.high", text);
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (limits_text(root, path, text) && sscanf(text, "%lf %lf", &quota, &period) == 2)
-        lower_cores_by(l, folder, "cpu.max", quota, period);
-}
-
 static void look_at(const char *root, struct limits *l, const struct mount *m, const char *folder,
                     char *text)
 {
     if (m->unified) {
-        look_at_unified(root, l, folder, text);
+        char path[2 * PATH_LENGTH + 16];
+        double quota, period;
+        lower_memory_by(root, l, folder, "memory.max", text);
+        lower_memory_by(root, l, folder, "memory.high", text);
+        snprintf(path, sizeof path, "%s/cpu.max", folder);
+        if (limits_text(root, path, text) && sscanf(text, "%lf %lf", &quota, &period) == 2)
+            lower_cores_by(l, folder, "cpu.max", quota, period);
         return;
     }
     if (words_have(m->controllers, ",", "memory", 6))

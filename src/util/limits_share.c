@@ -26,19 +26,6 @@ static double fair_part(const struct card *cards, int n, const struct card *mine
     return part;
 }
 
-static void divide(const struct limits *l, const struct card *cards, int n, const struct card *mine,
-                   struct limits_share *out)
-{
-    *out = (struct limits_share){.ranks = n};
-    for (int i = 0; i < n; i++) out->workers += cards[i].works;
-    int64_t parts = out->workers > 0 ? out->workers : 1;
-    double part = fair_part(cards, n, mine, &out->bound), most = (double)l->cores / (double)parts;
-    if (part > most) part = most;
-    out->cores = mine->works && part >= 1 ? (int64_t)(part + 1e-6) : 1;
-    out->memory = l->memory / parts;
-    if (out->memory > l->process_memory) out->memory = l->process_memory;
-}
-
 enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
                          struct limits_share *out, struct err *e)
 {
@@ -52,6 +39,13 @@ enum status limits_share(MPI_Comm comm, const struct limits *l, bool works,
     NEED(MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, cards, (int)sizeof mine, MPI_BYTE,
                        node) == MPI_SUCCESS,
          ERR_MPI, "MPI_Allgather failed");
-    divide(l, cards, n, &mine, out);
+    *out = (struct limits_share){.ranks = n};
+    for (int i = 0; i < n; i++) out->workers += cards[i].works;
+    int64_t parts = out->workers > 0 ? out->workers : 1;
+    double part = fair_part(cards, n, &mine, &out->bound), most = (double)l->cores / (double)parts;
+    if (part > most) part = most;
+    out->cores = mine.works && part >= 1 ? (int64_t)(part + 1e-6) : 1;
+    out->memory = l->memory / parts;
+    if (out->memory > l->process_memory) out->memory = l->process_memory;
     return OK;
 }

@@ -19,32 +19,27 @@ static void put(char text[PART], double x, int place)
     snprintf(text, PART, "%.*f", place < 0 ? -place : 0, x);
 }
 
-/* error > 0, finite */
-static void put_both(double value, double error, bool with_error, char text[MEASURED])
-{
-    char v[PART], e[PART];
-    double size = fmax(fabs(value), error);
-    int first = first_place(size), last = first_place(error) - 1;
-    if (last < first - DIGITS + 1) last = first - DIGITS + 1;
-    const bool scaled = first >= 7 || first <= -5;
-    const double by = scaled ? pow(10, -first) : 1;
-    put(v, value * by, last - (scaled ? first : 0));
-    put(e, error * by, last - (scaled ? first : 0));
-    if (!with_error && scaled)
-        snprintf(text, MEASURED, "%se%d", v, first);
-    else if (!with_error)
-        snprintf(text, MEASURED, "%s", v);
-    else if (scaled)
-        snprintf(text, MEASURED, "(%s ± %s)e%d", v, e, first);
-    else
-        snprintf(text, MEASURED, "%s ± %s", v, e);
-}
-
 static void write_text(double value, double error, bool with_error, char text[MEASURED])
 {
-    if (error > 0 && isfinite(error) && isfinite(value))
-        put_both(value, error, with_error, text);
-    else
+    if (error > 0 && isfinite(error) && isfinite(value)) {
+        /* error > 0, finite */
+        char v[PART], e[PART];
+        double size = fmax(fabs(value), error);
+        int first = first_place(size), last = first_place(error) - 1;
+        if (last < first - DIGITS + 1) last = first - DIGITS + 1;
+        const bool scaled = first >= 7 || first <= -5;
+        const double by = scaled ? pow(10, -first) : 1;
+        put(v, value * by, last - (scaled ? first : 0));
+        put(e, error * by, last - (scaled ? first : 0));
+        if (!with_error && scaled)
+            snprintf(text, MEASURED, "%se%d", v, first);
+        else if (!with_error)
+            snprintf(text, MEASURED, "%s", v);
+        else if (scaled)
+            snprintf(text, MEASURED, "(%s ± %s)e%d", v, e, first);
+        else
+            snprintf(text, MEASURED, "%s ± %s", v, e);
+    } else
         snprintf(text, MEASURED, "%.*g", error == 0 ? DIGITS : 4, value);
 }
 

@@ -33,19 +33,13 @@ int64_t page_columns(const char *text)
     return n;
 }
 
-static int64_t word_columns(const char *word, size_t n)
-{
-    int64_t columns = 0;
-    for (size_t i = 0; i < n; i++) columns += ((unsigned char)word[i] & 0xC0) != 0x80;
-    return columns;
-}
-
 void page_print(FILE *out, int64_t width, int64_t indent, int64_t at, const char *text)
 {
     bool first = true; /* of its line */
     while (*(text += strspn(text, " "))) {
         size_t n = strcspn(text, " ");
-        int64_t columns = word_columns(text, n);
+        int64_t columns = 0;
+        for (size_t i = 0; i < n; i++) columns += ((unsigned char)text[i] & 0xC0) != 0x80;
         if (!first && at + 1 + columns > width) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;

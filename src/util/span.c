@@ -4,14 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status refuse(const char *text, struct err *e)
-{
-    RAISE(ERR_USAGE,
-          "\"%s\" is no length of time: expected 90s, 30m, 8h, 1h30m, 2d, or as in sbatch "
-          "30 (minutes), 8:00:00, 1-12:00:00",
-          text);
-}
-
 /* "1h30m": false if it is none. */
 static bool parse_units(const char *p, double *seconds)
 {
@@ -59,7 +51,12 @@ static bool parse_slurm(const char *p, double *seconds)
 enum status span_parse(const char *text, double *seconds, struct err *e)
 {
     const bool units = *text && strchr("smhd", text[strlen(text) - 1]);
-    if (!(units ? parse_units(text, seconds) : parse_slurm(text, seconds))) return refuse(text, e);
+    if (!(units ? parse_units(text, seconds) : parse_slurm(text, seconds))) {
+        RAISE(ERR_USAGE,
+              "\"%s\" is no length of time: expected 90s, 30m, 8h, 1h30m, 2d, or as in sbatch "
+              "30 (minutes), 8:00:00, 1-12:00:00",
+              text);
+    }
     return OK;
 }
 

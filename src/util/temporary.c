@@ -71,24 +71,22 @@ enum status temporary_begin(const char *path, char **out, struct err *e)
     return OK;
 }
 
-/* A folder and the files in it; folders within it stay. readdir is not async-signal-safe. */
-static void remove_folder(const char *path)
-{
-    _Alignas(struct dirent64) char found[4096];
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (ssize_t n; fd >= 0 && (n = getdents64(fd, found, sizeof found)) > 0;)
-        for (const char *at = found; at < found + n;) {
-            const struct dirent64 *d = (const void *)at;
-            unlinkat(fd, d->d_name, 0);
-            at += d->d_reclen;
-        }
-    if (fd >= 0) close(fd);
-    rmdir(path);
-}
-
 void temporary_remove(const char *path)
 {
-    if (unlink(path) != 0 && errno == EISDIR) remove_folder(path);
+    if (unlink(path) != 0 && errno == EISDIR) {
+        /* A folder and the files in it; folders within it stay. readdir is not async-signal-safe.
+         */
+        _Alignas(struct dirent64) char found[4096];
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (ssize_t n; fd >= 0 && (n = getdents64(fd, found, sizeof found)) > 0;)
+            for (const char *at = found; at < found + n;) {
+                const struct dirent64 *d = (const void *)at;
+                unlinkat(fd, d->d_name, 0);
+                at += d->d_reclen;
+            }
+        if (fd >= 0) close(fd);
+        rmdir(path);
+    }
 }
 
 void temporary_end(char *name)

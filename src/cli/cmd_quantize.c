@@ -168,23 +168,22 @@ static enum status print_layers(const json_t *layers, struct err *e)
 {
     enum { COLUMNS = 3 };
     static const char *const heads[COLUMNS] = {"distance", "error", "relative"};
-    CLEANUP(table_free) struct table t = {0};
+    CLEANUP(table_free)
+    struct table t = {.columns = 1 + COLUMNS, .left = 1, .align_left = {true}};
     size_t i;
     json_t *l;
-    PASS(table_init(&t, 1 + COLUMNS, 1, e));
-    t.align_left[0] = true;
-    PASS(table_add_row(&t, e));
-    PASS(table_set(&t, 0, e, "layer"));
+    table_add_row(&t);
+    table_set(&t, 0, "layer");
     for (int k = 0; k < COLUMNS; k++) {
         bool any = false;
         json_array_foreach(layers, i, l) any = any || isfinite(number_of(l, k));
-        if (any) PASS(table_set(&t, 1 + k, e, "%s", heads[k]));
+        if (any) table_set(&t, 1 + k, "%s", heads[k]);
     }
     json_array_foreach(layers, i, l) {
-        PASS(table_add_row(&t, e));
-        PASS(table_set(&t, 0, e, "%s", json_text(l, "name", "")));
+        table_add_row(&t);
+        table_set(&t, 0, "%s", json_text(l, "name", ""));
         for (int k = 0; k < COLUMNS; k++)
-            if (isfinite(number_of(l, k))) PASS(table_set(&t, 1 + k, e, "%.4g", number_of(l, k)));
+            if (isfinite(number_of(l, k))) table_set(&t, 1 + k, "%.4g", number_of(l, k));
     }
     return table_print(&t, table_page_width(stdout), stdout, e);
 }

@@ -47,55 +47,52 @@ static struct line line_of(const struct part_table *t, const struct inventory *a
 
 enum { PART, NODE, STATE, DONE, FAILED, PENDING, RATE, LEFT, COLUMNS };
 
-static enum status put_line(struct table *t, const char *name, const struct line *l, struct err *e)
+static void put_line(struct table *t, const char *name, const struct line *l)
 {
     char left[QUANTITY], text[QUANTITY];
-    PASS(table_add_row(t, e));
-    PASS(table_set(t, PART, e, "%s", name));
-    PASS(table_set(t, NODE, e, "%s", l->node));
-    PASS(table_set(t, STATE, e, "%s", l->state));
-    PASS(table_set(t, DONE, e, "%lld", (long long)l->counts.by_state[STATE_DONE]));
-    PASS(table_set(t, FAILED, e, "%lld", (long long)l->counts.by_state[STATE_FAILED]));
-    PASS(table_set(t, PENDING, e, "%lld", (long long)l->counts.by_state[STATE_PENDING]));
-    if (isnan(l->rate)) return OK;
+    table_add_row(t);
+    table_set(t, PART, "%s", name);
+    table_set(t, NODE, "%s", l->node);
+    table_set(t, STATE, "%s", l->state);
+    table_set(t, DONE, "%lld", (long long)l->counts.by_state[STATE_DONE]);
+    table_set(t, FAILED, "%lld", (long long)l->counts.by_state[STATE_FAILED]);
+    table_set(t, PENDING, "%lld", (long long)l->counts.by_state[STATE_PENDING]);
+    if (isnan(l->rate)) return;
     quantity_plain(3600 * l->rate, 3, text);
-    PASS(table_set(t, RATE, e, "%s", text));
-    if (isnan(l->left)) return OK;
+    table_set(t, RATE, "%s", text);
+    if (isnan(l->left)) return;
     quantity_time(l->left, left);
-    return table_set(t, LEFT, e, "%s", left);
+    table_set(t, LEFT, "%s", left);
 }
 
-static enum status fill_table(const struct part_table *t, const struct inventory *all,
-                              struct table *table, struct err *e)
+static void fill_table(const struct part_table *t, const struct inventory *all, struct table *table)
 {
     static const char *const heads[COLUMNS] = {"part",   "node",    "state",  "done",
                                                "failed", "pending", "rate/h", "time left"};
     struct line whole = {.state = "", .node = "", .rate = NAN, .left = NAN};
     whole.counts = inventory_count(all, 0, INT64_MAX);
     table->align_left[PART] = table->align_left[NODE] = table->align_left[STATE] = true;
-    PASS(table_add_row(table, e));
-    for (int k = 0; k < COLUMNS; k++) PASS(table_set(table, k, e, "%s", heads[k]));
+    table_add_texts(table, heads);
     for (int64_t i = 0; i < t->parts->n; i++) {
         char name[64];
         const struct line l = line_of(t, all, i);
         snprintf(name, sizeof name, "%lld of %lld", (long long)t->parts->part[i].k,
                  (long long)t->parts->part[i].n);
-        PASS(put_line(table, name, &l, e));
+        put_line(table, name, &l);
         if (isnan(l.rate)) continue;
         whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
         whole.left = fmax(whole.left, l.left); /* parts run side by side */
     }
     if (whole.rate > 0) /* longer if parts wait */
         whole.left = fmax(whole.left, (double)whole.counts.by_state[STATE_PENDING] / whole.rate);
-    return put_line(table, "sweep", &whole, e);
+    put_line(table, "sweep", &whole);
 }
 
 enum status part_table_print(const struct part_table *t, const struct inventory *all, FILE *out,
                              struct err *e)
 {
-    CLEANUP(table_free) struct table table = {0};
-    PASS(table_init(&table, COLUMNS, 1, e));
-    PASS(fill_table(t, all, &table, e));
+    CLEANUP(table_free) struct table table = {.columns = COLUMNS, .left = 1};
+    fill_table(t, all, &table);
     PASS(table_print(&table, table_page_width(out), out, e));
     const struct part_places *p = t->parts;
     for (int64_t i = 0, end; i < p->n; i = end) { /* parts of a cut that have no journal */

@@ -79,20 +79,24 @@ static enum status choose_columns(struct kind_page *p, struct err *e)
     return OK;
 }
 
-static enum status put_number(const struct kind_page *p, const struct row *row,
-                              const struct column *c, struct table *t, int64_t at, struct err *e)
+static void put_number(const struct kind_page *p, const struct row *row, const struct column *c,
+                       struct table *t, int64_t at)
 {
     const json_t *value = row_value(p->rows, row, c->field);
     char text[MEASURED];
-    if (!value) return OK;
-    if (c->yes) return table_set(t, at, e, "%s", json_number_get(value) != 0 ? "yes" : "no");
-    if (c->field->type == FIELD_INTEGER)
-        return table_set(t, at, e, "%lld", (long long)json_integer_value(value));
-    if (!c->error)
-        return table_set(t, at, e, c->is_error ? "%.2g" : "%.6g", json_number_get(value));
-    double error = json_number_get(row_value(p->rows, row, c->error));
-    (c->with_error ? measured_text : measured_value)(json_number_get(value), error, text);
-    return table_set(t, at, e, "%s", text);
+    const double number = json_number_get(value);
+    if (!value) return;
+    if (c->yes)
+        table_set(t, at, "%s", number != 0 ? "yes" : "no");
+    else if (c->field->type == FIELD_INTEGER)
+        table_set(t, at, "%lld", (long long)json_integer_value(value));
+    else if (!c->error)
+        table_set(t, at, c->is_error ? "%.2g" : "%.6g", number);
+    else {
+        const double error = json_number_get(row_value(p->rows, row, c->error));
+        (c->with_error ? measured_text : measured_value)(number, error, text);
+        table_set(t, at, "%s", text);
+    }
 }
 
 /* What the row is called: its labels on the axes, that of the inner axis behind them. */
@@ -122,11 +126,11 @@ static enum status put_labels(const struct kind_page *p, const struct row *row, 
         int64_t at = swap && n < 2 ? 1 - n : n; /* the checkpoint first, then its model */
         t->align_left[at] = true;
         if (names)
-            PASS(table_set(t, at, e, "%s", key));
+            table_set(t, at, "%s", key);
         else if (json_is_string(value))
-            PASS(table_set(t, at, e, "%s", json_string_value(value)));
+            table_set(t, at, "%s", json_string_value(value));
         else
-            PASS(table_set(t, at, e, "%.6g", json_number_get(value)));
+            table_set(t, at, "%.6g", json_number_get(value));
         n++;
     }
     return OK;
@@ -164,21 +168,21 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
         rows->n = n;
     }
     p.labels = count_labels(&p);
-    TRY(table_init(&t, p.labels + 1 + p.n, p.labels + 1, e));
+    t = (struct table){.columns = p.labels + 1 + p.n, .left = p.labels + 1};
     t.align_left[p.labels] = true;
-    TRY(table_add_row(&t, e));
+    table_add_row(&t);
     TRY(put_labels(&p, &rows->rows[0], true, &t, e));
     for (int64_t k = 0; k < p.n; k++)
-        TRY(table_set(&t, p.labels + 1 + k, e, "%s", p.columns[k].field->variable));
+        table_set(&t, p.labels + 1 + k, "%s", p.columns[k].field->variable);
     for (int64_t i = 0; i < rows->n; i++) {
         const struct row *row = &rows->rows[i];
         const enum result_state state =
             p.inner ? row_state_here(rows, row, NULL) : row_state(rows, row, NULL);
-        TRY(table_add_row(&t, e));
+        table_add_row(&t);
         TRY(put_labels(&p, row, false, &t, e));
-        if (state != STATE_DONE) TRY(table_set(&t, p.labels, e, "%s", result_state_words[state]));
+        if (state != STATE_DONE) table_set(&t, p.labels, "%s", result_state_words[state]);
         for (int64_t k = 0; k < p.n && state == STATE_DONE; k++)
-            TRY(put_number(&p, row, &p.columns[k], &t, p.labels + 1 + k, e));
+            put_number(&p, row, &p.columns[k], &t, p.labels + 1 + k);
     }
     TRY(table_print(&t, table_page_width(s->out), s->out, e));
     verdict_print(rows, "\n", s->out);

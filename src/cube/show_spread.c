@@ -33,56 +33,52 @@ static double number_at(const struct show *s, const char *name, const struct row
 }
 
 /* row: of the first replicate and a text; n: replicates that were asked for, the cell included. */
-static enum status put_cell(const struct show *s, const struct rows *rows, const struct row *row,
-                            int64_t n, struct table *t, struct err *e)
+static void put_cell(const struct show *s, const struct rows *rows, const struct row *row,
+                     int64_t n, struct table *t)
 {
     const double done = fmax(number_at(s, rows->kind->spread_count, row), 0);
     int64_t column = LEFT;
-    PASS(table_add_row(t, e));
+    table_add_row(t);
     for (int k = NAME; k <= DATASET; k++) {
         const char *text = NULL;
         int64_t number = 0;
         row_label(rows, row, axes[k], &text, &number);
         if (k == NAME) text = row_checkpoint(rows, row)->name;
         if (text)
-            PASS(table_set(t, k, e, "%s", text));
+            table_set(t, k, "%s", text);
         else
-            PASS(table_set(t, k, e, "%lld", (long long)number));
+            table_set(t, k, "%lld", (long long)number);
     }
-    PASS(table_set(t, COUNT, e, done < (double)n ? "%.0f of %lld" : "%.0f", done, (long long)n));
+    table_set(t, COUNT, done < (double)n ? "%.0f of %lld" : "%.0f", done, (long long)n);
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) {
         const double scale = show_scale(x->of), mean = scale * number_at(s, x->mean, row);
         char text[MEASURED];
         if (!wants(s, x)) continue;
         measured_text(mean, scale * number_at(s, x->deviation, row), text);
-        PASS(table_set(t, column++, e, "%s", isnan(mean) ? "-" : text));
+        table_set(t, column++, "%s", isnan(mean) ? "-" : text);
     }
-    return OK;
 }
 
-static enum status put_head(const struct show *s, const struct rows *rows, struct table *t,
-                            struct err *e)
+static void put_head(const struct show *s, const struct rows *rows, struct table *t)
 {
     static const char *const names[LEFT] = {"checkpoint", "model",   "bits",
                                             "quantizer",  "dataset", "number"};
     int64_t column = LEFT;
-    PASS(table_add_row(t, e));
-    for (int k = 0; k < LEFT; k++) PASS(table_set(t, k, e, "%s", names[k]));
+    table_add_row(t);
+    for (int k = 0; k < LEFT; k++) table_set(t, k, "%s", names[k]);
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
         if (wants(s, x))
-            PASS(table_set(t, column++, e, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)"));
-    t->align_left[NAME] = t->align_left[MODEL] = t->align_left[QUANTIZER] = true;
-    t->align_left[DATASET] = true;
-    return OK;
+            table_set(t, column++, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)");
+    t->align_left[NAME] = t->align_left[MODEL] = true;
+    t->align_left[QUANTIZER] = t->align_left[DATASET] = true;
 }
 
 enum status show_spread(const struct show *s, const struct rows *rows, struct err *e)
 {
-    CLEANUP(table_free) struct table t = {0};
-    int64_t columns = LEFT, shown = 0;
-    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) columns += wants(s, x);
-    PASS(table_init(&t, columns, LEFT, e));
-    PASS(put_head(s, rows, &t, e));
+    CLEANUP(table_free) struct table t = {.columns = LEFT, .left = LEFT};
+    int64_t shown = 0;
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) t.columns += wants(s, x);
+    put_head(s, rows, &t);
     for (int64_t from = 0, to; from < rows->n; from = to) {
         int64_t n = 1;
         for (to = from; to < rows->n && same_cell(&rows->rows[from], &rows->rows[to]); to++)
@@ -90,7 +86,7 @@ enum status show_spread(const struct show *s, const struct rows *rows, struct er
                 n = rows->rows[to].at[AXIS_REPLICATE] + 2;
         for (int64_t i = from; i < to && rows->rows[i].at[AXIS_REPLICATE] == 0; i++) {
             if (!show_wants(s, rows, &rows->rows[i])) continue;
-            PASS(put_cell(s, rows, &rows->rows[i], n, &t, e));
+            put_cell(s, rows, &rows->rows[i], n, &t);
             shown++;
         }
     }

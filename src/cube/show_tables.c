@@ -197,7 +197,7 @@ static struct form form_of(struct page *p, int64_t variant, double *errors)
     return (struct form){.decimals = decimals_of(most, 5)};
 }
 
-static enum status put_head(struct page *p, struct table *t, struct err *e)
+static void put_head(struct page *p, struct table *t)
 {
     static const char *const names[LEFT] = {
         [NAME] = "checkpoint", [STEP] = "step",   [TOKENS] = "tokens",
@@ -210,15 +210,14 @@ static enum status put_head(struct page *p, struct table *t, struct err *e)
         there[RATE] |= !isnan(number_here(p, "learning_rate"));
         there[PHASE] |= text_here(p, "phase")[0] != '\0';
     }
-    PASS(table_add_row(t, e));
+    table_add_row(t);
     for (int64_t k = 0; k < LEFT; k++)
-        if (there[k]) PASS(table_set(t, k, e, "%s", names[k]));
+        if (there[k]) table_set(t, k, "%s", names[k]);
     for (int64_t i = 0; i < p->n; i++)
-        PASS(table_set(t, LEFT + i, e, "%s %lld",
-                       labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
-                       (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]));
+        table_set(t, LEFT + i, "%s %lld",
+                  labels(p, AXIS_QUANTIZER)->texts[p->variants[i]->quantizer_at],
+                  (long long)labels(p, AXIS_BITS)->numbers[p->variants[i]->bits_at]);
     t->align_left[NAME] = t->align_left[PHASE] = true;
-    return OK;
 }
 
 /* The state of the record here, on the page's text if it is of one. status: the variable of its
@@ -248,19 +247,19 @@ static enum status put_result(const struct page *p, struct table *t, int64_t col
     case STATE_DONE:
         p->notes->nan |= strcmp(number, "nan") == 0;
         if (why[0]) PASS(note(p->notes, why, true, letter, e));
-        PASS(table_set(t, column, e, "%s%s%s", number, why[0] ? " " : "", why[0] ? letter : ""));
+        table_set(t, column, "%s%s%s", number, why[0] ? " " : "", why[0] ? letter : "");
         break;
     case STATE_FAILED:
         PASS(note(p->notes, why, false, letter, e));
-        PASS(table_set(t, column, e, "%s", letter));
+        table_set(t, column, "%s", letter);
         break;
     case STATE_PENDING:
         p->notes->pending = true;
-        PASS(table_set(t, column, e, "…"));
+        table_set(t, column, "…");
         break;
     default:
         p->notes->not_measured = true;
-        PASS(table_set(t, column, e, "-"));
+        table_set(t, column, "-");
     }
     return OK;
 }
@@ -270,17 +269,17 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
     char text[QUANTITY];
     double step = number_here(p, "step"), tokens = number_here(p, "tokens");
     double rate = number_here(p, "learning_rate");
-    PASS(table_set(t, NAME, e, "%s", text_here(p, "checkpoint_name")));
-    if (!isnan(step)) PASS(table_set(t, STEP, e, "%.0f", step));
+    table_set(t, NAME, "%s", text_here(p, "checkpoint_name"));
+    if (!isnan(step)) table_set(t, STEP, "%.0f", step);
     if (!isnan(tokens)) {
         quantity_count(tokens, text);
-        PASS(table_set(t, TOKENS, e, "%s", text));
+        table_set(t, TOKENS, "%s", text);
     }
     if (!isnan(rate)) {
         quantity_plain(rate, 3, text);
-        PASS(table_set(t, RATE, e, "%s", text));
+        table_set(t, RATE, "%s", text);
     }
-    if (text_here(p, "phase")[0]) PASS(table_set(t, PHASE, e, "%s", text_here(p, "phase")));
+    if (text_here(p, "phase")[0]) table_set(t, PHASE, "%s", text_here(p, "phase"));
     if (p->at.at[AXIS_DATASET] < 0) return OK;
     snprintf(text, sizeof text, "%.4f", number_here(p, "baseline_loss"));
     return put_result(p, t, LOSS, text, &p->checkpoints, "checkpoint_status", "checkpoint_message",
@@ -292,7 +291,7 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
 {
     const double scale = show_scale(p->x->name);
     char text[64];
-    PASS(table_add_row(t, e));
+    table_add_row(t);
     go_to(p, checkpoint, -1);
     PASS(put_checkpoint(p, t, e));
     for (int64_t i = 0; i < p->n; i++) {
@@ -306,12 +305,11 @@ static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct
 
 static enum status print_table(struct page *p, struct err *e)
 {
-    CLEANUP(table_free) struct table t = {0};
+    CLEANUP(table_free) struct table t = {.columns = LEFT + p->n, .left = LEFT};
     AUTO_FREE double *errors = NULL;
     PASS(mem_zero(&errors, model_of(p)->n, sizeof *errors, "errors", e));
     for (int64_t i = 0; i < p->n; i++) p->forms[i] = form_of(p, i, errors);
-    PASS(table_init(&t, LEFT + p->n, LEFT, e));
-    PASS(put_head(p, &t, e));
+    put_head(p, &t);
     for (int64_t c = 0; c < model_of(p)->n; c++)
         if (wants_checkpoint(p, c)) PASS(put_checkpoint_row(p, c, &t, e));
     putc('\n', p->show->out);
@@ -341,21 +339,6 @@ static void add_variants(struct page *p, int64_t quantizer)
     }
 }
 
-static enum status print_title(const struct page *p, struct err *e)
-{
-    const bool percent = show_scale(p->x->name) != 1, plain = strcmp(p->x->units, "1") == 0;
-    const int64_t dataset = p->at.at[AXIS_DATASET];
-    FILE *out = p->show->out;
-    AUTO_FREE char *title = NULL;
-    PASS(mem_format(
-        &title, e, "%s%s%s: %s: %s%s%s%s%s%s", labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]],
-        dataset < 0 ? "" : ", ", dataset < 0 ? "" : labels(p, AXIS_DATASET)->texts[dataset],
-        p->x->name, p->x->long_name, percent ? ", in percent" : "", plain ? "" : " (",
-        plain ? "" : p->x->units, plain ? "" : ")", p->error ? ", ± standard error" : ""));
-    page_print(out, table_page_width(out), 0, 0, title);
-    return OK;
-}
-
 /* The tables of a model, a dataset and a metric: one of each quantizer, or one of all if a single
  * width was asked for. */
 static enum status print_page(struct page *p, struct err *e)
@@ -367,7 +350,19 @@ static enum status print_page(struct page *p, struct err *e)
     for (int64_t q = 0; q < quantizers->n; q++) {
         if (show_wants_label(p->show, "quantizer", quantizers->texts[q])) add_variants(p, q);
         if (p->n == 0 || (widths == 1 && q + 1 < quantizers->n)) continue;
-        if (!tables++) PASS(print_title(p, e));
+        if (!tables++) {
+            const bool percent = show_scale(p->x->name) != 1, plain = strcmp(p->x->units, "1") == 0;
+            const int64_t dataset = p->at.at[AXIS_DATASET];
+            FILE *out = p->show->out;
+            AUTO_FREE char *title = NULL;
+            PASS(mem_format(
+                &title, e, "%s%s%s: %s: %s%s%s%s%s%s",
+                labels(p, AXIS_MODEL)->texts[p->at.at[AXIS_MODEL]], dataset < 0 ? "" : ", ",
+                dataset < 0 ? "" : labels(p, AXIS_DATASET)->texts[dataset], p->x->name,
+                p->x->long_name, percent ? ", in percent" : "", plain ? "" : " (",
+                plain ? "" : p->x->units, plain ? "" : ")", p->error ? ", ± standard error" : ""));
+            page_print(out, table_page_width(out), 0, 0, title);
+        }
         PASS(print_table(p, e));
         p->n = 0;
     }

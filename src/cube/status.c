@@ -89,31 +89,19 @@ static enum status print_models(const struct report *r, const struct rows *rows,
 {
     const char *const heads[] = {"model",  "checkpoints", rows->kind->noun, "done",
                                  "failed", "pending",     "not applicable"};
-    CLEANUP(table_free) struct table t = {0};
-    PASS(table_init(&t, 7, 7, e));
-    t.align_left[0] = true;
-    PASS(table_add_row(&t, e));
-    for (int k = 0; k < 7; k++) PASS(table_set(&t, k, e, "%s", heads[k]));
+    CLEANUP(table_free) struct table t = {.columns = 7, .left = 7, .align_left = {true}};
+    table_add_texts(&t, heads);
     for (int64_t m = 0; m < rows->n_parts + (rows->n_parts != 1); m++) {
         const int64_t part = m < rows->n_parts ? m : -1;
         const struct result_counts n = rows_count(rows, part);
         const int64_t numbers[] = {count_checkpoints(rows, part), n.records,
                                    n.by_state[STATE_DONE],        n.by_state[STATE_FAILED],
                                    n.by_state[STATE_PENDING],     n.by_state[STATE_NOT_APPLICABLE]};
-        PASS(table_add_row(&t, e));
-        PASS(table_set(&t, 0, e, "%s", part < 0 ? "all" : rows->parts[part].name));
-        for (int k = 0; k < 6; k++) PASS(table_set(&t, k + 1, e, "%lld", (long long)numbers[k]));
+        table_add_row(&t);
+        table_set(&t, 0, "%s", part < 0 ? "all" : rows->parts[part].name);
+        for (int k = 0; k < 6; k++) table_set(&t, k + 1, "%lld", (long long)numbers[k]);
     }
     return table_print(&t, table_page_width(r->out), r->out, e);
-}
-
-/* Those that count as pending only since they lack scores. */
-static void print_to_score(const struct report *r, const struct rows *rows)
-{
-    const int64_t n = rows_count(rows, -1).to_score;
-    if (n)
-        fprintf(r->out, "%lld of the pending %s %s finished but for scores on added texts\n",
-                (long long)n, rows->kind->noun, n == 1 ? "is" : "are");
 }
 
 static void print_one_line(const char *text, FILE *out)
@@ -285,7 +273,11 @@ static enum status print_text(const struct report *r, struct err *e)
         const enum measure_report form = rows->kind->report;
         if (form == REPORT_MODELS) PASS(print_models(r, rows, e));
         if (form == REPORT_ALL && rows->n) print_line(r, rows, -1);
-        print_to_score(r, rows);
+        /* Those that count as pending only since they lack scores. */
+        const int64_t n = rows_count(rows, -1).to_score;
+        if (n)
+            fprintf(r->out, "%lld of the pending %s %s finished but for scores on added texts\n",
+                    (long long)n, rows->kind->noun, n == 1 ? "is" : "are");
         verdict_print(rows, "  ", r->out);
         for (int64_t i = 0; form == REPORT_PARTS && i < rows->n_parts; i++) print_line(r, rows, i);
     }

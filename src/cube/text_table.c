@@ -5,41 +5,41 @@
 
 enum { GAP = 2, PAGE = 120 };
 
-enum status table_init(struct table *t, int64_t columns, int64_t left, struct err *e)
-{
-    *t = (struct table){.columns = columns, .left = left};
-    return mem_zero(&t->align_left, columns, sizeof *t->align_left, "a table", e);
-}
-
 void table_free(struct table *t)
 {
     for (int64_t i = 0; i < t->rows * t->columns; i++) free(t->cells[i]);
-    free(t->cells);
-    free(t->align_left);
-    *t = (struct table){0};
+    mem_drop(&t->cells);
+    t->rows = 0;
 }
 
-enum status table_add_row(struct table *t, struct err *e)
+void table_add_row(struct table *t)
 {
-    PASS(mem_grow(&t->cells, (t->rows + 1) * t->columns, &t->capacity, sizeof *t->cells, e));
+    const int64_t most = (t->rows + 1) * t->columns;
+    t->lacks = t->lacks || mem_grow(&t->cells, most, &t->capacity, sizeof *t->cells, NULL) != OK;
+    if (t->lacks) return;
     for (int64_t k = 0; k < t->columns; k++) t->cells[t->rows * t->columns + k] = NULL;
     t->rows++;
-    return OK;
 }
 
-enum status table_set(struct table *t, int64_t column, struct err *e, const char *fmt, ...)
+void table_add_texts(struct table *t, const char *const *texts)
 {
+    table_add_row(t);
+    for (int64_t k = 0; k < t->columns; k++)
+        if (texts[k]) table_set(t, k, "%s", texts[k]);
+}
+
+void table_set(struct table *t, int64_t column, const char *fmt, ...)
+{
+    if (t->lacks) return;
     char **cell = &t->cells[(t->rows - 1) * t->columns + column];
     va_list ap;
     va_start(ap, fmt);
     free(*cell);
-    int n = vasprintf(cell, fmt, ap);
+    if (vasprintf(cell, fmt, ap) < 0) *cell = NULL;
     va_end(ap);
-    if (n < 0) *cell = NULL;
-    NEED(n >= 0, ERR_NOMEM, "out of memory for a table");
-    for (char *p = *cell; *p; p++)
+    t->lacks = !*cell;
+    for (char *p = *cell; p && *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
-    return OK;
 }
 
 static void print_cell(const struct table *t, int64_t row, int64_t column, int64_t width, bool last,
@@ -48,7 +48,7 @@ static void print_cell(const struct table *t, int64_t row, int64_t column, int64
     const char *text = t->cells[row * t->columns + column];
     int pad = (int)(width - page_columns(text));
     if (!text) text = "";
-    if (!t->align_left[column])
+    if (column >= TABLE_ALIGNED || !t->align_left[column])
         fprintf(out, "%*s%s", pad, "", text);
     else
         fprintf(out, "%s%*s", text, last ? 0 : pad, "");
@@ -87,6 +87,7 @@ enum status table_print(const struct table *t, int64_t width, FILE *out, struct 
 {
     AUTO_FREE int64_t *widths = NULL;
     int64_t used_left = 0;
+    NEED(!t->lacks, ERR_NOMEM, "out of memory for a table");
     PASS(mem_zero(&widths, t->columns, sizeof *widths, "a table", e));
     for (int64_t i = 0; i < t->rows * t->columns; i++) {
         int64_t n = page_columns(t->cells[i]), k = i % t->columns;

@@ -158,46 +158,41 @@ static void print_machine(const struct plan_report *r, FILE *out)
 enum { MODEL, VISITS, PARAMETERS, READ, PHASES };
 enum { TIME = PHASES + COST_PHASE_N, MEMORY, LEAST, PLAN_COLUMNS };
 
-static enum status put_plan_head(const struct plan_report *r, struct table *t, struct err *e)
+static void put_plan_head(const struct plan_report *r, struct table *t)
 {
     static const char *const names[PLAN_COLUMNS] = {
         [MODEL] = "model", [VISITS] = "visits", [PARAMETERS] = "params", [READ] = "read",
         [TIME] = "time",   [MEMORY] = "memory", [LEAST] = "least"};
-    PASS(table_add_row(t, e));
-    t->align_left[MODEL] = true;
-    for (int k = 0; k < PLAN_COLUMNS; k++)
-        if (names[k]) PASS(table_set(t, k, e, "%s", names[k]));
+    table_add_texts(t, names);
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
         bool any = false;
         for (int64_t l = 0; l < r->n; l++) any = any || r->lines[l].cost.flop[i] > 0;
-        if (any) PASS(table_set(t, PHASES + i, e, "%s", cost_phase_name((enum cost_phase)i)));
+        if (any) table_set(t, PHASES + i, "%s", cost_phase_name((enum cost_phase)i));
     }
-    return OK;
 }
 
-static enum status put_model(const struct plan *p, const struct plan_line *l, struct table *t,
-                             struct err *e)
+static void put_model(const struct plan *p, const struct plan_line *l, struct table *t)
 {
     const struct plan_model *m = &p->costs.models[l->model];
     const double gib = 1 << 30;
     char text[QUANTITY];
-    PASS(table_add_row(t, e));
-    PASS(table_set(t, MODEL, e, "%s", p->sweep->models[l->model].name));
-    PASS(table_set(t, VISITS, e, "%lld", (long long)l->visits));
-    if (!m->known) return OK;
+    table_add_row(t);
+    table_set(t, MODEL, "%s", p->sweep->models[l->model].name);
+    table_set(t, VISITS, "%lld", (long long)l->visits);
+    if (!m->known) return;
     quantity_count((double)m->sizes.shape.parameters, text);
-    PASS(table_set(t, PARAMETERS, e, "%s", text));
+    table_set(t, PARAMETERS, "%s", text);
     quantity_prefix(l->cost.bytes, text);
-    PASS(table_set(t, READ, e, "%sB", text));
+    table_set(t, READ, "%sB", text);
     for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
         if (!(l->cost.flop[i] > 0)) continue;
         quantity_prefix(l->cost.flop[i], text);
-        PASS(table_set(t, PHASES + i, e, "%s", text));
+        table_set(t, PHASES + i, "%s", text);
     }
     quantity_time(l->total, text);
-    PASS(table_set(t, TIME, e, "%s", text));
-    PASS(table_set(t, MEMORY, e, "%.3g GiB", (double)l->memory.peak / gib));
-    return table_set(t, LEAST, e, "%.3g GiB", (double)l->least / gib);
+    table_set(t, TIME, "%s", text);
+    table_set(t, MEMORY, "%.3g GiB", (double)l->memory.peak / gib);
+    table_set(t, LEAST, "%.3g GiB", (double)l->least / gib);
 }
 
 /* What else there is to say of a model's visits. */
@@ -225,9 +220,18 @@ static void print_remarks(const struct plan *p, const struct plan_line *l, FILE 
     if (!l->fits) fprintf(out, "%s: does not fit%s%s\n", name, l->why[0] ? ": " : "", l->why);
 }
 
-/* Models of which curvature takes more memory than their cells. */
-static void print_curvature_memory(const struct plan_report *r, FILE *out)
+static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
 {
+    CLEANUP(table_free)
+    struct table t = {.columns = PLAN_COLUMNS, .left = 1, .align_left = {[MODEL] = true}};
+    put_plan_head(r, &t);
+    for (int64_t i = 0; i < r->n; i++) put_model(r->plan, &r->lines[i], &t);
+    fprintf(out, "a visit, on average: what it reads, FLOP by phase, time and memory on one "
+                 "worker; least: the "
+                 "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
+    PASS(table_print(&t, table_page_width(stdout), out, e));
+    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
+    /* Models of which curvature takes more memory than their cells. */
     int64_t n = 0, last = 0;
     for (int64_t i = 0; i < r->n; i++) {
         const struct plan_line *l = &r->lines[i];
@@ -237,20 +241,6 @@ static void print_curvature_memory(const struct plan_report *r, FILE *out)
     }
     if (n == 1) fprintf(out, "%s: most memory for curvature\n", r->plan->sweep->models[last].name);
     if (n > 1) fprintf(out, "most memory for curvature: %lld models\n", (long long)n);
-}
-
-static enum status print_models(const struct plan_report *r, FILE *out, struct err *e)
-{
-    CLEANUP(table_free) struct table t = {0};
-    PASS(table_init(&t, PLAN_COLUMNS, 1, e));
-    PASS(put_plan_head(r, &t, e));
-    for (int64_t i = 0; i < r->n; i++) PASS(put_model(r->plan, &r->lines[i], &t, e));
-    fprintf(out, "a visit, on average: what it reads, FLOP by phase, time and memory on one "
-                 "worker; least: the "
-                 "lowest limit (run.memory_per_rank) that is enough, with its reserve\n");
-    PASS(table_print(&t, table_page_width(stdout), out, e));
-    for (int64_t i = 0; i < r->n; i++) print_remarks(r->plan, &r->lines[i], out);
-    print_curvature_memory(r, out);
     return OK;
 }
 
@@ -289,20 +279,6 @@ static void print_total(const struct plan_report *r, FILE *out)
             (long long)r->remaining.n, quantity_plural(r->remaining.n), left);
 }
 
-static void print_simulations(const struct plan_report *r, FILE *out)
-{
-    if (r->n_simulations)
-        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "batches", "repeated");
-    for (int64_t i = 0; i < r->n_simulations; i++) {
-        const struct sched_simulation *s = &r->simulations[i];
-        char time[QUANTITY];
-        quantity_time(s->makespan, time);
-        fprintf(out, "%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group),
-                time, 100 * s->idle, (long long)s->batches,
-                s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
-    }
-}
-
 enum status plan_report_print(const struct plan_report *r, FILE *out, struct err *e)
 {
     print_machine(r, out);
@@ -313,6 +289,15 @@ enum status plan_report_print(const struct plan_report *r, FILE *out, struct err
         if (r->to_write[k])
             fprintf(out, "%s: %lld model%s to write, %.4g GB of disk\n", measures[k]->name,
                     (long long)r->to_write[k], quantity_plural(r->to_write[k]), r->disk[k] / 1e9);
-    print_simulations(r, out);
+    if (r->n_simulations)
+        fprintf(out, "%8s %12s %8s %8s %10s\n", "nodes", "time", "idle", "batches", "repeated");
+    for (int64_t i = 0; i < r->n_simulations; i++) {
+        const struct sched_simulation *s = &r->simulations[i];
+        char time[QUANTITY];
+        quantity_time(s->makespan, time);
+        fprintf(out, "%8lld %12s %6.1f %% %8lld %8.1f %%\n", (long long)(s->n_groups * r->group),
+                time, 100 * s->idle, (long long)s->batches,
+                s->least > 0 ? 100 * fmax(s->work / s->least - 1, 0) : 0);
+    }
     return OK;
 }

@@ -80,8 +80,8 @@ static enum status look(const struct runs *all, const struct run *r, const struc
     return OK;
 }
 
-static enum status add_row(struct table *t, const struct run *r, const struct run_left *left,
-                           const struct line *l, double seconds, struct err *e)
+static void add_row(struct table *t, const struct run *r, const struct run_left *left,
+                    const struct line *l, double seconds)
 {
     char steps[64], tokens[QUANTITY], n[QUANTITY], memory[QUANTITY], disk[QUANTITY], time[QUANTITY];
     const char *const end = left->end == RUN_DIVERGED ? "diverged" : "done";
@@ -93,10 +93,8 @@ static enum status add_row(struct table *t, const struct run *r, const struct ru
     quantity_time(seconds, time);
     const char *const cells[] = {r->name, l->done ? end : steps, l->done ? end : tokens, n, NULL,
                                  memory,  l->done ? end : disk,  l->done ? end : time};
-    PASS(table_add_row(t, e));
-    for (int i = 0; i < 8; i++)
-        if (cells[i]) PASS(table_set(t, i, e, "%s", cells[i]));
-    return table_set(t, 4, e, "%lld", (long long)l->checkpoints);
+    table_add_texts(t, cells);
+    table_set(t, 4, "%lld", (long long)l->checkpoints);
 }
 
 /* What all runs take that are left. */
@@ -155,7 +153,7 @@ static enum status add_run(struct planning *p, int64_t i, struct err *e)
     err_clear(&why);
     if (st == OK) {
         const double seconds = l.flop / (1e9 * p->rate * efficiency);
-        PASS(add_row(&p->table, r, &p->left[i], &l, seconds, e));
+        add_row(&p->table, r, &p->left[i], &l, seconds);
         p->sum.tokens += l.tokens;
         p->sum.disk += (double)l.disk;
         p->sum.seconds += seconds;
@@ -241,14 +239,13 @@ enum status train_plan_print(struct runs *runs, const struct train_plan_options 
     static const char *const heads[] = {"run",         "steps",  "tokens", "parameters",
                                         "checkpoints", "memory", "disk",   "time of a rank"};
     enum status st = OK;
-    struct planning p = {.job = {.runs = runs, .wanted = o->wanted}, .options = o};
+    struct planning p = {.job = {.runs = runs, .wanted = o->wanted},
+                         .options = o,
+                         .table = {.columns = 8, .left = 1, .align_left = {true}}};
     TRY(mem_zero(&p.job.sources, runs->n_recipes, sizeof *p.job.sources, "a plan", e));
     TRY(mem_zero(&p.left, runs->n, sizeof *p.left, "a plan", e));
     TRY(mem_zero(&p.seconds, runs->n, sizeof *p.seconds, "a plan", e));
-    TRY(table_init(&p.table, 8, 1, e));
-    p.table.align_left[0] = true;
-    TRY(table_add_row(&p.table, e));
-    for (int i = 0; i < 8; i++) TRY(table_set(&p.table, i, e, "%s", heads[i]));
+    table_add_texts(&p.table, heads);
     TRY(find_rate(&p, e));
     TRY(train_check_all(&p.job, p.left, &p.faults, e));
     for (int64_t i = 0; i < runs->n; i++)

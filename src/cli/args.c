@@ -6,19 +6,6 @@
 #include "util/words.h"
 #include <errno.h>
 
-void arg_list_free(struct arg_list *l)
-{
-    free(l->items);
-    *l = (struct arg_list){0};
-}
-
-static enum status arg_list_add(struct arg_list *l, char *item, struct err *e)
-{
-    PASS(mem_grow(&l->items, l->n, &l->capacity, sizeof *l->items, e));
-    l->items[l->n++] = item;
-    return OK;
-}
-
 static const struct arg *find(const struct args *a, const char *word, size_t n)
 {
     for (int i = 0; i < a->n; i++)
@@ -58,7 +45,7 @@ static enum status set(const struct arg *arg, char *value, struct err *e)
              value);
         break;
     case ARG_LIST:
-        return arg_list_add(arg->to, value, e);
+        return texts_append(arg->to, value, e);
     }
     return OK;
 }
@@ -223,32 +210,32 @@ static bool asks_for_help(const struct call *c)
 }
 
 /* Whether one of the words of `with` (NULL: any will do) is a flag that was given. */
-static bool has_one(const char *with, const struct arg_list *given)
+static bool has_one(const char *with, const struct texts *given)
 {
     if (!with) return true;
     for (int64_t i = 0; i < given->n; i++)
-        if (words_have(with, " ", given->items[i], strcspn(given->items[i], "="))) return true;
+        if (words_have(with, " ", given->text[i], strcspn(given->text[i], "="))) return true;
     return false;
 }
 
 /* A flag that takes one value is given once. */
-static enum status check_once(const struct args *a, const struct arg_list *given, struct err *e)
+static enum status check_once(const struct args *a, const struct texts *given, struct err *e)
 {
     for (int64_t i = 0; i < given->n; i++) {
-        const struct arg *arg = find(a, given->items[i], strcspn(given->items[i], "="));
+        const struct arg *arg = find(a, given->text[i], strcspn(given->text[i], "="));
         if (!arg || arg->type == ARG_LIST || arg->type == ARG_SWITCH) continue;
         for (int64_t j = 0; j < i; j++)
-            NEED(find(a, given->items[j], strcspn(given->items[j], "=")) != arg, ERR_USAGE,
+            NEED(find(a, given->text[j], strcspn(given->text[j], "=")) != arg, ERR_USAGE,
                  "%s is given twice; it takes one value", arg->name);
     }
     return OK;
 }
 
 /* Every flag that was given has an effect beside the others. */
-static enum status check_effects(const struct args *a, const struct arg_list *given, struct err *e)
+static enum status check_effects(const struct args *a, const struct texts *given, struct err *e)
 {
     for (int64_t i = 0; i < given->n; i++) {
-        const char *flag = given->items[i], *with = NULL;
+        const char *flag = given->text[i], *with = NULL;
         const size_t n = strcspn(flag, "=");
         const struct arg *arg = find(a, flag, n);
         for (const struct arg_with *w = a->with; w && w->name; w++)
@@ -271,7 +258,7 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
                        struct err *e)
 {
     const struct command *command = c->command;
-    CLEANUP(arg_list_free) struct arg_list given = {0};
+    CLEANUP(texts_free) struct texts given = {0};
     int found = 0, used;
     for (int i = 0; i < n; i++) positional[i] = NULL;
     c->help = c->flags || asks_for_help(c);
@@ -285,10 +272,10 @@ enum status args_parse(const struct args *a, struct call *c, const char **positi
         used = 1;
         if (word[0] == '-' && word[1]) {
             PASS(take(a, c, c->argc - i, c->argv + i, &used, e));
-            PASS(arg_list_add(&given, word, e));
+            PASS(texts_append(&given, word, e));
         } else {
             if (found == n && a->more) {
-                PASS(arg_list_add(a->more, word, e));
+                PASS(texts_append(a->more, word, e));
                 continue;
             }
             NEED(found < n, ERR_USAGE, "%s: unexpected; usage: qtraj %s %s", word, command->name,

@@ -3,6 +3,7 @@
 #pragma once
 #include "cli/cli.h"
 #include "options/options.h"
+#include "util/texts.h"
 
 enum arg_type { ARG_SWITCH, ARG_TEXT, ARG_CHOICE, ARG_INTEGER, ARG_LIST };
 
@@ -12,17 +13,10 @@ struct arg_choice {
     const char *word;         /* the one that was given, NULL: none was */
 };
 
-/* What an ARG_LIST collects. Zero-initialise. */
-struct arg_list {
-    int64_t n, capacity;
-    char **items; // (n) borrowed from argv
-};
-void arg_list_free(struct arg_list *l);
-
 struct arg {
     const char *name; /* with its hyphens */
     enum arg_type type;
-    void *to; /* bool *, const char **, struct arg_choice *, int64_t *, struct arg_list * */
+    void *to; /* bool *, const char **, struct arg_choice *, int64_t *, struct texts * */
     const char *value, *doc; /* for --help; value: NULL for a switch */
 };
 
@@ -45,8 +39,8 @@ struct args {
     int n, n_keys;
     const struct arg_keys *keys; // (n_keys)
     const struct arg_with *with; /* {NULL} behind the last; NULL: none */
-    int optional;          /* so many of the last arguments that are no flags may be missing */
-    struct arg_list *more; /* takes those behind the n of args_parse; NULL: there are none */
+    int optional;       /* so many of the last arguments that are no flags may be missing */
+    struct texts *more; /* takes those behind the n of args_parse; NULL: there are none */
 };
 
 /* The members of struct args that say that arrays are the table and the keys. */

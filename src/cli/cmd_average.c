@@ -14,7 +14,7 @@
 
 struct average {
     const char *out, *tokenizer;
-    struct arg_list dirs;
+    struct texts dirs;
     const char *weights, *decay; /* flags; NULL: not given */
     bool greedy;
     struct data_options text; /* that chooses, with greedy */
@@ -55,7 +55,7 @@ static enum status set_up(struct average *a, bool f32, struct err *e)
     PASS(mem_zero(&a->mean.parts, a->dirs.n, sizeof *a->mean.parts, "checkpoints", e));
     PASS(mem_zero(&a->parts, a->dirs.n, sizeof *a->parts, "checkpoints", e));
     for (; a->mean.n < a->dirs.n; a->mean.n++)
-        PASS(mem_string(&a->mean.parts[a->mean.n].path, a->dirs.items[a->mean.n], e));
+        PASS(mem_string(&a->mean.parts[a->mean.n].path, a->dirs.text[a->mean.n], e));
     for (const char *p = rest; p && (p = strchr(p, ',')) != NULL; p++) given++;
     NEED(!a->weights || given == a->mean.n, ERR_USAGE,
          "--weights: %lld numbers for %lld checkpoints", (long long)given, (long long)a->mean.n);
@@ -107,8 +107,8 @@ static enum status choose(struct average *a, struct err *e)
     int64_t n = 0;
     for (int64_t i = 0; i < a->dirs.n; i++)
         for (int64_t j = 0; j < i; j++)
-            NEED(strcmp(a->dirs.items[i], a->dirs.items[j]) != 0, ERR_USAGE,
-                 "--greedy: %s is there twice", a->dirs.items[i]);
+            NEED(strcmp(a->dirs.text[i], a->dirs.text[j]) != 0, ERR_USAGE,
+                 "--greedy: %s is there twice", a->dirs.text[i]);
     PASS(weights_copy(&a->mean, w, e));
     w->kind = WEIGHTS_GREEDY;
     w->evaluated = true; /* the visit evaluates the soup on its text */
@@ -116,7 +116,7 @@ static enum status choose(struct average *a, struct err *e)
     PASS(options_copy(&data_heldout_table, &a->text, &w->heldout, e));
     if (a->judge) PASS(set_judge(a, w, e));
     PASS(single_add_evaluation(&s, &a->text, "", e));
-    PASS(single_run(&s, a->dirs.items[0], a->tokenizer, e));
+    PASS(single_run(&s, a->dirs.text[0], a->tokenizer, e));
     weights_recall_choice(w, s.checkpoint);
     NEED(w->chosen, ERR_FORMAT, "the record of a greedy soup does not say what was chosen");
     print_choice(s.checkpoint);
@@ -124,10 +124,11 @@ static enum status choose(struct average *a, struct err *e)
         a->mean.parts[i].coefficient = w->parts[i].coefficient;
         if (w->parts[i].coefficient == 0) {
             weights_free(&a->mean.parts[i]);
+            free(a->dirs.text[i]);
             continue;
         }
         a->mean.parts[n] = a->mean.parts[i];
-        a->dirs.items[n++] = a->dirs.items[i];
+        a->dirs.text[n++] = a->dirs.text[i];
     }
     a->mean.n = a->dirs.n = n;
     return OK;
@@ -140,7 +141,7 @@ static enum status write_all(struct average *a, struct err *e)
     AUTO_FREE char *found = NULL;
     AUTO_FREE struct tensor_shape *tensors = NULL;
     CLEANUP(folder_close_at) struct folder_out *folder = NULL;
-    const char *first = a->dirs.items[0];
+    const char *first = a->dirs.text[0];
     for (int64_t i = 0; i < a->mean.n; i++)
         PASS(weights_open(&a->mean.parts[i], NULL, &a->parts[i], e));
     PASS(weights_open_from(&a->mean, NULL, a->parts, &a->checkpoint, e));
@@ -175,7 +176,7 @@ static void release(struct average *a)
     weights_free(&a->mean);
     options_free(&data_scored_table, &a->text);
     options_free(&data_table, &a->calibration);
-    arg_list_free(&a->dirs);
+    texts_free(&a->dirs);
 }
 
 static enum status run(struct call *c, struct err *e)

@@ -6,11 +6,10 @@
 #include "math/linalg.h"
 #include "measures/curvature.h"
 #include "measures/measurement.h"
-#include "run/curvature_progress.h"
+#include "run/progress.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/lru.h"
-#include "util/measured.h"
 #include "util/quantity.h"
 #include <math.h>
 #include <omp.h>

@@ -5,7 +5,7 @@
 #include "cli/init_internal.h"
 #include "config/trajectory.h"
 #include "eval/dataset.h"
-#include "train/unfinished.h"
+#include "train/known_runs.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -29,7 +29,7 @@ static void init_free(struct init *o)
     free(o->folder);
     free(o->stem);
     texts_free(&o->text_paths);
-    arg_list_free(&o->texts);
+    texts_free(&o->texts);
     free(o->tokenizer_path);
 }
 
@@ -106,22 +106,13 @@ static enum status add_checkpoint(struct init *o, const char *folder, const char
     return init_checkpoint_find(r->path, name, &r->checkpoints[r->n - 1], e);
 }
 
-static enum status has_file(const char *folder, const char *name, const char *file, bool *has,
-                            struct err *e)
-{
-    AUTO_FREE char *path = NULL;
-    PASS(mem_format(&path, e, "%s/%s/%s", folder, name, file));
-    *has = fsx_is_file(path);
-    return OK;
-}
-
 /* The checkpoints in the folder, else those in its folders of runs, which have tables; else the
  * folder as one. */
 static enum status add_folder(struct init *o, const char *given, struct err *e)
 {
     enum status st = OK;
     char *path = NULL, *slash, *run = NULL;
-    bool any = false, has;
+    bool any = false;
     struct dirent **all = NULL;
     int n = -1;
     TRY(mem_string(&path, given, e));
@@ -130,21 +121,20 @@ static enum status add_folder(struct init *o, const char *given, struct err *e)
            strerror(errno));
     for (int i = 0; i < n; i++) {
         if (all[i]->d_name[0] == '.') continue;
-        TRY(has_file(path, all[i]->d_name, "config.json", &has, e));
-        any = any || has;
-        if (has) TRY(add_checkpoint(o, path, all[i]->d_name, e));
+        if (!fsx_has("%s/%s/config.json", path, all[i]->d_name)) continue;
+        any = true;
+        TRY(add_checkpoint(o, path, all[i]->d_name, e));
     }
     for (int i = 0; i < n && !any; i++) {
-        TRY(has_file(path, all[i]->d_name, "trajectory.csv", &has, e));
-        if (all[i]->d_name[0] == '.' || !has) continue;
+        const char *name = all[i]->d_name;
+        if (name[0] == '.' || !fsx_has("%s/%s/trajectory.csv", path, name)) continue;
         mem_drop(&run);
-        TRY(mem_format(&run, e, "%s/%s", path, all[i]->d_name));
+        TRY(mem_format(&run, e, "%s/%s", path, name));
         TRY(add_folder(o, run, e));
     }
     if (!any) TRY(unfinished_warn(path, e));
     if (any || run) goto done;
-    TRY(has_file(path, ".", "config.json", &has, e));
-    ENSURE(has, ERR_USAGE,
+    ENSURE(fsx_has("%s/config.json", path), ERR_USAGE,
            "%s: no checkpoint; expected config.json in it or in a folder in it, or folders with "
            "trajectory.csv, as of qtraj train",
            given);
@@ -218,7 +208,7 @@ static enum status set_up(struct init *o, struct err *e)
          "--text is missing; name a text that the models were not trained on, plain or JSON lines");
     for (int64_t i = 0; i < o->texts.n; i++) {
         AUTO_FREE char *path = NULL;
-        PASS(resolve_text(o->texts.items[i], &path, e));
+        PASS(resolve_text(o->texts.text[i], &path, e));
         PASS(texts_append(&o->text_paths, path, e));
     }
     return o->tokenizer ? resolve(o->tokenizer, &o->tokenizer_path, e) : OK;
@@ -227,7 +217,7 @@ static enum status set_up(struct init *o, struct err *e)
 static enum status run(struct call *c, struct err *e)
 {
     CLEANUP(init_free) struct init o = {.out = "sweep.yaml"};
-    CLEANUP(arg_list_free) struct arg_list folders = {0};
+    CLEANUP(texts_free) struct texts folders = {0};
     const struct arg table[] = {
         {"--text", ARG_LIST, &o.texts, "FILE",
          "text to measure the loss on, or a pattern of files; needed, may repeat"},
@@ -241,7 +231,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) return OK;
     NEED(folders.n > 0, ERR_USAGE, "no folder is given; name checkpoints, or a folder of them");
     PASS(set_up(&o, e));
-    for (int64_t i = 0; i < folders.n; i++) PASS(add_folder(&o, folders.items[i], e));
+    for (int64_t i = 0; i < folders.n; i++) PASS(add_folder(&o, folders.text[i], e));
     for (struct run_folder *r = o.runs; r < o.runs + o.n; r++) {
         order(r);
         if (r->own) continue;

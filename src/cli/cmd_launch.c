@@ -34,11 +34,11 @@ static enum status add_all(struct launch *l, const char *const *words, struct er
 }
 
 /* A list's items with their flag. */
-static enum status add_list(struct launch *l, const char *flag, const struct arg_list *list,
+static enum status add_list(struct launch *l, const char *flag, const struct texts *list,
                             struct err *e)
 {
     for (int64_t i = 0; i < list->n; i++)
-        PASS(add_all(l, (const char *const[]){flag, list->items[i], NULL}, e));
+        PASS(add_all(l, (const char *const[]){flag, list->text[i], NULL}, e));
     return OK;
 }
 
@@ -57,7 +57,7 @@ static enum status add_options(struct launch *l, struct err *e)
     mem_drop(&l->words);
     PASS(mem_string(&l->words, "", e));
     for (int64_t i = 0; i < l->mpirun.n; i++)
-        PASS(mem_append(&l->words, e, " %s", l->mpirun.items[i]));
+        PASS(mem_append(&l->words, e, " %s", l->mpirun.text[i]));
     for (char *w = strtok_r(l->words, " ", &next); w; w = strtok_r(NULL, " ", &next))
         PASS(add(l, w, e));
     return OK;
@@ -184,7 +184,7 @@ void launch_free(struct launch *l)
     free(l->words);
     free(l->argv);
     free(l->states);
-    arg_list_free(&l->mpirun);
+    texts_free(&l->mpirun);
     run_arguments_free(&l->run);
 }
 

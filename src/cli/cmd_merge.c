@@ -1,16 +1,51 @@
-/* qtraj merge: one cube, and one journal, of many. */
+/* qtraj merge: one cube, and one journal, of many; qtraj rebuild: a cube from its journal. */
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "records/part_files.h"
 #include "records/rows.h"
 #include "run/merge.h"
-#include "run/target.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
 #include "util/temporary.h"
 #include "util/words.h"
+
+/* --- the output and its lock: no run of that cube goes on meanwhile --- */
+
+/* Zero-initialise; free with target_free, which releases the lock. */
+struct target {
+    char *cube, *journal; /* links resolved; of the cube, not the one that is read */
+    struct lock *lock;
+};
+
+static void target_free(struct target *t)
+{
+    lock_release(t->lock);
+    free(t->cube);
+    free(t->journal);
+    *t = (struct target){0};
+}
+
+/* Takes the lock of the cube `name`. inputs (n): files that are read. ERR_USAGE: it is one of the
+ * inputs, or there is something else than a cube; ERR_LOCKED and others: as lock_take. */
+static enum status target_open(struct target *t, const char *name, const char *const *inputs,
+                               int64_t n, struct err *e)
+{
+    PASS(fsx_resolve(name, &t->cube, e));
+    for (int64_t i = 0; i < n; i++)
+        NEED(!fsx_same(name, inputs[i]), ERR_USAGE,
+             "%s: would replace its own input; give the cube to write, then what it is made of",
+             name);
+    PASS(cube_check_place("", name, e));
+    PASS(journal_path(t->cube, &t->journal, e));
+    PASS(lock_take(t->journal, NULL, &t->lock, e));
+    temporary_remove_left(t->cube, TEMPORARY_ALL);
+    temporary_remove_left(t->journal, TEMPORARY_ALL);
+    return OK;
+}
+
+/* --- merge --- */
 
 enum { LISTED = 20 }; /* of conflicts, at most */
 
@@ -187,7 +222,7 @@ static enum status write_output(struct merging *m, struct err *e)
 static enum status run(struct call *c, struct err *e)
 {
     const char *out;
-    CLEANUP(arg_list_free) struct arg_list names = {0};
+    CLEANUP(texts_free) struct texts names = {0};
     CLEANUP(merging_free) struct merging m = {0};
     bool ignore = false;
     const struct arg table[] = {{"--ignore-damaged", ARG_SWITCH, &ignore, NULL,
@@ -197,8 +232,8 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) return OK;
     NEED(names.n > 0, ERR_USAGE, "what to merge is missing: journals, cubes or a folder of parts");
     for (int64_t i = 0; i < names.n; i++)
-        PASS(fsx_is_dir(names.items[i]) ? add_folder(&m, names.items[i], e)
-                                        : texts_add(&m.inputs, names.items[i], e));
+        PASS(fsx_is_dir(names.text[i]) ? add_folder(&m, names.text[i], e)
+                                       : texts_add(&m.inputs, names.text[i], e));
     PASS(target_open(&m.target, out, (const char *const *)m.inputs.text, m.inputs.n, e));
     PASS(add_inputs(&m, e));
     NEED(ignore || !merge_damaged(m.merge), ERR_FORMAT,
@@ -215,4 +250,36 @@ const struct command cmd_merge = {
     .arguments = "OUT.h5 PART...",
     .doc = "make one cube of journals, cubes or a folder of parts",
     .run = run,
+};
+
+/* --- rebuild --- */
+
+static enum status run_rebuild(struct call *c, struct err *e)
+{
+    const char *paths[2];
+    AUTO_FREE char *beside = NULL;
+    CLEANUP(target_free) struct target target = {0};
+    CLEANUP(journal_close_at) struct journal *journal = NULL;
+    CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    PASS(args_parse(&(struct args){.optional = 1}, c, paths, 2, e));
+    if (c->help) return OK;
+    if (!paths[1]) PASS(journal_path(paths[0], &beside, e));
+    if (!paths[1]) paths[1] = beside;
+    PASS(target_open(&target, paths[0], &paths[1], 1, e));
+    PASS(journal_open_readonly(paths[1], &journal, e));
+    PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
+    NEED(view->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run",
+         paths[1]);
+    PASS(cube_write(target.cube, view, target.lock, e));
+    const int64_t n = journal_n(journal);
+    log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),
+             paths[1]);
+    return OK;
+}
+
+const struct command cmd_rebuild = {
+    .name = "rebuild",
+    .arguments = "OUT.h5 [JOURNAL]",
+    .doc = "write the cube anew from the journal, that beside it if none is named",
+    .run = run_rebuild,
 };

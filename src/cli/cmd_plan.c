@@ -6,7 +6,7 @@
 #include "records/part_files.h"
 #include "run/owner.h"
 #include "run/plan_report.h"
-#include "run/slurm_checks.h"
+#include "run/slurm_site.h"
 #include "util/fsx.h"
 #include "util/limits.h"
 #include "util/mem.h"
@@ -254,7 +254,7 @@ done:
 
 struct plan_arguments {
     const char *path, *rate, *simulate, *part;
-    struct arg_list set, only;
+    struct texts set, only;
     struct plan_choice choice; /* what of the rest is counted as left */
     bool json, brief;
     int64_t group;
@@ -262,8 +262,8 @@ struct plan_arguments {
 
 static void arguments_free(struct plan_arguments *a)
 {
-    arg_list_free(&a->set);
-    arg_list_free(&a->only);
+    texts_free(&a->set);
+    texts_free(&a->only);
 }
 
 /* Leaves out the results of weights that have changed since, which are to be computed again. */
@@ -296,7 +296,7 @@ static enum status report(struct plan *p, struct results_view *view, const struc
     /* else what a rank alone on this node would take, as a run does: a tenth stays free */
     if (!memory && limits_read("", &l, NULL) == OK) memory = limits_usable(l.memory);
     if (o->threads) omp_set_num_threads((int)o->threads);
-    PASS(owner_tell_own(p, view, a->path, a->set.items, a->set.n, e));
+    PASS(owner_tell_own(p, view, a->path, a->set.text, a->set.n, e));
     PASS(plan_report_rates(p, a->rate, "a worker", e));
     PASS(plan_report_fit(p, threads, memory, e));
     plan_costs_learn(p, view);
@@ -321,7 +321,7 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
 {
     struct plan_part *part = &a->choice.part;
     if (a->part) PASS(plan_part_parse(a->part, part, e));
-    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, sweep, e));
+    PASS(sweep_read(a->path, texts_list(&a->set), a->set.n, sweep, e));
     PASS(plan_make(sweep, true, plan, e));
     PASS(plan_choice_match(plan, &a->choice, e));
     PASS(plan_part_find(plan, false, part, e));
@@ -368,7 +368,7 @@ static enum status run(struct call *c, struct err *e)
     if (c->help) return OK;
     NEED(!a.brief || !a.json, ERR_USAGE, "--brief and --json: expected one of them");
     a.choice.n_only = a.only.n;
-    a.choice.only = a.only.items;
+    a.choice.only = a.only.text;
     PASS(plan_choice_check(&a.choice, e));
     NEED(a.group >= 1, ERR_USAGE, "--group %lld: expected at least 1", (long long)a.group);
     PASS(make_plan(&a, &sweep, &plan, &results, &faults, e));

@@ -8,7 +8,6 @@
 #include "records/rows.h"
 #include "records/running.h"
 #include "run/slurm_site.h"
-#include "run/target.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
@@ -193,21 +192,6 @@ static const char *const shown_keys[] = {"model",     "checkpoint", "bits",
                                          "quantizer", "dataset",    "task"};
 enum { SHOWN_KEYS = sizeof shown_keys / sizeof *shown_keys };
 
-/* Appends them to --only, which borrows the new texts. */
-static enum status add_choices(struct arg_list *only, const char *const *patterns,
-                               struct texts *texts, struct err *e)
-{
-    for (int i = 0; i < SHOWN_KEYS; i++) {
-        AUTO_FREE char *text = NULL;
-        if (!patterns[i]) continue;
-        PASS(mem_format(&text, e, "%s=%s", shown_keys[i], patterns[i]));
-        PASS(texts_add(texts, text, e));
-        PASS(mem_grow(&only->items, only->n, &only->capacity, sizeof *only->items, e));
-        only->items[only->n++] = texts->text[texts->n - 1];
-    }
-    return OK;
-}
-
 /* What show needs of records: rows have all numbers, tables the ones asked for. */
 static const char *metrics_of(const struct show_options *o)
 {
@@ -219,8 +203,7 @@ static const char *metrics_of(const struct show_options *o)
 static enum status run_show(struct call *c, struct err *e)
 {
     const char *path, *patterns[SHOWN_KEYS] = {NULL};
-    CLEANUP(texts_free) struct texts texts = {0};
-    CLEANUP(arg_list_free) struct arg_list only = {0};
+    CLEANUP(texts_free) struct texts only = {0};
     struct show_options o = {0};
     struct arg_choice kind = {.words = recorded_names};
     CLEANUP(place_free) struct place place = {0};
@@ -246,9 +229,14 @@ static enum status run_show(struct call *c, struct err *e)
     PASS(args_parse(&args, c, &path, 1, e));
     if (c->help) return OK;
     NEED(!o.csv || !o.json, ERR_USAGE, "--csv and --json: expected one of them");
-    PASS(add_choices(&only, patterns, &texts, e));
+    for (int i = 0; i < SHOWN_KEYS; i++) {
+        AUTO_FREE char *text = NULL;
+        if (!patterns[i]) continue;
+        PASS(mem_format(&text, e, "%s=%s", shown_keys[i], patterns[i]));
+        PASS(texts_append(&only, text, e));
+    }
     o.kind = kind.word;
-    o.only = (const char *const *)only.items;
+    o.only = texts_list(&only);
     o.n_only = only.n;
     PASS(find_place(path, &place, e));
     PASS(open_place(path, &place, false, VIEW_NUMBERS, metrics_of(&o), &view, e));
@@ -316,34 +304,4 @@ const struct command cmd_status = {
     .arguments = "RESULTS|SWEEP.yaml|FOLDER [--json] [--exit-code]",
     .doc = "count finished and failed cells, and say why they failed",
     .run = run_status,
-};
-
-static enum status run_rebuild(struct call *c, struct err *e)
-{
-    const char *paths[2];
-    AUTO_FREE char *beside = NULL;
-    CLEANUP(target_free) struct target target = {0};
-    CLEANUP(journal_close_at) struct journal *journal = NULL;
-    CLEANUP(results_view_close_at) struct results_view *view = NULL;
-    PASS(args_parse(&(struct args){.optional = 1}, c, paths, 2, e));
-    if (c->help) return OK;
-    if (!paths[1]) PASS(journal_path(paths[0], &beside, e));
-    if (!paths[1]) paths[1] = beside;
-    PASS(target_open(&target, paths[0], &paths[1], 1, e));
-    PASS(journal_open_readonly(paths[1], &journal, e));
-    PASS(results_view_of_journal(journal, VIEW_BY_LINE, &view, e));
-    NEED(view->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run",
-         paths[1]);
-    PASS(cube_write(target.cube, view, target.lock, e));
-    const int64_t n = journal_n(journal);
-    log_info("%s: made from %lld record%s of %s", paths[0], (long long)n, quantity_plural(n),
-             paths[1]);
-    return OK;
-}
-
-const struct command cmd_rebuild = {
-    .name = "rebuild",
-    .arguments = "OUT.h5 [JOURNAL]",
-    .doc = "write the cube anew from the journal, that beside it if none is named",
-    .run = run_rebuild,
 };

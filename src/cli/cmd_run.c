@@ -221,13 +221,10 @@ static enum status run_jobs(struct run_master *m, struct call *c, int rank, stru
     struct worker worker = {.master = m->single_process ? m : NULL};
     struct sched_outcome outcome = {0};
     const struct sched_work work = {.run = run_visit, .context = &worker};
-    const struct sched_sink sink = {.accept = run_master_accept,
-                                    .tick = run_master_tick,
-                                    .finished = run_master_finished,
-                                    .progress = run_master_progress,
-                                    .context = m};
+    struct sched_sink sink = run_master_sink;
     const struct sched_rescue rescue = {
         .link = m->link, .argv = m->argv, .terms = share_of, .lose = run_master_lose, .context = m};
+    sink.context = m;
     if (rank == 0) run_master_start(m);
     enum status st = sched_run(c->world, m->jobs, m->visits.n, &work, &sink, &rescue, &outcome, e);
     if (st == OK && rank == 0) st = run_master_finish(m, &outcome, &c->code, e);
@@ -283,7 +280,7 @@ static enum status run(struct call *c, struct err *e)
     TRY(run_arguments(&a, c, NULL, 0, e));
     if (c->help) goto done;
     m.sweep_path = a.path;
-    m.set = a.set.items;
+    m.set = a.set.text;
     m.n_set = a.set.n;
     m.choice = a.choice;
     m.adopt = a.adopt;

@@ -4,14 +4,12 @@
 #include "records/part_files.h"
 #include "run/plan_report.h"
 #include "run/run_journal.h"
-#include "run/slurm_checks.h"
 #include "run/slurm_site.h"
 #include "util/fsx.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/quantity.h"
-#include "util/span.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -20,7 +18,7 @@
 struct arguments {
     const char *path, *rate, *report;
     struct slurm_request of;
-    struct arg_list set;
+    struct texts set;
     struct plan_choice choice; /* which visits are to be done */
     bool submit, anyway;
 };
@@ -83,10 +81,8 @@ static enum status find_scripts(const char *self, char **out, struct err *e)
         char resolved[PATH_MAX];
         mem_drop(&script);
         PASS(mem_format(&script, e, "%s/%s", folder, places[i]));
-        if (!realpath(script, resolved)) continue;
-        mem_drop(&script);
-        PASS(mem_format(&script, e, "%s/trajectory.sbatch", resolved));
-        if (fsx_is_file(script)) PASS(mem_string(out, resolved, e));
+        if (realpath(script, resolved) && fsx_has("%s/trajectory.sbatch", resolved))
+            PASS(mem_string(out, resolved, e));
     }
     NEED(*out, ERR_IO,
          "slurm/trajectory.sbatch is neither in %s/../../slurm nor in "
@@ -203,7 +199,7 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
     put_script(out, p, a->nodes > 1 ? "large" : "trajectory");
     if (a->nodes > 1) fprintf(out, " --set run.ranks_per_group=%lld", (long long)a->nodes);
     if (given->choice.retry_failed) fputs(" --retry failed", out);
-    for (int64_t i = 0; i < given->set.n; i++) shell_put(out, " --set ", given->set.items[i], NULL);
+    for (int64_t i = 0; i < given->set.n; i++) shell_put(out, " --set ", given->set.text[i], NULL);
     putc('\n', out);
 }
 
@@ -211,7 +207,7 @@ static void put_array(FILE *out, const struct slurm_parts *s, const struct slurm
 static bool own_results(const struct arguments *a)
 {
     for (int64_t i = 0; i < a->set.n; i++)
-        if (strncmp(a->set.items[i], "results=", 8) == 0) return true;
+        if (strncmp(a->set.text[i], "results=", 8) == 0) return true;
     return false;
 }
 
@@ -348,7 +344,7 @@ static enum status check_and_put(struct call *c, const struct arguments *a, stru
     CLEANUP(paths_free) struct paths paths = {0};
     AUTO_FREE char *rate = NULL;
     CLEANUP(left_free) struct left left = {0};
-    PASS(sweep_read(a->path, (const char *const *)a->set.items, a->set.n, &sweep, e));
+    PASS(sweep_read(a->path, texts_list(&a->set), a->set.n, &sweep, e));
     PASS(plan_make(&sweep, true, &plan, e));
     PASS(find_paths(a, &sweep, &paths, e));
     const bool known = slurm_nodes_find(&a->of, &at, &nodes) == OK;
@@ -400,7 +396,7 @@ static enum status run(struct call *c, struct err *e)
     enum status st = args_parse(&args, c, &a.path, 1, e);
     a.choice.retry_failed = retry.word != NULL;
     if (st == OK && !c->help) st = check_and_put(c, &a, e);
-    arg_list_free(&a.set);
+    texts_free(&a.set);
     return st;
 }
 

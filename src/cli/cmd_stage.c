@@ -25,7 +25,7 @@ static enum status run(struct call *c, struct err *e)
         "end when run.stage_space is used up, instead of waiting for runs to remove checkpoints"};
     PASS(run_arguments(&a, c, &more, 1, e));
     if (c->help) return OK;
-    PASS(run_read_sweep(a.path, a.set.items, a.set.n, a.so_far, &sweep, e));
+    PASS(run_read_sweep(a.path, a.set.text, a.set.n, a.so_far, &sweep, e));
     NEED(plan_stages(&sweep), ERR_USAGE, "%s: no `stage`, so there is nothing to fetch", a.path);
     sched_catch_signals();
     PASS(plan_make(&sweep, false, &plan, e));

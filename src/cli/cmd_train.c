@@ -23,18 +23,18 @@ static bool must_stop(void)
 }
 
 /* Runs with one of these names, and those that they branch from; no pattern: all. */
-static enum status choose(const struct runs *r, const struct arg_list *only, bool **wanted,
+static enum status choose(const struct runs *r, const struct texts *only, bool **wanted,
                           struct err *e)
 {
     PASS(mem_zero(wanted, r->n, sizeof **wanted, "runs", e));
     for (int64_t k = 0; k < only->n; k++) {
         bool found = false;
         for (int64_t i = 0; i < r->n; i++) {
-            if (fnmatch(only->items[k], r->runs[i].name, 0) != 0) continue;
+            if (fnmatch(only->text[k], r->runs[i].name, 0) != 0) continue;
             found = true;
             for (int64_t at = i; at >= 0; at = r->runs[at].parent) (*wanted)[at] = true;
         }
-        NEED(found, ERR_USAGE, "--only %s: no run has such a name; the first is %s", only->items[k],
+        NEED(found, ERR_USAGE, "--only %s: no run has such a name; the first is %s", only->text[k],
              r->runs[0].name);
     }
     for (int64_t i = 0; only->n == 0 && i < r->n; i++) (*wanted)[i] = true;
@@ -113,7 +113,7 @@ static enum status run(struct call *c, struct err *e)
     bool plan = false;
     AUTO_FREE bool *wanted = NULL;
     CLEANUP(runs_free) struct runs runs = {0};
-    CLEANUP(arg_list_free) struct arg_list set = {0}, only = {0};
+    CLEANUP(texts_free) struct texts set = {0}, only = {0};
     const struct arg table[] = {
         {"--set", ARG_LIST, &set, "KEY=VALUE", "override a key of the runs file"},
         {"--only", ARG_LIST, &only, "NAME",
@@ -131,7 +131,7 @@ static enum status run(struct call *c, struct err *e)
     const struct args args = {ARGS(table), .with = with};
     PASS(args_parse(&args, c, &path, 1, e));
     if (c->help) return OK;
-    enum status st = runs_read(path, (const char *const *)set.items, set.n, &runs, e);
+    enum status st = runs_read(path, texts_list(&set), set.n, &runs, e);
     if (st == OK) st = choose(&runs, &only, &wanted, e);
     if (st == OK) st = limit_time(until, e);
     if (st == OK && plan && comm_rank(c->world) == 0)

@@ -7,13 +7,12 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include "util/span.h"
 #include <math.h>
 
 struct watch {
     struct launch launch;
     const char *every, *idle;
-    struct arg_list limits; /* BITS=PERCENT */
+    struct texts limits; /* BITS=PERCENT */
     double every_s, idle_s;
     double until; /* Unix time */
     char *seen;   /* a line of each checkpoint that the last round had */
@@ -26,7 +25,7 @@ static void watch_free(struct watch *w)
 {
     free(w->seen);
     free(w->fault);
-    arg_list_free(&w->limits);
+    texts_free(&w->limits);
     launch_free(&w->launch);
 }
 
@@ -98,7 +97,7 @@ static enum status check_limits(const struct watch *w, const struct sweep *s, in
         size_t m, k;
         int64_t bits;
         double percent;
-        PASS(parse_limit(w->limits.items[i], &bits, &percent, e));
+        PASS(parse_limit(w->limits.text[i], &bits, &percent, e));
         json_array_foreach(json_object_get(view->plan, "models"), m, model)
             json_array_foreach(json_object_get(model, "checkpoints"), k, checkpoint)
                 look_at(view, model, checkpoint, bits, percent, code);
@@ -130,7 +129,7 @@ static enum status look(struct watch *w, bool *came, int *code, struct err *e)
     AUTO_FREE char *names = NULL;
     int64_t n;
     *came = false;
-    st = plan_read_so_far(a->path, (const char *const *)a->set.items, a->set.n, &s, &why);
+    st = plan_read_so_far(a->path, texts_list(&a->set), a->set.n, &s, &why);
     if (st != OK) {
         /* A fault of a file that somebody writes may pass, but for that of the first look. */
         if (!w->seen || (st != ERR_USAGE && st != ERR_IO)) RAISE(st, "%s", why.text);
@@ -205,7 +204,7 @@ static enum status run(struct call *c, struct err *e)
     NEED(w.idle_s >= w.every_s, ERR_USAGE, "--idle %s is shorter than --every, %s", w.idle, every);
     for (int64_t i = 0, bits; i < w.limits.n; i++) {
         double percent;
-        PASS(parse_limit(w.limits.items[i], &bits, &percent, e));
+        PASS(parse_limit(w.limits.text[i], &bits, &percent, e));
     }
     PASS(run_until_find(w.launch.until[0] ? w.launch.until : NULL, &w.until, e));
     w.launch.run.so_far = true;

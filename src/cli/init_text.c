@@ -1,13 +1,67 @@
 /* The texts that qtraj init writes. */
 #include "cli/init_internal.h"
 #include "config/sweep.h"
+#include "eval/json_warning.h"
 #include "model/positions.h"
 #include "model/sizes.h"
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
 #include "util/quantity.h"
+#include <math.h>
 #include <stdio.h>
+
+static enum status add_number(double value, char **text, struct err *e)
+{
+    AUTO_FREE char *written = NULL;
+    if (isnan(value)) return mem_append(text, e, ",");
+    json_t *number = json_number_new(value);
+    if (number) written = json_write_text(number, JSON_ENCODE_ANY);
+    json_decref(number);
+    NEED(written, ERR_NOMEM, "out of memory");
+    return mem_append(text, e, ",%s", written);
+}
+
+/* Appends the row of a trajectory table: name, step, tokens, rate and an empty phase. */
+static enum status checkpoint_row(const struct init_checkpoint *f, char **text, struct err *e)
+{
+    const bool quote = f->name[strcspn(f->name, ",\" #\t")];
+    if (quote) PASS(mem_append(text, e, "\""));
+    for (const char *p = f->name; *p; p++)
+        PASS(mem_append(text, e, quote && *p == '"' ? "\"\"" : "%c", *p));
+    if (quote) PASS(mem_append(text, e, "\""));
+    if (f->step < 0)
+        PASS(mem_append(text, e, ","));
+    else
+        PASS(mem_append(text, e, ",%lld", (long long)f->step));
+    PASS(add_number(f->tokens, text, e));
+    PASS(add_number(f->learning_rate, text, e));
+    return mem_append(text, e, ",\n");
+}
+
+/* *out (the caller frees) = ", field: NAME" for a text of JSON lines: `text`, or else the first
+ * field whose value is a string; "" for a plain one. */
+static enum status field_of(char *text, char **out, struct err *e)
+{
+    const struct data_options data = {.text = text};
+    json_auto_t *object = NULL;
+    json_t *value;
+    const char *key, *field = "text";
+    AUTO_FREE char *path = NULL, *quoted = NULL;
+    PASS(json_of_text(&data, &object, &path, e));
+    if (!object) return mem_string(out, "", e);
+    json_t *name = json_object_get(object, "text");
+    if (!json_is_string(name)) name = NULL;
+    json_object_foreach(object, key, value)
+        if (!name && json_is_string(value)) {
+            name = value;
+            field = key;
+        }
+    name = json_string(field);
+    if (name && strcmp(field, "text") != 0) quoted = json_write_text(name, JSON_ENCODE_ANY);
+    json_decref(name);
+    return mem_format(out, e, ", field: %s", quoted ? quoted : "text");
+}
 
 int64_t init_swept(const struct run_folder *r)
 {
@@ -39,7 +93,7 @@ enum status init_table_text(const struct run_folder *r, char **text, struct err 
                     "scheduler.pt. phase: warmup, stable, decay, ... What is unknown stays empty.\n"
                     "checkpoint,step,tokens,learning_rate,phase\n",
                     r->name));
-    for (int64_t i = 0; i < r->n; i++) PASS(init_checkpoint_row(&r->checkpoints[i], text, e));
+    for (int64_t i = 0; i < r->n; i++) PASS(checkpoint_row(&r->checkpoints[i], text, e));
     return OK;
 }
 
@@ -107,7 +161,7 @@ static enum status run_text(const struct init *o, const struct run_folder *r, ch
 static enum status source_text(const struct init *o, int64_t i, char **out, struct err *e)
 {
     AUTO_FREE char *path = NULL, *field = NULL;
-    PASS(init_field(o->text_paths.text[i], &field, e));
+    PASS(field_of(o->text_paths.text[i], &field, e));
     PASS(named(o, o->text_paths.text[i], "", &path, e));
     return mem_format(out, e, "text: %s%s", path, field);
 }

@@ -14,7 +14,7 @@ struct launch {
     char *states; /* folder of saved states; NULL: none are saved */
     int64_t records;
     time_t since;
-    struct arg_list mpirun;
+    struct texts mpirun;
     char *words; /* of --mpirun, cut at spaces */
     char number[24], part[48], until[40], self[4096];
     char **argv; // (n, then NULL) borrows all

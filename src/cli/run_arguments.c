@@ -8,8 +8,8 @@
 
 void run_arguments_free(struct run_arguments *a)
 {
-    arg_list_free(&a->set);
-    arg_list_free(&a->only);
+    texts_free(&a->set);
+    texts_free(&a->only);
 }
 
 enum status run_arguments(struct run_arguments *a, struct call *c, const struct arg *more, int n,
@@ -45,7 +45,7 @@ enum status run_arguments(struct run_arguments *a, struct call *c, const struct 
     if (part && !c->help) PASS(plan_part_parse(part, &a->choice.part, e));
     a->choice.retry_failed = retry.word != NULL;
     a->choice.n_only = a->only.n;
-    a->choice.only = a->only.items;
+    a->choice.only = a->only.text;
     return plan_choice_check(&a->choice, e);
 }
 
@@ -53,7 +53,7 @@ enum status run_arguments_find(const struct run_arguments *a, struct sweep *swee
                                char **journal, struct err *e)
 {
     const struct plan_part *part = &a->choice.part;
-    PASS(run_read_sweep(a->path, a->set.items, a->set.n, a->so_far, sweep, e));
+    PASS(run_read_sweep(a->path, a->set.text, a->set.n, a->so_far, sweep, e));
     PASS(sweep_check_results(sweep, e));
     PASS(part->n ? parts_path(sweep->results, part->k, part->n, results, e)
                  : mem_string(results, sweep->results, e));

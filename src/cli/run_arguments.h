@@ -6,7 +6,7 @@
 /* Zero-initialise; free with run_arguments_free. */
 struct run_arguments {
     const char *path; /* of the sweep file; borrowed from the call, as all texts */
-    struct arg_list set, only;
+    struct texts set, only;
     const char *until; /* as given; NULL: not */
     struct plan_choice choice;
     bool adopt, so_far;

@@ -1,4 +1,5 @@
-#include "config/so_far.h"
+/* What of a sweep is there while its checkpoints are still being made. */
+#include "config/sweep_internal.h"
 #include "config/trajectory.h"
 #include "util/mem.h"
 

@@ -1,4 +1,5 @@
-#include "config/spread.h"
+/* What a sweep file says once for several entries, written out. */
+#include "config/sweep_internal.h"
 #include "util/mem.h"
 
 /* --- widths of methods --- */

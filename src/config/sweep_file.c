@@ -1,7 +1,6 @@
 /* The sweep file as a whole: reading, what holds between its parts, its JSON form and listing. */
 #include "config/preset.h"
-#include "config/so_far.h"
-#include "config/spread.h"
+#include "config/sweep_internal.h"
 #include "config/trajectory.h"
 #include "options/nearest.h"
 #include "options/override.h"

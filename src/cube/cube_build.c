@@ -1,5 +1,117 @@
 #include "cube/cube_build.h"
+#include "records/steps_table.h"
 #include "util/mem.h"
+
+/* --- data frames, one per kind: a row per record (and label of its inner axis) --- */
+
+static enum status add_number(struct cube *c, const struct rows *r, int dim, struct err *e)
+{
+    struct cube_variable *x;
+    PASS(cube_add_count(c, dim, "number of the row", e));
+    if (!r->kind->inner) return OK;
+    PASS(cube_add_column(c, r->kind->group, dim, r->kind->number, FIELD_INTEGER,
+                         r->kind->number_long_name, &x, e));
+    for (int64_t i = 0; i < x->n; i++) x->data.i[i] = r->rows[i].number;
+    return OK;
+}
+
+/* --- from the grid --- */
+
+static bool is_column(const struct measure *k, const struct cube_variable *x)
+{
+    bool wanted = !x->of || x->of == k || k->whole_grid;
+    return x->group[0] == '\0' && wanted && cube_is_along(x, k);
+}
+
+/* Adds grid variables and axis labels as columns. */
+static enum status add_gathered(struct cube *c, const struct rows *r, int dim, struct err *e)
+{
+    for (int64_t k = 0, n = c->n; k < n; k++) {
+        const struct cube_variable *from = c->variables[k];
+        struct cube_variable like = *from, *x;
+        if (!is_column(r->kind, from)) continue;
+        like.group = r->kind->group;
+        like.rank = 1;
+        like.dims[0] = dim;
+        like.coordinates = NULL;
+        if (from->is_scale) like.long_name = "label on the axis of that name";
+        like.is_scale = false;
+        like.of = NULL;
+        like.field = NULL;
+        like.from = from;
+        PASS(cube_add(c, &like, &x, e));
+    }
+    return OK;
+}
+
+static enum status add_frames(struct cube *c, struct err *e)
+{
+    struct cube_variable *x;
+    int sequences;
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &c->all.rows[k];
+        int dim;
+        if (!measure_is_there(r->kind, &c->all.axes)) continue;
+        PASS(cube_add_dim(c, r->kind->group, "row", r->n, &dim, e));
+        PASS(add_number(c, r, dim, e));
+        PASS(add_gathered(c, r, dim, e));
+        for (const struct field *f = r->kind->fields; f->name; f++) {
+            if (measure_on_grid(r->kind, f)) continue;
+            PASS(cube_add_field(c, f, r->kind->group, 1, &dim, &x, e));
+            x->of = r->kind;
+        }
+        if (!r->kind->sequences) continue;
+        PASS(cube_add_column(c, r->kind->group, dim, "sequence_start", FIELD_INTEGER,
+                             "place of the row's first sequence in sequences/loss", &x, e));
+        PASS(cube_add_column(c, r->kind->group, dim, "sequence_count", FIELD_INTEGER,
+                             "the row's number of sequences in sequences/loss", &x, e));
+    }
+    PASS(cube_add_dim(c, "sequences", "sequence", 0, &sequences, e));
+    PASS(cube_add_column(
+        c, "sequences", sequences, "loss", FIELD_REAL,
+        "cross-entropy per token of each sequence, rows of checkpoints/, then cells/", &x, e));
+    x->may_miss = true;
+    x->units = "nat";
+    return OK;
+}
+
+/* --- training curves, of models that `qtraj train` has made --- */
+
+static const char curves[] = "training_curves";
+
+static enum status add_training(struct cube *c, struct err *e)
+{
+    size_t i, k;
+    const json_t *model, *value, *models = json_object_get(c->all.axes.plan, "models");
+    struct cube_variable *names, *x;
+    bool any = false;
+    int64_t n = 0, at;
+    int dim;
+    json_array_foreach(models, i, model) {
+        const json_t *curve = json_object_get(model, "training");
+        any = any || curve;
+        n += (int64_t)json_array_size(json_object_get(curve, steps_curve_columns[0].name));
+    }
+    if (!any) return OK;
+    PASS(cube_add_dim(c, curves, "row", n, &dim, e));
+    PASS(cube_add_count(c, dim, "number of the row", e));
+    PASS(cube_add_column(c, curves, dim, "model", FIELD_TEXT, "name of the model", &names, e));
+    for (const struct field *f = steps_curve_columns; f->name; f++) {
+        PASS(cube_add_field(c, f, curves, 1, &dim, &x, e));
+        at = 0;
+        json_array_foreach(models, i, model) {
+            const json_t *curve = json_object_get(model, "training");
+            json_array_foreach(json_object_get(curve, f->name), k, value) {
+                if (at == n) break;
+                cube_put(names, at, json_object_get(model, "name"));
+                cube_put(x, at++, value);
+            }
+        }
+    }
+    return OK;
+}
+
+/* --- all of it --- */
 
 static const struct provenance {
     const char *name, *long_name;
@@ -20,23 +132,6 @@ static const struct provenance {
     {"plan", "axes, keys and provenance as in the journal (JSON)", false, true, true, NULL},
 };
 
-static enum status add_provenance(struct cube *c, const struct results_view *v, struct err *e)
-{
-    struct cube_variable *x;
-    for (size_t i = 0; i < sizeof provenance / sizeof *provenance; i++) {
-        const struct provenance *p = &provenance[i];
-        const json_t *value = p->of_end ? v->end : v->plan;
-        if (p->key) value = json_object_get(value, p->key);
-        PASS(cube_add_column(c, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
-        x->volatile_ = p->volatile_;
-        if (p->json)
-            PASS(cube_json(c, value, &x->data.t[0], e));
-        else
-            cube_put(x, 0, value);
-    }
-    return OK;
-}
-
 enum status cube_build(const struct results_view *v, struct cube *out, struct err *e)
 {
     const json_t *plan = v->plan;
@@ -51,10 +146,21 @@ enum status cube_build(const struct results_view *v, struct cube *out, struct er
     PASS(cube_own(out, text, e));
     out->history = text;
     PASS(cube_add_grid(out, e));
-    PASS(cube_add_frames(out, e));
+    PASS(add_frames(out, e));
     PASS(cube_add_lists(out, e));
-    PASS(cube_add_training(out, e));
-    PASS(add_provenance(out, v, e));
+    PASS(add_training(out, e));
+    struct cube_variable *x;
+    for (size_t i = 0; i < sizeof provenance / sizeof *provenance; i++) {
+        const struct provenance *p = &provenance[i];
+        const json_t *value = p->of_end ? v->end : v->plan;
+        if (p->key) value = json_object_get(value, p->key);
+        PASS(cube_add_column(out, "provenance", -1, p->name, FIELD_TEXT, p->long_name, &x, e));
+        x->volatile_ = p->volatile_;
+        if (p->json)
+            PASS(cube_json(out, value, &x->data.t[0], e));
+        else
+            cube_put(x, 0, value);
+    }
     PASS(cube_fill(out, v, e));
     return OK;
 }

@@ -6,7 +6,7 @@ struct show_options {
     bool csv, json;
     const char *kind; /* which kind of result (measures.h); NULL: cells */
     int64_t n_only;
-    const char *const *only; /* (n_only) "KEY=PATTERN" (util/choice.h); all must hold */
+    const char *const *only; /* (n_only) "KEY=PATTERN" (util/words.h); all must hold */
     const char *metric; /* "NAME,NAME,...", which numbers; NULL: of tables of cells loss_relative,
                            else all */
 };

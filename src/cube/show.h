@@ -19,9 +19,6 @@ bool show_wants_metric(const struct show *s, const char *name);
 double show_number(const struct show *s, const struct cube_variable *x, const struct row *row);
 /* By what tables multiply a metric: loss_relative is shown in percent. */
 double show_scale(const char *metric);
-/* Fails unless every choice and metric that was asked for is one of the kind's. ERR_USAGE says
- * which there are; ERR_NOMEM. */
-MUST_USE enum status show_check(const struct show *s, const struct rows *r, struct err *e);
 
 /* A table a model, dataset, metric and quantizer: checkpoints by bits; of one width, all quantizers
  * beside each other. */

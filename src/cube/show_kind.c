@@ -2,8 +2,8 @@
  * axis), its numbers as far as their errors let them be known. */
 #include "cube/show.h"
 #include "cube/text_table.h"
-#include "util/measured.h"
 #include "util/mem.h"
+#include "util/quantity.h"
 
 /* A column of numbers. error: the field with their standard errors or residuals, NULL: none. */
 struct column {

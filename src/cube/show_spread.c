@@ -2,7 +2,7 @@
  * replicates, and how many of these are done. */
 #include "cube/show.h"
 #include "cube/text_table.h"
-#include "util/measured.h"
+#include "util/quantity.h"
 #include <math.h>
 
 enum { NAME, MODEL, BITS, QUANTIZER, DATASET, COUNT, LEFT };
@@ -59,26 +59,21 @@ static void put_cell(const struct show *s, const struct rows *rows, const struct
     }
 }
 
-static void put_head(const struct show *s, const struct rows *rows, struct table *t)
-{
-    static const char *const names[LEFT] = {"checkpoint", "model",   "bits",
-                                            "quantizer",  "dataset", "number"};
-    int64_t column = LEFT;
-    table_add_row(t);
-    for (int k = 0; k < LEFT; k++) table_set(t, k, "%s", names[k]);
-    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
-        if (wants(s, x))
-            table_set(t, column++, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)");
-    t->align_left[NAME] = t->align_left[MODEL] = true;
-    t->align_left[QUANTIZER] = t->align_left[DATASET] = true;
-}
-
 enum status show_spread(const struct show *s, const struct rows *rows, struct err *e)
 {
     CLEANUP(table_free) struct table t = {.columns = LEFT, .left = LEFT};
     int64_t shown = 0;
     for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) t.columns += wants(s, x);
-    put_head(s, rows, &t);
+    static const char *const names[LEFT] = {"checkpoint", "model",   "bits",
+                                            "quantizer",  "dataset", "number"};
+    int64_t column = LEFT;
+    table_add_row(&t);
+    for (int k = 0; k < LEFT; k++) table_set(&t, k, "%s", names[k]);
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
+        if (wants(s, x))
+            table_set(&t, column++, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)");
+    t.align_left[NAME] = t.align_left[MODEL] = true;
+    t.align_left[QUANTIZER] = t.align_left[DATASET] = true;
     for (int64_t from = 0, to; from < rows->n; from = to) {
         int64_t n = 1;
         for (to = from; to < rows->n && same_cell(&rows->rows[from], &rows->rows[to]); to++)

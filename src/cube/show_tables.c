@@ -286,23 +286,6 @@ static enum status put_checkpoint(const struct page *p, struct table *t, struct 
                       e);
 }
 
-static enum status put_checkpoint_row(struct page *p, int64_t checkpoint, struct table *t,
-                                      struct err *e)
-{
-    const double scale = show_scale(p->x->name);
-    char text[64];
-    table_add_row(t);
-    go_to(p, checkpoint, -1);
-    PASS(put_checkpoint(p, t, e));
-    for (int64_t i = 0; i < p->n; i++) {
-        go_to(p, checkpoint, i);
-        number_text(&p->forms[i], scale * show_number(p->show, p->x, &p->at),
-                    scale * show_number(p->show, p->error, &p->at), text);
-        PASS(put_result(p, t, LEFT + i, text, &p->cells, "status", "message", e));
-    }
-    return OK;
-}
-
 static enum status print_table(struct page *p, struct err *e)
 {
     CLEANUP(table_free) struct table t = {.columns = LEFT + p->n, .left = LEFT};
@@ -311,7 +294,19 @@ static enum status print_table(struct page *p, struct err *e)
     for (int64_t i = 0; i < p->n; i++) p->forms[i] = form_of(p, i, errors);
     put_head(p, &t);
     for (int64_t c = 0; c < model_of(p)->n; c++)
-        if (wants_checkpoint(p, c)) PASS(put_checkpoint_row(p, c, &t, e));
+        if (wants_checkpoint(p, c)) {
+            const double scale = show_scale(p->x->name);
+            char text[64];
+            table_add_row(&t);
+            go_to(p, c, -1);
+            PASS(put_checkpoint(p, &t, e));
+            for (int64_t i = 0; i < p->n; i++) {
+                go_to(p, c, i);
+                number_text(&p->forms[i], scale * show_number(p->show, p->x, &p->at),
+                            scale * show_number(p->show, p->error, &p->at), text);
+                PASS(put_result(p, &t, LEFT + i, text, &p->cells, "status", "message", e));
+            }
+        }
     putc('\n', p->show->out);
     return table_print(&t, table_page_width(p->show->out), p->show->out, e);
 }

@@ -84,20 +84,6 @@ static int64_t vectors_of(const struct memory_after *a, int depth, int64_t k)
     return (2 + k * each) * vector_of(a, HVP_QUANTIZED);
 }
 
-static int64_t cells_bytes(const struct memory_after *a, int depth, bool critical, int64_t k,
-                           bool kept)
-{
-    const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED, kept);
-    int64_t predicted = 0, changes = 0;
-    if (depth != SECOND_ORDER_NONE) {
-        predicted = vectors_of(a, depth, k) + calls.product + (k - 1) * calls.further;
-        changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
-    }
-    /* A quantized model besides the visit's, and for critical sharpness a combination of both. */
-    int64_t measured = changes + (critical ? 2 : 1) * outside(a) + block_here(a) + calls.loss;
-    return outside(a) + block_here(a) + max64(predicted, measured);
-}
-
 static bool vectors_fit(const struct memory_after *a, int depth, int64_t k, double vectors)
 {
     return depth == SECOND_ORDER_NONE || (double)vectors_of(a, depth, k) <= vectors * 0x1p30;
@@ -110,7 +96,16 @@ static int64_t cells_together(const struct memory_after *a, int depth, bool crit
                               int64_t *bytes)
 {
     for (int64_t k = together; k > 0; k--) {
-        *bytes = cells_bytes(a, depth, critical, k, kept);
+        const struct hvp_bytes calls = calls_of(a, HVP_QUANTIZED, kept);
+        int64_t predicted = 0, changes = 0;
+        if (depth != SECOND_ORDER_NONE) {
+            predicted = vectors_of(a, depth, k) + calls.product + (k - 1) * calls.further;
+            changes = (2 + k) * vector_of(a, HVP_QUANTIZED);
+        }
+        /* A quantized model besides the visit's, and for critical sharpness a combination of both.
+         */
+        int64_t measured = changes + (critical ? 2 : 1) * outside(a) + block_here(a) + calls.loss;
+        *bytes = outside(a) + block_here(a) + max64(predicted, measured);
         if (vectors_fit(a, depth, k, vectors) && (available <= 0 || *bytes <= available)) return k;
     }
     return 0;

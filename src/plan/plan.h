@@ -35,7 +35,7 @@ struct plan_variant {
  * (docs/decisions/0019-default-length.md). */
 struct plan_lengths {
     char *known;                    /* its name in keys (plan_names.c); NULL: not found yet */
-    char **rows;                    // (stored rows) theirs (plan_rows.c); NULL: their labels
+    char **rows;                    // (stored rows) theirs (plan_names.c); NULL: their labels
     int64_t positions;              /* from one config.json as in struct plan_model; 0: unknown */
     char (*variant_keys)[HASH_HEX]; /* (n_variants) where they differ from the plan's; or NULL */
     char (*texts)[HASH_HEX];        /* (evaluations) digests, by which records name the texts */

@@ -1,8 +1,8 @@
 /* Which cells, measurements and points a run takes (--only), and what is wrong with that choice. */
 #include "options/nearest.h"
 #include "plan/plan_internal.h"
-#include "util/choice.h"
 #include "util/texts.h"
+#include "util/words.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -335,18 +335,6 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
     return st;
 }
 
-/* Folders that a visit of the model reads, on average over its checkpoints. */
-static double mean_reads(const struct plan *p, int64_t model)
-{
-    double n = 0, reads = 0;
-    for (int64_t i = 0; i < p->n_checkpoints; i++) {
-        if (p->checkpoints[i].model != model) continue;
-        reads += (double)weights_reads(&p->checkpoints[i].weights);
-        n++;
-    }
-    return n > 0 ? reads / n : 1;
-}
-
 /* The share of the model's checkpoints that the measure has a record of. */
 static double share_measured(const struct plan *p, int64_t model, int k)
 {
@@ -387,7 +375,14 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
     add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < MEASURES_N; k++)
         if (!with_cells(k)) cost_add(&c, &m->once[k], share_measured(p, model, k));
-    c.bytes *= mean_reads(p, model);
+    /* Folders that a visit of the model reads, on average over its checkpoints. */
+    double visits = 0, reads = 0;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        if (p->checkpoints[i].model != model) continue;
+        reads += (double)weights_reads(&p->checkpoints[i].weights);
+        visits++;
+    }
+    c.bytes *= visits > 0 ? reads / visits : 1;
     const struct cost choice = plan_mean_choice_cost(p, model);
     cost_add(&c, &choice, 1);
     return c;

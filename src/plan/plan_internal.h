@@ -104,16 +104,6 @@ bool plan_text_is_judged(const struct plan *p, const struct data_options *d);
 /* Says in one line whose weights have changed (plan_choice.changed). ERR_NOMEM. */
 MUST_USE enum status plan_tell_changed(const json_t *changed, struct err *e);
 
-/* --- plan_common.c --- */
-/* Adds the digest of the sweep's common tokenizer to the inputs. ERR_IO: it is missing. */
-MUST_USE enum status plan_common_check(struct plan *p, struct err *e);
-/* A checkpoint of the model that is there, else its first. */
-const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model);
-/* *out (a new reference) = {TEXT: its common tokens with the model's tokenizer}; NULL: the sweep
- * does not ask. Reads the texts; one that cannot be read is left out with a warning. ERR_NOMEM. */
-MUST_USE enum status plan_common_record(const struct plan *p, int64_t model,
-                                        struct visit_cache *cache, json_t **out, struct err *e);
-
 /* --- plan_soups.c --- */
 /* Sets the text of a greedy soup and who judges, with the digest of both, which is part of the
  * keys. ERR_USAGE: no calibration text for the judge; errors of plan_data_identity. */
@@ -200,14 +190,13 @@ MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
 
-/* --- plan_columns.c --- */
+/* --- plan_record.c --- */
+/* Adds the digest of the sweep's common tokenizer to the inputs. ERR_IO: it is missing. */
+MUST_USE enum status plan_common_check(struct plan *p, struct err *e);
+/* A checkpoint of the model that is there, else its first. */
+const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model);
 /* ERR_USAGE: a column has the name of a variable of the cube. */
 MUST_USE enum status plan_columns_check(const struct sweep *s, struct err *e);
-/* The plan record's "columns": name of each, and whether it holds numbers alone; NULL: none. And
- * the values of one row in their order, null where empty; an average has those of its last member.
- * New references. */
-json_t *plan_columns_record(const struct sweep *s);
-json_t *plan_columns_of(const json_t *columns, const struct sweep *s, int64_t model, int64_t row);
 
 /* --- plan_choice.c --- */
 /* Whether the choice takes something of the checkpoint; of each such checkpoint the records that

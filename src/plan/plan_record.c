@@ -1,15 +1,150 @@
 /* The plan as a record of the journal. */
+#include "config/trajectory.h"
+#include "cube/cube.h"
 #include "engine/inputs.h"
 #include "math/linalg.h"
 #include "plan/plan_internal.h"
 #include "records/steps_table.h"
 #include "util/clock.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/mem.h"
 #include "util/num.h"
 #include "util/version.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* --- tokens of the evaluation texts by the sweep's common tokenizer, which are in no key --- */
+
+enum status plan_common_check(struct plan *p, struct err *e)
+{
+    AUTO_FREE char *path = NULL;
+    char hash[HASH_HEX];
+    if (!p->sweep->count_tokens) return OK;
+    PASS(visit_common_tokenizer(p->sweep->count_tokens, &path, e));
+    PASS(hash_file(path, hash, e));
+    json_object_set_new(p->inputs, path, json_string(hash));
+    return OK;
+}
+
+const struct plan_checkpoint *plan_a_checkpoint(const struct plan *p, int64_t model)
+{
+    const struct plan_checkpoint *first = NULL;
+    for (int64_t i = 0; i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        if (c->model != model) continue;
+        if (weights_present(&c->weights)) return c;
+        if (!first) first = c;
+    }
+    return first;
+}
+
+static enum status common_record(const struct plan *p, int64_t model, struct visit_cache *cache,
+                                 json_t **out, struct err *e)
+{
+    enum status st = OK;
+    const struct sweep *s = p->sweep;
+    const struct plan_checkpoint *c = plan_a_checkpoint(p, model);
+    struct visit v = {.weights = c->weights, /* shallow */
+                      .tokenizer = s->models[model].tokenizer};
+    *out = NULL;
+    if (!s->count_tokens) return OK;
+    *out = json_object();
+    TRY(plan_visit_inputs(p, c, &v, e));
+    for (int64_t i = 0; i < s->n_evaluations; i++) {
+        const struct data_options d = plan_data(p, model, &s->evaluations[i]);
+        struct err why = {0};
+        int64_t tokens = 0;
+        if (d.ids) continue;
+        const enum status counted =
+            visit_common_tokens(cache, &v, &d, s->count_tokens, &tokens, &why);
+        ENSURE(counted != ERR_NOMEM, counted, "%s", why.text);
+        if (counted != OK) /* a visit says what is wrong; the next run tries again */
+            log_warn("%s: the common tokens of %s are not counted: %s", s->models[model].name,
+                     d.name, why.text);
+        else
+            json_object_set_new(*out, d.name, json_integer((json_int_t)tokens));
+    }
+done:
+    json_decref(v.inputs);
+    return st;
+}
+
+/* --- columns of trajectory tables that the program does not know: variables of the cube --- */
+
+/* The model's column of that name; NULL: it has none. */
+static const struct trajectory_column *column_of(const struct model_entry *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_columns; i++)
+        if (strcmp(m->columns[i].name, name) == 0) return &m->columns[i];
+    return NULL;
+}
+
+enum status plan_columns_check(const struct sweep *s, struct err *e)
+{
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t j = 0; j < s->models[i].n_columns; j++) {
+            const struct trajectory_column *c = &s->models[i].columns[j];
+            NEED(!cube_reserves(c->name), ERR_USAGE,
+                 "%s:%lld: field %lld: %s: the cube has a variable of this name already: give the "
+                 "column another one",
+                 s->models[i].trajectory, (long long)c->line, (long long)c->field, c->name);
+        }
+    return OK;
+}
+
+/* Whether all that stands in the columns of that name are numbers. */
+static bool is_number(const struct sweep *s, const char *name)
+{
+    for (int64_t i = 0; i < s->n_models; i++) {
+        const struct trajectory_column *c = column_of(&s->models[i], name);
+        double value;
+        for (int64_t j = 0; c && j < c->n; j++)
+            if (c->values[j][0] && !trajectory_number(c->values[j], &value)) return false;
+    }
+    return true;
+}
+
+static json_t *columns_record(const struct sweep *s)
+{
+    json_t *list = NULL;
+    for (int64_t i = 0; i < s->n_models; i++)
+        for (int64_t j = 0; j < s->models[i].n_columns; j++) {
+            const char *name = s->models[i].columns[j].name;
+            bool known = false;
+            for (int64_t k = 0; k < i; k++) known = known || column_of(&s->models[k], name);
+            if (known) continue;
+            if (!list) list = json_array();
+            json_array_append_new(
+                list, json_pack("{s:s, s:b}", "name", name, "number", is_number(s, name)));
+        }
+    return list;
+}
+
+static json_t *columns_of(const json_t *columns, const struct sweep *s, int64_t model, int64_t row)
+{
+    const struct model_entry *m = &s->models[model];
+    const int64_t of = trajectory_table_row(s, model, row);
+    size_t i;
+    const json_t *column;
+    json_t *values = columns ? json_array() : NULL;
+    json_array_foreach(columns, i, column) {
+        const struct trajectory_column *c = column_of(m, json_text(column, "name", ""));
+        const char *text = c && of >= 0 ? c->values[of] : "";
+        double value;
+        if (!text[0])
+            json_array_append_new(values, json_null());
+        else if (json_flag(column, "number") && trajectory_number(text, &value))
+            json_array_append_new(values, json_real(value));
+        else
+            json_array_append_new(values, json_string(text));
+    }
+    return values;
+}
+
+/* --- the record --- */
 
 static enum status checkpoint_record(const struct plan *p, const struct plan_checkpoint *c,
                                      const json_t *columns, json_t *list, struct err *e)
@@ -25,8 +160,8 @@ static enum status checkpoint_record(const struct plan *p, const struct plan_che
         row->checkpoint, "step", (json_int_t)row->step, "tokens", json_number_new(row->tokens),
         "learning_rate", json_number_new(row->learning_rate), "phase", row->phase, "kind",
         row->average ? "average" : "stored", "recipe", recipe, "average", average, "key", c->key,
-        "former", c->former, "columns", plan_columns_of(columns, p->sweep, c->model, c->row),
-        "known", strcmp(known, row->checkpoint) ? known : NULL, "known_recipe",
+        "former", c->former, "columns", columns_of(columns, p->sweep, c->model, c->row), "known",
+        strcmp(known, row->checkpoint) ? known : NULL, "known_recipe",
         strcmp(recipe, c->recipe) ? c->recipe : NULL);
     free(recipe);
     for (int k = 0; k < MEASURES_N; k++)
@@ -59,7 +194,7 @@ static enum status models_record(const struct plan *p, const json_t *columns, js
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         const struct plan_lengths *l = &p->lengths[i];
         json_t *list = json_array(), *common = NULL;
-        enum status st = plan_common_record(p, i, &cache, &common, e);
+        enum status st = common_record(p, i, &cache, &common, e);
         const char *name = p->sweep->models[i].name, *known = plan_known_model(p, i);
         json_array_append_new(
             models,
@@ -129,7 +264,7 @@ static enum status axes_record(const struct plan *p, json_t **out, struct err *e
                                 grid_bits(&v->method->grids.keys), "value_bits",
                                 grid_bits(&v->method->grids.values)));
     }
-    json_t *columns = plan_columns_record(s);
+    json_t *columns = columns_record(s);
     *out = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "type", "plan", "name",
                      s->name, "models", models, "bits", bits, "quantizers", quantizers, "datasets",
                      datasets, "variants", variants, "replicates", numbers_record(1, most),

@@ -158,16 +158,6 @@ static enum status find_unreadable(const struct plan *p, struct visit_cache *cac
     return OK;
 }
 
-/* name = the first linear of the stage in the first block. */
-static void linear_name(const struct spec *s, int stage, char *name, size_t size)
-{
-    const int role[STAGE_N] = {[STAGE_QKV] = s->fused ? ROLE_QKV : ROLE_Q,
-                               [STAGE_O] = ROLE_O,
-                               [STAGE_UP] = s->gated ? ROLE_GATE : ROLE_UP,
-                               [STAGE_DOWN] = ROLE_DOWN};
-    snprintf(name, size, "%s0.%s.weight", s->arch->layers, s->arch->linear[role[stage]]);
-}
-
 static int64_t largest_id(const struct sequences *s)
 {
     int64_t most = -1;
@@ -200,7 +190,13 @@ static enum status find_mixings(const struct plan *p, int64_t model, struct plan
             char name[200];
             struct err why = {0};
             if (mixing_check(&method->options, m->sizes.cols[stage], &why) == OK) continue;
-            linear_name(&m->sizes.spec, stage, name, sizeof name);
+            /* The first linear of the stage in the first block. */
+            const int role[STAGE_N] = {[STAGE_QKV] = m->sizes.spec.fused ? ROLE_QKV : ROLE_Q,
+                                       [STAGE_O] = ROLE_O,
+                                       [STAGE_UP] = m->sizes.spec.gated ? ROLE_GATE : ROLE_UP,
+                                       [STAGE_DOWN] = ROLE_DOWN};
+            snprintf(name, sizeof name, "%s0.%s.weight", m->sizes.spec.arch->layers,
+                     m->sizes.spec.arch->linear[role[stage]]);
             PASS(plan_faults_add_model(f, p, model, false, e, "its cells of %s will fail: %s: %s",
                                        method->name, name, why.text));
             break;

@@ -116,14 +116,11 @@ static bool row_is_whole(const struct model_entry *m, int64_t row, bool texts)
 {
     CLEANUP(weights_free) struct weights w = {0};
     CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
-    AUTO_FREE char *tokenizer = NULL;
     if (m->stage) return true;
     if (find_stored(m, row, m->rows[row].checkpoint, &w, NULL) != OK ||
         checkpoint_open(w.path, &c, NULL) != OK)
         return false;
-    if (!texts || m->tokenizer || !fsx_is_dir(w.path)) return true;
-    return mem_format(&tokenizer, NULL, "%s/tokenizer.json", w.path) == OK &&
-           fsx_is_file(tokenizer);
+    return !texts || m->tokenizer || !fsx_is_dir(w.path) || fsx_has("%s/tokenizer.json", w.path);
 }
 
 enum status plan_read_so_far(const char *path, const char *const *set, int64_t n, struct sweep *out,

@@ -1,6 +1,6 @@
 #include "records/complete.h"
 #include "records/measures.h"
-#include "records/state.h"
+#include "records/results.h"
 #include <string.h>
 
 static const char *weights_of(const json_t *record)

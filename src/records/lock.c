@@ -279,21 +279,6 @@ static enum status say_lost(const struct lock *l, struct err *e)
           l->path, l->taker);
 }
 
-/* Somebody has removed the lock file: it is made again, unless the journal says that it had been
- * taken over by a process that is done. */
-static enum status restore(struct lock *l, struct err *e)
-{
-    bool made;
-    snprintf(l->taker, sizeof l->taker, "another process, which is done");
-    l->lost = l->fd >= 0 && access(l->journal, F_OK) == 0 && !is_file(l->fd, l->journal);
-    if (l->lost) return say_lost(l, e);
-    PASS(prepare(l, e));
-    const enum status st = publish(l, &made, e);
-    unlink(l->temporary);
-    if (st == OK && made) log_warn("%s: was removed while it was held; made again", l->path);
-    return st;
-}
-
 /* With the guard held. */
 static enum status check(struct lock *l, struct err *e)
 {
@@ -301,7 +286,19 @@ static enum status check(struct lock *l, struct err *e)
     struct err own = {0};
     if (l->lost) return say_lost(l, e);
     NEED(!l->closing, ERR_STOPPED, "%s: released: this process is ending", l->path);
-    if (access(l->path, F_OK) != 0 && errno == ENOENT) return restore(l, e);
+    if (access(l->path, F_OK) != 0 && errno == ENOENT) {
+        /* Somebody has removed the lock file: it is made again, unless the journal says that it had
+         * been taken over by a process that is done. */
+        bool made;
+        snprintf(l->taker, sizeof l->taker, "another process, which is done");
+        l->lost = l->fd >= 0 && access(l->journal, F_OK) == 0 && !is_file(l->fd, l->journal);
+        if (l->lost) return say_lost(l, e);
+        PASS(prepare(l, e));
+        const enum status st = publish(l, &made, e);
+        unlink(l->temporary);
+        if (st == OK && made) log_warn("%s: was removed while it was held; made again", l->path);
+        return st;
+    }
     const enum status st = json_read_file(l->path, 1 << 16, &holder, &own);
     NEED(st == OK || st == ERR_FORMAT, st, "%s", own.text);
     l->lost = !same(holder, l, "token");

@@ -1,6 +1,7 @@
 /* Keys of records that follow from those of others; the points of a loss surface and their keys. */
 #include "records/results.h"
 #include <stdio.h>
+#include <string.h>
 
 /* Of two texts: digests of equal length, so that (ab, c) and (a, bc) give different keys. */
 static void key_of(const char *kind, const char *a, const char *b, char out[HASH_HEX])
@@ -64,4 +65,20 @@ void results_point_key(const char *surface_key, const struct results_point *p, c
     results_point_place(p, &x, &y);
     snprintf(place, sizeof place, "/grid %.17g %.17g", x, y); /* labels do not begin with a slash */
     key_of("point", surface_key, p->label ? p->label : place, out);
+}
+
+const char *const result_state_words[STATE_N] = {
+    [STATE_PENDING] = "pending",
+    [STATE_DONE] = "done",
+    [STATE_FAILED] = "failed",
+    [STATE_NOT_APPLICABLE] = "not_applicable",
+};
+
+enum result_state result_state_of(const json_t *record)
+{
+    const char *word = json_text(record, "status", "");
+    if (!record) return STATE_PENDING;
+    for (int i = 0; i < STATE_N; i++)
+        if (strcmp(word, result_state_words[i]) == 0) return (enum result_state)i;
+    return STATE_FAILED;
 }

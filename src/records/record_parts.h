@@ -8,10 +8,6 @@ MUST_USE enum status parts_keep(const json_t *parts, char **text, struct err *e)
 /* Sets provenance.parts of a record from that text; NULL: nothing. */
 void parts_note(json_t *record, const char *text);
 
-/* Whether the record is to have the part, and its source (NULL: it has the part itself). */
-bool parts_find(const json_t *parts, const json_t *sources, const char *name,
-                const json_t **source);
-
 /* list and compose (struct measure_parts) of records of curvature and of movement. */
 MUST_USE enum status parts_of_curvature(const json_t *own, json_t **list, struct err *e);
 MUST_USE enum status parts_of_movement(const json_t *own, json_t **list, struct err *e);

@@ -261,3 +261,8 @@ MUST_USE enum status cube_check_place(const char *what, const char *path, struct
 /* Where in its journal a cube was made; zeros: it is damaged, unsealed or of an earlier version.
  * ERR_IO, ERR_NOMEM. */
 MUST_USE enum status cube_mark(const char *path, struct journal_mark *out, struct err *e);
+
+/* State of a record; NULL: pending. */
+enum result_state { STATE_PENDING, STATE_DONE, STATE_FAILED, STATE_NOT_APPLICABLE, STATE_N };
+extern const char *const result_state_words[STATE_N];
+enum result_state result_state_of(const json_t *record);

@@ -2,7 +2,6 @@
 #pragma once
 #include "records/measures.h"
 #include "records/results.h"
-#include "records/state.h"
 
 /* --- which records there are --- */
 

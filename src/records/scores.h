@@ -8,7 +8,6 @@
  * texts that its calibration avoids, one a line. */
 #pragma once
 #include "records/results.h"
-#include "records/state.h"
 
 /* Adds a text to a record's provenance or to what a completion "completes". failure: why it could
  * not be scored; NULL: it is. inputs: digest of the input files then. */

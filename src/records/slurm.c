@@ -1,5 +1,5 @@
 #include "records/slurm.h"
-#include "util/child.h"
+#include "util/process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

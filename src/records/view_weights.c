@@ -1,6 +1,6 @@
 /* Results of different weights of one checkpoint: the newest count, or those that a plan has found
  * on disk again (docs/decisions/0002-cell-keys.md). */
-#include "records/state.h"
+#include "records/results.h"
 #include "records/view.h"
 #include "records/weights_read.h"
 #include <string.h>

@@ -1,12 +1,12 @@
 #include "run/launched.h"
 #include "run/arrivals.h"
 #include "run/startup.h"
-#include "util/child.h"
 #include "util/clock.h"
 #include "util/exit_code.h"
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/patience.h"
+#include "util/process.h"
 #include "util/temporary.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -34,21 +34,6 @@ static enum status add_result(struct merge_source *s, const char *key, int64_t a
     return put(s, CLASS_RESULT, key, at, e);
 }
 
-static enum status add_completion(struct merge_source *s, const char *key, int64_t at,
-                                  const json_t *head, struct err *e)
-{
-    AUTO_FREE char *name = NULL;
-    const char *part;
-    json_t *digest;
-    PASS(mem_string(&name, key, e));
-    enum status st = OK;
-    json_object_foreach(json_object_get(head, "completes"), part, digest) {
-        if (st == OK) st = mem_append(&name, e, " %s", part);
-    }
-    if (st == OK) st = put(s, CLASS_COMPLETION, name, at, e);
-    return st;
-}
-
 /* done: the keys of results that are done. */
 static enum status add_line(struct merge_source *s, int64_t at, const json_t *head, json_t *done,
                             struct err *e)
@@ -62,7 +47,18 @@ static enum status add_line(struct merge_source *s, int64_t at, const json_t *he
         return former_learn(s->former, s->plan, e);
     }
     if (!key) return OK;
-    if (strcmp(type, "completion") == 0) return add_completion(s, key, at, head, e);
+    if (strcmp(type, "completion") == 0) {
+        AUTO_FREE char *name = NULL;
+        const char *part;
+        json_t *digest;
+        PASS(mem_string(&name, key, e));
+        enum status st = OK;
+        json_object_foreach(json_object_get(head, "completes"), part, digest) {
+            if (st == OK) st = mem_append(&name, e, " %s", part);
+        }
+        if (st == OK) st = put(s, CLASS_COMPLETION, name, at, e);
+        return st;
+    }
     if (strcmp(type, "loss") == 0) return put(s, CLASS_LOSS, key, at, e);
     return measure_find(type) ? add_result(s, key, at, head, done, e) : OK;
 }

@@ -15,29 +15,6 @@ static bool in_plan(const struct plan *p, const json_t *model, const json_t *che
     return false;
 }
 
-/* *there (the caller frees) = "11 checkpoints of a, 3 of b"; *shared = whether the plan has one of
- * them. */
-static enum status list_models(const struct plan *p, const json_t *plan, char **there, bool *shared,
-                               struct err *e)
-{
-    size_t i, k;
-    json_t *model, *one;
-    *shared = false;
-    PASS(mem_string(there, "", e));
-    json_array_foreach(json_object_get(plan, "models"), i, model) {
-        const char *name = json_text(model, "name", "");
-        const json_t *list = json_object_get(model, "checkpoints");
-        const int64_t n = (int64_t)json_array_size(list);
-        json_array_foreach(list, k, one) *shared = *shared || in_plan(p, model, one);
-        if (i == 0)
-            PASS(mem_append(there, e, "%lld checkpoint%s", (long long)n, quantity_plural(n)));
-        if (i > 0 && i < 3) PASS(mem_append(there, e, ", %lld", (long long)n));
-        if (i < 3) PASS(mem_append(there, e, " of %s", name));
-        if (i == 3) PASS(mem_append(there, e, ", ..."));
-    }
-    return OK;
-}
-
 /* *plan (a new reference) = what the journal's last run has planned; NULL: nothing. What cannot be
  * read is an error of opening it. */
 static void look_at(const char *journal, json_t **plan)
@@ -67,7 +44,22 @@ enum status owner_check(const struct plan *p, const char *results, struct err *e
     bool shared;
     PASS(find_former(results, p->sweep, &plan, e));
     if (!plan) return OK;
-    PASS(list_models(p, plan, &there, &shared, e));
+    /* there: "11 checkpoints of a, 3 of b"; shared: whether the plan has one of them. */
+    size_t i, k;
+    json_t *model, *one;
+    shared = false;
+    PASS(mem_string(&there, "", e));
+    json_array_foreach(json_object_get(plan, "models"), i, model) {
+        const char *name = json_text(model, "name", "");
+        const json_t *list = json_object_get(model, "checkpoints");
+        const int64_t n = (int64_t)json_array_size(list);
+        json_array_foreach(list, k, one) shared = shared || in_plan(p, model, one);
+        if (i == 0)
+            PASS(mem_append(&there, e, "%lld checkpoint%s", (long long)n, quantity_plural(n)));
+        if (i > 0 && i < 3) PASS(mem_append(&there, e, ", %lld", (long long)n));
+        if (i < 3) PASS(mem_append(&there, e, " of %s", name));
+        if (i == 3) PASS(mem_append(&there, e, ", ..."));
+    }
     const char *name = json_text(plan, "name", "");
     NEED(shared && strcmp(name, p->sweep->name) == 0, ERR_USAGE,
          "results: %s is another sweep's: %s, %s, planned %s on %s; name another file, or take "

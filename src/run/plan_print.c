@@ -158,19 +158,6 @@ static void print_machine(const struct plan_report *r, FILE *out)
 enum { MODEL, VISITS, PARAMETERS, READ, PHASES };
 enum { TIME = PHASES + COST_PHASE_N, MEMORY, LEAST, PLAN_COLUMNS };
 
-static void put_plan_head(const struct plan_report *r, struct table *t)
-{
-    static const char *const names[PLAN_COLUMNS] = {
-        [MODEL] = "model", [VISITS] = "visits", [PARAMETERS] = "params", [READ] = "read",
-        [TIME] = "time",   [MEMORY] = "memory", [LEAST] = "least"};
-    table_add_texts(t, names);
-    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
-        bool any = false;
-        for (int64_t l = 0; l < r->n; l++) any = any || r->lines[l].cost.flop[i] > 0;
-        if (any) table_set(t, PHASES + i, "%s", cost_phase_name((enum cost_phase)i));
-    }
-}
-
 static void put_model(const struct plan *p, const struct plan_line *l, struct table *t)
 {
     const struct plan_model *m = &p->costs.models[l->model];
@@ -224,7 +211,15 @@ static enum status print_models(const struct plan_report *r, FILE *out, struct e
 {
     CLEANUP(table_free)
     struct table t = {.columns = PLAN_COLUMNS, .left = 1, .align_left = {[MODEL] = true}};
-    put_plan_head(r, &t);
+    static const char *const names[PLAN_COLUMNS] = {
+        [MODEL] = "model", [VISITS] = "visits", [PARAMETERS] = "params", [READ] = "read",
+        [TIME] = "time",   [MEMORY] = "memory", [LEAST] = "least"};
+    table_add_texts(&t, names);
+    for (int i = COST_READ + 1; i < COST_PHASE_N; i++) {
+        bool any = false;
+        for (int64_t l = 0; l < r->n; l++) any = any || r->lines[l].cost.flop[i] > 0;
+        if (any) table_set(&t, PHASES + i, "%s", cost_phase_name((enum cost_phase)i));
+    }
     for (int64_t i = 0; i < r->n; i++) put_model(r->plan, &r->lines[i], &t);
     fprintf(out, "a visit, on average: what it reads, FLOP by phase, time and memory on one "
                  "worker; least: the "

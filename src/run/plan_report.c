@@ -1,5 +1,4 @@
 #include "run/plan_report.h"
-#include "util/folder.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/quantity.h"

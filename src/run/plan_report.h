@@ -1,7 +1,7 @@
 /* plan_report: what a plan costs. */
 #pragma once
 #include "plan/plan.h"
-#include "sched/simulate.h"
+#include "sched/run_forecast.h"
 
 struct plan_line {
     int64_t model, visits, n_variants;

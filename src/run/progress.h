@@ -40,3 +40,24 @@ void progress_tell_failures(struct progress *p);
 double progress_print(struct progress *p, const struct sched_progress *now);
 /* Prints the last one, without what is left, and all failures. */
 void progress_end(struct progress *p);
+
+/* --- a measurement of curvature --- */
+
+struct curvature_progress {
+    double most,
+        done;        /* products with the Hessian, at most and so far; the gradient is the first */
+    double expected; /* seconds of all of them; 0: not known */
+    double start, printed;
+    bool terminal;
+};
+
+/* Starts the clock. */
+void curvature_progress_start(struct curvature_progress *p, double most, double expected);
+/* Counts work (hvp_watch), and prints if it is time; the line on a terminal stays open (log.h). p:
+ * struct curvature_progress. */
+void curvature_progress_add(void *p, double products);
+
+/* The line, after so many seconds. */
+enum { CURVATURE_PROGRESS = 160 };
+void curvature_progress_text(const struct curvature_progress *p, double seconds,
+                             char text[CURVATURE_PROGRESS]);

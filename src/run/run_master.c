@@ -1,6 +1,7 @@
 #include "run/run_master.h"
 #include "records/part_files.h"
 #include "records/results.h"
+#include "records/running.h"
 #include "records/saved.h"
 #include "run/run_stage.h"
 #include "util/clock.h"
@@ -8,6 +9,42 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
+#include <time.h>
+
+/* --- running visits, for qtraj status (records/running.h) --- */
+
+/* Writes them if they have changed. That the file cannot be written is no error: nothing but status
+ * needs it. Returns the seconds until it wants to be called again. */
+static double note_running(struct run_master *m, const struct sched_progress *p)
+{
+    const double often = 5;
+    struct err e = {0};
+    if (m->epoch == 0) m->epoch = (double)time(NULL) - clock_seconds();
+    /* The start of a visit is the same each time it is asked for, so that a file is only written
+     * when something has changed. */
+    json_t *now = json_array();
+    for (int64_t i = 0; i < p->n; i++) {
+        const struct sched_running *one = &p->running[i];
+        const time_t start = (time_t)(m->epoch + clock_seconds() - one->seconds);
+        struct tm utc;
+        char since[21];
+        gmtime_r(&start, &utc);
+        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+        json_array_append_new(now,
+                              json_pack("{s:s, s:i, s:s, s:s}", "name", one->name ? one->name : "",
+                                        "rank", one->rank, "since", since, "what", one->what));
+    }
+    if (!now || json_equal(now, m->running)) {
+        json_decref(now);
+        return often;
+    }
+    if (running_write(m->out.path, now, &e) != OK) log_trace("io", "%s", e.text);
+    json_decref(m->running);
+    m->running = now;
+    return often;
+}
+
+/* --- the run --- */
 
 void run_master_free(struct run_master *m, int exit_code)
 {
@@ -23,7 +60,7 @@ void run_master_free(struct run_master *m, int exit_code)
     run_delivered_free(&m->delivered);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
-    running_visits_free(&m->running);
+    json_decref(m->running);
     run_compose_free(&m->compose);
     run_journal_close(&m->out, exit_code);
     plan_free(&m->plan);
@@ -120,21 +157,21 @@ done:
     return st;
 }
 
-void run_master_finished(void *context, int64_t id)
+static void finish_visit(void *context, int64_t id)
 {
     (void)context;
     run_stage_end_visit(id);
 }
 
-double run_master_progress(void *context, const struct sched_progress *p)
+static double print_progress(void *context, const struct sched_progress *p)
 {
     struct run_master *m = context;
-    const double now = clock_seconds(), often = running_visits_note(&m->running, m->out.path, p);
+    const double now = clock_seconds(), often = note_running(m, p);
     if (now >= m->progress_due) m->progress_due = now + progress_print(&m->progress, p);
     return m->progress_due - now < often ? m->progress_due - now : often;
 }
 
-enum status run_master_accept(void *context, const char *result, struct err *e)
+static enum status accept(void *context, const char *result, struct err *e)
 {
     json_auto_t *record = NULL;
     PASS(json_read_text("result", result, strlen(result), &record, e));
@@ -156,7 +193,7 @@ static enum status write_cube(struct run_master *m, struct err *e)
 /* One fdatasync makes all records durable that arrive within some milliseconds. Writing the cube
  * may take 1 % of the time, and no memory of a visit in this process; it is also written at the
  * end. */
-enum status run_master_tick(void *context, struct err *e)
+static enum status tick(void *context, struct err *e)
 {
     struct run_master *m = context;
     const double together = 5e-3;
@@ -167,6 +204,9 @@ enum status run_master_tick(void *context, struct err *e)
     progress_tell_failures(&m->progress);
     return run_stage_check(e);
 }
+
+const struct sched_sink run_master_sink = {
+    .accept = accept, .tick = tick, .finished = finish_visit, .progress = print_progress};
 
 /* --- after --- */
 

@@ -6,7 +6,6 @@
 #include "run/run_compose.h"
 #include "run/run_journal.h"
 #include "run/run_lost_ranks.h"
-#include "run/running_visits.h"
 #include "sched/link.h"
 #include "sched/sched.h"
 #include "util/limits.h"
@@ -43,7 +42,8 @@ struct run_master {
     double cube_written, cube_seconds; /* clock_seconds of the last time, and how long it took */
     struct progress progress;
     double progress_due; /* clock_seconds of its next line */
-    struct running_visits running;
+    json_t *running;     /* the visits that status tells of, as they were written last */
+    double epoch;        /* seconds since 1970 when clock_seconds was 0; 0: not yet known */
 };
 /* exit_code: that the run ends with, for the journal if it has no end record yet. */
 void run_master_free(struct run_master *m, int exit_code);
@@ -72,14 +72,10 @@ void run_master_start(struct run_master *m);
 
 /* While jobs run: appends a record to the journal of m, a struct run_master. */
 MUST_USE enum status run_master_take(void *m, const json_t *record, struct err *e);
-/* Hooks of struct sched_sink with context m. Errors of journal and cube. */
-MUST_USE enum status run_master_accept(void *m, const char *result, struct err *e);
-MUST_USE enum status run_master_tick(void *m, struct err *e);
-double run_master_progress(void *m, const struct sched_progress *p);
+/* What takes the results of the run: its context is to be set to m. Errors of journal and cube. */
+extern const struct sched_sink run_master_sink;
 /* Hook of struct sched_rescue: records the loss; after the third of a visit its cells fail. */
 MUST_USE enum status run_master_lose(void *m, struct sched_loss *loss, struct err *e);
-/* Hook of struct sched_sink, if checkpoints are staged. */
-void run_master_finished(void *m, int64_t id);
 
 /* Afterwards: the last record and cube, and one line per kind of result. *code: the exit code. */
 MUST_USE enum status run_master_finish(struct run_master *m, const struct sched_outcome *outcome,

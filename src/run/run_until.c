@@ -4,7 +4,6 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/quantity.h"
-#include "util/span.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/time.h>

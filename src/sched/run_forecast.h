@@ -1,4 +1,5 @@
-/* run_forecast: when the run will be done, and what its sink hears of it. */
+/* run_forecast: when the run will be done, and what its sink hears of it; the schedule that the
+ * queue (queue.h) makes if jobs take exactly as long as planned. */
 #pragma once
 #include "sched/queue.h"
 
@@ -30,3 +31,23 @@ bool run_forecast_due(const struct run_forecast *f, double now);
  * f->running are filled. ERR_NOMEM. */
 MUST_USE enum status run_forecast_send(struct run_forecast *f, const struct sched_class *classes,
                                        int64_t n, int64_t n_running, double now, struct err *e);
+
+/* --- simulation of a whole schedule --- */
+
+struct sched_simulation {
+    double makespan; /* until the last batch ends */
+    double work;     /* sum over all batches, repeated shared parts included */
+    double least;    /* the same if no job were cut */
+    double idle;     /* share of makespan x groups that groups waited */
+    int64_t batches, n_groups;
+};
+
+/* ERR_NOMEM; ERR_USAGE: no groups, or a cost that is no number. */
+MUST_USE enum status sched_simulate(const struct sched_job *jobs, int64_t n, int64_t n_groups,
+                                    struct sched_simulation *out, struct err *e);
+
+/* until[group] (n_groups of the queue) = when the group will have ended its last batch; before:
+ * when it can begin one at the earliest, which does not matter to one that has a batch. The queue
+ * stays as it is. ERR_NOMEM. */
+MUST_USE enum status sched_forecast(const struct queue *q, int64_t n_groups, double now,
+                                    double *until, struct err *e);

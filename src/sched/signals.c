@@ -73,18 +73,6 @@ struct deadline {
     pthread_t thread;
 };
 
-/* mpirun passes SIGUSR2 on and waits, but kills its ranks some seconds after the others: by default
- * after one. */
-static double grace_of(const struct deadline *d)
-{
-    const double done = clock_seconds() - d->opened, reserve = 0.75;
-    const char *kills = getenv("OMPI_MCA_odls_base_sigkill_timeout");
-    double most = fmin(done, d->grace);
-    if (first != SIGUSR2 && getenv("OMPI_COMM_WORLD_SIZE"))
-        most = fmin(most, (kills ? atof(kills) : 1) - reserve);
-    return state == SIGNAL_STOP ? fmax(most, d->seconds) : d->seconds;
-}
-
 static void *wait_for_signal(void *deadline)
 {
     struct deadline *d = deadline;
@@ -94,7 +82,14 @@ static void *wait_for_signal(void *deadline)
         eventfd_t n;
         if (wait > 0 && poll(&signal, 1, (int)(1e3 * wait) + 1) == 1) eventfd_read(stopping, &n);
     }
-    const double grace = grace_of(d);
+    /* mpirun passes SIGUSR2 on and waits, but kills its ranks some seconds after the others: by
+     * default after one. */
+    const double done = clock_seconds() - d->opened, reserve = 0.75;
+    const char *kills = getenv("OMPI_MCA_odls_base_sigkill_timeout");
+    double most = fmin(done, d->grace);
+    if (first != SIGUSR2 && getenv("OMPI_COMM_WORLD_SIZE"))
+        most = fmin(most, (kills ? atof(kills) : 1) - reserve);
+    const double grace = state == SIGNAL_STOP ? fmax(most, d->seconds) : d->seconds;
     if (grace > d->seconds && !d->closed)
         log_info("stopping, in %.0f s at most, to save the state of long work; a second signal "
                  "ends at once",

@@ -1,8 +1,8 @@
 #include "stage/fetch.h"
-#include "util/child.h"
 #include "util/clock.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -46,8 +46,7 @@ static const char marker[] = ".staged-by-qtraj";
 
 bool ledger_has_fetched(const char *path)
 {
-    AUTO_FREE char *file = NULL;
-    return mem_format(&file, NULL, "%s/%s", path, marker) == OK && fsx_is_file(file);
+    return fsx_has("%s/%s", path, marker);
 }
 
 enum status ledger_mark(const char *path, struct err *e)

@@ -7,6 +7,7 @@
 #include "util/mem.h"
 #include <dirent.h>
 #include <limits.h>
+#include <stdio.h>
 
 /* A run.json that cannot be read is null. */
 static enum status add_settings(json_t *known, const char *output, const char *folder,
@@ -111,4 +112,34 @@ enum status known_runs_take_all(struct train_job *job, struct err *e)
     for (int64_t i = 0; st == OK && rank > 0 && i < n; i++)
         if (names[i][0]) st = rename_run(job->runs, i, names[i], e);
     return err_agree(job->world, st, e);
+}
+
+/* --- what they have yet to leave --- */
+
+enum status unfinished_warn(const char *output, struct err *e)
+{
+    json_auto_t *known = NULL;
+    json_t *settings, *others;
+    const char *run, *other;
+    PASS(known_runs_read(output, &known, e));
+    json_object_foreach(known, run, settings) {
+        const bool ended = fsx_has("%s/%s/end.json", output, run);
+        const bool seen = fsx_has("%s/%s/trajectory.csv", output, run);
+        int64_t branches = 0; /* without a checkpoint */
+        char more[100] = "";
+        if (json_text(settings, "parent", NULL) && !seen) continue; /* its run counts it */
+        json_object_foreach(known, other, others)
+            if (strcmp(json_text(others, "parent", ""), run) == 0)
+                branches += !fsx_has("%s/%s/trajectory.csv", output, other);
+        if (branches > 0)
+            snprintf(more, sizeof more, "%lld branch%s no checkpoint yet", (long long)branches,
+                     branches == 1 ? " of it has" : "es of it have");
+        if (!ended || branches > 0)
+            log_warn("%s: %s%s%s", run,
+                     ended  ? ""
+                     : seen ? "not finished"
+                            : "no checkpoint yet",
+                     !ended && branches > 0 ? "; " : "", more);
+    }
+    return OK;
 }

@@ -17,3 +17,7 @@ MUST_USE enum status known_run_take(struct train_job *job, json_t *known, int64_
 
 /* The same of all wanted runs by rank 0, for all ranks. Collective on job->world. ERR_NOMEM. */
 MUST_USE enum status known_runs_take_all(struct train_job *job, struct err *e);
+
+/* Warns of each run in the output that has not ended, and of how many branches that begin at one
+ * have no checkpoint yet; of branches that have not begun nothing is known. ERR_NOMEM. */
+MUST_USE enum status unfinished_warn(const char *output, struct err *e);

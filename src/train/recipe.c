@@ -3,7 +3,7 @@
 #include "train/runs.h"
 #include "util/fsx.h"
 #include "util/page.h"
-#include "util/span.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <string.h>
 

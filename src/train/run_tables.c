@@ -103,35 +103,31 @@ static enum status append(const struct trainer *t, const struct tensor_entry *x,
     return OK;
 }
 
-static enum status write_folder(const struct run *r, const struct trainer *t, const char *path,
-                                struct err *e)
-{
-    AUTO_FREE struct tensor_shape *tensors = NULL;
-    CLEANUP(folder_close_at) struct folder_out *o = NULL;
-    const struct checkpoint *c = trainer_checkpoint(t);
-    const int64_t n = checkpoint_n_tensors(c);
-    const enum dtype dtype = r->recipe->checkpoints.dtype ? DTYPE_BF16 : DTYPE_F32;
-    PASS(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
-    for (int64_t i = 0; i < n; i++) {
-        tensors[i] = folder_shape(checkpoint_tensor(c, i));
-        tensors[i].dtype = dtype;
-    }
-    const struct folder_plan plan = {.config = checkpoint_config(c),
-                                     .n = n,
-                                     .tensors = tensors,
-                                     .tokenizer = r->recipe->tokenizer};
-    PASS(folder_create(path, &plan, &o, e));
-    for (int64_t i = 0; i < n; i++) PASS(append(t, checkpoint_tensor(c, i), dtype, o, e));
-    return folder_commit(o, NULL, e);
-}
-
 enum status run_files_checkpoint(struct run_files *f, const struct trainer *t, int64_t step,
                                  struct err *e)
 {
     AUTO_FREE char *path = NULL;
     PASS(run_files_sync(f, e));
     PASS(run_path(f->run, &path, e, "step%06lld", (long long)step));
-    if (!fsx_is_dir(path)) PASS(write_folder(f->run, t, path, e));
+    if (!fsx_is_dir(path)) {
+        AUTO_FREE struct tensor_shape *tensors = NULL;
+        CLEANUP(folder_close_at) struct folder_out *o = NULL;
+        const struct checkpoint *c = trainer_checkpoint(t);
+        const int64_t n = checkpoint_n_tensors(c);
+        const enum dtype dtype = f->run->recipe->checkpoints.dtype ? DTYPE_BF16 : DTYPE_F32;
+        PASS(mem_alloc(&tensors, n, sizeof *tensors, "tensors", e));
+        for (int64_t i = 0; i < n; i++) {
+            tensors[i] = folder_shape(checkpoint_tensor(c, i));
+            tensors[i].dtype = dtype;
+        }
+        const struct folder_plan plan = {.config = checkpoint_config(c),
+                                         .n = n,
+                                         .tensors = tensors,
+                                         .tokenizer = f->run->recipe->tokenizer};
+        PASS(folder_create(path, &plan, &o, e));
+        for (int64_t i = 0; i < n; i++) PASS(append(t, checkpoint_tensor(c, i), dtype, o, e));
+        PASS(folder_commit(o, NULL, e));
+    }
     static const char columns[] = "checkpoint,step,tokens,learning_rate,phase,training_loss,"
                                   "validation_loss,training_gradient_norm,schedule,"
                                   "weight_decay,seed";

@@ -1,7 +1,6 @@
 #include "train/train_check.h"
 #include "train/known_runs.h"
 #include "train/run_files.h"
-#include "util/folder.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/num.h"

@@ -1,4 +1,4 @@
-/* fsx: whole files, paths, and files that appear complete or not at all. */
+/* fsx: whole files, paths, files that appear complete or not at all, and room for them. */
 #pragma once
 #include "util/err.h"
 #include <dirent.h>
@@ -71,7 +71,18 @@ MUST_USE enum status fsx_resolve(const char *path, char **out, struct err *e);
 /* Whether path is a folder, a regular file (links are followed). */
 bool fsx_is_dir(const char *path);
 bool fsx_is_file(const char *path);
+/* Whether the path that is formatted so is a regular file; one beyond PATH_MAX is none. */
+bool fsx_has(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Whether two paths lead to one file that exists. */
 bool fsx_same(const char *a, const char *b);
 /* Whether it is a folder that can be read and has nothing in it. */
 bool fsx_is_empty_dir(const char *path);
+
+/* --- before a folder is written --- */
+
+/* Whether files can be made in the folder, which is there or could be made in the nearest one above
+ * it. why (size bytes) = what is wrong and with which folder, "" if nothing is. */
+bool folder_is_writable(const char *path, char *why, size_t size);
+/* Bytes that are free on the disk of the folder, or of the nearest above it that is there; -1: not
+ * known. */
+int64_t folder_free_bytes(const char *path);

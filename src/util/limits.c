@@ -125,24 +125,6 @@ static int64_t env_integer(const char *name)
     return end != text && (*end == '\0' || *end == '(' || *end == ',') && value > 0 ? value : 0;
 }
 
-/* Memory in MiB for the job's processes on this node; 0 (also what Slurm writes for "all of it"):
- * no limit. */
-static void read_slurm(struct limits *l)
-{
-    const int64_t mib = 1 << 20;
-    int64_t tasks = env_integer("SLURM_NTASKS_PER_NODE"), cpus = env_integer("SLURM_CPUS_ON_NODE");
-    int64_t per_task = env_integer("SLURM_CPUS_PER_TASK");
-    if (!tasks) tasks = env_integer("SLURM_TASKS_PER_NODE");
-    limits_lower_cores(l, cpus, "SLURM_CPUS_ON_NODE");
-    if (!cpus && per_task && tasks) {
-        cpus = per_task * tasks;
-        limits_lower_cores(l, cpus, "SLURM_CPUS_PER_TASK x SLURM_NTASKS_PER_NODE");
-    }
-    limits_lower_memory(l, env_integer("SLURM_MEM_PER_NODE") * mib, "SLURM_MEM_PER_NODE");
-    if (!cpus) cpus = l->cores;
-    limits_lower_memory(l, env_integer("SLURM_MEM_PER_CPU") * cpus * mib, "SLURM_MEM_PER_CPU");
-}
-
 enum status limits_read(const char *root, struct limits *out, struct err *e)
 {
     struct limits l = {.process_memory = INT64_MAX};
@@ -151,7 +133,19 @@ enum status limits_read(const char *root, struct limits *out, struct err *e)
     PASS(mem_alloc(&text, LIMITS_TEXT, 1, "limits", e));
     PASS(read_machine(root, &l, text, e));
     limits_cgroups(root, &l, text);
-    read_slurm(&l);
+    /* 0 is also what Slurm writes for all of the memory: no limit. */
+    const int64_t mib = 1 << 20;
+    int64_t tasks = env_integer("SLURM_NTASKS_PER_NODE"), cpus = env_integer("SLURM_CPUS_ON_NODE");
+    int64_t per_task = env_integer("SLURM_CPUS_PER_TASK");
+    if (!tasks) tasks = env_integer("SLURM_TASKS_PER_NODE");
+    limits_lower_cores(&l, cpus, "SLURM_CPUS_ON_NODE");
+    if (!cpus && per_task && tasks) {
+        cpus = per_task * tasks;
+        limits_lower_cores(&l, cpus, "SLURM_CPUS_PER_TASK x SLURM_NTASKS_PER_NODE");
+    }
+    limits_lower_memory(&l, env_integer("SLURM_MEM_PER_NODE") * mib, "SLURM_MEM_PER_NODE");
+    if (!cpus) cpus = l.cores;
+    limits_lower_memory(&l, env_integer("SLURM_MEM_PER_CPU") * cpus * mib, "SLURM_MEM_PER_CPU");
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         l.process_memory = (int64_t)space.rlim_cur;
     *out = l;

@@ -21,7 +21,7 @@ struct parsed {
     bool on, help;
     const char *text, *positional[2];
     int64_t number;
-    struct arg_list list;
+    struct texts list;
     struct arg_choice colour;
     struct wheel wheel;
 };
@@ -59,19 +59,19 @@ static void values_stand_after_a_flag_or_in_it(void **state)
     struct parsed p;
     if (parse("--text=a=b one --on --number -3 --list x two --list=y -", &p, &e) == OK)
         fail_msg("- is a third positional word");
-    arg_list_free(&p.list);
+    texts_free(&p.list);
     if (parse("--text=a=b one --on --number -3 --list x two --list=y", &p, &e) != OK)
         fail_msg("%s", e.text);
     assert_true(p.on && !p.help);
     assert_string_equal(p.text, "a=b");
     assert_int_equal(p.number, -3);
     assert_int_equal(p.list.n, 2);
-    assert_string_equal(p.list.items[0], "x");
-    assert_string_equal(p.list.items[1], "y");
+    assert_string_equal(p.list.text[0], "x");
+    assert_string_equal(p.list.text[1], "y");
     assert_string_equal(p.positional[0], "one");
     assert_string_equal(p.positional[1], "two");
-    arg_list_free(&p.list);
-    assert_null(p.list.items);
+    texts_free(&p.list);
+    assert_null(p.list.text);
     assert_int_equal(parse("one --rear-spokes=32 two --rear-shiny --rear-dull", &p, &e), OK);
     assert_int_equal(p.wheel.spokes, 32);
     assert_false(p.wheel.shiny);

@@ -3,7 +3,7 @@
 #include "cube/cube_variables.h"
 #include "cube/results_report.h"
 #include "sample.h"
-#include "util/measured.h"
+#include "util/quantity.h"
 #include <math.h>
 
 static const struct field *field_of(const struct measure *k, const char *name)

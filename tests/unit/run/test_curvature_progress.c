@@ -1,5 +1,5 @@
 /* The line that says how far a measurement of curvature is. */
-#include "run/curvature_progress.h"
+#include "run/progress.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

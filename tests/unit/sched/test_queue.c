@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "sched/queue.h"
-#include "sched/simulate.h"
+#include "sched/run_forecast.h"
 #include "util/rng.h"
 #include <math.h>
 #include <stdlib.h>

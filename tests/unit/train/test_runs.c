@@ -1,7 +1,7 @@
 /* The runs file: grid, names, branches, checkpoints, and messages for mistakes. */
 #include "scratch.h"
 #include "train/runs.h"
-#include "train/train_simulate.h"
+#include "train/train_plan.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

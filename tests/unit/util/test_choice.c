@@ -1,6 +1,6 @@
 /* Choices "KEY=PATTERN", and sets of texts. */
-#include "util/choice.h"
 #include "util/texts.h"
+#include "util/words.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* What is wrong, once each with the number that it concerns; folders that can be written. */
 #include "scratch.h"
 #include "util/faults.h"
-#include "util/folder.h"
+#include "util/fsx.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

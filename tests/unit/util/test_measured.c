@@ -1,5 +1,5 @@
 /* Numbers with their errors, as people write them. */
-#include "util/measured.h"
+#include "util/quantity.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "util/span.h"
+#include "util/quantity.h"
 
 static void both_forms_are_read(void **state)
 {

@@ -1,6 +1,6 @@
-#include "run/init_checkpoint.h"
+/* What a checkpoint's folder says of its place in training. */
+#include "cli/init_internal.h"
 #include "engine/inputs.h"
-#include "eval/json_warning.h"
 #include "util/fsx.h"
 #include "util/json.h"
 #include "util/mem.h"
@@ -126,55 +126,4 @@ int init_checkpoint_order(const void *a, const void *b)
     const struct init_checkpoint *x = a, *y = b;
     const uint64_t i = (uint64_t)x->step, k = (uint64_t)y->step; /* -1 is the largest */
     return i != k ? (i > k) - (i < k) : strcmp(x->name, y->name);
-}
-
-/* --- the table --- */
-
-static enum status add_number(double value, char **text, struct err *e)
-{
-    AUTO_FREE char *written = NULL;
-    if (isnan(value)) return mem_append(text, e, ",");
-    json_t *number = json_number_new(value);
-    if (number) written = json_write_text(number, JSON_ENCODE_ANY);
-    json_decref(number);
-    NEED(written, ERR_NOMEM, "out of memory");
-    return mem_append(text, e, ",%s", written);
-}
-
-enum status init_checkpoint_row(const struct init_checkpoint *f, char **text, struct err *e)
-{
-    const bool quote = f->name[strcspn(f->name, ",\" #\t")];
-    if (quote) PASS(mem_append(text, e, "\""));
-    for (const char *p = f->name; *p; p++)
-        PASS(mem_append(text, e, quote && *p == '"' ? "\"\"" : "%c", *p));
-    if (quote) PASS(mem_append(text, e, "\""));
-    if (f->step < 0)
-        PASS(mem_append(text, e, ","));
-    else
-        PASS(mem_append(text, e, ",%lld", (long long)f->step));
-    PASS(add_number(f->tokens, text, e));
-    PASS(add_number(f->learning_rate, text, e));
-    return mem_append(text, e, ",\n");
-}
-
-enum status init_field(char *text, char **out, struct err *e)
-{
-    const struct data_options data = {.text = text};
-    json_auto_t *object = NULL;
-    json_t *value;
-    const char *key, *field = "text";
-    AUTO_FREE char *path = NULL, *quoted = NULL;
-    PASS(json_of_text(&data, &object, &path, e));
-    if (!object) return mem_string(out, "", e);
-    json_t *name = json_object_get(object, "text");
-    if (!json_is_string(name)) name = NULL;
-    json_object_foreach(object, key, value)
-        if (!name && json_is_string(value)) {
-            name = value;
-            field = key;
-        }
-    name = json_string(field);
-    if (name && strcmp(field, "text") != 0) quoted = json_write_text(name, JSON_ENCODE_ANY);
-    json_decref(name);
-    return mem_format(out, e, ", field: %s", quoted ? quoted : "text");
 }

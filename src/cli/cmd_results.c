@@ -35,26 +35,24 @@ static void place_free(struct place *p)
     parts_free(&p->parts);
 }
 
-/* The parts in a folder RESULTS.parts, or in any other. */
-static enum status find_parts(const char *folder, struct place *p, struct err *e)
-{
-    const char ending[] = ".parts";
-    size_t n = strlen(folder);
-    while (n > 1 && folder[n - 1] == '/') n--;
-    PASS(parts_list(folder, &p->parts, e));
-    NEED(p->parts.n > 0, ERR_USAGE,
-         "%s: no parts in this folder; expected journals such as part-001-of-008.journal", folder);
-    const size_t m = sizeof ending - 1;
-    const bool beside = n > m && strncmp(folder + n - m, ending, m) == 0;
-    PASS(mem_format(&p->cube, e, "%.*s", (int)(beside ? n - m : n), folder));
-    return journal_path(p->cube, &p->journal, e);
-}
-
 static enum status find_place(const char *name, struct place *p, struct err *e)
 {
     CLEANUP(sweep_free) struct sweep sweep = {0};
     AUTO_FREE char *folder = NULL;
-    if (fsx_is_dir(name)) return find_parts(name, p, e);
+    if (fsx_is_dir(name)) {
+        /* The parts in a folder RESULTS.parts, or in any other. */
+        const char ending[] = ".parts";
+        size_t n = strlen(name);
+        while (n > 1 && name[n - 1] == '/') n--;
+        PASS(parts_list(name, &p->parts, e));
+        NEED(p->parts.n > 0, ERR_USAGE,
+             "%s: no parts in this folder; expected journals such as part-001-of-008.journal",
+             name);
+        const size_t m = sizeof ending - 1;
+        const bool beside = n > m && strncmp(name + n - m, ending, m) == 0;
+        PASS(mem_format(&p->cube, e, "%.*s", (int)(beside ? n - m : n), name));
+        return journal_path(p->cube, &p->journal, e);
+    }
     p->from_sweep = words_end(name, ".yaml") || words_end(name, ".yml");
     if (p->from_sweep) PASS(sweep_read(name, NULL, 0, &sweep, e));
     if (words_end(name, ".journal")) {

@@ -71,18 +71,6 @@ static void print_block(const struct table *t, const int64_t *widths, int64_t le
     }
 }
 
-/* Columns that each block repeats: those of the table, or only the first if they would take more
- * than half of the page. */
-static int64_t repeated(const struct table *t, const int64_t *widths, int64_t page)
-{
-    int64_t used = 0, all = 0;
-    for (int64_t k = 0; k < t->columns; k++) {
-        all += widths[k] ? widths[k] + GAP : 0;
-        if (k < t->left) used = all;
-    }
-    return all - GAP <= page || used <= page / 2 || t->left == t->columns ? t->left : 1;
-}
-
 enum status table_print(const struct table *t, int64_t width, FILE *out, struct err *e)
 {
     AUTO_FREE int64_t *widths = NULL;
@@ -93,7 +81,15 @@ enum status table_print(const struct table *t, int64_t width, FILE *out, struct 
         int64_t n = page_columns(t->cells[i]), k = i % t->columns;
         if (n > widths[k]) widths[k] = n;
     }
-    const int64_t left = repeated(t, widths, width);
+    /* Columns that each block repeats: those of the table, or only the first if they would take
+     * more than half of the page. */
+    int64_t taken = 0, all = 0;
+    for (int64_t k = 0; k < t->columns; k++) {
+        all += widths[k] ? widths[k] + GAP : 0;
+        if (k < t->left) taken = all;
+    }
+    const int64_t left =
+        all - GAP <= width || taken <= width / 2 || t->left == t->columns ? t->left : 1;
     for (int64_t k = 0; k < left; k++) used_left += widths[k] ? widths[k] + GAP : 0;
     for (int64_t from = left, to; from < t->columns || from == left; from = to) {
         int64_t used = used_left;

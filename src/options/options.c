@@ -211,21 +211,6 @@ static const struct node *given(const struct node *map, int64_t n, const char *k
     return NULL;
 }
 
-/* options_find, also inside OPTION_BOXED; *holder: the struct that has the value. */
-static const struct option *find_holder(const struct option_table *t, const char *name, void *entry,
-                                        void **holder)
-{
-    size_t base;
-    const struct option *found = options_find(t, name, &base);
-    *holder = field(entry, base);
-    for (int64_t i = 0; !found && i < t->n; i++) {
-        const struct option *o = &t->options[i];
-        if (o->type != OPTION_BOXED || !(found = options_find(o->table, name, &base))) continue;
-        *holder = field(*(void **)field(entry, o->offset), base);
-    }
-    return found;
-}
-
 /* Makes the structs of OPTION_BOXED that have keys, with their defaults. */
 static enum status make_boxes(const struct option_table *t, void *out, struct err *e)
 {
@@ -246,7 +231,16 @@ static enum status read_keys(const struct option_table *t, const struct option_s
         const struct node *n = s->node->items[i];
         struct option_scope inner = {s, n->key, 0, n, s->source};
         void *holder;
-        const struct option *o = find_holder(t, n->key, out, &holder);
+        /* Also inside OPTION_BOXED; holder: the struct that has the value. */
+        size_t base;
+        const struct option *o = options_find(t, n->key, &base);
+        holder = field(out, base);
+        for (int64_t k = 0; !o && k < t->n; k++) {
+            const struct option *box = &t->options[k];
+            if (box->type != OPTION_BOXED || !(o = options_find(box->table, n->key, &base)))
+                continue;
+            holder = field(*(void **)field(out, box->offset), base);
+        }
         if (!o) PASS(fail_unknown(t, &inner, e));
         const struct node *seen = given(s->node, i, n->key);
         if (seen)

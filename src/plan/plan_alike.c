@@ -11,23 +11,6 @@ enum { READ_MAX = 256 << 20 };
 
 const char *const plan_files[] = {[PLAN_CONFIG] = "config", [PLAN_TOKENIZER] = "tokenizer"};
 
-/* "": what it says is not known. */
-static enum status read_meaning(enum plan_file what, const char *path, const char *digest,
-                                char out[HASH_HEX], struct err *e)
-{
-    json_t *root = NULL;
-    char now[HASH_HEX];
-    enum status st = json_read_hashed(path, READ_MAX, now, &root, NULL);
-    if (st == OK && strcmp(now, digest) != 0) st = ERR_CHANGED;
-    if (st == OK)
-        st = what == PLAN_CONFIG ? model_config_digest(root, path, out, NULL)
-                                 : tokenizer_meaning(root, out, NULL);
-    json_decref(root);
-    if (st != OK) out[0] = '\0';
-    NEED(st != ERR_NOMEM, st, "%s: out of memory", path);
-    return OK;
-}
-
 /* What the file with that digest says: as a plan knew it, or as it is read now. */
 static enum status meaning_of(const struct plan *p, enum plan_file what, const char *path,
                               const char *digest, const char **out, struct err *e)
@@ -35,7 +18,17 @@ static enum status meaning_of(const struct plan *p, enum plan_file what, const c
     char now[HASH_HEX];
     *out = json_text(p->past.meanings, digest, NULL);
     if (*out) return OK;
-    PASS(read_meaning(what, path, digest, now, e));
+    /* now "": what it says is not known. */
+    json_t *root = NULL;
+    char hash[HASH_HEX];
+    enum status st = json_read_hashed(path, READ_MAX, hash, &root, NULL);
+    if (st == OK && strcmp(hash, digest) != 0) st = ERR_CHANGED;
+    if (st == OK)
+        st = what == PLAN_CONFIG ? model_config_digest(root, path, now, NULL)
+                                 : tokenizer_meaning(root, now, NULL);
+    json_decref(root);
+    if (st != OK) now[0] = '\0';
+    NEED(st != ERR_NOMEM, st, "%s: out of memory", path);
     json_object_set_new(p->past.meanings, digest, json_string(now));
     *out = json_text(p->past.meanings, digest, "");
     return json_whole(e);

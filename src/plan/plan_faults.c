@@ -105,21 +105,6 @@ static enum status check_weights(const struct search *s, const struct weights *w
     return add_failing(s, who, known, e);
 }
 
-/* Stored variants, each of which fails alone. */
-static enum status check_stored(const struct search *s, struct err *e)
-{
-    const struct visit *v = &s->v->visit;
-    for (int64_t i = 0; i < v->n_variants; i++) {
-        const struct method_entry *m = &v->variants[i].method;
-        char who[400];
-        struct err why = {0};
-        if (!m->path || try_folder(m->path, &why) == OK) continue;
-        snprintf(who, sizeof who, "%s, %s will fail", s->v->name, m->name);
-        PASS(add_failing(s, who, why.text, e));
-    }
-    return OK;
-}
-
 /* Whether the visit reads texts, and its checkpoint is there without a tokenizer. */
 static enum status lacks_tokenizer(const struct visit *v, bool *lacks, struct err *e)
 {
@@ -187,7 +172,16 @@ enum status plan_faults_find(struct plan_faults *f, const struct plan *p,
         PASS(lacks_tokenizer(&s.v->visit, &lacks, e));
         whole = whole && !lacks;
         PASS(check_weights(&s, &s.v->visit.weights, &whole, e));
-        PASS(check_stored(&s, e));
+        /* Stored variants, each of which fails alone. */
+        const struct visit *v = &s.v->visit;
+        for (int64_t i = 0; i < v->n_variants; i++) {
+            const struct method_entry *m = &v->variants[i].method;
+            char who[400];
+            struct err why = {0};
+            if (!m->path || try_folder(m->path, &why) == OK) continue;
+            snprintf(who, sizeof who, "%s, %s will fail", s.v->name, m->name);
+            PASS(add_failing(&s, who, why.text, e));
+        }
         f->failing += !whole;
     }
     if (left->of_all) PASS(check_finished(&s, e));

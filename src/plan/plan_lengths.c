@@ -36,29 +36,24 @@ static int64_t positions_near(const char *folder)
     return positions;
 }
 
-static enum status find_positions(struct plan *p, int64_t model, struct err *e)
-{
-    const struct model_entry *m = &p->sweep->models[model];
-    AUTO_FREE char *kept = NULL;
-    PASS(plan_stage_shape(p->sweep, model, &kept, e));
-    if (kept) p->lengths[model].positions = positions_in(kept);
-    for (int64_t i = 0; i < m->n_rows && p->lengths[model].positions <= 0; i++) {
-        CLEANUP(weights_free) struct weights w = {0};
-        PASS(plan_find_weights(p, model, i, &w, e));
-        p->lengths[model].positions = positions_near(weights_folder(&w));
-    }
-    if (p->lengths[model].positions <= 0)
-        p->lengths[model].positions = plan_past_positions(p, m->name);
-    NEED(!m->stage || p->lengths[model].positions > 0, ERR_USAGE,
-         "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",
-         m->name, m->tokenizer);
-    return OK;
-}
-
 enum status plan_lengths_make(struct plan *p, struct err *e)
 {
     PASS(mem_zero(&p->lengths, p->sweep->n_models, sizeof *p->lengths, "models", e));
-    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(find_positions(p, i, e));
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        const struct model_entry *m = &p->sweep->models[i];
+        AUTO_FREE char *kept = NULL;
+        PASS(plan_stage_shape(p->sweep, i, &kept, e));
+        if (kept) p->lengths[i].positions = positions_in(kept);
+        for (int64_t k = 0; k < m->n_rows && p->lengths[i].positions <= 0; k++) {
+            CLEANUP(weights_free) struct weights w = {0};
+            PASS(plan_find_weights(p, i, k, &w, e));
+            p->lengths[i].positions = positions_near(weights_folder(&w));
+        }
+        if (p->lengths[i].positions <= 0) p->lengths[i].positions = plan_past_positions(p, m->name);
+        NEED(!m->stage || p->lengths[i].positions > 0, ERR_USAGE,
+             "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",
+             m->name, m->tokenizer);
+    }
     return OK;
 }
 

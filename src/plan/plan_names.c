@@ -110,20 +110,6 @@ static enum status by_weights(struct plan *p, int64_t model, const json_t *model
     return OK;
 }
 
-/* A label that is another model's known name cannot be its own. */
-static enum status by_itself(struct plan *p, int64_t model, struct err *e)
-{
-    const char *label = p->sweep->models[model].name;
-    char *known = NULL;
-    PASS(mem_string(&known, label, e));
-    for (int n = 2; taken(p, known); n++) {
-        free(known);
-        PASS(mem_format(&known, e, "%s~%d", label, n));
-    }
-    p->lengths[model].known = known;
-    return OK;
-}
-
 enum status plan_names_make(struct plan *p, struct err *e)
 {
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
@@ -138,7 +124,17 @@ enum status plan_names_make(struct plan *p, struct err *e)
         for (size_t k = json_array_size(p->past.plans);
              !l->known && (models = plan_past_models(p, &k, models));)
             PASS(by_weights(p, i, models, &view, e));
-        if (!l->known) PASS(by_itself(p, i, e));
+        if (!l->known) {
+            /* A label that is another model's known name cannot be its own. */
+            const char *label = p->sweep->models[i].name;
+            char *known = NULL;
+            PASS(mem_string(&known, label, e));
+            for (int number = 2; taken(p, known); number++) {
+                free(known);
+                PASS(mem_format(&known, e, "%s~%d", label, number));
+            }
+            p->lengths[i].known = known;
+        }
     }
     return OK;
 }

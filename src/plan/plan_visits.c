@@ -89,17 +89,6 @@ enum status plan_states_folder(const struct plan *p, char **out, struct err *e)
     return mem_format(out, e, "%s/%s-%.8s", base, name ? name + 1 : p->results, hash);
 }
 
-static double longest_state(const struct saved_found *found, int64_t n, const char *key)
-{
-    char owner[HASH_HEX];
-    double longest = 0;
-    hash_text(key, owner);
-    for (int64_t i = 0; i < n; i++)
-        if (strcmp(found[i].owner, owner) == 0 && found[i].seconds > longest)
-            longest = found[i].seconds;
-    return longest;
-}
-
 enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struct err *e)
 {
     AUTO_FREE char *folder = NULL;
@@ -107,8 +96,15 @@ enum status plan_visits_begun(const struct plan *p, struct plan_visits *v, struc
     int64_t n = 0;
     PASS(plan_states_folder(p, &folder, e));
     if (folder) PASS(saved_list(folder, &found, &n, e));
-    for (int64_t i = 0; n > 0 && i < v->n; i++)
-        v->visits[i].saved = longest_state(found, n, v->visits[i].visit.key);
+    for (int64_t i = 0; n > 0 && i < v->n; i++) {
+        char owner[HASH_HEX];
+        double longest = 0;
+        hash_text(v->visits[i].visit.key, owner);
+        for (int64_t k = 0; k < n; k++)
+            if (strcmp(found[k].owner, owner) == 0 && found[k].seconds > longest)
+                longest = found[k].seconds;
+        v->visits[i].saved = longest;
+    }
     return OK;
 }
 

@@ -263,20 +263,6 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     return OK;
 }
 
-static void warn_of_fields(const struct plan *p)
-{
-    const struct sweep *s = p->sweep;
-    json_t *said = json_object();
-    for (int64_t i = 0; i < s->n_evaluations; i++) warn_of_json(&s->evaluations[i], said);
-    if (calibrates(p)) warn_of_json(&s->calibration, said);
-    for (int k = 0; k < MEASURES_N && s->n_models; k++)
-        if (measures[k]->text) {
-            const struct data_options d = measures[k]->text(p, 0);
-            warn_of_json(&d, said);
-        }
-    json_decref(said);
-}
-
 enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e)
 {
     CLEANUP(visit_cache_free) struct visit_cache cache = {0};
@@ -284,7 +270,16 @@ enum status plan_warn(const struct plan *p, struct plan_faults *f, struct err *e
     CLEANUP(doubts_free) struct doubts d = {0};
     PASS(plan_check_heldout(p, f, e));
     products_warn((enum products)p->sweep->run.products);
-    warn_of_fields(p);
+    const struct sweep *s = p->sweep;
+    json_t *said = json_object();
+    for (int64_t i = 0; i < s->n_evaluations; i++) warn_of_json(&s->evaluations[i], said);
+    if (calibrates(p)) warn_of_json(&s->calibration, said);
+    for (int k = 0; k < MEASURES_N && s->n_models; k++)
+        if (measures[k]->text) {
+            const struct data_options data = measures[k]->text(p, 0);
+            warn_of_json(&data, said);
+        }
+    json_decref(said);
     for (int64_t i = 0; i < p->sweep->n_models; i++)
         PASS(warn_model(p, i, &cache, &last, &d, f, e));
     PASS(faults_say(&d.infos, log_info, e));

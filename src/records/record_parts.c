@@ -212,19 +212,6 @@ static bool find_row(const json_t *grids, const char *name, int64_t bits, size_t
     return false;
 }
 
-/* The rows of one tensor, of each part. */
-static void append_tensor(json_t *to, const char *name, const json_t *parts, const json_t *from,
-                          size_t *at)
-{
-    const json_t *one;
-    size_t i;
-    json_array_foreach(parts, i, one) {
-        const json_t *grids = table_of(json_array_get(from, i), "grids");
-        if (find_row(grids, name, strtoll(json_text(one, "part", ""), NULL, 10), &at[i]))
-            append_row(to, grids, at[i]);
-    }
-}
-
 static enum status join_grids(const json_t *record, const json_t *parts, const json_t *from,
                               json_t **out, struct err *e)
 {
@@ -235,8 +222,17 @@ static enum status join_grids(const json_t *record, const json_t *parts, const j
     PASS(mem_zero(&at, (int64_t)json_array_size(parts), sizeof *at, "places of rows", e));
     *out = json_object();
     json_array_foreach(names, i, one)
-        if (json_integer_value(json_array_get(quantized, i)))
-            append_tensor(*out, json_string_value(one), parts, from, at);
+        if (json_integer_value(json_array_get(quantized, i))) {
+            /* The rows of one tensor, of each part. */
+            const json_t *part;
+            size_t k;
+            json_array_foreach(parts, k, part) {
+                const json_t *grids = table_of(json_array_get(from, k), "grids");
+                if (find_row(grids, json_string_value(one),
+                             strtoll(json_text(part, "part", ""), NULL, 10), &at[k]))
+                    append_row(*out, grids, at[k]);
+            }
+        }
     free(at);
     return OK;
 }

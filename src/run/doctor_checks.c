@@ -71,21 +71,6 @@ static bool is_avx512(const char *blas)
            strcasestr(blas, "sapphirerapids");
 }
 
-/* Checks which kernels OpenBLAS uses. */
-static void check_core_type(struct doctor *d)
-{
-    const char *forced = getenv("OPENBLAS_CORETYPE"), *blas = linalg_blas_name();
-    if (forced && forced[0] && isa_runs(ISA_AVX512) && !is_avx512(blas))
-        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
-                    "OPENBLAS_CORETYPE=%s, and %s on a CPU with AVX-512: slower products", forced,
-                    blas);
-    else if (linalg_blas_is_generic() && forced && forced[0])
-        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
-                    "OPENBLAS_CORETYPE=%s, and %s: kernels for an old CPU", forced, blas);
-    else if (linalg_blas_is_generic())
-        doctor_warn(d, "a CPU with AVX2", "%s: kernels for an old CPU", blas);
-}
-
 enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, struct err *e)
 {
     const double giga = 1e9;
@@ -110,7 +95,16 @@ enum status doctor_check_blas(struct doctor *d, const struct doctor_ranks *r, st
                     "(update-alternatives --config libblas.so.3-$(uname -m)-linux-gnu)",
                     "ScaLAPACK calls %s, which reaches %.2g GFLOP/s beside %.2g", f.library,
                     f.dgemm / giga, f.cblas / giga);
-    check_core_type(d);
+    const char *forced = getenv("OPENBLAS_CORETYPE"), *blas = linalg_blas_name();
+    if (forced && forced[0] && isa_runs(ISA_AVX512) && !is_avx512(blas))
+        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
+                    "OPENBLAS_CORETYPE=%s, and %s on a CPU with AVX-512: slower products", forced,
+                    blas);
+    else if (linalg_blas_is_generic() && forced && forced[0])
+        doctor_warn(d, "unset OPENBLAS_CORETYPE, unless results must not change",
+                    "OPENBLAS_CORETYPE=%s, and %s: kernels for an old CPU", forced, blas);
+    else if (linalg_blas_is_generic())
+        doctor_warn(d, "a CPU with AVX2", "%s: kernels for an old CPU", blas);
     return OK;
 }
 

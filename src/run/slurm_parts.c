@@ -183,23 +183,6 @@ static enum status make_arrays(struct slurm_parts *s, struct err *e)
     return OK;
 }
 
-/* Divides the nodes over the arrays by their work, so that they end together. */
-static void divide_nodes(struct slurm_parts *s, const struct slurm_nodes *at)
-{
-    int64_t left = at->nodes;
-    for (int64_t i = s->n_arrays; i-- > 0;) {
-        struct slurm_array *a = &s->arrays[i];
-        const double nodes = (double)at->nodes * (s->hours > 0 ? a->hours / s->hours : 1);
-        const int64_t wanted = i == 0 ? left : (int64_t)(nodes / (double)a->nodes + 0.5);
-        a->at_once = min64(min64(a->elements, wanted), left / a->nodes);
-        a->at_once = max64(1, a->at_once);
-        left = max64(0, left - a->at_once * a->nodes);
-        double seconds = 3600 * a->hours / (double)(a->at_once * a->nodes);
-        if (seconds < a->longest) seconds = a->longest;
-        if (seconds > s->seconds) s->seconds = seconds;
-    }
-}
-
 enum status slurm_parts_make(struct plan *p, const char *rate, const struct slurm_nodes *at,
                              const bool *todo, struct slurm_parts *out, struct err *e)
 {
@@ -208,7 +191,19 @@ enum status slurm_parts_make(struct plan *p, const char *rate, const struct slur
     PASS(visits_open(p, rate, at, &v, e));
     PASS(find_parts(p, &v, at, todo, &s, e));
     PASS(make_arrays(&s, e));
-    divide_nodes(&s, at);
+    /* Divides the nodes over the arrays by their work, so that they end together. */
+    int64_t left = at->nodes;
+    for (int64_t i = s.n_arrays; i-- > 0;) {
+        struct slurm_array *a = &s.arrays[i];
+        const double nodes = (double)at->nodes * (s.hours > 0 ? a->hours / s.hours : 1);
+        const int64_t wanted = i == 0 ? left : (int64_t)(nodes / (double)a->nodes + 0.5);
+        a->at_once = min64(min64(a->elements, wanted), left / a->nodes);
+        a->at_once = max64(1, a->at_once);
+        left = max64(0, left - a->at_once * a->nodes);
+        double seconds = 3600 * a->hours / (double)(a->at_once * a->nodes);
+        if (seconds < a->longest) seconds = a->longest;
+        if (seconds > s.seconds) s.seconds = seconds;
+    }
     double longest = 0; /* of the visits on single nodes: short ones get many workers */
     for (int64_t i = 0; i < v.n; i++)
         if (v.nodes[i] == 1 && v.seconds[i] > longest) longest = v.seconds[i];

@@ -67,26 +67,6 @@ static enum status return_batch(struct master *m, int leader, const struct reaso
     return OK;
 }
 
-/* New processes for the group's slots. That they cannot be had is no error: the others go on. */
-static enum status replace(struct master *m, int leader, struct err *e)
-{
-    struct err own = {0};
-    const int n = ranks_group(&m->ranks, leader);
-    AUTO_FREE const char **terms = NULL;
-    PASS(mem_zero(&terms, n, sizeof *terms, "ranks", e));
-    for (int i = 0; i < n; i++) terms[i] = m->rescue->terms(m->rescue->context, leader + i);
-    if (ranks_replace(&m->ranks, leader, m->rescue->argv, terms, &own) == OK) {
-        *master_leader(m, leader) =
-            (struct leader){.heard = link_clock(m->rescue->link), .fresh = true};
-        m->alive++;
-        log_trace("sched", "rank %d and %d more of its group are replaced", leader, n - 1);
-    } else {
-        log_warn("rank %d cannot be replaced (%s); the others go on", leader, own.text);
-        m->irreplaceable = true;
-    }
-    return OK;
-}
-
 static bool work_left(const struct master *m)
 {
     if (m->busy > 0) return true;
@@ -134,7 +114,23 @@ static enum status fill_vacancies(struct master *m, struct err *e)
         master_leader(m, i)->vacant = false;
         m->vacant--;
         m->alive--;
-        if (!m->stopping && !m->irreplaceable && work_left(m)) PASS(replace(m, i, e));
+        if (!m->stopping && !m->irreplaceable && work_left(m)) {
+            /* That new processes cannot be had is no error: the others go on. */
+            struct err own = {0};
+            const int n = ranks_group(&m->ranks, i);
+            AUTO_FREE const char **terms = NULL;
+            PASS(mem_zero(&terms, n, sizeof *terms, "ranks", e));
+            for (int k = 0; k < n; k++) terms[k] = m->rescue->terms(m->rescue->context, i + k);
+            if (ranks_replace(&m->ranks, i, m->rescue->argv, terms, &own) == OK) {
+                *master_leader(m, i) =
+                    (struct leader){.heard = link_clock(m->rescue->link), .fresh = true};
+                m->alive++;
+                log_trace("sched", "rank %d and %d more of its group are replaced", i, n - 1);
+            } else {
+                log_warn("rank %d cannot be replaced (%s); the others go on", i, own.text);
+                m->irreplaceable = true;
+            }
+        }
         return OK;
     }
     return OK;

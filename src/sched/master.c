@@ -277,18 +277,6 @@ static enum status master_init(struct master *m, const struct sched_job *jobs, s
     return classes_make(m, e);
 }
 
-static void master_free(struct master *m)
-{
-    for (int64_t i = 0; i < m->n_classes; i++) {
-        queue_close(m->classes[i].queue);
-        free(m->classes[i].node);
-    }
-    run_forecast_close(&m->forecast);
-    free(m->classes);
-    free(m->jobs);
-    ranks_close(&m->ranks);
-}
-
 static enum status report_progress(struct master *m, struct err *e)
 {
     int64_t n = 0;
@@ -345,6 +333,13 @@ enum status master_run(MPI_Comm world, const int *node, const struct sched_job *
     st = m.st;
 done:
     outcome->lost = m.lost;
-    master_free(&m);
+    for (int64_t i = 0; i < m.n_classes; i++) {
+        queue_close(m.classes[i].queue);
+        free(m.classes[i].node);
+    }
+    run_forecast_close(&m.forecast);
+    free(m.classes);
+    free(m.jobs);
+    ranks_close(&m.ranks);
     return st;
 }

@@ -209,23 +209,6 @@ done:
 
 /* --- before --- */
 
-/* The first document of each file of JSONL can be read. */
-static enum status look_at_files(const struct corpus_options *o, const struct origin *x,
-                                 struct err *e)
-{
-    for (int64_t i = 0; o->field && i < x->paths.n; i++) {
-        struct data_options d;
-        struct collector c = {0};
-        enum status st = frame(o, x->tokenizer, &d, &c, e);
-        d.documents = 1;
-        if (st == OK)
-            st = documents_load(x->paths.text + i, 1, INT64_MAX, x->tokenizer, &c, NULL, e);
-        collector_free(&c);
-        PASS(st);
-    }
-    return OK;
-}
-
 enum status corpus_look(const struct corpus_options *o, const char *tokenizer, const char *folder,
                         int64_t enough, int64_t *tokens, char *hash, struct err *e)
 {
@@ -233,7 +216,17 @@ enum status corpus_look(const struct corpus_options *o, const char *tokenizer, c
     CLEANUP(origin_free) struct origin x = {0};
     CLEANUP(collector_free) struct collector c = {0};
     PASS(origin_open(o, tokenizer, o->cache ? o->cache : folder, &x, e));
-    PASS(look_at_files(o, &x, e));
+    /* The first document of each file of JSONL can be read. */
+    for (int64_t i = 0; o->field && i < x.paths.n; i++) {
+        struct data_options first;
+        struct collector reader = {0};
+        enum status st = frame(o, x.tokenizer, &first, &reader, e);
+        first.documents = 1;
+        if (st == OK)
+            st = documents_load(x.paths.text + i, 1, INT64_MAX, x.tokenizer, &reader, NULL, e);
+        collector_free(&reader);
+        PASS(st);
+    }
     PASS(frame(o, x.tokenizer, &d, &c, e));
     d.length = enough;
     d.samples = 1;

@@ -30,17 +30,6 @@ static bool parse_mount(const char *line, struct mount *m)
     return m->unified || strcmp(type, "cgroup") == 0;
 }
 
-static int read_mounts(char *text, struct mount *mounts)
-{
-    int n = 0;
-    for (char *line = text, *next; line && *line && n < MOUNTS; line = next) {
-        next = strchr(line, '\n');
-        if (next) *next++ = '\0';
-        n += parse_mount(line, &mounts[n]);
-    }
-    return n;
-}
-
 /* -1: not a number ("max"). Numbers larger than the machine mean no limit; limits_lower_* ignores
  * them. */
 static int64_t number_in(const char *root, const char *folder, const char *file, char *text)
@@ -129,7 +118,12 @@ void limits_cgroups(const char *root, struct limits *l, char text[LIMITS_TEXT])
     struct mount mounts[MOUNTS];
     char groups[4096];
     if (!limits_text(root, "/proc/self/mountinfo", text)) return;
-    int n = read_mounts(text, mounts);
+    int n = 0;
+    for (char *line = text, *next; line && *line && n < MOUNTS; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        n += parse_mount(line, &mounts[n]);
+    }
     if (!limits_text(root, "/proc/self/cgroup", text)) return;
     snprintf(groups, sizeof groups, "%s", text);
     for (char *line = groups, *next; line && *line; line = next) {

@@ -331,14 +331,6 @@ static enum status make_plan(struct plan_arguments *a, struct sweep *sweep, stru
     return run_check_results(plan, f, e);
 }
 
-/* Says what would fail. */
-static int exit_code_of(const struct plan_faults *f)
-{
-    plan_faults_log(f);
-    if (f->left && f->failing == f->left) return EXIT_BAD_INPUT;
-    return f->all.n ? EXIT_CELLS_FAILED : EXIT_DONE;
-}
-
 static enum status run(struct call *c, struct err *e)
 {
     CLEANUP(arguments_free) struct plan_arguments a = {.group = 1};
@@ -377,7 +369,9 @@ static enum status run(struct call *c, struct err *e)
     PASS(plan_take(&plan, view, e));
     PASS(plan_warn_changed(&plan, view, e));
     PASS(report(&plan, view, &a, &faults, e));
-    c->code = exit_code_of(&faults);
+    plan_faults_log(&faults);
+    const bool all_fail = faults.left && faults.failing == faults.left;
+    c->code = all_fail ? EXIT_BAD_INPUT : faults.all.n ? EXIT_CELLS_FAILED : EXIT_DONE;
     return OK;
 }
 

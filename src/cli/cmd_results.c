@@ -133,12 +133,6 @@ static bool is_there(const char *file)
     return fsx_is_file(file) || fsx_is_dir(file);
 }
 
-/* Neither a cube nor a journal is there. */
-static bool is_new(const char *name, const struct place *p)
-{
-    return !p->parts.n && !is_there(file_of(name, p)) && !fsx_is_file(p->journal);
-}
-
 /* ids (n bytes) = of the Slurm jobs that compute these results, "": none. */
 static enum status find_jobs(const struct place *p, char *ids, size_t n, struct err *e)
 {
@@ -275,7 +269,9 @@ static enum status run_status(struct call *c, struct err *e)
     PASS(find_place(path, &place, e));
     PASS(find_jobs(&place, jobs, sizeof jobs, e));
     if (jobs[0]) about.jobs = jobs;
-    if (about.jobs && is_new(path, &place)) {
+    const bool begun =
+        place.parts.n || is_there(file_of(path, &place)) || fsx_is_file(place.journal);
+    if (about.jobs && !begun) {
         if (exit_code) c->code = EXIT_STOPPED;
         return say_submitted(path, jobs, json, e);
     }

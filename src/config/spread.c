@@ -69,14 +69,6 @@ static enum status add_grid(struct node *entry, const char *key, const struct no
     return st;
 }
 
-/* bits (a list) gets all widths of the list that quantize. */
-static enum status add_widths(struct node *bits, const struct node *list, struct err *e)
-{
-    for (int64_t i = 0; i < list->n; i++)
-        if (!is_none(list->items[i])) PASS(add_copy(bits, "", list->items[i], e));
-    return OK;
-}
-
 /* One combination; a width is NULL where there is no list of it. W: 16, or all others. */
 static enum status add_entry(struct node *to, const struct node *from, const struct node *W,
                              const struct node *A, const struct node *KV, struct err *e)
@@ -100,7 +92,9 @@ static enum status add_entry(struct node *to, const struct node *from, const str
         PASS(add_copy(entry, "method", none, e));
     } else if (W) {
         PASS(node_new(NODE_LIST, &W->place, &bits, e));
-        PASS(add_widths(bits, node_find(from, "W"), e));
+        const struct node *all = node_find(from, "W");
+        for (int64_t i = 0; i < all->n; i++)
+            if (!is_none(all->items[i])) PASS(add_copy(bits, "", all->items[i], e));
         PASS(add_copy(entry, "bits", bits, e));
     }
     if (A) PASS(add_grid(entry, "activations", node_find(from, "activations"), A, e));

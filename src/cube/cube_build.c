@@ -17,19 +17,14 @@ static enum status add_number(struct cube *c, const struct rows *r, int dim, str
 
 /* --- from the grid --- */
 
-static bool is_column(const struct measure *k, const struct cube_variable *x)
-{
-    bool wanted = !x->of || x->of == k || k->whole_grid;
-    return x->group[0] == '\0' && wanted && cube_is_along(x, k);
-}
-
 /* Adds grid variables and axis labels as columns. */
 static enum status add_gathered(struct cube *c, const struct rows *r, int dim, struct err *e)
 {
     for (int64_t k = 0, n = c->n; k < n; k++) {
         const struct cube_variable *from = c->variables[k];
         struct cube_variable like = *from, *x;
-        if (!is_column(r->kind, from)) continue;
+        const bool wanted = !from->of || from->of == r->kind || r->kind->whole_grid;
+        if (from->group[0] || !wanted || !cube_is_along(from, r->kind)) continue;
         like.group = r->kind->group;
         like.rank = 1;
         like.dims[0] = dim;

@@ -394,23 +394,12 @@ static enum status too_little(const struct memory_need *need, const struct memor
  * products of about 20 to 60 tokens, is well below the twentieth that they gain. */
 enum { PREPARED_FROM = 2048 };
 
-/* Whether weights are to be prepared for products in f32. */
-static bool worth_preparing(const struct memory_need *need)
-{
-    return need->products == PRODUCTS_F32 && products_prepare(PRODUCTS_F32) &&
-           need->evaluation.tokens + need->calibration.tokens >= PREPARED_FROM;
-}
-
-/* Whether all activations are retained that can be. */
-static bool retains_all(const struct memory_need *need, const struct memory_plan *p)
-{
-    return p->retained_tokens == need->calibration.tokens;
-}
-
 enum status memory_plan_make(const struct memory_need *need, const struct memory_limits *limits,
                              struct memory_plan *out, struct err *e)
 {
-    const bool prepares = worth_preparing(need);
+    /* Whether weights are to be prepared for products in f32. */
+    const bool prepares = need->products == PRODUCTS_F32 && products_prepare(PRODUCTS_F32) &&
+                          need->evaluation.tokens + need->calibration.tokens >= PREPARED_FROM;
     int64_t n = variants(need), longest = longest_of(need);
     /* Whole sequences, if possible enough of them to occupy every thread. */
     const int64_t ranges[] = {max64(longest, need->threads * 4 * TOKEN_TILE), longest};
@@ -435,7 +424,7 @@ enum status memory_plan_make(const struct memory_need *need, const struct memory
                 int64_t tokens = available / retained_per_token(need);
                 p.retained_tokens = min64(max64(tokens, 0), need->calibration.tokens);
                 predict(need, &p);
-                if (p.prepared && !retains_all(need, &p)) continue;
+                if (p.prepared && p.retained_tokens != need->calibration.tokens) continue;
                 *out = p;
                 return OK;
             }

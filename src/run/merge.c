@@ -127,11 +127,6 @@ struct item {
     const struct merge_source *source;
 };
 
-static bool same_item(const struct item *a, const struct item *b)
-{
-    return a->class == b->class && strcmp(a->key, b->key) == 0;
-}
-
 /* By key, a result before its completion. */
 static int in_order(const void *a, const void *b)
 {
@@ -225,13 +220,6 @@ static bool is_outdated(const struct item *item, const struct attempt *completio
            strcmp(time, kept->time) < 0;
 }
 
-static void keep(struct kept *kept, const struct item *item, const struct attempt *result)
-{
-    if (item->class != CLASS_RESULT) return;
-    kept->key = item->key;
-    snprintf(kept->time, sizeof kept->time, "%s", weights_read_time(result->record));
-}
-
 /* A record of other weights than the newest of its checkpoint. */
 static enum status leave_out(const json_t *record, const char *name, struct merge_findings *out,
                              struct err *e)
@@ -301,8 +289,10 @@ static enum status write_best(const struct merge *m, const struct item *items, i
     if (!best.record || is_outdated(items, &best, kept)) return OK;
     PASS(journal_append(to, best.record, e));
     PASS(write_texts(m, items, n, best.record, to, e));
-    keep(kept, items, &best);
-    out->records += items->class == CLASS_RESULT;
+    if (items->class != CLASS_RESULT) return OK;
+    kept->key = items->key;
+    snprintf(kept->time, sizeof kept->time, "%s", weights_read_time(best.record));
+    out->records++;
     return OK;
 }
 
@@ -357,7 +347,7 @@ enum status merge_write(struct merge *m, const char *path, struct merge_findings
     int64_t n;
     PASS(list_items(m, &items, &n, e));
     for (int64_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && same_item(&items[end], &items[i]);) end++;
+        for (end = i + 1; end < n && in_order(&items[end], &items[i]) == 0;) end++;
         PASS(write_best(m, items + i, end - i, to, &kept, out, e));
     }
     return journal_sync(to, e);

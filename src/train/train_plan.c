@@ -159,20 +159,16 @@ struct planning {
     struct sum sum;
 };
 
-/* The ranks that train a run together at most, beside each other. */
-static int64_t most_ranks(const struct planning *p, const struct recipe *r)
-{
-    return r->run.ranks ? min64(r->run.ranks, p->options->ranks) : p->options->ranks;
-}
-
 static enum status check_memory(struct planning *p, int64_t i, const struct line *l, struct err *e)
 {
     const struct run *r = &p->job.runs->runs[i];
     char need[QUANTITY], has[QUANTITY], line[200];
-    const int64_t most = p->options->memory;
+    const int64_t most = p->options->memory, given = r->recipe->run.ranks;
+    /* Of those that train a run together at most, beside each other. */
+    const int64_t ranks = given ? min64(given, p->options->ranks) : p->options->ranks;
     const int64_t least =
         trainer_bytes(l->sizes.shape.parameters, optimizers[r->recipe->optimizer.kind]->moments,
-                      (int)most_ranks(p, r->recipe)) +
+                      (int)ranks) +
         l->activations;
     if (!most || l->done || least <= most) return OK;
     quantity_prefix((double)least, need);

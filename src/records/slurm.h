@@ -2,7 +2,6 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* out (size bytes) = the value of " KEY=VALUE " (key: " KEY=") in a line of scontrol; "" if it is
  * not there. */

@@ -172,11 +172,12 @@ enum status plan_report_make(const struct plan *p, const struct results_view *vi
     return OK;
 }
 
-/* Bytes of the records of what is left in the journal, and of the cube of everything, by rule of
- * thumb (docs/questions.md): for each cell and checkpoint 8 a sequence and 60 a linear, in the
- * journal twice that; a cube is written beside the one before. */
-static double results_bytes(const struct plan_report *r)
+static enum status check_disk(const struct plan_report *r, struct plan_faults *f, struct err *e)
 {
+    char has[QUANTITY], needs[QUANTITY], *folder;
+    /* Bytes of the records of what is left in the journal, and of the cube of everything, by rule
+     * of thumb (docs/questions.md): for each cell and checkpoint 8 a sequence and 60 a linear, in
+     * the journal twice that; a cube is written beside the one before. */
     enum { SEQUENCE = 8, LINEAR = 60, EMPTY = 300000 };
     const struct plan *p = r->plan;
     double left = 0, whole = EMPTY;
@@ -187,13 +188,7 @@ static double results_bytes(const struct plan_report *r)
                 (SEQUENCE * (double)p->costs.evaluation.sequences + LINEAR * linears);
     }
     whole += left;
-    return whole + 2 * left;
-}
-
-static enum status check_disk(const struct plan_report *r, struct plan_faults *f, struct err *e)
-{
-    char has[QUANTITY], needs[QUANTITY], *folder;
-    const double bytes = results_bytes(r);
+    const double bytes = whole + 2 * left;
     if (r->remaining.n == 0) return OK;
     PASS(fsx_parent(r->plan->results, &folder, e));
     const int64_t room = folder_free_bytes(folder);

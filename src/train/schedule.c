@@ -2,7 +2,6 @@
 #include "util/num.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *const kinds[] = {"wsd",       "cosine",   "neox_cosine",
                                     "linear",    "constant", "inverse_sqrt",

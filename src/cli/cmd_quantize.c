@@ -118,9 +118,14 @@ static enum status set_up(struct quantize *o, struct err *e)
 
 /* --- all of it --- */
 
-/* Gives the folder its card and its name. */
-static enum status commit_folder(struct quantize *o, struct err *e)
+static enum status compute(struct quantize *o, struct err *e)
 {
+    PASS(set_up(o, e));
+    PASS(open_outputs(o, e));
+    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
+    if (o->weights) PASS(safetensors_commit(o->file_out, e));
+    if (!o->folder) return OK;
+    /* Gives the folder its card and its name. */
     const struct visit *v = &o->single.visit;
     const json_t *provenance = json_object_get(o->single.cell, "provenance");
     AUTO_FREE char *text = NULL;
@@ -133,17 +138,7 @@ static enum status commit_folder(struct quantize *o, struct err *e)
                                     .cell = o->single.cell,
                                     .label = o->single.label};
     PASS(model_card_text(&card, &text, e));
-    return export_folder_commit(o->folder_out, text, e);
-}
-
-static enum status compute(struct quantize *o, struct err *e)
-{
-    PASS(set_up(o, e));
-    PASS(open_outputs(o, e));
-    PASS(single_run(&o->single, o->dir, o->tokenizer, e));
-    if (o->weights) PASS(safetensors_commit(o->file_out, e));
-    if (!o->folder) return OK;
-    PASS(commit_folder(o, e));
+    PASS(export_folder_commit(o->folder_out, text, e));
     if (o->form.layout.format == PACKED_NONE)
         log_info("%s: written. Quantized weights are stored in float32, as they were measured, and "
                  "config.json says so (torch_dtype).",

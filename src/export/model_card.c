@@ -49,20 +49,6 @@ static enum status add_calibration(const struct model_card *c, char **text, stru
     return mem_append(text, e, " |\n");
 }
 
-/* A row of the table of losses. */
-static enum status add_loss(const char *name, const json_t *scores, char **text, struct err *e)
-{
-    const double loss = json_number_get(json_object_get(scores, "loss")),
-                 added = json_number_get(json_object_get(scores, "loss_delta")),
-                 error = 100 * json_number_get(json_object_get(scores, "loss_relative")),
-                 half = half_width * 100 *
-                        json_number_get(json_object_get(scores, "loss_relative_stderr")),
-                 divergence = json_number_get(json_object_get(scores, "kl_divergence"));
-    PASS(mem_append(text, e, "| %s | %.6f | %.6f | %+.3f %%", name, loss, loss - added, error));
-    if (isfinite(half)) PASS(mem_append(text, e, " (%+.3f to %+.3f)", error - half, error + half));
-    return mem_append(text, e, " | %.3g |\n", divergence);
-}
-
 /* The last section, so that it can be replaced. */
 static const char heading[] = "\n## Loss\n\n";
 
@@ -86,7 +72,18 @@ static enum status add_losses(const json_t *cell, const json_t *texts, const cha
     json_object_foreach(all, name, scores) {
         if (texts && !json_object_get(texts, name)) continue;
         const char *recorded = json_text(scores_find(cell, name), "name", label ? label : name);
-        PASS(add_loss(json_text(texts, name, recorded), scores, text, e));
+        /* A row of the table of losses. */
+        const double loss = json_number_get(json_object_get(scores, "loss")),
+                     added = json_number_get(json_object_get(scores, "loss_delta")),
+                     error = 100 * json_number_get(json_object_get(scores, "loss_relative")),
+                     half = half_width * 100 *
+                            json_number_get(json_object_get(scores, "loss_relative_stderr")),
+                     divergence = json_number_get(json_object_get(scores, "kl_divergence"));
+        PASS(mem_append(text, e, "| %s | %.6f | %.6f | %+.3f %%", json_text(texts, name, recorded),
+                        loss, loss - added, error));
+        if (isfinite(half))
+            PASS(mem_append(text, e, " (%+.3f to %+.3f)", error - half, error + half));
+        PASS(mem_append(text, e, " | %.3g |\n", divergence));
     }
     return OK;
 }

@@ -7,29 +7,6 @@
 
 /* --- the text --- */
 
-/* Who judges, on what it calibrates, and what the keys say of it. */
-static enum status find_judge(struct plan *p, struct plan_checkpoint *c,
-                              const struct average_entry *a, struct err *e)
-{
-    char key[HASH_HEX];
-    json_auto_t *calibration = NULL;
-    struct variant *judge = &c->weights.variant;
-    judge->bits = a->greedy.bits;
-    PASS(average_judge(p->sweep, a, &judge->method, e));
-    if (!judge->method.method) return OK;
-    if (quant_calibrates(quant_find(judge->method.method), &judge->method.options)) {
-        const struct data_options d = plan_data(p, c->model, &p->sweep->calibration);
-        PASS(plan_calibration_identity(p, c->model, &calibration, e));
-        NEED(calibration, ERR_USAGE,
-             "calibration: missing; %s needs calibration text, by which average %s is judged",
-             judge->method.name, a->name);
-        PASS(options_copy(&data_table, &d, &c->weights.calibration, e));
-    }
-    PASS(plan_variant_key(p, &judge->method, judge->bits, calibration, key, e));
-    return mem_append(&c->weights.identity, e, "; judge %s %lld %s", judge->method.name,
-                      (long long)judge->bits, key);
-}
-
 enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct err *e)
 {
     char hash[HASH_HEX];
@@ -42,7 +19,24 @@ enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct 
     PASS(plan_data_identity(p, c->model, &d, &identity, e));
     PASS(plan_digest(json_incref(identity), hash, e));
     PASS(mem_string(&c->weights.identity, hash, e));
-    return find_judge(p, c, a, e);
+    /* Who judges, on what it calibrates, and what the keys say of it. */
+    char key[HASH_HEX];
+    json_auto_t *calibration = NULL;
+    struct variant *judge = &c->weights.variant;
+    judge->bits = a->greedy.bits;
+    PASS(average_judge(p->sweep, a, &judge->method, e));
+    if (!judge->method.method) return OK;
+    if (quant_calibrates(quant_find(judge->method.method), &judge->method.options)) {
+        const struct data_options judged = plan_data(p, c->model, &p->sweep->calibration);
+        PASS(plan_calibration_identity(p, c->model, &calibration, e));
+        NEED(calibration, ERR_USAGE,
+             "calibration: missing; %s needs calibration text, by which average %s is judged",
+             judge->method.name, a->name);
+        PASS(options_copy(&data_table, &judged, &c->weights.calibration, e));
+    }
+    PASS(plan_variant_key(p, &judge->method, judge->bits, calibration, key, e));
+    return mem_append(&c->weights.identity, e, "; judge %s %lld %s", judge->method.name,
+                      (long long)judge->bits, key);
 }
 
 /* evaluations (of the sweep): scratch. */

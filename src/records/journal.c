@@ -179,30 +179,6 @@ static enum status fill(const struct journal *j, struct window *w, int64_t used,
     return OK;
 }
 
-/* Reads all lines. Damaged lines after the last valid one are a torn tail, left to the caller;
- * *end: the size of the file. */
-static enum status take_lines(struct journal *j, int64_t *end, struct err *e)
-{
-    CLEANUP(window_free) struct window w = {0};
-    struct progress p = {0};
-    bool more = true;
-    PASS(fill(j, &w, 0, &more, e));
-    while (more) {
-        const char *from = w.data, *newline;
-        while ((newline = memchr(from, '\n', (size_t)(w.data + w.n - from)))) {
-            PASS(look_at_line(j, w.at + (from - w.data), from, (size_t)(newline - from), &p, e));
-            from = newline + 1;
-        }
-        PASS(fill(j, &w, from - w.data, &more, e));
-    }
-    *end = w.at + w.n;
-    j->damage.tail = *end - j->size;
-    j->damage.tail_lines = p.damaged;
-    NEED(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
-         "%s: not a journal of qtraj", j->path);
-    return OK;
-}
-
 /* Nobody else may have touched the file: what is written to a file that was removed, moved or
  * truncated is lost. */
 static enum status check_file(const struct journal *j, struct err *e)
@@ -296,8 +272,24 @@ static enum status append_text(struct journal *j, const char *json, struct err *
 /* Reads the file, and removes a torn tail if it is open for writing. */
 static enum status read_file(struct journal *j, struct err *e)
 {
-    int64_t end;
-    PASS(take_lines(j, &end, e));
+    /* Damaged lines after the last valid one are a torn tail. */
+    CLEANUP(window_free) struct window w = {0};
+    struct progress p = {0};
+    bool more = true;
+    PASS(fill(j, &w, 0, &more, e));
+    while (more) {
+        const char *from = w.data, *newline;
+        while ((newline = memchr(from, '\n', (size_t)(w.data + w.n - from)))) {
+            PASS(look_at_line(j, w.at + (from - w.data), from, (size_t)(newline - from), &p, e));
+            from = newline + 1;
+        }
+        PASS(fill(j, &w, from - w.data, &more, e));
+    }
+    const int64_t end = w.at + w.n; /* of the file */
+    j->damage.tail = end - j->size;
+    j->damage.tail_lines = p.damaged;
+    NEED(p.good || (w.at == 0 && is_torn_header(w.data, (size_t)w.n)), ERR_FORMAT,
+         "%s: not a journal of qtraj", j->path);
     if (!j->writes) return OK;
     journal_warn(j);
     if (end == j->size) return OK;

@@ -97,24 +97,6 @@ static void map_key(json_t *map, const char *former, const char *now, json_t *te
         json_object_set_new(map, former, json_pack("{s:s, s:O*}", "key", now, "texts", texts));
 }
 
-/* The keys of a checkpoint, its cells and their replicates; `former` and `now`: the checkpoint's.
- */
-static void map_cells(json_t *map, const struct axes *a, int64_t m, const char *former,
-                      const char *now, json_t *texts)
-{
-    map_key(map, former, now, texts);
-    for (int64_t i = 0; i < a->n_variants; i++) {
-        char cells[2][HASH_HEX], keys[2][HASH_HEX];
-        results_cell_key(former, axes_variant_key(a, m, i), cells[0]);
-        results_cell_key(now, axes_variant_key(a, m, i), cells[1]);
-        map_key(map, cells[0], cells[1], texts);
-        for (int64_t r = 1; r < a->variants[i].replicates; r++) {
-            for (int k = 0; k < 2; k++) results_replicate_key(cells[k], r, a->seed, keys[k]);
-            map_key(map, keys[0], keys[1], texts);
-        }
-    }
-}
-
 static bool has_former(const json_t *plan)
 {
     const json_t *model, *checkpoint;
@@ -140,7 +122,19 @@ enum status former_learn(json_t *map, const json_t *plan, struct err *e)
         for (int64_t c = 0; c < a.models[m].n; c++) {
             const struct axis_checkpoint *at = &a.models[m].checkpoints[c];
             json_object_foreach(json_object_get(at->plan, "former"), key, value) {
-                map_cells(map, &a, m, key, at->key, value);
+                /* The keys of the checkpoint, its cells and their replicates. */
+                map_key(map, key, at->key, value);
+                for (int64_t i = 0; i < a.n_variants; i++) {
+                    char cells[2][HASH_HEX], keys[2][HASH_HEX];
+                    results_cell_key(key, axes_variant_key(&a, m, i), cells[0]);
+                    results_cell_key(at->key, axes_variant_key(&a, m, i), cells[1]);
+                    map_key(map, cells[0], cells[1], value);
+                    for (int64_t r = 1; r < a.variants[i].replicates; r++) {
+                        for (int k = 0; k < 2; k++)
+                            results_replicate_key(cells[k], r, a.seed, keys[k]);
+                        map_key(map, keys[0], keys[1], value);
+                    }
+                }
             }
         }
     return json_whole(e);

@@ -188,24 +188,6 @@ void ranks_lose(struct ranks *s, int leader)
     }
 }
 
-/* A group of n new processes. If one of them dies on the way, MPI waits for it for minutes. */
-static enum status spawn(struct ranks *s, int n, char **argv, MPI_Comm *out, struct err *e)
-{
-    char self[4096];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    NEED(length > 0, ERR_MPI, "this program's file cannot be found");
-    self[length] = '\0';
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    link_alarm(s->link, patience_limit() / 2,
-               "a lost rank cannot be replaced: MPI_Comm_spawn hangs");
-    const int code = MPI_Comm_spawn(self, argv + 1, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, out,
-                                    MPI_ERRCODES_IGNORE);
-    link_alarm(s->link, 0, NULL);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
-    NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Comm_spawn failed");
-    return OK;
-}
-
 enum status ranks_replace(struct ranks *s, int leader, char **argv, const char **terms,
                           struct err *e)
 {
@@ -214,7 +196,19 @@ enum status ranks_replace(struct ranks *s, int leader, char **argv, const char *
     int64_t first;
     PASS(mem_grow(&s->comms, s->n_comms, &s->comms_capacity, sizeof *s->comms, e));
     PASS(link_expect(s->link, n, &first, e));
-    PASS(spawn(s, n, argv, &c.comm, e));
+    /* A group of n new processes. If one of them dies on the way, MPI waits for it for minutes. */
+    char self[4096];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    NEED(length > 0, ERR_MPI, "this program's file cannot be found");
+    self[length] = '\0';
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    link_alarm(s->link, patience_limit() / 2,
+               "a lost rank cannot be replaced: MPI_Comm_spawn hangs");
+    const int code = MPI_Comm_spawn(self, argv + 1, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, &c.comm,
+                                    MPI_ERRCODES_IGNORE);
+    link_alarm(s->link, 0, NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    NEED(code == MPI_SUCCESS, ERR_MPI, "MPI_Comm_spawn failed");
     for (int i = 0; i < n; i++)
         s->rank[leader + i] =
             (struct rank){.comm = (int)s->n_comms, .peer = i, .link = first + i, .leader = leader};

@@ -90,16 +90,12 @@ static bool is_packed(const struct export_folder *f)
 
 /* --- the plan --- */
 
-/* Whether a tensor is written with the linears. */
-static bool is_made(const struct export_folder *f, const struct tensor_description *t)
-{
-    return t->linear || (f->form.folds && (t->bias || t->norm_of >= 0));
-}
-
 static bool is_copied(const struct export_folder *f, const char *name)
 {
-    for (int64_t i = 0; i < f->n_list; i++)
-        if (is_made(f, &f->list[i]) && strcmp(f->list[i].name, name) == 0) return false;
+    for (const struct tensor_description *t = f->list; t < f->list + f->n_list; t++) {
+        const bool made = t->linear || (f->form.folds && (t->bias || t->norm_of >= 0));
+        if (made && strcmp(t->name, name) == 0) return false; /* with the linears */
+    }
     return true;
 }
 

@@ -16,20 +16,13 @@ bool option_int_text(const struct option *o, int64_t value, char text[32])
     return false;
 }
 
-/* "from 2 to 8", ">= 1" or "" */
-static void int_range(const struct option *o, char *text, size_t size)
-{
-    text[0] = '\0';
-    if (o->low > INT64_MIN && o->high < INT64_MAX)
-        snprintf(text, size, " from %lld to %lld", (long long)o->low, (long long)o->high);
-    else if (o->low > INT64_MIN)
-        snprintf(text, size, " >= %lld", (long long)o->low);
-}
-
 static void expected_int(const struct option *o, const char *what, char text[OPTION_EXPECTED])
 {
-    char range[64], special[32];
-    int_range(o, range, sizeof range);
+    char range[64] = "", special[32];
+    if (o->low > INT64_MIN && o->high < INT64_MAX)
+        snprintf(range, sizeof range, " from %lld to %lld", (long long)o->low, (long long)o->high);
+    else if (o->low > INT64_MIN)
+        snprintf(range, sizeof range, " >= %lld", (long long)o->low);
     int n = snprintf(text, OPTION_EXPECTED, "%s%s", what, range);
     for (int i = 0; i < o->n_special; i++) {
         option_int_text(o, o->special[i].value, special);

@@ -69,19 +69,6 @@ void plan_past_seed(struct plan *p)
     p->seed = p->known_seed == p->sweep->seed ? -1 : p->sweep->seed;
 }
 
-static json_t *index_models(const json_t *models)
-{
-    size_t i, k;
-    json_t *model, *one, *out = json_object();
-    json_array_foreach(models, i, model) {
-        json_t *of = json_object();
-        json_array_foreach(json_object_get(model, "checkpoints"), k, one)
-            json_object_set(of, plans_known(one), one);
-        json_object_set_new(out, plans_known(model), of);
-    }
-    return out;
-}
-
 const json_t *plan_past_models(const struct plan *p, size_t *k, const json_t *last)
 {
     while (*k > 0) {
@@ -93,8 +80,17 @@ const json_t *plan_past_models(const struct plan *p, size_t *k, const json_t *la
 
 const json_t *plan_past_entries(const struct plan *p, size_t k, const char *model)
 {
-    const json_t *models = json_object_get(json_array_get(p->past.plans, k), "models");
-    if (!json_is_object(json_array_get(p->past.entries, k)))
-        json_array_set_new(p->past.entries, k, index_models(models));
+    const json_t *models = json_object_get(json_array_get(p->past.plans, k), "models"), *one, *row;
+    size_t i, n;
+    if (!json_is_object(json_array_get(p->past.entries, k))) {
+        json_t *all = json_object();
+        json_array_foreach(models, i, one) {
+            json_t *of = json_object();
+            json_array_foreach(json_object_get(one, "checkpoints"), n, row)
+                json_object_set(of, plans_known(row), (json_t *)(uintptr_t)row);
+            json_object_set_new(all, plans_known(one), of);
+        }
+        json_array_set_new(p->past.entries, k, all);
+    }
     return json_object_get(json_array_get(p->past.entries, k), model);
 }

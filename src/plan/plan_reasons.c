@@ -220,20 +220,6 @@ static bool same_meaning(const struct plan *p, const char *then, const char *now
     return said[0] && strcmp(said, json_text(p->past.meanings, now, "")) == 0;
 }
 
-static void warn_input(const struct plan *p, const char *path, const char *then, const char *now,
-                       bool again)
-{
-    if (json_flag(p->past.grown, path) || same_meaning(p, then, now))
-        log_info("%s: has changed since the last run, but not what is read of it", path);
-    else if (again && !now[0])
-        log_warn("%s: is gone since the last run: what was measured with it is pending again",
-                 path);
-    else if (again)
-        log_warn("%s: has changed since the last run (%.8s.. -> %.8s..): what was measured with it "
-                 "is pending again",
-                 path, then, now);
-}
-
 static enum status warn_inputs(const struct plan *p, const json_t *then, struct again *again,
                                struct err *e)
 {
@@ -241,9 +227,19 @@ static enum status warn_inputs(const struct plan *p, const json_t *then, struct 
     json_auto_t *now = plan_inputs(p);
     PASS(results_view_changed(then, now, NULL, &changed, e));
     if (changed.n) PASS(find_again(p, again, e)); /* nothing if a text was put back */
-    for (int64_t i = 0; i < changed.n; i++)
-        warn_input(p, changed.text[i], json_text(then, changed.text[i], ""),
-                   json_text(now, changed.text[i], ""), again->any);
+    for (int64_t i = 0; i < changed.n; i++) {
+        const char *path = changed.text[i], *from = json_text(then, path, ""),
+                   *to = json_text(now, path, "");
+        if (json_flag(p->past.grown, path) || same_meaning(p, from, to))
+            log_info("%s: has changed since the last run, but not what is read of it", path);
+        else if (again->any && !to[0])
+            log_warn("%s: is gone since the last run: what was measured with it is pending again",
+                     path);
+        else if (again->any)
+            log_warn("%s: has changed since the last run (%.8s.. -> %.8s..): what was measured "
+                     "with it is pending again",
+                     path, from, to);
+    }
     return OK;
 }
 

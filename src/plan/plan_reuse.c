@@ -251,31 +251,22 @@ enum plan_had plan_completed_as(const struct plan *p, const struct plan_checkpoi
 
 /* --- records that are there as a whole --- */
 
-/* The view gets the record as it will be, and the plan remembers of what it is made. */
-static enum status add_composed(struct plan *p, const char *key, const json_t *parts,
-                                struct results_view *view, struct err *e)
-{
-    const char *from = json_text(json_array_get(parts, 0), "from", "");
-    json_auto_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
-    json_object_set_new(record, "key", json_string(key));
-    json_array_append_new(p->composed,
-                          json_pack("{s:s, s:O}", "key", key, "parts", (json_t *)(uintptr_t)parts));
-    PASS(json_whole(e));
-    return view_add_beside(view, record, e);
-}
-
 static enum status compose_whole(struct plan *p, const struct plan_checkpoint *c, int k,
                                  struct results_view *view, struct err *e)
 {
     json_auto_t *parts = NULL;
     int64_t n;
-    enum status st = OK;
     if (!c->keys[k][0] || result_state_of(results_view_find(view, c->keys[k])) == STATE_DONE)
         return OK;
     PASS(find_parts(p, c, k, view, &parts, &n, e));
-    if (parts && n == (int64_t)json_array_size(parts))
-        st = add_composed(p, c->keys[k], parts, view, e);
-    return st;
+    if (!parts || n != (int64_t)json_array_size(parts)) return OK;
+    /* The view gets the record as it will be, and the plan remembers of what it is made. */
+    const char *from = json_text(json_array_get(parts, 0), "from", "");
+    json_auto_t *record = json_copy((json_t *)(uintptr_t)results_view_find(view, from));
+    json_object_set_new(record, "key", json_string(c->keys[k]));
+    json_array_append_new(p->composed, json_pack("{s:s, s:O}", "key", c->keys[k], "parts", parts));
+    PASS(json_whole(e));
+    return view_add_beside(view, record, e);
 }
 
 /* Whether one of the first n plans had the settings. */

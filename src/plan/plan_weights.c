@@ -37,19 +37,6 @@ static enum status find_known(const struct plan *p, int64_t model, int64_t row, 
     return mem_string(&out->known, known, e);
 }
 
-/* Members that are another model's are called MODEL/CHECKPOINT. shown: by its label. */
-static enum status find_member(const struct plan *p, int64_t model, const struct average_member *a,
-                               bool shown, struct weights *out, struct err *e)
-{
-    const struct model_entry *m = &p->sweep->models[a->model];
-    const char *of = shown ? m->name : plan_known_model(p, a->model);
-    const char *name = shown ? m->rows[a->row].checkpoint : plan_known_row(p, a->model, a->row);
-    AUTO_FREE char *full = NULL;
-    if (a->model != model) PASS(mem_format(&full, e, "%s/%s", of, name));
-    out->coefficient = a->weight;
-    return find_known(p, a->model, a->row, full ? full : name, out, e);
-}
-
 static enum status find_weights(const struct plan *p, int64_t model, int64_t row, bool shown,
                                 struct weights *out, struct err *e)
 {
@@ -61,8 +48,18 @@ static enum status find_weights(const struct plan *p, int64_t model, int64_t row
     out->f32 = a->dtype == AVERAGE_F32;
     out->evaluated = a->evaluated;
     PASS(mem_zero(&out->parts, r->n_members, sizeof *out->parts, "members of an average", e));
-    for (; out->n < r->n_members; out->n++)
-        PASS(find_member(p, model, &r->members[out->n], shown, &out->parts[out->n], e));
+    for (; out->n < r->n_members; out->n++) {
+        /* Members that are another model's are called MODEL/CHECKPOINT. */
+        const struct average_member *one = &r->members[out->n];
+        const struct model_entry *its = &p->sweep->models[one->model];
+        const char *of = shown ? its->name : plan_known_model(p, one->model);
+        const char *name =
+            shown ? its->rows[one->row].checkpoint : plan_known_row(p, one->model, one->row);
+        AUTO_FREE char *full = NULL;
+        if (one->model != model) PASS(mem_format(&full, e, "%s/%s", of, name));
+        out->parts[out->n].coefficient = one->weight;
+        PASS(find_known(p, one->model, one->row, full ? full : name, &out->parts[out->n], e));
+    }
     return OK;
 }
 

@@ -117,18 +117,6 @@ enum status results_view_of_journal(struct journal *j, enum view_content content
     return read_records(j, &without, content == VIEW_BY_LINE, out, e);
 }
 
-static enum status open_journal(const char *path, const struct texts *without,
-                                struct results_view **out, struct err *e)
-{
-    CLEANUP(journal_close_at) struct journal *j = NULL;
-    CLEANUP(results_view_close_at) struct results_view *v = NULL;
-    PASS(journal_open_readonly(path, &j, e));
-    PASS(read_records(j, without, false, &v, e));
-    NEED(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
-    *out = TAKE(v);
-    return OK;
-}
-
 enum status results_is_hdf5(const char *path, bool *is, struct err *e)
 {
     char head[SEAL_HDF5];
@@ -147,7 +135,14 @@ enum status results_view_open(const char *path, enum view_content content, const
     bool cube;
     PASS(view_leave_out(content, metrics, &without, e));
     PASS(results_is_hdf5(path, &cube, e));
-    return cube ? cube_read(path, content, &without, out, e) : open_journal(path, &without, out, e);
+    if (cube) return cube_read(path, content, &without, out, e);
+    CLEANUP(journal_close_at) struct journal *j = NULL;
+    CLEANUP(results_view_close_at) struct results_view *v = NULL;
+    PASS(journal_open_readonly(path, &j, e));
+    PASS(read_records(j, &without, false, &v, e));
+    NEED(v->plan, ERR_FORMAT, "%s: the journal holds no plan yet: nothing has been run", path);
+    *out = TAKE(v);
+    return OK;
 }
 
 void results_view_close(struct results_view *v)

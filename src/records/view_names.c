@@ -78,20 +78,6 @@ static bool has_numbers(const char *name)
     return false;
 }
 
-/* Numbers, lists and tables of a kind of result. */
-static enum status leave_out_of(const struct interest *w, const struct measure *k,
-                                struct texts *names, struct err *e)
-{
-    for (const struct field *f = k->fields; f->name; f++)
-        if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(w, f->name))
-            PASS(texts_add(names, f->name, e));
-    if (k->sequences) PASS(texts_add(names, "sequence_loss", e));
-    if (k->tables) PASS(texts_add(names, "tables", e));
-    if (k->list) PASS(texts_add(names, k->list->name, e));
-    if (k->inner && w->content != VIEW_NUMBERS) PASS(texts_add(names, k->inner->plan, e));
-    return OK;
-}
-
 enum status view_leave_out(enum view_content content, const char *metrics, struct texts *names,
                            struct err *e)
 {
@@ -105,7 +91,15 @@ enum status view_leave_out(enum view_content content, const char *metrics, struc
         if (!numbers || !has_numbers(results_axes[i]->name))
             PASS(texts_add(names, results_axes[i]->name, e));
     PASS(texts_add(names, numbers ? "inputs" : "fingerprint", e));
-    for (int k = 0; recorded_measures[k]; k++)
-        PASS(leave_out_of(&w, recorded_measures[k], names, e));
+    for (const struct measure *const *at = recorded_measures; *at; at++) {
+        const struct measure *k = *at;
+        for (const struct field *f = k->fields; f->name; f++)
+            if ((f->place == IN_VALUES || f->place == IN_INNER) && !wants_name(&w, f->name))
+                PASS(texts_add(names, f->name, e));
+        if (k->sequences) PASS(texts_add(names, "sequence_loss", e));
+        if (k->tables) PASS(texts_add(names, "tables", e));
+        if (k->list) PASS(texts_add(names, k->list->name, e));
+        if (k->inner && !numbers) PASS(texts_add(names, k->inner->plan, e));
+    }
     return OK;
 }

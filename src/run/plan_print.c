@@ -117,15 +117,6 @@ static void print_tokens(FILE *out, const char *between, const char *name,
                 quantity_plural(t->sequences), t->guessed ? " (guessed)" : "");
 }
 
-/* The text of measure k, which may be one of the evaluation texts. */
-static void print_own_text(const struct plan *p, int k, FILE *out)
-{
-    const struct data_options d = measures[k]->text(p, 0);
-    char name[200];
-    snprintf(name, sizeof name, "%s of %s", measures[k]->text_name, d.name ? d.name : "its text");
-    print_tokens(out, "; ", name, &p->costs.own[k]);
-}
-
 static void print_machine(const struct plan_report *r, FILE *out)
 {
     const struct plan_costs *c = &r->plan->costs;
@@ -148,7 +139,13 @@ static void print_machine(const struct plan_report *r, FILE *out)
         if (measures[k]->tokens) print_tokens(out, "; ", measures[k]->text_name, &c->own[k]);
     print_tokens(out, "; ", "calibration", &c->calibration);
     for (int k = 0; k < MEASURES_N; k++)
-        if (measures[k]->text && measures[k]->text_name) print_own_text(r->plan, k, out);
+        if (measures[k]->text && measures[k]->text_name) { /* may be one of the evaluation texts */
+            const char *text = measures[k]->text(r->plan, 0).name;
+            char name[200];
+            snprintf(name, sizeof name, "%s of %s", measures[k]->text_name,
+                     text ? text : "its text");
+            print_tokens(out, "; ", name, &c->own[k]);
+        }
     fprintf(out, "\na rank: ");
     if (r->memory) fprintf(out, "%.4g GiB, ", (double)r->memory / (1 << 30));
     fprintf(out, "%lld thread%s\n", (long long)r->threads, quantity_plural(r->threads));

@@ -126,20 +126,6 @@ void progress_tell_failures(struct progress *p)
 
 /* --- the line --- */
 
-/* "12s", "3m 02s", "5h 06m", "7d 08h" */
-static void format_seconds(double seconds, char *text, size_t n)
-{
-    long s = (long)(seconds + 0.5);
-    if (s >= 86400)
-        snprintf(text, n, "%ldd %02ldh", s / 86400, s / 3600 % 24);
-    else if (s >= 3600)
-        snprintf(text, n, "%ldh %02ldm", s / 3600, s / 60 % 60);
-    else if (s >= 60)
-        snprintf(text, n, "%ldm %02lds", s / 60, s % 60);
-    else
-        snprintf(text, n, "%lds", s);
-}
-
 /* A text that is cut where its room ends. */
 struct line {
     char text[512];
@@ -160,11 +146,20 @@ static void put(struct line *l, const char *fmt, ...)
     }
 }
 
+/* "12s", "3m 02s", "5h 06m", "7d 08h" */
 static void put_seconds(struct line *l, double seconds, const char *before, const char *after)
 {
-    char text[32];
-    format_seconds(seconds, text, sizeof text);
-    put(l, "%s%s%s", before, text, after);
+    const long s = (long)(seconds + 0.5);
+    put(l, "%s", before);
+    if (s >= 86400)
+        put(l, "%ldd %02ldh", s / 86400, s / 3600 % 24);
+    else if (s >= 3600)
+        put(l, "%ldh %02ldm", s / 3600, s / 60 % 60);
+    else if (s >= 60)
+        put(l, "%ldm %02lds", s / 60, s % 60);
+    else
+        put(l, "%lds", s);
+    put(l, "%s", after);
 }
 
 static void put_counts(struct line *l, const struct progress *p)

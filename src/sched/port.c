@@ -146,25 +146,19 @@ void sched_keep(struct sched_port *port)
     (void)!sched_post(port->world, 0, TAG_KEPT, "", NULL);
 }
 
-/* STOP may arrive at any time during a job. */
-static void poll_master(struct sched_port *port)
-{
-    MPI_Status probed;
-    int there = 0;
-    MPI_Iprobe(0, TAG_STOP, port->world, &there, &probed);
-    if (!there) return;
-    MPI_Recv(NULL, 0, MPI_CHAR, 0, TAG_STOP, port->world, MPI_STATUS_IGNORE);
-    port->stop = true;
-}
-
 bool sched_should_stop(struct sched_port *port)
 {
     int stop = 0;
     if (is_leader(port)) {
         if (port->sink)
             port->stop = port->sink_status != OK;
-        else
-            poll_master(port);
+        else {
+            MPI_Status probed;
+            int there = 0; /* STOP may arrive at any time during a job */
+            MPI_Iprobe(0, TAG_STOP, port->world, &there, &probed);
+            if (there) MPI_Recv(NULL, 0, MPI_CHAR, 0, TAG_STOP, port->world, MPI_STATUS_IGNORE);
+            port->stop = port->stop || there;
+        }
         stop = port->stop || sched_signal() == SIGNAL_STOP;
     }
     if (comm_size(port->group) > 1) MPI_Bcast(&stop, 1, MPI_INT, 0, port->group);

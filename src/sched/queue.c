@@ -126,16 +126,11 @@ static double shortest_batch(const struct queue *q, int64_t job)
     return t->n_parts ? t->cost + t->parts[r->parts[r->n - 1]] : r->cost;
 }
 
-/* Whether a part of the job ends in time. */
-static bool fits_in_part(const struct queue *q, int64_t job, double now)
-{
-    return q->remaining[job].n > 1 && q->jobs[job].n_parts &&
-           corrected(q, job, shortest_batch(q, job)) <= room(q, now);
-}
-
 static bool may_begin(const struct queue *q, int64_t job, double now)
 {
-    return fits(q, job, now) || fits_in_part(q, job, now);
+    if (fits(q, job, now)) return true;
+    return q->remaining[job].n > 1 && q->jobs[job].n_parts &&
+           corrected(q, job, shortest_batch(q, job)) <= room(q, now);
 }
 
 /* Index in the list of the job to take: the first that may begin, or one of its turn and of

@@ -69,21 +69,6 @@ static enum status text_digest(json_t *known, const char *path, char hash[HASH_H
     return OK;
 }
 
-/* hashes (paths->n) by the file of digests, which keep writes again where it lacked one: without
- * it, all texts are read, so that failing to write it is none. */
-static enum status text_digests(const struct texts *paths, const char *file, bool keep,
-                                char (*hashes)[HASH_HEX], struct err *e)
-{
-    json_auto_t *known = NULL;
-    bool added = false;
-    if (!fsx_is_file(file) || json_read_file(file, 0, &known, NULL) != OK) known = json_object();
-    for (int64_t i = 0; i < paths->n; i++)
-        PASS(text_digest(known, paths->text[i], hashes[i], &added, e));
-    if (added && keep && fsx_make_parent(file, NULL) == OK)
-        (void)!json_write_file(file, known, JSON_INDENT(1), NULL);
-    return OK;
-}
-
 /* What the tokens depend on. hashes (paths): digests of the texts. */
 static enum status digest(const struct corpus_options *o, const struct tokenizer *t,
                           const struct texts *paths, char (*hashes)[HASH_HEX], char hash[HASH_HEX],
@@ -187,7 +172,15 @@ static enum status origin_open(const struct corpus_options *o, const char *token
 static enum status origin_digest(const struct corpus_options *o, struct origin *x, bool keep,
                                  char hash[HASH_HEX], struct err *e)
 {
-    PASS(text_digests(&x->paths, x->file, keep, x->hashes, e));
+    json_auto_t *known = NULL;
+    bool added = false;
+    if (!fsx_is_file(x->file) || json_read_file(x->file, 0, &known, NULL) != OK)
+        known = json_object();
+    for (int64_t i = 0; i < x->paths.n; i++)
+        PASS(text_digest(known, x->paths.text[i], x->hashes[i], &added, e));
+    /* Without the file all texts are read, so that failing to write it is no failure. */
+    if (added && keep && fsx_make_parent(x->file, NULL) == OK)
+        (void)!json_write_file(x->file, known, JSON_INDENT(1), NULL);
     return digest(o, x->tokenizer, &x->paths, x->hashes, hash, e);
 }
 

@@ -31,19 +31,6 @@ static void add_pieces(char *buffer, int n, int ranks, MPI_Datatype type)
         MPI_Reduce_local(buffer + r * n * size, buffer, n, type, MPI_SUM);
 }
 
-/* Each rank sums an equal part and sends it to the root. */
-static enum status sum_parts(MPI_Comm comm, int root, void *data, int part, MPI_Datatype type,
-                             void *buffer, struct err *e)
-{
-    const int ranks = comm_size(comm);
-    NEED(MPI_Alltoall(data, part, type, buffer, part, type, comm) == MPI_SUCCESS, ERR_MPI,
-         "MPI_Alltoall of %d numbers failed", part);
-    add_pieces(buffer, part, ranks, type);
-    NEED(MPI_Gather(buffer, part, type, data, part, type, root, comm) == MPI_SUCCESS, ERR_MPI,
-         "MPI_Gather of %d numbers failed", part);
-    return OK;
-}
-
 /* The root sums everything. */
 static enum status sum_few(MPI_Comm comm, int root, void *data, int n, MPI_Datatype type,
                            void *buffer, struct err *e)
@@ -71,7 +58,13 @@ enum status bulk_sum(MPI_Comm comm, int root, void *data, int64_t n, MPI_Datatyp
         int few = ranks > SUM_FEW ? ranks : SUM_FEW;
         if (n <= few) return sum_few(comm, root, at, (int)n, type, buffer, e);
         chunk = (n < SUM_CHUNK ? n : SUM_CHUNK) / ranks * ranks;
-        PASS(sum_parts(comm, root, at, (int)(chunk / ranks), type, buffer, e));
+        /* Each rank sums an equal part and sends it to the root. */
+        const int part = (int)(chunk / ranks);
+        NEED(MPI_Alltoall(at, part, type, buffer, part, type, comm) == MPI_SUCCESS, ERR_MPI,
+             "MPI_Alltoall of %d numbers failed", part);
+        add_pieces(buffer, part, ranks, type);
+        NEED(MPI_Gather(buffer, part, type, at, part, type, root, comm) == MPI_SUCCESS, ERR_MPI,
+             "MPI_Gather of %d numbers failed", part);
     }
     return OK;
 }

@@ -35,16 +35,12 @@ long long process_start(long pid)
     return start ? atoll(start) : -1;
 }
 
-static bool is_zombie(long pid)
+bool process_runs(long pid, long long start)
 {
     char line[1024];
     const char *state = process_field(pid, 3, line);
-    return state && (*state == 'Z' || *state == 'X');
-}
-
-bool process_runs(long pid, long long start)
-{
-    if ((kill((pid_t)pid, 0) != 0 && errno == ESRCH) || is_zombie(pid)) return false;
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return false;
+    if (state && (*state == 'Z' || *state == 'X')) return false; /* it has ended */
     const long long now = process_start(pid);
     return start <= 0 || now <= 0 || now == start; /* else the id was reused */
 }

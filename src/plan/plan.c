@@ -57,34 +57,25 @@ enum status plan_without(struct plan *p, const char *why, struct err *e)
     return texts_add(&p->missing, why, e);
 }
 
-/* hash = digest of the text; if it is missing and p is a draft, that of earlier plans. */
-static enum status text_hash(struct plan *p, const struct data_options *d, char hash[HASH_HEX],
-                             struct err *e)
-{
-    struct err own = {0};
-    const char *name = d->text ? d->text : d->ids;
-    const json_t *known = json_object_get(p->inputs, name);
-    enum status st = OK;
-    if (known) {
-        snprintf(hash, HASH_HEX, "%s", json_string_value(known));
-        return OK;
-    }
-    st = dataset_hash(d, hash, &own);
-    if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
-    if (st != OK) {
-        snprintf(hash, HASH_HEX, "%s", plan_past_input(p, name));
-        PASS(plan_without(p, own.text, e));
-    }
-    json_object_set_new(p->inputs, name, json_string(hash));
-    return OK;
-}
-
 enum status plan_data_identity(struct plan *p, int64_t model, const struct data_options *d,
                                json_t **out, struct err *e)
 {
     char hash[HASH_HEX];
+    struct err own = {0};
     const struct data_options resolved = plan_data(p, model, d);
-    PASS(text_hash(p, d, hash, e));
+    const char *name = d->text ? d->text : d->ids;
+    const json_t *known = json_object_get(p->inputs, name);
+    if (known) {
+        snprintf(hash, HASH_HEX, "%s", json_string_value(known));
+    } else {
+        const enum status st = dataset_hash(d, hash, &own);
+        if (st != OK && (!p->look_ahead || st != ERR_IO)) RAISE(st, "%s", own.text);
+        if (st != OK) { /* a draft has that of earlier plans */
+            snprintf(hash, HASH_HEX, "%s", plan_past_input(p, name));
+            PASS(plan_without(p, own.text, e));
+        }
+        json_object_set_new(p->inputs, name, json_string(hash));
+    }
     return plan_grown(p, model, &resolved, hash, out, e);
 }
 

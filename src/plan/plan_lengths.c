@@ -68,24 +68,20 @@ struct data_options plan_data(const struct plan *p, int64_t model, const struct 
 
 /* --- keys --- */
 
-/* The keys of the model's variants, where its calibration is shorter than that of the others. */
-static enum status make_variant_keys(struct plan *p, int64_t model, struct err *e)
-{
-    struct plan_lengths *l = &p->lengths[model];
-    const struct data_options *d = &p->sweep->calibration;
-    json_auto_t *calibration = NULL;
-    if (data_options_length(d, l->positions) == data_options_length(d, 0)) return OK;
-    PASS(plan_calibration_identity(p, model, &calibration, e));
-    PASS(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
-    for (int64_t i = 0; i < p->n_variants; i++)
-        PASS(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
-                              l->variant_keys[i], e));
-    return OK;
-}
-
 enum status plan_lengths_keys(struct plan *p, struct err *e)
 {
-    for (int64_t i = 0; i < p->sweep->n_models; i++) PASS(make_variant_keys(p, i, e));
+    const struct data_options *d = &p->sweep->calibration;
+    for (int64_t m = 0; m < p->sweep->n_models; m++) {
+        /* Where the model's calibration is shorter than that of the others. */
+        struct plan_lengths *l = &p->lengths[m];
+        json_auto_t *calibration = NULL;
+        if (data_options_length(d, l->positions) == data_options_length(d, 0)) continue;
+        PASS(plan_calibration_identity(p, m, &calibration, e));
+        PASS(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
+        for (int64_t i = 0; i < p->n_variants; i++)
+            PASS(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
+                                  l->variant_keys[i], e));
+    }
     return OK;
 }
 

@@ -37,23 +37,18 @@ json_t *plan_visit_json(const struct plan_visit *v)
     return json;
 }
 
-/* Whether a record was made from the weights of one of these checkpoints, among others. */
-static bool made_from(const json_t *record, const json_t *changed)
-{
-    const char *name;
-    json_t *digest;
-    json_object_foreach(json_object_get(json_object_get(record, "provenance"), "weights_read"),
-                        name, digest) {
-        if (json_object_get(changed, name)) return true;
-    }
-    return false;
-}
-
 bool plan_missing(const struct results_view *view, const char *key,
                   const struct plan_choice *choice)
 {
     const json_t *record = view ? results_view_find(view, key) : NULL;
-    if (!record || choice->redo || made_from(record, choice->changed)) return true;
+    const json_t *provenance = json_object_get(record, "provenance");
+    const char *name;
+    json_t *digest;
+    if (!record || choice->redo) return true;
+    /* Made from the weights of a changed checkpoint, among others. */
+    json_object_foreach(json_object_get(provenance, "weights_read"), name, digest) {
+        if (json_object_get(choice->changed, name)) return true;
+    }
     return choice->retry_failed && strcmp(json_text(record, "status", ""), "failed") == 0;
 }
 

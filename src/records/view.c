@@ -234,12 +234,13 @@ enum status view_read_line(const struct results_view *v, struct journal *j, int6
     return former_record(v->former, raw, out, e);
 }
 
-/* The record in the first of these lines, with what completes it in the others. */
-static enum status read_lines(const struct results_view *v, const json_t *lines, json_t **out,
+enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
                               struct err *e)
 {
     json_auto_t *record = NULL, *more = NULL, *completion = NULL;
     json_t *whole = NULL;
+    /* The record in the first of these lines, with what completes it in the others. */
+    const json_t *lines = v->journal ? json_object_get(v->lines, key) : NULL;
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const int64_t at = json_integer_value(json_array_get(lines, i));
         PASS(view_read_line(v, v->journal, at, i ? &more : &record, e));
@@ -256,14 +257,6 @@ static enum status read_lines(const struct results_view *v, const json_t *lines,
         json_drop(&completion);
         json_drop(&more);
     }
-    *out = TAKE(record);
-    return OK;
-}
-
-enum status results_view_read(const struct results_view *v, const char *key, json_t **out,
-                              struct err *e)
-{
-    if (v->journal) return read_lines(v, json_object_get(v->lines, key), out, e);
-    *out = json_incref(json_object_get(v->records, key));
+    *out = v->journal ? TAKE(record) : json_incref(json_object_get(v->records, key));
     return OK;
 }

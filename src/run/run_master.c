@@ -11,41 +11,6 @@
 #include "util/quantity.h"
 #include <time.h>
 
-/* --- running visits, for qtraj status (records/running.h) --- */
-
-/* Writes them if they have changed. That the file cannot be written is no error: nothing but status
- * needs it. Returns the seconds until it wants to be called again. */
-static double note_running(struct run_master *m, const struct sched_progress *p)
-{
-    const double often = 5;
-    struct err e = {0};
-    if (m->epoch == 0) m->epoch = (double)time(NULL) - clock_seconds();
-    /* The start of a visit is the same each time it is asked for, so that a file is only written
-     * when something has changed. */
-    json_t *now = json_array();
-    for (int64_t i = 0; i < p->n; i++) {
-        const struct sched_running *one = &p->running[i];
-        const time_t start = (time_t)(m->epoch + clock_seconds() - one->seconds);
-        struct tm utc;
-        char since[21];
-        gmtime_r(&start, &utc);
-        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
-        json_array_append_new(now,
-                              json_pack("{s:s, s:i, s:s, s:s}", "name", one->name ? one->name : "",
-                                        "rank", one->rank, "since", since, "what", one->what));
-    }
-    if (!now || json_equal(now, m->running)) {
-        json_decref(now);
-        return often;
-    }
-    if (running_write(m->out.path, now, &e) != OK) log_trace("io", "%s", e.text);
-    json_decref(m->running);
-    m->running = now;
-    return often;
-}
-
-/* --- the run --- */
-
 void run_master_free(struct run_master *m, int exit_code)
 {
     for (int64_t i = 0; m->jobs && i < m->visits.n; i++) {
@@ -166,7 +131,30 @@ static void finish_visit(void *context, int64_t id)
 static double print_progress(void *context, const struct sched_progress *p)
 {
     struct run_master *m = context;
-    const double now = clock_seconds(), often = note_running(m, p);
+    const double now = clock_seconds(), often = 5;
+    struct err e = {0};
+    if (m->epoch == 0) m->epoch = (double)time(NULL) - now;
+    /* What qtraj status tells of (records/running.h). The start of a visit is the same each time,
+     * so that the file is only written when something has changed. */
+    json_t *list = json_array();
+    for (int64_t i = 0; i < p->n; i++) {
+        const struct sched_running *one = &p->running[i];
+        const time_t start = (time_t)(m->epoch + clock_seconds() - one->seconds);
+        struct tm utc;
+        char since[21];
+        gmtime_r(&start, &utc);
+        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:s, s:s}", "name", one->name ? one->name : "",
+                                        "rank", one->rank, "since", since, "what", one->what));
+    }
+    if (list && !json_equal(list, m->running)) {
+        /* That it cannot be written is no error: nothing but status needs it. */
+        if (running_write(m->out.path, list, &e) != OK) log_trace("io", "%s", e.text);
+        json_decref(m->running);
+        m->running = json_incref(list);
+    }
+    json_decref(list);
     if (now >= m->progress_due) m->progress_due = now + progress_print(&m->progress, p);
     return m->progress_due - now < often ? m->progress_due - now : often;
 }

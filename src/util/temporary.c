@@ -37,16 +37,6 @@ static void enter(const char *name)
     atomic_store(&i->complete, true);
 }
 
-static void leave(const char *name)
-{
-    for (struct entry *i = atomic_load(&entries); i; i = i->next) {
-        if (!atomic_load(&i->complete) || strcmp(i->name, name) != 0) continue;
-        atomic_store(&i->complete, false);
-        atomic_store(&i->taken, false);
-        return;
-    }
-}
-
 /* The host's name, cut so that a name of a file has room for it. */
 static void host_name(char host[25])
 {
@@ -93,7 +83,12 @@ void temporary_end(char *name)
 {
     if (!name) return;
     temporary_remove(name);
-    leave(name);
+    for (struct entry *i = atomic_load(&entries); i; i = i->next) {
+        if (!atomic_load(&i->complete) || strcmp(i->name, name) != 0) continue;
+        atomic_store(&i->complete, false);
+        atomic_store(&i->taken, false);
+        break;
+    }
     free(name);
 }
 

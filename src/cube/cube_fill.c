@@ -160,22 +160,6 @@ static enum status list_take(struct cube_list *l, const struct row *row, struct 
 
 /* --- tables --- */
 
-static enum status add_table(struct cube *c, const struct measure *k, const struct record_table *t,
-                             struct err *e)
-{
-    struct cube_variable *x;
-    int dim;
-    PASS(cube_add_dim(c, t->group, "row", 0, &dim, e));
-    PASS(cube_add_count(c, dim, "number of the row", e));
-    PASS(cube_add_column(c, t->group, dim, k->number, FIELD_INTEGER, k->number_long_name, &x, e));
-    PASS(add_labels(c, k, dim, e));
-    for (const struct field *f = t->columns; f->name; f++) {
-        PASS(cube_add_field(c, f, t->group, 1, &dim, &x, e));
-        x->of = k;
-    }
-    return OK;
-}
-
 /* --- tables: records --- */
 
 /* Adds n rows to a column: what it repeats of the grid, what the record has, or a number. */
@@ -215,10 +199,22 @@ static enum status tables_take(struct cube *c, const struct measure *kind, const
 enum status cube_add_lists(struct cube *c, struct err *e)
 {
     for (int i = 0; recorded_measures[i]; i++) {
-        if (!measure_is_there(recorded_measures[i], &c->all.axes)) continue;
-        if (recorded_measures[i]->list) PASS(add_list(c, &c->all.rows[i], e));
-        const struct record_table *t = recorded_measures[i]->tables;
-        for (; t && t->name; t++) PASS(add_table(c, recorded_measures[i], t, e));
+        const struct measure *k = recorded_measures[i];
+        if (!measure_is_there(k, &c->all.axes)) continue;
+        if (k->list) PASS(add_list(c, &c->all.rows[i], e));
+        for (const struct record_table *t = k->tables; t && t->name; t++) {
+            struct cube_variable *x;
+            int dim;
+            PASS(cube_add_dim(c, t->group, "row", 0, &dim, e));
+            PASS(cube_add_count(c, dim, "number of the row", e));
+            PASS(cube_add_column(c, t->group, dim, k->number, FIELD_INTEGER, k->number_long_name,
+                                 &x, e));
+            PASS(add_labels(c, k, dim, e));
+            for (const struct field *f = t->columns; f->name; f++) {
+                PASS(cube_add_field(c, f, t->group, 1, &dim, &x, e));
+                x->of = k;
+            }
+        }
     }
     return OK;
 }

@@ -209,24 +209,6 @@ const char *plan_rounding(const struct sweep *s)
     return s->run.rounding == ROUNDING_BF16 ? "bf16" : NULL;
 }
 
-/* Sets the key of the record that measure k makes of c, or the digest of the settings of what it
- * completes records with, if the sweep asks for one. */
-static enum status make_record_key(struct plan *p, struct plan_checkpoint *c, int k, struct err *e)
-{
-    json_t *own;
-    PASS(plan_record_own(p, c, k, &own, e));
-    if (!own) return OK;
-    if (measures[k]->of_cells) return plan_digest(own, c->keys[k], e);
-    json_auto_t *former = json_copy(own);
-    char was[HASH_HEX] = "";
-    enum status st = plan_digest(own, c->keys[k], e);
-    if (st == OK && measures[k]->former && measures[k]->former(p->sweep, former)) {
-        st = plan_digest(json_incref(former), was, e);
-        json_object_set_new(p->former, c->keys[k], json_string(was));
-    }
-    return st;
-}
-
 enum status plan_add_record(struct plan *p, int of_cell, int of_checkpoint, const char *label,
                             json_t *own, struct err *e)
 {
@@ -299,8 +281,20 @@ static enum status make_keys(struct plan *p, struct err *e)
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         struct plan_checkpoint *c = &p->checkpoints[i];
         PASS(plan_key(p, c, NULL, c->key, e));
-        for (int k = 0; k < MEASURES_N; k++)
-            if (measures[k]->key) PASS(make_record_key(p, c, k, e));
+        for (int k = 0; k < MEASURES_N; k++) {
+            /* The key of the record that measure k makes of c, or the digest of the settings of
+             * what it completes records with, if the sweep asks for one. */
+            json_t *own = NULL;
+            char was[HASH_HEX] = "";
+            if (measures[k]->key) PASS(plan_record_own(p, c, k, &own, e));
+            if (!own) continue;
+            json_auto_t *former = json_copy(own);
+            PASS(plan_digest(own, c->keys[k], e));
+            if (measures[k]->of_cells || !measures[k]->former) continue;
+            if (!measures[k]->former(p->sweep, former)) continue;
+            PASS(plan_digest(json_incref(former), was, e));
+            json_object_set_new(p->former, c->keys[k], json_string(was));
+        }
     }
     return OK;
 }

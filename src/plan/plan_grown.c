@@ -98,20 +98,6 @@ static enum status as_taken(const json_t *plan, const struct readers *r, const j
     return OK;
 }
 
-/* {DIGEST: true} of all inputs of earlier plans. */
-static json_t *all_inputs(const struct plan_past *past)
-{
-    size_t i;
-    json_t *plan, *one, *all = json_object();
-    const char *path;
-    json_array_foreach(past->plans, i, plan) {
-        json_object_foreach(json_object_get(plan, "inputs"), path, one) {
-            json_object_set_new(all, json_string_value(one), json_true());
-        }
-    }
-    return all;
-}
-
 /* *starts (borrowed): those of the text that earlier plans knew; a text that cannot be read has
  * none. */
 static enum status find_starts(struct plan *p, const struct data_options *d, const json_t **starts,
@@ -121,7 +107,13 @@ static enum status find_starts(struct plan *p, const struct data_options *d, con
     json_t *found = NULL;
     *starts = json_object_get(p->past.starts, d->text);
     if (*starts) return OK;
-    json_auto_t *known = all_inputs(&p->past);
+    json_auto_t *known = json_object(); /* {DIGEST: true} of all inputs of earlier plans */
+    json_t *plan, *one;
+    const char *path;
+    size_t i;
+    json_array_foreach(p->past.plans, i, plan)
+        json_object_foreach(json_object_get(plan, "inputs"), path, one)
+            json_object_set_new(known, json_string_value(one), json_true());
     const enum status st = grown_starts(d, known, &found, &why);
     NEED(st != ERR_NOMEM, ERR_NOMEM, "%s", why.text);
     json_object_set_new(p->past.starts, d->text, found ? found : json_object());

@@ -33,19 +33,6 @@ void parts_free(struct part_places *p)
     *p = (struct part_places){0};
 }
 
-static enum status add(const char *folder, const char *name, struct part_places *out, struct err *e)
-{
-    long long k, n;
-    int used = 0;
-    if (sscanf(name, "part-%lld-of-%lld%n", &k, &n, &used) != 2) return OK;
-    if (strcmp(name + used, ".journal") != 0) return OK;
-    PASS(mem_grow(&out->part, out->n, &out->capacity, sizeof *out->part, e));
-    struct part_place *p = &out->part[out->n++];
-    *p = (struct part_place){.k = k, .n = n};
-    PASS(mem_format(&p->journal, e, "%s/%s", folder, name));
-    return mem_format(&p->cube, e, "%s/%.*s.h5", folder, used, name);
-}
-
 static int in_order(const void *a, const void *b)
 {
     const struct part_place *x = a, *y = b;
@@ -59,8 +46,18 @@ enum status parts_list(const char *folder, struct part_places *out, struct err *
     CLEANUP(fsx_closedir) DIR *dir = opendir(folder);
     if (!dir && errno == ENOENT) return OK;
     NEED(dir, ERR_IO, "%s: %s", folder, strerror(errno));
-    for (const struct dirent *entry; (entry = readdir(dir));)
-        PASS(add(folder, entry->d_name, out, e));
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        long long k, n;
+        int used = 0;
+        if (sscanf(name, "part-%lld-of-%lld%n", &k, &n, &used) != 2) continue;
+        if (strcmp(name + used, ".journal") != 0) continue;
+        PASS(mem_grow(&out->part, out->n, &out->capacity, sizeof *out->part, e));
+        struct part_place *p = &out->part[out->n++];
+        *p = (struct part_place){.k = k, .n = n};
+        PASS(mem_format(&p->journal, e, "%s/%s", folder, name));
+        PASS(mem_format(&p->cube, e, "%s/%.*s.h5", folder, used, name));
+    }
     if (out->n) qsort(out->part, (size_t)out->n, sizeof *out->part, in_order);
     return OK;
 }

@@ -249,30 +249,23 @@ bool saved_since(const char *folder, time_t since)
     return false;
 }
 
-/* Adds the state of the file, if it is one of rank 0. */
-static enum status add_found(const char *folder, const char *name, struct saved_found **out,
-                             int64_t *n, int64_t *capacity, struct err *e)
-{
-    struct saved_trailer t;
-    AUTO_FREE char *path = NULL;
-    PASS(mem_format(&path, e, "%s/%s", folder, name));
-    if (!saved_file_trailer(path, &t) || t.rank != 0) return OK;
-    PASS(mem_grow(out, *n, capacity, sizeof **out, e));
-    struct saved_found *f = &(*out)[(*n)++];
-    memcpy(f->owner, t.owner, sizeof f->owner);
-    f->seconds = t.seconds;
-    return OK;
-}
-
 enum status saved_list(const char *folder, struct saved_found **out, int64_t *n, struct err *e)
 {
     int64_t capacity = 0;
     CLEANUP(fsx_closedir) DIR *d = opendir(folder);
     *out = NULL;
     *n = 0;
-    for (const struct dirent *at; d && (at = readdir(d));)
-        if (is_ours(at->d_name) && !strstr(at->d_name, ".tmp"))
-            PASS(add_found(folder, at->d_name, out, n, &capacity, e));
+    for (const struct dirent *at; d && (at = readdir(d));) {
+        struct saved_trailer t;
+        AUTO_FREE char *path = NULL;
+        if (!is_ours(at->d_name) || strstr(at->d_name, ".tmp")) continue;
+        PASS(mem_format(&path, e, "%s/%s", folder, at->d_name));
+        if (!saved_file_trailer(path, &t) || t.rank != 0) continue;
+        PASS(mem_grow(out, *n, &capacity, sizeof **out, e));
+        struct saved_found *f = &(*out)[(*n)++];
+        memcpy(f->owner, t.owner, sizeof f->owner);
+        f->seconds = t.seconds;
+    }
     return OK;
 }
 

@@ -131,26 +131,6 @@ enum status run_compose(struct run_compose *c, const struct run_journal *own, co
     return json_whole(e);
 }
 
-/* All parts are others'. The rest is that of the first. */
-static enum status append_composed(const struct run_compose *c, const json_t *one,
-                                   struct run_journal *own, bool *any, struct err *e)
-{
-    json_auto_t *sources = NULL, *record = NULL;
-    json_t *parts = json_object_get(one, "parts");
-    bool all;
-    PASS(read_sources(c, parts, &sources, &all, e));
-    if (!all) return OK; /* the next run computes it */
-    record = json_deep_copy(json_array_get(sources, 0));
-    PASS(json_whole(e));
-    json_object_set(record, "key", json_object_get(one, "key"));
-    json_object_set(json_object_get(record, "provenance"), "parts", parts);
-    if (any_differs(record, sources)) return OK;
-    PASS(join(record, parts, sources, e));
-    PASS(run_journal_append(own, record, e));
-    *any = true;
-    return OK;
-}
-
 enum status run_compose_whole(struct run_compose *c, const struct plan *p, struct run_journal *own,
                               bool *any, struct err *e)
 {
@@ -159,6 +139,21 @@ enum status run_compose_whole(struct run_compose *c, const struct plan *p, struc
     *any = false;
     if (json_array_size(p->composed) == 0) return OK;
     PASS(open_sources(c, own, p->sweep->results, e));
-    json_array_foreach(p->composed, i, one) PASS(append_composed(c, one, own, any, e));
+    json_array_foreach(p->composed, i, one) {
+        /* All parts are others'. The rest is that of the first. */
+        json_auto_t *sources = NULL, *record = NULL;
+        json_t *parts = json_object_get(one, "parts");
+        bool all;
+        PASS(read_sources(c, parts, &sources, &all, e));
+        if (!all) continue; /* the next run computes it */
+        record = json_deep_copy(json_array_get(sources, 0));
+        PASS(json_whole(e));
+        json_object_set(record, "key", json_object_get(one, "key"));
+        json_object_set(json_object_get(record, "provenance"), "parts", parts);
+        if (any_differs(record, sources)) continue;
+        PASS(join(record, parts, sources, e));
+        PASS(run_journal_append(own, record, e));
+        *any = true;
+    }
     return OK;
 }

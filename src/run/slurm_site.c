@@ -330,17 +330,6 @@ enum status run_check_results(struct plan *p, struct plan_faults *f, struct err 
     return st;
 }
 
-static enum status check_scratch(const struct plan *p, struct plan_faults *f, struct err *e)
-{
-    char *folder = NULL;
-    int64_t room;
-    struct err why = {0};
-    enum status st = scratch_find(p->sweep->run.scratch, 1, &folder, &room, &why);
-    free(folder);
-    if (st == OK || !p->sweep->run.scratch) return OK;
-    return plan_faults_add(f, p, e, "%s (if only nodes have it: --anyway)", why.text);
-}
-
 static bool on_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -357,17 +346,6 @@ static bool on_path(const char *program)
     return found;
 }
 
-static enum status check_stage(const struct plan *p, const struct model_entry *m,
-                               struct plan_faults *f, struct err *e)
-{
-    AUTO_FREE char *program = NULL;
-    if (!m->stage || !p->sweep->run.stage_commands) return OK;
-    PASS(mem_format(&program, e, "%.*s", (int)strcspn(m->stage, "\n"), m->stage));
-    const bool there = on_path(program);
-    return there ? OK
-                 : plan_faults_add(f, p, e, "%s: stage: %s: no such program", m->name, program);
-}
-
 enum status slurm_check_folders(struct plan *p, const char *report, struct plan_faults *f,
                                 struct err *e)
 {
@@ -377,8 +355,19 @@ enum status slurm_check_folders(struct plan *p, const char *report, struct plan_
     if (report) PASS(check_folder(p, "--report", report, f, e));
     if (states && strcmp(states, "off") != 0)
         PASS(check_folder(p, "run.checkpoints", states, f, e));
-    PASS(check_scratch(p, f, e));
-    for (int64_t i = 0; i < s->n_models; i++) PASS(check_stage(p, &s->models[i], f, e));
+    AUTO_FREE char *folder = NULL;
+    int64_t room;
+    struct err why = {0};
+    const enum status found = scratch_find(s->run.scratch, 1, &folder, &room, &why);
+    if (found != OK && s->run.scratch)
+        PASS(plan_faults_add(f, p, e, "%s (if only nodes have it: --anyway)", why.text));
+    for (const struct model_entry *m = s->models; m < s->models + s->n_models; m++) {
+        AUTO_FREE char *program = NULL;
+        if (!m->stage || !s->run.stage_commands) continue;
+        PASS(mem_format(&program, e, "%.*s", (int)strcspn(m->stage, "\n"), m->stage));
+        if (!on_path(program))
+            PASS(plan_faults_add(f, p, e, "%s: stage: %s: no such program", m->name, program));
+    }
     return OK;
 }
 

@@ -75,20 +75,6 @@ static void move_back(struct queue *q, int64_t i)
     q->list[i] = job;
 }
 
-/* Reorders the list by new ratios once one has changed by a tenth and twice as many batches have
- * ended as at the last time: a few times per run. */
-static void learn(struct queue *q)
-{
-    bool moved = false;
-    if (q->ends < 2 * q->reordered_at) return;
-    for (int64_t k = 0; k < q->n_kinds; k++)
-        moved = moved || fabs(measured_ratio(q, k) / q->ratio[k] - 1) > 0.1;
-    if (!moved) return;
-    for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
-    q->reordered_at = q->ends;
-    queue_order(q);
-}
-
 /* --- taking --- */
 
 static int64_t node_of(const struct queue *q, int64_t group)
@@ -302,7 +288,16 @@ void queue_finish(struct queue *q, int64_t group, double now, bool dropped)
     if (dropped) return;
     measure(q, f, now);
     q->ends++;
-    learn(q);
+    /* Reorders the list by new ratios once one has changed by a tenth and twice as many batches
+     * have ended as at the last time: a few times per run. */
+    bool moved = false;
+    if (q->ends < 2 * q->reordered_at) return;
+    for (int64_t k = 0; k < q->n_kinds; k++)
+        moved = moved || fabs(measured_ratio(q, k) / q->ratio[k] - 1) > 0.1;
+    if (!moved) return;
+    for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
+    q->reordered_at = q->ends;
+    queue_order(q);
 }
 
 /* --- returning --- */

@@ -18,23 +18,6 @@ int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t ra
     return ((rank + 1) * groups - 1) / ranks;
 }
 
-/* The node of every rank, and one group of all ranks but the master, which gets MPI_COMM_NULL.
- * Collective on world. */
-static enum status gather(MPI_Comm world, int **nodes, MPI_Comm *group, struct err *e)
-{
-    const int rank = comm_rank(world), size = comm_size(world);
-    PASS(err_agree(world, mem_zero(nodes, size, sizeof **nodes, "ranks", e), e));
-    /* A node is named by its lowest rank. */
-    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
-    PASS(comm_of_node(world, &mates, e));
-    int node = comm_rank(world);
-    MPI_Bcast(&node, 1, MPI_INT, 0, mates);
-    MPI_Allgather(&node, 1, MPI_INT, *nodes, 1, MPI_INT, world);
-    NEED(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, group) == MPI_SUCCESS, ERR_MPI,
-         "MPI_Comm_split failed");
-    return OK;
-}
-
 enum status sched_run(MPI_Comm world, struct sched_job *jobs, int64_t n,
                       const struct sched_work *work, const struct sched_sink *sink,
                       const struct sched_rescue *rescue, struct sched_outcome *outcome,
@@ -45,7 +28,17 @@ enum status sched_run(MPI_Comm world, struct sched_job *jobs, int64_t n,
     const int rank = comm_rank(world), size = comm_size(world);
     *outcome = (struct sched_outcome){.end = SCHED_DONE};
     if (size == 1) return single_process_run(world, jobs, n, work, sink, rescue, outcome, e);
-    PASS(gather(world, &nodes, &port.group, e));
+    PASS(err_agree(world, mem_zero(&nodes, size, sizeof *nodes, "ranks", e), e));
+    /* The node of every rank, named by its lowest one. */
+    CLEANUP(comm_free) MPI_Comm mates = MPI_COMM_NULL;
+    PASS(comm_of_node(world, &mates, e));
+    int node = rank;
+    MPI_Bcast(&node, 1, MPI_INT, 0, mates);
+    MPI_Allgather(&node, 1, MPI_INT, nodes, 1, MPI_INT, world);
+    comm_free(&mates);
+    /* One group of all ranks but the master, which gets MPI_COMM_NULL. */
+    NEED(MPI_Comm_split(world, rank == 0 ? MPI_UNDEFINED : 0, rank, &port.group) == MPI_SUCCESS,
+         ERR_MPI, "MPI_Comm_split failed");
     if (rank == 0) return master_run(world, nodes, jobs, n, sink, rescue, outcome, e);
     const enum status st = worker_run(&port, work, e);
     comm_free(&port.group);

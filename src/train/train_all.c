@@ -123,20 +123,6 @@ static enum status choose(struct choice *c, struct err *e)
     return OK;
 }
 
-/* Adds what of a run that is there will not be as its file says, and removes what a process that
- * was killed behind its end has not. */
-static enum status look_again(const struct train_job *job, int64_t i, struct faults *f,
-                              struct err *e)
-{
-    enum readiness state;
-    struct run_left left;
-    char why[520];
-    if (train_readiness(job->runs, i, &state, &left, why, sizeof why, NULL) != OK)
-        return OK; /* choose tells */
-    PASS(train_check_kept(job->runs, i, left.step, f, e));
-    return state == ENDED ? run_states_tidy(job->runs, i, NULL, e) : OK;
-}
-
 /* Runs whose settings cannot be trained, or are not those that they began with, fail before any is
  * trained. */
 static enum status check_all(const struct train_job *job, bool *failed, struct err *e)
@@ -145,7 +131,17 @@ static enum status check_all(const struct train_job *job, bool *failed, struct e
     for (int64_t i = 0; i < job->runs->n; i++)
         if (job->wanted[i]) PASS(train_check_run(job, i, &f, &failed[i], e));
     for (int64_t i = 0; i < job->runs->n; i++)
-        if (job->wanted[i] && !failed[i]) PASS(look_again(job, i, &kept, e));
+        if (job->wanted[i] && !failed[i]) {
+            /* What of a run that is there will not be as its file says; and what a process that
+             * was killed behind its end has not removed. */
+            enum readiness state;
+            struct run_left left;
+            char why[520];
+            if (train_readiness(job->runs, i, &state, &left, why, sizeof why, NULL) != OK)
+                continue; /* choose tells */
+            PASS(train_check_kept(job->runs, i, left.step, &kept, e));
+            if (state == ENDED) PASS(run_states_tidy(job->runs, i, NULL, e));
+        }
     PASS(faults_say(&kept, log_warn, e));
     return faults_say(&f, log_error, e);
 }

@@ -23,15 +23,6 @@ static bool is_usable(const char *folder)
     return folder && folder[0] && fsx_is_dir(folder) && access(folder, W_OK | X_OK) == 0;
 }
 
-/* Once per process, because every visit calls it. */
-static void warn_of_memory(const char *folder)
-{
-    static bool said;
-    if (said || !is_memory(folder)) return;
-    log_warn("run.scratch: %s is in memory; name a folder on a disk", folder);
-    said = true;
-}
-
 static int64_t free_bytes_of(const char *folder, int64_t ranks)
 {
     struct statvfs s;
@@ -44,6 +35,7 @@ enum status scratch_find(const char *option, int64_t ranks, char **folder, int64
                          struct err *e)
 {
     const char *const candidates[] = {getenv("SLURM_TMPDIR"), getenv("TMPDIR"), "/tmp", "/var/tmp"};
+    static bool said;
     const char *found = NULL;
     *folder = NULL;
     *bytes = 0;
@@ -52,7 +44,10 @@ enum status scratch_find(const char *option, int64_t ranks, char **folder, int64
         NEED(is_usable(option), ERR_IO,
              "run.scratch: %s is not a folder that can be written to; name another, or say off",
              option);
-        warn_of_memory(option);
+        if (!said && is_memory(option)) {
+            log_warn("run.scratch: %s is in memory; name a folder on a disk", option);
+            said = true; /* every visit comes here */
+        }
         found = option;
     }
     for (size_t i = 0; !found && i < sizeof candidates / sizeof *candidates; i++)

@@ -122,22 +122,6 @@ bool plan_hash_alike(const struct plan *p, struct checkpoint *c, const char *was
     return alike;
 }
 
-/* What the configurations of a checkpoint's stored quantized weights say. */
-static enum status note_stored(const struct plan *p, const struct plan_checkpoint *c, struct err *e)
-{
-    for (int64_t i = 0; i < p->sweep->n_methods; i++) {
-        char *folder = NULL, *path = NULL, now[HASH_HEX];
-        const char *said;
-        if (!p->sweep->methods[i].path) continue;
-        PASS(plan_stored_path(p, c, &p->sweep->methods[i], &folder, e));
-        const enum status st = folder_meaning(p, folder, &path, now, &said, e);
-        free(folder);
-        free(path);
-        PASS(st);
-    }
-    return OK;
-}
-
 enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *c, json_t *entry,
                             struct err *e)
 {
@@ -150,7 +134,14 @@ enum status plan_note_files(const struct plan *p, const struct plan_checkpoint *
         mem_drop(&path);
     }
     PASS(plan_tokenizer_path(p, c, &path, e));
-    PASS(note_stored(p, c, e));
+    /* What the configurations of its stored quantized weights say. */
+    for (int64_t i = 0; i < p->sweep->n_methods; i++) {
+        AUTO_FREE char *folder = NULL, *config = NULL;
+        const char *said;
+        if (!p->sweep->methods[i].path) continue;
+        PASS(plan_stored_path(p, c, &p->sweep->methods[i], &folder, e));
+        PASS(folder_meaning(p, folder, &config, now, &said, e));
+    }
     return note(p, c, PLAN_TOKENIZER, path ? path : "", c->tokenizer_now, c->tokenizer, entry, e);
 }
 

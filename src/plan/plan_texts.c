@@ -68,27 +68,22 @@ done:
     return st;
 }
 
-/* The key of c when evaluation texts were in keys, by a plan of that time. */
-static enum status add_former(const struct plan *p, struct plan_checkpoint *c, const json_t *plan,
-                              struct err *e)
-{
-    json_auto_t *list = NULL, *texts = NULL;
-    char was[HASH_HEX];
-    PASS(former_texts(p, c->model, plan, &list, &texts, e));
-    PASS(plan_key(p, c, json_incref(list), was, e));
-    if (!c->former) c->former = json_object();
-    json_object_set(c->former, was, texts);
-    return OK;
-}
-
 enum status plan_former(struct plan *p, struct results_view *view, struct err *e)
 {
     const json_t *plans = view ? view->old_plans : NULL, *one;
     json_auto_t *record = NULL;
     size_t k;
+    /* The keys when evaluation texts were in keys, by a plan of that time. */
     json_array_foreach(plans, k, one)
-        for (int64_t i = 0; i < p->n_checkpoints; i++)
-            PASS(add_former(p, &p->checkpoints[i], one, e));
+        for (int64_t i = 0; i < p->n_checkpoints; i++) {
+            struct plan_checkpoint *c = &p->checkpoints[i];
+            json_auto_t *list = NULL, *texts = NULL;
+            char was[HASH_HEX];
+            PASS(former_texts(p, c->model, one, &list, &texts, e));
+            PASS(plan_key(p, c, json_incref(list), was, e));
+            if (!c->former) c->former = json_object();
+            json_object_set(c->former, was, texts);
+        }
     if (view && (json_array_size(plans) || json_object_size(p->former))) {
         PASS(plan_record(p, "", &record, e));
         PASS(results_view_former(view, record, e));

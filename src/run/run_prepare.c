@@ -22,22 +22,11 @@ static bool plan_known(const json_t *newest, const json_t *plan)
     return newest != NULL;
 }
 
-/* Which visits of the plan a part has. */
-static enum status add_part(const struct plan_part *part, json_t *record, struct err *e)
-{
-    if (part->n == 0) return OK;
-    json_t *json =
-        json_pack("{s:I, s:I, s:I, s:I}", "k", (json_int_t)part->k, "n", (json_int_t)part->n,
-                  "first", (json_int_t)part->first, "end", (json_int_t)part->end);
-    NEED(json && json_object_set_new(record, "part", json) == 0, ERR_NOMEM,
-         "out of memory for the plan");
-    return OK;
-}
-
 /* The command as it was given is part of the cube's provenance. */
 static enum status append_plan(struct run_master *m, const struct results_view *v, int argc,
                                char **argv, struct err *e)
 {
+    const struct plan_part *part = &m->choice.part;
     json_auto_t *record = NULL;
     AUTO_FREE char *command = NULL;
     PASS(mem_string(&command, argv[0], e));
@@ -48,7 +37,13 @@ static enum status append_plan(struct run_master *m, const struct results_view *
         PASS(st);
     }
     PASS(plan_record(&m->plan, command, &record, e));
-    PASS(add_part(&m->choice.part, record, e));
+    if (part->n) {
+        json_t *json =
+            json_pack("{s:I, s:I, s:I, s:I}", "k", (json_int_t)part->k, "n", (json_int_t)part->n,
+                      "first", (json_int_t)part->first, "end", (json_int_t)part->end);
+        NEED(json && json_object_set_new(record, "part", json) == 0, ERR_NOMEM,
+             "out of memory for the plan");
+    }
     if (!m->plan.back && plan_known(v->plan, record)) return OK;
     PASS(run_journal_append(&m->out, record, e));
     m->unsynced = m->cube_stale = true;

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 
 import qtraj
+from qtraj.cube.files import natural
 from qtraj.laws.regression import interval
 
 
@@ -54,7 +55,7 @@ def tables(cube):
                           for label in map(str, cube.quantizer.values)] + [("Loss in full precision, nats", one.baseline_loss)]:
         yield f"|{title}; after tokens|" + "|".join(f"{tokens[step] / 1e6:.2f}M" for step in steps) + "|"
         yield "|---" * (len(steps) + 1) + "|"
-        for kind in sorted(kinds):
+        for kind in sorted(kinds, key=natural):
             yield f"|{kind}|{row_of(one, values, kinds[kind], steps)}|"
         yield ""
 

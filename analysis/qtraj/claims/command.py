@@ -45,7 +45,7 @@ def groups(cube, by):
     found = {line.model: value_of(cube, line, by) for line in trajectories(cube)}
     values = {model: found[run] if run in found and found[run] == found[run] else "not known" for model, run in roots(cube).items()}
     return {value: files.of_models(cube, [model for model in values if values[model] == value])
-            for value in sorted(set(values.values()), key=lambda value: (isinstance(value, str), value))}
+            for value in sorted(set(values.values()), key=lambda value: (isinstance(value, str), files.natural(value) if isinstance(value, str) else value))}
 
 
 def main():

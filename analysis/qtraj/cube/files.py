@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 import h5py
@@ -20,6 +21,7 @@ from qtraj.cube import parts
 NOT_ASKED = 3  # in variables of states: not_applicable
 SEPARATE = ("name", "title", "models", "results", "run", "export", "surfaces")  # sections of a sweep that say nothing of how a cell was measured
 NAMED = {"model": "model", "dataset": "text", "quantizer": "method"}  # axes along which names stand, and what these are
+NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 log = logging.getLogger("qtraj")
 
 
@@ -42,6 +44,23 @@ def open(*paths: "str | os.PathLike") -> xr.Dataset:
         raise ValueError("no cube is named")
     cubes = [read(path) for path in paths]
     return cubes[0] if len(cubes) == 1 else join(cubes)
+
+
+def natural(name: str) -> tuple:
+    """The key by which names are sorted: numbers in them by value.
+
+    >>> from qtraj.cube.files import natural
+    >>> sorted(["peak1e-2", "peak1e-3", "peak3e-3", "step1000", "step900"], key=natural)
+    ['peak1e-3', 'peak3e-3', 'peak1e-2', 'step900', 'step1000']
+    """
+    return tuple(float(part) if i % 2 else part for i, part in enumerate(NUMBER.split(name))), name
+
+
+def in_natural_order(cube):
+    """The cube with its models in the order of natural() if they are in the order of their texts, as `qtraj init` lists them; a sweep file's
+    other order stays."""
+    names = [str(name) for name in cube.model.values]
+    return cube.isel(model=sorted(range(len(names)), key=lambda i: natural(names[i]))) if names == sorted(names) else cube
 
 
 def with_all_names(cube):
@@ -69,7 +88,7 @@ def read(path: "str | os.PathLike") -> xr.Dataset:
         raise ValueError(f"{path}: not a results cube that can be read: {error}") from None
     if "model" not in cube.dims:
         raise ValueError(f"{path}: not a results cube that can be read: it has no axis model")
-    cube = with_all_names(cube)
+    cube = with_all_names(in_natural_order(cube))
     return cube.assign_coords(file=("model", np.array([str(path)] * cube.sizes["model"], dtype=object)),
                               name_in_file=("model", cube.model.values.astype(object)))
 

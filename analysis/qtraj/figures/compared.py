@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 
 from qtraj.cube import accuracy
-from qtraj.cube.files import widths
+from qtraj.cube.files import natural, widths
 from qtraj.cube.trajectories import Trajectory, compact, trajectories
 from qtraj.figures import colours, style
 from qtraj.figures.accuracy import DEGRADATION, measured
@@ -78,7 +78,7 @@ def draw(cube, by, bits, quantities, place):
     cube = cube.assign_attrs(phases=0)  # which differ between runs
     lines = trajectories(cube)
     values = {line.model: value_of(cube, line, by) for line in lines}
-    lines.sort(key=lambda line: values[line.model])
+    lines.sort(key=lambda line: natural(values[line.model]) if isinstance(values[line.model], str) else values[line.model])
     of_values, bar = colours_of([values[line.model] for line in lines])
     of_models = colours.of_models(cube)
     series = {line.model: of_models[line.model] if by == "model" else (of_values[values[line.model]], of_models[line.model][1]) for line in lines}

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas
 
-from qtraj.cube.files import widths
+from qtraj.cube.files import natural, widths
 from qtraj.cube.trajectories import families
 from qtraj.figures import colours, style
 from qtraj.figures.figure import OF_ITEMS, PAIRED, figure_of_cube
@@ -54,7 +54,7 @@ def stored_bytes(cube, bits, place):
             panels.append((of, dataset, column, label, sign))
     if not panels:
         return None
-    series = colours.of_names(sorted(rows.model.unique()))
+    series = colours.of_names(sorted(rows.model.unique(), key=natural))
     figure, all_axes = place.panels(len(panels), 3.3, 2.4)
     labels = []
     for axes, (of, dataset, column, label, sign) in zip(all_axes, panels):

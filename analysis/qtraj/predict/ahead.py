@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pandas
 
+from qtraj.cube.files import natural
 from qtraj.laws.dynamics import ENDED, with_dynamics
 from qtraj.predict.rows import complete
 from qtraj.predict.saved import Law
@@ -33,7 +34,8 @@ def ahead(law: Law, points: pandas.DataFrame, end: float) -> pandas.DataFrame:
     points = points[last & (points.tokens < end) & ~(points.learning_rate <= ENDED * points.peak_rate)]
     if len(points) == 0:
         raise ValueError(f"no run has yet to decay until {end:.4g} tokens")
-    last = points.drop_duplicates(["model", "bits"]).sort_values(["model", "bits"]).reset_index(drop=True)
+    last = points.drop_duplicates(["model", "bits"])
+    last = last.loc[sorted(last.index, key=lambda i: (natural(last.model[i]), last.bits[i]))].reset_index(drop=True)
     began = last.decay_tokens.fillna(0.0)
     then = last.assign(tokens=float(end), learning_rate=0.0, decay_tokens=end - last.tokens + began).drop(columns="loss")
     found = predict(law, then)

@@ -195,6 +195,9 @@ import qtraj
 *names, whole = sys.argv[1:]
 for name in names:
     np.testing.assert_array_equal(qtraj.open(name).loss.values, qtraj.open(whole).loss.values, name)
+from qtraj.report import summary
+said = [summary.command_and_time(qtraj.cube.files.provenance(name))[0].split("; ")[-1] for name in names]
+assert said == ["the parts as they are"] * len(names), said
 PY
 fi
 "$QTRAJ" status "$work/nothing.h5" >"$work/out" 2>"$work/err"

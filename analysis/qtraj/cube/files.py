@@ -161,8 +161,10 @@ def join(cubes: "Sequence[xr.Dataset]") -> xr.Dataset:
 
 
 def provenance(file: "str | os.PathLike") -> dict:
-    """The texts of a file's group provenance/ by name, JSON decoded, and `merged` of its plan; empty for a cube without it."""
-    with h5py.File(file_of(file)) as opened:
+    """The texts of a file's group provenance/ by name, JSON decoded, `merged` of its plan, and whether it is of parts that are `unmerged`;
+    empty for a cube without it."""
+    path = file_of(file)
+    with h5py.File(path) as opened:
         group = opened.get("provenance")
         texts = {name: group[name].asstr()[()] for name in group} if group is not None else {}
     decoded = {}
@@ -171,7 +173,7 @@ def provenance(file: "str | os.PathLike") -> dict:
             decoded[name] = json.loads(texts.get(name) or "{}")
         except ValueError:
             decoded[name] = {}
-    return texts | decoded | {"plan": texts.get("plan", ""), "merged": decoded["plan"].get("merged", {})}
+    return texts | decoded | {"plan": texts.get("plan", ""), "merged": decoded["plan"].get("merged", {}), "unmerged": path in parts.FOR_NOW}
 
 
 def flat(value, name=""):

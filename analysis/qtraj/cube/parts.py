@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import tempfile
 
+FOR_NOW = set()  # files that merged() has made
+
 
 def program() -> "str | None":
     """The program of this checkout that was built last, else the one in PATH."""
@@ -29,6 +31,7 @@ def merged(folder: pathlib.Path) -> str:
     done = subprocess.run([qtraj, "merge", out, str(folder)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode > 1 or not os.path.isfile(out):
         raise ValueError((done.stderr.strip().splitlines() or [f"{folder}: not merged"])[-1])
+    FOR_NOW.add(out)
     return out
 
 

@@ -92,7 +92,7 @@ def commands_of(runs):
 
 
 def command_and_time(said):
-    """Of a merged cube those of all runs whose journals were merged."""
+    """Of a merged cube, or of parts, those of all runs."""
     start, end, merged = said.get("utc_start"), said.get("utc_end"), said.get("merged")
     if not merged:
         return (f"qtraj {said['command']}" if said.get("command") else MISSING,
@@ -101,7 +101,7 @@ def command_and_time(said):
     time = f"{min(merged).split()[0]} to {max(*merged.values(), end or '') or MISSING}"
     if open_ended:
         time += f"; went on when it was merged, or was killed: {commands_of(open_ended)}"
-    return f"{commands_of(merged)}; then qtraj merge", time
+    return f"{commands_of(merged)}; {'the parts as they are' if said.get('unmerged') else 'then qtraj merge'}", time
 
 
 def of_run(cube, said):

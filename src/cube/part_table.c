@@ -3,6 +3,7 @@
 #include "cube/text_table.h"
 #include "util/quantity.h"
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 /* What a line says of a part. */
@@ -43,6 +44,25 @@ static struct line line_of(const struct part_table *t, const struct inventory *a
     return out;
 }
 
+/* Whether the part is of the cut that was planned last. */
+static bool is_latest(const struct part_table *t, int64_t i)
+{
+    const char *utc = "", *own;
+    int64_t n = 0;
+    for (int64_t k = 0; k < t->parts->n; k++) {
+        if (strcmp(own = json_text(t->looks[k].plan, "utc", ""), utc) < 0) continue;
+        utc = own;
+        n = t->parts->part[k].n;
+    }
+    return t->parts->part[i].n == n;
+}
+
+/* Parts of a cut that was given up for another have a line for results that are not merged. */
+static bool is_shown(const struct part_table *t, int64_t i)
+{
+    return is_latest(t, i) || t->looks[i].holder.held || t->looks[i].alone;
+}
+
 /* --- for people --- */
 
 enum { PART, NODE, STATE, DONE, FAILED, PENDING, RATE, LEFT, COLUMNS };
@@ -76,6 +96,7 @@ static void fill_table(const struct part_table *t, const struct inventory *all, 
     for (int64_t i = 0; i < t->parts->n; i++) {
         char name[64];
         const struct line l = line_of(t, all, i);
+        if (!is_shown(t, i)) continue;
         snprintf(name, sizeof name, "%lld of %lld", (long long)t->parts->part[i].k,
                  (long long)t->parts->part[i].n);
         put_line(table, name, &l);
@@ -98,12 +119,12 @@ enum status part_table_print(const struct part_table *t, const struct inventory 
     for (int64_t i = 0, end; i < p->n; i = end) { /* parts of a cut that have no journal */
         for (end = i; end < p->n && p->part[end].n == p->part[i].n;) end++;
         const int64_t missing = p->part[i].n - (end - i);
-        if (missing > 0)
+        if (missing > 0 && is_latest(t, i))
             fprintf(out, "%lld of %lld parts not started\n", (long long)missing,
                     (long long)p->part[i].n);
     }
     for (int64_t i = 0; i < p->n; i++) {
-        if (line_of(t, all, i).state != before) continue;
+        if (!is_shown(t, i) || line_of(t, all, i).state != before) continue;
         fprintf(out, "%s: of the sweep as it was; what is pending there is not started\n", before);
         break;
     }
@@ -117,6 +138,7 @@ json_t *part_table_json(const struct part_table *t, const struct inventory *all)
     json_t *list = json_array();
     for (int64_t i = 0; i < t->parts->n; i++) {
         const struct part_place *p = &t->parts->part[i];
+        if (!is_shown(t, i)) continue;
         const struct line l = line_of(t, all, i);
         json_t *one = json_pack("{s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "k", (json_int_t)p->k,
                                 "n", (json_int_t)p->n, "journal", p->journal, "node", l.node,

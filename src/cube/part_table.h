@@ -12,8 +12,9 @@ struct part_table {
 /* Whether any part is running. */
 bool part_table_runs(const struct part_table *t);
 /* One line a part: its number, node, state, results done, failed and pending, results an hour and
- * the time left, then a line for the sweep; parts of a cut of which some have no journal yet are
- * counted. all: the records of the sweep with their states in all parts together. ERR_NOMEM. */
+ * the time left, then a line for the sweep; parts of the last cut that have no journal yet are
+ * counted. Of other cuts only parts that run or have results that are not merged are shown. all:
+ * the records of the sweep with their states in all parts together. ERR_NOMEM. */
 MUST_USE enum status part_table_print(const struct part_table *t, const struct inventory *all,
                                       FILE *out, struct err *e);
 /* The same as a list of objects, a new reference; NULL: out of memory. */

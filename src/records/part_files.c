@@ -122,13 +122,15 @@ void part_look_free(struct part_look *l)
     *l = (struct part_look){0};
 }
 
-static void look_at(const json_t *record, struct part_look *out)
+static void look_at(const json_t *record, const struct results_view *merged, struct part_look *out)
 {
     const char *type = json_text(record, "type", "");
     const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
     out->ended = strcmp(type, "end") == 0;
     out->stopped = out->ended && strcmp(json_text(record, "status", ""), "done") != 0;
     if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
+    if (merged && measure_find(type) && !results_view_find(merged, json_text(record, "key", "")))
+        out->alone = true;
     if (strcmp(type, "plan") != 0) return;
     const json_t *part = json_object_get(record, "part");
     json_decref(out->plan);
@@ -137,7 +139,8 @@ static void look_at(const json_t *record, struct part_look *out)
     out->end = json_int(part, "end");
 }
 
-enum status part_look(const char *journal, struct part_look *out, struct err *e)
+enum status part_look(const char *journal, const struct results_view *merged, struct part_look *out,
+                      struct err *e)
 {
     static const char *const without[] = {"values", "layers", "tables", "sequence_loss", NULL};
     CLEANUP(journal_close_at) struct journal *j = NULL;
@@ -148,7 +151,7 @@ enum status part_look(const char *journal, struct part_look *out, struct err *e)
     PASS(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(journal_read(j, i, without, &record, e));
-        look_at(record, out);
+        look_at(record, merged, out);
         json_drop(&record);
     }
     return OK;
@@ -170,12 +173,12 @@ enum status parts_join(const struct part_places *p, const char *journal, enum vi
     json_auto_t *late = json_array();
     PASS(view_new(&v, e));
     if (journal && fsx_is_file(journal)) {
-        PASS(part_look(journal, &whole, e));
+        PASS(part_look(journal, NULL, &whole, e));
         PASS(add_plan(v, whole.plan, e));
         PASS(add_journal(journal, NULL, content, NULL, v, late, e));
     }
+    for (int64_t i = 0; i < p->n; i++) PASS(part_look(p->part[i].journal, v, &looks[i], e));
     for (int64_t i = 0; i < p->n; i++) {
-        PASS(part_look(p->part[i].journal, &looks[i], e));
         PASS(add_plan(v, looks[i].plan, e));
         PASS(add_journal(p->part[i].journal, NULL, content, NULL, v, late, e));
     }

@@ -50,10 +50,13 @@ struct part_look {
     bool ended;         /* its journal ends with an end record: */
     bool stopped;       /* one that says that something was left */
     int64_t recent;     /* results since the running process took the lock */
+    bool alone;         /* it has results that `merged` lacks */
     json_t *running;    /* the visits that it is computing (running.h); NULL: unknown */
 };
-/* Zero-initialise. ERR_IO, ERR_FORMAT, ERR_NOMEM. */
-MUST_USE enum status part_look(const char *journal, struct part_look *out, struct err *e);
+/* Zero-initialise. merged: what the sweep's own journal holds; NULL: `alone` stays false. ERR_IO,
+ * ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status part_look(const char *journal, const struct results_view *merged,
+                               struct part_look *out, struct err *e);
 void part_look_free(struct part_look *l);
 
 /* *out = a view of the parts' journals together, and of `journal` (NULL: none), with the newest of

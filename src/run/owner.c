@@ -20,7 +20,8 @@ static bool in_plan(const struct plan *p, const json_t *model, const json_t *che
 static void look_at(const char *journal, json_t **plan)
 {
     CLEANUP(part_look_free) struct part_look look = {0};
-    if (fsx_is_file(journal) && part_look(journal, &look, NULL) == OK) *plan = TAKE(look.plan);
+    if (fsx_is_file(journal) && part_look(journal, NULL, &look, NULL) == OK)
+        *plan = TAKE(look.plan);
 }
 
 /* The same of the first that has a plan: the journal of the results, those of the sweep's whole

@@ -176,6 +176,20 @@ for k in 1/2 2/2; do "$QTRAJ" run "$sweep" "${less[@]}" --part $k >/dev/null 2>"
 "$QTRAJ" status "$work/more.h5.parts" >"$work/out" 2>"$work/err" || fail "status: $(cat "$work/err")"
 grep -q '^2 of 2 .* done before ' "$work/out" && grep -q '^done before: of the sweep as it was' "$work/out" && ! grep -q killed "$work/out" ||
     fail "parts of the sweep before: $(cat "$work/out")"
+# A cut that was given up for another has lines for results that are not merged alone.
+given=$work/given.h5.parts
+given() { "$QTRAJ" run "$sweep" "${less[@]}" --set "results=$work/given.h5" "$@" >/dev/null 2>"$work/err" || fail "run $*: $(cat "$work/err")"; }
+lines() { "$QTRAJ" status "$given" >"$work/out" 2>"$work/err" && grep -o '^[0-9]* of [0-9]*' "$work/out" | paste -sd, || fail "status: $(cat "$work/err")"; }
+given --part 40/40
+sleep 1 # plans have seconds
+for k in 1/2 2/2; do given --part $k; done
+[ "$(lines)" = "1 of 2,2 of 2" ] || fail "an empty cut is shown: $(cat "$work/out")"
+sleep 1
+given --set 'bits=[3, 4]' --part 1/3
+[ "$(lines)" = "1 of 2,2 of 2,1 of 3,2 of 3" ] || fail "results that are not merged are not shown: $(cat "$work/out")"
+merge 0 "$work/given.h5" "$given"
+[ "$(lines)" = "1 of 3,2 of 3" ] || fail "what is merged of another cut is shown: $(cat "$work/out")"
+"$QTRAJ" status "$given" --json | "$python" -c 'import json, sys; sys.exit([part["n"] for part in json.load(sys.stdin)["parts"]] != [3])' || fail "JSON has other cuts"
 "$QTRAJ" status "$sweep" --exit-code >"$work/out" 2>"$work/err" || fail "status of the sweep: exit code $?: $(cat "$work/out" "$work/err")"
 "$QTRAJ" show "$parts" >"$work/folder.txt" 2>"$work/err" && "$QTRAJ" show "$work/merged.h5" >"$work/one.txt" 2>"$work/err" || fail "show: $(cat "$work/err")"
 cmp "$work/folder.txt" "$work/one.txt" || fail "show of a folder of parts and of their merge differ"

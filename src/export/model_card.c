@@ -133,7 +133,8 @@ enum status model_card_text(const struct model_card *c, char **text, struct err 
     PASS(mem_append(text, e,
                     "---\nlibrary_name: transformers\ntags: [quantized, %s]\n---\n\n"
                     "# %s, %s at %lld bits\n\n| | |\n|---|---|\n"
-                    "| checkpoint | `%s`, weights_hash `%s` |\n| method | `%s`, %lld bits |\n",
+                    "| checkpoint | `%s`, weights_hash `%s`: of samples of its bytes, unlike "
+                    "the weights_digest of cubes, of all |\n| method | `%s`, %lld bits |\n",
                     m->method, c->name, m->name, (long long)c->variant->bits, c->name, c->digest,
                     m->method, (long long)c->variant->bits));
     PASS(add_options(m, text, e));

@@ -54,7 +54,7 @@ for line in '# m/b, gptq at 4 bits' '| method | `gptq`, 4 bits |' '| form of the
     grep -qxF -- "$line" "$card" || fail "no '$line' in $(cat "$card")"
 done
 digest=$("$QTRAJ" inspect "$work/m/b" --tensors --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["weights_hash"])')
-grep -qE '^\| checkpoint \| `m/b`, weights_hash `'"$digest"'` \|$' "$card" || fail "digest: $(cat "$card")"
+grep -qE '^\| checkpoint \| `m/b`, weights_hash `'"$digest"'`: of samples of its bytes, .*, of all \|$' "$card" || fail "digest: $(cat "$card")"
 grep -qE '^\| options \| .*`group_size: 32`.*`order: "?activation"?`' "$card" || fail "options: $(cat "$card")"
 grep -qE '^\| calibration \| `.*m/a/reference.safetensors:input_ids`, digest `[0-9a-f]{32}`' "$card" || fail "calibration: $(cat "$card")"
 grep -q '^vllm serve' "$card" || fail "loading: $(cat "$card")"

@@ -165,7 +165,7 @@ def together(tables):
     """One table of the rows of all, each once; None without any."""
     tables = [table for table in tables if table]
     rows = [list(row) for row in dict.fromkeys(tuple(row) for table in tables for row in table.rows)]
-    return summary.Table(tables[0].head, rows, tables[0].caption) if tables else None
+    return summary.Table(tables[0].head, rows, tables[0].caption, note=tables[0].note) if tables else None
 
 
 def claims_of(cubes, bits):

@@ -243,7 +243,8 @@ def of_weights(cube):
                    [""] * len(line.places)]
         rows += [[line.model, str(name), step_text(step) if np.isfinite(step) else DASH, step_text(tokens) if np.isfinite(tokens) else DASH,
                   str(digest) or MISSING] for name, step, tokens, digest in zip(*columns)]
-    return Table(["run", "checkpoint", "step", "training tokens", "weights_digest"], rows, "Checkpoints, each")
+    return Table(["run", "checkpoint", "step", "training tokens", "weights_digest"], rows, "Checkpoints, each",
+                 note="weights_digest is of all bytes of the weights; the weights_hash of cubes and model cards is of samples of them.")
 
 
 # --- what came out ---

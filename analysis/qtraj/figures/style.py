@@ -171,7 +171,7 @@ def signed_log(axes, values, errors):
         axes.set_yscale("symlog", linthresh=around, linscale=0.7)
         axes.axhline(0, color=GREY, linewidth=0.6, zorder=1)
         decades = sum(np.log10(max(1, side.max(initial=0) / around)) for side in (values[known], -values[known]))
-        few = decades < 1.5
+        few = decades < 1
         ticks = [digit * power for power in 10.0 ** np.arange(np.log10(around), np.log10(size.max()) + 1) for digit in (FEW if few else (1,))]
         number_plainly(axes, FixedLocator([sign * value for sign in (-1, 1) for value in [around / 2] * few + ticks] + [0]))
 

@@ -81,22 +81,9 @@ void block_sides_free(struct block_sides *s)
 }
 
 /* Room of a thread for SIDE columns or a row, and for mix_row. */
-static double *scratch_of(const struct block_sides *s)
+static int64_t room(const struct block_sides *s)
 {
-    return s->scratch + omp_get_thread_num() * (SIDE + 1) * max64(s->rows, s->cols);
-}
-
-static void mix_rows(const struct block_sides *s, float *to, const float *from, double by,
-                     bool back)
-{
-    const int64_t n = s->cols, longest = max64(s->rows, n);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < s->rows; i++) {
-        double *x = scratch_of(s);
-        for (int64_t j = 0; j < n; j++) x[j] = (double)from[i * n + j] * by;
-        mix_row(&s->in, x, back, x + SIDE * longest);
-        for (int64_t j = 0; j < n; j++) to[i * n + j] = (float)x[j];
-    }
+    return (SIDE + 1) * max64(s->rows, s->cols);
 }
 
 static void mix_columns(const struct block_sides *s, float *w, bool back)
@@ -106,7 +93,7 @@ static void mix_columns(const struct block_sides *s, float *w, bool back)
 #pragma omp parallel for schedule(static)
     for (int64_t a = 0; a < n; a += SIDE) {
         const int64_t side = min64(SIDE, n - a);
-        double *x = scratch_of(s), *more = x + SIDE * longest;
+        double *x = s->scratch + omp_get_thread_num() * room(s), *more = x + SIDE * longest;
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < side; j++) x[j * longest + i] = (double)w[i * n + a + j];
         for (int64_t j = 0; j < side; j++) mix_row(&s->out, x + j * longest, back, more);
@@ -117,7 +104,7 @@ static void mix_columns(const struct block_sides *s, float *w, bool back)
 
 void block_sides_mix(const struct block_sides *s, float *to, const float *from, double by)
 {
-    mix_rows(s, to, from, by, false);
+    (void)mix_rows(&s->in, to, from, 0, s->rows, by, false, s->scratch, room(s));
     mix_columns(s, to, false);
 }
 
@@ -136,7 +123,7 @@ void block_weights(const struct block_code *c, const struct block_sides *s, cons
             memcpy(w + (row + i) * s->cols + col, q + i * b, (size_t)wide * sizeof *w);
     }
     mix_columns(s, w, true);
-    mix_rows(s, w, w, 1, true);
+    (void)mix_rows(&s->in, w, w, 0, s->rows, 1, true, s->scratch, room(s));
 }
 
 /* --- signs --- */

@@ -111,9 +111,31 @@ void mix_row(const struct mix *m, double *x, bool back, double *scratch)
     for (int64_t j = 0; !first && j < m->n; j++) x[j] *= m->sign[j];
 }
 
+int64_t mix_rows(const struct mix *m, float *to, const float *from, int64_t first, int64_t rows,
+                 double by, bool back, double *scratch, int64_t numbers)
+{
+    const int64_t n = m->n;
+    int64_t bad = INT64_MAX;
+#pragma omp parallel for schedule(static) reduction(min : bad)
+    for (int64_t i = first; i < first + rows; i++) {
+        double *x = scratch + omp_get_thread_num() * numbers;
+        bool finite = true;
+        for (int64_t j = 0; j < n; j++) x[j] = (double)from[i * n + j] * by;
+        mix_row(m, x, back, x + numbers - n);
+        for (int64_t j = 0; j < n; j++) {
+            to[i * n + j] = (float)x[j];
+            finite = finite && isfinite(to[i * n + j]);
+        }
+        if (!finite && i < bad) bad = i;
+    }
+    return bad == INT64_MAX ? -1 : bad;
+}
+
 void mix_gram(const struct mix *m, double *h, int64_t pitch, double *scratch)
 {
     const int64_t n = m->n;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) h[j * pitch + i] = h[i * pitch + j];
     for (int turn = 0; turn < 2; turn++) {
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < n; i++)
@@ -126,4 +148,6 @@ void mix_gram(const struct mix *m, double *h, int64_t pitch, double *scratch)
                 h[i * pitch + j] = other;
             }
     }
+    for (int64_t i = 0; i < n; i++)
+        if (h[i * pitch + i] < 0) h[i * pitch + i] = 0;
 }

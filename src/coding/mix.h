@@ -32,6 +32,12 @@ MUST_USE enum status mix_to_dense(struct mix *m, struct err *e);
 void mix_free(struct mix *m);
 /* x (n) <- x M or, back, x Mᵀ; scratch (n). In one thread. */
 void mix_row(const struct mix *m, double *x, bool back, double *scratch);
-/* h <- Mᵀ h M for its first n rows and columns, with the given row pitch; scratch: n numbers for
+/* The same for rows [first, first + rows) of `from` (rows, n) times `by`, rounded to f32 into `to`,
+ * which may be `from`; scratch: so many numbers, at least 2 n, of each thread. Returns the first
+ * row with a number that is not finite, -1: none. Parallel. */
+int64_t mix_rows(const struct mix *m, float *to, const float *from, int64_t first, int64_t rows,
+                 double by, bool back, double *scratch, int64_t numbers);
+/* h <- Mᵀ h M for its first n rows and columns, of which only the upper triangle is read, with the
+ * given row pitch; what rounding makes negative on the diagonal becomes 0. scratch: n numbers for
  * each thread. Parallel. */
 void mix_gram(const struct mix *m, double *h, int64_t pitch, double *scratch);

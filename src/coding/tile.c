@@ -1,5 +1,6 @@
 #include "coding/tile.h"
 #include "util/num.h"
+#include <math.h>
 #include <string.h>
 
 /* Columns per strip: a cache line of w is read once, whatever the row pitch. */
@@ -39,4 +40,11 @@ void tile_store(float *w, int64_t rows, int64_t cols, int64_t row, int64_t first
         for (int64_t j = 0; j < n; j++)
             to[order ? order[first + j] : first + j] = t[j * TILE_ROWS + r];
     }
+}
+
+float row_largest(const float *w, int64_t n)
+{
+    float most = 0;
+    for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
+    return most;
 }

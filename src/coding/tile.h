@@ -26,6 +26,9 @@ void tile_load(float *t, int64_t ldt, const float *w, int64_t rows, int64_t cols
 void tile_store(float *w, int64_t rows, int64_t cols, int64_t row, int64_t first, int64_t n,
                 const int64_t *order, const float *t);
 
+/* The largest magnitude of n weights; 0 for none. */
+float row_largest(const float *w, int64_t n);
+
 /* Number of tiles for `rows` rows. */
 static inline int64_t tile_count(int64_t rows)
 {

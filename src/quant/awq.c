@@ -220,12 +220,9 @@ static void tile_quantize(const struct quant_job *job, const void *run, int64_t 
 
 static enum status inputs_make(struct awq_run *a, struct err *e)
 {
-    const double *x = a->job->input->statistic[STATISTIC_SAMPLE];
     const int64_t cols = a->job->cols;
     if (!a->a->clips) return OK;
-    PASS(mem_alloc(&a->inputs, a->samples * cols, sizeof *a->inputs, "sampled inputs", e));
-    for (int64_t i = 0; i < a->samples * cols; i++) a->inputs[i] = (float)x[i];
-    PASS(mixing_rows(a->mixing, a->inputs, a->inputs, 0, a->samples, false, e));
+    PASS(awq_sample(a->job->input, a->mixing, &a->inputs, e));
     if (!a->a->columns) return OK;
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < a->samples; k++)

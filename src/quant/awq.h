@@ -45,5 +45,8 @@ struct grid_kind awq_grid(int64_t bits, const struct quant_options *o);
  * team. ERR_NOMEM; ERR_NUMERIC: outputs are not finite. */
 MUST_USE enum status awq_search(const struct quant_block *b, int stage, struct awq_stage *s,
                                 struct err *e);
-/* Bytes that it takes on a rank. */
+/* *out (sample_count, cols) = the sampled inputs, mixed; the caller frees it. ERR_NOMEM. */
+MUST_USE enum status awq_sample(const struct quant_input *in, const struct mixing *mixing,
+                                float **out, struct err *e);
+/* Bytes that awq_search takes on a rank. */
 int64_t awq_search_bytes(const struct quant_extent *x);

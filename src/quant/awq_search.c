@@ -69,7 +69,17 @@ static float *scratch_of(const struct search *s)
 
 /* --- losses --- */
 
-static double tile_loss(const struct search *s, const struct quant_linear *l, int64_t row)
+/* A step for each tile of this rank's rows of a linear. */
+typedef void tile_step(const struct search *s, const struct quant_linear *l, int64_t row);
+static void each_tile(const struct search *s, const struct quant_linear *l, tile_step *step)
+{
+    int64_t first, end;
+    team_own_rows(s->b->team, l->rows, &first, &end);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t row = first; row < end; row += TILE_ROWS) step(s, l, row);
+}
+
+static void tile_loss(const struct search *s, const struct quant_linear *l, int64_t row)
 {
     int64_t n = l->cols * TILE_ROWS;
     float *error = scratch_of(s), *product = error + n;
@@ -80,7 +90,7 @@ static double tile_loss(const struct search *s, const struct quant_linear *l, in
     mat_gemm(MAT_NN, product, TILE_ROWS, s->gram, l->cols, error, TILE_ROWS, l->cols, TILE_ROWS,
              l->cols, 0);
     for (int64_t k = 0; k < n; k++) sum += (double)error[k] * (double)product[k];
-    return sum;
+    s->sums[row / TILE_ROWS] = sum;
 }
 
 /* The mean squared difference of the outputs of the linears themselves. */
@@ -89,11 +99,7 @@ static enum status loss_linear(const struct search *s, double *loss, struct err 
     double sum = 0;
     for (int i = 0; i < s->n; i++) {
         const struct quant_linear *l = linear_at(s, i);
-        int64_t first, end;
-        team_own_rows(s->b->team, l->rows, &first, &end);
-#pragma omp parallel for schedule(dynamic)
-        for (int64_t row = first; row < end; row += TILE_ROWS)
-            s->sums[row / TILE_ROWS] = tile_loss(s, l, row);
+        each_tile(s, l, tile_loss);
         PASS(team_gather(s->b->team, s->sums, 1, TILE_ROWS, l->rows, e));
         for (int64_t k = 0; k < tile_count(l->rows); k++) sum += s->sums[k];
     }
@@ -102,29 +108,26 @@ static enum status loss_linear(const struct search *s, double *loss, struct err 
     return OK;
 }
 
+static void tile_trial(const struct search *s, const struct quant_linear *l, int64_t row)
+{
+    float *t = scratch_of(s);
+    tile_try(s, l, row, t);
+    tile_store(l->trial, l->rows, l->cols, row, 0, l->cols, NULL, t);
+}
+
 /* The same of the module's output. */
 static enum status loss_module(const struct search *s, double *loss, struct err *e)
 {
-    for (int i = 0; i < s->n; i++) {
-        const struct quant_linear *l = linear_at(s, i);
-        int64_t first, end;
-        team_own_rows(s->b->team, l->rows, &first, &end);
-#pragma omp parallel for schedule(dynamic)
-        for (int64_t row = first; row < end; row += TILE_ROWS) {
-            float *t = scratch_of(s);
-            tile_try(s, l, row, t);
-            tile_store(l->trial, l->rows, l->cols, row, 0, l->cols, NULL, t);
-        }
-    }
+    for (int i = 0; i < s->n; i++) each_tile(s, linear_at(s, i), tile_trial);
     return s->b->compare(s->b, s->stage, loss, e);
 }
 
 /* --- scales --- */
 
 /* sums (cols) of a tile = sum over its rows of |w| / (max |w| of the row's group + 1e-6). */
-static void tile_weight(const struct search *s, const struct quant_linear *l, int64_t row,
-                        double *sums)
+static void tile_weight(const struct search *s, const struct quant_linear *l, int64_t row)
 {
+    double *sums = s->sums + row / TILE_ROWS * l->cols;
     int64_t group = grid_group(s->b->options, l->cols), rows = min64(TILE_ROWS, l->rows - row);
     float *t = scratch_of(s), most[TILE_ROWS];
     tile_get(s, l, row, t);
@@ -150,11 +153,7 @@ static enum status weight_make(struct search *s, struct err *e)
     memset(s->weight, 0, (size_t)cols * sizeof *s->weight);
     for (int i = 0; i < s->n; i++) {
         const struct quant_linear *l = linear_at(s, i);
-        int64_t first, end;
-        team_own_rows(s->b->team, l->rows, &first, &end);
-#pragma omp parallel for schedule(dynamic)
-        for (int64_t row = first; row < end; row += TILE_ROWS)
-            tile_weight(s, l, row, s->sums + row / TILE_ROWS * cols);
+        each_tile(s, l, tile_weight);
         PASS(team_gather(s->b->team, s->sums, cols, TILE_ROWS, l->rows, e));
         for (int64_t k = 0; k < tile_count(l->rows); k++)
             for (int64_t j = 0; j < cols; j++) s->weight[j] += s->sums[k * cols + j];
@@ -183,19 +182,25 @@ static void scale_make(struct search *s, int k)
     }
 }
 
+enum status awq_sample(const struct quant_input *in, const struct mixing *mixing, float **out,
+                       struct err *e)
+{
+    const int64_t n = sample_count(in->tokens) * in->cols;
+    PASS(mem_alloc(out, n, sizeof **out, "sampled inputs", e));
+    for (int64_t i = 0; i < n; i++) (*out)[i] = (float)in->statistic[STATISTIC_SAMPLE][i];
+    return mixing_rows(mixing, *out, *out, 0, sample_count(in->tokens), false, e);
+}
+
 /* Mixed inputs have no statistic of their own: their mean is over the sampled tokens, as the clip
  * search's. */
 static enum status magnitude_make(struct search *s, struct err *e)
 {
     int64_t cols = s->in->cols, n = sample_count(s->in->tokens);
     const double *sums = s->in->statistic[STATISTIC_MAGNITUDE];
-    const double *sample = s->in->statistic[STATISTIC_SAMPLE];
     AUTO_FREE float *x = NULL;
     for (int64_t j = 0; j < cols; j++) s->magnitude[j] = sums[j] / (double)s->in->tokens;
     if (!s->mixing) return OK;
-    PASS(mem_alloc(&x, n * cols, sizeof *x, "sampled inputs", e));
-    for (int64_t i = 0; i < n * cols; i++) x[i] = (float)sample[i];
-    PASS(mixing_rows(s->mixing, x, x, 0, n, false, e));
+    PASS(awq_sample(s->in, s->mixing, &x, e));
     memset(s->magnitude, 0, (size_t)cols * sizeof *s->magnitude);
     for (int64_t k = 0; k < n; k++)
         for (int64_t j = 0; j < cols; j++)

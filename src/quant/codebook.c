@@ -50,13 +50,16 @@ static int by_value(const void *a, const void *b)
     return (p->at > q->at) - (p->at < q->at);
 }
 
-static void row_quantize(const struct quant_job *job, int64_t row, const struct bench *b)
+static void row_quantize(const struct quant_job *job, const void *benches, int64_t row,
+                         void *scratch)
 {
+    const struct bench *b = (const struct bench *)benches + omp_get_thread_num();
     const int64_t n = job->cols;
     const float *w = job->w + row * n;
     float *q = job->q + row * n;
     const double *sensitivity = job->prepared;
     const bool f16 = job->options->scale_dtype != SCALE_F32;
+    (void)scratch;
     for (int64_t j = 0; j < n; j++)
         b->points[j] = (struct kmeans_point){(double)w[j], sensitivity[j], j};
     qsort(b->points, (size_t)n, sizeof *b->points, by_value);
@@ -77,17 +80,14 @@ static enum status bench_open(struct bench *b, const struct quant_job *job, stru
 static enum status codebook_run(const struct quant_job *job, struct quant_report *report,
                                 struct err *e)
 {
-    enum status st = OK, made = job_check(job, e);
+    enum status st = OK;
     const int threads = omp_get_max_threads();
     const double table = 16 * (double)(1 << job->bits); /* a row's values in 16 bits */
     struct bench *benches = NULL;
-    int64_t first, end;
-    team_own_rows(job->team, job->rows, &first, &end);
-    if (made == OK) made = mem_zero(&benches, threads, sizeof *benches, "scratch of threads", e);
+    enum status made = mem_zero(&benches, threads, sizeof *benches, "scratch of threads", e);
     for (int i = 0; i < threads && made == OK; i++) made = bench_open(&benches[i], job, e);
     TRY(team_agree(job->team, made, e));
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t i = first; i < end; i++) row_quantize(job, i, &benches[omp_get_thread_num()]);
+    TRY(job_rows(job, 1, row_quantize, benches, 1, e));
     TRY(job_report(job, (double)job->bits + table / (double)job->cols, report, e));
 done:
     for (int i = 0; i < threads && benches; i++) {

@@ -51,14 +51,6 @@ static void row_flip(const struct quant_job *job, const void *stream, int64_t ro
         q[j] = (float)((double)w[j] + (double)sign[j] * ((double)q[j] - (double)w[j]));
 }
 
-/* Sum of the squares of x (n). */
-static double row_squares(const float *x, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * (double)x[j];
-    return sum;
-}
-
 /* This rank's rows of job->q <- w + noise whose squares sum to `squared` over the whole tensor. */
 static enum status add_noise(const struct quant_job *job, double squared, uint64_t stream,
                              struct err *e)
@@ -128,14 +120,12 @@ static void change_cost(const struct quant_options *o, int64_t rows, int64_t col
         .bits_min = QUANT_BITS_MIN,                                                                \
         .bits_max = QUANT_BITS_MAX,                                                                \
         .results = QUANT_IMITATES | (of_zeros),                                                    \
-        .options = "group_size symmetric order damping damping_increment block_size "              \
-                   "true_sequential static_groups range_search hessian_per_token scale_dtype "     \
-                   "last_resort hessian change_of change_seed",                                    \
+        .options = "group_size symmetric range_search scale_dtype true_sequential hessian "        \
+                   "change_of change_seed " GPTQ_OPTIONS,                                          \
         .check = gptq_check,                                                                       \
         .statistics = WANTS(STATISTIC_GRAM),                                                       \
         .distributed = true,                                                                       \
-        .prepare_options = "group_size order damping damping_increment block_size static_groups "  \
-                           "hessian_per_token last_resort",                                        \
+        .prepare_options = "group_size " GPTQ_OPTIONS,                                             \
         .prepare = gptq_prepare,                                                                   \
         .share = gptq_share,                                                                       \
         .release = gptq_release,                                                                   \

@@ -138,8 +138,7 @@ const struct quant_method quant_gptaq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
-    .options = "group_size symmetric order damping damping_increment block_size static_groups "
-               "range_search hessian_per_token scale_dtype last_resort",
+    .options = "group_size symmetric range_search scale_dtype " GPTQ_OPTIONS,
     .own = {OPTION_ROWS(own_options, gptaq_options)},
     .check = gptaq_check,
     .statistics = WANTS(STATISTIC_GRAM) | WANTS(STATISTIC_ASYMMETRY),

@@ -271,20 +271,15 @@ const struct quant_method quant_gptq = {
     .bits_min = QUANT_BITS_MIN,
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO | QUANT_DEAD_IS_ZERO,
-    .options = "group_size symmetric narrow_range order damping damping_increment block_size "
-               "true_sequential "
-               "static_groups range_search hessian_per_token scale_dtype last_resort hessian "
-               "mixing mixing_seed codes scale_rows range_factor outlier_columns outlier_bits "
-               "outlier_score outlier_least outlier_relative down_bits",
+    .options = GRID_OPTIONS " " GPTQ_OPTIONS " true_sequential hessian",
     .check = gptq_check,
     .only_bits = grid_only_bits,
     .statistics = WANTS(STATISTIC_GRAM),
     .distributed = true,
     .unrounded = true,
     .describe_grids = grid_describe,
-    .prepare_options = "group_size order damping damping_increment block_size static_groups "
-                       "hessian_per_token last_resort mixing mixing_seed outlier_columns "
-                       "outlier_score outlier_least outlier_relative down_bits",
+    .prepare_options = "group_size mixing mixing_seed outlier_columns outlier_score outlier_least "
+                       "outlier_relative down_bits " GPTQ_OPTIONS,
     .prepare = gptq_prepare,
     .share = gptq_share,
     .release = gptq_release,

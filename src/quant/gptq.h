@@ -48,6 +48,10 @@ struct gptq_sums {
 /* --- gptq.c: members of struct quant_method, also of methods that are GPTQ with something else ---
  */
 
+/* Options of the factor and the sweep. */
+#define GPTQ_OPTIONS                                                                               \
+    "order damping damping_increment block_size static_groups hessian_per_token last_resort"
+
 /* The member check. */
 MUST_USE enum status gptq_check(int64_t bits, const struct quant_options *o, struct err *e);
 /* The member prepare: the factor of H. */

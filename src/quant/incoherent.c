@@ -173,12 +173,7 @@ static enum status run_open(struct run *r, struct err *e)
     PASS(mem_zero(&r->sums, tiles * SUMS, sizeof *r->sums, "sums of tiles", e));
     PASS(mem_alloc(&r->bands, threads * 3 * BAND_ROWS * r->p->f.cols, sizeof *r->bands,
                    "bands of weights", e));
-    for (int64_t i = 0; i < job->rows; i++) {
-        double sum = 0;
-        for (int64_t j = 0; j < n; j++)
-            sum += (double)job->w[i * n + j] * (double)job->w[i * n + j];
-        squares += sum;
-    }
+    for (int64_t i = 0; i < job->rows; i++) squares += row_squares(job->w + i * n, n);
     r->scale = (float)(sqrt(squares / (double)(job->rows * n)) / r->c->rms);
     if (r->scale < FLT_MIN) r->scale = 0;
     return OK;

@@ -9,8 +9,11 @@
 #include "coding/block_code.h"
 #include "quant/quant.h"
 
-/* quant_method.options that this file reads, besides those of the statistic. */
+/* Members of quant_method that are alike. */
 #define INCOHERENT_OPTIONS "damping hessian true_sequential incoherence incoherence_seed feedback"
+#define INCOHERENT_MEMBERS                                                                         \
+    .options = INCOHERENT_OPTIONS, .prepare_options = INCOHERENT_OPTIONS,                          \
+    .statistics = WANTS(STATISTIC_GRAM), .share = incoherent_share, .release = incoherent_release
 
 /* quant_method.prepare with blocks of so many columns, share and release. */
 MUST_USE enum status incoherent_prepare(const struct quant_input *in, const struct quant_options *o,

@@ -2,8 +2,8 @@
  * (backends/default/ops.py, int8_vectorwise_quant and int8_mixed_scaled_mm): weights and inputs in
  * 8 bits with a scale for each row and each token, but channels with a large input in full
  * precision. int8_weight: its weights alone. */
+#include "activation/int8_linear.h"
 #include "math/dtype.h"
-#include "quant/int8_linear.h"
 #include "quant/job.h"
 #include <math.h>
 
@@ -61,14 +61,15 @@ static enum status make_linear(const struct quant_job *job, int64_t longest, voi
         .threshold = own->threshold > 0 ? (float)own->threshold : INFINITY,
         .half = true,
     };
-    return int8_linear_make(job, &format, NULL, longest, out, e);
+    return int8_linear_make(job->w, job->rows, job->cols, &format, NULL, longest, out, e);
 }
 
 static void memory(const struct quant_options *o, const struct quant_extent *x,
                    struct quant_memory *out)
 {
     const struct int8_options *own = quant_own(o, METHOD_int8);
-    out->linears = int8_linear_bytes(x, own->threshold > 0);
+    const struct int8_extent own_x = {x->cols, x->rows, x->all_rows, x->longest, x->threads};
+    out->linears = int8_linear_bytes(&own_x, own->threshold > 0);
 }
 
 static const struct option own_options[] = {

@@ -1,21 +1,8 @@
 #include "quant/job.h"
-#include "math/kernel.h"
+#include "activation/activation.h"
 #include "util/mem.h"
 #include <math.h>
 #include <omp.h>
-
-/* True if all n numbers are finite: no exponent is all ones. */
-KERNEL_STATIC(bool, row_finite, (const float *x, int64_t n), (x, n))
-{
-    const uint32_t exponent = 0x7F800000u;
-    uint32_t bad = 0;
-    for (int64_t j = 0; j < n; j++) {
-        uint32_t bits;
-        memcpy(&bits, x + j, sizeof bits);
-        bad |= (bits & exponent) == exponent;
-    }
-    return !bad;
-}
 
 enum status job_check(const struct quant_job *job, struct err *e)
 {
@@ -23,7 +10,7 @@ enum status job_check(const struct quant_job *job, struct err *e)
     team_own_rows(job->team, job->rows, &first, &end);
     for (int64_t i = first; i < end; i++) {
         const float *w = job->w + i * job->cols;
-        if (row_finite(w, job->cols)) continue;
+        if (activation_finite(w, job->cols)) continue;
         int64_t j = 0;
         while (isfinite(w[j])) j++;
         RAISE(ERR_NUMERIC, "the weight in row %lld, column %lld is %g: is the checkpoint damaged?",
@@ -62,16 +49,16 @@ enum status job_gram_check(const struct quant_input *in, struct err *e)
     return OK;
 }
 
-float row_largest(const float *w, int64_t n)
-{
-    float most = 0;
-    for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
-    return most;
-}
-
 double error_share(double a, double b)
 {
     return a <= 0 || b <= 0 ? 0 : a / b;
+}
+
+double row_squares(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * (double)x[j];
+    return sum;
 }
 
 double row_distance(const float *w, const float *q, int64_t n)

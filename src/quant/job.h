@@ -1,6 +1,7 @@
 /* job: what the runs of methods share: weights are checked before, rows are quantized in parallel,
  * errors are reported after. */
 #pragma once
+#include "coding/tile.h"
 #include "quant/quant.h"
 
 /* ERR_NUMERIC names row and column of a weight in this rank's rows that is NaN or infinite. Local.
@@ -18,9 +19,8 @@ typedef void job_step(const struct quant_job *job, const void *context, int64_t 
 MUST_USE enum status job_rows(const struct quant_job *job, int64_t step_rows, job_step *step,
                               const void *context, int64_t scratch, struct err *e);
 
-/* The largest magnitude of n weights; 0 for none. */
-float row_largest(const float *w, int64_t n);
-/* ‖w − q‖² of n numbers, summed in their order. */
+/* ‖x‖² and ‖w − q‖² of n numbers, summed in their order. */
+double row_squares(const float *x, int64_t n);
 double row_distance(const float *w, const float *q, int64_t n);
 
 /* Fills squared_distance and bits_per_weight and sets the rest to NaN. ERR_NUMERIC when q is not

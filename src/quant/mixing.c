@@ -39,35 +39,12 @@ void mixing_free(struct mixing *r)
     free(r);
 }
 
-/* Two rows of this thread. */
-static double *rows_of_thread(const struct mixing *r)
-{
-    return r->scratch + omp_get_thread_num() * 2 * r->mix.n;
-}
-
-static bool row_round(float *to, const double *from, int64_t n)
-{
-    bool finite = true;
-    for (int64_t j = 0; j < n; j++) {
-        to[j] = (float)from[j];
-        finite = finite && isfinite(to[j]);
-    }
-    return finite;
-}
-
 enum status mixing_rows(const struct mixing *r, float *to, const float *from, int64_t first,
                         int64_t n, bool back, struct err *e)
 {
-    int64_t bad = INT64_MAX;
     if (!r) return OK;
-#pragma omp parallel for schedule(static) reduction(min : bad)
-    for (int64_t i = first; i < first + n; i++) {
-        double *x = rows_of_thread(r);
-        for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)from[i * r->mix.n + j];
-        mix_row(&r->mix, x, back, x + r->mix.n);
-        if (!row_round(to + i * r->mix.n, x, r->mix.n)) bad = min64(bad, i);
-    }
-    NEED(bad == INT64_MAX, ERR_NUMERIC,
+    const int64_t bad = mix_rows(&r->mix, to, from, first, n, 1, back, r->scratch, 2 * r->mix.n);
+    NEED(bad < 0, ERR_NUMERIC,
          "mixing row %lld gave a number that is not finite: its weights are too large for "
          "32-bit floats",
          (long long)bad);
@@ -77,7 +54,7 @@ enum status mixing_rows(const struct mixing *r, float *to, const float *from, in
 void mixing_tile(const struct mixing *r, float *t, bool back)
 {
     for (int i = 0; r && i < TILE_ROWS; i++) {
-        double *x = rows_of_thread(r);
+        double *x = r->scratch + omp_get_thread_num() * 2 * r->mix.n;
         for (int64_t j = 0; j < r->mix.n; j++) x[j] = (double)t[j * TILE_ROWS + i];
         mix_row(&r->mix, x, back, x + r->mix.n);
         for (int64_t j = 0; j < r->mix.n; j++) t[j * TILE_ROWS + i] = (float)x[j];
@@ -86,14 +63,7 @@ void mixing_tile(const struct mixing *r, float *t, bool back)
 
 void mixing_gram(const struct mixing *r, double *gram)
 {
-    if (!r) return;
-    const int64_t n = r->mix.n;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = i + 1; j < n; j++) gram[j * n + i] = gram[i * n + j];
-    mix_gram(&r->mix, gram, n, r->scratch);
-    /* A sum of squares that rounding has made negative. */
-    for (int64_t i = 0; i < n; i++)
-        if (gram[i * n + i] < 0) gram[i * n + i] = 0;
+    if (r) mix_gram(&r->mix, gram, r->mix.n, r->scratch);
 }
 
 enum status mixing_input(const struct quant_input *from, const struct quant_options *o,
@@ -139,11 +109,12 @@ enum status mixing_run(const struct quant_job *job, quant_run *plain, struct qua
     CLEANUP(mixing_free_at) struct mixing *r = NULL;
     AUTO_FREE float *mixed = NULL;
     struct quant_job inner = *job;
-    if (job->options->mixing == MIXING_NONE) return plain(job, report, e);
-    PASS(team_agree(job->team, run_begin(job, &r, &mixed, e), e));
-    inner.w = mixed;
+    if (job->options->mixing != MIXING_NONE) {
+        PASS(team_agree(job->team, run_begin(job, &r, &mixed, e), e));
+        inner.w = mixed;
+    }
     PASS(plain(&inner, report, e));
-    return team_agree(job->team, run_end(job, r, e), e);
+    return r ? team_agree(job->team, run_end(job, r, e), e) : OK;
 }
 
 /* --- plans --- */

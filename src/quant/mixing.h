@@ -41,11 +41,13 @@ void mixing_gram(const struct mixing *r, double *gram);
  * in memory *gram that the caller frees. */
 MUST_USE enum status mixing_input(const struct quant_input *from, const struct quant_options *o,
                                   struct quant_input *to, double **gram, struct err *e);
-/* A method's run, of which `plain` is the part without mixing: runs it on mixed weights and
- * mixes the result back. Collective, as run. */
+/* A method's run, of which `plain` is the part without mixing: runs it on mixed weights and mixes
+ * the result back. Collective, as run. */
 typedef enum status quant_run(const struct quant_job *, struct quant_report *, struct err *);
 MUST_USE enum status mixing_run(const struct quant_job *job, quant_run *plain,
                                 struct quant_report *report, struct err *e);
+
+/* --- plans --- */
 
 /* Bytes of a mixing, and of applying it. */
 int64_t mixing_bytes(const struct quant_extent *x);

@@ -77,9 +77,7 @@ const struct quant_method quant_rtn = {
     .bits_max = QUANT_BITS_MAX,
     .results = QUANT_UNIFORM_GRID | QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
     .describe_grids = grid_describe,
-    .options = "group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed "
-               "codes scale_rows range_factor outlier_columns outlier_bits outlier_score "
-               "outlier_least outlier_relative down_bits",
+    .options = GRID_OPTIONS,
     .check = rtn_check,
     .only_bits = grid_only_bits,
     .run = rtn_run,

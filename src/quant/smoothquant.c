@@ -3,8 +3,8 @@
  * scale for each row and each token. Before that, channels with large inputs are divided by a
  * factor that the weights are multiplied with. */
 #include "activation/activation.h"
+#include "activation/int8_linear.h"
 #include "coding/tile.h"
-#include "quant/int8_linear.h"
 #include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
@@ -124,7 +124,7 @@ static enum status make_linear(const struct quant_job *job, int64_t longest, voi
                                        .threshold = INFINITY,
                                        .tensor = o->granularity == GRANULARITY_TENSOR};
     const struct factors *f = job->prepared;
-    return int8_linear_make(job, &format, f->factor, longest, out, e);
+    return int8_linear_make(job->w, job->rows, job->cols, &format, f->factor, longest, out, e);
 }
 
 /* --- plans --- */
@@ -134,7 +134,8 @@ static void memory(const struct quant_options *o, const struct quant_extent *x,
 {
     (void)o;
     out->prepared = (int64_t)sizeof(struct factors) + x->cols * (int64_t)sizeof(float);
-    out->linears = int8_linear_bytes(x, false);
+    const struct int8_extent own = {x->cols, x->rows, x->all_rows, x->longest, x->threads};
+    out->linears = int8_linear_bytes(&own, false);
 }
 
 static const char *const smoothed[] = {"norm", "all", NULL};

@@ -1,10 +1,9 @@
-#include "quant/int8_linear.h"
+#include "activation/int8_linear.h"
 #include "activation/activation.h"
 #include "coding/tile.h"
 #include "math/dtype.h"
 #include "math/linalg.h"
 #include "math/products.h"
-#include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
@@ -47,7 +46,7 @@ static int64_t scratch_floats(int64_t cols, int64_t longest)
     return max64(TILE_ROWS * (CHUNK + (as_integers(cols) ? 0 : 3 * longest)), cols);
 }
 
-int64_t int8_linear_bytes(const struct quant_extent *x, bool outliers)
+int64_t int8_linear_bytes(const struct int8_extent *x, bool outliers)
 {
     const int64_t f = sizeof(float), linears = (x->all_rows + x->rows - 1) / x->rows;
     const bool integers = as_integers(x->cols);
@@ -115,12 +114,12 @@ static enum status allocate(struct int8_linear *l, bool divides, struct err *e)
                              : mem_alloc(&l->inputs, l->longest * cols, sizeof *l->inputs, what, e);
 }
 
-enum status int8_linear_make(const struct quant_job *job, const struct int8_format *format,
-                             const float *divisor, int64_t longest, void **out, struct err *e)
+enum status int8_linear_make(const float *w, int64_t rows, int64_t cols,
+                             const struct int8_format *format, const float *divisor,
+                             int64_t longest, void **out, struct err *e)
 {
     enum status st = OK;
     struct int8_linear *l = NULL;
-    const int64_t rows = job->rows, cols = job->cols;
     TRY(mem_zero(&l, 1, sizeof *l, "an 8-bit linear", e));
     *l = (struct int8_linear){.rows = rows,
                               .cols = cols,
@@ -131,7 +130,7 @@ enum status int8_linear_make(const struct quant_job *job, const struct int8_form
     for (int64_t j = 0; divisor && j < cols; j++) l->divisor[j] = divisor[j];
 #pragma omp parallel for schedule(static) num_threads(l->threads)
     for (int64_t i = 0; i < rows; i++)
-        round_row(l, job->w, i, l->scratch + omp_get_thread_num() * scratch_floats(cols, longest));
+        round_row(l, w, i, l->scratch + omp_get_thread_num() * scratch_floats(cols, longest));
     if (as_integers(cols)) TRY(pack(l, e));
     *out = l;
 done:

@@ -1,13 +1,37 @@
-/* NVFP4: blocks of 16 weights of a row with E2M1 codes, an E4M3 scale for each block, and one f32
- * scale for the matrix, with which the largest block scale is the largest E4M3 number. Arithmetic
- * and order of operations of torchao 0.18 (nvfp4_tensor.py: per_tensor_amax_to_scale,
- * nvfp4_quantize). */
+/* 4-bit floats (E2M1). mxfp4 (OCP Microscaling Formats Specification v1.0, 2023): a power-of-two
+ * scale (E8M0) for 32 weights of a row, as rtn with codes of that name. nvfp4: an E4M3 scale for 16
+ * weights and one f32 scale for the matrix, with which the largest block scale is the largest E4M3
+ * number, in the arithmetic and order of operations of torchao 0.18 (nvfp4_tensor.py:
+ * per_tensor_amax_to_scale, nvfp4_quantize). */
 #include "coding/floats.h"
 #include "quant/grids.h"
 #include "quant/job.h"
 #include "util/mem.h"
 #include "util/num.h"
 #include <math.h>
+
+static enum status mxfp4_run(const struct quant_job *job, struct quant_report *report,
+                             struct err *e)
+{
+    struct quant_options options = *job->options;
+    struct quant_job inner = *job;
+    inner.options = &options;
+    options.codes = CODES_MXFP4;
+    options.group_size = 32;
+    return quant_rtn.run(&inner, report, e);
+}
+
+const struct quant_method quant_mxfp4 = {
+    .name = "mxfp4",
+    .doc = "OCP microscaling: 4-bit floats (E2M1) with a power of two as the scale of 32 weights; "
+           "no calibration",
+    .bits_min = 4,
+    .bits_max = 4,
+    .results = QUANT_ROWS_ALONE | QUANT_ZERO_IS_ZERO,
+    .options = "",
+    .run = mxfp4_run,
+    .flop = 70,
+};
 
 enum { BLOCK = 16, SCALE_BITS = 8 };
 static const float E2M1_MAX = 6, E4M3_MAX = 448, E4M3_MIN = 0x1p-6f; /* the smallest normal one */
@@ -27,7 +51,8 @@ static void row_round(const struct quant_job *job, const void *whole, int64_t ro
     }
 }
 
-static enum status run(const struct quant_job *all, struct quant_report *report, struct err *e)
+static enum status nvfp4_run(const struct quant_job *all, struct quant_report *report,
+                             struct err *e)
 {
     struct quant_options options = *all->options;
     struct quant_job job = *all;
@@ -49,6 +74,6 @@ const struct quant_method quant_nvfp4 = {
     .bits_max = 4,
     .results = QUANT_ZERO_IS_ZERO,
     .options = "",
-    .run = run,
+    .run = nvfp4_run,
     .flop = 90,
 };

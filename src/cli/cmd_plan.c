@@ -82,32 +82,22 @@ static struct result_counts count_cells(const struct plan_states *p)
     return rows_count(&p->all->rows[measure_place_of(&measure_cell)], -1);
 }
 
-/* *list = a new reference to their lines. */
-static enum status faults_json(const struct plan_faults *f, json_t **list, struct err *e)
-{
-    json_auto_t *all = json_array();
-    for (int64_t i = 0; i < f->all.n; i++) {
-        char *line;
-        PASS(faults_line(&f->all, i, &line, e));
-        json_array_append_new(all, json_string(line));
-        free(line);
-    }
-    *list = TAKE(all);
-    return OK;
-}
-
 static enum status print_json(struct plan_states *p, const struct plan_report *report,
                               const struct plan_faults *faults, struct err *e)
 {
     const struct plan *plan = p->plan;
     const struct result_counts n = count_cells(p);
     const int64_t not_applicable = n.by_state[STATE_NOT_APPLICABLE];
-    json_t *visits, *list;
-    PASS(faults_json(faults, &list, e));
-    visits = json_array();
+    json_auto_t *list = json_array();
+    for (int64_t i = 0; i < faults->all.n; i++) {
+        AUTO_FREE char *line = NULL;
+        PASS(faults_line(&faults->all, i, &line, e));
+        json_array_append_new(list, json_string(line));
+    }
+    json_t *visits = json_array();
     for (int64_t i = p->first; i < p->end; i++)
         json_array_append_new(visits, visit_json(p, &plan->checkpoints[i]));
-    json_t *json = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
+    json_t *json = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:O}", "name",
                              plan->sweep->name, "results", plan->results, "draft",
                              plan->missing.n > 0, "cells", (json_int_t)(n.records + not_applicable),
                              "done", (json_int_t)n.by_state[STATE_DONE], "failed",

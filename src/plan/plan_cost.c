@@ -185,25 +185,22 @@ void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct pl
     }
 }
 
-/* The model's shape is unknown: everything costs one second. */
-static void cost_unknown(const struct plan *p, struct plan_model *m)
-{
-    m->shared.flop[COST_FORWARD] = 1e11;
-    for (int64_t i = 0; i < p->n_variants; i++)
-        m->variants[i].flop[COST_FORWARD] = m->completions[i].flop[COST_FORWARD] =
-            m->replicates[i].flop[COST_FORWARD] = 1e11;
-}
-
 enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e)
 {
     c->rates = cost_rates_given(100);
     PASS(count_tokens(p, c, e));
     for (int64_t i = 0; i < c->n; i++) {
-        PASS(model_make(p, &c->models[i], e));
-        if (c->models[i].known)
-            plan_cost_model(p, c, &c->models[i]);
-        else
-            cost_unknown(p, &c->models[i]);
+        struct plan_model *m = &c->models[i];
+        PASS(model_make(p, m, e));
+        if (m->known) {
+            plan_cost_model(p, c, m);
+            continue;
+        }
+        /* Its shape is unknown: everything costs one second. */
+        m->shared.flop[COST_FORWARD] = 1e11;
+        for (int64_t k = 0; k < p->n_variants; k++)
+            m->variants[k].flop[COST_FORWARD] = m->completions[k].flop[COST_FORWARD] =
+                m->replicates[k].flop[COST_FORWARD] = 1e11;
     }
     return OK;
 }

@@ -67,14 +67,6 @@ void queue_order(struct queue *q)
     qsort_r(q->list, (size_t)q->n_list, sizeof *q->list, by_turn, q);
 }
 
-/* The job at i, which has become shorter, finds its place. */
-static void move_back(struct queue *q, int64_t i)
-{
-    const int64_t job = q->list[i];
-    for (; i > 0 && goes_first(q, q->list[i - 1], job); i--) q->list[i] = q->list[i - 1];
-    q->list[i] = job;
-}
-
 /* --- taking --- */
 
 static int64_t node_of(const struct queue *q, int64_t group)
@@ -254,8 +246,11 @@ bool queue_take(struct queue *q, int64_t group, double now, struct queue_batch *
         memmove(q->list + place, q->list + place + 1,
                 (size_t)(q->n_list - place) * sizeof *q->list);
     } else {
+        /* It has become shorter, and finds its place. */
+        int64_t to = place;
         q->total += length_left(q, job);
-        move_back(q, place);
+        for (; to > 0 && goes_first(q, q->list[to - 1], job); to--) q->list[to] = q->list[to - 1];
+        q->list[to] = job;
     }
     *out = (struct queue_batch){
         .job = job, .parts = f->parts, .n_parts = f->n, .expected = f->expected};

@@ -95,12 +95,7 @@ static int64_t each(struct batch *b, int64_t n,
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n; i++) {
         struct err mine = {0};
-        if (work(b, &b->documents[i], &mine) == OK) continue;
-#pragma omp critical(documents_error)
-        if (i < first_bad) {
-            first_bad = i;
-            *bad = mine;
-        }
+        if (work(b, &b->documents[i], &mine) != OK) err_first(bad, &first_bad, i, &mine);
     }
     return first_bad;
 }

@@ -213,22 +213,17 @@ static enum status add_tile(const struct work *w, const struct tile *p, float *b
 static enum status add_tiles_of_rank(const struct work *w, int64_t first, int64_t end,
                                      struct err *e)
 {
-    enum status st = OK;
+    struct err bad = {0};
     int64_t failed = end; /* the first tile that failed */
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = first; i < end; i++) {
         struct err own = {0};
         float *buffer = w->buffers + omp_get_thread_num() * buffer_of(w);
-        const enum status done = add_tile(w, &w->tiles[i], buffer, w->sums[i], &own);
-        if (done == OK) continue;
-#pragma omp critical
-        if (i < failed) {
-            failed = i;
-            st = done;
-            if (e) *e = own;
-        }
+        if (add_tile(w, &w->tiles[i], buffer, w->sums[i], &own) != OK)
+            err_first(&bad, &failed, i, &own);
     }
-    return st;
+    NEED(failed == end, bad.code, "%s", bad.text);
+    return OK;
 }
 
 /* The sums and single weights of the ranks' tiles, which are zero elsewhere, then the sums of the

@@ -61,12 +61,8 @@ enum status item_tokens_make(const struct prompts *p, const struct encoder *x, i
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n; i++) {
         struct err mine = {0};
-        if (encode_item(p, i, x, positions, &(*out)[i], &mine) == OK) continue;
-#pragma omp critical(item_tokens_error)
-        if (i < first_bad) {
-            first_bad = i;
-            bad = mine;
-        }
+        if (encode_item(p, i, x, positions, &(*out)[i], &mine) != OK)
+            err_first(&bad, &first_bad, i, &mine);
     }
     if (first_bad == n) return OK;
     for (int64_t i = 0; i < n; i++) item_tokens_free(&(*out)[i]);

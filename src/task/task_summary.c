@@ -26,15 +26,8 @@ static enum status make_items(const struct prompts *p, double *bytes, struct err
     for (int64_t i = 0; i < n; i++) {
         struct err mine = {0};
         double own = 0;
-        if (make_item(p, i, &own, &mine) == OK) {
-            sum += own;
-            continue;
-        }
-#pragma omp critical(task_summary_error)
-        if (i < first_bad) {
-            first_bad = i;
-            bad = mine;
-        }
+        if (make_item(p, i, &own, &mine) != OK) err_first(&bad, &first_bad, i, &mine);
+        sum += own;
     }
     *bytes = sum;
     NEED(first_bad == n, bad.code, "%s", bad.text);

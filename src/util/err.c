@@ -86,6 +86,15 @@ void err_rename(struct err *e, const char *from, const char *to)
     e->text[n] = '\0';
 }
 
+void err_first(struct err *bad, int64_t *first, int64_t i, const struct err *own)
+{
+#pragma omp critical(err_first)
+    if (i < *first) {
+        *first = i;
+        *bad = *own;
+    }
+}
+
 void err_clear(struct err *e)
 {
     if (e) *e = (struct err){0};

@@ -68,6 +68,10 @@ void err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(print
  * user knows the one that they gave. */
 void err_rename(struct err *e, const char *from, const char *to);
 
+/* For parallel loops: keeps the error of the lowest iteration i in *bad, and that i in *first,
+ * which is the number of iterations at first. Thread-safe. */
+void err_first(struct err *bad, int64_t *first, int64_t i, const struct err *own);
+
 /* Empties the record. */
 void err_clear(struct err *e);
 

@@ -43,12 +43,9 @@ enum status sequences_arrange(struct sequences *s, const struct arrangement *a, 
     if (a->batch > 0) PASS(mem_alloc(&to.valid, s->n, sizeof *to.valid, "lengths of sequences", e));
     for (int64_t i = 0; i < s->n; i++) {
         struct place p = places[i];
-        int64_t from = s->offset[p.index], at = to.offset[i];
-        to.offset[i + 1] = at + p.padded;
-        memcpy(to.ids + at, s->ids + from, (size_t)p.length * sizeof *to.ids);
-        if (s->bytes) memcpy(to.bytes + at, s->bytes + from, (size_t)p.length * sizeof *to.bytes);
+        sequences_put(&to, i, s, p.index, p.length);
         if (to.valid) to.valid[i] = p.length;
-        for (int64_t t = p.length; t < p.padded; t++) to.ids[at + t] = a->pad_id;
+        while (to.offset[i + 1] < to.offset[i] + p.padded) to.ids[to.offset[i + 1]++] = a->pad_id;
     }
     sequences_free(s);
     *s = to;

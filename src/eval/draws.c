@@ -41,12 +41,8 @@ static enum status copy(const struct sequences *pool, const struct ticket *ticke
         tokens += pool->offset[tickets[i].index + 1] - pool->offset[tickets[i].index];
     PASS(sequences_init(out, n, tokens, pool->bytes != NULL, e));
     for (int64_t i = 0; i < n; i++) {
-        const int64_t from = pool->offset[tickets[i].index], at = out->offset[i];
-        const int64_t length = pool->offset[tickets[i].index + 1] - from;
-        memcpy(out->ids + at, pool->ids + from, (size_t)length * sizeof *out->ids);
-        if (out->bytes)
-            memcpy(out->bytes + at, pool->bytes + from, (size_t)length * sizeof *out->bytes);
-        out->offset[i + 1] = at + length;
+        const int64_t from = tickets[i].index;
+        sequences_put(out, i, pool, from, pool->offset[from + 1] - pool->offset[from]);
     }
     return OK;
 }

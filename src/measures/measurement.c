@@ -24,11 +24,8 @@ static enum status select_sequences(struct measurement *m, struct err *e)
     for (int64_t i = m->rank; i < all->n; i += m->size, n++)
         tokens += all->offset[i + 1] - all->offset[i];
     PASS(sequences_init(&m->mine, n, tokens, 0, e));
-    for (int64_t i = m->rank, k = 0; i < all->n; i += m->size, k++) {
-        int64_t length = all->offset[i + 1] - all->offset[i], at = m->mine.offset[k];
-        m->mine.offset[k + 1] = at + length;
-        memcpy(m->mine.ids + at, all->ids + all->offset[i], (size_t)length * sizeof *all->ids);
-    }
+    for (int64_t i = m->rank, k = 0; i < all->n; i += m->size, k++)
+        sequences_put(&m->mine, k, all, i, all->offset[i + 1] - all->offset[i]);
     return OK;
 }
 
@@ -49,8 +46,9 @@ static void set_failed(struct measurement *m, const struct err *why)
     m->failure = *why;
 }
 
-static enum status agree(struct measurement *m, enum status st, struct err *e)
+static enum status agree(void *context, enum status st, struct err *e)
 {
+    struct measurement *m = context;
     struct err why = {0};
     if (m->failed) RAISE(m->failure.code, "%s", m->failure.text);
     if (st != OK && e) why = *e;
@@ -239,15 +237,10 @@ enum status measurement_fit(struct measurement *m, const struct measure *part, c
     return err_agree(m->group->comm, st, e);
 }
 
-static enum status agree_between(void *context, enum status st, struct err *e)
-{
-    return agree(context, st, e);
-}
-
 void measurement_save_to(struct measurement *m, struct saved *saved)
 {
     m->saved = saved;
-    saved_agree_by(saved, agree_between, m);
+    saved_agree_by(saved, agree, m);
 }
 
 enum status measurement_run(struct measurement *m, const struct curvature_request *request,

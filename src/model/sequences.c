@@ -26,6 +26,16 @@ void sequences_free(struct sequences *s)
     *s = (struct sequences){0};
 }
 
+void sequences_put(struct sequences *s, int64_t k, const struct sequences *from, int64_t i,
+                   int64_t length)
+{
+    const int64_t at = s->offset[k], first = from->offset[i];
+    const size_t bytes = (size_t)length * sizeof *s->ids;
+    s->offset[k + 1] = at + length;
+    memcpy(s->ids + at, from->ids + first, bytes);
+    if (s->bytes && from->bytes) memcpy(s->bytes + at, from->bytes + first, bytes);
+}
+
 int64_t sequences_longest(const struct sequences *s)
 {
     int64_t longest = 0;

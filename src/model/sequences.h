@@ -29,6 +29,10 @@ struct sequences {
 MUST_USE enum status sequences_init(struct sequences *s, int64_t n, int64_t tokens, int with_bytes,
                                     struct err *e);
 void sequences_free(struct sequences *s);
+/* Sequence k of s, which follows those before it = the first `length` tokens of sequence i of
+ * `from`, with their bytes if both have them. */
+void sequences_put(struct sequences *s, int64_t k, const struct sequences *from, int64_t i,
+                   int64_t length);
 /* Segments of sequence i. */
 static inline int64_t sequences_segments(const struct sequences *s, int64_t i)
 {

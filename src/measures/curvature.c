@@ -155,45 +155,27 @@ void curvature_values(json_t *values, const struct curvature_options *o, const s
     }
 }
 
-static json_t *tensors_table(const struct subject *s, const struct curvature *c)
+static void set_tables(json_t *to, const struct measurement *m, const struct curvature *c)
 {
-    json_t *table = json_object();
-    const struct hvp_tensor *t = s->tensors;
+    const struct hvp_tensor *t = m->subject.tensors;
+    const struct density *d = &c->density;
     const bool traced = c->trace.part != NULL;
-    for (int64_t i = 0; i < s->n_tensors; i++)
+    json_t *table = json_object();
+    json_object_set_new(to, "tensors", table);
+    for (int64_t i = 0; i < m->subject.n_tensors; i++)
         RECORD_ROW(table, tensors, json_string(t[i].name), json_integer(t[i].layer),
                    json_integer(t[i].elements), json_number_new(c->gradient_norms[i]),
                    json_number_new(traced ? c->trace.part[i] : NAN),
                    json_number_new(traced ? c->trace.part_error[i] : NAN));
-    return table;
-}
-
-static json_t *traces_table(const struct trace_split *s)
-{
-    json_t *table = json_object();
-    const struct trace_part *p = s->parts;
-    for (int64_t i = 0; i < s->n; i++)
-        RECORD_ROW(table, traces, json_string(p[i].kind), json_integer(p[i].layer),
-                   json_integer(p[i].elements), json_number_new(p[i].trace),
-                   json_number_new(p[i].error));
-    return table;
-}
-
-static json_t *density_table(const struct density *d)
-{
-    json_t *table = json_object();
+    if (c->split.n) json_object_set_new(to, "traces", table = json_object());
+    for (const struct trace_part *p = c->split.parts; p < c->split.parts + c->split.n; p++)
+        RECORD_ROW(table, traces, json_string(p->kind), json_integer(p->layer),
+                   json_integer(p->elements), json_number_new(p->trace), json_number_new(p->error));
+    if (d->runs) json_object_set_new(to, "density", table = json_object());
     for (int64_t r = 0; r < d->runs; r++)
         for (int64_t i = 0; i < d->count[r]; i++)
             RECORD_ROW(table, density, json_integer(r), json_number_new(d->node[r * d->steps + i]),
                        json_number_new(d->weight[r * d->steps + i]));
-    return table;
-}
-
-static void set_tables(json_t *to, const struct measurement *m, const struct curvature *c)
-{
-    json_object_set_new(to, "tensors", tensors_table(&m->subject, c));
-    if (c->split.n) json_object_set_new(to, "traces", traces_table(&c->split));
-    if (c->density.runs) json_object_set_new(to, "density", density_table(&c->density));
 }
 
 static const char *const sharpness_names[] = {
@@ -287,16 +269,6 @@ static enum status open_saved(struct part_context *c, bool keep_vector, struct e
     return OK;
 }
 
-/* What it computes of checkpoints before this one, their own visits find ready. */
-static enum status start_warm(struct part_context *c, struct err *e)
-{
-    struct state *p = c->state[MEASURE_curvature];
-    pace_prepare(c->pace, true);
-    enum status st = warm_start(&p->warm, &p->m, &p->start, e);
-    pace_prepare(c->pace, false);
-    return st;
-}
-
 static enum status run(struct part_context *c, struct err *e)
 {
     const struct curvature_setup *t = c->visit->setup[MEASURE_curvature];
@@ -313,7 +285,12 @@ static enum status run(struct part_context *c, struct err *e)
     PASS(measurement_open(m, (enum hvp_subset)t->options.subset, e));
     PASS(measurement_fit(m, &measure_curvature, t, 0, part_bound(c), &p->fit, e));
     share_work(c, m, &t->options, p->fit.kept);
-    if (t->vectors) PASS(start_warm(c, e));
+    if (t->vectors) { /* what it computes of checkpoints before, their own visits find ready */
+        pace_prepare(c->pace, true);
+        st = warm_start(&p->warm, m, &p->start, e);
+        pace_prepare(c->pace, false);
+        PASS(st);
+    }
     request.start = p->start;
     PASS(open_saved(c, request.keep_vector, e));
     PASS(measurement_run(m, &request, &p->c, e));
@@ -346,30 +323,20 @@ static const struct option keys[] = {
 };
 
 const struct measure measure_curvature = {
-    .name = "curvature",
+    MEASURE_OF_CHECKPOINTS(curvature),
     .section = {OPTION_ROWS(keys, curvature_section)},
     .check = curvature_check,
     .group = "curvature",
-    .axes = {&axis_model, &axis_checkpoint},
     .fields = fields,
     .tables = tables,
-    .plan_key = "curvature_key",
-    .number = "curvature_row",
     .number_long_name = "row of the checkpoint in curvature/",
-    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
-    .report = REPORT_ALL,
     .iterated = &sharpness,
-    .prefix = "curvature of ",
-    .noun = "checkpoints",
-    .json = "curvature",
     .key = curvature_key,
     .parts = &curvature_parts,
     .make_setup = curvature_make_setup,
     .stale = curvature_stale,
     .text = curvature_text,
     .text_name = "curvature",
-    .doing = "curvature",
-    .of_model = true,
     .inputs = inputs,
     .setup = &setup_table,
     .cost = cost,

@@ -197,23 +197,17 @@ static double signal_of(const struct state *s, const struct part *p)
     return p->squared - variance_of(s, p) / (double)s->batches;
 }
 
-static json_t *tensors_table(const struct state *s)
-{
-    json_t *table = json_object();
-    for (const struct part *p = s->parts; p < s->parts + s->n; p++)
-        RECORD_ROW(table, tensors, json_string(p->name), json_integer(p->layer),
-                   json_integer(p->elements), json_number_new(variance_of(s, p)),
-                   json_number_new(signal_of(s, p)));
-    return table;
-}
-
 static void set_numbers(json_t *record, const struct state *s)
 {
     struct part all = {0};
-    json_t *values = json_object_get(record, "values");
-    for (int64_t i = 0; i < s->n; i++) {
-        all.deviations += s->parts[i].deviations;
-        all.squared += s->parts[i].squared;
+    json_t *values = json_object_get(record, "values"), *table = json_object();
+    json_object_set_new(json_object_get(record, "tables"), "tensors", table);
+    for (const struct part *p = s->parts; p < s->parts + s->n; p++) {
+        all.deviations += p->deviations;
+        all.squared += p->squared;
+        RECORD_ROW(table, tensors, json_string(p->name), json_integer(p->layer),
+                   json_integer(p->elements), json_number_new(variance_of(s, p)),
+                   json_number_new(signal_of(s, p)));
     }
     record_integer(values, "batches", s->batches);
     record_integer(values, "tokens", s->tokens);
@@ -222,7 +216,6 @@ static void set_numbers(json_t *record, const struct state *s)
     record_number(values, "variance", variance_of(s, &all));
     record_number(values, "signal", signal_of(s, &all));
     record_number(values, "signal_to_noise", signal_of(s, &all) / variance_of(s, &all));
-    json_object_set_new(json_object_get(record, "tables"), "tensors", tensors_table(s));
 }
 
 static enum status emit(struct part_context *c, const struct err *failure, struct err *e)
@@ -360,26 +353,16 @@ static void close_state(struct part_context *c)
 }
 
 const struct measure measure_gradient = {
-    .name = "gradient",
+    MEASURE_OF_CHECKPOINTS(gradient),
     .section = {OPTION_ROWS(keys, gradient_section)},
     .group = "gradients",
-    .axes = {&axis_model, &axis_checkpoint},
     .fields = fields,
     .tables = tables,
-    .plan_key = "gradient_key",
-    .number = "gradient_row",
     .number_long_name = "number of the record, as in gradients/",
-    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"},
-    .report = REPORT_ALL,
-    .prefix = "gradient of ",
-    .noun = "checkpoints",
-    .json = "gradient",
     .key = key,
     .make_setup = make_setup,
     .text = text,
     .text_name = "gradient",
-    .doing = "gradient",
-    .of_model = true,
     .inputs = inputs,
     .setup = &setup_table,
     .cost = cost,

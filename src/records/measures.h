@@ -355,6 +355,13 @@ struct measure {
     void (*close)(struct part_context *c); /* frees what its state owns */
 };
 
+/* What measures have in common that make one record of each checkpoint. */
+#define MEASURE_OF_CHECKPOINTS(measure)                                                            \
+    .name = #measure, .json = #measure, .doing = #measure, .prefix = #measure " of ",              \
+    .noun = "checkpoints", .report = REPORT_ALL, .of_model = true, .plan_key = #measure "_key",    \
+    .number = #measure "_row", .axes = {&axis_model, &axis_checkpoint},                            \
+    .axis_long_names = {"trajectory of the checkpoint", "name of the checkpoint"}
+
 /* --- the table --- */
 
 /* The measures, in the order in which a visit does their work, and whether they have records of

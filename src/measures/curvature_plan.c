@@ -39,22 +39,18 @@ static const struct option section_keys[] = {
      .offset = offsetof(struct curvature_section, predicted)},
 };
 
-static bool asks(const struct curvature_section *c)
-{
-    return curvature_asked_for(&c->options) || c->predicted.depth != SECOND_ORDER_NONE ||
-           c->predicted.critical;
-}
-
 static bool absent(const void *entry)
 {
-    return !asks(entry);
+    const struct curvature_section *c = entry;
+    return !curvature_asked_for(&c->options) && c->predicted.depth == SECOND_ORDER_NONE &&
+           !c->predicted.critical;
 }
 
 static enum status section_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct curvature_section *c = entry;
     PASS(curvature_table.finish(&c->options, scope, e));
-    if (!asks(c))
+    if (absent(c))
         PASS(options_fail(scope, "sharpness", e,
                           "nothing is requested, expected sharpness, trace, density, second_order "
                           "or critical; "
@@ -117,7 +113,7 @@ enum status curvature_check(const struct sweep *s, const struct option_scope *sc
     const struct option_scope section = options_in(scope, "curvature"),
                               data = options_in(&section, "data");
     const struct data_options *d = source_of(s);
-    if (asks(c)) PASS(check_checkpoints(s, &section, e));
+    if (!absent(c)) PASS(check_checkpoints(s, &section, e));
     const int64_t length = data_options_length(d, 0);
     if (c->data.padding == PADDING_COUNTED)
         return options_fail(&data, "padding", e, "counted is for calibration");
@@ -133,7 +129,7 @@ enum status curvature_check(const struct sweep *s, const struct option_scope *sc
 struct data_options curvature_text(const struct plan *p, int64_t model)
 {
     const struct curvature_section *c = curvature_section(p->sweep);
-    if (!asks(c)) return (struct data_options){0};
+    if (absent(c)) return (struct data_options){0};
     struct data_options d = plan_data(p, model, source_of(p->sweep));
     d.samples = c->sequences;
     d.tokens = 0;

@@ -1,4 +1,5 @@
 /* Measures how the quantized weights of a visit's variants change the loss. */
+#include "curvature/vector.h"
 #include "engine/inputs.h"
 #include "engine/part_saved.h"
 #include "measures/measurement.h"
@@ -23,16 +24,6 @@ static enum products kind_of_losses(enum products kind)
     return kind == PRODUCTS_BF16 ? PRODUCTS_F32 : kind;
 }
 
-/* delta = the weights of h minus w. Not collective. */
-static enum status find_change(struct hvp *h, const float *w, float *delta, struct err *e)
-{
-    const int64_t n = hvp_space(h)->n;
-    PASS(hvp_weights(h, delta, e));
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) delta[i] -= w[i];
-    return OK;
-}
-
 /* Computes the model's loss, which may be not finite, and delta, the difference of its weights from
  * w (delta NULL: not computed). */
 static enum status loss_of_model(const struct lost_ranks *of, const struct model *model,
@@ -43,7 +34,10 @@ static enum status loss_of_model(const struct lost_ranks *of, const struct model
     PASS(measurement_open(&m, HVP_QUANTIZED, e));
     hvp_multiply(m.h, kind_of_losses(of->products));
     enum status st = hvp_loss(m.h, loss, e);
-    if (st == OK && delta) st = find_change(m.h, w, delta, e);
+    if (st == OK && delta) st = hvp_weights(m.h, delta, e);
+    const int64_t n = st == OK && delta ? hvp_space(m.h)->n : 0;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) delta[i] -= w[i];
     return measurement_end(&m, st, e);
 }
 
@@ -90,8 +84,7 @@ struct measuring {
 
 static void measuring_close(struct measuring *m)
 {
-    for (int64_t i = 0; m->delta && i < m->k; i++) free(m->delta[i]);
-    free(m->delta);
+    vectors_free(m->delta, m->k);
     free(m->w);
     free(m->g);
     measurement_close(&m->base);
@@ -103,16 +96,6 @@ static bool stops(const struct second_order *s)
     const struct visit_hooks *hooks = s->context->hooks;
     return s->group == s->context->group && hooks->should_stop &&
            hooks->should_stop(hooks->context);
-}
-
-static enum status vectors_open(struct measuring *m, struct err *e)
-{
-    PASS(mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e));
-    PASS(mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e));
-    PASS(mem_zero(&m->delta, m->k, sizeof *m->delta, "changes of weights", e));
-    for (int64_t i = 0; i < m->k; i++)
-        PASS(mem_alloc(&m->delta[i], m->n, sizeof *m->delta[i], "changes of weights", e));
-    return hvp_weights(m->base.h, m->w, e);
 }
 
 /* Which shares of the part's work its passes are, for so many variants. */
@@ -155,7 +138,12 @@ static enum status measuring_open(struct measuring *m, const struct model *model
     pace_step(m->s->context->pace, m->share_pass);
     PASS(check_loss(m->loss, "model", e));
     if (m->s->setup->depth == SECOND_ORDER_NONE) return OK;
-    PASS(group_agree(g, vectors_open(m, e), e));
+    enum status st = mem_alloc(&m->w, m->n, sizeof *m->w, "weights", e);
+    if (st == OK) st = mem_alloc(&m->g, m->n, sizeof *m->g, "the gradient", e);
+    if (st == OK)
+        st = vectors_alloc(&m->delta, m->k, m->n, sizeof **m->delta, "changes of weights", e);
+    if (st == OK) st = hvp_weights(m->base.h, m->w, e);
+    PASS(group_agree(g, st, e));
     m->base.share = m->base.share_gradient;
     PASS(measurement_end(&m->base, hvp_gradient(m->base.h, m->g, NULL, e), e));
     m->base.share = m->base.share_product;
@@ -295,30 +283,28 @@ static enum status complete(const struct second_order *s, struct err *e)
 
 static enum status measure(struct second_order *s, struct err *e)
 {
-    enum status st = OK;
     const struct part_context *c = s->context;
+    CLEANUP(measuring_close)
     struct measuring w = {.s = s,
                           .losses = {.group = s->group, .products = c->products},
                           .diagonal = s->setup->depth == SECOND_ORDER_LAYERS};
-    int64_t *which = NULL, n = 0;
-    TRY(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
+    AUTO_FREE int64_t *which = NULL;
+    int64_t n = 0;
+    PASS(group_agree(s->group, mem_alloc(&which, s->n, sizeof *which, "variants", e), e));
     for (int64_t i = 0; i < s->n; i++)
         if (variant_is_completed(&c->visit->variants[i]) &&
             -group_max(s->group, -s->spills[i].linears) == s->n_linears)
             which[n++] = i;
-    if (n == 0) goto done;
-    st = visit_sequences_get(c->cache, c->visit, &s->setup->data, &w.losses.tokens, e);
+    if (n == 0) return OK;
+    enum status st = visit_sequences_get(c->cache, c->visit, &s->setup->data, &w.losses.tokens, e);
     if (st == OK) st = visit_check_ids(c->model, &s->setup->data, w.losses.tokens, e);
-    TRY(group_agree(s->group, st, e));
-    TRY(measuring_open(&w, c->model, n, e));
+    PASS(group_agree(s->group, st, e));
+    PASS(measuring_open(&w, c->model, n, e));
     for (int64_t i = 0; i < n; i += w.k) {
-        TRY(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, s->results, e));
-        TRY(complete(s, e));
+        PASS(measure_some(&w, which + i, n - i < w.k ? n - i : w.k, s->results, e));
+        PASS(complete(s, e));
     }
-done:
-    measuring_close(&w);
-    free(which);
-    return st;
+    return OK;
 }
 
 enum status second_order_measure(struct second_order *s, struct err *e)

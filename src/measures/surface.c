@@ -165,22 +165,9 @@ static void drop(void *surface)
     free(s);
 }
 
-/* --- planes --- */
-
-static enum status measure_plane(struct surface *s, bool principal, struct err *e)
-{
-    AUTO_FREE double *gram = NULL;
-    PASS(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
-    PASS(plane_gram((const struct checkpoint *const *)s->parts, s->n, gram, e));
-    if (principal)
-        PASS(plane_principal(gram, s->n, &s->plane, e));
-    else
-        PASS(plane_of_three(gram, &s->plane, e));
-    return OK;
-}
-
 static enum status make_plane(const struct part_context *context, struct surface *s, struct err *e)
 {
+    AUTO_FREE double *gram = NULL;
     struct part_context own = *context;
     const struct part_context *c = &own;
     own.provenance.reads = &s->reads;
@@ -188,10 +175,13 @@ static enum status make_plane(const struct part_context *context, struct surface
     log_trace("visit", "surface %s: its plane is made", t->surface);
     PASS(group_agree(c->group, mem_zero(&s->parts, t->n, sizeof *s->parts, "checkpoints", e), e));
     for (; s->n < t->n; s->n++) PASS(weights_open(&t->parts[s->n], c, &s->parts[s->n], e));
-    if (t->plane == SURFACE_RANDOM)
-        PASS(plane_of_directions(&s->plane, e));
-    else
-        PASS(measure_plane(s, t->plane == SURFACE_TRAJECTORY, e));
+    if (t->plane != SURFACE_RANDOM) {
+        PASS(mem_alloc(&gram, s->n * s->n, sizeof *gram, "Gram matrix", e));
+        PASS(plane_gram((const struct checkpoint *const *)s->parts, s->n, gram, e));
+    }
+    PASS(t->plane == SURFACE_RANDOM       ? plane_of_directions(&s->plane, e)
+         : t->plane == SURFACE_TRAJECTORY ? plane_principal(gram, s->n, &s->plane, e)
+                                          : plane_of_three(gram, &s->plane, e));
     log_trace("visit", "surface %s: %lld parts", t->surface, (long long)s->n);
     return OK;
 }

@@ -250,14 +250,6 @@ static enum status fill_visit(const struct plan *p, const struct planned_surface
     return fill_setup(p, s, &point, k, t, e);
 }
 
-/* Whether a point is to be made again since its input files or its limit have changed. */
-static bool retries(const struct plan *p, const json_t *record, const struct plan_visit *v)
-{
-    return result_state_of(record) == STATE_FAILED &&
-           (plan_memory_raised(p, v->model, record) ||
-            plan_inputs_changed(record, "inputs", &v->visit, MEASURE_point));
-}
-
 /* A point reads what its plane is made of, and evaluates its own text. */
 static struct cost cost_of(const struct plan *p, const struct plan_visit *v)
 {
@@ -303,7 +295,9 @@ static enum status add_points(const struct plan *p, const struct planned_surface
                                  .kind = p->sweep->n_models + (s - all->surfaces),
                                  .files = files};
         PASS(fill_visit(p, s, k, key, &v->visit, e));
-        if (!missing && !retries(p, record, v)) {
+        /* A failed one is made again if its input files or its limit have changed. */
+        if (!missing && !plan_memory_raised(p, v->model, record) &&
+            !plan_inputs_changed(record, "inputs", &v->visit, MEASURE_point)) {
             visit_free(&v->visit);
             visits->n--;
             continue;

@@ -193,27 +193,6 @@ static struct cost_tokens tokens(const struct plan *p, const struct visit *v,
     return sum;
 }
 
-/* --- records --- */
-
-static void set_accuracy(json_t *values, const struct accuracy *x)
-{
-    record_number(values, "accuracy", x->accuracy);
-    record_number(values, "accuracy_stderr", x->error);
-    record_number(values, "accuracy_norm", x->norm);
-    record_number(values, "accuracy_norm_stderr", x->norm_error);
-    record_integer(values, "items", x->items);
-}
-
-static void set_change(json_t *values, const struct accuracy_change *x)
-{
-    record_number(values, "accuracy_delta", x->change);
-    record_number(values, "accuracy_delta_stderr", x->error);
-    record_number(values, "accuracy_degradation", x->degradation);
-    record_integer(values, "items_lost", x->lost);
-    record_integer(values, "items_gained", x->gained);
-    record_number(values, "mcnemar_p", x->p);
-}
-
 static void set_answers(json_t *record, const struct run *r, const struct stream *s,
                         const char *task)
 {
@@ -221,10 +200,19 @@ static void set_answers(json_t *record, const struct run *r, const struct stream
     json_t *values = json_object_get(record, "values");
     const struct answers full = streams_answers(r, &r->full), own = streams_answers(r, s);
     const struct accuracy x = accuracy_of(q, &own, task);
-    set_accuracy(values, &x);
+    record_number(values, "accuracy", x.accuracy);
+    record_number(values, "accuracy_stderr", x.error);
+    record_number(values, "accuracy_norm", x.norm);
+    record_number(values, "accuracy_norm_stderr", x.norm_error);
+    record_integer(values, "items", x.items);
     if (s->variant) {
         const struct accuracy_change change = accuracy_compare(q, &full, &own, task);
-        set_change(values, &change);
+        record_number(values, "accuracy_delta", change.change);
+        record_number(values, "accuracy_delta_stderr", change.error);
+        record_number(values, "accuracy_degradation", change.degradation);
+        record_integer(values, "items_lost", change.lost);
+        record_integer(values, "items_gained", change.gained);
+        record_number(values, "mcnemar_p", change.p);
     } else
         record_integer(values, "items_truncated", x.truncated);
     if (r->visit->log_likelihoods)

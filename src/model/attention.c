@@ -120,25 +120,37 @@ struct queries {
     float m[QUERY_TILE], l[QUERY_TILE];
 };
 
+/* How many of the n positions from `start` on are older than `end`. */
+static int64_t older(int64_t end, int64_t start, int64_t n)
+{
+    return max64(0, min64(end - start, n));
+}
+
+/* Softens x->scores (queries, n) of keys at n positions from `start` on, and scales what has been
+ * summed so far to match. */
+static void soften(const struct head *h, struct queries *x, int64_t start, int64_t n)
+{
+    const float scale = 1.0f / sqrtf((float)h->D);
+    for (int64_t i = 0; i < x->n; i++) {
+        const int64_t last = x->pos + i;
+        const int64_t lo = h->window > 0 ? older(last - h->window + 1, start, n) : 0;
+        const int64_t hi = max64(lo, older(last + 1, start, n));
+        const float f = kern_softmax_step(x->scores + i * n, n, lo, hi, scale, &x->m[i], &x->l[i]);
+        if (x->begun) kern_scale(h->out + (x->row + i) * h->ld, f, h->D);
+    }
+}
+
 /* Adds the keys at positions [start, end) of one run. */
 static void attend_run(const struct head *h, struct queries *x, const struct run *run,
                        int64_t start, int64_t end)
 {
-    const float scale = 1.0f / sqrtf((float)h->D);
     float *out = h->out + x->row * h->ld, *scores = x->scores;
     for (int64_t k0 = start; k0 < end; k0 += KEY_TILE) {
-        int64_t keys = end - k0 < KEY_TILE ? end - k0 : KEY_TILE;
+        int64_t keys = min64(end - k0, KEY_TILE);
         int64_t row = run->row + k0 - run->pos;
         mat_gemm(MAT_NT, scores, keys, h->q + x->row * h->width, h->width, h->k + row * h->width,
                  h->width, x->n, keys, h->D, 0);
-        for (int64_t i = 0; i < x->n; i++) {
-            int64_t last = x->pos + i, hi = last + 1 - k0 < keys ? last + 1 - k0 : keys;
-            int64_t lo = h->window > 0 && last - h->window + 1 > k0 ? last - h->window + 1 - k0 : 0;
-            lo = lo < keys ? lo : keys;
-            float f = kern_softmax_step(scores + i * keys, keys, lo, hi > lo ? hi : lo, scale,
-                                        &x->m[i], &x->l[i]);
-            if (x->begun) kern_scale(out + i * h->ld, f, h->D);
-        }
+        soften(h, x, k0, keys);
         if (h->rounded) kern_bf16_round(scores, scores, x->n * keys);
         mat_gemm(MAT_NN, out, h->ld, scores, keys, h->v + row * h->width, h->width, x->n, h->D,
                  keys, x->begun ? 1.0f : 0.0f);
@@ -174,12 +186,6 @@ static void fill_cached(const struct head *h, struct cached *c)
     if (h->grids->values.residual > 0) kivi_values(&h->grids->values, c->v, c->n, h->D, c->old_v);
 }
 
-/* How many of the n positions from `start` on are older than `end`. */
-static int64_t older(int64_t end, int64_t start, int64_t n)
-{
-    return max64(0, min64(end - start, n));
-}
-
 /* x->scores (queries, n): each query's own mixture of products with both keys. */
 static void score_cached(const struct head *h, struct queries *x, const struct cached *c)
 {
@@ -212,31 +218,16 @@ static void sum_cached(const struct head *h, struct queries *x, const struct cac
     if (most) mat_gemm(MAT_NN, out, h->ld, old, c->n, c->old_v, h->D, x->n, h->D, c->n, 1);
 }
 
-static bool reads_cache(const struct head *h, const struct queries *x)
-{
-    const int64_t last = x->pos + x->n - 1;
-    return h->grids && (kivi_keys_old(&h->grids->keys, last) > 0 ||
-                        kivi_values_old(&h->grids->values, last) > 0);
-}
-
 /* Adds the keys at positions [start, end). */
 static void attend_cached(const struct head *h, struct queries *x, int64_t start, int64_t end)
 {
     const int64_t group = h->grids->keys.residual > 0 ? h->grids->keys.group_size : 1;
     const int64_t size = CACHE_TILE / group * group;
-    const float scale = 1.0f / sqrtf((float)h->D);
     for (int64_t k0 = start / size * size; k0 < end; k0 += size) {
         struct cached c = {.start = k0, .n = min64(size, end - k0)};
         fill_cached(h, &c);
         score_cached(h, x, &c);
-        for (int64_t i = 0; i < x->n; i++) {
-            const int64_t last = x->pos + i;
-            const int64_t lo = h->window > 0 ? older(last - h->window + 1, k0, c.n) : 0;
-            const int64_t hi = max64(lo, older(last + 1, k0, c.n));
-            const float f =
-                kern_softmax_step(x->scores + i * c.n, c.n, lo, hi, scale, &x->m[i], &x->l[i]);
-            if (x->begun) kern_scale(h->out + (x->row + i) * h->ld, f, h->D);
-        }
+        soften(h, x, k0, c.n);
         sum_cached(h, x, &c);
         x->begun = true;
     }
@@ -250,7 +241,9 @@ static void attend(const struct head *h, struct queries *x)
     if (start >= end) zero_rows(h, x->row, x->n); /* the window holds padding only */
     x->begun = false;
     for (int64_t i = 0; i < x->n; i++) x->m[i] = -INFINITY, x->l[i] = 0;
-    const bool cached = reads_cache(h, x);
+    const int64_t last = x->pos + x->n - 1;
+    const bool cached = h->grids && (kivi_keys_old(&h->grids->keys, last) > 0 ||
+                                     kivi_values_old(&h->grids->values, last) > 0);
     if (cached && start < end) attend_cached(h, x, start, end);
     for (int k = 0; k < h->n_runs && !cached; k++) {
         const struct run *run = &h->runs[k];

@@ -97,25 +97,13 @@ static bool part_reads(const struct slot *slots, int n, int slot, struct model_p
     return reader == part.part;
 }
 
-/* The tensor as the block computes with it. */
-static enum status slot_load(const struct model *m, const struct slot *t, int64_t layer, float *dst,
-                             struct err *e)
-{
-    const int64_t n = slot_elements(t);
-    PASS(slot_read(m, t, layer, dst, e));
-    if (t->kind != SLOT_WEIGHT || m->spec.linears != BITNET_ONLINE || m->straight_through)
-        return OK;
-    bitnet_weights(dst, n, dst);
-    if (m->rounded) kern_bf16_round(dst, dst, n);
-    return OK;
-}
-
 enum status model_block_read(const struct model *m, int64_t layer, struct model_part part,
                              float *storage, struct block *out, struct err *e)
 {
     CLEANUP(model_block_free)
     struct block b = {.layer = layer, .storage = storage, .borrowed = true};
     struct slot slots[SLOTS_MAX];
+    const bool ternary = m->spec.linears == BITNET_ONLINE && !m->straight_through;
     int n = slots_of(&m->spec, 0, slots);
     int64_t at = 0;
     PASS(mem_zero(&b.extra, 1, sizeof *b.extra, "block", e));
@@ -123,9 +111,16 @@ enum status model_block_read(const struct model *m, int64_t layer, struct model_
         char name[NAME_MAX_LEN];
         slot_name(m, &slots[i], layer, name);
         if (slots[i].buffer && !checkpoint_find(m->checkpoint, name)) continue;
-        if (part_reads(slots, n, i, part)) PASS(slot_load(m, &slots[i], layer, storage + at, e));
-        PASS(place(m, layer, &slots[i], &b, storage + at, e));
-        at += padded(slot_elements(&slots[i]));
+        const int64_t elements = slot_elements(&slots[i]);
+        float *dst = storage + at;
+        const bool reads = part_reads(slots, n, i, part);
+        if (reads) PASS(slot_read(m, &slots[i], layer, dst, e));
+        if (reads && ternary && slots[i].kind == SLOT_WEIGHT) {
+            bitnet_weights(dst, elements, dst);
+            if (m->rounded) kern_bf16_round(dst, dst, elements);
+        }
+        PASS(place(m, layer, &slots[i], &b, dst, e));
+        at += padded(elements);
     }
     *out = b;
     memset(&b, 0, sizeof b);

@@ -12,26 +12,11 @@
 static const char *const buffers[] = {"rotary_emb.inv_freq", ".attention.bias",
                                       ".attention.masked_bias"};
 
-static bool is_buffer(const char *name)
-{
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (words_end(name, buffers[i])) return true;
-    return false;
-}
-
 /* Whether name is part + suffix; false if part is NULL. */
 static bool is(const char *name, const char *part, const char *suffix)
 {
     size_t n = part ? strlen(part) : 0;
     return part && strncmp(name, part, n) == 0 && strcmp(name + n, suffix) == 0;
-}
-
-static bool in_slots(const char *name, const struct slot *slots, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (is(name, slots[i].part, slots[i].suffix) || is(name, slots[i].alias, slots[i].suffix))
-            return true;
-    return false;
 }
 
 /* Whether it is a weight or bias that models of the family may have, whatever this config says. */
@@ -70,18 +55,24 @@ static enum status check_one(const struct model *m, const char *whole, bool *unk
     const struct arch *a = m->spec.arch;
     struct slot slots[SLOTS_MAX];
     const char *name = whole;
+    bool known = false; /* a buffer, or in a slot */
     int64_t layer = -1, layers = m->spec.shape.layers;
     bool in_block = split_layer(a, &name, &layer);
     int n = slots_of(&m->spec, layer, slots);
     bool tied_head =
         m->spec.shape.tied && (is(name, a->head, ".weight") || is(name, a->head_alias, ".weight"));
     *unknown = false;
-    if (is_buffer(whole) || tied_head) return OK;
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        known = known || words_end(whole, buffers[i]);
+    if (known || tied_head) return OK;
     NEED(layer < layers, ERR_FORMAT,
          "%s: tensor %s is of layer %lld, but config.json has %lld layers (num_hidden_layers): "
          "they are not of one model",
          checkpoint_dir(m->checkpoint), whole, (long long)layer, (long long)layers);
-    if (in_slots(name, slots, n)) return OK;
+    for (int i = 0; i < n; i++)
+        known = known || is(name, slots[i].part, slots[i].suffix) ||
+                is(name, slots[i].alias, slots[i].suffix);
+    if (known) return OK;
     NEED(!of_family(a, name, in_block), ERR_FORMAT,
          "%s: tensor %s is stored, but by config.json this model has none: a key of it "
          "(attention_bias, mlp_bias, ...) is wrong or missing",

@@ -52,39 +52,21 @@ enum status slot_read(const struct model *m, const struct slot *t, int64_t layer
                                scalar ? entry->shape : t->n, dst, e);
 }
 
-static enum status check_all(const struct model *m, struct err *e)
-{
-    struct slot slots[SLOTS_MAX];
-    for (int64_t layer = -1; layer < m->spec.shape.layers; layer++) {
-        int n = slots_of(&m->spec, layer, slots);
-        for (int i = 0; i < n; i++) PASS(slot_check(m, &slots[i], layer, e));
-    }
-    return OK;
-}
-
-static enum status load_outside(struct model *m, struct err *e)
-{
-    struct slot slots[SLOTS_MAX];
-    int n = slots_of(&m->spec, -1, slots);
-    for (int i = 0; i < n; i++) {
-        float **dst = &m->outer[slots[i].index];
-        PASS(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
-        PASS(slot_read(m, &slots[i], -1, *dst, e));
-    }
-    return OK;
-}
-
 /* Without anything loaded. */
 static enum status open_checked(struct checkpoint *c, struct model **out, struct err *e)
 {
     CLEANUP(model_close_at) struct model *m = NULL;
+    struct slot slots[SLOTS_MAX];
     PASS(mem_zero(&m, 1, sizeof *m, "model", e));
     m->checkpoint = c;
     PASS(fsx_is_file(checkpoint_dir(c))
              ? mem_string(&m->file, checkpoint_dir(c), e)
              : mem_format(&m->file, e, "%s/config.json", checkpoint_dir(c)));
     PASS(spec_read(checkpoint_config(c), m->file, &m->spec, e));
-    PASS(check_all(m, e));
+    for (int64_t layer = -1; layer < m->spec.shape.layers; layer++) {
+        const int n = slots_of(&m->spec, layer, slots);
+        for (int i = 0; i < n; i++) PASS(slot_check(m, &slots[i], layer, e));
+    }
     PASS(leftover_check(m, e));
     *out = TAKE(m);
     return OK;
@@ -93,8 +75,14 @@ static enum status open_checked(struct checkpoint *c, struct model **out, struct
 enum status model_open(struct checkpoint *c, struct model **out, struct err *e)
 {
     CLEANUP(model_close_at) struct model *m = NULL;
+    struct slot slots[SLOTS_MAX];
     PASS(open_checked(c, &m, e));
-    PASS(load_outside(m, e));
+    const int n = slots_of(&m->spec, -1, slots);
+    for (int i = 0; i < n; i++) {
+        float **dst = &m->outer[slots[i].index];
+        PASS(mem_alloc(dst, slot_elements(&slots[i]), sizeof(float), slots[i].part, e));
+        PASS(slot_read(m, &slots[i], -1, *dst, e));
+    }
     *out = TAKE(m);
     return OK;
 }

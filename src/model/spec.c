@@ -3,18 +3,6 @@
 #include "model/positions.h"
 #include <string.h>
 
-static enum status find_arch(const struct hfconfig *c, const struct arch **out, struct err *e)
-{
-    const char *type;
-    char list[256];
-    PASS(hf_text(c, "model_type", NULL, &type, e));
-    *out = arch_find(type);
-    arch_list(list, sizeof list);
-    NEED(*out, ERR_USAGE, "%s: model_type \"%s\" is not supported (supported: %s)", c->name, type,
-         list);
-    return OK;
-}
-
 /* The rule of transformers: without num_key_value_heads the class default applies; null means as
  * many as heads. GPT-NeoX (fused q, k, v) has no such key. */
 static enum status read_heads(const struct hfconfig *c, const struct arch *a, struct model_shape *m,
@@ -111,16 +99,6 @@ static enum status read_biases(const struct hfconfig *c, struct spec *s, struct 
     return OK;
 }
 
-static enum status read_eps(const struct hfconfig *c, struct spec *s, struct err *e)
-{
-    double eps = s->arch->eps;
-    if (s->arch->eps_key) PASS(hf_number(c, s->arch->eps_key, eps, &eps, e));
-    NEED(eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", c->name,
-         s->arch->eps_key, eps);
-    s->eps = eps;
-    return OK;
-}
-
 static void count_parameters(struct spec *s)
 {
     struct slot slots[SLOTS_MAX];
@@ -152,15 +130,23 @@ enum status spec_read(const json_t *config, const char *name, struct spec *out, 
 {
     struct hfconfig c = {.json = config, .name = name, .prefix = ""};
     struct spec *s = out;
+    const char *type;
+    char list[256];
     memset(s, 0, sizeof *s);
     NEED(json_is_object(config), ERR_FORMAT, "%s: expected an object", name);
-    PASS(find_arch(&c, &s->arch, e));
+    PASS(hf_text(&c, "model_type", NULL, &type, e));
+    arch_list(list, sizeof list);
+    NEED(s->arch = arch_find(type), ERR_USAGE,
+         "%s: model_type \"%s\" is not supported (supported: %s)", name, type, list);
     s->gated = s->arch->linear[ROLE_GATE] != NULL;
     s->fused = s->arch->linear[ROLE_QKV] != NULL;
     s->qk_norm = s->arch->qk_norm;
     s->linears = packed_bitnet_linears(config);
     PASS(read_shape(&c, s->arch, &s->shape, e));
-    PASS(read_eps(&c, s, e));
+    s->eps = s->arch->eps;
+    if (s->arch->eps_key) PASS(hf_number(&c, s->arch->eps_key, s->eps, &s->eps, e));
+    NEED(s->eps >= 0, ERR_FORMAT, "%s: %s is %g; expected a number of at least 0", name,
+         s->arch->eps_key, s->eps);
     PASS(read_biases(&c, s, e));
     PASS(read_activation(&c, s, e));
     PASS(read_ropes(&c, s, e));

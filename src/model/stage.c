@@ -325,8 +325,7 @@ void model_block_forward(const struct model *m, const struct block *b, const str
     }
 }
 
-/* Moves the wanted ones of n rows of x, of so many bytes, to the front, or back to where they
- * were. */
+/* Moves the wanted ones of n rows of x, of so many bytes, to the front. */
 static void rows_gather(void *x, size_t bytes, const bool *wanted, int64_t n)
 {
     char *to = x;
@@ -337,27 +336,15 @@ static void rows_gather(void *x, size_t bytes, const bool *wanted, int64_t n)
     }
 }
 
-static void rows_scatter(float *x, int64_t width, const bool *wanted, int64_t n, int64_t k)
-{
-    for (int64_t t = n - 1; t >= 0; t--)
-        if (wanted[t] && --k < t) memcpy(x + t * width, x + k * width, (size_t)width * sizeof *x);
-}
-
-/* Whether the input of a linear counts as a sequence's. */
-static bool needs_whole(const struct block *b)
-{
-    bool any = b->grids && b->grids->inputs.granularity == GRANULARITY_TENSOR;
-    for (int i = 0; i < b->n_linears; i++) any = any || b->linear[i].apply;
-    return any;
-}
-
 void model_block_forward_rows(const struct model *m, const struct block *b,
                               const struct sequences *s, const bool *wanted,
                               const struct sequences *some, float *x, struct acts *a)
 {
     const int64_t C = m->spec.shape.hidden, cols = stage_cols(b, STAGE_O);
     const bool split = a->products != PRODUCTS_F32, coded = grids_coded(b, STAGE_O);
-    if (needs_whole(b)) {
+    bool whole = b->grids && b->grids->inputs.granularity == GRANULARITY_TENSOR;
+    for (int i = 0; i < b->n_linears; i++) whole = whole || b->linear[i].apply;
+    if (whole) { /* the input of a linear counts as a sequence's */
         model_block_forward(m, b, s, x, a);
         return;
     }
@@ -384,6 +371,8 @@ void model_block_forward_rows(const struct model *m, const struct block *b,
             make_input(m, b, stage, some, s0, s1, own, a, split);
             make_output(m, b, stage, some, s0, s1, own, a);
         }
-        rows_scatter(own, C, wanted + first, n, k);
+        for (int64_t t = n - 1, left = k; t >= 0; t--) /* back to where they were */
+            if (wanted[first + t] && --left < t)
+                memcpy(own + t * C, own + left * C, (size_t)C * sizeof *own);
     }
 }

@@ -97,17 +97,6 @@ enum status collector_end(struct collector *c, struct err *e)
     return OK;
 }
 
-static enum status add_document(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
-{
-    int64_t length = c->options->length;
-    c->part.n = 0;
-    PASS(ids_add(&c->part, c->before.id, c->before.n, e));
-    PASS(ids_add(&c->part, ids, n, e));
-    PASS(ids_add(&c->part, c->behind.id, c->behind.n, e));
-    return collector_add_sequence(c, c->part.id, length > 0 ? min64(length, c->part.n) : c->part.n,
-                                  e);
-}
-
 enum status collector_add(struct collector *c, const int32_t *ids, int64_t n, struct err *e)
 {
     const struct data_options *d = c->options;
@@ -118,7 +107,14 @@ enum status collector_add(struct collector *c, const int32_t *ids, int64_t n, st
         return OK;
     }
     c->all += all;
-    if (d->layout == LAYOUT_DOCUMENT) return add_document(c, ids, n, e);
+    if (d->layout == LAYOUT_DOCUMENT) {
+        c->part.n = 0;
+        PASS(ids_add(&c->part, c->before.id, c->before.n, e));
+        PASS(ids_add(&c->part, ids, n, e));
+        PASS(ids_add(&c->part, c->behind.id, c->behind.n, e));
+        const int64_t length = d->length > 0 ? min64(d->length, c->part.n) : c->part.n;
+        return collector_add_sequence(c, c->part.id, length, e);
+    }
     PASS(add_packed(c, c->before.id, c->before.n, e));
     PASS(add_packed(c, ids, n, e));
     return add_packed(c, c->behind.id, c->behind.n, e);

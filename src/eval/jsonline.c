@@ -47,26 +47,21 @@ static int64_t replace_lone_surrogates(char *s, char *end)
 enum status jsonline_object(const char *line, size_t size, json_t **out, int64_t *replaced,
                             struct err *e)
 {
-    enum status st = OK;
-    struct buf mended = {0};
+    CLEANUP(buf_free) struct buf mended = {0};
     json_error_t error;
+    json_auto_t *root = json_loadb(line, size, LENIENT, &error);
     *replaced = 0;
-    *out = json_loadb(line, size, LENIENT, &error);
-    if (!*out) {
-        TRY(utf8_add_replaced(&mended, line, size, e));
+    *out = NULL;
+    if (!root) {
+        PASS(utf8_add_replaced(&mended, line, size, e));
         *replaced = utf8_count_ill_formed(line, size) +
                     replace_lone_surrogates(mended.data, mended.data + mended.n);
-        *out = json_loadb(mended.data, mended.n, LENIENT, &error);
+        root = json_loadb(mended.data, mended.n, LENIENT, &error);
     }
-    ENSURE(*out, ERR_FORMAT, "not JSON: column %d: %s", error.column, error.text);
-    ENSURE(json_is_object(*out), ERR_FORMAT, "not a JSON object");
-done:
-    if (st != OK) {
-        json_decref(*out);
-        *out = NULL;
-    }
-    buf_free(&mended);
-    return st;
+    NEED(root, ERR_FORMAT, "not JSON: column %d: %s", error.column, error.text);
+    NEED(json_is_object(root), ERR_FORMAT, "not a JSON object");
+    *out = json_incref(root);
+    return OK;
 }
 
 enum status jsonline_text(const char *line, size_t size, const char *field, char **text, size_t *n,

@@ -91,20 +91,17 @@ static int64_t count_covered(const struct set *set, const int32_t *ids, int64_t 
 enum status overlap_cover(const struct sequences *s, int64_t first, int64_t end,
                           const struct sequences *in, int64_t *covered, struct err *e)
 {
-    enum status st = OK;
     struct set set = {.mask = 15};
-    uint64_t *hashes = NULL;
+    AUTO_FREE uint64_t *table = NULL, *hashes = NULL;
     while (set.mask + 1 < 2 * (uint64_t)in->offset[in->n]) set.mask = 2 * set.mask + 1;
-    TRY(mem_zero(&set.hash, (int64_t)set.mask + 1, sizeof *set.hash, "hashes of token spans", e));
-    TRY(mem_alloc(&hashes, max64(sequences_longest(s), sequences_longest(in)), sizeof *hashes,
-                  "hashes of a sequence", e));
+    PASS(mem_zero(&table, (int64_t)set.mask + 1, sizeof *table, "hashes of token spans", e));
+    set.hash = table;
+    PASS(mem_alloc(&hashes, max64(sequences_longest(s), sequences_longest(in)), sizeof *hashes,
+                   "hashes of a sequence", e));
     set_fill(&set, in, hashes);
     for (int64_t i = first; i < end; i++)
         covered[i - first] = count_covered(&set, s->ids + s->offset[i], length_of(s, i), hashes);
-done:
-    free(set.hash);
-    free(hashes);
-    return st;
+    return OK;
 }
 
 enum status overlap_count(const struct sequences *s, int64_t first, int64_t end,

@@ -59,24 +59,20 @@ static void drop_ids(int32_t *ids, int64_t *n, int64_t drop)
 enum status encode_continuation(const struct encoder *x, struct text context, int64_t n_context,
                                 struct text continuation, int32_t **ids, int64_t *n, struct err *e)
 {
-    enum status st = OK;
-    struct buf both = {0};
+    CLEANUP(buf_free) struct buf both = {0};
+    AUTO_FREE int32_t *made = NULL;
     *ids = NULL;
-    ENSURE(n_context > 0, ERR_FORMAT, "the context is only white space");
+    NEED(n_context > 0, ERR_FORMAT, "the context is only white space");
     if (context.n == 0) {
-        TRY(tokenizer_encode(x->tokenizer, continuation.at, continuation.n, false, ids, n, e));
-        drop_ids(*ids, n, *n > 0 && (*ids)[0] == x->prefix);
+        PASS(tokenizer_encode(x->tokenizer, continuation.at, continuation.n, false, &made, n, e));
+        drop_ids(made, n, *n > 0 && made[0] == x->prefix);
     } else {
-        TRY(buf_add(&both, context.at, context.n, e));
-        TRY(buf_add(&both, continuation.at, continuation.n, e));
-        TRY(encode(x, (struct text){both.data, both.n}, ids, n, e));
-        drop_ids(*ids, n, n_context);
+        PASS(buf_add(&both, context.at, context.n, e));
+        PASS(buf_add(&both, continuation.at, continuation.n, e));
+        PASS(encode(x, text_in(&both), &made, n, e));
+        drop_ids(made, n, n_context);
     }
-    ENSURE(*n > 0, ERR_FORMAT, "a choice adds no token to the context");
-done:
-    if (st != OK) {
-        mem_drop(ids);
-    }
-    buf_free(&both);
-    return st;
+    NEED(*n > 0, ERR_FORMAT, "a choice adds no token to the context");
+    *ids = TAKE(made);
+    return OK;
 }

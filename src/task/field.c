@@ -5,18 +5,18 @@
 
 enum { NAME_BYTES = 64 };
 
-/* The value at a path of names with dots between, NULL: none. */
-static const json_t *find(const json_t *row, const char *name)
+/* *value = that at a path of names with dots between. */
+static enum status find(const json_t *row, const char *path, const json_t **value, struct err *e)
 {
     char part[NAME_BYTES];
-    while (row) {
-        const size_t n = strcspn(name, ".");
-        snprintf(part, sizeof part, "%.*s", (int)n, name);
+    for (const char *name = path; row; name += strcspn(name, ".") + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "."), name);
         row = json_object_get(row, part);
-        if (!name[n]) break;
-        name += n + 1;
+        if (!strchr(name, '.')) break;
     }
-    return row;
+    NEED(row, ERR_FORMAT, "no field \"%s\"", path);
+    *value = row;
+    return OK;
 }
 
 static struct text text_of(const json_t *value)
@@ -26,8 +26,8 @@ static struct text text_of(const json_t *value)
 
 enum status field_text(const json_t *row, const char *name, struct text *out, struct err *e)
 {
-    const json_t *value = find(row, name);
-    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    const json_t *value;
+    PASS(find(row, name, &value, e));
     NEED(json_is_string(value), ERR_FORMAT, "field \"%s\" is not a string", name);
     *out = text_of(value);
     return OK;
@@ -44,8 +44,8 @@ static bool parse_integer(struct text t, int64_t *out)
 
 enum status field_integer(const json_t *row, const char *name, int64_t *out, struct err *e)
 {
-    const json_t *value = find(row, name);
-    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    const json_t *value;
+    PASS(find(row, name, &value, e));
     const double x = json_number_value(value);
     *out = fabs(x) < 1e15 ? (int64_t)x : 0;
     NEED((json_is_number(value) && (double)*out == x) ||
@@ -56,8 +56,8 @@ enum status field_integer(const json_t *row, const char *name, int64_t *out, str
 
 enum status field_list(const json_t *row, const char *name, const json_t **out, struct err *e)
 {
-    const json_t *value = find(row, name);
-    NEED(value, ERR_FORMAT, "no field \"%s\"", name);
+    const json_t *value;
+    PASS(find(row, name, &value, e));
     NEED(json_is_array(value), ERR_FORMAT, "field \"%s\" is not a list", name);
     for (size_t i = 0; i < json_array_size(value); i++)
         NEED(json_is_string(json_array_get(value, i)), ERR_FORMAT,

@@ -54,12 +54,6 @@ void item_set_gold(struct item *out, int64_t gold)
     out->gold = gold >= 0 && gold < out->n ? gold : GOLD_NONE;
 }
 
-/* Whether the text is the digits of a choice's place. */
-static bool is_place(struct text t, const struct item *out)
-{
-    return t.n == 1 && t.at[0] >= '0' && t.at[0] < '0' + out->n;
-}
-
 enum status item_gold_of_field(const json_t *row, const char *name, struct item *out, struct err *e)
 {
     struct text answer;
@@ -74,7 +68,8 @@ enum status item_gold_of_field(const json_t *row, const char *name, struct item 
     for (int64_t i = out->n - 1; i >= 0; i--)
         if (text_is(answer, (struct text){out->choice[i].text.data, out->choice[i].text.n}))
             out->gold = i;
-    NEED(out->gold != GOLD_NONE || !is_place(answer, out), ERR_FORMAT,
+    const bool place_is = answer.n == 1 && answer.at[0] >= '0' && answer.at[0] < '0' + out->n;
+    NEED(out->gold != GOLD_NONE || !place_is, ERR_FORMAT,
          "field \"%s\" is the string \"%.*s\", which lm-evaluation-harness looks for among the "
          "texts of the choices; the place of a choice is a number: %.*s",
          name, (int)answer.n, answer.at, (int)answer.n, answer.at);

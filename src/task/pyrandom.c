@@ -30,21 +30,15 @@ void pyrandom_seed(struct pyrandom *r, uint64_t seed)
     r->at = N;
 }
 
-static void refill(uint32_t *s)
-{
-    for (int i = 0; i < N; i++) {
-        const uint32_t y = (s[i] & 0x80000000U) | (s[(i + 1) % N] & 0x7fffffffU);
-        s[i] = s[(i + M) % N] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfU : 0);
-    }
-}
-
 uint32_t pyrandom_bits(struct pyrandom *r)
 {
-    if (r->at == N) {
-        refill(r->state);
-        r->at = 0;
+    uint32_t *s = r->state, y;
+    for (int i = 0; r->at == N && i < N; i++) { /* all are used: the next ones */
+        y = (s[i] & 0x80000000U) | (s[(i + 1) % N] & 0x7fffffffU);
+        s[i] = s[(i + M) % N] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfU : 0);
     }
-    uint32_t y = r->state[r->at++];
+    r->at %= N;
+    y = s[r->at++];
     y ^= y >> 11;
     y ^= (y << 7) & 0x9d2c5680U;
     y ^= (y << 15) & 0xefc60000U;

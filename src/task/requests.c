@@ -231,19 +231,14 @@ static enum status add_apart(struct maker *m, const struct item_tokens *x, struc
     return OK;
 }
 
-static bool is_truncated(const struct maker *m, const struct item_tokens *x)
-{
-    for (int64_t c = 0; c < x->n; c++)
-        if (context_of(m, x, c).skipped > 0) return true;
-    return false;
-}
-
 static enum status add_item(struct maker *m, const struct item_tokens *x, struct err *e)
 {
     struct requests *r = m->out;
     PASS(mem_grow(&r->items, r->n_items, &m->items_capacity, sizeof *r->items, e));
-    r->items[r->n_items++] =
-        (struct request_item){.gold = x->gold, .first = r->n, .truncated = is_truncated(m, x)};
+    struct request_item item = {.gold = x->gold, .first = r->n};
+    for (int64_t c = 0; c < x->n; c++)
+        item.truncated = item.truncated || context_of(m, x, c).skipped > 0;
+    r->items[r->n_items++] = item;
     if (m->options->apart) return add_apart(m, x, e);
     PASS(open_sequence(m, e));
     PASS(add_together(m, x, e));

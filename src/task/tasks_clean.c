@@ -86,13 +86,6 @@ static size_t mathqa_match(struct text t, size_t i)
     return 0;
 }
 
-/* Without blanks and commas at the end. */
-static struct text mathqa_trim(struct text t)
-{
-    while (t.n > 0 && (t.at[t.n - 1] == ' ' || t.at[t.n - 1] == ',')) t.n--;
-    return t;
-}
-
 static enum status mathqa(const json_t *row, struct item *out, struct err *e)
 {
     struct text options, correct;
@@ -105,9 +98,10 @@ static enum status mathqa(const json_t *row, struct item *out, struct err *e)
             i++;
             continue;
         }
-        const struct text t = mathqa_trim((struct text){options.at + i + 4, end - i - 4});
+        size_t n = end - i - 4; /* without blanks and commas at the end */
+        while (n > 0 && (options.at[i + 3 + n] == ' ' || options.at[i + 3 + n] == ',')) n--;
         PASS(item_choice(out, &c, e));
-        PASS(buf_add(&c->text, t.at, t.n, e));
+        PASS(buf_add(&c->text, options.at + i + 4, n, e));
         i = end;
     }
     PASS(field_text(row, "correct", &correct, e));

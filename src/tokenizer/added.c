@@ -152,12 +152,6 @@ static size_t strip_left(const char *s, size_t from, size_t not_before)
     return from;
 }
 
-static size_t strip_right(const char *s, size_t n, size_t to)
-{
-    while (to < n && utf8_is_space(utf8_get(s + to))) to += (size_t)utf8_length(s[to]);
-    return to;
-}
-
 /* The next token at or after cursor->at, with the spaces that it strips. */
 static bool find_token(const struct added *a, const struct added_trie *trie,
                        struct added_cursor *cursor, const char *s, size_t n,
@@ -174,7 +168,8 @@ static bool find_token(const struct added *a, const struct added_trie *trie,
         const struct added_token *t = &a->token[i];
         if (t->single_word && !stands_alone(s, n, from, to)) continue;
         if (t->lstrip) from = strip_left(s, from, cursor->from < from ? cursor->from : from);
-        if (t->rstrip) to = strip_right(s, n, to);
+        while (t->rstrip && to < n && utf8_is_space(utf8_get(s + to)))
+            to += (size_t)utf8_length(s[to]);
         *found = (struct added_part){.from = from, .to = to, .id = t->id};
         return true;
     }

@@ -66,13 +66,6 @@ static enum status merge_halves(const json_t *v, int64_t rank, const char *half[
     return OK;
 }
 
-static void put_merge(struct bpe *b, uint64_t pair, int32_t rank)
-{
-    uint64_t i = merge_slot(b, pair);
-    while (b->merge[i].pair != MERGE_NONE && b->merge[i].pair != pair) i = (i + 1) & b->mask;
-    b->merge[i] = (struct merge){.pair = pair, .rank = rank}; /* of a pair given twice, the last */
-}
-
 static bool has_mark_inside(const char *s, size_t n)
 {
     for (const char *at = s; (at = memmem(at, (size_t)(s + n - at), space_mark, 3)); at += 3)
@@ -97,7 +90,10 @@ static enum status read_merge(struct bpe *b, const json_t *v, int32_t rank, stru
     b->merged[rank] = strmap_find(&b->vocab->names, joined->data, joined->n);
     NEED(b->merged[rank] >= 0, ERR_FORMAT,
          "model: merge %d makes \"%.80s\", which is not in the vocab", rank, joined->data);
-    put_merge(b, (uint64_t)(uint32_t)id[0] << 32 | (uint32_t)id[1], rank);
+    const uint64_t pair = (uint64_t)(uint32_t)id[0] << 32 | (uint32_t)id[1];
+    uint64_t at = merge_slot(b, pair);
+    while (b->merge[at].pair != MERGE_NONE && b->merge[at].pair != pair) at = (at + 1) & b->mask;
+    b->merge[at] = (struct merge){.pair = pair, .rank = rank}; /* of a pair given twice, the last */
     if (has_mark_inside(joined->data, joined->n)) b->cuts_at_mark = false;
     return OK;
 }
@@ -211,13 +207,6 @@ static void sift_down(uint64_t *heap, int64_t n, int64_t i)
     heap[i] = moving;
 }
 
-static void heap_push(uint64_t *heap, int64_t *n, uint64_t entry)
-{
-    int64_t i = (*n)++;
-    for (; i > 0 && heap[(i - 1) / 2] > entry; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
-    heap[i] = entry;
-}
-
 /* Entries are ordered by rank, then by place. One is stale when the rank of its node has changed.
  */
 static inline uint64_t heap_entry(int32_t rank, int32_t place)
@@ -242,12 +231,16 @@ static int64_t fill_heap(const struct bpe *b, struct bpe_run *run, const int32_t
     return queued;
 }
 
-/* Recomputes the rank of node i's pair. */
+/* Recomputes the rank of node i's pair, and queues it. */
 static void update_rank(const struct bpe *b, struct bpe_run *run, int32_t i, int64_t *queued)
 {
     struct bpe_node *at = &run->node[i];
     at->rank = at->next < 0 ? NO_RANK : merge_rank(b, at->id, run->node[at->next].id);
-    if (at->rank != NO_RANK) heap_push(run->heap, queued, heap_entry(at->rank, i));
+    if (at->rank == NO_RANK) return;
+    uint64_t *heap = run->heap, entry = heap_entry(at->rank, i);
+    int64_t k = (*queued)++;
+    for (; k > 0 && heap[(k - 1) / 2] > entry; k = (k - 1) / 2) heap[k] = heap[(k - 1) / 2];
+    heap[k] = entry;
 }
 
 enum status bpe_merge(const struct bpe *b, struct bpe_run *run, int32_t *symbols, int64_t *n,

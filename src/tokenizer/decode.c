@@ -15,13 +15,6 @@ static enum status read_character(struct replacement *r, const json_t *o, const 
     return bytes_copy(&r->from, text, r->n_from, "decoder", e);
 }
 
-static enum status read_strip(struct step *s, const json_t *o, struct err *e)
-{
-    PASS(read_character(&s->text, o, "decoder Strip", "content", e));
-    PASS(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
-    return component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e);
-}
-
 static enum status read_metaspace(struct step *s, const json_t *o, struct err *e)
 {
     bool prefix;
@@ -37,7 +30,11 @@ static enum status read_step(void *out, int type, const json_t *o, struct err *e
     struct step *s;
     PASS(steps_add(out, type, &s, e));
     if (type == REPLACE) PASS(component_replacement(o, "decoder Replace", &s->text, e));
-    if (type == STRIP) PASS(read_strip(s, o, e));
+    if (type == STRIP) {
+        PASS(read_character(&s->text, o, "decoder Strip", "content", e));
+        PASS(component_int(o, "decoder Strip", "start", INT32_MAX, &s->start, e));
+        PASS(component_int(o, "decoder Strip", "stop", INT32_MAX, &s->stop, e));
+    }
     if (type == METASPACE) PASS(read_metaspace(s, o, e));
     bool replaces = type == REPLACE;
     return steps_count(out, "decoder", replaces ? s->text.n_from : 1, replaces ? s->text.n_to : 1,

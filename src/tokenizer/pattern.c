@@ -32,17 +32,12 @@ static const struct shorthand {
     {'W', true, "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"},
 };
 
-static const struct shorthand *shorthand_of(char letter)
-{
-    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
-        if (shorthands[i].letter == letter) return &shorthands[i];
-    return NULL;
-}
-
 /* Rewrites a backslash and the letter after it, inside or outside of a class. */
 static enum status add_escape(struct buf *out, const char *at, bool in_class, struct err *e)
 {
-    const struct shorthand *s = shorthand_of(at[1]);
+    const struct shorthand *s = NULL;
+    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++)
+        if (shorthands[i].letter == at[1]) s = &shorthands[i];
     NEED(!strchr("hHbBCGRXKkgyYO", at[1]) || !at[1], ERR_USAGE,
          "regular expression: \\%c is not supported", at[1]);
     if (!s) return buf_add(out, at, 2, e);
@@ -172,20 +167,15 @@ void pattern_work_free(struct pattern_work *w)
     free(w);
 }
 
-static void set_limits(struct pattern_work *w, size_t bytes)
-{
-    size_t steps =
-        bytes < UINT32_MAX / STEPS_BYTE - STEPS ? STEPS + STEPS_BYTE * bytes : UINT32_MAX;
-    size_t heap = HEAP_KIB + bytes / 1024 * HEAP_BYTES_BYTE;
-    pcre2_set_match_limit(w->limits, (uint32_t)steps);
-    pcre2_set_heap_limit(w->limits, heap < UINT32_MAX ? (uint32_t)heap : UINT32_MAX);
-}
-
 enum status pattern_find(const struct pattern *p, struct pattern_work *w, const char *s, size_t n,
                          size_t from, int64_t *start, int64_t *end, struct err *e)
 {
     PCRE2_SPTR subject = (PCRE2_SPTR)s;
-    set_limits(w, n - from);
+    const size_t bytes = n - from, heap = HEAP_KIB + bytes / 1024 * HEAP_BYTES_BYTE;
+    const size_t steps =
+        bytes < UINT32_MAX / STEPS_BYTE - STEPS ? STEPS + STEPS_BYTE * bytes : UINT32_MAX;
+    pcre2_set_match_limit(w->limits, (uint32_t)steps);
+    pcre2_set_heap_limit(w->limits, heap < UINT32_MAX ? (uint32_t)heap : UINT32_MAX);
     int rc = pcre2_match(p->code, subject, n, from, PCRE2_NO_UTF_CHECK, w->match, w->limits);
     /* The interpreter keeps its state on the heap, where the JIT's small stack ran out. */
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)

@@ -27,18 +27,6 @@ struct tokenizer {
     int32_t *bytes; /* (n_ids) */
 };
 
-/* ---- opening ---- */
-
-static enum status count_bytes(struct tokenizer *t, struct err *e)
-{
-    PASS(mem_zero(&t->bytes, t->vocab.n_ids, sizeof *t->bytes, "vocabulary", e));
-    for (int64_t id = 0; id < t->vocab.n_ids; id++) {
-        struct vocab_token token = t->vocab.token[id];
-        if (token.s) PASS(decoder_token_bytes(&t->decoder, token.s, token.n, &t->bytes[id], e));
-    }
-    return OK;
-}
-
 static enum status read_document(struct tokenizer *t, const json_t *root, struct err *e)
 {
     NEED(json_is_object(root), ERR_FORMAT, "expected an object, as in a tokenizer.json");
@@ -53,30 +41,28 @@ static enum status read_document(struct tokenizer *t, const json_t *root, struct
     PASS(bpe_read(&t->bpe, model, &t->vocab, t->pretok.byte_level, e));
     PASS(added_link(&t->added, &t->vocab, &t->normalizer, e));
     PASS(template_read(&t->template, json_object_get(root, "post_processor"), t->vocab.n_ids, e));
-    return count_bytes(t, e);
+    PASS(mem_zero(&t->bytes, t->vocab.n_ids, sizeof *t->bytes, "vocabulary", e));
+    for (int64_t id = 0; id < t->vocab.n_ids; id++) {
+        const struct vocab_token token = t->vocab.token[id];
+        if (token.s) PASS(decoder_token_bytes(&t->decoder, token.s, token.n, &t->bytes[id], e));
+    }
+    return OK;
 }
 
 enum status tokenizer_open(const char *path, struct tokenizer **out, struct err *e)
 {
-    enum status st = OK;
-    struct tokenizer *t = NULL;
-    json_t *root = NULL;
-    TRY(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
-    st = json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e);
+    CLEANUP(tokenizer_close_at) struct tokenizer *t = NULL;
+    json_auto_t *root = NULL;
+    PASS(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
+    enum status st = json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e);
     if (st == ERR_FORMAT) err_prefix(e, "not a tokenizer.json");
-    if (st != OK) goto done;
+    if (st != OK) return st;
     st = special_read(path, &t->special, &t->unnamed); /* an error of who asks for them */
-    ENSURE(st != ERR_NOMEM, st, "%s", t->unnamed.text);
-    st = OK;
-    TRY(mem_string(&t->path, path, e));
-    if ((st = read_document(t, root, e)) != OK) {
-        err_prefix(e, "%s", path);
-        goto done;
-    }
-    *out = TAKE(t);
-done:
-    tokenizer_close(t);
-    json_decref(root);
+    NEED(st != ERR_NOMEM, st, "%s", t->unnamed.text);
+    PASS(mem_string(&t->path, path, e));
+    st = read_document(t, root, e);
+    if (st != OK) err_prefix(e, "%s", path);
+    if (st == OK) *out = TAKE(t);
     return st;
 }
 

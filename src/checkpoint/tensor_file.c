@@ -111,7 +111,7 @@ struct reading {
     const struct safetensors *s;
     const struct tensor_entry *t;
     int64_t first, n; /* elements */
-    char *dst;        /* of the same type: read in place; NULL: `take` gets them */
+    char *dst;        /* of the same type: read in place; NULL: `take` gets them, if there is one */
     /* Takes elements [first + at, first + at + n), which follow `skip` others at p. */
     enum status (*take)(const struct reading *r, const char *p, int64_t skip, int64_t at, int64_t n,
                         struct err *e);
@@ -140,7 +140,7 @@ static enum status pass_on(const struct reading *r, const char *p, int64_t at, i
     const size_t size = dtype_size(r->t->dtype);
     const int64_t from = max64(at, r->first), to = min64(at + n, r->first + r->n);
     if (from >= to) return OK;
-    if (!r->dst) return r->take(r, p, from - at, from - r->first, to - from, e);
+    if (!r->dst) return r->take ? r->take(r, p, from - at, from - r->first, to - from, e) : OK;
     p += (size_t)(from - at) * size;
     memcpy(r->dst + (size_t)(from - r->first) * size, p, (size_t)(to - from) * size);
     return OK;
@@ -257,21 +257,8 @@ enum status safetensors_read_i32(const struct safetensors *s, const struct tenso
         &(struct reading){.s = s, .t = t, .n = t->n_elements, .take = convert, .to = dst}, e);
 }
 
-static enum status ignore(const struct reading *r, const char *p, int64_t skip, int64_t at,
-                          int64_t n, struct err *e)
-{
-    (void)r;
-    (void)p;
-    (void)skip;
-    (void)at;
-    (void)n;
-    (void)e;
-    return OK;
-}
-
 enum status safetensors_read_slice(const struct safetensors *s, const struct tensor_entry *t,
                                    int64_t i, struct err *e)
 {
-    return read_elements(
-        &(struct reading){.s = s, .t = t, .first = i * DIGEST_SLICE, .n = 1, .take = ignore}, e);
+    return read_elements(&(struct reading){.s = s, .t = t, .first = i * DIGEST_SLICE, .n = 1}, e);
 }

@@ -105,7 +105,8 @@ int64_t hvp_buffer_numbers(const struct spec *s, enum hvp_subset subset);
 
 /* --- hvp_outer.c: weights outside the blocks --- */
 
-/* In `real`, moved as hvp_move says: borrowed from the model, or a copy where they differ. */
+/* In `real`, moved as hvp_move says: borrowed from the model, or a copy where they differ. Free
+ * with hvp_outer_free whatever is returned. */
 struct hvp_outer_weights {
     struct hvp_outer at;
     real *owned[OUTER_N];

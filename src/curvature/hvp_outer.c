@@ -6,7 +6,6 @@
 
 enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, struct err *e)
 {
-    enum status st = OK;
     struct slot slots[SLOTS_MAX];
     struct hvp_outer along;
     int n = slots_of(&h->m->spec, -1, slots);
@@ -19,16 +18,14 @@ enum status hvp_outer_load(const struct hvp *h, struct hvp_outer_weights *w, str
         /* In f32 the model's weights can be used unless a direction moves them. */
         w->at.p[at] = (real *)(uintptr_t)from;
         if (!along.p[at] && sizeof(real) == sizeof *from) continue;
-        TRY(mem_alloc(&w->owned[at], elements, sizeof(real), "weights outside the blocks", e));
+        PASS(mem_alloc(&w->owned[at], elements, sizeof(real), "weights outside the blocks", e));
         w->at.p[at] = w->owned[at];
 #pragma omp parallel for schedule(static)
         for (int64_t k = 0; k < elements; k++) w->owned[at][k] = from[k];
         if (along.p[at]) row_axpy(w->owned[at], h->step, along.p[at], elements);
     }
     if (h->m->spec.shape.tied) w->at.p[OUTER_HEAD] = w->at.p[OUTER_EMBED];
-done:
-    if (st != OK) hvp_outer_free(w);
-    return st;
+    return OK;
 }
 
 void hvp_outer_free(struct hvp_outer_weights *w)

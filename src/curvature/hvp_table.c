@@ -73,17 +73,6 @@ static enum status add_entries(struct hvp *h, enum hvp_subset subset, int64_t la
     return OK;
 }
 
-/* Counting sort of the tensors by layer. */
-static void index_layers(struct hvp *h)
-{
-    int64_t layers = h->m->spec.shape.layers, at = 0;
-    for (int64_t l = -1; l <= layers; l++) {
-        h->layer_at[l + 1] = at;
-        for (int64_t t = 0; t < h->n_tensors && l < layers; t++)
-            if (h->entries[t].tensor.layer == l) h->by_layer[at++] = t;
-    }
-}
-
 static bool is_outer_matrix(const struct hvp_entry *t)
 {
     return t->tensor.layer < 0 && t->slot.n_dims == 2;
@@ -109,7 +98,7 @@ static void place_in_buffers(struct hvp *h)
 
 enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e)
 {
-    int64_t layers = h->m->spec.shape.layers, capacity = OUTER_N + layers * SLOTS_MAX;
+    int64_t layers = h->m->spec.shape.layers, capacity = OUTER_N + layers * SLOTS_MAX, at = 0;
     PASS(mem_alloc(&h->entries, capacity, sizeof *h->entries, "names of parameters", e));
     for (int64_t l = -1; l < layers; l++) PASS(add_entries(h, subset, l, e));
     qsort(h->entries, (size_t)h->n_tensors, sizeof *h->entries, by_name);
@@ -119,7 +108,11 @@ enum status hvp_table_open(struct hvp *h, enum hvp_subset subset, struct err *e)
         h->entries[t].tensor.offset = h->n;
         h->n += h->entries[t].tensor.elements;
     }
-    index_layers(h);
+    for (int64_t l = -1; l <= layers; l++) { /* counting sort of the tensors by layer */
+        h->layer_at[l + 1] = at;
+        for (int64_t t = 0; t < h->n_tensors && l < layers; t++)
+            if (h->entries[t].tensor.layer == l) h->by_layer[at++] = t;
+    }
     place_in_buffers(h);
     return OK;
 }

@@ -205,18 +205,6 @@ static void move(void *context, struct saved_move *m)
     if (of->stage > TRACE_STAGE && of->r->options.trace > 0) trace_estimate_move(&out->trace, m);
 }
 
-/* Continues from a saved state, if there is one. */
-static enum status resume(struct measuring *m, struct saved_level *level, struct err *e)
-{
-    bool loaded;
-    *level = (struct saved_level){.name = "curvature", .move = move, .context = m};
-    PASS(saved_enter(m->s->hessian.saved, level, &loaded, e));
-    NEED(m->stage >= 0 && m->stage < STAGES, ERR_FORMAT, "the saved curvature is malformed");
-    if (loaded && m->out->trace.probes > 0)
-        PASS(trace_split(m->s, &m->out->trace, &m->out->split, e));
-    return OK;
-}
-
 static void clear(struct curvature *c)
 {
     const struct eigenpair none = {.value = NAN, .residual = NAN};
@@ -245,11 +233,14 @@ enum status curvature_measure(const struct subject *s, const struct curvature_re
 {
     enum status st = OK;
     struct measuring m = {.s = s, .r = request, .space = &s->hessian.space, .out = out};
-    struct saved_level level = {0};
+    struct saved_level level = {.name = "curvature", .move = move, .context = &m};
+    bool loaded;
     double start = clock_seconds();
     clear(out);
     TRY(open(&m, e));
-    TRY(resume(&m, &level, e));
+    TRY(saved_enter(s->hessian.saved, &level, &loaded, e));
+    ENSURE(m.stage >= 0 && m.stage < STAGES, ERR_FORMAT, "the saved curvature is malformed");
+    if (loaded && out->trace.probes > 0) TRY(trace_split(s, &out->trace, &out->split, e));
     for (; m.stage < STAGES; m.stage++) TRY(stages[m.stage](&m, e));
 done:
     saved_leave(s->hessian.saved, &level);

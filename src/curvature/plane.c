@@ -58,24 +58,21 @@ static enum status add_tensor(struct differences *w, const char *name, struct er
 
 enum status plane_gram(const struct checkpoint *const *c, int64_t n, double *gram, struct err *e)
 {
-    enum status st = OK;
-    struct differences w = {.c = c, .n = n, .gram = gram};
-    struct tensor_description *tensors = NULL;
+    AUTO_FREE const struct tensor_entry **tensor = NULL;
+    AUTO_FREE struct tensor_description *tensors = NULL;
+    AUTO_FREE float *read = NULL;
+    AUTO_FREE double *d = NULL;
     int64_t n_tensors = 0;
     memset(gram, 0, (size_t)(n * n) * sizeof *gram);
-    TRY(mem_alloc(&w.tensor, n, sizeof *w.tensor, "tensors", e));
-    TRY(mem_alloc(&w.read, CHUNK, sizeof *w.read, "weights", e));
-    TRY(mem_alloc(&w.d, n * CHUNK, sizeof *w.d, "differences of weights", e));
-    TRY(model_parameters(c[0], &tensors, &n_tensors, e));
-    for (int64_t t = 0; t < n_tensors; t++) TRY(add_tensor(&w, tensors[t].name, e));
+    PASS(mem_alloc(&tensor, n, sizeof *tensor, "tensors", e));
+    PASS(mem_alloc(&read, CHUNK, sizeof *read, "weights", e));
+    PASS(mem_alloc(&d, n * CHUNK, sizeof *d, "differences of weights", e));
+    PASS(model_parameters(c[0], &tensors, &n_tensors, e));
+    struct differences w = {c, n, tensor, read, d, gram};
+    for (int64_t t = 0; t < n_tensors; t++) PASS(add_tensor(&w, tensors[t].name, e));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) gram[j * n + i] = gram[i * n + j];
-done:
-    free(w.tensor);
-    free(w.read);
-    free(w.d);
-    free(tensors);
-    return st;
+    return OK;
 }
 
 /* --- planes --- */

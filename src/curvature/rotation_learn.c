@@ -24,14 +24,6 @@ struct rotation_learner {
     struct mat_work products;
 };
 
-static int64_t largest_linear(const struct rotation_learner *l)
-{
-    int64_t most = 0;
-    for (int i = 0; i < l->given->n_linears; i++)
-        most = max64(most, l->given->linear[i].rows * l->given->linear[i].cols);
-    return most;
-}
-
 /* The block as derivatives see it: its norms have no scales where the linears have them. */
 static enum status prepare_block(struct rotation_learner *l, int64_t layer, struct err *e)
 {
@@ -54,13 +46,6 @@ static enum status prepare_block(struct rotation_learner *l, int64_t layer, stru
     return OK;
 }
 
-static enum status densify(struct rotation *r, struct err *e)
-{
-    if (r->places & ROTATE_R1) PASS(mix_to_dense(&r->stream, e));
-    for (int64_t i = 0; i < r->layers; i++) PASS(mix_to_dense(&r->head[i], e));
-    return OK;
-}
-
 enum status rotation_learner_open(const struct model *m, struct model *turned,
                                   const struct rotation_recipe *how, struct rotation_learner **out,
                                   struct err *e)
@@ -71,21 +56,24 @@ enum status rotation_learner_open(const struct model *m, struct model *turned,
     PASS(mem_zero(&l, 1, sizeof *l, what, e));
     *l = (struct rotation_learner){
         .m = m, .turned = turned, .how = how, .C = s->hidden, .D = s->head_dim};
-    PASS(densify(turned->rotation, e));
+    struct rotation *r = turned->rotation;
+    if (r->places & ROTATE_R1) PASS(mix_to_dense(&r->stream, e));
+    for (int64_t i = 0; i < r->layers; i++) PASS(mix_to_dense(&r->head[i], e));
     PASS(mem_zero(&l->given, s->layers, sizeof *l->given, what, e));
     PASS(mem_zero(&l->own, s->layers, sizeof *l->own, what, e));
     PASS(mem_zero(&l->plain, 2 * l->C, sizeof *l->plain, what, e));
     for (int64_t i = 0; i < l->C; i++) l->plain[i] = 1;
     for (l->layers = 0; l->layers < s->layers;) PASS(prepare_block(l, l->layers++, e));
-    const int64_t n = hvp_numbers(&m->spec, HVP_QUANTIZED), most = largest_linear(l);
+    const int64_t n = hvp_numbers(&m->spec, HVP_QUANTIZED);
+    int64_t most = 0; /* numbers of a linear */
+    for (int i = 0; i < l->given->n_linears; i++)
+        most = max64(most, l->given->linear[i].rows * l->given->linear[i].cols);
     PASS(mem_alloc(&l->difference, n, sizeof *l->difference, what, e));
     PASS(mem_alloc(&l->gradient, n, sizeof *l->gradient, what, e));
     PASS(mem_alloc(&l->rounded, most, sizeof *l->rounded, what, e));
     PASS(mem_alloc(&l->work, 2 * most, sizeof *l->work, what, e));
-    if (turned->rotation->places & ROTATE_R1)
-        PASS(mem_alloc(&l->stream, l->C * l->C, sizeof *l->stream, what, e));
-    if (turned->rotation->layers)
-        PASS(mem_alloc(&l->heads, l->layers * l->D * l->D, sizeof *l->heads, what, e));
+    if (r->places & ROTATE_R1) PASS(mem_alloc(&l->stream, l->C * l->C, sizeof *l->stream, what, e));
+    if (r->layers) PASS(mem_alloc(&l->heads, l->layers * l->D * l->D, sizeof *l->heads, what, e));
     PASS(mat_work_open(&l->products, PRODUCTS_F32, (struct mat_largest){most, most},
                        omp_get_max_threads(), e));
     *out = TAKE(l);

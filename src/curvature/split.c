@@ -55,14 +55,10 @@ static enum status add_parts(const struct subject *s, const struct trace_estimat
 enum status trace_split(const struct subject *s, const struct trace_estimate *t,
                         struct trace_split *out, struct err *e)
 {
-    enum status st = OK;
     *out = (struct trace_split){0};
-    TRY(mem_zero(&out->parts, 2 * s->n_tensors, sizeof *out->parts, "parts of a trace", e));
-    TRY(add_parts(s, t, true, out, e));
-    TRY(add_parts(s, t, false, out, e));
-done:
-    if (st != OK) trace_split_free(out);
-    return st;
+    PASS(mem_zero(&out->parts, 2 * s->n_tensors, sizeof *out->parts, "parts of a trace", e));
+    PASS(add_parts(s, t, true, out, e));
+    return add_parts(s, t, false, out, e);
 }
 
 void trace_split_free(struct trace_split *s)

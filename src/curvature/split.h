@@ -17,7 +17,7 @@ struct trace_split {
 };
 
 /* t: the trace of the subject's Hessian, with the subject's tensors as parts. Free *out with
- * trace_split_free after success. ERR_NOMEM. */
+ * trace_split_free whatever is returned. ERR_NOMEM. */
 MUST_USE enum status trace_split(const struct subject *s, const struct trace_estimate *t,
                                  struct trace_split *out, struct err *e);
 void trace_split_free(struct trace_split *s);

@@ -90,14 +90,6 @@ static void move(void *context, struct saved_move *m)
     saved_bytes(m, why.code == OK ? p->out->samples : NULL, p->out->probes * row);
 }
 
-/* Continues from a saved state, if there is one. */
-static enum status enter(struct probing *p, struct saved_level *level, struct err *e)
-{
-    bool loaded;
-    *level = (struct saved_level){.name = "trace", .move = move, .context = p};
-    return saved_enter(p->a->saved, level, &loaded, e);
-}
-
 /* to[t] += x.y over part t */
 static enum status add_parts(const struct probing *p, const float *x, const float *y, double *to,
                              int64_t product, struct err *e)
@@ -247,7 +239,8 @@ enum status trace_estimate(const struct operator* a, const struct trace_options 
 {
     enum status st = OK;
     struct probing p = {0};
-    struct saved_level level = {0};
+    struct saved_level level = {.name = "trace", .move = move, .context = &p};
+    bool loaded;
     *out = (struct trace_estimate){0};
     if (o->hutchpp) TRY(check_hutchpp(a, o, e));
     TRY(open(&p, a, o, e));
@@ -257,7 +250,7 @@ enum status trace_estimate(const struct operator* a, const struct trace_options 
     TRY(mem_zero(&out->exact, out->n_parts, sizeof(double), "traces of tensors", e));
     p.out = out;
     p.goal = o->probes;
-    TRY(enter(&p, &level, e));
+    TRY(saved_enter(a->saved, &level, &loaded, e));
     TRY((o->hutchpp ? hutchpp : hutchinson)(&p, out, e));
 done:
     saved_leave(a->saved, &level);

@@ -206,18 +206,15 @@ static void group_flush(double *h, struct group *g, const struct tokens *x, floa
 static enum status add_terms(double *h, const struct tokens *x, enum products kind, float *sums,
                              struct err *e)
 {
-    enum status st = OK;
-    struct group g;
-    TRY(group_init(&g, x->n, kind, e));
+    CLEANUP(group_free) struct group g = {0};
+    PASS(group_init(&g, x->n, kind, e));
     for (int64_t s = 0; s < x->n_seq; s++)
         for (int64_t t = x->offset[s]; t < x->offset[s + 1]; t += TOKEN_TILE) {
             if (g.n == TILES) group_flush(h, &g, x, sums);
-            TRY(group_turn(&g, x, x->x + t * x->n, min64(TOKEN_TILE, x->offset[s + 1] - t), e));
+            PASS(group_turn(&g, x, x->x + t * x->n, min64(TOKEN_TILE, x->offset[s + 1] - t), e));
         }
     group_flush(h, &g, x, sums);
-done:
-    group_free(&g);
-    return st;
+    return OK;
 }
 
 enum status gram_add(double *h, const float *x, int64_t n, const int64_t *offset, int64_t n_seq,

@@ -11,8 +11,8 @@ install() {
     python_find
 }
 
-# Two places a core: a test that waits leaves its core to another. Some tests take several places, some none (tests.cmake).
-places=$((2 * $(cores)))
+# Three places a core: a test that waits leaves its core to another. Tests that compute take more than one (tests.cmake).
+places=$((3 * $(cores)))
 beside=(--parallel $((places + 4)) --resource-spec-file "$qtraj_root/build/places.json")
 printf '{"version": {"major": 1, "minor": 0}, "local": [{"places": [{"id": "0", "slots": %d}]}]}\n' $places >build/places.json
 

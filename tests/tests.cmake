@@ -63,17 +63,17 @@ endforeach()
 set_tests_properties(golden.cubes PROPERTIES FIXTURES_SETUP cubes)
 set_tests_properties(golden.claims golden.figures_any_cube golden.fits golden.package golden.report golden.runs PROPERTIES FIXTURES_REQUIRED cubes)
 # Tests run beside each other: each has folders, ports and processes of its own, signals only what it has started, and passes on a busy
-# machine. tests/run.sh gives ctest two places for each core, since tests wait half of their time: for processes, files and clocks. Two
-# places are taken by tests whose ranks compute on several cores. They begin first: beside a process that computes and never waits, a rank gets
-# a core that it has given up only some milliseconds later, for each message, which makes its test three times as long. Tests in which ranks
-# count as lost after a few seconds of silence begin first too, one after the other. What does nothing but wait takes no place.
+# machine. tests/run.sh gives ctest three places for each core. Tests take one or two (qtraj_test_properties), three if their ranks compute on
+# several cores. These begin first: beside a process that computes and never waits, a rank gets a core that it has given up only some
+# milliseconds later, for each message, which makes its test three times as long. Tests in which ranks count as lost after a few seconds of
+# silence begin first too, one after the other. What does nothing but wait takes no place.
 # The memory of mpi.memory's process has been seen to grow by 8 MiB when others take all cores, so that it runs alone.
 set(silent fault.start e2e.until mpi.losses mpi.messages fault.kills)
 set(pairs mpi.memory_after mpi.groups mpi.groups_curvature mpi.hosts golden.quickstart_reference golden.extending mpi.replicates mpi.tasks
   golden.quickstart_products mpi.surfaces mpi.ranks mpi.presets mpi.second_order)
 set(idle slurm.sweep slurm.train stage.test_stager records.test_lock run.test_startup)
-set_tests_properties(${pairs} PROPERTIES RESOURCE_GROUPS places:2)
-set_tests_properties(${silent} PROPERTIES RESOURCE_LOCK silent)
+set_tests_properties(${pairs} PROPERTIES RESOURCE_GROUPS places:3)
+set_tests_properties(${silent} PROPERTIES RESOURCE_LOCK silent RESOURCE_GROUPS places:1)
 set_property(TEST ${idle} PROPERTY RESOURCE_GROUPS)
 set(cost 1000)
 foreach(name IN LISTS idle silent pairs)

@@ -142,7 +142,7 @@ lost = told.assign(loss_relative=told.loss_relative.where(told.quantizer != "rtn
 entries = [text.get_text() for text in qtraj.figures.relative_error(lost).legends[0].get_texts()]
 assert "gptq" in entries and "rtn" not in entries, entries
 
-import qtraj.figures.pages as module
+import qtraj.figures.place as module
 high, module.PAGE_HIGH = module.PAGE_HIGH, 6
 drawn = [part_of(part) for _, part in pages(qtraj.figures.loss_surface, qtraj.open(sys.argv[5]), width=3.3)]
 module.PAGE_HIGH = high

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from qtraj.cube.files import of_models, open_group, select, widths
 from qtraj.cube.trajectories import families
 from qtraj.figures.figure import NoNumbers
-from qtraj.figures.place import PAGE_HIGH
+from qtraj.figures.place import TooHigh, may_be_cut
 
 LESS = 0.5  # inches by which a cut must make a figure lower, since one that splits only its legend tells less
 
@@ -41,25 +41,38 @@ def told(cube):
     return cube.attrs.get("told", {})
 
 
-def cut(figure, whole, cube, bits, width):
-    if whole.get_figheight() <= PAGE_HIGH:
-        return [(whole, cube)]
+def drawn(figure, cube, bits, width, whole=False):
+    """The figure and its height in inches. None: it is higher than a page; whole: not even then."""
+    before = may_be_cut.set(not whole)
+    try:
+        page = figure(cube, bits, width=width)
+        return page, page.get_figheight()
+    except TooHigh as high:
+        return None, high.args[0]
+    finally:
+        may_be_cut.reset(before)
+
+
+def cut(figure, page, high, cube, bits, width):
+    """Pages of what drawn() has returned for this part of a cube."""
+    if page is not None:
+        return [(page, cube)]
     for axis, parts in ways(cube, bits):
         found = []
         for part, texts in parts:
             part = part.assign_attrs(told=told(cube) | {axis: texts})
             with contextlib.suppress(NoNumbers):
-                found.append((figure(part, bits, width=width), part))
-        if found and max(page.get_figheight() for page, _ in found) < whole.get_figheight() - LESS:
-            return [one for page, part in found for one in cut(figure, page, part, bits, width)]
-    return [(whole, cube)]
+                found.append((*drawn(figure, part, bits, width), part))
+        if found and max(of_part for _, of_part, _ in found) < high - LESS:
+            return [one for half in found for one in cut(figure, *half, bits, width)]
+    return [(drawn(figure, cube, bits, width, whole=True)[0], cube)]
 
 
 def pages(figure: Callable, cube: xr.Dataset, bits: "Sequence[int] | None" = None, width: "float | None" = None) -> "list[tuple[Figure, xr.Dataset]]":
-    """One of FIGURES, drawn so that no page is higher than PAGE_HIGH inches: of the whole cube, or of parts of it, by run, else by text,
+    """One of FIGURES, drawn so that no page is higher than place.PAGE_HIGH inches: of the whole cube, or of parts of it, by run, else by text,
     bit-width, method or surface, whichever makes it lower. Returns pairs of a page and its part of the cube. A figure that no cut makes lower
     is one page. NoNumbers: there is none."""
-    return cut(figure, figure(cube, bits, width=width), cube, bits, width)
+    return cut(figure, *drawn(figure, cube, bits, width), cube, bits, width)
 
 
 def part_of(cube: xr.Dataset) -> str:

@@ -1,6 +1,7 @@
 """Where a figure is drawn: the sizes of a journal's column and page, panels that fit them, titles, labels, and the legend below."""
 
 import contextlib
+import contextvars
 import functools
 import textwrap
 
@@ -15,6 +16,11 @@ PAGE_HIGH = 8.5  # inches of a page that a figure may take
 HIGH = 7.6  # of these for panels, with room for a legend
 NARROW, LOW = 1.6, 0.75  # inches that a panel's width, and share that its height may be reduced to where the page is too short
 LETTER = 0.062  # inches, of the legend's type
+may_be_cut = contextvars.ContextVar("may_be_cut", default=False)  # a figure that is higher than a page is not finished
+
+
+class TooHigh(Exception):
+    """The figure would be args[0] inches high, more than a page."""
 
 
 @contextlib.contextmanager
@@ -151,7 +157,7 @@ class Place:
         return [tuple(axis.get_majorticklocs()) for axes in self.figure.axes for axis in (axes.xaxis, axes.yaxis)]
 
     def finish(self, handles):
-        """Lays the panels out, with the legend below them. Returns the figure."""
+        """Lays the panels out, with the legend below them. Returns the figure. TooHigh: of part of a figure that pages.py may cut."""
         figure = self.figure
         if self.ax is not None:
             self.write_titles()
@@ -162,6 +168,8 @@ class Place:
         shown, figure.dpi = figure.dpi, style.LOOK["savefig.dpi"]  # type is rounded to pixels: what fits on the screen may not fit in the file
         below = self.legend(handles)
         figure.set_figheight(figure.get_figheight() + below)
+        if may_be_cut.get() and figure.get_figheight() > PAGE_HIGH:
+            raise TooHigh(figure.get_figheight())
         rect = (0, below / figure.get_figheight(), 1, 1)
         self.lay_out(rect)
         self.write_titles()

@@ -90,7 +90,6 @@ static enum status find_run(struct init *o, const char *path, struct run_folder 
     return mem_format(&(*out)->name, e, "%s-%lld", name, (long long)same + 1);
 }
 
-/* A checkpoint of that name in the folder. */
 static enum status add_checkpoint(struct init *o, const char *folder, const char *name,
                                   struct err *e)
 {

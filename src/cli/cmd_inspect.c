@@ -72,7 +72,6 @@ static enum status describe_all(const struct inspection *o, int64_t layer, json_
     return OK;
 }
 
-/* The layers that have the flag. */
 static json_t *layers_json(const struct spec *s, uint8_t flag)
 {
     json_t *list = json_array();

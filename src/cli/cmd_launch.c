@@ -142,7 +142,6 @@ static int find_code(const struct launched *how, const char *results, const char
     return EXIT_STOPPED;
 }
 
-/* *n = the results in the journal. */
 static enum status count_results(const char *path, int64_t *n, struct err *e)
 {
     CLEANUP(journal_close_at) struct journal *journal = NULL;

@@ -164,7 +164,6 @@ bool cube_reserves(const char *name)
 
 /* --- fields of the kinds --- */
 
-/* Adds all fields that are numbers, or all others. */
 static enum status add_fields(struct cube *c, bool numbers, struct err *e)
 {
     for (int i = 0; recorded_measures[i]; i++) {

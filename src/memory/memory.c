@@ -47,7 +47,6 @@ int64_t memory_base(int64_t threads)
     return BASE_PROCESS + base_growth(threads);
 }
 
-/* Mapped and resident bytes of this process. */
 static bool process_now(int64_t *mapped, int64_t *resident)
 {
     long long all = 0, here = 0, page = sysconf(_SC_PAGESIZE);

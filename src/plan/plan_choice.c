@@ -13,7 +13,6 @@ bool plan_part_has(const struct plan_choice *choice, int64_t visit)
     return choice->part.n == 0 || (visit >= choice->part.first && visit < choice->part.end);
 }
 
-/* Whether the choice takes that value of the key. */
 static bool chosen(const struct plan_choice *choice, const char *key, const char *value)
 {
     return choices_take((const char *const *)choice->only, choice->n_only, key, value);
@@ -80,7 +79,6 @@ static bool key_of(const char *only, struct key *out)
     return false;
 }
 
-/* Adds what the plan has of a key. */
 static enum status add_all(const struct plan *p, const struct key *key, struct texts *l,
                            struct err *e)
 {

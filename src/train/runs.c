@@ -4,6 +4,7 @@
 #include "options/yaml.h"
 #include "util/fsx.h"
 #include "util/mem.h"
+#include "util/texts.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -50,35 +51,31 @@ static enum status read_combination(const struct node *root, const struct node *
                                     const struct option_source *source, struct recipe *out,
                                     char **name, struct err *e)
 {
-    enum status st = OK;
-    struct node *own = NULL;
-    char **texts = NULL, where[NODE_PLACE];
+    enum status st;
+    CLEANUP(texts_free) struct texts texts = {0}; /* own borrows them */
+    CLEANUP(node_free_at) struct node *own = NULL;
+    char where[NODE_PLACE];
     const int64_t n = grid ? grid->n : 0;
-    TRY(node_copy(root, &own, e));
-    TRY(mem_zero(&texts, n, sizeof *texts, "a grid", e));
+    PASS(node_copy(root, &own, e));
     for (int64_t i = n - 1; i >= 0; i--) { /* the last key changes first */
         const struct node *list = grid->items[i], *value = list->items[at % list->n];
         const char *last = strrchr(list->key, '.');
-        char *before = *name;
+        AUTO_FREE char *before = *name, *text = NULL;
         at /= list->n;
         *name = NULL;
-        TRY(mem_format(name, e, "%s%s%s%s", last ? last + 1 : list->key, value->text,
-                       before ? "-" : "", before ? before : ""));
-        free(before);
-        TRY(mem_format(&texts[i], e, "%s=%s", list->key, value->text));
-        st = override_apply(own, texts[i], e);
+        PASS(mem_format(name, e, "%s%s%s%s", last ? last + 1 : list->key, value->text,
+                        before ? "-" : "", before ? before : ""));
+        PASS(mem_format(&text, e, "%s=%s", list->key, value->text));
+        PASS(texts_append(&texts, text, e));
+        st = override_apply(own, texts.text[texts.n - 1], e);
         node_place_text(&list->key_place, where);
         if (st != OK) err_prefix(e, "%sgrid", where);
-        TRY(st);
+        PASS(st);
     }
     for (char *p = *name; p && *p; p++)
         if (*p == '/') *p = '_';
     st = options_read(&recipe_table, own, source, out, e);
     if (st != OK && n > 0) err_prefix(e, "with %s", *name);
-done:
-    for (int64_t i = 0; texts && i < n; i++) free(texts[i]);
-    free(texts);
-    node_free(own);
     return st;
 }
 
@@ -93,20 +90,18 @@ static int64_t find(const struct runs *r, int64_t first, const char *name)
 
 static enum status add(struct runs *r, int64_t *capacity, struct run run, struct err *e)
 {
-    enum status st = OK;
-    ENSURE(find(r, 0, run.name) < 0, ERR_USAGE, "two runs are called %s", run.name);
-    ENSURE(run.name[0] && run.name[0] != '.' && !strchr(run.name, '/'), ERR_USAGE,
-           "%s: a run's name is that of a folder", run.name);
-    ENSURE(r->n < RUNS_MAX, ERR_USAGE, "more than %d runs", RUNS_MAX);
-    st = schedule_resolve(&run.schedule, run.first, run.last - run.first, e);
-    if (st != OK) err_prefix(e, "%s", run.name);
-    TRY(st);
-    TRY(mem_grow(&r->runs, r->n, capacity, sizeof *r->runs, e));
+    AUTO_FREE char *name = run.name;
+    NEED(find(r, 0, name) < 0, ERR_USAGE, "two runs are called %s", name);
+    NEED(name[0] && name[0] != '.' && !strchr(name, '/'), ERR_USAGE,
+         "%s: a run's name is that of a folder", name);
+    NEED(r->n < RUNS_MAX, ERR_USAGE, "more than %d runs", RUNS_MAX);
+    const enum status st = schedule_resolve(&run.schedule, run.first, run.last - run.first, e);
+    if (st != OK) err_prefix(e, "%s", name);
+    PASS(st);
+    PASS(mem_grow(&r->runs, r->n, capacity, sizeof *r->runs, e));
     r->runs[r->n++] = run;
-    run.name = NULL;
-done:
-    free(run.name);
-    return st;
+    name = NULL;
+    return OK;
 }
 
 /* *out = main-NAME with {from} replaced. */

@@ -123,18 +123,32 @@ static void grids_calibrate(void **state)
     const char *set[] = {
         "methods=[{method: none, activations: {bits: 8, granularity: static}}, {method: rtn, "
         "activations: {bits: 4, outliers: 4, outlier_score: squares}}, {method: rtn, name: plain, "
-        "activations: {bits: 4}}]",
+        "activations: {bits: 4}}, {method: gptq, outlier_columns: 4, activations: {bits: 4, "
+        "outliers: 4, outlier_score: mean, calibrated: true}}, {method: gptq, name: shared, "
+        "hessian: shared, outlier_columns: 4}]",
         "calibration={text: a.txt, length: 8}"};
     read_ok(minimal, set, 2, &s);
-    const unsigned expected[] = {WANTS(STATISTIC_LARGEST), 0, 0},
-                   scores[] = {0, WANTS(STATISTIC_SQUARES_FULL), 0};
-    for (int i = 0; i < 3; i++) {
+    const unsigned gram = WANTS(STATISTIC_GRAM), largest = WANTS(STATISTIC_LARGEST_FULL),
+                   squares = WANTS(STATISTIC_SQUARES_FULL), mean = WANTS(STATISTIC_MEAN_FULL);
+    const struct quant_needs expected[] = {
+        {.statistics = WANTS(STATISTIC_LARGEST), .own = true},
+        {.scores = squares},
+        {0},
+        {.statistics = gram, .scores = largest | mean, .own = true},
+        {.statistics = gram, .scores = largest, .shared = true}};
+    struct quant_needs full = {0};
+    for (int i = 0; i < 5; i++) {
         const struct quant_method *m = quant_find(s.methods[i].method);
-        const struct quant_needs needs = quant_needs_of(m, &s.methods[i].options);
-        assert_true(needs.statistics == expected[i] && needs.scores == scores[i]);
-        assert_true(needs.own == (i == 0) && !needs.shared);
-        assert_true(quant_calibrates(m, &s.methods[i].options) == (i < 2));
+        const struct quant_needs needs = quant_needs_of(m, &s.methods[i].options),
+                                 *e = &expected[i];
+        assert_true(needs.statistics == e->statistics && needs.scores == e->scores);
+        assert_true(needs.own == e->own && needs.shared == e->shared);
+        assert_true(quant_calibrates(m, &s.methods[i].options) == (i != 2));
+        quant_needs_share(&full, &needs);
+        assert_true(full.shared == (i > 0));                      /* the second has scores alone */
+        assert_true(((full.statistics & gram) != 0) == (i == 4)); /* the fourth's is of its own */
     }
+    assert_int_equal(full.statistics, gram | largest | squares | mean);
     sweep_free(&s);
 }
 

@@ -32,7 +32,7 @@ static enum status turn(const struct run *r, const struct variant *v, struct mod
 {
     const struct method_entry *m = &v->method;
     struct quant_options rounding = m->options;
-    rounding.outlier_columns = 0;
+    rounding.outlier_columns = rounding.lqer_rank = 0;
     rounding.mixing = MIXING_NONE;
     const struct rotation_recipe how = {.steps = m->rotation_steps,
                                         .sequences = m->rotation_sequences,

@@ -51,6 +51,31 @@ enum status symmetric_eigen(int64_t n, double *a, double *w, struct err *e)
     return converged("dsyev", n, info, e);
 }
 
+enum status low_rank(int64_t rows, int64_t cols, const double *a, int64_t rank, double *left,
+                     double *right, struct err *e)
+{
+    const bool tall = rows >= cols;
+    const int64_t n = tall ? cols : rows, m = tall ? rows : cols;
+    AUTO_FREE double *g = NULL, *value = NULL;
+    PASS(check(m, true, e));
+    PASS(mem_zero(&g, n * n, sizeof *g, "squares of a matrix", e));
+    PASS(mem_alloc(&value, n, sizeof *value, "squares of a matrix", e));
+    cblas_dsyrk(CblasRowMajor, CblasUpper, tall ? CblasTrans : CblasNoTrans, (blasint)n, (blasint)m,
+                1, a, (blasint)cols, 0, g, (blasint)n);
+    PASS(symmetric_eigen(n, g, value, e));
+    const double *own = g + (n - rank) * n;
+    memcpy(tall ? right : left, own, (size_t)(rank * n) * sizeof *own);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, tall ? CblasTrans : CblasNoTrans, (blasint)rank,
+                (blasint)m, (blasint)n, 1, own, (blasint)n, a, (blasint)cols, 0,
+                tall ? left : right, (blasint)m);
+    for (int64_t k = 0; k < rank && !tall; k++) { /* lengths go to the left */
+        const double size = cblas_dnrm2((blasint)cols, right + k * cols, 1);
+        cblas_dscal((blasint)rows, size, left + k * rows, 1);
+        if (size > 0) cblas_dscal((blasint)cols, 1 / size, right + k * cols, 1);
+    }
+    return OK;
+}
+
 enum status tridiagonal_eigen(int64_t n, double *d, double *b, double *z, struct err *e)
 {
     AUTO_FREE double *work = NULL;

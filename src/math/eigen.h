@@ -14,6 +14,13 @@ MUST_USE enum status symmetric_eigen(int64_t n, double *a, double *w, struct err
  * eigenvector of d[j]; z NULL: eigenvalues only. Errors as above. */
 MUST_USE enum status tridiagonal_eigen(int64_t n, double *d, double *b, double *z, struct err *e);
 
+/* left (rank, rows) and right (rank, cols): of all sums of `rank` products left_kᵀ right_k the one
+ * next to a (rows, cols), by squares (Eckart and Young). Each row of right has length 1, or is 0.
+ * rank: at most the smaller side. From the eigenvectors of the smaller of a aᵀ and aᵀ a. Errors as
+ * symmetric_eigen's. */
+MUST_USE enum status low_rank(int64_t rows, int64_t cols, const double *a, int64_t rank,
+                              double *left, double *right, struct err *e);
+
 /* x (n, n) = a⁻¹ x, both row-major; a (n, n) is overwritten. ERR_NUMERIC: a is singular or not
  * finite; ERR_SHAPE, ERR_NOMEM. */
 MUST_USE enum status linear_solve(int64_t n, double *a, double *x, struct err *e);

@@ -76,8 +76,8 @@ static enum status check(const struct sweep *s, const struct option_scope *scope
         return options_fail(
             scope, "movement", e,
             "%s has no grid of its own over a group of weights; expected a method "
-            "rtn, gptq or gptaq without mixing, rotation, codes, outlier_columns or "
-            "down_bits",
+            "rtn, gptq or gptaq without mixing, rotation, codes, outlier_columns, down_bits or "
+            "lqer_rank",
             label);
     return OK;
 }

@@ -149,7 +149,9 @@ static const char *calibrating(const struct method_entry *m)
     if (!quant_calibrates(quant_find(m->method), &own))
         return fixed ? " with activations.granularity: static" : " with activations.outliers";
     own.outlier_columns = 0;
-    return quant_calibrates(quant_find(m->method), &own) ? "" : " with outlier_columns";
+    if (!quant_calibrates(quant_find(m->method), &own)) return " with outlier_columns";
+    own.lqer_rank = 0;
+    return quant_calibrates(quant_find(m->method), &own) ? "" : " with lqer_rank";
 }
 
 static enum status make_variants(struct plan *p, const json_t *calibration, struct err *e)

@@ -16,6 +16,7 @@ enum status quant_grid_form_of(const struct quant_method *method, const struct q
     NEED(o->codes == CODES_INTEGER, ERR_USAGE, "codes: packed formats have integer codes");
     NEED(o->outlier_columns == 0 && o->down_bits == 0, ERR_USAGE,
          "%s: packed formats have one width", o->outlier_columns ? "outlier_columns" : "down_bits");
+    NEED(o->lqer_rank == 0, ERR_USAGE, "lqer_rank: no packed format has a correction");
     return method->describe_grids(o, out, e);
 }
 

@@ -16,11 +16,11 @@ static inline struct grid_kind grid_kind_of(int64_t bits, const struct quant_opt
                               .rows = o->codes == CODES_INTEGER ? o->scale_rows : 1};
 }
 
-/* quant_method.options of these grids, outlier columns and mixing. */
+/* quant_method.options of these grids, outlier columns, mixing and correction (mixing.h). */
 #define GRID_OPTIONS                                                                               \
     "group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes "         \
     "scale_rows range_factor outlier_columns outlier_bits outlier_score outlier_least "            \
-    "outlier_relative down_bits"
+    "outlier_relative down_bits lqer_rank"
 
 /* Columns of a group: group_size, at most a whole row. */
 static inline int64_t grid_group(const struct quant_options *o, int64_t cols)

@@ -114,7 +114,8 @@ enum status mixing_run(const struct quant_job *job, quant_run *plain, struct qua
         inner.w = mixed;
     }
     PASS(plain(&inner, report, e));
-    return r ? team_agree(job->team, run_end(job, r, e), e) : OK;
+    if (r) PASS(team_agree(job->team, run_end(job, r, e), e));
+    return lqer_add(job, report, e);
 }
 
 /* --- plans --- */
@@ -128,6 +129,7 @@ int64_t mixing_bytes(const struct quant_extent *x)
 void mixing_memory(const struct quant_options *o, const struct quant_extent *x, bool calibrates,
                    struct quant_memory *out)
 {
+    lqer_memory(o, x, out);
     if (o->mixing == MIXING_NONE) return;
     int64_t rows = (x->rows + x->ranks - 1) / x->ranks + TILE_ROWS;
     out->running += min64(rows, x->rows) * x->cols * (int64_t)sizeof(float) + mixing_bytes(x);
@@ -137,6 +139,7 @@ void mixing_memory(const struct quant_options *o, const struct quant_extent *x, 
 void mixing_cost(const struct quant_options *o, int64_t rows, int64_t cols, bool calibrates,
                  struct quant_cost *out)
 {
+    lqer_cost(o, rows, cols, out);
     if (o->mixing == MIXING_NONE) return;
     double row = hadamard_flop(cols);
     out->run += 2 * (double)rows * row;

@@ -41,17 +41,33 @@ void mixing_gram(const struct mixing *r, double *gram);
  * in memory *gram that the caller frees. */
 MUST_USE enum status mixing_input(const struct quant_input *from, const struct quant_options *o,
                                   struct quant_input *to, double **gram, struct err *e);
-/* A method's run, of which `plain` is the part without mixing: runs it on mixed weights and mixes
- * the result back. Collective, as run. */
+/* A method's run, of which `plain` is the part without mixing: runs it on mixed weights, mixes the
+ * result back, and corrects it (lqer_add). Collective, as run. */
 typedef enum status quant_run(const struct quant_job *, struct quant_report *, struct err *);
 MUST_USE enum status mixing_run(const struct quant_job *job, quant_run *plain,
                                 struct quant_report *report, struct err *e);
+
+/* --- a low-rank correction, the option lqer_rank (lqer.c) --- */
+
+/* Adds to job->q, and to job->unrounded if it is there, the product of two matrices of that rank,
+ * at most the smaller side, with numbers of 16 bits: of all such products the one next to (W - Q)
+ * diag(s), s_j the mean |x_j| of input j (Zhang et al. 2024, arXiv 2402.02446, L2QER; the authors'
+ * lqer_act.py and scale.py). In the report errors with a Hessian become NaN. Rank 0: nothing.
+ * Collective on the team. ERR_NUMERIC: a mean is not finite; ERR_NOMEM, ERR_MPI. */
+MUST_USE enum status lqer_add(const struct quant_job *job, struct quant_report *report,
+                              struct err *e);
+
+/* Adds its memory to a method's plan. */
+void lqer_memory(const struct quant_options *o, const struct quant_extent *x,
+                 struct quant_memory *out);
+/* Adds its work. */
+void lqer_cost(const struct quant_options *o, int64_t rows, int64_t cols, struct quant_cost *out);
 
 /* --- plans --- */
 
 /* Bytes of a mixing, and of applying it. */
 int64_t mixing_bytes(const struct quant_extent *x);
-/* Add mixing_input (calibrates) and mixing_run to a method's plan. */
+/* Add mixing_input (calibrates) and mixing_run, with the correction, to a method's plan. */
 void mixing_memory(const struct quant_options *o, const struct quant_extent *x, bool calibrates,
                    struct quant_memory *out);
 void mixing_cost(const struct quant_options *o, int64_t rows, int64_t cols, bool calibrates,

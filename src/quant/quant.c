@@ -143,6 +143,9 @@ static const struct option shared_keys[] = {
     OPTION(quant_options, down_bits, INT, "width of the last linear's weights", .unit = "bits",
            .fallback = "same", .low = QUANT_BITS_MIN, .high = QUANT_BITS_MAX,
            OPTION_SPECIAL(0, "same"), .later = true),
+    OPTION(quant_options, lqer_rank, INT,
+           "rank of a correction of the quantized weights by two matrices in 16 bits (LQER)",
+           .fallback = "0", .low = 0, .high = INT64_MAX, .later = true),
 };
 enum { N_SHARED = sizeof shared_keys / sizeof *shared_keys };
 
@@ -242,7 +245,8 @@ enum status quant_require(const char *name, const struct quant_method **out, str
 static unsigned asked(const struct quant_options *o)
 {
     return o->input_statistics |
-           (o->outlier_columns > 0 ? WANTS(outlier_statistic(o->outlier_score)) : 0);
+           (o->outlier_columns > 0 ? WANTS(outlier_statistic(o->outlier_score)) : 0) |
+           (o->lqer_rank > 0 ? WANTS(STATISTIC_MAGNITUDE) : 0);
 }
 
 /* Whether the method by itself does. */

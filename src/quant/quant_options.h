@@ -84,6 +84,7 @@ struct quant_options {
     int64_t change_seed;
     bool incoherence; /* incoherent.h: inputs and outputs are mixed, with signs of this seed */
     int64_t incoherence_seed;
+    int64_t lqer_rank; /* of a correction of the weights (lqer.h); 0: none */
     bool feedback; /* incoherent.h: the error of a block of columns is compensated by later ones */
     /* No option: statistics of its inputs that the variant needs besides the method's (WANTS). */
     unsigned input_statistics;

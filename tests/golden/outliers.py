@@ -5,6 +5,7 @@ outliers.py same CUBE CUBE ...             whether all have the same numbers, bi
 outliers.py forms CUBE LAYERS              what holds of any model
 outliers.py ids FILE                       writes token ids from standard input: calibration, 8 sequences of 64, and e0 to e7, one each
 outliers.py quik FOLDER FILE CUBE          whether the cube has the losses of QUIK's outlier channels by threshold and by relative count
+outliers.py lqer FOLDER FILE CUBE          whether it has those of LQER's corrections
 """
 import json
 import pathlib
@@ -225,6 +226,44 @@ def quik(folder, file, cube):
         assert (off < 1e-5).sum(1).min() >= (8 if kind == "weights" else 2), off
         assert all((abs(a - b) > 1e-4).all() for i, a in enumerate(got) for b in got[:i]), got
         assert all(0 < np.count_nonzero(counts[i]) < 16 for i in (1, 3)), counts
+
+
+def lqer_loss(w, c, ids, bits, rank):
+    """Round to nearest and a correction (ChengZhang-98/lqer, lqer_act.py and scale.py, with factors in f16)."""
+
+    def linear(stage, x, matrices):
+        scale = np.maximum(np.abs(x[:8]).mean((0, 1)), 1e-4)
+        scale /= np.sqrt(scale.min() * scale.max())
+        out = []
+        for m in matrices:
+            q = on_grid(m, bits, np.arange(m.shape[1]), True)
+            u, s, v = np.linalg.svd(scale[:, None] * (m - q).T, full_matrices=False)
+            k = min(rank, len(s))
+            first, second = ((y.astype(np.float16)).astype(np.float64) for y in (u[:, :k] / scale[:, None], s[:k, None] * v[:k]))
+            out.append(x @ (q + (first @ second).T).T)
+        return out
+
+    return smollm3(w, c, ids, linear)
+
+
+def lqer(folder, file, cube):
+    with open(folder + "/config.json", encoding="utf-8") as text:
+        config = json.load(text)
+    w = {name: x.astype(np.float64) for name, x in load(folder + "/model.safetensors").items()}
+    tokens = load(file)
+    both = np.concatenate([tokens["calibration"], *(tokens[f"e{i}"] for i in range(8))])
+    with h5py.File(cube) as found:
+        names, loss, base = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0], found["baseline_loss"][0, 0]
+        error = dict(zip(names, loss.mean(-1) - base.mean()))
+        got = {name: loss[i] for i, name in enumerate(names)}
+    # rounding of the inputs, of which the scales are means, turns the vectors of nearly equal singular values that rank 20 cuts
+    for rank, allowed in ((0, 1e-5), (3, 1e-5), (20, 1e-4)):
+        off = abs(got[f"rank-{rank}"] - lqer_loss(w, config, both, 3, rank))
+        print(rank, off.max(), error[f"rank-{rank}"])
+        assert off.max() < allowed, (rank, off)
+    assert error["rank-0"] > error["rank-3"] > error["rank-20"] > 20 * abs(error["rank-1000"]), error
+    assert error["gptq-0"] > error["gptq-20"] and abs(error["gptq-20"]) > 20 * abs(error["gptq-1000"]), error
+    assert (got["mixed-20"] != got["rank-20"]).all() and error["mixed-20"] < error["mixed-0"], error
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

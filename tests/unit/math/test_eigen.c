@@ -78,11 +78,46 @@ static void matrices_that_are_not_finite_are_refused(void **state)
     assert_int_equal(symmetric_eigen(0, a, w, NULL), OK);
 }
 
+/* What a sum of products leaves of a: |a|² minus the squares of the largest singular values. */
+static void low_ranks_leave_least(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{17, 17}, {30, 11}, {11, 30}, {1, 9}};
+    for (int k = 0; k < 8; k++) {
+        const int64_t rows = shapes[k % 4][0], cols = shapes[k % 4][1],
+                      n = rows < cols ? rows : cols;
+        double a[N * N], g[N * N] = {0}, w[N], left[N * N], right[N * N], most = 0;
+        float x[N * N];
+        rng_normals(5, k * N * N, rows * cols, x);
+        /* Once with rows that repeat: of rank 3. */
+        for (int64_t i = 0; i < rows * cols; i++)
+            a[i] = (double)x[k < 4 ? i : i / cols % 3 * cols + i % cols];
+        for (int64_t i = 0; i < cols * cols; i++)
+            for (int64_t r = 0; r < rows; r++)
+                g[i] += a[r * cols + i / cols] * a[r * cols + i % cols];
+        assert_int_equal(symmetric_eigen(cols, g, w, NULL), OK);
+        for (int64_t rank = 0; rank <= n; rank++) {
+            double rest = 0, want = 0;
+            assert_int_equal(low_rank(rows, cols, a, rank, left, right, NULL), OK);
+            for (int64_t i = 0; i < rows * cols; i++) {
+                double d = a[i];
+                for (int64_t r = 0; r < rank; r++)
+                    d -= left[r * rows + i / cols] * right[r * cols + i % cols];
+                rest += d * d;
+            }
+            for (int64_t j = 0; j < cols - rank; j++) want += fmax(w[j], 0);
+            most = fmax(most, want);
+            assert_true(fabs(rest - want) < 1e-12 * most);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eigenpairs_of_symmetric_matrices),
         cmocka_unit_test(eigenvalues_of_a_known_matrix),
+        cmocka_unit_test(low_ranks_leave_least),
         cmocka_unit_test(matrices_that_are_not_finite_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,7 +212,7 @@ static inline enum status layer_quantize(const struct layer *l, const struct qua
                                          struct quant_report *report, struct err *e)
 {
     void *prepared = NULL;
-    const struct quant_input *in = m->statistics ? &l->input : NULL;
+    const struct quant_input *in = m->statistics || quant_calibrates(m, o) ? &l->input : NULL;
     if (mem_alloc(q, l->rows * l->cols, sizeof **q, "result", NULL) != OK) abort();
     enum status st = layer_prepare(l, m, bits, o, in, &prepared, e);
     struct quant_job job = {.bits = bits,

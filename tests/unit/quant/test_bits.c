@@ -25,6 +25,11 @@ static const struct format formats[] = {
     {"rtn", 4, "--group-size", "-1", 4 * WEIGHTS + 16 * ROWS + 4 * ROWS},
     /* groups that do not divide the row: 80, 80, 32 */
     {"rtn", 4, "--group-size", "80", 4 * WEIGHTS + 16 * ROWS * 3 + 4 * ROWS * 3},
+    /* two f16 matrices of rank 5 */
+    {"rtn", 3, "--lqer-rank", "5",
+     3 * WEIGHTS + 16 * ROWS *GROUPS + 3 * ROWS *GROUPS + 16 * 5 * (ROWS + COLS)},
+    {"gptq", 4, "--lqer-rank", "1000",
+     4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS + 16 * ROWS *(ROWS + COLS)},
     /* signs of a mixing follow from its seed */
     {"rtn", 4, "--mixing", "hadamard", 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},
     {"gptq", 4, NULL, NULL, 4 * WEIGHTS + 16 * ROWS *GROUPS + 4 * ROWS *GROUPS},

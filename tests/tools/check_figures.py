@@ -17,8 +17,10 @@ from matplotlib.image import imsave  # noqa: E402
 from qtraj import figures  # noqa: E402
 from qtraj.cube.files import open_group, read  # noqa: E402
 
-# Cubes that are like another but for what these figures show: a run of two_models with surfaces; two runs of other sizes with tasks.
-ONLY = {"surfaces": {"loss_surface"}, "two_sizes": {"stored_bytes", "frontier", "accuracy", "accuracy_loss", "quantized_loss"}}
+# Cubes that are like another but for what these figures show: a run of two_models with surfaces; two runs of other sizes with tasks; runs of
+# two_models with imitations; a run whose axis is of steps and whose sharpness has not converged.
+ONLY = {"surfaces": {"loss_surface"}, "two_sizes": {"stored_bytes", "frontier", "accuracy", "accuracy_loss", "quantized_loss"},
+        "changes": {"imitations", "methods", "relative_error"}, "unconverged": {"relative_error", "quantized_loss", "curvature", "prediction"}}
 
 
 def hollow(figure):

@@ -6,6 +6,7 @@ outliers.py forms CUBE LAYERS              what holds of any model
 outliers.py ids FILE                       writes token ids from standard input: calibration, 8 sequences of 64, and e0 to e7, one each
 outliers.py quik FOLDER FILE CUBE          whether the cube has the losses of QUIK's outlier channels by threshold and by relative count
 outliers.py lqer FOLDER FILE CUBE          whether it has those of LQER's corrections
+outliers.py codebook FOLDER FILE CUBE      whether it has those of SqueezeLLM's tables with weights that are kept
 """
 import json
 import pathlib
@@ -206,11 +207,7 @@ def quik_loss(w, c, ids, weights, inputs, threshold=0.0, relative=False, down_bi
 
 
 def quik(folder, file, cube):
-    with open(folder + "/config.json", encoding="utf-8") as text:
-        config = json.load(text)
-    w = {name: x.astype(np.float64) for name, x in load(folder + "/model.safetensors").items()}
-    tokens = load(file)
-    both = np.concatenate([tokens["calibration"], *(tokens[f"e{i}"] for i in range(8))])
+    w, config, both = case(folder, file)
     with h5py.File(cube) as found:
         names, bits = [n.decode() for n in found["quantizer"]], list(found["bits"])
         loss, base = found["loss"][0, 0], found["baseline_loss"][0, 0]
@@ -246,12 +243,16 @@ def lqer_loss(w, c, ids, bits, rank):
     return smollm3(w, c, ids, linear)
 
 
-def lqer(folder, file, cube):
+def case(folder, file):
     with open(folder + "/config.json", encoding="utf-8") as text:
         config = json.load(text)
     w = {name: x.astype(np.float64) for name, x in load(folder + "/model.safetensors").items()}
     tokens = load(file)
-    both = np.concatenate([tokens["calibration"], *(tokens[f"e{i}"] for i in range(8))])
+    return w, config, np.concatenate([tokens["calibration"], *(tokens[f"e{i}"] for i in range(8))])
+
+
+def lqer(folder, file, cube):
+    w, config, both = case(folder, file)
     with h5py.File(cube) as found:
         names, loss, base = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0], found["baseline_loss"][0, 0]
         error = dict(zip(names, loss.mean(-1) - base.mean()))
@@ -264,6 +265,55 @@ def lqer(folder, file, cube):
     assert error["rank-0"] > error["rank-3"] > error["rank-20"] > 20 * abs(error["rank-1000"]), error
     assert error["gptq-0"] > error["gptq-20"] and abs(error["gptq-20"]) > 20 * abs(error["gptq-1000"]), error
     assert (got["mixed-20"] != got["rank-20"]).all() and error["mixed-20"] < error["mixed-0"], error
+
+
+def clusters(x, h, n):
+    """x (m) in the n clusters with the least sum of h times squared distances, from all runs of the sorted numbers."""
+    order = np.argsort(x, kind="stable")
+    x, h = x[order], h[order]
+    sums = [np.concatenate([[0], np.cumsum(h * x**k)]) for k in range(3)]
+    weight, first, second = (s[1:][None] - s[:-1][:, None] for s in sums)  # of the numbers from i to j
+    cost = np.where(np.tri(len(x), k=-1), np.inf, second - first**2 / np.where(weight > 0, weight, 1))
+    least, starts = cost[0], [np.zeros(len(x), int)]
+    for _ in range(min(n, len(x)) - 1):
+        all_starts = np.concatenate([[0], least[:-1]])[:, None] + cost
+        starts.append(all_starts.argmin(0))
+        least = all_starts.min(0)
+    out, end = np.empty(len(x)), len(x)
+    while end:
+        start = starts.pop()[end - 1]
+        out[order[start:end]] = first[start, end - 1] / weight[start, end - 1]
+        end = start
+    return out
+
+
+def codebook_loss(w, c, ids, bits, sparse, sensitive):
+    """SqueezeLLM's dense and sparse part (SqueezeAILab/SqueezeLLM, squeezellm/outliers.py and quantization/nuq.py) with qtraj's sensitivities."""
+    largest = lambda x, percent: x > np.sort(x, None)[::-1][int(x.size * percent / 100)]
+
+    def linear(stage, x, matrices):
+        h, out = (x[:8] ** 2).mean((0, 1)), []
+        for m in matrices:
+            keep = largest(abs(m), sparse) | largest(h * m**2, sensitive)
+            q = m.astype(np.float16).astype(np.float64)
+            for row, kept, values in zip(m, keep, q):
+                values[~kept] = clusters(row[~kept], h[~kept], 2**bits)
+            out.append(x @ q.T)
+        return out
+
+    return smollm3(w, c, ids, linear)
+
+
+def codebook(folder, file, cube):
+    w, config, both = case(folder, file)
+    with h5py.File(cube) as found:
+        names, loss = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0]
+    mean = dict(zip(names, loss.mean(-1)))
+    for name, own in {"dense": (0, 0), "sparse": (2, 0), "sensitive": (0, 1.5), "both": (0.45, 0.3)}.items():
+        off = abs(loss[names.index(name)] - codebook_loss(w, config, both, 2, *own))
+        print(name, off.max(), mean[name])
+        assert off.max() < 1e-4, (name, off)
+    assert min(abs(a - b) for a in mean.values() for b in mean.values() if a is not b) > 1e-3 and mean["dense"] > mean["sparse"], mean
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

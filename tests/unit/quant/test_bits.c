@@ -74,6 +74,11 @@ static const struct format formats[] = {
     {"flipped", 3, "--change-of", "rtn", 32 * WEIGHTS},
     /* 2^3 values of 16 bits a row */
     {"codebook", 3, NULL, NULL, 3 * WEIGHTS + 8 * 16 * ROWS},
+    /* and an f16 and its column of 32 bits for 69 weights (0.5 %), ROWS + 1 starts of rows */
+    {"codebook", 3, "--sparse", "0.5",
+     3 * WEIGHTS + 8 * 16 * ROWS + (16 + 32) * 69 + 32 * (ROWS + 1)},
+    {"codebook", 2, "--sensitive", "0.05",
+     2 * WEIGHTS + 4 * 16 * ROWS + (16 + 32) * 6 + 32 * (ROWS + 1)},
     /* an f16 for 32, also of the types that rows of 192 get instead (q5_1: two) */
     {"q4_0", 4, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},
     {"iq4_nl", 4, NULL, NULL, 4 * WEIGHTS + 16 * (WEIGHTS / 32)},

@@ -5,8 +5,8 @@ CALIBRATED = "order damping damping_increment block_size static_groups range_sea
 OUTLIERS = "range_factor outlier_columns outlier_bits outlier_score outlier_least outlier_relative down_bits"
 MIXED = "damping hessian true_sequential incoherence incoherence_seed feedback"
 USED = {algorithm: set(names.split()) for algorithm, names in {
-    "rtn": f"group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows {OUTLIERS}",
-    "gptq": f"group_size symmetric narrow_range {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows {OUTLIERS}",
+    "rtn": f"group_size symmetric narrow_range range_search scale_dtype mixing mixing_seed codes scale_rows {OUTLIERS} lqer_rank",
+    "gptq": f"group_size symmetric narrow_range {CALIBRATED} true_sequential hessian mixing mixing_seed codes scale_rows {OUTLIERS} lqer_rank",
     "gptaq": f"group_size symmetric {CALIBRATED} alpha consistent symmetric_grid",
     "awq": "group_size scale_dtype mixing mixing_seed scaled judged duo_scaling zero_point clip",
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",

@@ -129,8 +129,9 @@ static struct states *first_states(const struct wave *v, const struct stream *s)
 
 /* Sets what is taken first after stream i of the wave, or after full precision (-1). After the last
  * stream the next block begins. */
-static void set_next(const struct wave *v, struct workspace *w, int64_t i)
+static void set_next(const struct wave *v, int64_t i)
 {
+    struct workspace *w = v->w;
     w->next = NULL;
     for (int64_t k = 1; k <= v->n + 1 && !w->next; k++) {
         const int64_t at = (i + 1 + k) % (v->n + 1) - 1;
@@ -169,13 +170,13 @@ static bool can_pause(const struct wave *v)
 }
 
 /* All streams of the wave through one block, but those that have passed it. */
-static enum status pass_block(struct wave *v, struct workspace *w, const struct block *b,
-                              struct err *e)
+static enum status pass_block(struct wave *v, const struct block *b, struct err *e)
 {
     struct run *r = v->run;
+    struct workspace *w = v->w;
     const double layers = (double)v->layers;
     if (v->passed == 0) {
-        set_next(v, w, -1);
+        set_next(v, -1);
         PASS(pass_full(r, w, b, v->full, e));
         pace_step(r->pace, wave_share_of_full(v) / layers);
     } else if (shares_later(v)) {
@@ -183,7 +184,7 @@ static enum status pass_block(struct wave *v, struct workspace *w, const struct 
     }
     while (v->passed < v->n) {
         struct stream *s = v->streams[v->passed];
-        set_next(v, w, v->passed);
+        set_next(v, v->passed);
         PASS(pass_stream(w, s, b, e));
         if (s->st == OK)
             pace_step(r->pace, s->share / layers);
@@ -199,7 +200,7 @@ static enum status pass_block(struct wave *v, struct workspace *w, const struct 
                        forward_block(w, &r->full, b, r->full.calibration, &w->calibration, e), e);
 }
 
-static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *e)
+static enum status pass_blocks(struct wave *v, struct err *e)
 {
     CLEANUP(block_reader_close_at) struct block_reader *reader = NULL;
     struct run *r = v->run;
@@ -209,7 +210,7 @@ static enum status pass_blocks(struct wave *v, struct workspace *w, struct err *
         PASS(pause_here(v, e));
         PASS(block_reader_get(reader, v->layer, v->layer + 1, &b, e));
         PASS(block_reader_prepare(reader, e));
-        PASS(pass_block(v, w, b, e));
+        PASS(pass_block(v, b, e));
     }
     PASS(saved_point(v->saved, e));
     r->seconds_read += block_reader_seconds(reader);
@@ -291,7 +292,7 @@ enum status wave_run(struct run *r, struct stream *const *streams, int64_t n, bo
     TRY(group_agree(r->group, start_streams(r, streams, n, first, e), e));
     TRY(workspace_init(&w, r, streams, n, e));
     TRY(wave_resume(&v, e));
-    TRY(pass_blocks(&v, &w, e));
+    TRY(pass_blocks(&v, e));
     workspace_free(&w);
     drop_calibration(r, streams, n);
     TRY(score_streams(r, streams, n, e));

@@ -2,12 +2,8 @@
 # Tables of values with weights that are kept (SqueezeLLM) against numpy, on one rank and on two, and what refuses them.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json numpy h5py
-export PYTHONPATH=$SOURCE/tests/tools OMPI_MCA_ess_singleton_isolated=1
-golden() { "$python" "$SOURCE/tests/golden/outliers.py" "$@" >"$work/golden" 2>&1 || fail "$*: $(tail -3 "$work/golden")"; }
+. "$SOURCE/tests/tools/numpy.sh"
 
-own_text "$work/text.txt"
-"$QTRAJ" tokenize "$quickstart/trajectory/tokenizer.json" <"$work/text.txt" >"$work/tokens"
-golden ids "$work/ids.safetensors" <"$work/tokens"
 quickstart_sweep '1p;$p' <<YAML
 name: codebook
 results: codebook.h5
@@ -17,8 +13,7 @@ methods:
   - {name: sparse, method: codebook, sparse: 2}
   - {name: sensitive, method: codebook, sensitive: 1.5}
   - {name: both, method: codebook, sparse: 0.45, sensitive: 0.3}
-calibration: {ids: "$work/ids.safetensors:calibration"}
-evaluation: [$(for i in 0 1 2 3 4 5 6 7; do printf '{name: e%d, ids: "%s:e%d"}, ' $i "$work/ids.safetensors" $i; done | sed "s|, $||")]
+$numpy_texts
 YAML
 "$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>&1 || fail "$(tail -3 "$work/out")"
 golden codebook "$quickstart/trajectory/step001200" "$work/ids.safetensors" "$work/codebook.h5"

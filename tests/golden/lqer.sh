@@ -2,12 +2,8 @@
 # Low-rank corrections of quantized weights (LQER) against numpy, on one and on three ranks, and what refuses them.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json numpy h5py
-export PYTHONPATH=$SOURCE/tests/tools OMPI_MCA_ess_singleton_isolated=1
-golden() { "$python" "$SOURCE/tests/golden/outliers.py" "$@" >"$work/golden" 2>&1 || fail "$*: $(tail -3 "$work/golden")"; }
+. "$SOURCE/tests/tools/numpy.sh"
 
-own_text "$work/text.txt"
-"$QTRAJ" tokenize "$quickstart/trajectory/tokenizer.json" <"$work/text.txt" >"$work/tokens"
-golden ids "$work/ids.safetensors" <"$work/tokens"
 own='group_size: -1, narrow_range: true, lqer_rank:'
 quickstart_sweep '1p;$p' <<YAML
 name: lqer
@@ -18,8 +14,7 @@ $(for rank in 0 3 20 1000; do echo "  - {name: rank-$rank, method: rtn, $own $ra
 $(for rank in 0 20 1000; do echo "  - {name: gptq-$rank, method: gptq, scale_dtype: f16-packed, group_size: 32, lqer_rank: $rank}"; done)
   - {name: mixed-0, method: rtn, $own 0, mixing: hadamard}
   - {name: mixed-20, method: rtn, $own 20, mixing: hadamard}
-calibration: {ids: "$work/ids.safetensors:calibration"}
-evaluation: [$(for i in 0 1 2 3 4 5 6 7; do printf '{name: e%d, ids: "%s:e%d"}, ' $i "$work/ids.safetensors" $i; done | sed "s|, $||")]
+$numpy_texts
 YAML
 "$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>&1 || fail "$(tail -3 "$work/out")"
 golden lqer "$quickstart/trajectory/step001200" "$work/ids.safetensors" "$work/lqer.h5"

@@ -2,14 +2,10 @@
 # Outlier channels of inputs and of weights as QUIK counts them: in layers with a score above a threshold, by whole hidden sizes.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json numpy h5py
-export PYTHONPATH=$SOURCE/tests/tools OMPI_MCA_ess_singleton_isolated=1
-golden() { "$python" "$SOURCE/tests/golden/outliers.py" "$@" >"$work/golden" 2>&1 || fail "$*: $(tail -3 "$work/golden")"; }
+. "$SOURCE/tests/tools/numpy.sh"
 
 inputs='method: none, activations: {bits: 4, symmetric: false, outliers: 8'
 weights='method: rtn, bits: [4], group_size: -1, narrow_range: true, scale_dtype: f32, outlier_columns: 8'
-own_text "$work/text.txt"
-"$QTRAJ" tokenize "$quickstart/trajectory/tokenizer.json" <"$work/text.txt" >"$work/tokens"
-golden ids "$work/ids.safetensors" <"$work/tokens"
 quickstart_sweep '1p;$p' <<YAML
 name: quik
 results: quik.h5
@@ -22,8 +18,7 @@ methods:
   - {name: weights-threshold, $weights, outlier_least: 7.5}
   - {name: weights-relative, $weights, outlier_relative: true}
   - {name: weights-down, $weights, outlier_least: 7.5, down_bits: 8}
-calibration: {ids: "$work/ids.safetensors:calibration"}
-evaluation: [$(for i in 0 1 2 3 4 5 6 7; do printf '{name: e%d, ids: "%s:e%d"}, ' $i "$work/ids.safetensors" $i; done | sed "s|, $||")]
+$numpy_texts
 YAML
 "$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>&1 || fail "$(tail -3 "$work/out")"
 golden quik "$quickstart/trajectory/step001200" "$work/ids.safetensors" "$work/quik.h5"

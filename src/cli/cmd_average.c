@@ -92,7 +92,7 @@ static void print_choice(const json_t *record)
 static enum status set_judge(struct average *a, struct weights *w, struct err *e)
 {
     const bool calibrated = a->calibration.text || a->calibration.ids;
-    PASS(single_variant(a->judge, &a->options, &a->bits, calibrated, &w->variant, e));
+    PASS(single_variant(a->judge, &a->options, &a->bits, &a->calibration, &w->variant, e));
     if (!calibrated) return OK;
     PASS(data_options_finish(&a->calibration, "calibration-", e));
     return options_copy(&data_table, &a->calibration, &w->calibration, e);

@@ -100,8 +100,7 @@ static enum status set_up(struct quantize *o, struct err *e)
     PASS(mem_zero(&v->variants, 1, sizeof *v->variants, "variant", e));
     v->n_variants = 1;
     PASS(mem_string(&v->variants[0].key, "", e));
-    PASS(single_variant(o->method, &o->entry.options, &o->bits, is_given(&o->calibration),
-                        v->variants, e));
+    PASS(single_variant(o->method, &o->entry.options, &o->bits, &o->calibration, v->variants, e));
     if (o->weights) PASS(quant_check_weights(method, "--weights", e));
     if (o->folder) PASS(quant_check_weights(method, "--out", e));
     if (!o->format) o->format = *export_formats();
@@ -247,15 +246,6 @@ static const char *flag_value(const char *name, int argc, char **argv)
     return NULL;
 }
 
-/* What --calibration-... goes with. A method that is not known is a matter of its own. */
-static const char *calibration(const struct call *c)
-{
-    const char *name = flag_value("--method", c->argc, c->argv);
-    const struct quant_method *method = name ? quant_find(name) : NULL;
-    return !method || quant_calibrates(method, NULL) ? "--calibration-text --calibration-ids"
-                                                     : "a method that calibrates";
-}
-
 /* Applies the preset first, so that other flags override it wherever they are. */
 static enum status start_from_preset(struct quantize *o, int argc, char **argv, struct err *e)
 {
@@ -314,7 +304,7 @@ static enum status run(struct call *c, struct err *e)
         {"the method's options (qtraj methods says which it has):", &quant_table, "",
          &o.entry.options, NULL},
         {"the text that calibrates:", &data_calibration_table, "calibration-", &o.calibration,
-         calibration(c)},
+         "--calibration-text --calibration-ids"},
         {"the text that is scored:", &data_scored_table, "evaluation-", &o.evaluation,
          "--evaluation-text --evaluation-ids"},
     };

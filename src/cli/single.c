@@ -38,10 +38,12 @@ enum status single_add_evaluation(struct single *s, struct data_options *d, cons
 }
 
 enum status single_variant(const char *name, const struct quant_options *options, int64_t *bits,
-                           bool calibrated, struct variant *out, struct err *e)
+                           const struct data_options *calibration, struct variant *out,
+                           struct err *e)
 {
     const struct quant_method *method = quant_find(name);
     const bool calibrates = quant_calibrates(method, options);
+    const bool calibrated = calibration->text || calibration->ids;
     int64_t low, high;
     quant_widths(method, options, &low, &high);
     NEED(*bits || low == high, ERR_USAGE, "--bits is missing: expected %lld to %lld for %s",
@@ -53,8 +55,9 @@ enum status single_variant(const char *name, const struct quant_options *options
          (long long)*bits, (long long)low, (long long)high, method->name);
     NEED(!calibrates || calibrated, ERR_USAGE,
          "%s calibrates: give --calibration-text or --calibration-ids", name);
-    NEED(calibrates || !calibrated, ERR_USAGE, "--calibration-...: %s calibrates only with --%s",
-         name, method->calibrates_with);
+    NEED(calibrates || !calibrated, ERR_USAGE,
+         "--calibration-%s has no effect here: it goes with options of %s that calibrate",
+         calibration->text ? "text" : "ids", name);
     out->bits = *bits;
     out->method.options = *options;
     PASS(mem_string(&out->method.name, name, e));

@@ -22,12 +22,12 @@ void single_free(struct single *s);
 MUST_USE enum status single_add_evaluation(struct single *s, struct data_options *d,
                                            const char *prefix, struct err *e);
 
-/* Sets method and width of *out from flags; *bits 0: the method's, if it has only one. calibrated:
- * there is a calibration text. ERR_USAGE: no such width, a text too many or missing; errors of
+/* Sets method and width of *out from flags; *bits 0: the method's, if it has only one. calibration:
+ * its text, if there is one. ERR_USAGE: no such width, a text too many or missing; errors of
  * quant_check. */
 MUST_USE enum status single_variant(const char *method, const struct quant_options *options,
-                                    int64_t *bits, bool calibrated, struct variant *out,
-                                    struct err *e);
+                                    int64_t *bits, const struct data_options *calibration,
+                                    struct variant *out, struct err *e);
 
 /* Multiplies as --products says and rounds as --rounding says; NULL: in f32. */
 void single_numbers(struct single *s, const char *products, const char *rounding);

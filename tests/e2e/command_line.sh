@@ -106,6 +106,9 @@ grep -qE "; left: 1 visit, [0-9.]+ s$" "$work/plan" || fail "plan: $(cat "$work/
 # --- flags that have no effect beside the others are errors that name them as they are typed, before any work ---
 models=$SOURCE/tests/fixtures/models/llama
 ids=$models/reference.safetensors:input_ids
+for option in --lqer-rank --outlier-columns; do # by these rtn calibrates
+    "$QTRAJ" quantize "$models" --method rtn --bits 3 $option 4 --calibration-ids "$ids" >"$work/out" 2>"$work/err" || fail "rtn $option: $(cat "$work/err")"
+done
 : >"$work/tried"
 # idle FLAG COMMAND ARGUMENT...: the command refuses the flag (its first word).
 idle() {

@@ -257,11 +257,22 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
             struct plan_checkpoint *c = &p->checkpoints[p->n_checkpoints++];
             *c = (struct plan_checkpoint){.model = i, .row = j};
             PASS(plan_find_weights(p, i, j, &c->weights, e));
-            PASS(plan_find_heldout(p, c, e));
-            PASS(weights_recipe(&c->weights, &c->recipe, e));
-            PASS(plan_name_average(p, c, e));
-            PASS(plan_find_tokenizer(p, c, e));
         }
+    PASS(plan_shapes_find(p, e));
+    PASS(plan_lengths_make(p, e));
+    for (int64_t i = 0; i < p->n_checkpoints; i++)
+        PASS(plan_find_tokenizer(p, &p->checkpoints[i], e));
+    return OK;
+}
+
+/* What keys say of averages, whose members may be chosen by a text. */
+static enum status make_recipes(struct plan *p, struct err *e)
+{
+    for (struct plan_checkpoint *c = p->checkpoints; c < p->checkpoints + p->n_checkpoints; c++) {
+        PASS(plan_find_heldout(p, c, e));
+        PASS(weights_recipe(&c->weights, &c->recipe, e));
+        PASS(plan_name_average(p, c, e));
+    }
     return OK;
 }
 
@@ -351,16 +362,16 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(plan_columns_check(s, e));
     TRY(plan_past_open(s->results, &p.past, e));
     plan_past_seed(&p);
-    TRY(plan_lengths_make(&p, e));
+    TRY(mem_zero(&p.lengths, s->n_models, sizeof *p.lengths, "models", e));
     TRY(plan_names_make(&p, e));
     TRY(plan_rows_make(&p, e));
+    TRY(make_checkpoints(&p, e));
     TRY(plan_common_check(&p, e));
     TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
     TRY(plan_lengths_keys(&p, e));
-    TRY(make_checkpoints(&p, e));
-    TRY(plan_shapes_find(&p, &p.costs, e));
+    TRY(make_recipes(&p, e));
     TRY(check_grids(&p, e));
     for (int k = 0; k < MEASURES_N; k++) {
         if (measures[k]->plan) TRY(measures[k]->plan(&p, e));

@@ -99,14 +99,13 @@ struct plan_costs {
 
 /* What earlier runs into the same results have planned, and what the plan takes from it. */
 struct plan_past {
-    json_t *plans;      /* plans_of (records/plans.h) */
-    json_t *read;       /* {USE: DIGEST}: as which text each use of a text is taken (plan_grown.c):
-                           itself, or one that it has grown from and of which the same is read */
-    json_t *starts;     /* {text: grown_starts}, */
-    json_t *tokenizers; /* {path: digest in keys}, */
-    json_t *grown;      /* {text: whether all uses of it are in `read`} */
-    json_t *configs;    /* {path: digest} of config.json of folders, "": none */
-    json_t *entries;    /* [{MODEL: plan_past_entries}] of each plan, or null: not made yet */
+    json_t *plans;    /* plans_of (records/plans.h) */
+    json_t *read;     /* {USE: DIGEST}: as which text each use of a text is taken (plan_grown.c):
+                         itself, or one that it has grown from and of which the same is read */
+    json_t *starts;   /* {text: grown_starts}, */
+    json_t *grown;    /* {text: whether all uses of it are in `read`} */
+    json_t *configs;  /* {path: digest} of config.json of folders, "": none */
+    json_t *entries;  /* [{MODEL: plan_past_entries}] of each plan, or null: not made yet */
     json_t *meanings; /* {digest of a config.json or tokenizer.json: what it says} (plan_alike.c) */
 };
 

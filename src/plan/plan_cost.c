@@ -1,6 +1,7 @@
 /* Costs of the visits of a plan. */
 #include "engine/inputs.h"
 #include "engine/wanted.h"
+#include "model/positions.h"
 #include "plan/plan_internal.h"
 #include "quant/quant.h"
 #include "records/scores.h"
@@ -34,43 +35,42 @@ void plan_costs_free(struct plan_costs *c)
 
 /* --- shapes --- */
 
-static bool read_config(const char *folder, struct plan_model *m)
+/* What config.json in the folder says of the model: its positions, and the shape if the family is
+ * known. */
+static void read_config(struct plan *p, int64_t model, const char *folder)
 {
     AUTO_FREE char *file = NULL;
     json_auto_t *config = NULL;
-    if (checkpoint_read_config(folder, &config, &file, NULL) != OK ||
-        model_sizes_read(config, file, &m->sizes, NULL) != OK)
-        return false;
+    struct plan_model *m = &p->costs.models[model];
+    int64_t *positions = &p->lengths[model].positions;
+    if (m->known || checkpoint_read_config(folder, &config, &file, NULL) != OK) return;
+    if (*positions <= 0) *positions = positions_usable(config);
+    m->known = model_sizes_read(config, file, &m->sizes, NULL) == OK;
+    if (!m->known) return;
     const char *type = json_text(config, "torch_dtype", json_text(config, "dtype", ""));
     m->bytes_per_weight = strcmp(type, "float32") == 0 ? 4 : 2;
     m->config = json_incref(config);
     m->config_file = TAKE(file);
-    return true;
 }
 
-static bool read_config_above(const char *folder, struct plan_model *m)
-{
-    AUTO_FREE char *above = NULL;
-    return fsx_parent(folder, &above, NULL) == OK && read_config(above, m);
-}
-
-enum status plan_shapes_find(const struct plan *p, struct plan_costs *c, struct err *e)
+enum status plan_shapes_find(struct plan *p, struct err *e)
 {
     const char *last = "";
-    PASS(mem_zero(&c->models, p->sweep->n_models, sizeof *c->models, "models", e));
-    c->n = p->sweep->n_models;
-    for (int64_t i = 0; i < c->n; i++) {
+    PASS(mem_zero(&p->costs.models, p->sweep->n_models, sizeof *p->costs.models, "models", e));
+    p->costs.n = p->sweep->n_models;
+    for (int64_t i = 0; i < p->costs.n; i++) {
         AUTO_FREE char *kept = NULL;
-        c->models[i].known = plan_stage_shape(p->sweep, i, &kept, NULL) == OK && kept &&
-                             read_config(kept, &c->models[i]);
+        PASS(plan_stage_shape(p->sweep, i, &kept, e));
+        if (kept) read_config(p, i, kept);
     }
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
         const struct plan_checkpoint *at = &p->checkpoints[i];
-        struct plan_model *m = &c->models[at->model];
         const char *folder = weights_folder(&at->weights);
-        if (m->known || strcmp(folder, last) == 0) continue;
-        m->known = read_config(folder, m) || read_config_above(folder, m);
-        if (!m->known) last = folder; /* it is not tried again */
+        AUTO_FREE char *above = NULL;
+        if (p->costs.models[at->model].known || strcmp(folder, last) == 0) continue;
+        read_config(p, at->model, folder);
+        if (fsx_parent(folder, &above, NULL) == OK) read_config(p, at->model, above);
+        if (!p->costs.models[at->model].known) last = folder; /* it is not tried again */
     }
     return OK;
 }

@@ -23,44 +23,22 @@ static void readers_free(struct readers *r)
     json_decref(r->digests);
 }
 
-/* *path (the caller frees): of the model's first checkpoint that has one, *row; NULL: none. */
-static enum status find_tokenizer(const struct plan *p, int64_t model, int64_t *row, char **path,
-                                  struct err *e)
-{
-    const struct model_entry *m = &p->sweep->models[model];
-    *path = NULL;
-    *row = 0;
-    if (m->tokenizer) return mem_string(path, m->tokenizer, e);
-    for (int64_t i = 0; i < m->n_rows && !*path; i++) {
-        CLEANUP(weights_free) struct weights w = {0};
-        *row = i;
-        PASS(plan_find_weights(p, model, i, &w, e));
-        PASS(visit_tokenizer(weights_folder(&w), path, e));
-    }
-    return OK;
-}
-
-static enum status add_reader(struct plan *p, int64_t model, struct readers *r, struct err *e)
+/* The tokenizer of the model's first checkpoint that has one. */
+static enum status add_reader(const struct plan *p, int64_t model, struct readers *r, struct err *e)
 {
     AUTO_FREE char *path = NULL;
-    char hash[HASH_HEX], known[HASH_HEX];
-    json_auto_t *digest = NULL;
+    const struct plan_checkpoint *c = NULL;
     json_t *one;
-    int64_t row;
     size_t i;
-    PASS(find_tokenizer(p, model, &row, &path, e));
+    for (int64_t k = 0; k < p->n_checkpoints && !path; k++) {
+        c = &p->checkpoints[k];
+        if (c->model == model) PASS(plan_tokenizer_path(p, c, &path, e));
+    }
     r->complete = r->complete && path && fsx_is_file(path);
     if (!r->complete) return OK;
-    digest = json_incref(json_object_get(p->past.tokenizers, path));
-    if (!digest) {
-        PASS(hash_file(path, hash, e));
-        PASS(plan_known_digest(p, PLAN_TOKENIZER, model, row, path, hash, known, e));
-        digest = json_string(known);
-        json_object_set(p->past.tokenizers, path, digest);
-    }
     json_array_foreach(r->digests, i, one)
-        if (json_equal(one, digest)) return OK;
-    json_array_append(r->digests, digest);
+        if (strcmp(json_string_value(one), c->tokenizer) == 0) return OK;
+    json_array_append_new(r->digests, json_string(c->tokenizer));
     return texts_add(&r->paths, path, e);
 }
 

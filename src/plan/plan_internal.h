@@ -185,7 +185,8 @@ struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const st
 void plan_texts_keep(struct visit *v);
 
 /* --- plan_lengths.c --- */
-/* p->lengths: first the positions, which give all lengths; then, with variants there, keys. */
+/* p->lengths: the positions that no config.json gives (plan_shapes_find), as earlier plans knew
+ * them; with variants there, keys. */
 MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
 MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
 void plan_lengths_free(struct plan *p);
@@ -214,8 +215,9 @@ MUST_USE enum status plan_setup_make(const struct plan *p, const struct plan_che
                                      void **setup, struct err *e);
 
 /* --- plan_cost.c --- */
-/* Finds the models' shapes; reads one config.json per model. plan_costs_free *out. ERR_NOMEM. */
-MUST_USE enum status plan_shapes_find(const struct plan *p, struct plan_costs *out, struct err *e);
+/* Finds the shapes of p->costs.models, and the positions of p->lengths; reads one config.json per
+ * model. ERR_NOMEM. */
+MUST_USE enum status plan_shapes_find(struct plan *p, struct err *e);
 /* Computes the costs of the models in c, whose shapes have been found; reads short texts.
  * ERR_NOMEM. */
 MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e);

@@ -1,8 +1,6 @@
 /* What a sweep's lengths are for each model: `length: auto` follows the model's positions, and keys
  * hash the length that it stands for (docs/decisions/0019-default-length.md). */
-#include "engine/inputs.h"
 #include "plan/plan_internal.h"
-#include "util/fsx.h"
 #include "util/mem.h"
 
 void plan_lengths_free(struct plan *p)
@@ -20,35 +18,10 @@ void plan_lengths_free(struct plan *p)
 
 /* --- positions --- */
 
-static int64_t positions_in(const char *folder)
-{
-    int64_t written = 0, usable = 0;
-    if (visit_positions(folder, &written, &usable, NULL) != OK) usable = 0;
-    return usable;
-}
-
-/* In the folder or the one above it, as plan_cost.c looks for shapes. */
-static int64_t positions_near(const char *folder)
-{
-    AUTO_FREE char *above = NULL;
-    int64_t positions = positions_in(folder);
-    if (positions <= 0 && fsx_parent(folder, &above, NULL) == OK) positions = positions_in(above);
-    return positions;
-}
-
 enum status plan_lengths_make(struct plan *p, struct err *e)
 {
-    PASS(mem_zero(&p->lengths, p->sweep->n_models, sizeof *p->lengths, "models", e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) {
         const struct model_entry *m = &p->sweep->models[i];
-        AUTO_FREE char *kept = NULL;
-        PASS(plan_stage_shape(p->sweep, i, &kept, e));
-        if (kept) p->lengths[i].positions = positions_in(kept);
-        for (int64_t k = 0; k < m->n_rows && p->lengths[i].positions <= 0; k++) {
-            CLEANUP(weights_free) struct weights w = {0};
-            PASS(plan_find_weights(p, i, k, &w, e));
-            p->lengths[i].positions = positions_near(weights_folder(&w));
-        }
         if (p->lengths[i].positions <= 0) p->lengths[i].positions = plan_past_positions(p, m->name);
         NEED(!m->stage || p->lengths[i].positions > 0, ERR_USAGE,
              "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",

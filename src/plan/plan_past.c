@@ -12,7 +12,6 @@ void plan_past_free(struct plan_past *p)
     json_decref(p->meanings);
     json_decref(p->configs);
     json_decref(p->entries);
-    json_decref(p->tokenizers);
     *p = (struct plan_past){0};
 }
 
@@ -21,7 +20,6 @@ enum status plan_past_open(const char *results, struct plan_past *out, struct er
     *out = (struct plan_past){.read = json_object(),
                               .starts = json_object(),
                               .grown = json_object(),
-                              .tokenizers = json_object(),
                               .configs = json_object(),
                               .entries = json_array(),
                               .meanings = json_object()};

@@ -379,7 +379,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     }
     TRY(make_keys(&p, e));
     TRY(make_setups(&p, e));
-    TRY(plan_costs_make(&p, &p.costs, e));
+    TRY(plan_costs_make(&p, e));
     for (int64_t i = 0; i < s->n_methods; i++) TRY(plan_stored_check(&p, &s->methods[i], e));
     *out = p;
     p = (struct plan){0};

@@ -81,9 +81,7 @@ struct plan_model {
     struct cost statistics;       /* additional, if a variant uses shared statistics */
     bool kept[MEASURES_N];        /* products of the part retain activations (plan_costs_fit) */
     struct cost once[MEASURES_N]; /* additional work of each part, once per visit */
-    struct cost *variants;        // (n_variants of the plan) including what parts add per cell
-    struct cost *completions;     // (n_variants) the same for cells that are already scored
-    struct cost *replicates;      // (n_variants) of a replicate, for which parts add nothing
+    struct cost cell[MEASURES_N]; /* and what it adds to each cell */
 };
 
 struct plan_costs {

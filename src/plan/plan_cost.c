@@ -8,25 +8,12 @@
 #include "util/fsx.h"
 #include "util/mem.h"
 
-static void model_free(struct plan_model *m)
-{
-    free(m->variants);
-    free(m->completions);
-    free(m->replicates);
-    free(m->config_file);
-    json_decref(m->config);
-}
-
-static enum status model_make(const struct plan *p, struct plan_model *m, struct err *e)
-{
-    PASS(mem_zero(&m->variants, p->n_variants, sizeof *m->variants, "costs", e));
-    PASS(mem_zero(&m->completions, p->n_variants, sizeof *m->completions, "costs", e));
-    return mem_zero(&m->replicates, p->n_variants, sizeof *m->replicates, "costs", e);
-}
-
 void plan_costs_free(struct plan_costs *c)
 {
-    for (int64_t i = 0; i < c->n; i++) model_free(&c->models[i]);
+    for (int64_t i = 0; i < c->n; i++) {
+        free(c->models[i].config_file);
+        json_decref(c->models[i].config);
+    }
     free(c->models);
     free(c->texts);
     free(c->heldout);
@@ -163,45 +150,40 @@ static bool with_cells(int k)
 
 void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m)
 {
-    const struct cost_tokens none = {0};
     m->shared = cost_shared(&m->sizes, &c->evaluation, m->bytes_per_weight);
     m->statistics =
         cost_shared_statistics(&m->sizes, p->sweep->methods, p->sweep->n_methods, &c->calibration);
-    for (int64_t i = 0; i < p->n_variants; i++) {
-        const struct method_entry *method = p->variants[i].method;
-        m->variants[i] = cost_variant(&m->sizes, method, &c->evaluation, &c->calibration);
-        m->completions[i] = cost_variant(&m->sizes, method, &none, &c->calibration);
-        m->replicates[i] = m->variants[i];
-    }
     for (int k = 0; k < MEASURES_N; k++) {
-        struct cost cell = {0};
         if (!plan_asks(p, k) || !measures[k]->cost) continue;
-        m->once[k] = cell;
-        measures[k]->cost(p->setup[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &cell);
-        for (int64_t i = 0; i < p->n_variants; i++) {
-            cost_add(&m->variants[i], &cell, 1);
-            cost_add(&m->completions[i], &cell, 1);
-        }
+        m->once[k] = m->cell[k] = (struct cost){0};
+        measures[k]->cost(p->setup[k], &m->sizes, &c->own[k], m->kept[k], &m->once[k], &m->cell[k]);
     }
 }
 
-enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e)
+/* What is done for a variant; parts add nothing to a replicate. */
+enum work { WORK_CELL, WORK_COMPLETION, WORK_REPLICATE };
+
+/* The cost of that for variant i of the plan, with the tokens of c. */
+static struct cost variant_cost(const struct plan *p, const struct plan_costs *c,
+                                const struct plan_model *m, int64_t i, enum work work)
 {
+    const struct cost_tokens none = {0}, *scored = work == WORK_COMPLETION ? &none : &c->evaluation;
+    if (!m->known) return m->shared;
+    struct cost sum = cost_variant(&m->sizes, p->variants[i].method, scored, &c->calibration);
+    for (int k = 0; work != WORK_REPLICATE && k < MEASURES_N; k++) cost_add(&sum, &m->cell[k], 1);
+    return sum;
+}
+
+enum status plan_costs_make(struct plan *p, struct err *e)
+{
+    struct plan_costs *c = &p->costs;
     c->rates = cost_rates_given(100);
     PASS(count_tokens(p, c, e));
-    for (int64_t i = 0; i < c->n; i++) {
-        struct plan_model *m = &c->models[i];
-        PASS(model_make(p, m, e));
-        if (m->known) {
+    for (struct plan_model *m = c->models; m < c->models + c->n; m++)
+        if (m->known)
             plan_cost_model(p, c, m);
-            continue;
-        }
-        /* Its shape is unknown: everything costs one second. */
-        m->shared.flop[COST_FORWARD] = 1e11;
-        for (int64_t k = 0; k < p->n_variants; k++)
-            m->variants[k].flop[COST_FORWARD] = m->completions[k].flop[COST_FORWARD] =
-                m->replicates[k].flop[COST_FORWARD] = 1e11;
-    }
+        else /* everything costs one second */
+            m->shared.flop[COST_FORWARD] = 1e11;
     return OK;
 }
 
@@ -253,13 +235,15 @@ static struct cost repeated_cost(const struct plan_model *m, bool read, bool sum
 
 /* What variant i of the visit adds. Of the streams of a replicate, the first that reads or sums
  * pays for it. */
-static struct cost batch_cost(const struct plan *p, const struct plan_model *m,
-                              const struct plan_visit *v, const int64_t *variants, int64_t i)
+static struct cost batch_cost(const struct plan *p, const struct plan_costs *costs,
+                              const struct plan_model *m, const struct plan_visit *v,
+                              const int64_t *variants, int64_t i)
 {
     const struct variant *all = v->visit.variants;
     bool read = false, summed = false;
     const bool runs = !all[i].scored || wanted_count(all[i].records, measure_cell.name, NULL);
-    if (all[i].replicate == 0) return (runs ? m->variants : m->completions)[variants[i]];
+    if (all[i].replicate == 0)
+        return variant_cost(p, costs, m, variants[i], runs ? WORK_CELL : WORK_COMPLETION);
     for (int64_t j = 0; j < i; j++) {
         if (all[j].replicate != all[i].replicate) continue;
         read = true;
@@ -267,8 +251,9 @@ static struct cost batch_cost(const struct plan *p, const struct plan_model *m,
     }
     const bool sums = !summed && shares_statistics(&p->variants[variants[i]]);
     struct cost c = repeated_cost(m, !read, sums);
+    const struct cost own = variant_cost(p, costs, m, variants[i], WORK_REPLICATE);
     c.bytes *= (double)weights_reads(&v->visit.weights);
-    cost_add(&c, &m->replicates[variants[i]], 1);
+    cost_add(&c, &own, 1);
     return c;
 }
 
@@ -280,8 +265,9 @@ enum status plan_visit_price_own(const struct plan *p, int k, const struct cost 
     return OK;
 }
 
-static enum status price(const struct plan *p, const struct plan_model *m, const int64_t *variants,
-                         struct plan_visit *v, struct err *e)
+static enum status price(const struct plan *p, const struct plan_costs *costs,
+                         const struct plan_model *m, const int64_t *variants, struct plan_visit *v,
+                         struct err *e)
 {
     const struct visit *visit = &v->visit;
     struct cost shared = shared_cost(p, m, variants, visit->n_variants);
@@ -298,7 +284,7 @@ static enum status price(const struct plan *p, const struct plan_model *m, const
     for (int i = 0; i < MEASURES_N; i++) v->cost += row[i];
     row += 2 * MEASURES_N; /* the checkpoint's own batch costs nothing more */
     for (int64_t i = 0; i < visit->n_variants; i++, row += MEASURES_N) {
-        const struct cost c = batch_cost(p, m, v, variants, i);
+        const struct cost c = batch_cost(p, costs, m, v, variants, i);
         split_seconds(p, &c, row);
     }
     for (int k = 0; k < MEASURES_N; k++) {
@@ -316,20 +302,12 @@ enum status plan_visit_price(const struct plan *p, const int64_t *variants, stru
                              struct err *e)
 {
     const struct plan_model *all = &p->costs.models[v->model];
-    struct plan_model some = *all;
+    struct plan_model some = *all; /* shallow */
     if (!all->known || v->visit.n_evaluations == p->sweep->n_evaluations)
-        return price(p, all, variants, v, e);
-    some.variants = some.completions = some.replicates = NULL;
-    some.config_file = NULL;
-    some.config = NULL;
-    enum status st = model_make(p, &some, e);
-    if (st == OK) {
-        const struct plan_costs costs = plan_texts_costs(p, v->model, &v->visit);
-        plan_cost_model(p, &costs, &some);
-        st = price(p, &some, variants, v, e);
-    }
-    model_free(&some);
-    return st;
+        return price(p, &p->costs, all, variants, v, e);
+    const struct plan_costs costs = plan_texts_costs(p, v->model, &v->visit);
+    plan_cost_model(p, &costs, &some);
+    return price(p, &costs, &some, variants, v, e);
 }
 
 /* The share of the model's checkpoints that the measure has a record of. */
@@ -355,7 +333,8 @@ static void add_replicates(const struct plan *p, const struct plan_model *m,
         for (int64_t i = 0; i < n; i++) {
             const struct plan_variant *v = &p->variants[variants[i]];
             if (number >= v->replicates) continue;
-            cost_add(c, &m->replicates[variants[i]], 1);
+            const struct cost own = variant_cost(p, &p->costs, m, variants[i], WORK_REPLICATE);
+            cost_add(c, &own, 1);
             read = true;
             summed = summed || shares_statistics(v);
         }
@@ -368,7 +347,10 @@ struct cost plan_visit_cost(const struct plan *p, int64_t model, const int64_t *
 {
     const struct plan_model *m = &p->costs.models[model];
     struct cost c = shared_cost(p, m, variants, n);
-    for (int64_t i = 0; i < n; i++) cost_add(&c, &m->variants[variants[i]], 1);
+    for (int64_t i = 0; i < n; i++) {
+        const struct cost own = variant_cost(p, &p->costs, m, variants[i], WORK_CELL);
+        cost_add(&c, &own, 1);
+    }
     add_replicates(p, m, variants, n, &c);
     for (int k = 0; k < MEASURES_N; k++)
         if (!with_cells(k)) cost_add(&c, &m->once[k], share_measured(p, model, k));
@@ -429,7 +411,8 @@ void plan_costs_learn(struct plan *p, const struct results_view *view)
             plan_cell_key(p, at, j, key);
             record = results_view_find(view, key);
             if (!finished(record) || !scores_are(record, texts_of(p, at), n)) continue;
-            cost_learn(&sums, &m->variants[j], &c->rates, record);
+            const struct cost own = variant_cost(p, c, m, j, WORK_CELL);
+            cost_learn(&sums, &own, &c->rates, record);
             c->learned++;
         }
     }

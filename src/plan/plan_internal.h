@@ -119,8 +119,8 @@ struct cost plan_mean_choice_cost(const struct plan *p, int64_t model);
 /* --- plan_cost.c --- */
 /* Whether the sweep asks for the work of measure k. */
 bool plan_asks(const struct plan *p, int k);
-/* Sets the costs of the model's visits, of its cells and of each part, from its shape, the tokens
- * of c and what its parts keep (m->kept). */
+/* Sets the costs of the model's visits and of each part, from its shape, the tokens of c and what
+ * its parts keep (m->kept). */
 void plan_cost_model(const struct plan *p, const struct plan_costs *c, struct plan_model *m);
 
 /* --- plan.c --- */
@@ -218,7 +218,6 @@ MUST_USE enum status plan_setup_make(const struct plan *p, const struct plan_che
 /* Finds the shapes of p->costs.models, and the positions of p->lengths; reads one config.json per
  * model. ERR_NOMEM. */
 MUST_USE enum status plan_shapes_find(struct plan *p, struct err *e);
-/* Computes the costs of the models in c, whose shapes have been found; reads short texts.
- * ERR_NOMEM. */
-MUST_USE enum status plan_costs_make(const struct plan *p, struct plan_costs *c, struct err *e);
+/* Computes the costs of the models, whose shapes have been found; reads short texts. ERR_NOMEM. */
+MUST_USE enum status plan_costs_make(struct plan *p, struct err *e);
 void plan_costs_free(struct plan_costs *c);

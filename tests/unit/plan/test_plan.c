@@ -370,7 +370,7 @@ static void visits_cost_their_second_order(void **state)
     for (int i = 0; i < 4; i++) price_free(&visits[i]);
     struct cost whole = plan_visit_cost(&account.plan, 0, which, 2);
     double second = cost_flop(&m->once[MEASURE_second_order]);
-    for (int i = 0; i < 2; i++) second += m->variants[which[i]].flop[COST_SECOND_ORDER];
+    second += 2 * m->cell[MEASURE_second_order].flop[COST_SECOND_ORDER];
     assert_float_equal(whole.flop[COST_SECOND_ORDER] / second, 1, 1e-9);
     assert_true(whole.flop[COST_CURVATURE] == 0);
     drop(&plain);
@@ -607,12 +607,12 @@ static void memory_decides_what_products_cost(void **state)
     make(&m, "curvature={sharpness: lanczos, products: 20, second_order: total, length: 64}", NULL);
     const struct plan_model *model = &m.plan.costs.models[0];
     const double again = cost_flop(&model->once[MEASURE_curvature]);
-    const double cell = model->variants[0].flop[COST_SECOND_ORDER];
+    const double cell = model->cell[MEASURE_second_order].flop[COST_SECOND_ORDER];
     struct plan_rank rank = {.threads = 1, .ranks = 1, .mates = 1, .memory = (int64_t)1 << 40};
     plan_costs_fit(&m.plan, 0, &rank);
     assert_true(model->kept[MEASURE_curvature] && model->kept[MEASURE_second_order]);
     const double curvature = cost_flop(&model->once[MEASURE_curvature]) / again;
-    const double second_order = model->variants[0].flop[COST_SECOND_ORDER] / cell;
+    const double second_order = model->cell[MEASURE_second_order].flop[COST_SECOND_ORDER] / cell;
     assert_true(curvature > 123. / 224 && curvature < 0.75);
     assert_true(second_order > 7. / 12 && second_order < 0.75);
     /* As much as is enough without retaining, which is also what plans show. */

@@ -14,22 +14,15 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include <errno.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* --- the command --- */
 
-static enum status add(struct launch *l, const char *word, struct err *e)
-{
-    PASS(mem_grow(&l->argv, l->n, &l->capacity, sizeof *l->argv, e));
-    l->argv[l->n] = (char *)(uintptr_t)word;
-    l->n += word != NULL;
-    return OK;
-}
-
 static enum status add_all(struct launch *l, const char *const *words, struct err *e)
 {
-    for (; *words; words++) PASS(add(l, *words, e));
+    for (; *words; words++) PASS(texts_append(&l->argv, *words, e));
     return OK;
 }
 
@@ -48,27 +41,28 @@ static enum status add_options(struct launch *l, struct err *e)
     static const char *const usual[] = {"--oversubscribe", "--bind-to", "none", NULL};
     static const char *const recovery[] = {"--enable-recovery", "-x", STARTUP_LAUNCH, "-x",
                                            STARTUP_FILE,        NULL};
-    char version[MPI_MAX_LIBRARY_VERSION_STRING], *next = NULL;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(version, &length);
     const bool open_mpi = strncmp(version, "Open MPI", 8) == 0;
     if (open_mpi) PASS(add_all(l, recovery, e));
     if (open_mpi && l->mpirun.n == 0) PASS(add_all(l, usual, e));
-    mem_drop(&l->words);
-    PASS(mem_string(&l->words, "", e));
-    for (int64_t i = 0; i < l->mpirun.n; i++)
-        PASS(mem_append(&l->words, e, " %s", l->mpirun.text[i]));
-    for (char *w = strtok_r(l->words, " ", &next); w; w = strtok_r(NULL, " ", &next))
-        PASS(add(l, w, e));
+    for (int64_t i = 0; i < l->mpirun.n; i++) {
+        AUTO_FREE char *words = NULL;
+        char *next = NULL;
+        PASS(mem_string(&words, l->mpirun.text[i], e));
+        for (char *w = strtok_r(words, " ", &next); w; w = strtok_r(NULL, " ", &next))
+            PASS(texts_append(&l->argv, w, e));
+    }
     return OK;
 }
 
 static enum status make_command(struct launch *l, struct err *e)
 {
-    const ssize_t n = readlink("/proc/self/exe", l->self, sizeof l->self - 1);
-    NEED(n > 0, ERR_IO, "/proc/self/exe: %s", strerror(errno));
-    l->self[n] = '\0';
-    l->n = 0;
+    char self[PATH_MAX] = "", number[24], part[48];
+    NEED(readlink("/proc/self/exe", self, sizeof self - 1) > 0, ERR_IO, "/proc/self/exe: %s",
+         strerror(errno));
+    texts_free(&l->argv);
     if (l->ranks == 0) {
         /* One worker for every OMP_NUM_THREADS cores, and the master, which needs none. */
         struct limits limits;
@@ -79,21 +73,20 @@ static enum status make_command(struct launch *l, struct err *e)
         if (l->ranks < 2) l->ranks = 2;
     }
     NEED(l->ranks > 0, ERR_USAGE, "-n %lld: expected at least 1 rank", (long long)l->ranks);
-    snprintf(l->number, sizeof l->number, "%lld", (long long)l->ranks);
-    PASS(add_all(l, (const char *const[]){"mpirun", "-n", l->number, NULL}, e));
+    snprintf(number, sizeof number, "%lld", (long long)l->ranks);
+    PASS(add_all(l, (const char *const[]){"mpirun", "-n", number, NULL}, e));
     PASS(add_options(l, e));
-    PASS(add_all(l, (const char *const[]){l->self, "run", l->run.path, NULL}, e));
+    PASS(add_all(l, (const char *const[]){self, "run", l->run.path, NULL}, e));
     PASS(add_list(l, "--set", &l->run.set, e));
     PASS(add_list(l, "--only", &l->run.only, e));
-    const struct plan_part *part = &l->run.choice.part;
-    snprintf(l->part, sizeof l->part, "--part=%lld/%lld", (long long)part->k, (long long)part->n);
-    if (part->n) PASS(add(l, l->part, e));
-    if (l->run.choice.retry_failed) PASS(add(l, "--retry=failed", e));
-    if (l->run.choice.redo) PASS(add(l, "--redo", e));
-    if (l->run.adopt) PASS(add(l, "--adopt", e));
-    if (l->run.so_far) PASS(add(l, "--so-far", e));
-    if (l->until[0]) PASS(add_all(l, (const char *const[]){"--until", l->until, NULL}, e));
-    return add(l, NULL, e);
+    const struct plan_choice *c = &l->run.choice;
+    snprintf(part, sizeof part, "--part=%lld/%lld", (long long)c->part.k, (long long)c->part.n);
+    if (c->part.n) PASS(texts_append(&l->argv, part, e));
+    if (c->retry_failed) PASS(texts_append(&l->argv, "--retry=failed", e));
+    if (c->redo) PASS(texts_append(&l->argv, "--redo", e));
+    if (l->run.adopt) PASS(texts_append(&l->argv, "--adopt", e));
+    if (l->run.so_far) PASS(texts_append(&l->argv, "--so-far", e));
+    return l->until[0] ? add_all(l, (const char *const[]){"--until", l->until, NULL}, e) : OK;
 }
 
 /* Whether all ranks will be on this host, as far as is known before mpirun starts. */
@@ -162,7 +155,7 @@ static enum status launch_until_end(struct launch *l, const char *journal, struc
                                     struct err *e)
 {
     enum { TIMES = 20, UNMET = 3 };
-    const struct launched_command command = {.argv = l->argv,
+    const struct launched_command command = {.argv = l->argv.text,
                                              .ranks = l->ranks,
                                              .here = all_here(l),
                                              .limit = l->meet > 0 ? (double)l->meet
@@ -180,9 +173,8 @@ static enum status launch_until_end(struct launch *l, const char *journal, struc
 
 void launch_free(struct launch *l)
 {
-    free(l->words);
-    free(l->argv);
     free(l->states);
+    texts_free(&l->argv);
     texts_free(&l->mpirun);
     run_arguments_free(&l->run);
 }

@@ -14,11 +14,8 @@ struct launch {
     char *states; /* folder of saved states; NULL: none are saved */
     int64_t records;
     time_t since;
-    struct texts mpirun;
-    char *words; /* of --mpirun, cut at spaces */
-    char number[24], part[48], until[40], self[4096];
-    char **argv; // (n, then NULL) borrows all
-    int64_t n, capacity;
+    struct texts mpirun, argv; /* options of mpirun; the command */
+    char until[40];
 };
 void launch_free(struct launch *l);
 

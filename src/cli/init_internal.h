@@ -11,17 +11,6 @@ struct init_checkpoint {
     char *tokenizer; /* path; NULL: neither the folder nor the one above has one */
 };                   /* not known: -1, NaN, NaN */
 
-/* Of the checkpoint `name` in a folder. The step is global_step of trainer_state.json (of
- * transformers' Trainer), else from the name; tokens are its num_input_tokens_seen, else from a
- * name like step1000-tokens4B; the rate is what scheduler.pt ends with, else the last one in
- * log_history up to the step. The caller frees (init_checkpoint_free). ERR_NOMEM. */
-MUST_USE enum status init_checkpoint_find(const char *folder, const char *name,
-                                          struct init_checkpoint *out, struct err *e);
-void init_checkpoint_free(struct init_checkpoint *f);
-
-/* For qsort: by step, those without one last, then by name. */
-int init_checkpoint_order(const void *a, const void *b);
-
 struct run_folder {
     char *path; /* without links */
     char *name, *table;

@@ -1,7 +1,7 @@
 /* The texts that qtraj init writes. */
 #include "cli/init_internal.h"
 #include "config/sweep.h"
-#include "eval/json_warning.h"
+#include "eval/doubts.h"
 #include "model/positions.h"
 #include "model/sizes.h"
 #include "util/fsx.h"

@@ -3,7 +3,6 @@
 #include "engine/input_warnings.h"
 #include "engine/provenance.h"
 #include "eval/doubts.h"
-#include "eval/json_warning.h"
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/log.h"

@@ -3,7 +3,6 @@
  * instructions for them. */
 #include "engine/input_warnings.h"
 #include "eval/doubts.h"
-#include "eval/json_warning.h"
 #include "plan/plan_internal.h"
 #include "quant/mixing.h"
 #include "quant/quant.h"

@@ -1,7 +1,7 @@
 /* The file of tokens: 32-bit integers, ~id for a token that is no text. */
 #include "eval/dataset.h"
 #include "eval/documents.h"
-#include "eval/json_warning.h"
+#include "eval/doubts.h"
 #include "train/corpus.h"
 #include "util/fsx.h"
 #include "util/json.h"

@@ -112,12 +112,13 @@ static const struct option keys[] = {
     OPTION(data_options, bytes, INT,
            "maximum number of bytes of text, whatever the tokenizer; the last document is cut; 0: "
            "all",
-           .unit = "bytes", .fallback = "0", .low = 0, .high = INT64_MAX, .with = "text"),
+           .unit = "bytes", .fallback = "0", .low = 0, .high = INT64_MAX, .with = "text",
+           .later = true),
     OPTION(data_options, draw, INT,
            "seed by which so many documents or bytes are drawn from the whole text; none: they are "
            "its first ones",
            .fallback = "none", .low = 1, .high = INT64_MAX, OPTION_SPECIAL(0, "none"),
-           .with = "text"),
+           .with = "text", .later = true),
     OPTION(data_options, min_length, INT,
            "documents (and rows of ids) with fewer tokens, added ones included, are skipped",
            .unit = "tokens", .fallback = "0", .low = 0, .high = INT64_MAX),
@@ -131,7 +132,7 @@ static const struct option keys[] = {
            "tokens used of each sequence, the first ones, after the keys above have chosen the "
            "sequences; none: all",
            .unit = "tokens", .fallback = "none", .low = 2, .high = 1 << 24,
-           OPTION_SPECIAL(0, "none")),
+           OPTION_SPECIAL(0, "none"), .later = true),
     OPTION(data_options, within_positions, BOOL,
            "sequences are cut at the model's max_position_embeddings too", .fallback = "false"),
     OPTION(data_options, follow, INT,

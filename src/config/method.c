@@ -415,36 +415,17 @@ json_t *method_entry_to_json(const struct method_entry *m)
     return json;
 }
 
-/* Results are older than some keys, which they have only where these are not the default. */
-static void drop_later(json_t *grid, const struct option_table *t)
-{
-    struct activation_grid g;
-    struct err e = {0};
-    json_t *none = json_pack("{s:i}", "bits", ACTIVATION_BITS_NONE), *defaults = NULL;
-    if (grid && none && options_from_json(t, none, &g, &e) == OK) defaults = options_to_json(t, &g);
-    for (int64_t i = 0; i < t->n && defaults; i++) {
-        const char *key = t->options[i].name;
-        if (t->options[i].later &&
-            json_equal(json_object_get(grid, key), json_object_get(defaults, key)))
-            json_object_del(grid, key);
-    }
-    json_decref(none);
-    json_decref(defaults);
-}
-
 json_t *method_grids_to_json(const struct method_entry *m)
 {
     static const char *const names[] = {"activations",        "keys",          "values",
                                         "rotation",           "rotation_seed", "rotation_steps",
                                         "rotation_sequences", "rotation_rate"};
-    static const struct option_table *const tables[] = {&input_table, &key_table, &value_table};
     const unsigned turned = method_entry_places(m);
     if (!activation_any(&m->grids) && !turned) return NULL;
-    json_auto_t *all = method_entry_to_json(m);
+    json_auto_t *all = options_to_key(&method_table, m);
     json_t *kept = json_object();
     for (int i = 0; i < (m->rotation_steps ? 8 : turned ? 5 : 3); i++)
         if (json_object_get(all, names[i]))
             json_object_set(kept, names[i], json_object_get(all, names[i]));
-    for (int i = 0; i < 3; i++) drop_later(json_object_get(kept, names[i]), tables[i]);
     return kept;
 }

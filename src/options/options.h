@@ -165,9 +165,10 @@ MUST_USE enum status options_read_value(const struct option *o, const struct opt
 MUST_USE enum status options_fail(const struct option_scope *scope, const char *key, struct err *e,
                                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* A new object, keys in the table's order, without keys that are not set. NULL: out of memory (or a
- * text that is not UTF-8). */
+/* A new object, keys in the table's order, without keys that are not set; without memory, parts may
+ * be missing (json_whole). options_to_key: also without `later` keys that are the default. */
 json_t *options_to_json(const struct option_table *t, const void *entry);
+json_t *options_to_key(const struct option_table *t, const void *entry);
 
 /* options_read of a JSON object; ERR_FORMAT. */
 MUST_USE enum status options_from_json(const struct option_table *t, const json_t *json, void *out,

@@ -1,18 +1,13 @@
 /* The JSON form of a struct that a table describes. */
 #include "options/options.h"
-#include <string.h>
+#include "util/mem.h"
 
-/* Appends a value, which is taken over; without memory *array becomes NULL. */
-static void append(json_t **array, json_t *value)
-{
-    if (!*array || json_array_append_new(*array, value) == 0) return;
-    json_drop(array);
-}
+static json_t *to_json(const struct option_table *t, const void *entry, bool key);
 
 static json_t *ints_to_json(const int64_t *values, int64_t n)
 {
     json_t *array = json_array();
-    for (int64_t i = 0; array && i < n; i++) append(&array, json_integer(values[i]));
+    for (int64_t i = 0; i < n; i++) json_array_append_new(array, json_integer(values[i]));
     return array;
 }
 
@@ -21,19 +16,19 @@ static json_t *lines_to_json(const char *text)
 {
     if (!strchr(text, '\n')) return json_string(text);
     json_t *array = json_array();
-    for (const char *p = text; array && *p;) {
-        size_t n = strcspn(p, "\n");
-        append(&array, json_stringn(p, n));
-        p += n + (p[n] == '\n');
+    for (size_t n; *text; text += n + (text[n] == '\n')) {
+        n = strcspn(text, "\n");
+        json_array_append_new(array, json_stringn(text, n));
     }
     return array;
 }
 
-static json_t *entries_to_json(const struct option_table *t, const char *entries, int64_t n)
+static json_t *entries_to_json(const struct option_table *t, const char *entries, int64_t n,
+                               bool key)
 {
     json_t *array = json_array();
-    for (int64_t i = 0; array && i < n; i++)
-        append(&array, options_to_json(t, entries + (size_t)i * t->size));
+    for (int64_t i = 0; i < n; i++)
+        json_array_append_new(array, to_json(t, entries + (size_t)i * t->size, key));
     return array;
 }
 
@@ -47,7 +42,7 @@ static bool is_absent(const struct option *o, const char *entry)
     return false;
 }
 
-static json_t *value_to_json(const struct option *o, const char *entry)
+static json_t *value_to_json(const struct option *o, const char *entry, bool key)
 {
     const void *at = entry + o->offset, *count = entry + o->count;
     const char *entries;
@@ -74,32 +69,48 @@ static json_t *value_to_json(const struct option *o, const char *entry)
         return json_numbers_new(at, *(const int64_t *)count);
     case OPTION_GROUP:
     case OPTION_KEYS:
-        return options_to_json(o->table, at);
+        return to_json(o->table, at, key);
     case OPTION_BOXED:
-        return *(void *const *)at ? options_to_json(o->table, *(void *const *)at) : json_object();
+        return *(void *const *)at ? to_json(o->table, *(void *const *)at, key) : json_object();
     case OPTION_LIST:
         memcpy(&entries, at, sizeof entries);
-        return entries_to_json(o->table, entries, *(const int64_t *)count);
+        return entries_to_json(o->table, entries, *(const int64_t *)count, key);
     }
     return NULL;
 }
 
-json_t *options_to_json(const struct option_table *t, const void *entry)
+/* Whether the value is the default of a key that results are older than. */
+static bool is_later(const struct option_table *t, const struct option *o, const json_t *value)
+{
+    AUTO_FREE char *plain = o->later ? calloc(1, t->size) : NULL;
+    if (!plain) return false;
+    options_default(t, plain);
+    json_auto_t *otherwise = is_absent(o, plain) ? NULL : value_to_json(o, plain, false);
+    return json_equal(value, otherwise);
+}
+
+static json_t *to_json(const struct option_table *t, const void *entry, bool key)
 {
     json_t *object = json_object();
-    for (int64_t i = 0; object && i < t->n; i++) {
-        const struct option *o = &t->options[i];
-        if (is_absent(o, entry)) continue;
-        json_t *value = value_to_json(o, entry);
-        int failed = option_is_keys(o) ? json_object_update(object, value)
-                                       : json_object_set(object, o->name, value);
-        json_decref(value);
-        if (failed) {
-            json_decref(object);
-            return NULL;
-        }
+    for (const struct option *o = t->options; o < t->options + t->n; o++) {
+        json_auto_t *value = is_absent(o, entry) ? NULL : value_to_json(o, entry, key);
+        if (!value || (key && is_later(t, o, value))) continue;
+        if (option_is_keys(o))
+            json_object_update(object, value);
+        else
+            json_object_set(object, o->name, value);
     }
     return object;
+}
+
+json_t *options_to_json(const struct option_table *t, const void *entry)
+{
+    return to_json(t, entry, false);
+}
+
+json_t *options_to_key(const struct option_table *t, const void *entry)
+{
+    return to_json(t, entry, true);
 }
 
 enum status options_from_json(const struct option_table *t, const json_t *json, void *out,

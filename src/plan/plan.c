@@ -106,19 +106,15 @@ static bool asks_for(const struct method_entry *m, int64_t bits)
 }
 
 /* The options that concern the method, so that a changed block_size does not change the keys of
- * rtn. Later ones only if they are used, so that older results keep their keys. */
+ * rtn. */
 static json_t *concerning(const struct method_entry *m, const struct quant_method *method)
 {
-    json_auto_t *all = method_entry_to_json(m);
+    json_auto_t *all = options_to_key(&method_table, m);
     json_t *kept = json_object();
     const char *key;
     json_t *value;
-    size_t base;
     json_object_foreach(all, key, value) {
-        if (!quant_concerns(method, key)) continue;
-        const struct option *option = options_find(&quant_table, key, &base);
-        if (!option || !option->later || quant_options_changed(&m->options, key))
-            json_object_set(kept, key, value);
+        if (quant_concerns(method, key)) json_object_set(kept, key, value);
     }
     return kept;
 }

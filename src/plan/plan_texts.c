@@ -8,13 +8,9 @@
 
 json_t *plan_identity(const struct data_options *resolved, const char *hash)
 {
-    json_t *json = data_options_to_json(resolved);
+    json_t *json = options_to_key(&data_table, resolved);
     json_object_del(json, "name");
     json_object_del(json, "preset"); /* its values are options of d */
-    if (!resolved->cut)
-        json_object_del(json, "cut"); /* as in earlier versions, which had no such option */
-    if (!resolved->bytes) json_object_del(json, "bytes");
-    if (!resolved->draw) json_object_del(json, "draw");
     json_object_del(json, "text");
     json_object_del(json, "ids");
     if (resolved->ids) json_object_set_new(json, "ids", json_string(strrchr(resolved->ids, ':')));

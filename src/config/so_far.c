@@ -26,7 +26,7 @@ static bool branches_from(const struct sweep *s, const struct model_entry *m, co
     return false;
 }
 
-enum status so_far_drop(struct node *models, const struct sweep *s, bool *any, struct err *e)
+enum status so_far_drop(struct sweep *s, struct node *models, struct err *e)
 {
     AUTO_FREE bool *absent = NULL;
     int64_t n = 0, before = -1, kept = 0;
@@ -37,12 +37,14 @@ enum status so_far_drop(struct node *models, const struct sweep *s, bool *any, s
             if (!absent[i] && (s->models[i].n_rows == 0 || branches_from(s, &s->models[i], absent)))
                 absent[i] = ++n > 0;
     }
-    for (int64_t i = 0; i < models->n; i++)
-        if (absent[i])
+    for (int64_t i = 0; i < s->n_models; i++)
+        if (absent[i]) {
             node_free(models->items[i]);
-        else
-            models->items[kept++] = models->items[i];
-    models->n = kept;
-    *any = n > 0;
+            options_free(&model_table, &s->models[i]);
+        } else {
+            models->items[kept] = models->items[i];
+            s->models[kept++] = s->models[i];
+        }
+    s->n_models = models->n = kept;
     return OK;
 }

@@ -297,8 +297,8 @@ _Static_assert(offsetof(struct model_entry, name) == 0 &&
 static enum status sweep_finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct sweep *s = entry;
-    for (int64_t i = 0; i < s->n_models; i++)
-        if (s->models[i].n_rows == 0) return OK; /* it is read again without that model */
+    if (scope->source->context) PASS(so_far_drop(s, node_find(scope->node, "models"), e));
+    if (s->n_models == 0) return OK;
     PASS(sweep_check_names(scope, "models", s->models, s->n_models, sizeof *s->models, e));
     PASS(sweep_check_names(scope, "methods", s->methods, s->n_methods, sizeof *s->methods, e));
     PASS(sweep_check_names(scope, "evaluation", s->evaluations, s->n_evaluations,
@@ -361,10 +361,8 @@ const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish
 enum status sweep_read_so_far(const char *path, const char *const *overrides, int64_t n,
                               struct sweep_so_far *so_far, struct sweep *out, struct err *e)
 {
-    enum status st = OK;
     CLEANUP(node_free_at) struct node *root = NULL;
     AUTO_FREE char *folder = NULL;
-    bool again = false;
     memset(out, 0, sizeof *out);
     PASS(yaml_read_file(path, &root, e));
     static const char *const own[] = {"models", "evaluation", "methods", "results", NULL},
@@ -377,18 +375,10 @@ enum status sweep_read_so_far(const char *path, const char *const *overrides, in
     struct option_source source = {
         .code = ERR_USAGE, .folder = folder, .paths = json_object(), .context = so_far};
     if (so_far) so_far->texts = so_far_texts(root);
-    do {
-        sweep_free(out);
-        st = options_read(&sweep_table, root, &source, out, e);
-        if (st == OK && so_far) st = so_far_drop(node_find(root, "models"), out, &again, e);
-    } while (st == OK && again && node_find(root, "models")->n > 0);
-    for (int64_t i = 0; again && i < out->n_models; i++)
-        options_free(&model_table, &out->models[i]);
-    if (again) out->n_models = 0;
+    const enum status st = options_read(&sweep_table, root, &source, out, e);
     if (st == OK) out->paths = json_incref(source.paths);
     json_decref(source.paths);
-    if (st == OK) st = sweep_find_lacks(out, folder, overrides, n, e);
-    return st;
+    return st == OK ? sweep_find_lacks(out, folder, overrides, n, e) : st;
 }
 
 enum status sweep_read(const char *path, const char *const *overrides, int64_t n, struct sweep *out,

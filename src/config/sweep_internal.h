@@ -17,7 +17,6 @@ MUST_USE enum status sweep_spread(struct node *root, struct err *e);
 void so_far_keep(struct model_entry *m, const struct sweep_so_far *how);
 /* Whether the file's texts are tokenized, rather than given by their ids. */
 bool so_far_texts(const struct node *root);
-/* Takes the models without rows, and what branches from them, out of the list `models`, of which s
- * was read. *any: there were some. ERR_NOMEM. */
-MUST_USE enum status so_far_drop(struct node *models, const struct sweep *s, bool *any,
-                                 struct err *e);
+/* Takes the models without rows, and what branches from them, out of s and out of the list
+ * `models`, from which they were read. ERR_NOMEM. */
+MUST_USE enum status so_far_drop(struct sweep *s, struct node *models, struct err *e);

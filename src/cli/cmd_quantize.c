@@ -254,7 +254,8 @@ static enum status start_from_preset(struct quantize *o, int argc, char **argv, 
     options_default(&quant_table, &o->entry.options);
     options_default(&data_table, &o->calibration);
     options_default(&data_table, &o->evaluation);
-    if (preset) PASS(preset_find(preset, &o->preset, e));
+    if (preset && preset_named(preset) >= 0)
+        o->preset = preset_named(preset); /* else an error later */
     PASS(quant_options_preset(&o->entry.options, o->preset, method ? method : "", e));
     PASS(data_options_preset(&o->calibration, o->preset, "calibration", e));
     PASS(data_options_preset(&o->evaluation, o->preset, "evaluation", e));

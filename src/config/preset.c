@@ -4,7 +4,6 @@
  * (gptq/quantizer.py, data.py) with AutoGPTQ 0.7, and llm-compressor's
  * examples/awq/awq_one_shot.py of 2025 (its later examples have duo_scaling: both). */
 #include "config/preset.h"
-#include "options/nearest.h"
 #include "options/yaml.h"
 #include "util/page.h"
 #include <string.h>
@@ -143,14 +142,18 @@ static enum status apply(int preset, const char *section, const char *method,
 
 /* --- in a sweep file --- */
 
+int preset_named(const char *name)
+{
+    int i = 0;
+    while (preset_names[i] && strcmp(preset_names[i], name) != 0) i++;
+    return preset_names[i] ? i : -1;
+}
+
 /* The `preset` that stands in this mapping; -1: none, or no name (the reader says so later). */
 static int preset_written(const struct node *n)
 {
     const struct node *value = n ? node_find(n, "preset") : NULL;
-    if (!value || value->kind != NODE_SCALAR) return -1;
-    for (int i = 0; preset_names[i]; i++)
-        if (strcmp(preset_names[i], value->text) == 0) return i;
-    return -1;
+    return value && value->kind == NODE_SCALAR ? preset_named(value->text) : -1;
 }
 
 static int preset_of(const struct option_scope *scope)
@@ -203,15 +206,6 @@ enum status preset_check(const struct sweep *s, const struct option_scope *scope
 
 /* --- on the command line --- */
 
-enum status preset_find(const char *name, int *preset, struct err *e)
-{
-    for (*preset = 0; preset_names[*preset]; ++*preset)
-        if (strcmp(preset_names[*preset], name) == 0) return OK;
-    char advice[200];
-    nearest_advice(name, preset_names, *preset, advice, sizeof advice);
-    RAISE(ERR_USAGE, "--preset %s: unknown%s", name, advice);
-}
-
 enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
                                  struct err *e)
 {
@@ -230,23 +224,6 @@ enum status data_options_preset(struct data_options *d, int preset, const char *
 
 /* --- what there is --- */
 
-/* "{a: 1, b: 2}" without its braces, in lines of at most so many columns. */
-static void print_values(const char *values, int64_t width, FILE *out)
-{
-    const char *p = values + 1, *end = values + strlen(values) - 1;
-    for (int64_t column = width; p < end;) {
-        /* Characters of the value at p, up to the comma or brace behind it. */
-        int n = 0;
-        for (int depth = 0; p[n] && (depth > 0 || (p[n] != ',' && p[n] != '}')); n++)
-            depth += (p[n] == '{' || p[n] == '[') - (p[n] == '}' || p[n] == ']');
-        bool fits = column + n + 2 <= width;
-        column = (fits ? column + 1 : 6) + n + 1;
-        fprintf(out, "%s%.*s%s", fits ? " " : "\n      ", n, p, p + n < end ? "," : "");
-        p += n + (p + n < end);
-        while (p < end && *p == ' ') p++;
-    }
-}
-
 void preset_print(FILE *out)
 {
     fprintf(out, "\npresets: defaults that a published protocol fixes\n");
@@ -255,10 +232,9 @@ void preset_print(FILE *out)
         for (int j = 0; j < N_RULES; j++) {
             const struct rule *r = &rules[j];
             if (r->preset != i) continue;
-            fprintf(out, "    %s%s%s:", r->section, r->method ? ", method " : "",
-                    r->method ? r->method : "");
-            print_values(r->values, page_width(out, OPTION_PAGE), out);
-            fputc('\n', out);
+            const int n = fprintf(out, "    %s%s%s: ", r->section, r->method ? ", method " : "",
+                                  r->method ? r->method : "");
+            page_print(out, page_width(out, OPTION_PAGE), 6, n, r->values);
         }
     }
 }

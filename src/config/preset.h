@@ -19,10 +19,11 @@ enum status data_begin(void *entry, const struct option_scope *scope, struct err
 /* Fails if methods and calibration of a sweep contradict each other. */
 enum status preset_check(const struct sweep *s, const struct option_scope *scope, struct err *e);
 
-/* For the command line: *preset = the preset of that name (ERR_USAGE); applies its defaults to the
- * options of a method, and to a data source for "calibration" or "evaluation". Options that the
- * preset does not fix are unchanged. ERR_NOMEM. */
-MUST_USE enum status preset_find(const char *name, int *preset, struct err *e);
+/* The preset of that name; -1: there is none. */
+int preset_named(const char *name);
+/* For the command line: applies the preset's defaults to the options of a method, and to a data
+ * source for "calibration" or "evaluation". Options that it does not fix are unchanged. ERR_USAGE,
+ * ERR_NOMEM. */
 MUST_USE enum status quant_options_preset(struct quant_options *q, int preset, const char *method,
                                           struct err *e);
 MUST_USE enum status data_options_preset(struct data_options *d, int preset, const char *section,

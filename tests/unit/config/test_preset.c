@@ -211,12 +211,11 @@ static void test_every_rule(void **state)
     (void)state;
     struct err e = {0};
     const char *const sections[] = {"calibration", "evaluation"};
-    int preset, n = 0;
+    int n = 0;
     for (int i = 0; preset_names[i]; i++) {
         struct quant_options q;
         struct data_options d;
-        assert_int_equal(preset_find(preset_names[i], &preset, &e), OK);
-        assert_int_equal(preset, i);
+        assert_int_equal(preset_named(preset_names[i]), i);
         options_default(&quant_table, &q);
         const bool of_sweeps = strncmp(preset_names[i], "W", 1) == 0;
         const char *const methods[] = {"gptq", "rtn"};
@@ -234,7 +233,7 @@ static void test_every_rule(void **state)
         n++;
     }
     assert_int_equal(n, PRESET_N);
-    assert_int_equal(preset_find("gptq", &preset, &e), ERR_USAGE);
+    assert_int_equal(preset_named("gptq"), -1);
 }
 
 int main(void)

@@ -22,17 +22,22 @@ static enum status fail_at(const struct node *n, struct err *e, const char *text
     RAISE(ERR_USAGE, "%smethods: %s: %s", place, n->key, text);
 }
 
-/* A list of scalars, and none of the keys beside it, or in their mappings no bits. */
-static enum status check_list(const struct node *entry, const char *key, const char *const *beside,
-                              struct err *e)
+/* The lists of widths, and what each gives. */
+enum { W, A, KV, LISTS };
+static const struct {
+    const char *key, *gives[3];
+} lists[LISTS] = {{"W", {"bits"}}, {"A", {"activations"}}, {"KV", {"keys", "values"}}};
+
+/* A list of scalars, and nothing beside it of what it gives; of mappings, no bits. */
+static enum status check_list(const struct node *entry, int k, struct err *e)
 {
-    const struct node *list = node_find(entry, key);
+    const struct node *list = node_find(entry, lists[k].key);
     if (!list) return OK;
     bool good = list->kind == NODE_LIST && list->n > 0;
     for (int64_t i = 0; good && i < list->n; i++) good = list->items[i]->kind == NODE_SCALAR;
     if (!good) return fail_at(list, e, "expected a list of widths, [16, 4]");
-    for (; *beside; beside++) {
-        const struct node *n = node_find(entry, *beside);
+    for (const char *const *key = lists[k].gives; *key; key++) {
+        const struct node *n = node_find(entry, *key);
         if (n && n->kind == NODE_MAP) n = node_find(n, "bits");
         if (n && n->kind != NODE_NULL) return fail_at(n, e, "the widths of W, A and KV give it");
     }
@@ -47,9 +52,7 @@ static enum status add_copy(struct node *map, const char *key, const struct node
     PASS(node_copy(value, &copy, e));
     mem_drop(&copy->key);
     PASS(mem_string(&copy->key, key, e));
-    enum status st = node_append(map, copy, e);
-    copy = NULL;
-    return st;
+    return node_append(map, TAKE(copy), e);
 }
 
 /* entry gets the grid `key`, of so many bits and with the other keys of `written` (NULL: none). */
@@ -64,87 +67,81 @@ static enum status add_grid(struct node *entry, const char *key, const struct no
     PASS(add_copy(grid, "bits", width, e));
     for (int64_t i = 0; written && i < written->n; i++)
         PASS(add_copy(grid, written->items[i]->key, written->items[i], e));
-    enum status st = node_append(entry, grid, e);
-    grid = NULL;
-    return st;
+    return node_append(entry, TAKE(grid), e);
+}
+
+/* Whether a list that there is has that key, or gives it. */
+static bool is_spread(const char *key, const struct node *const width[LISTS])
+{
+    bool is = false;
+    for (int k = 0; k < LISTS; k++)
+        is = is || (width[k] && (strcmp(key, lists[k].key) == 0 || is_one_of(key, lists[k].gives)));
+    return is;
 }
 
 /* One combination; a width is NULL where there is no list of it. W: 16, or all others. */
-static enum status add_entry(struct node *to, const struct node *from, const struct node *W,
-                             const struct node *A, const struct node *KV, struct err *e)
+static enum status add_entry(struct node *to, const struct node *from,
+                             const struct node *const width[LISTS], struct err *e)
 {
-    static const char *const widths[] = {"W", "A", "KV", NULL}, *const of_model[] = {
-                                                                    "activations",   "keys",
-                                                                    "values",        "rotation",
-                                                                    "rotation_seed", NULL};
+    static const char *const of_model[] = {"activations", "keys",          "values",
+                                           "rotation",    "rotation_seed", NULL};
     CLEANUP(node_free_at) struct node *entry = NULL, *none = NULL, *bits = NULL;
-    const bool plain = W && is_none(W);
+    const bool plain = width[W] && is_none(width[W]);
     PASS(node_new(NODE_MAP, &from->place, &entry, e));
     for (int64_t i = 0; i < from->n; i++) {
         const struct node *n = from->items[i];
-        const bool grid = (A && strcmp(n->key, "activations") == 0) ||
-                          (KV && (strcmp(n->key, "keys") == 0 || strcmp(n->key, "values") == 0));
-        if (is_one_of(n->key, widths) || grid || (plain && !is_one_of(n->key, of_model))) continue;
-        PASS(add_copy(entry, n->key, n, e));
+        if (!is_spread(n->key, width) && (!plain || is_one_of(n->key, of_model)))
+            PASS(add_copy(entry, n->key, n, e));
     }
     if (plain) {
-        PASS(node_new_scalar("none", false, &W->place, &none, e));
+        PASS(node_new_scalar("none", false, &width[W]->place, &none, e));
         PASS(add_copy(entry, "method", none, e));
-    } else if (W) {
-        PASS(node_new(NODE_LIST, &W->place, &bits, e));
+    } else if (width[W]) {
+        PASS(node_new(NODE_LIST, &width[W]->place, &bits, e));
         const struct node *all = node_find(from, "W");
         for (int64_t i = 0; i < all->n; i++)
             if (!is_none(all->items[i])) PASS(add_copy(bits, "", all->items[i], e));
         PASS(add_copy(entry, "bits", bits, e));
     }
-    if (A) PASS(add_grid(entry, "activations", node_find(from, "activations"), A, e));
-    if (KV) PASS(add_grid(entry, "keys", node_find(from, "keys"), KV, e));
-    if (KV) PASS(add_grid(entry, "values", node_find(from, "values"), KV, e));
-    enum status st = node_append(to, entry, e);
-    entry = NULL;
-    return st;
-}
-
-/* The i-th width of a list; NULL: there is no list. */
-static const struct node *width_of(const struct node *list, int64_t i)
-{
-    return list ? list->items[i] : NULL;
-}
-
-static int64_t count(const struct node *list)
-{
-    return list ? list->n : 1;
+    for (int k = A; k < LISTS; k++)
+        for (const char *const *key = lists[k].gives; width[k] && *key; key++)
+            PASS(add_grid(entry, *key, node_find(from, *key), width[k], e));
+    return node_append(to, TAKE(entry), e);
 }
 
 static enum status spread_entry(struct node *to, const struct node *m, struct err *e)
 {
-    static const char *const of_weights[] = {"bits", NULL},
-                             *const of_inputs[] = {"activations", NULL},
-                             *const of_cache[] = {"keys", "values", NULL};
     const int64_t before = to->n;
-    const struct node *W = node_find(m, "W"), *A = node_find(m, "A"), *KV = node_find(m, "KV");
+    const struct node *list[LISTS], *width[LISTS] = {NULL};
+    int64_t n[LISTS];
     struct node *copy;
-    if (!W && !A && !KV) {
+    bool any = false, quantized = false; /* the widths of W but 16 are one entry */
+    for (int k = 0; k < LISTS; k++) {
+        PASS(check_list(m, k, e));
+        list[k] = node_find(m, lists[k].key);
+        n[k] = list[k] ? list[k]->n : 1;
+        any = any || list[k];
+    }
+    if (!any) {
         PASS(node_copy(m, &copy, e));
         return node_append(to, copy, e);
     }
-    PASS(check_list(m, "W", of_weights, e));
-    PASS(check_list(m, "A", of_inputs, e));
-    PASS(check_list(m, "KV", of_cache, e));
-    bool quantized = false; /* the widths of W but 16 are one entry */
-    for (int64_t w = 0; w < count(W); w++) {
-        if (W && !is_none(width_of(W, w)) && quantized) continue;
-        quantized = quantized || (W && !is_none(width_of(W, w)));
-        for (int64_t a = 0; a < count(A); a++)
-            for (int64_t k = 0; k < count(KV); k++) {
-                const struct node *own[] = {width_of(W, w), width_of(A, a), width_of(KV, k)};
-                const bool grids = (own[1] && !is_none(own[1])) || (own[2] && !is_none(own[2]));
-                if (own[0] && is_none(own[0]) && !grids) continue;
-                PASS(add_entry(to, m, own[0], own[1], own[2], e));
-            }
+    for (int64_t w = 0; w < n[W]; w++) {
+        width[W] = list[W] ? list[W]->items[w] : NULL;
+        const bool weights = width[W] && !is_none(width[W]);
+        if (weights && quantized) continue;
+        quantized = quantized || weights;
+        for (int64_t i = 0; i < n[A] * n[KV]; i++) {
+            width[A] = list[A] ? list[A]->items[i / n[KV]] : NULL;
+            width[KV] = list[KV] ? list[KV]->items[i % n[KV]] : NULL;
+            const bool grids =
+                (width[A] && !is_none(width[A])) || (width[KV] && !is_none(width[KV]));
+            if (!width[W] || weights || grids) PASS(add_entry(to, m, width, e));
+        }
     }
     if (to->n == before)
-        return fail_at(W, e, "16 bits are not quantized; expected another width of W, A or KV");
+        return fail_at(list[W], e,
+                       "16 bits are not quantized; expected another width of W, A or KV");
     if (to->n > before + 1 && node_find(m, "name"))
         return fail_at(node_find(m, "name"), e, "the lists of widths give several methods");
     return OK;

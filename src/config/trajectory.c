@@ -246,46 +246,33 @@ done:
     return st;
 }
 
-static int by_name(const void *a, const void *b)
+/* ERR_USAGE: the key, of what the line says, is that of an earlier line. lines: {KEY: line}. */
+static enum status note_line(const struct table *t, json_t *lines, const char *key, int64_t line,
+                             const char *what, const char *behind, struct err *e)
 {
-    const struct trajectory_row *x = *(struct trajectory_row *const *)a;
-    const struct trajectory_row *y = *(struct trajectory_row *const *)b;
-    int order = strcmp(x->checkpoint, y->checkpoint);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
+    const json_t *first = json_object_get(lines, key);
+    NEED(!first, ERR_USAGE, "%s:%lld: %s is already on line %lld%s", t->path, (long long)line, what,
+         (long long)json_integer_value(first), behind);
+    json_object_set_new(lines, key, json_integer((json_int_t)line));
+    return json_whole(e);
 }
 
-static int by_step(const void *a, const void *b)
-{
-    const struct trajectory_row *x = *(struct trajectory_row *const *)a;
-    const struct trajectory_row *y = *(struct trajectory_row *const *)b;
-    if (x->step != y->step) return x->step < y->step ? -1 : 1;
-    const int order = strcmp(x->phase, y->phase);
-    return order ? order : (x->line > y->line) - (x->line < y->line);
-}
-
+/* Names, and steps in a phase: rows of one step and phase would be points at one place; branches
+ * may share a step. */
 static enum status check_unique(const struct table *t, struct err *e)
 {
-    AUTO_FREE const struct trajectory_row **sorted = NULL;
-    const int64_t n = t->m->n_rows;
-    if (n == 0) return OK;
-    PASS(mem_zero(&sorted, n, sizeof *sorted, "checkpoint names", e));
-    for (int64_t i = 0; i < n; i++) sorted[i] = &t->m->rows[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
-    for (int64_t i = 1; i < n; i++) {
-        char shown[NODE_SHOWN];
-        text_show(sorted[i]->checkpoint, shown, sizeof shown);
-        NEED(strcmp(sorted[i - 1]->checkpoint, sorted[i]->checkpoint) != 0, ERR_USAGE,
-             "%s:%lld: checkpoint: %s is already on line %lld", t->path, (long long)sorted[i]->line,
-             shown, (long long)sorted[i - 1]->line);
+    json_auto_t *names = json_object(), *steps = json_object();
+    for (const struct trajectory_row *r = t->m->rows; r < t->m->rows + t->m->n_rows; r++) {
+        char shown[NODE_SHOWN], what[NODE_SHOWN + 32];
+        AUTO_FREE char *place = NULL;
+        text_show(r->checkpoint, shown, sizeof shown);
+        snprintf(what, sizeof what, "checkpoint: %s", shown);
+        PASS(note_line(t, names, r->checkpoint, r->line, what, "", e));
+        if (r->step < 0) continue;
+        snprintf(what, sizeof what, "step: %lld", (long long)r->step);
+        PASS(mem_format(&place, e, "%lld %s", (long long)r->step, r->phase));
+        PASS(note_line(t, steps, place, r->line, what, ", with the same phase", e));
     }
-    /* Rows of one step and phase would be points at one place; branches may share a step. */
-    qsort(sorted, (size_t)n, sizeof *sorted, by_step);
-    for (int64_t i = 1; i < n; i++)
-        NEED(sorted[i]->step < 0 || sorted[i - 1]->step != sorted[i]->step ||
-                 strcmp(sorted[i - 1]->phase, sorted[i]->phase) != 0,
-             ERR_USAGE, "%s:%lld: step: %lld is already on line %lld, with the same phase", t->path,
-             (long long)sorted[i]->line, (long long)sorted[i]->step,
-             (long long)sorted[i - 1]->line);
     return OK;
 }
 

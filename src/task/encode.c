@@ -15,25 +15,27 @@ enum status encoder_init(struct encoder *x, const struct tokenizer *t, struct er
     return OK;
 }
 
-/* The tokens of a text and those that the post-processor adds. */
+/* Removes the first `drop` of *n ids. */
+static void drop_ids(int32_t *ids, int64_t *n, int64_t drop)
+{
+    drop = drop < *n ? drop : *n;
+    *n -= drop;
+    memmove(ids, ids + drop, (size_t)*n * sizeof *ids);
+}
+
+/* The tokens of a text and those that the post-processor adds, unless it begins with the first of
+ * them. */
 static enum status encode(const struct encoder *x, struct text t, int32_t **ids, int64_t *n,
                           struct err *e)
 {
     const int32_t *before, *behind;
     int64_t n_before, n_behind;
-    PASS(tokenizer_encode(x->tokenizer, t.at, t.n, false, ids, n, e));
+    PASS(tokenizer_encode(x->tokenizer, t.at, t.n, true, ids, n, e));
     tokenizer_special(x->tokenizer, &before, &n_before, &behind, &n_behind);
-    if (n_before + n_behind == 0 || (n_before && *n && (*ids)[0] == before[0])) return OK;
-    AUTO_FREE int32_t *plain = *ids;
-    *ids = NULL;
-    enum status st = mem_alloc(ids, n_before + *n + n_behind, sizeof **ids, "token ids", e);
-    if (st == OK) {
-        for (int64_t i = 0; i < n_before; i++) (*ids)[i] = before[i];
-        memcpy(*ids + n_before, plain, (size_t)*n * sizeof *plain);
-        for (int64_t i = 0; i < n_behind; i++) (*ids)[n_before + *n + i] = behind[i];
-        *n += n_before + n_behind;
-    }
-    return st;
+    if (n_before == 0 || *n == n_before + n_behind || (*ids)[n_before] != before[0]) return OK;
+    *n -= n_behind;
+    drop_ids(*ids, n, n_before);
+    return OK;
 }
 
 enum status encode_context(const struct encoder *x, struct text context, int32_t **ids, int64_t *n,
@@ -46,14 +48,6 @@ enum status encode_context(const struct encoder *x, struct text context, int32_t
     (*ids)[0] = x->prefix;
     *n = 1;
     return OK;
-}
-
-/* Removes the first `drop` of *n ids. */
-static void drop_ids(int32_t *ids, int64_t *n, int64_t drop)
-{
-    drop = drop < *n ? drop : *n;
-    *n -= drop;
-    memmove(ids, ids + drop, (size_t)*n * sizeof *ids);
 }
 
 enum status encode_continuation(const struct encoder *x, struct text context, int64_t n_context,

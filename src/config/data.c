@@ -1,6 +1,7 @@
 /* Sources of token sequences: what holds between their keys, their JSON form and flags. */
 #include "config/preset.h"
 #include "util/mem.h"
+#include "util/words.h"
 
 bool data_options_even(const struct data_options *d)
 {
@@ -38,31 +39,24 @@ static const char *fault(const struct data_options *d, const char **key)
     return NULL;
 }
 
-static bool ends_with(const char *text, size_t n, const char *tail)
-{
-    size_t m = strlen(tail);
-    return n > m && memcmp(text + n - m, tail, m) == 0;
-}
-
 /* The (first) file's name without folder, compression and extension: data/c4.en.jsonl.gz is c4.en.
  */
 static enum status name_after_file(struct data_options *d, struct err *e)
 {
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
     const char *base = d->text ? d->text : d->ids;
     const char *end = base + (d->text ? strcspn(base, "\n") : (size_t)(strrchr(base, ':') - base));
     for (const char *p = base; p < end; p++)
         if (*p == '/') base = p + 1;
-    size_t n = (size_t)(end - base);
-    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2"};
+    PASS(mem_format(&d->name, e, "%.*s", (int)(end - base), base));
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
-        if (ends_with(base, n, packed[i])) {
-            n -= strlen(packed[i]);
+        if (words_end(d->name, packed[i])) {
+            d->name[strlen(d->name) - strlen(packed[i])] = '\0';
             break;
         }
-    size_t dot = n;
-    while (dot > 0 && base[dot - 1] != '.') dot--;
-    if (dot > 1) n = dot - 1;
-    return mem_format(&d->name, e, "%.*s", (int)n, base);
+    char *dot = strrchr(d->name, '.');
+    if (dot && dot > d->name) *dot = '\0';
+    return OK;
 }
 
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)

@@ -1,9 +1,8 @@
 /* The section `run`: its keys and checks. */
 #include "config/sweep.h"
 #include "math/products.h"
+#include "util/mem.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* Bytes of a text such as 24G, 1.5 GiB or 800000000; 0: not such a text. */
@@ -23,12 +22,6 @@ static int64_t bytes_of(const char *text)
     return *end == '\0' && value >= 1 && value < 0x1p62 ? (int64_t)value : 0;
 }
 
-static void drop(char **text)
-{
-    free(*text);
-    *text = NULL;
-}
-
 /* A folder is relative to the sweep file; NULL and "off" stay. */
 static enum status place_folder(const struct option_scope *scope, const char *key, char **folder,
                                 struct err *e)
@@ -38,7 +31,7 @@ static enum status place_folder(const struct option_scope *scope, const char *ke
     if (!*folder || strcmp(*folder, "off") == 0 || !scope->source->folder) return OK;
     if (option_path(*folder, scope->source->folder, &path, &why) != OK)
         PASS(options_fail(scope, key, e, "%s", why.text));
-    drop(folder);
+    free(*folder);
     *folder = path;
     return OK;
 }
@@ -46,7 +39,8 @@ static enum status place_folder(const struct option_scope *scope, const char *ke
 static enum status finish(void *entry, const struct option_scope *scope, struct err *e)
 {
     struct run_options *r = entry;
-    if (r->memory_per_rank && strcmp(r->memory_per_rank, "auto") == 0) drop(&r->memory_per_rank);
+    if (r->memory_per_rank && strcmp(r->memory_per_rank, "auto") == 0)
+        mem_drop(&r->memory_per_rank);
     if (r->memory_per_rank) {
         r->memory = bytes_of(r->memory_per_rank);
         if (r->memory == 0)
@@ -60,7 +54,7 @@ static enum status finish(void *entry, const struct option_scope *scope, struct 
             PASS(options_fail(scope, "stage_space", e,
                               "expected a number of bytes such as 400G, found %s", r->stage_space));
     }
-    if (r->scratch && strcmp(r->scratch, "auto") == 0) drop(&r->scratch);
+    if (r->scratch && strcmp(r->scratch, "auto") == 0) mem_drop(&r->scratch);
     PASS(place_folder(scope, "scratch", &r->scratch, e));
     return place_folder(scope, "checkpoints", &r->checkpoints, e);
 }

@@ -107,14 +107,13 @@ static enum status fail_branch(const struct sweep *s, const struct option_scope 
                                const char *name, struct err *e)
 {
     AUTO_FREE const char **names = NULL;
-    const char *near;
-    char shown[NODE_SHOWN];
+    char shown[NODE_SHOWN], advice[300];
     text_show(name, shown, sizeof shown);
     PASS(mem_zero(&names, s->n_models, sizeof *names, "names of models", e));
     for (int64_t i = 0; i < s->n_models; i++) names[i] = s->models[i].name;
-    near = nearest_name(name, names, s->n_models);
-    return options_fail(entry, "branch_of", e, "no model of the sweep is called %s%s%s%s", shown,
-                        near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    nearest_advice(name, names, s->n_models, advice, sizeof advice);
+    return options_fail(entry, "branch_of", e, "no model of the sweep is called %s%s", shown,
+                        advice);
 }
 
 /* Every branch_of names a model, and none leads back to where it starts. */

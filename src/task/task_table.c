@@ -28,16 +28,11 @@ enum status task_find(const char *name, const struct task **out, const char **su
             name[n + 1] && !(*subject)[strspn(*subject, "abcdefghijklmnopqrstuvwxyz0123456789_")])
             return OK;
     }
-    const char *names[TASKS_N], *near;
-    char known[256] = "";
+    const char *names[TASKS_N + 1] = {[TASKS_N] = "mmlu_SUBJECT"};
+    char advice[300];
     for (int i = 0; i < TASKS_N; i++) names[i] = tasks[i]->name;
-    near = nearest_name(name, names, TASKS_N);
-    NEED(!near, ERR_USAGE, "%s: unknown task, did you mean %s?", name, near);
-    for (int i = 0; i < TASKS_N; i++) {
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    RAISE(ERR_USAGE, "%s: unknown task, expected %s or mmlu_SUBJECT", name, known);
+    nearest_advice(name, names, TASKS_N + 1, advice, sizeof advice);
+    RAISE(ERR_USAGE, "%s: unknown task%s", name, advice);
 }
 
 /* --- names --- */

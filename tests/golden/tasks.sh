@@ -66,7 +66,7 @@ PY
 mkdir "$work/data"
 for i in piqa arc_easy winogrande mathqa; do cp "$made/inputs/$i".* "$work/data/"; done
 refused 'hellaswag.jsonl: there is no such file' hellaswag --shots 0
-refused 'boolq: unknown task, expected arc_challenge, arc_easy' boolq
+refused 'boolq: unknown task; there are: arc_challenge, arc_easy' boolq
 refused 'helaswag: unknown task, did you mean hellaswag?' helaswag
 refused 'no file mmlu_SUBJECT.jsonl there' mmlu
 refused 'shots: expected 0 or more' piqa --shots -1

@@ -190,7 +190,7 @@ sed -i '3s/"goal"/"gaol"/' "$work/data/piqa.jsonl"
 refused 'tasks: .*/data/piqa.jsonl:3: no field "goal"' --set "tasks.data=$work/data"
 "$QTRAJ" plan "$work/sweep.yaml" --set "tasks.data=$work/data" >"$work/out" 2>&1
 grep -q 'piqa.jsonl:3: no field "goal"' "$work/out" || fail "plan: $(cat "$work/out")"
-refused 'tasks: boolq: unknown task, expected arc_challenge' --set 'tasks.names=[boolq]'
+refused 'tasks: boolq: unknown task; there are: arc_challenge' --set 'tasks.names=[boolq]'
 refused 'hellaswag.jsonl: there is no such file' --set 'tasks.names=[hellaswag]' --set "tasks.data=$work/data"
 refused 'tasks.names: piqa is named twice' --set 'tasks.names=[piqa, mmlu, piqa]'
 refused 'tasks.shots: expected an integer from 0' --set tasks.shots=-1

@@ -16,14 +16,13 @@
 #include <omp.h>
 #include <stdio.h>
 
-/* The plan's records, and the first row of the next checkpoint in each kind. */
+/* The plan's records. */
 struct plan_states {
     const struct plan *plan;
     struct plan_part part;
     int64_t first, end; /* checkpoints: those of the part, or all */
     const struct results_view *view;
     const struct inventory *all;
-    int64_t next[RECORDED_N];
 };
 
 /* *finished (if not NULL): whether it has a finished record, which may lack scores. */
@@ -37,22 +36,17 @@ static enum result_state cell_state(const struct plan_states *p, const struct pl
     return plan_texts_state(p->plan, c, record);
 }
 
-/* The row of a kind with one record per checkpoint, called in the order of the plan; NULL: the kind
- * has more axes, is the checkpoint's own kind, or has no such row. */
-static const struct row *own_row(struct plan_states *p, int kind, const struct plan_checkpoint *c)
+/* *state = that of the record that measure k makes of the checkpoint. False: it makes none. */
+static bool own_state(const struct plan_states *p, int k, const struct plan_checkpoint *c,
+                      enum result_state *state)
 {
-    const struct rows *r = &p->all->rows[kind];
-    if (r->kind->whole_grid || !r->kind->axes[0] || r->kind->axes[2]) return NULL;
-    int64_t i = p->next[kind];
-    if (i >= r->n || r->rows[i].at[AXIS_MODEL] != c->model ||
-        r->rows[i].at[AXIS_CHECKPOINT] != c->row)
-        return NULL;
-    p->next[kind] = rows_next(r, i);
-    return &r->rows[i];
+    if (!measures[k]->plan_key || !c->keys[k][0]) return false;
+    *state = result_state_of(p->view ? results_view_find(p->view, c->keys[k]) : NULL);
+    return true;
 }
 
 /* One object per visit, with its cells. */
-static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c)
+static json_t *visit_json(const struct plan_states *p, const struct plan_checkpoint *c)
 {
     const struct model_entry *m = &p->plan->sweep->models[c->model];
     json_t *cells = json_array();
@@ -68,12 +62,10 @@ static json_t *visit_json(struct plan_states *p, const struct plan_checkpoint *c
         json_pack("{s:s, s:s, s:s, s:b, s:s, s:o}", "model", m->name, "checkpoint",
                   m->rows[c->row].checkpoint, "path", weights_folder(&c->weights), "present",
                   weights_present(&c->weights), "key", c->key, "cells", cells);
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct row *row = own_row(p, k, c);
-        if (row)
-            json_object_set_new(visit, recorded_measures[k]->name,
-                                json_string(result_state_words[result_state_of(row->record)]));
-    }
+    enum result_state own;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (own_state(p, k, c, &own))
+            json_object_set_new(visit, measures[k]->name, json_string(result_state_words[own]));
     return visit;
 }
 
@@ -82,7 +74,7 @@ static struct result_counts count_cells(const struct plan_states *p)
     return rows_count(&p->all->rows[measure_place_of(&measure_cell)], -1);
 }
 
-static enum status print_json(struct plan_states *p, const struct plan_report *report,
+static enum status print_json(const struct plan_states *p, const struct plan_report *report,
                               const struct plan_faults *faults, struct err *e)
 {
     const struct plan *plan = p->plan;
@@ -119,7 +111,7 @@ static char mark_of(enum result_state state)
 }
 
 /* The states of a visit's records in a line: "gptq 2. 3+ 4*  rtn 2! 3*  curvature.". */
-static void print_states(struct plan_states *p, const struct plan_checkpoint *c, FILE *out)
+static void print_states(const struct plan_states *p, const struct plan_checkpoint *c, FILE *out)
 {
     for (int64_t i = 0; i < p->plan->n_variants; i++) {
         const struct plan_variant *v = &p->plan->variants[i];
@@ -130,12 +122,9 @@ static void print_states(struct plan_states *p, const struct plan_checkpoint *c,
         if (i % p->plan->n_bits == 0) fprintf(out, "  %s", v->method->name);
         if (mark != ' ') fprintf(out, " %lld%c", (long long)v->bits, mark);
     }
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct row *row = own_row(p, k, c);
-        if (row)
-            fprintf(out, "  %s%c", recorded_measures[k]->name,
-                    mark_of(result_state_of(row->record)));
-    }
+    enum result_state own;
+    for (int k = 0; k < MEASURES_N; k++)
+        if (own_state(p, k, c, &own)) fprintf(out, "  %s%c", measures[k]->name, mark_of(own));
 }
 
 static void print_counts(const struct result_counts *n, FILE *out)
@@ -181,7 +170,7 @@ static void print_place(const char *results, const struct results_view *view, FI
     free(folder);
 }
 
-static void print_visits(struct plan_states *p, FILE *out)
+static void print_visits(const struct plan_states *p, FILE *out)
 {
     const struct plan *plan = p->plan;
     const struct result_counts cells = count_cells(p);
@@ -222,7 +211,7 @@ static void print_visits(struct plan_states *p, FILE *out)
 }
 
 /* Lines that are longer than a terminal is wide continue on the next. */
-static enum status print_text(struct plan_states *p, const struct plan_report *r, bool brief,
+static enum status print_text(const struct plan_states *p, const struct plan_report *r, bool brief,
                               struct err *e)
 {
     enum status st = OK;

@@ -48,10 +48,10 @@ static void clear(struct batch *b, int64_t from)
     b->n = from;
 }
 
-static void batch_clear(struct batch *b)
+static void batch_free(struct batch *b)
 {
     clear(b, 0);
-    b->bytes = 0;
+    free(b->documents);
 }
 
 static enum status name_place(const struct document *d, enum status st, struct err *e)
@@ -150,7 +150,8 @@ static enum status flush(struct batch *b, struct err *e)
         if (e && e->code == OK) *e = bad;
     }
 done:
-    batch_clear(b);
+    clear(b, 0);
+    b->bytes = 0;
     if (b->limit < BATCH_LAST) b->limit *= 2;
     return st;
 }
@@ -182,25 +183,21 @@ static void trim(struct batch *b)
 static enum status push(struct batch *b, const char *path, int64_t line, char *text, size_t n,
                         struct err *e)
 {
-    enum status st = OK;
+    AUTO_FREE char *owned = text;
     /* a stream far from those that the same seed gives to other uses */
     const uint64_t stream = rng_stream((uint64_t)b->options->draw, (uint64_t)1 << 49);
     const uint64_t place = rng_bits(stream, (uint64_t)b->pushed++);
-    if (b->options->draw && place > b->last) goto done;
-    TRY(mem_grow(&b->documents, b->n, &b->capacity, sizeof *b->documents, e));
+    if (b->options->draw && place > b->last) return OK;
+    PASS(mem_grow(&b->documents, b->n, &b->capacity, sizeof *b->documents, e));
     b->documents[b->n++] =
-        (struct document){.path = path, .line = line, .text = text, .n = n, .place = place};
-    text = NULL;
+        (struct document){.path = path, .line = line, .text = TAKE(owned), .n = n, .place = place};
     if (b->options->draw) {
-        TRY(parse(b, &b->documents[b->n - 1], e));
+        PASS(parse(b, &b->documents[b->n - 1], e));
         if (b->n >= 2 * b->drawn + DRAWN_SPARE) trim(b);
-        goto done;
+        return OK;
     }
     b->bytes += n;
-    if (b->bytes >= b->limit) TRY(flush(b, e));
-done:
-    free(text);
-    return st;
+    return b->bytes >= b->limit ? flush(b, e) : OK;
 }
 
 static bool wants_more(const struct batch *b)
@@ -252,7 +249,7 @@ enum status documents_load(char *const *paths, int64_t n_paths, int64_t last,
                            const struct tokenizer *t, struct collector *c, char (*hashes)[HASH_HEX],
                            struct err *e)
 {
-    enum status st = OK;
+    CLEANUP(batch_free)
     struct batch b = {.options = c->options,
                       .tokenizer = t,
                       .collector = c,
@@ -262,15 +259,12 @@ enum status documents_load(char *const *paths, int64_t n_paths, int64_t last,
     for (int64_t i = 0; i < n_paths; i++) {
         char *hash = hashes ? hashes[i] : NULL;
         if (wants_more(&b))
-            TRY(push_file(&b, paths[i], i + 1 < n_paths ? INT64_MAX : last, hash, e));
+            PASS(push_file(&b, paths[i], i + 1 < n_paths ? INT64_MAX : last, hash, e));
         else if (hash)
-            TRY(hash_file(paths[i], hash, e));
+            PASS(hash_file(paths[i], hash, e));
     }
     if (c->options->draw) trim(&b);
-    TRY(flush(&b, e));
+    PASS(flush(&b, e));
     report_replaced(&b);
-done:
-    batch_clear(&b);
-    free(b.documents);
-    return st;
+    return OK;
 }

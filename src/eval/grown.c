@@ -4,7 +4,6 @@
 #include "util/hash.h"
 #include "util/mem.h"
 #include <errno.h>
-#include <unistd.h>
 
 enum { CHUNK = 1 << 20 };
 
@@ -48,20 +47,16 @@ static enum status scan_lines(struct scan *s, const char *data, size_t n, struct
 
 static enum status scan_file(struct scan *s, const char *path, char *chunk, struct err *e)
 {
-    enum status st = OK;
-    int fd = -1;
+    CLEANUP(hash_free_at) struct XXH3_state_s *digest = NULL;
+    CLEANUP(fsx_close) int fd = -1;
     ssize_t n = 0;
-    TRY(hash_new(&s->digest, e));
-    TRY(fsx_open(path, &fd, NULL, e));
+    PASS(hash_new(&digest, e));
+    PASS(fsx_open(path, &fd, NULL, e));
+    s->digest = digest;
     for (s->bytes = 0; (n = fsx_pread(fd, chunk, CHUNK, s->bytes)) > 0;)
-        TRY(scan_lines(s, chunk, (size_t)n, e));
-    ENSURE(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
-    TRY(look(s, e));
-done:
-    if (fd >= 0) close(fd);
-    hash_free(s->digest);
-    s->digest = NULL;
-    return st;
+        PASS(scan_lines(s, chunk, (size_t)n, e));
+    NEED(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
+    return look(s, e);
 }
 
 enum status grown_starts(const struct data_options *d, const json_t *known, json_t **out,

@@ -122,6 +122,13 @@ struct maker {
     int64_t prefix_segment;              /* of the open sequence; -1: it has none */
 };
 
+static void maker_free(struct maker *m)
+{
+    free(m->ids.id);
+    free(m->targets.id);
+    free(m->target_of);
+}
+
 /* --- sequences --- */
 
 /* Appends to the array `at`, which has n elements. */
@@ -394,22 +401,16 @@ static enum status finish(struct maker *m, struct err *e)
 enum status requests_make(const struct requests_options *o, const struct tokenizer *t,
                           int64_t positions, struct requests *out, struct err *e)
 {
-    enum status st = OK;
     struct encoder x;
-    struct texts names = {0};
-    struct requests r = {.files = json_object()};
+    CLEANUP(texts_free) struct texts names = {0};
+    CLEANUP(requests_free) struct requests r = {.files = json_object()};
+    CLEANUP(maker_free)
     struct maker m = {.options = o, .positions = positions, .out = &r, .own = -1};
-    TRY(encoder_init(&x, t, e));
-    TRY(task_names(o->tasks, o->folder, &names, e));
-    for (int64_t i = 0; i < names.n; i++) TRY(add_task(&m, names.text[i], &x, e));
-    TRY(finish(&m, e));
+    PASS(encoder_init(&x, t, e));
+    PASS(task_names(o->tasks, o->folder, &names, e));
+    for (int64_t i = 0; i < names.n; i++) PASS(add_task(&m, names.text[i], &x, e));
+    PASS(finish(&m, e));
     *out = r;
     r = (struct requests){0};
-done:
-    free(m.ids.id);
-    free(m.targets.id);
-    free(m.target_of);
-    texts_free(&names);
-    requests_free(&r);
-    return st;
+    return OK;
 }

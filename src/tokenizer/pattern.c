@@ -106,38 +106,36 @@ static enum status rewrite(struct buf *out, const char *text, size_t n, struct e
     return OK;
 }
 
+CLEANUP_BY_VALUE(pcre2_compile_context, pcre2_compile_context_free)
+
 enum status pattern_compile(const char *text, size_t n, bool literal, struct pattern **out,
                             struct err *e)
 {
-    enum status st = OK;
-    struct buf source = {0};
-    struct pattern *p = NULL;
+    CLEANUP(buf_free) struct buf source = {0};
+    CLEANUP(pattern_free_at) struct pattern *p = NULL;
     int code;
     PCRE2_SIZE at;
     /* Ruby's ^ and $ always match at lines. */
     uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE);
+    CLEANUP(pcre2_compile_context_free_at)
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    ENSURE(context, ERR_NOMEM, "cannot allocate a regular expression");
+    NEED(context, ERR_NOMEM, "cannot allocate a regular expression");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    TRY(mem_zero(&p, 1, sizeof *p, "regular expression", e));
-    TRY(buf_reserve(&source, n, e));
-    TRY(literal ? buf_add(&source, text, n, e) : rewrite(&source, text, n, e));
+    PASS(mem_zero(&p, 1, sizeof *p, "regular expression", e));
+    PASS(buf_reserve(&source, n, e));
+    PASS(literal ? buf_add(&source, text, n, e) : rewrite(&source, text, n, e));
     p->code = pcre2_compile((PCRE2_SPTR)source.data, source.n, options, &code, &at, context);
-    ENSURE(p->code || code != PCRE2_ERROR_HEAP_FAILED, ERR_NOMEM,
-           "cannot allocate a regular expression");
+    NEED(p->code || code != PCRE2_ERROR_HEAP_FAILED, ERR_NOMEM,
+         "cannot allocate a regular expression");
     if (!p->code) {
         PCRE2_UCHAR reason[128];
         pcre2_get_error_message(code, reason, sizeof reason);
-        FAIL(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at,
-             source.data);
+        RAISE(ERR_FORMAT, "regular expression: %s, at byte %zu of %.120s", (char *)reason, at,
+              source.data);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* where it fails, the interpreter matches */
     *out = TAKE(p);
-done:
-    pattern_free(p);
-    buf_free(&source);
-    pcre2_compile_context_free(context);
-    return st;
+    return OK;
 }
 
 void pattern_free(struct pattern *p)

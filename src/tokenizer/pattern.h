@@ -15,6 +15,7 @@ struct pattern;
 MUST_USE enum status pattern_compile(const char *text, size_t n, bool literal, struct pattern **out,
                                      struct err *e);
 void pattern_free(struct pattern *p);
+CLEANUP_BY_VALUE(struct pattern, pattern_free);
 
 /* Working memory of one thread, for all patterns. ERR_NOMEM. */
 struct pattern_work;

@@ -253,23 +253,28 @@ static double weight_of(const struct making *k, const int64_t *rows, int64_t i, 
                              place_of(k, rows, i + 1, n));
 }
 
-/* The average of the n rows that end with rows[end]. */
-static enum status add_window(struct making *k, const int64_t *rows, int64_t end, int64_t n,
-                              struct err *e)
+/* The average of the n rows. */
+static enum status add_average(struct making *k, const char *name, const int64_t *rows, int64_t n,
+                               struct err *e)
 {
     struct average_member *members = NULL;
+    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
+    for (int64_t i = 0; i < n; i++)
+        members[i] = (struct average_member){k->model, rows[i], weight_of(k, rows, i, n)};
+    return add_row(k, name, members, n, e);
+}
+
+/* The same, called after its last member. */
+static enum status add_window(struct making *k, const int64_t *rows, int64_t n, struct err *e)
+{
     AUTO_FREE char *name = NULL;
-    rows += end - n + 1;
     for (int64_t i = 1; i < n && k->a->imitates; i++)
         if (!(reached(k, rows, i) > reached(k, rows, i - 1)))
             PASS(options_fail(k->scope, "imitates", e,
                               "%s has no more steps or tokens than the checkpoint before it",
                               k->m->rows[rows[i]].checkpoint));
     PASS(mem_format(&name, e, "%s@%s", k->a->name, k->m->rows[rows[n - 1]].checkpoint));
-    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
-    for (int64_t i = 0; i < n; i++)
-        members[i] = (struct average_member){k->model, rows[i], weight_of(k, rows, i, n)};
-    return add_row(k, name, members, n, e);
+    return add_average(k, name, rows, n, e);
 }
 
 /* *rows (the caller frees) = the n stored rows of the phase, at least one. ERR_USAGE says which
@@ -295,22 +300,26 @@ static enum status find_phase(const struct making *k, int64_t **rows, int64_t *n
                         k->m->trajectory, phase, advice);
 }
 
-static enum status add_sliding(struct making *k, struct err *e)
+/* The averages of checkpoints of the phase: one of all, of which a greedy soup chooses, or those
+ * that slide. */
+static enum status add_of_phase(struct making *k, struct err *e)
 {
     const struct average_entry *a = k->a;
     AUTO_FREE int64_t *rows = NULL;
     int64_t n = 0;
     PASS(find_phase(k, &rows, &n, e));
+    if (average_is_greedy(a)) return n ? add_average(k, a->name, rows, n, e) : OK;
     if (a->window > n && k->so_far) return OK;
     if (a->window > n)
         PASS(options_fail(k->scope, "window", e, "%lld checkpoints; %s has %lld%s%s",
                           (long long)a->window, k->m->trajectory, (long long)n,
                           a->phase ? " of the phase " : "", a->phase ? a->phase : ""));
     /* A moving average of the first checkpoint alone is that checkpoint. */
-    const int64_t first = a->window ? a->window - 1 : n > 1;
-    for (int64_t end = first; end < n; end++)
-        if (a->stride ? (n - 1 - end) % a->stride == 0 : end == n - 1)
-            PASS(add_window(k, rows, end, a->window ? a->window : end + 1, e));
+    for (int64_t end = a->window ? a->window : 1 + (n > 1); end <= n; end++) {
+        const int64_t first = a->window ? end - a->window : 0;
+        if (a->stride ? (n - end) % a->stride == 0 : end == n)
+            PASS(add_window(k, rows + first, end - first, e));
+    }
     return OK;
 }
 
@@ -377,19 +386,6 @@ static enum status add_soup(struct making *k, struct err *e)
     return st;
 }
 
-/* A greedy soup of all checkpoints of the phase. */
-static enum status add_greedy(struct making *k, struct err *e)
-{
-    struct average_member *members = NULL;
-    AUTO_FREE int64_t *rows = NULL;
-    int64_t n;
-    PASS(find_phase(k, &rows, &n, e));
-    if (n == 0) return OK;
-    PASS(mem_zero(&members, n, sizeof *members, "members of an average", e));
-    for (int64_t i = 0; i < n; i++) members[i] = (struct average_member){k->model, rows[i], 1};
-    return add_row(k, k->a->name, members, n, e);
-}
-
 /* --- all --- */
 
 static enum status resolve_model(struct sweep *s, int64_t model, const struct option_scope *scope,
@@ -402,21 +398,14 @@ static enum status resolve_model(struct sweep *s, int64_t model, const struct op
                        .m = m,
                        .capacity = m->n_rows,
                        .so_far = scope->source->context != NULL};
+    PASS(sweep_check_names(scope, "averages", m->averages, m->n_averages, sizeof *m->averages, e));
     for (int64_t i = 0; i < m->n_averages; i++) {
         const struct option_scope entry = options_entry(&list, i);
         k.a = &m->averages[i];
         k.number = i + 1;
         k.scope = &entry;
-        for (int64_t j = 0; j < i; j++)
-            if (strcmp(m->averages[j].name, k.a->name) == 0)
-                PASS(options_fail(&entry, "name", e,
-                                  "the name %s is already that of averages[%lld]", k.a->name,
-                                  (long long)j));
         PASS(find_judge(s, k.a, &entry, e));
-        if (k.a->of)
-            PASS(add_soup(&k, e));
-        else
-            PASS(average_is_greedy(k.a) ? add_greedy(&k, e) : add_sliding(&k, e));
+        PASS(k.a->of ? add_soup(&k, e) : add_of_phase(&k, e));
     }
     return OK;
 }

@@ -3,7 +3,6 @@
 #include "config/sweep_internal.h"
 #include "config/trajectory.h"
 #include "options/nearest.h"
-#include "options/override.h"
 #include "options/yaml.h"
 #include "quant/quant.h"
 #include "util/fsx.h"

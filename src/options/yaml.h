@@ -16,3 +16,8 @@ MUST_USE enum status yaml_read_file(const char *path, struct node **out, struct 
  * empty text gives a NODE_NULL. */
 MUST_USE enum status yaml_read_text(const char *text, size_t n, const struct node_place *place,
                                     struct node **out, struct err *e);
+
+/* Applies --set KEY=VALUE to the tree. text: "run.threads=2", "models[0].name=x", "bits=[3, 4]".
+ * The value is read as YAML; an empty one or null removes the key. Keys are checked when the tree
+ * is read, whose messages then name --set. text must outlive the tree. ERR_USAGE, ERR_NOMEM. */
+MUST_USE enum status override_apply(struct node *root, const char *text, struct err *e);

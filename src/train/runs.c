@@ -1,6 +1,5 @@
 /* A runs file becomes runs: the combinations of its grid, and their branches. */
 #include "train/runs.h"
-#include "options/override.h"
 #include "options/yaml.h"
 #include "util/fsx.h"
 #include "util/mem.h"

@@ -1,7 +1,6 @@
 /* The options engine with a table that no program has: reading, defaults, checks, flags, JSON. */
 #include "options/nearest.h"
 #include "options/options.h"
-#include "options/override.h"
 #include "options/yaml.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,6 +11,19 @@
 /* Increase it when the meaning of a key changes, so that older results are not reused. */
 enum { KEY_SCHEMA = 1 };
 
+static void lengths_free(struct plan *p)
+{
+    for (int64_t i = 0; p->lengths && i < p->sweep->n_models; i++) {
+        free(p->lengths[i].known);
+        for (int64_t k = 0; p->lengths[i].rows && k < p->sweep->models[i].n_stored; k++)
+            free(p->lengths[i].rows[k]);
+        free(p->lengths[i].rows);
+        free(p->lengths[i].variant_keys);
+        free(p->lengths[i].texts);
+    }
+    mem_drop(&p->lengths);
+}
+
 void plan_free(struct plan *p)
 {
     for (int64_t i = 0; i < p->n_checkpoints; i++) {
@@ -31,7 +44,7 @@ void plan_free(struct plan *p)
     json_decref(p->former);
     plan_reuse_free(p);
     plan_costs_free(&p->costs);
-    plan_lengths_free(p);
+    lengths_free(p);
     plan_past_free(&p->past);
     json_decref(p->back);
     json_decref(p->inputs);
@@ -51,6 +64,13 @@ enum status plan_digest(json_t *json, char key[HASH_HEX], struct err *e)
 }
 
 /* --- inputs --- */
+
+struct data_options plan_data(const struct plan *p, int64_t model, const struct data_options *d)
+{
+    struct data_options resolved = *d;
+    resolved.length = data_options_length(d, model < 0 ? 0 : p->lengths[model].positions);
+    return resolved;
+}
 
 enum status plan_without(struct plan *p, const char *why, struct err *e)
 {
@@ -172,6 +192,31 @@ static enum status make_variants(struct plan *p, const json_t *calibration, stru
     return OK;
 }
 
+/* Of models whose calibration is shorter than that of the others, since `length: auto` follows
+ * their positions (docs/decisions/0019-default-length.md). */
+static enum status make_lengths_keys(struct plan *p, struct err *e)
+{
+    const struct data_options *d = &p->sweep->calibration;
+    for (int64_t m = 0; m < p->sweep->n_models; m++) {
+        struct plan_lengths *l = &p->lengths[m];
+        json_auto_t *calibration = NULL;
+        if (data_options_length(d, l->positions) == data_options_length(d, 0)) continue;
+        PASS(plan_calibration_identity(p, m, &calibration, e));
+        PASS(mem_zero(&l->variant_keys, p->n_variants, sizeof *l->variant_keys, "keys", e));
+        for (int64_t i = 0; i < p->n_variants; i++)
+            PASS(plan_variant_key(p, p->variants[i].method, p->variants[i].bits, calibration,
+                                  l->variant_keys[i], e));
+    }
+    return OK;
+}
+
+void plan_cell_key(const struct plan *p, const struct plan_checkpoint *c, int64_t i,
+                   char key[HASH_HEX])
+{
+    const struct plan_lengths *l = &p->lengths[c->model];
+    results_cell_key(c->key, l->variant_keys ? l->variant_keys[i] : p->variants[i].key, key);
+}
+
 /* --- checkpoints --- */
 
 json_t *plan_inputs(const struct plan *p)
@@ -243,6 +288,19 @@ static enum status add_of_cells(struct plan *p, int k, struct err *e)
     return OK;
 }
 
+/* Those that no config.json gives, as earlier plans knew them. */
+static enum status find_positions(struct plan *p, struct err *e)
+{
+    for (int64_t i = 0; i < p->sweep->n_models; i++) {
+        const struct model_entry *m = &p->sweep->models[i];
+        if (p->lengths[i].positions <= 0) p->lengths[i].positions = plan_past_positions(p, m->name);
+        NEED(!m->stage || p->lengths[i].positions > 0, ERR_USAGE,
+             "%s: no config.json beside %s; cells are planned before `stage` fetches a checkpoint",
+             m->name, m->tokenizer);
+    }
+    return OK;
+}
+
 static enum status make_checkpoints(struct plan *p, struct err *e)
 {
     int64_t n = 0;
@@ -255,7 +313,7 @@ static enum status make_checkpoints(struct plan *p, struct err *e)
             PASS(plan_find_weights(p, i, j, &c->weights, e));
         }
     PASS(plan_shapes_find(p, e));
-    PASS(plan_lengths_make(p, e));
+    PASS(find_positions(p, e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         PASS(plan_find_tokenizer(p, &p->checkpoints[i], e));
     return OK;
@@ -366,7 +424,7 @@ enum status plan_make(const struct sweep *s, bool look_ahead, struct plan *out, 
     TRY(plan_calibration_identity(&p, -1, &calibration, e));
     collect_bits(&p);
     TRY(make_variants(&p, calibration, e));
-    TRY(plan_lengths_keys(&p, e));
+    TRY(make_lengths_keys(&p, e));
     TRY(make_recipes(&p, e));
     TRY(check_grids(&p, e));
     for (int k = 0; k < MEASURES_N; k++) {

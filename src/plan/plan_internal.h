@@ -184,13 +184,6 @@ struct plan_costs plan_texts_costs(const struct plan *p, int64_t model, const st
 /* Leaves the visit only the texts that a record lacks, unless others are made on all of them. */
 void plan_texts_keep(struct visit *v);
 
-/* --- plan_lengths.c --- */
-/* p->lengths: the positions that no config.json gives (plan_shapes_find), as earlier plans knew
- * them; with variants there, keys. */
-MUST_USE enum status plan_lengths_make(struct plan *p, struct err *e);
-MUST_USE enum status plan_lengths_keys(struct plan *p, struct err *e);
-void plan_lengths_free(struct plan *p);
-
 /* --- plan_record.c --- */
 /* Adds the digest of the sweep's common tokenizer to the inputs. ERR_IO: it is missing. */
 MUST_USE enum status plan_common_check(struct plan *p, struct err *e);

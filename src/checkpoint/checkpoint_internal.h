@@ -1,11 +1,10 @@
-/* checkpoint_internal: the representation of a checkpoint, for checkpoint.c and derived*.c only.
+/* checkpoint_internal: the representation of a checkpoint, for checkpoint.c and derived.c only.
  * The weights of a stored checkpoint are read from its files; those of a derived one (derived.c)
  * are computed from other checkpoints while they are read. */
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/packed.h"
 #include "checkpoint/weight_format.h"
-#include "util/num.h"
 
 struct checkpoint {
     int64_t more_owners; /* beyond the first, see checkpoint_retain */
@@ -60,31 +59,3 @@ MUST_USE enum status checkpoint_read_file(const struct checkpoint *c, const stru
  * that there are any, and takes what says so out of the configuration. Errors as packed_layout_read
  * and packed_tensor_find; ERR_NOMEM. */
 MUST_USE enum status checkpoint_unpack(struct checkpoint *c, struct err *e);
-
-/* --- derived.c --- */
-
-/* *out = `start` (how to read, and what that needs) with the first part's tensors and
- * configuration. what: its name in digests. overlay: path of the overlay's file, or NULL. Errors as
- * of its callers. */
-MUST_USE enum status checkpoint_derive(struct checkpoint start, const char *what,
-                                       const struct checkpoint_part *parts, int64_t n,
-                                       const char *overlay, struct checkpoint **out, struct err *e);
-/* *out = the tensor of c (borrowed) with t's name and shape. like: the checkpoint that t belongs
- * to. ERR_FORMAT: there is none; ERR_SHAPE; both name the files. */
-MUST_USE enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
-                                          const struct checkpoint *like,
-                                          const struct tensor_entry **out, struct err *e);
-/* The only part of c with a coefficient; NULL: there is none, or several. */
-const struct checkpoint_part *checkpoint_only_part(const struct checkpoint *c);
-/* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
-enum { CHECKPOINT_CHUNK = DIGEST_SLICE };
-/* Elements from number `at` of a tensor on that are in one piece, at most n. */
-static inline int64_t checkpoint_chunk(int64_t at, int64_t n)
-{
-    return min64(n, CHECKPOINT_CHUNK - at % CHECKPOINT_CHUNK);
-}
-/* sum (n <= CHECKPOINT_CHUNK) = the sum of coefficient * tensor over the parts; zero without any
- * coefficient. one (n): scratch. */
-MUST_USE enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
-                                          int64_t first, int64_t n, double *sum, float *one,
-                                          struct err *e);

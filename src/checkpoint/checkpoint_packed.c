@@ -121,11 +121,6 @@ static enum status read_packed_stored(const struct checkpoint *c, const struct t
 
 /* --- opening --- */
 
-static const struct tensor_entry *find(const void *checkpoint, const char *name)
-{
-    return checkpoint_find(checkpoint, name);
-}
-
 /* Finds the linears; c's entries are still those of the files. */
 static enum status find_linears(struct checkpoint *c, struct err *e)
 {
@@ -136,7 +131,8 @@ static enum status find_linears(struct checkpoint *c, struct err *e)
         struct packed_tensor *p = &c->packed[c->n_packed];
         if (!words_end(t->name, ending)) continue;
         const int stem = (int)(strlen(t->name) - strlen(ending));
-        PASS(packed_tensor_find(&c->layout, t, find, c, c->files[t->file].path, p, e));
+        const struct packed_among in = {c->n, c->entries, c->files[t->file].path};
+        PASS(packed_tensor_find(&c->layout, &in, t, p, e));
         PASS(mem_format(&p->name, e, "%.*s.weight", stem, t->name));
         c->n_packed++;
         if (p->size) { /* a tensor that says rows and columns */

@@ -4,6 +4,7 @@
 #include "util/mem.h"
 #include "util/num.h"
 #include "util/rng.h"
+#include "util/words.h"
 #include <math.h>
 
 /* Digest of one line per part: the part's digest and its coefficient. */
@@ -34,9 +35,11 @@ static const char *place_of(const struct checkpoint *c, const struct tensor_entr
     return c->n_files > 0 && c->n_parts == 0 ? c->files[t->file].path : c->dir;
 }
 
-enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor_entry *t,
-                                 const struct checkpoint *like, const struct tensor_entry **out,
-                                 struct err *e)
+/* *out = the tensor of c (borrowed) with t's name and shape. like: the checkpoint that t belongs
+ * to. ERR_FORMAT: there is none; ERR_SHAPE; both name the files. */
+static enum status find_same(const struct checkpoint *c, const struct tensor_entry *t,
+                             const struct checkpoint *like, const struct tensor_entry **out,
+                             struct err *e)
 {
     *out = checkpoint_find(c, t->name);
     NEED(*out, ERR_FORMAT, "%s: no tensor %s, which %s has", c->dir, t->name, place_of(like, t));
@@ -47,9 +50,11 @@ enum status checkpoint_find_same(const struct checkpoint *c, const struct tensor
     return OK;
 }
 
-enum status checkpoint_derive(struct checkpoint start, const char *what,
-                              const struct checkpoint_part *parts, int64_t n, const char *overlay,
-                              struct checkpoint **out, struct err *e)
+/* *out = `start` (how to read, and what that needs) with the first part's tensors and
+ * configuration. what: its name in digests. overlay: path of the overlay's file, or NULL. */
+static enum status derive(struct checkpoint start, const char *what,
+                          const struct checkpoint_part *parts, int64_t n, const char *overlay,
+                          struct checkpoint **out, struct err *e)
 {
     CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
     const struct checkpoint *base = parts[0].checkpoint;
@@ -70,7 +75,7 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
         c->n_files = 1;
         const struct checkpoint file = {.dir = c->dir, .n_files = 1, .files = c->files};
         for (int64_t i = 0; i < c->files[0].n; i++)
-            PASS(checkpoint_find_same(base, &c->files[0].entries[i], &file, &under, e));
+            PASS(find_same(base, &c->files[0].entries[i], &file, &under, e));
     }
     PASS(hash_parts(c, what, e));
     *out = TAKE(c);
@@ -79,15 +84,26 @@ enum status checkpoint_derive(struct checkpoint start, const char *what,
 
 /* --- weighted sums --- */
 
-enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
-                                 int64_t first, int64_t n, double *sum, float *one, struct err *e)
+/* Values are computed in pieces that are slices of a tensor, since whole slices are read. */
+enum { CHUNK = DIGEST_SLICE };
+
+/* Elements from number `at` of a tensor on that are in one piece, at most n. */
+static int64_t chunk_of(int64_t at, int64_t n)
+{
+    return min64(n, CHUNK - at % CHUNK);
+}
+
+/* sum (n <= CHUNK) = the sum of coefficient * tensor over the parts; zero without any coefficient.
+ * one (n): scratch. */
+static enum status sum_parts(const struct checkpoint *c, const struct tensor_entry *t,
+                             int64_t first, int64_t n, double *sum, float *one, struct err *e)
 {
     bool begun = false;
     for (int64_t i = 0; i < c->n_parts; i++) {
         const struct checkpoint_part *p = &c->parts[i];
         const struct tensor_entry *own;
         if (p->coefficient == 0) continue;
-        PASS(checkpoint_find_same(p->checkpoint, t, c->parts[0].checkpoint, &own, e));
+        PASS(find_same(p->checkpoint, t, c->parts[0].checkpoint, &own, e));
         PASS(p->checkpoint->read(p->checkpoint, own, first, n, one, e));
         if (begun)
             for (int64_t k = 0; k < n; k++) sum[k] += p->coefficient * (double)one[k];
@@ -99,7 +115,8 @@ enum status checkpoint_sum_parts(const struct checkpoint *c, const struct tensor
     return OK;
 }
 
-const struct checkpoint_part *checkpoint_only_part(const struct checkpoint *c)
+/* The only part of c with a coefficient; NULL: there is none, or several. */
+static const struct checkpoint_part *only_part(const struct checkpoint *c)
 {
     const struct checkpoint_part *only = NULL;
     for (int64_t i = 0; i < c->n_parts; i++) {
@@ -116,17 +133,17 @@ static enum status read_sum(const struct checkpoint *c, const struct tensor_entr
     AUTO_FREE double *sum = NULL;
     AUTO_FREE float *one = NULL;
     const struct tensor_entry *own;
-    const struct checkpoint_part *only = checkpoint_only_part(c);
+    const struct checkpoint_part *only = only_part(c);
     if (only && only->coefficient == 1) {
-        PASS(checkpoint_find_same(only->checkpoint, t, c->parts[0].checkpoint, &own, e));
+        PASS(find_same(only->checkpoint, t, c->parts[0].checkpoint, &own, e));
         PASS(only->checkpoint->read(only->checkpoint, own, first, n, dst, e));
         return OK;
     }
-    PASS(mem_alloc(&sum, CHECKPOINT_CHUNK, sizeof *sum, "a weighted sum", e));
-    PASS(mem_alloc(&one, CHECKPOINT_CHUNK, sizeof *one, "a weighted sum", e));
+    PASS(mem_alloc(&sum, CHUNK, sizeof *sum, "a weighted sum", e));
+    PASS(mem_alloc(&one, CHUNK, sizeof *one, "a weighted sum", e));
     for (int64_t i = 0, m; i < n; i += m) {
-        m = checkpoint_chunk(first + i, n - i);
-        PASS(checkpoint_sum_parts(c, t, first + i, m, sum, one, e));
+        m = chunk_of(first + i, n - i);
+        PASS(sum_parts(c, t, first + i, m, sum, one, e));
         for (int64_t k = 0; k < m; k++) dst[i + k] = (float)sum[k];
     }
     return OK;
@@ -139,7 +156,127 @@ enum status checkpoint_combine(const struct checkpoint_part *parts, int64_t n,
     for (int64_t i = 0; i < n; i++)
         NEED(isfinite(parts[i].coefficient), ERR_USAGE, "%s: a coefficient is not finite",
              parts[i].checkpoint->dir);
-    return checkpoint_derive((struct checkpoint){.read = read_sum}, "sum", parts, n, NULL, out, e);
+    return derive((struct checkpoint){.read = read_sum}, "sum", parts, n, NULL, out, e);
+}
+
+/* --- averages --- */
+
+/* dst (n) = the means in t's type; wide (n) = the same in f32; either may be NULL. */
+static enum status read_means(const struct checkpoint *c, const struct tensor_entry *t,
+                              int64_t first, int64_t n, char *dst, float *wide, struct err *e)
+{
+    const size_t size = dtype_size(t->dtype);
+    AUTO_FREE double *sum = NULL;
+    AUTO_FREE float *one = NULL;
+    AUTO_FREE char *narrow = NULL;
+    const bool only = only_part(c) != NULL;
+    PASS(mem_alloc(&sum, CHUNK, sizeof *sum, "an average", e));
+    PASS(mem_alloc(&one, CHUNK, sizeof *one, "an average", e));
+    PASS(mem_alloc(&narrow, CHUNK, size, "an average", e));
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = chunk_of(first + i, n - i);
+        PASS(sum_parts(c, t, first + i, m, sum, one, e));
+        for (int64_t k = 0; k < m; k++) sum[k] = only ? (double)one[k] : sum[k] / c->divisor;
+        dtype_narrow(narrow, sum, t->dtype, m);
+        if (dst) memcpy(dst + (size_t)i * size, narrow, (size_t)m * size);
+        if (wide) dtype_widen(wide + i, narrow, t->dtype, m);
+    }
+    return OK;
+}
+
+static enum status read_average(const struct checkpoint *c, const struct tensor_entry *t,
+                                int64_t first, int64_t n, float *dst, struct err *e)
+{
+    return read_means(c, t, first, n, NULL, dst, e);
+}
+
+static enum status read_average_stored(const struct checkpoint *c, const struct tensor_entry *t,
+                                       int64_t first, int64_t n, void *dst, struct err *e)
+{
+    const struct checkpoint *like = c->parts[0].checkpoint;
+    if (!dtype_is_float(t->dtype))
+        return checkpoint_read_stored(like, checkpoint_find(like, t->name), first, n, dst, e);
+    return read_means(c, t, first, n, dst, NULL, e);
+}
+
+/* The first key of a that b lacks or has with another value, null counting as absent; NULL: none.
+ */
+static const char *differing_key(const json_t *a, const json_t *b)
+{
+    /* say nothing about what the weights mean */
+    static const char notes[] = "_name_or_path _commit_hash transformers_version torch_dtype dtype "
+                                "use_cache _attn_implementation_autoset";
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)a, key, value) {
+        const json_t *other = json_object_get(b, key);
+        if (words_have(notes, " ", key, strlen(key)) || (json_is_null(value) && !other)) continue;
+        if (!other || !json_equal(value, (json_t *)(uintptr_t)other)) return key;
+    }
+    return NULL;
+}
+
+/* A value of config.json for a message; text (size bytes) is cut. */
+static void show_value(const json_t *config, const char *key, char *text, size_t size)
+{
+    const json_t *value = json_object_get(config, key);
+    char *all = value ? json_dump_whole(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    snprintf(text, size, "%s", all ? all : "absent");
+    free(all);
+}
+
+static enum status check_config(const struct checkpoint *first, const struct checkpoint *c,
+                                struct err *e)
+{
+    char here[80], there[80];
+    const char *key = differing_key(first->config, c->config);
+    if (!key) key = differing_key(c->config, first->config);
+    if (!key) return OK;
+    show_value(c->config, key, here, sizeof here);
+    show_value(first->config, key, there, sizeof there);
+    RAISE(ERR_SHAPE,
+          "%s/config.json: %s is %s; in %s/config.json it is %s: the members of an average are "
+          "checkpoints of one architecture",
+          c->dir, key, here, first->dir, there);
+}
+
+static enum status check_parts(const struct checkpoint_part *parts, int64_t n, double *divisor,
+                               struct err *e)
+{
+    *divisor = 0;
+    NEED(n > 0, ERR_USAGE, "an average of no checkpoints");
+    for (int64_t i = 0; i < n; i++) {
+        NEED(isfinite(parts[i].coefficient), ERR_USAGE, "%s: its weight is not finite",
+             parts[i].checkpoint->dir);
+        *divisor += parts[i].coefficient;
+        if (i > 0) PASS(check_config(parts[0].checkpoint, parts[i].checkpoint, e));
+    }
+    NEED(isfinite(*divisor) && *divisor > 0, ERR_USAGE,
+         "the weights of an average sum to %g, expected more than 0", *divisor);
+    return OK;
+}
+
+enum status checkpoint_average(const struct checkpoint_part *parts, int64_t n, bool f32,
+                               struct checkpoint **out, struct err *e)
+{
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    struct checkpoint start = {.read = read_average, .read_stored = read_average_stored};
+    PASS(check_parts(parts, n, &start.divisor, e));
+    PASS(derive(start, f32 ? "average f32" : "average", parts, n, NULL, &c, e));
+    for (int64_t i = 0; i < c->n; i++) {
+        struct tensor_entry *t = &c->entries[i];
+        if (!dtype_is_float(t->dtype)) continue;
+        bool one_type = !f32 && t->dtype != DTYPE_F64;
+        for (int64_t k = 1; k < n; k++) {
+            const struct tensor_entry *own;
+            PASS(find_same(parts[k].checkpoint, t, parts[0].checkpoint, &own, e));
+            one_type = one_type && own->dtype == t->dtype;
+        }
+        if (!one_type) t->dtype = DTYPE_F32;
+        t->n_bytes = t->n_elements * (int64_t)dtype_size(t->dtype);
+    }
+    *out = TAKE(c);
+    return OK;
 }
 
 /* --- a file over a folder --- */
@@ -156,8 +293,8 @@ static enum status read_overlay(const struct checkpoint *c, const struct tensor_
 enum status checkpoint_overlay(const struct checkpoint *base, const char *path,
                                struct checkpoint **out, struct err *e)
 {
-    return checkpoint_derive((struct checkpoint){.read = read_overlay}, "overlay",
-                             &(struct checkpoint_part){1, base}, 1, path, out, e);
+    return derive((struct checkpoint){.read = read_overlay}, "overlay",
+                  &(struct checkpoint_part){1, base}, 1, path, out, e);
 }
 
 /* --- random directions --- */
@@ -183,7 +320,7 @@ static enum status read_random(const struct checkpoint *c, const struct tensor_e
     if (cols == 0 || n == 0) return OK;
     uint64_t stream = rng_bits(c->stream, hash_u64(t->name, strlen(t->name)));
     PASS(mem_alloc(&row, cols, sizeof *row, "a direction", e));
-    const int64_t many = max64(8 * CHECKPOINT_CHUNK / cols, 1); /* rows of the base at once */
+    const int64_t many = max64(8 * CHUNK / cols, 1); /* rows of the base at once */
     PASS(mem_alloc(&w, many * cols, sizeof *w, "a direction", e));
     for (int64_t i = first / cols, begin = i, rows = 0; i * cols < last; i++) {
         int64_t from = max64(i * cols, first), to = min64((i + 1) * cols, last);
@@ -201,6 +338,6 @@ static enum status read_random(const struct checkpoint *c, const struct tensor_e
 enum status checkpoint_random(const struct checkpoint *base, uint64_t stream,
                               struct checkpoint **out, struct err *e)
 {
-    return checkpoint_derive((struct checkpoint){.read = read_random, .stream = stream}, "random",
-                             &(struct checkpoint_part){1, base}, 1, NULL, out, e);
+    return derive((struct checkpoint){.read = read_random, .stream = stream}, "random",
+                  &(struct checkpoint_part){1, base}, 1, NULL, out, e);
 }

@@ -16,7 +16,7 @@ MUST_USE enum status checkpoint_combine(const struct checkpoint_part *parts, int
  * divided by the sum of the coefficients and rounded once, to the type in which all parts store the
  * tensor; to f32 if f32, if the types differ, or if the parts store f64. checkpoint_read_stored
  * gives the values in that type; integers are the first part's. One part, or several with the same
- * values, come back bit for bit. Values are computed in pieces of at most CHECKPOINT_CHUNK elements
+ * values, come back bit for bit. Values are computed in pieces of at most DIGEST_SLICE elements
  * when they are read; each read reads every part once. ERR_USAGE: no part, a coefficient that is
  * not finite, or a sum of them that is not positive; ERR_SHAPE, ERR_FORMAT: the parts' config.json
  * differ in more than notes (version, path, type), or a part lacks a tensor of the first or has it

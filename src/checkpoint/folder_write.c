@@ -15,7 +15,6 @@ struct folder_out {
     struct folder_plan plan;
     int64_t shards, shard;        /* how many, and the one in progress */
     int64_t *first;               // (shards + 1) first tensor of each
-    int64_t tensor, filled;       /* in progress, and its elements so far */
     struct safetensors_out *file; /* of the shard in progress */
 };
 
@@ -219,7 +218,7 @@ static enum status open_shard(struct folder_out *o, struct err *e)
 /* Goes on to the next shard while the one in progress is full and is not the last. */
 static enum status next_shard(struct folder_out *o, struct err *e)
 {
-    while (o->shard + 1 < o->shards && safetensors_full(o->file)) {
+    while (o->shard + 1 < o->shards && !safetensors_next(o->file)) {
         PASS(safetensors_commit(o->file, e));
         safetensors_out_close(o->file);
         o->file = NULL;
@@ -280,29 +279,17 @@ enum status folder_create(const char *path, const struct folder_plan *plan, stru
     return st;
 }
 
-/* Passes tensors that have all their elements: empty ones too. */
-static void skip_full(struct folder_out *o)
-{
-    while (o->tensor < o->plan.n &&
-           o->filled * (int64_t)dtype_size(o->plan.tensors[o->tensor].dtype) ==
-               bytes_of(&o->plan.tensors[o->tensor])) {
-        o->tensor++;
-        o->filled = 0;
-    }
-}
-
 enum status folder_append(struct folder_out *o, const char *tensor, const void *data, int64_t n,
                           struct err *e)
 {
     if (n == 0) return OK;
-    skip_full(o);
-    NEED(o->tensor < o->plan.n && strcmp(o->plan.tensors[o->tensor].name, tensor) == 0, ERR_SHAPE,
-         "%s: data of tensor %s come where those of %s are expected", o->path, tensor,
-         o->tensor < o->plan.n ? o->plan.tensors[o->tensor].name : "no tensor");
     enum status st = next_shard(o, e);
+    const char *wanted = safetensors_next(o->file);
+    NEED(st != OK || (wanted && strcmp(wanted, tensor) == 0), ERR_SHAPE,
+         "%s: data of tensor %s come where those of %s are expected", o->path, tensor,
+         wanted ? wanted : "no tensor");
     if (st == OK) st = safetensors_append(o->file, data, n, e);
     if (st != OK) err_rename(e, o->temporary, o->path);
-    o->filled += n;
     return st;
 }
 

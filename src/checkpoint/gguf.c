@@ -15,6 +15,11 @@ struct header {
     int64_t have, capacity, at;
 };
 
+static void header_free(struct header *h)
+{
+    free(h->bytes);
+}
+
 /* *p = the next n bytes, until the next call. */
 static enum status take(struct header *h, uint64_t n, const char *what, const uint8_t **p,
                         struct err *e)
@@ -138,8 +143,7 @@ static enum status take_metadata(struct header *h, uint64_t n, json_t *out, stru
     AUTO_FREE char *key = NULL;
     for (uint64_t i = 0; i < n; i++) {
         json_t *value = NULL;
-        free(key);
-        key = NULL;
+        mem_drop(&key);
         PASS(take_string(h, "a key of the metadata", &key, e));
         PASS(take_value(h, key, &value, e));
         const bool twice = json_object_get(out, key) != NULL;
@@ -279,19 +283,14 @@ static enum status read_header(struct header *h, json_t *metadata, struct err *e
 
 static enum status gguf_open(const char *path, struct safetensors *out, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    struct header h = {.s = &s};
-    json_t *metadata = json_object();
-    TRY(tensor_file_open(path, &s, &h.size, e));
-    TRY(read_header(&h, metadata, e));
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    CLEANUP(header_free) struct header h = {.s = &s};
+    json_auto_t *metadata = json_object();
+    PASS(tensor_file_open(path, &s, &h.size, e));
+    PASS(read_header(&h, metadata, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
-done:
-    json_decref(metadata);
-    free(h.bytes);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 const struct weight_format format_gguf = {.file = "model.gguf", .open = gguf_open};

@@ -1,6 +1,7 @@
 #include "checkpoint/packed_internal.h"
 #include "util/mem.h"
 #include <inttypes.h>
+#include <math.h>
 
 /* --- the layout --- */
 
@@ -86,6 +87,93 @@ static enum status read_compressed(const json_t *q, const char *file, struct pac
     return OK;
 }
 
+/* Linears of BitNet b1.58, as transformers stores them. */
+enum { PER_BYTE = 4 };
+
+static bool is_online(const json_t *q)
+{
+    return strcmp(json_text(q, "linear_class", "bitlinear"), "autobitlinear") == 0 &&
+           strcmp(json_text(q, "quantization_mode", "offline"), "online") == 0;
+}
+
+enum bitnet_linears packed_bitnet_linears(const json_t *config)
+{
+    const json_t *q = json_object_get(config, "quantization_config");
+    if (strcmp(json_text(q, "quant_method", ""), "bitnet") != 0) return BITNET_NONE;
+    return is_online(q) ? BITNET_ONLINE : BITNET_STORED;
+}
+
+static enum status check_word(const json_t *q, const char *key, const char *otherwise,
+                              const char *other, const char *file, struct err *e)
+{
+    const char *word = json_text(q, key, otherwise);
+    NEED(strcmp(word, otherwise) == 0 || strcmp(word, other) == 0, ERR_USAGE,
+         "%s: quantization_config.%s \"%s\": expected %s or %s", file, key, word, otherwise, other);
+    return OK;
+}
+
+static enum status bitnet_layout(const json_t *q, const char *file, struct packed_layout *out,
+                                 struct err *e)
+{
+    const json_t *whole = json_object_get(q, "modules_to_not_convert");
+    const char *first = json_string_value(json_array_get(whole, 0));
+    PASS(check_word(q, "linear_class", "bitlinear", "autobitlinear", file, e));
+    PASS(check_word(q, "quantization_mode", "offline", "online", file, e));
+    NEED(!json_is_true(json_object_get(q, "use_rms_norm")), ERR_USAGE,
+         "%s: quantization_config.use_rms_norm: a norm of each linear's own cannot be read", file);
+    NEED(!whole || json_is_null(whole) ||
+             (json_array_size(whole) == 1 && first && strcmp(first, "lm_head") == 0),
+         ERR_USAGE,
+         "%s: quantization_config.modules_to_not_convert: only null and [\"lm_head\"] can be read",
+         file);
+    out->divides = strcmp(json_text(q, "linear_class", "bitlinear"), "bitlinear") == 0;
+    out->format = is_online(q) ? PACKED_NONE : PACKED_BITNET;
+    return OK;
+}
+
+static enum status blocks_layout(const json_t *q, const char *file, struct packed_layout *out,
+                                 struct err *e)
+{
+    const char *code = json_text(q, "code", "");
+    int kind = 0;
+    while (block_kinds[kind] && strcmp(block_kinds[kind], code) != 0) kind++;
+    NEED(block_kinds[kind], ERR_FORMAT,
+         "%s: quantization_config.code is \"%s\"; expected 1mad, 3inst, hyb or e8p", file, code);
+    const bool e8p = kind == BLOCK_E8P;
+    const int64_t bits = json_int(q, "bits"), window = e8p ? 0 : json_int(q, "window");
+    const int64_t values = e8p ? 1 : bitshift_values(kind);
+    NEED(bits >= (e8p ? 2 : 1) && bits <= 4, ERR_FORMAT,
+         "%s: quantization_config: %s has no codes of %lld bits", file, code, (long long)bits);
+    NEED(e8p || (window >= BITSHIFT_WINDOW_MIN && window <= BITSHIFT_WINDOW_MAX &&
+                 window >= 2 * bits * values),
+         ERR_FORMAT, "%s: quantization_config: %s of %lld bits has no window of %lld", file, code,
+         (long long)bits, (long long)window);
+    *out = (struct packed_layout){.format = PACKED_BLOCKS,
+                                  .bits = bits,
+                                  .group_size = -1,
+                                  .blocks = {kind, bits, window},
+                                  .mixed = json_is_true(json_object_get(q, "incoherence"))};
+    return OK;
+}
+
+enum status packed_blocks_code(const json_t *q, const char *file, struct block_code *out,
+                               struct err *e)
+{
+    const json_t *numbers = json_object_get(q, "table");
+    float table[2 * BITSHIFT_TABLE];
+    struct packed_layout l;
+    PASS(blocks_layout(q, file, &l, e));
+    const bool hyb = l.blocks.kind == BLOCK_HYB;
+    NEED(!hyb || json_array_size(numbers) == 2 * BITSHIFT_TABLE, ERR_FORMAT,
+         "%s: quantization_config.table: %d numbers are expected", file, 2 * BITSHIFT_TABLE);
+    for (size_t i = 0; hyb && i < 2 * BITSHIFT_TABLE; i++) {
+        table[i] = (float)json_number_get(json_array_get(numbers, i));
+        NEED(isfinite(table[i]), ERR_FORMAT,
+             "%s: quantization_config.table: number %zu is none, or not finite", file, i);
+    }
+    return block_code_open(&l.blocks, hyb ? table : NULL, out, e);
+}
+
 enum status packed_layout_read(const json_t *config, const char *file, struct packed_layout *out,
                                struct err *e)
 {
@@ -97,9 +185,9 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
     if (strcmp(method, "gptq") == 0)
         PASS(read_gptq(q, file, out, e));
     else if (strcmp(method, "bitnet") == 0)
-        return packed_bitnet_layout(q, file, out, e);
+        return bitnet_layout(q, file, out, e);
     else if (strcmp(method, "qtraj") == 0)
-        return packed_blocks_layout(q, file, out, e);
+        return blocks_layout(q, file, out, e);
     else if (strcmp(method, "awq") == 0)
         PASS(read_awq(q, file, out, e));
     else if (strcmp(method, "compressed-tensors") == 0)
@@ -176,23 +264,38 @@ struct packed_shapes packed_shapes_of(const struct packed_layout *l, int64_t row
         {packed_words(cols, b), rows}, {groups, packed_words(rows, b)}, {groups, rows}};
 }
 
-struct search {
-    const struct tensor_entry *(*find)(const void *context, const char *name);
-    const void *context;
-    const char *stem; /* name of the codes without their ending */
-    int n;            /* its length */
-    const char *file;
-};
-
-/* *out = the tensor STEM ENDING. */
-static enum status find_one(const struct search *s, const char *ending, bool needed,
-                            const struct tensor_entry **out, struct err *e)
+/* *out = the tensor that has the first `stem` characters of the name of `codes` and that ending;
+ * NULL: there is none. ERR_FORMAT: it is needed. ERR_NOMEM. */
+static enum status find_part(const struct packed_among *in, bool needed,
+                             const struct tensor_entry *codes, int stem, const char *ending,
+                             const struct tensor_entry **out, struct err *e)
 {
     AUTO_FREE char *name = NULL;
-    PASS(mem_format(&name, e, "%.*s%s", s->n, s->stem, ending));
-    *out = s->find(s->context, name);
-    NEED(*out || !needed, ERR_FORMAT, "%s: no tensor %s, though %s is there", s->file, name,
-         s->stem);
+    PASS(mem_format(&name, e, "%.*s%s", stem, codes->name, ending));
+    *out = bsearch(&name, in->entries, (size_t)in->n, sizeof *in->entries, name_compare);
+    NEED(*out || !needed, ERR_FORMAT, "%s: no tensor %s, though %s is there", in->file, name,
+         codes->name);
+    return OK;
+}
+
+static enum status bitnet_find(const struct packed_layout *l, const struct packed_among *in,
+                               const struct tensor_entry *scale, struct packed_tensor *out,
+                               struct err *e)
+{
+    const struct tensor_entry *w;
+    const int n = (int)(strlen(scale->name) - strlen("_scale"));
+    PASS(find_part(in, true, scale, n, "", &w, e));
+    const bool bytes = w->dtype == DTYPE_U8;
+    NEED(bytes || (!l->divides && dtype_is_float(w->dtype)), ERR_FORMAT,
+         "%s: tensor %s is %s; expected U8%s", in->file, w->name, dtype_name(w->dtype),
+         l->divides ? ", as linear_class is bitlinear" : " or floats");
+    NEED(w->n_dims == 2 && scale->n_elements == 1 && dtype_is_float(scale->dtype), ERR_SHAPE,
+         "%s: tensors %s and %s: expected two dimensions, and one float", in->file, w->name,
+         scale->name);
+    *out = (struct packed_tensor){.codes = w,
+                                  .scales = scale,
+                                  .rows = w->shape[0] * (bytes ? PER_BYTE : 1),
+                                  .cols = w->shape[1]};
     return OK;
 }
 
@@ -221,31 +324,25 @@ static void size_of(const struct packed_layout *l, struct packed_tensor *t)
     if (t->groups) t->cols = t->groups->shape[0];
 }
 
-enum status
-packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
-                   const struct tensor_entry *(*find)(const void *context, const char *name),
-                   const void *context, const char *file, struct packed_tensor *out, struct err *e)
+enum status packed_tensor_find(const struct packed_layout *l, const struct packed_among *in,
+                               const struct tensor_entry *codes, struct packed_tensor *out,
+                               struct err *e)
 {
-    if (l->format == PACKED_BITNET)
-        return packed_bitnet_find(l, codes, find, context, file, out, e);
+    if (l->format == PACKED_BITNET) return bitnet_find(l, in, codes, out, e);
     const struct packed_endings *of = packed_endings_of(l->format);
-    const struct search s = {.find = find,
-                             .context = context,
-                             .stem = codes->name,
-                             .n = (int)(strlen(codes->name) - strlen(of->codes)),
-                             .file = file};
+    const int n = (int)(strlen(codes->name) - strlen(of->codes));
     const bool zeros = l->format == PACKED_BLOCKS       ? l->mixed
                        : l->format == PACKED_COMPRESSED ? !l->symmetric
                                                         : true;
     *out = (struct packed_tensor){.codes = codes};
-    PASS(find_one(&s, of->scales, true, &out->scales, e));
-    if (of->groups) PASS(find_one(&s, of->groups, false, &out->groups, e));
-    if (zeros) PASS(find_one(&s, of->zeros, true, &out->zeros, e));
-    if (of->size) PASS(find_one(&s, of->size, true, &out->size, e));
+    PASS(find_part(in, true, codes, n, of->scales, &out->scales, e));
+    if (of->groups) PASS(find_part(in, false, codes, n, of->groups, &out->groups, e));
+    if (zeros) PASS(find_part(in, true, codes, n, of->zeros, &out->zeros, e));
+    if (of->size) PASS(find_part(in, true, codes, n, of->size, &out->size, e));
     NEED(codes->n_dims == 2 && out->scales->n_dims == 2 &&
              (!out->groups || out->groups->n_dims == 1),
-         ERR_SHAPE, "%s: tensor %s: %s and scales of 2 dimensions are expected", file, codes->name,
-         of->codes);
+         ERR_SHAPE, "%s: tensor %s: %s and scales of 2 dimensions are expected", in->file,
+         codes->name, of->codes);
     size_of(l, out);
     return OK;
 }
@@ -267,49 +364,22 @@ enum status packed_tensor_check(const struct packed_layout *l, const struct pack
 
 /* --- numbers --- */
 
-/* Code i of a stream of words that are `pitch` apart. */
-static uint32_t stream_code(const uint32_t *w, int64_t pitch, int64_t i, int64_t bits)
+static uint32_t code_at(const uint32_t *w, struct packed_place p, int64_t bits)
 {
-    const int64_t at = i * bits, word = at / PACKED_WORD, shift = at % PACKED_WORD;
-    uint64_t pair = w[word * pitch];
-    if (shift + bits > PACKED_WORD) pair |= (uint64_t)w[(word + 1) * pitch] << PACKED_WORD;
-    return (uint32_t)(pair >> shift) & ((1u << bits) - 1);
-}
-
-/* The nibble of AutoAWQ's word that has row i. */
-static uint32_t awq_code(const uint32_t *w, int64_t i)
-{
-    return w[i / PACKED_AWQ_ROWS] >> (4 * packed_awq_nibble(i % PACKED_AWQ_ROWS)) & 15;
-}
-
-static uint32_t code_at(const struct packed_layout *l, const struct packed_tensor *t,
-                        const struct packed_numbers *n, int64_t row, int64_t col)
-{
-    if (l->format == PACKED_AWQ) return awq_code(n->codes + col * (t->rows / PACKED_AWQ_ROWS), row);
-    if (l->format == PACKED_COMPRESSED)
-        return stream_code(n->codes + row * packed_words(t->cols, l->bits), 1, col, l->bits);
-    return stream_code(n->codes + row, t->rows, col, l->bits);
+    uint64_t pair = w[p.at];
+    if (p.shift + bits > PACKED_WORD) pair |= (uint64_t)w[p.at + p.pitch] << PACKED_WORD;
+    return (uint32_t)(pair >> p.shift) & ((1u << bits) - 1);
 }
 
 /* The first form of gptq stores zeros less one: at 2, 4 and 8 bits one constant was subtracted from
  * each word, so that a zero borrows from the next one; at 3 bits each field wraps by itself. */
-static uint32_t gptq_zero(const struct packed_layout *l, const uint32_t *w, int64_t row)
+static uint32_t zero_at(const struct packed_layout *l, const uint32_t *w, struct packed_place p)
 {
     const uint32_t mask = (1u << l->bits) - 1;
-    if (PACKED_WORD % l->bits != 0) return (stream_code(w, 1, row, l->bits) + 1) & mask;
-    const uint32_t word = w[row * l->bits / PACKED_WORD] + UINT32_MAX / mask;
-    return word >> (row * l->bits % PACKED_WORD) & mask;
-}
-
-static uint32_t zero_at(const struct packed_layout *l, const struct packed_tensor *t,
-                        const struct packed_numbers *n, int64_t row, int64_t group, int64_t groups)
-{
-    if (!n->zeros) return 1u << (l->bits - 1);
-    if (l->format == PACKED_AWQ)
-        return awq_code(n->zeros + group * (t->rows / PACKED_AWQ_ROWS), row);
-    if (l->format == PACKED_COMPRESSED) return stream_code(n->zeros + group, groups, row, l->bits);
-    const uint32_t *w = n->zeros + group * packed_words(t->rows, l->bits);
-    return l->format == PACKED_GPTQ ? gptq_zero(l, w, row) : stream_code(w, 1, row, l->bits);
+    if (!w) return 1u << (l->bits - 1);
+    if (l->format != PACKED_GPTQ) return code_at(w, p, l->bits);
+    if (PACKED_WORD % l->bits != 0) return (code_at(w, p, l->bits) + 1) & mask;
+    return (w[p.at] + UINT32_MAX / mask) >> p.shift & mask;
 }
 
 enum status packed_check(const struct packed_layout *l, const struct packed_tensor *t,
@@ -333,9 +403,27 @@ void packed_row(const struct packed_layout *l, const struct packed_tensor *t,
         const int64_t g = n->groups ? n->groups[j] : j / size;
         if (g != last) {
             scale = n->scales[l->format == PACKED_COMPRESSED ? i * groups + g : g * t->rows + i];
-            zero = (float)zero_at(l, t, n, i, g, groups);
+            zero = (float)zero_at(l, n->zeros, packed_zero_place(l, t->rows, groups, i, g));
         }
         last = g;
-        dst[j] = scale * ((float)code_at(l, t, n, i, j) - zero);
+        const struct packed_place at = packed_code_place(l, t->rows, t->cols, i, j);
+        dst[j] = scale * ((float)code_at(n->codes, at, l->bits) - zero);
     }
+}
+
+enum status packed_bitnet_decode(const struct packed_layout *l, const struct packed_tensor *t,
+                                 const uint8_t *codes, float scale, int64_t first, int64_t n,
+                                 float *dst, struct err *e)
+{
+    const int64_t part =
+        t->rows / PER_BYTE * t->cols; /* of the weight's elements in one bit pair */
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = first + i;
+        const int code = codes[at % part] >> (2 * (at / part)) & 3;
+        NEED(code < 3, ERR_FORMAT,
+             "tensor %s: element %" PRId64 " has code 3; ternary ones are 0 to 2", t->codes->name,
+             at);
+        dst[i] = l->divides ? (float)(code - 1) / scale : (float)(code - 1) * scale;
+    }
+    return OK;
 }

@@ -59,13 +59,7 @@ MUST_USE enum status packed_layout_read(const json_t *config, const char *file,
  * (activation/bitnet.h), so that quantization_config stays in the configuration. */
 enum bitnet_linears { BITNET_NONE, BITNET_ONLINE, BITNET_STORED };
 enum bitnet_linears packed_bitnet_linears(const json_t *config);
-/* packed_layout_read for a quantization_config q of that method; format PACKED_NONE: ONLINE. */
-MUST_USE enum status packed_bitnet_layout(const json_t *q, const char *file,
-                                          struct packed_layout *out, struct err *e);
 
-/* packed_layout_read for a quantization_config q of method qtraj. ERR_FORMAT. */
-MUST_USE enum status packed_blocks_layout(const json_t *q, const char *file,
-                                          struct packed_layout *out, struct err *e);
 /* *out = the code of such a q; free with block_code_free, also after a failure. ERR_FORMAT: its
  * table; ERR_NOMEM. */
 MUST_USE enum status packed_blocks_code(const json_t *q, const char *file, struct block_code *out,
@@ -84,17 +78,18 @@ struct packed_tensor {
 const char *packed_ending(enum packed_format format);
 /* Whether a tensor of that name is a part of a packed linear in that format. */
 bool packed_is_part(enum packed_format format, const char *name);
-/* Fills *out but its name, for the tensor `codes` with that ending. find: the tensor of that name,
- * NULL: none. file: for messages. ERR_FORMAT: a tensor is missing; ERR_SHAPE: wrong dimensions. */
-MUST_USE enum status
-packed_tensor_find(const struct packed_layout *l, const struct tensor_entry *codes,
-                   const struct tensor_entry *(*find)(const void *context, const char *name),
-                   const void *context, const char *file, struct packed_tensor *out, struct err *e);
-/* The same for bitnet, with all checks. Errors as above; ERR_FORMAT: a wrong type. */
-MUST_USE enum status
-packed_bitnet_find(const struct packed_layout *l, const struct tensor_entry *scale,
-                   const struct tensor_entry *(*find)(const void *context, const char *name),
-                   const void *context, const char *file, struct packed_tensor *out, struct err *e);
+/* The tensors of a checkpoint, sorted by name, and a file for messages. */
+struct packed_among {
+    int64_t n;
+    const struct tensor_entry *entries; // (n)
+    const char *file;
+};
+/* Fills *out but its name, for the tensor `codes` with that ending. ERR_FORMAT: a tensor is missing
+ * or of a wrong type; ERR_SHAPE: wrong dimensions. */
+MUST_USE enum status packed_tensor_find(const struct packed_layout *l,
+                                        const struct packed_among *in,
+                                        const struct tensor_entry *codes, struct packed_tensor *out,
+                                        struct err *e);
 /* dst (n) = elements [first, first + n) of the weight of bytes codes (rows / 4, cols). ERR_FORMAT:
  * a code is 3. */
 MUST_USE enum status packed_bitnet_decode(const struct packed_layout *l,

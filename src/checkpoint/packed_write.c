@@ -170,36 +170,22 @@ int packed_parts(const struct packed_layout *l, int64_t rows, int64_t cols,
     return n;
 }
 
-/* Adds a code to a stream of words that are `pitch` apart and were zero. */
-static void stream_put(uint32_t *w, int64_t pitch, int64_t i, int64_t bits, uint32_t code)
+/* Adds a code to words that were zero. */
+static void put(const struct packed_layout *l, uint32_t *w, struct packed_place p, uint32_t code)
 {
-    const int64_t at = i * bits, word = at / PACKED_WORD, shift = at % PACKED_WORD;
-    w[word * pitch] |= code << shift;
-    if (shift + bits > PACKED_WORD) w[(word + 1) * pitch] |= code >> (PACKED_WORD - shift);
-}
-
-static void awq_put(uint32_t *w, int64_t i, uint32_t code)
-{
-    w[i / PACKED_AWQ_ROWS] |= code << (4 * packed_awq_nibble(i % PACKED_AWQ_ROWS));
+    w[p.at] |= code << p.shift;
+    if (p.shift + l->bits > PACKED_WORD) w[p.at + p.pitch] |= code >> (PACKED_WORD - p.shift);
 }
 
 static void fill_codes(const struct packed_layout *l, const struct packed_source *s, uint32_t *dst)
 {
-    const int64_t words = packed_words(s->cols, l->bits);
     for (int64_t i = 0; i < s->rows; i++)
-        for (int64_t j = 0; j < s->cols; j++) {
-            const uint32_t code = s->codes[i * s->cols + j];
-            if (l->format == PACKED_AWQ)
-                awq_put(dst + j * (s->rows / PACKED_AWQ_ROWS), i, code);
-            else if (l->format == PACKED_COMPRESSED)
-                stream_put(dst + i * words, 1, j, l->bits, code);
-            else
-                stream_put(dst + i, s->rows, j, l->bits, code);
-        }
+        for (int64_t j = 0; j < s->cols; j++)
+            put(l, dst, packed_code_place(l, s->rows, s->cols, i, j), s->codes[i * s->cols + j]);
 }
 
-/* The first form of gptq, see gptq_zero of the reader: fields that divide a word are lessened by
- * one constant for the word, others one by one. */
+/* The first form of gptq, see zero_at of the reader: fields that divide a word are lessened by one
+ * constant for the word, others one by one. */
 static void fill_zeros(const struct packed_layout *l, const struct packed_source *s, uint32_t *dst)
 {
     const int64_t groups = packed_groups(l, s->cols), words = packed_words(s->rows, l->bits);
@@ -208,13 +194,8 @@ static void fill_zeros(const struct packed_layout *l, const struct packed_source
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t g = 0; g < groups; g++) {
             const uint32_t zero = s->zeros[i * groups + g];
-            if (l->format == PACKED_AWQ)
-                awq_put(dst + g * (s->rows / PACKED_AWQ_ROWS), i, zero);
-            else if (l->format == PACKED_COMPRESSED)
-                stream_put(dst + g, groups, i, l->bits, zero);
-            else
-                stream_put(dst + g * words, 1, i, l->bits,
-                           lessened && !divides ? (zero - 1) & mask : zero);
+            put(l, dst, packed_zero_place(l, s->rows, groups, i, g),
+                lessened && !divides ? (zero - 1) & mask : zero);
         }
     for (int64_t k = 0; lessened && divides && k < groups * words; k++) dst[k] -= UINT32_MAX / mask;
 }

@@ -306,28 +306,29 @@ static enum status run(struct vm *v, int64_t *root, struct err *e)
     return pop(v, root, e);
 }
 
-enum status pickle_read(const char *name, const void *data, size_t n, struct pickle_tensor **out,
-                        int64_t *n_out, struct err *e)
+static void vm_free(struct vm *v)
 {
-    enum status st = OK;
-    struct vm v = {.name = name, .data = data, .n = n};
-    int64_t root = 0;
-    TRY(run(&v, &root, e));
-    TRY(pickle_collect(&v, root, out, n_out, e));
-done:
-    for (int64_t i = 0; i < v.n_values; i++) free(v.values[i].items);
-    free(v.values);
-    free(v.stack);
-    free(v.marks);
-    free(v.memo);
-    return st;
+    for (int64_t i = 0; i < v->n_values; i++) free(v->values[i].items);
+    free(v->values);
+    free(v->stack);
+    free(v->marks);
+    free(v->memo);
 }
 
-void pickle_free(struct pickle_tensor *tensors, int64_t n)
+enum status pickle_read(const char *name, const void *data, size_t n, struct pickle_tensors *out,
+                        struct err *e)
 {
-    for (int64_t i = 0; i < n; i++) {
-        free(tensors[i].name);
-        free(tensors[i].storage);
+    CLEANUP(vm_free) struct vm v = {.name = name, .data = data, .n = n};
+    int64_t root = 0;
+    PASS(run(&v, &root, e));
+    return pickle_collect(&v, root, out, e);
+}
+
+void pickle_free(struct pickle_tensors *all)
+{
+    for (int64_t i = 0; i < all->n; i++) {
+        free(all->tensors[i].name);
+        free(all->tensors[i].storage);
     }
-    free(tensors);
+    free(all->tensors);
 }

@@ -17,9 +17,14 @@ struct pickle_tensor {
     int64_t shape[TENSOR_DIMS], stride[TENSOR_DIMS]; /* strides in elements */
 };
 
-/* *out (*n_out; free with pickle_free) = the tensors of the dict in data (n bytes), in its order.
- * `name` stands in messages. ERR_FORMAT: an opcode or global that no state dict has, a damaged
- * pickle, an entry that is not a tensor (named); ERR_NOMEM. */
+/* Zero-initialise. */
+struct pickle_tensors {
+    int64_t n;
+    struct pickle_tensor *tensors; // (n)
+};
+/* *out (free with pickle_free, also after a failure) = the tensors of the dict in data (n bytes),
+ * in its order. `name` stands in messages. ERR_FORMAT: an opcode or global that no state dict has,
+ * a damaged pickle, an entry that is not a tensor (named); ERR_NOMEM. */
 MUST_USE enum status pickle_read(const char *name, const void *data, size_t n,
-                                 struct pickle_tensor **out, int64_t *n_out, struct err *e);
-void pickle_free(struct pickle_tensor *tensors, int64_t n);
+                                 struct pickle_tensors *out, struct err *e);
+void pickle_free(struct pickle_tensors *all);

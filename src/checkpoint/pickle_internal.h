@@ -59,6 +59,6 @@ MUST_USE enum status pickle_reduce(struct vm *v, int64_t global, int64_t args, i
 /* *result = the storage that the persistent id (value `id`) names. ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status pickle_storage(struct vm *v, int64_t id, int64_t *result, struct err *e);
 
-/* *out (*n_out) = the tensors of the dict `root`. ERR_FORMAT, ERR_NOMEM. */
-MUST_USE enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **out,
-                                    int64_t *n_out, struct err *e);
+/* Adds the tensors of the dict `root` to *out, which is empty. ERR_FORMAT, ERR_NOMEM. */
+MUST_USE enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensors *out,
+                                    struct err *e);

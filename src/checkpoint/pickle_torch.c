@@ -168,27 +168,18 @@ static enum status collect_one(const struct vm *v, const struct value *key,
     return copy_dims(v, stride, t->name, t->stride, e);
 }
 
-enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensor **out, int64_t *n_out,
-                           struct err *e)
+enum status pickle_collect(struct vm *v, int64_t root, struct pickle_tensors *out, struct err *e)
 {
-    enum status st = OK;
-    struct pickle_tensor *tensors = NULL;
     const struct value *dict = &v->values[root];
-    int64_t n = dict->n / 2;
     size_t names = 0;
-    ENSURE(dict->kind == KIND_DICT, ERR_FORMAT, "%s: holds no state dict", v->name);
-    TRY(mem_zero(&tensors, n, sizeof *tensors, v->name, e));
-    for (int64_t i = 0; i < n; i++) {
-        TRY(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), &tensors[i], e));
-        names += strlen(tensors[i].name);
+    NEED(dict->kind == KIND_DICT, ERR_FORMAT, "%s: holds no state dict", v->name);
+    PASS(mem_zero(&out->tensors, dict->n / 2, sizeof *out->tensors, v->name, e));
+    for (int64_t i = 0; i < dict->n / 2; i++) {
+        struct pickle_tensor *t = &out->tensors[out->n++];
+        PASS(collect_one(v, vm_item(v, dict, 2 * i), vm_item(v, dict, 2 * i + 1), t, e));
+        names += strlen(t->name);
         /* a hostile pickle may repeat a name through its memo to use up memory */
-        ENSURE(names <= v->n, ERR_FORMAT, "%s: it has tensor %.100s several times", v->name,
-               tensors[i].name);
+        NEED(names <= v->n, ERR_FORMAT, "%s: it has tensor %.100s several times", v->name, t->name);
     }
-    *out = tensors;
-    *n_out = n;
-    tensors = NULL;
-done:
-    if (tensors) pickle_free(tensors, n);
-    return st;
+    return OK;
 }

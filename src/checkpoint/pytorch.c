@@ -52,9 +52,8 @@ static enum status read_member(const struct zip *z, const char *prefix, const ch
     PASS(zip_locate(z, m, &offset, e));
     PASS(mem_alloc(&bytes, m->size, 1, m->name, e));
     PASS(tensor_file_read(z->fd, z->path, m->name, offset, bytes, m->size, e));
-    *data = bytes;
+    *data = TAKE(bytes);
     *n = m->size;
-    bytes = NULL;
     return OK;
 }
 
@@ -122,45 +121,37 @@ static enum status make_entry(const struct zip *z, const char *prefix, struct pi
 
 static enum status pytorch_open(const char *path, struct safetensors *out, struct err *e)
 {
-    enum status st = OK;
-    struct safetensors s = {.fd = -1};
-    struct zip z = {0};
-    struct pickle_tensor *tensors = NULL;
-    int64_t size = 0, n = 0, n_pickle = 0;
-    char *prefix = NULL, *pickle = NULL, *name = NULL;
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    CLEANUP(zip_free) struct zip z = {0};
+    CLEANUP(pickle_free) struct pickle_tensors all = {0};
+    int64_t size = 0, n_pickle = 0;
+    AUTO_FREE char *prefix = NULL, *pickle = NULL, *name = NULL;
     unsigned char start[sizeof legacy_magic] = {0};
-    TRY(tensor_file_open(path, &s, &size, e));
+    PASS(tensor_file_open(path, &s, &size, e));
     if (size >= (int64_t)sizeof start)
-        TRY(tensor_file_read(s.fd, path, "start", 0, start, sizeof start, e));
-    ENSURE(memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
-           "%s: written in the format of PyTorch before 1.6, which is not read: load it and save "
-           "it again with torch.save",
-           path);
-    TRY(zip_open(path, s.fd, size, &z, e));
-    TRY(find_prefix(&z, &prefix, e));
-    TRY(check_byte_order(&z, prefix, e));
-    TRY(read_member(&z, prefix, "data.pkl", PICKLE_MAX, &pickle, &n_pickle, e));
-    TRY(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
-    TRY(pickle_read(name, pickle, (size_t)n_pickle, &tensors, &n, e));
-    TRY(mem_zero(&s.entries, n, sizeof *s.entries, path, e));
-    s.n = n;
-    qsort(tensors, (size_t)n, sizeof *tensors, name_compare);
-    for (int64_t i = 0; i < n; i++) {
-        ENSURE(i == 0 || strcmp(s.entries[i - 1].name, tensors[i].name) != 0, ERR_FORMAT,
-               "%s: it has tensor %s twice", path, tensors[i].name);
-        TRY(make_entry(&z, prefix, &tensors[i], &s.entries[i], e));
+        PASS(tensor_file_read(s.fd, path, "start", 0, start, sizeof start, e));
+    NEED(memcmp(start, legacy_magic, sizeof start) != 0, ERR_FORMAT,
+         "%s: written in the format of PyTorch before 1.6, which is not read: load it and save "
+         "it again with torch.save",
+         path);
+    PASS(zip_open(path, s.fd, size, &z, e));
+    PASS(find_prefix(&z, &prefix, e));
+    PASS(check_byte_order(&z, prefix, e));
+    PASS(read_member(&z, prefix, "data.pkl", PICKLE_MAX, &pickle, &n_pickle, e));
+    PASS(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
+    PASS(pickle_read(name, pickle, (size_t)n_pickle, &all, e));
+    PASS(mem_zero(&s.entries, all.n, sizeof *s.entries, path, e));
+    s.n = all.n;
+    qsort(all.tensors, (size_t)all.n, sizeof *all.tensors, name_compare);
+    for (int64_t i = 0; i < all.n; i++) {
+        NEED(i == 0 || strcmp(s.entries[i - 1].name, all.tensors[i].name) != 0, ERR_FORMAT,
+             "%s: it has tensor %s twice", path, all.tensors[i].name);
+        PASS(make_entry(&z, prefix, &all.tensors[i], &s.entries[i], e));
     }
-    TRY(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
+    PASS(tensor_file_hash(&s, z.directory, z.n_directory, 0, size, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
-done:
-    pickle_free(tensors, n);
-    free(name);
-    free(pickle);
-    free(prefix);
-    zip_free(&z);
-    safetensors_close(&s);
-    return st;
+    return OK;
 }
 
 const struct weight_format format_pytorch = {

@@ -29,8 +29,8 @@ MUST_USE enum status safetensors_create(const char *path, const struct tensor_sh
  * progress. */
 MUST_USE enum status safetensors_append(struct safetensors_out *o, const void *data,
                                         int64_t n_elements, struct err *e);
-/* Whether all tensors have all their elements. */
-bool safetensors_full(struct safetensors_out *o);
+/* The name (borrowed) of the tensor that lacks elements; NULL: none does. */
+const char *safetensors_next(struct safetensors_out *o);
 /* Moves what has been appended so far into a saved state, or out of one into a file to which
  * nothing has been appended; tensors of different element sizes: ERR_SHAPE. */
 void safetensors_move(struct safetensors_out *o, struct saved_move *m);

@@ -94,27 +94,20 @@ enum status safetensors_create(const char *path, const struct tensor_shape *tens
     return OK;
 }
 
-/* Advances to the next tensor that lacks elements; skips empty tensors. */
-static void skip_full(struct safetensors_out *o)
+const char *safetensors_next(struct safetensors_out *o)
 {
     while (o->at < o->n && o->filled == o->entries[o->at].n_elements) {
-        o->at++;
+        o->at++; /* empty ones too */
         o->filled = 0;
     }
-}
-
-bool safetensors_full(struct safetensors_out *o)
-{
-    skip_full(o);
-    return o->at == o->n;
+    return o->at < o->n ? o->entries[o->at].name : NULL;
 }
 
 enum status safetensors_append(struct safetensors_out *o, const void *data, int64_t n_elements,
                                struct err *e)
 {
     if (n_elements == 0) return OK;
-    skip_full(o);
-    NEED(o->at < o->n, ERR_SHAPE, "%s: data after the last tensor", o->path);
+    NEED(safetensors_next(o), ERR_SHAPE, "%s: data after the last tensor", o->path);
     const struct tensor_entry *t = &o->entries[o->at];
     NEED(n_elements > 0 && n_elements <= t->n_elements - o->filled, ERR_SHAPE,
          "%s: tensor %s: %lld elements given where %lld of its %lld are left", o->path, t->name,
@@ -183,7 +176,7 @@ void safetensors_move(struct safetensors_out *o, struct saved_move *m)
 
 enum status safetensors_commit(struct safetensors_out *o, struct err *e)
 {
-    NEED(safetensors_full(o), ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
+    NEED(!safetensors_next(o), ERR_SHAPE, "%s: tensor %s has %lld of its %lld elements", o->path,
          o->entries[o->at].name, (long long)o->filled, (long long)o->entries[o->at].n_elements);
     int closed = close(o->fd);
     o->fd = -1;

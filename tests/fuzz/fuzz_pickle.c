@@ -87,20 +87,19 @@ static void read_tensors(const struct safetensors *s, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pickle_tensor *tensors = NULL;
+    struct pickle_tensors all = {0};
     struct safetensors s = {.fd = -1};
     struct err alone = {0}, inside = {0};
-    int64_t n = 0;
-    enum status st = pickle_read("data.pkl", data, size, &tensors, &n, &alone);
+    enum status st = pickle_read("data.pkl", data, size, &all, &alone);
     fuzz_expect_status(st, &alone);
     fuzz_expect(st == OK || st == ERR_FORMAT, "malformed at worst");
-    pickle_free(tensors, n);
+    pickle_free(&all);
 
     struct bytes file = make_archive(data, size);
     enum status archived = format_pytorch.open(fuzz_file(0, file.data, file.n), &s, &inside);
     fuzz_expect_status(archived, &inside);
     fuzz_expect(st == OK || archived == st, "a pickle that is refused alone to be so in a file");
-    fuzz_expect(archived != OK || s.n == n, "as many tensors in a file as alone");
+    fuzz_expect(archived != OK || s.n == all.n, "as many tensors in a file as alone");
     read_tensors(&s, file.n);
     safetensors_close(&s);
     free(file.data);

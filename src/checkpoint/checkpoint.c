@@ -60,15 +60,6 @@ static enum status list_files(struct shards *s, struct err *e)
     return OK;
 }
 
-static enum status read_index(struct shards *s, struct err *e)
-{
-    json_auto_t *root = NULL;
-    PASS(json_read_file(s->index, INDEX_BYTES_MAX, &root, e));
-    s->map = json_incref(json_object_get(root, "weight_map"));
-    NEED(json_is_object(s->map), ERR_FORMAT, "%s: no object \"weight_map\"", s->index);
-    return list_files(s, e);
-}
-
 /* Takes the only file of the format, or its index, if it is there. */
 static enum status find_format(const char *dir, const struct weight_format *format,
                                struct shards *s, struct err *e)
@@ -81,7 +72,13 @@ static enum status find_format(const char *dir, const struct weight_format *form
         s->files[s->n++] = format->file;
     } else if (format->index) {
         PASS(fsx_join(dir, format->index, &s->index, e));
-        if (fsx_is_file(s->index)) PASS(read_index(s, e));
+        if (fsx_is_file(s->index)) {
+            json_auto_t *root = NULL;
+            PASS(json_read_file(s->index, INDEX_BYTES_MAX, &root, e));
+            s->map = json_incref(json_object_get(root, "weight_map"));
+            NEED(json_is_object(s->map), ERR_FORMAT, "%s: no object \"weight_map\"", s->index);
+            PASS(list_files(s, e));
+        }
     }
     return OK;
 }
@@ -114,22 +111,6 @@ static enum status shards_find(const char *dir, struct shards *out, struct err *
 }
 
 /* --- opening --- */
-
-static enum status read_config(struct checkpoint *c, struct err *e)
-{
-    struct checkpoint_text *at = &c->texts[0];
-    AUTO_FREE char *text = NULL;
-    size_t n;
-    PASS(fsx_join(c->dir, "config.json", &at->path, e));
-    NEED(fsx_is_file(at->path), ERR_IO,
-         "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
-    NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
-    PASS(fsx_read(at->path, CONFIG_BYTES_MAX, &text, &n, e));
-    PASS(json_read_text(at->path, text, n, &c->config, e));
-    NEED(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", at->path);
-    hash_bytes(text, n, at->hash);
-    return OK;
-}
 
 static enum status open_file(struct checkpoint *c, const struct shards *s, int64_t i,
                              int64_t *slices, struct err *e)
@@ -170,24 +151,6 @@ static enum status open_files(struct checkpoint *c, const struct shards *s, stru
     return OK;
 }
 
-/* Checks that each tensor of the index is in the file that the index says. Tensors that the index
- * does not name (stale buffers) may be in any file. */
-static enum status check_index(const struct checkpoint *c, const struct shards *s, struct err *e)
-{
-    const char *name;
-    json_t *value;
-    if (!s->index) return OK;
-    json_object_foreach(s->map, name, value) {
-        const char *file = json_string_value(value);
-        const struct tensor_entry *t = checkpoint_find(c, name);
-        NEED(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name, s->index);
-        NEED(strcmp(s->files[t->file], file) == 0, ERR_FORMAT,
-             "%s: tensor %s is in this file, but %s says in %s", c->files[t->file].path, name,
-             s->index, file);
-    }
-    return OK;
-}
-
 static enum status read_file(const struct checkpoint *c, const struct tensor_entry *t,
                              int64_t first, int64_t n, float *dst, struct err *e)
 {
@@ -214,7 +177,17 @@ static enum status open_folder(struct checkpoint *c, struct err *e)
 {
     CLEANUP(shards_free) struct shards s = {0};
     struct checkpoint_text *index = &c->texts[1];
-    PASS(read_config(c, e));
+    struct checkpoint_text *at = &c->texts[0];
+    AUTO_FREE char *text = NULL;
+    size_t n;
+    PASS(fsx_join(c->dir, "config.json", &at->path, e));
+    NEED(fsx_is_file(at->path), ERR_IO,
+         "%s: no config.json: a checkpoint is a folder in Hugging Face layout", c->dir);
+    NEED(stat(at->path, &at->opened) == 0, ERR_IO, "%s: cannot be read", at->path);
+    PASS(fsx_read(at->path, CONFIG_BYTES_MAX, &text, &n, e));
+    PASS(json_read_text(at->path, text, n, &c->config, e));
+    NEED(json_is_object(c->config), ERR_FORMAT, "%s: not a JSON object", at->path);
+    hash_bytes(text, n, at->hash);
     PASS(shards_find(c->dir, &s, e));
     c->format = s.format;
     if (s.index) {
@@ -223,7 +196,20 @@ static enum status open_folder(struct checkpoint *c, struct err *e)
         PASS(hash_file(s.index, index->hash, e));
     }
     PASS(open_files(c, &s, e));
-    return check_index(c, &s, e);
+    /* Checks that each tensor of the index is in the file that the index says. Tensors that the
+     * index does not name (stale buffers) may be in any file. */
+    const char *name;
+    json_t *value;
+    if (!s.index) return OK;
+    json_object_foreach(s.map, name, value) {
+        const char *file = json_string_value(value);
+        const struct tensor_entry *t = checkpoint_find(c, name);
+        NEED(t, ERR_FORMAT, "%s/%s: no tensor %s, though %s says so", c->dir, file, name, s.index);
+        NEED(strcmp(s.files[t->file], file) == 0, ERR_FORMAT,
+             "%s: tensor %s is in this file, but %s says in %s", c->files[t->file].path, name,
+             s.index, file);
+    }
+    return OK;
 }
 
 static enum status hash_folder(struct checkpoint *c, const char *config, struct err *e)

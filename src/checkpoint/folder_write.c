@@ -76,40 +76,12 @@ static enum status copy_from(const struct folder_out *o, const char *folder, con
     return OK;
 }
 
-/* Python files of models that bring their own code, which config.json then names in auto_map. */
-static enum status copy_code(const struct folder_out *o, const char *folder, struct err *e)
-{
-    CLEANUP(fsx_closedir) DIR *dir = opendir(folder);
-    NEED(dir, ERR_IO, "%s: %s", folder, strerror(errno));
-    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-        size_t n = strlen(d->d_name);
-        if (n > 3 && strcmp(d->d_name + n - 3, ".py") == 0)
-            PASS(copy_from(o, folder, d->d_name, e));
-    }
-    return OK;
-}
-
 static enum status write_json(const struct folder_out *o, const json_t *value, const char *name,
                               struct err *e)
 {
     AUTO_FREE char *path = NULL;
     PASS(fsx_join(o->temporary, name, &path, e));
     return json_write_file(path, value, JSON_INDENT(2), e);
-}
-
-/* Without a tokenizer_config.json, AutoTokenizer of transformers 5 takes a class by the family,
- * which replaces parts of tokenizer.json (Qwen): this one names the class that reads it as it is.
- */
-static enum status name_tokenizer_class(const struct folder_out *o, struct err *e)
-{
-    AUTO_FREE char *tokenizer = NULL, *config = NULL;
-    json_auto_t *value = NULL;
-    PASS(fsx_join(o->temporary, "tokenizer.json", &tokenizer, e));
-    PASS(fsx_join(o->temporary, "tokenizer_config.json", &config, e));
-    if (!fsx_is_file(tokenizer) || fsx_is_file(config)) return OK;
-    value = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
-    NEED(value, ERR_NOMEM, "out of memory for tokenizer_config.json");
-    return write_json(o, value, "tokenizer_config.json", e);
 }
 
 static enum status copy_companions(const struct folder_out *o, struct err *e)
@@ -124,8 +96,29 @@ static enum status copy_companions(const struct folder_out *o, struct err *e)
         if (beside && companions[i].of_tokenizer) PASS(copy_from(o, beside, companions[i].name, e));
         if (p->source) PASS(copy_from(o, p->source, companions[i].name, e));
     }
-    if (p->source && json_object_get(p->config, "auto_map")) PASS(copy_code(o, p->source, e));
-    return name_tokenizer_class(o, e);
+    if (p->source && json_object_get(p->config, "auto_map")) {
+        /* Python files of models that bring their own code, which config.json then names in
+         * auto_map. */
+        CLEANUP(fsx_closedir) DIR *dir = opendir(p->source);
+        NEED(dir, ERR_IO, "%s: %s", p->source, strerror(errno));
+        for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+            size_t n = strlen(d->d_name);
+            if (n > 3 && strcmp(d->d_name + n - 3, ".py") == 0)
+                PASS(copy_from(o, p->source, d->d_name, e));
+        }
+    }
+    /* Without a tokenizer_config.json, AutoTokenizer of transformers 5 takes a class by the family,
+     * which replaces parts of tokenizer.json (Qwen): this one names the class that reads it as it
+     * is.
+     */
+    AUTO_FREE char *tokenizer = NULL, *config = NULL;
+    json_auto_t *value = NULL;
+    PASS(fsx_join(o->temporary, "tokenizer.json", &tokenizer, e));
+    PASS(fsx_join(o->temporary, "tokenizer_config.json", &config, e));
+    if (!fsx_is_file(tokenizer) || fsx_is_file(config)) return OK;
+    value = json_pack("{s:s}", "tokenizer_class", "PreTrainedTokenizerFast");
+    NEED(value, ERR_NOMEM, "out of memory for tokenizer_config.json");
+    return write_json(o, value, "tokenizer_config.json", e);
 }
 
 /* --- config.json --- */

@@ -223,18 +223,6 @@ static enum status take_tensors(struct header *h, uint64_t n, int64_t alignment,
     return OK;
 }
 
-static enum status place_tensors(const struct header *h, int64_t data, struct err *e)
-{
-    for (int64_t i = 0; i < h->s->n; i++) {
-        struct tensor_entry *t = &h->s->entries[i];
-        NEED(data + t->offset + t->n_bytes <= h->size, ERR_FORMAT,
-             "%s: tensor %s ends at byte %lld of a file of %lld (was its download cut short?)",
-             h->s->path, t->name, (long long)(data + t->offset + t->n_bytes), (long long)h->size);
-        t->offset += data;
-    }
-    return OK;
-}
-
 /* --- the file --- */
 
 static enum status take_start(struct header *h, uint64_t *n_tensors, uint64_t *n_keys,
@@ -267,27 +255,28 @@ static enum status read_alignment(const char *path, const json_t *metadata, int6
     return OK;
 }
 
-static enum status read_header(struct header *h, json_t *metadata, struct err *e)
-{
-    uint64_t n_tensors = 0, n_keys = 0;
-    int64_t alignment;
-    PASS(take_start(h, &n_tensors, &n_keys, e));
-    PASS(take_metadata(h, n_keys, metadata, e));
-    PASS(read_alignment(h->s->path, metadata, &alignment, e));
-    PASS(take_tensors(h, n_tensors, alignment, e));
-    const int64_t data = min64(aligned(h->at, alignment), h->size);
-    PASS(place_tensors(h, data, e));
-    PASS(tensor_file_hash(h->s, h->bytes, h->at, data, h->size, e));
-    return gguf_adapt(h->s, metadata, e);
-}
-
 static enum status gguf_open(const char *path, struct safetensors *out, struct err *e)
 {
     CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
     CLEANUP(header_free) struct header h = {.s = &s};
     json_auto_t *metadata = json_object();
     PASS(tensor_file_open(path, &s, &h.size, e));
-    PASS(read_header(&h, metadata, e));
+    uint64_t n_tensors = 0, n_keys = 0;
+    int64_t alignment;
+    PASS(take_start(&h, &n_tensors, &n_keys, e));
+    PASS(take_metadata(&h, n_keys, metadata, e));
+    PASS(read_alignment(s.path, metadata, &alignment, e));
+    PASS(take_tensors(&h, n_tensors, alignment, e));
+    const int64_t data = min64(aligned(h.at, alignment), h.size);
+    for (int64_t i = 0; i < s.n; i++) {
+        struct tensor_entry *t = &s.entries[i];
+        NEED(data + t->offset + t->n_bytes <= h.size, ERR_FORMAT,
+             "%s: tensor %s ends at byte %lld of a file of %lld (was its download cut short?)",
+             s.path, t->name, (long long)(data + t->offset + t->n_bytes), (long long)h.size);
+        t->offset += data;
+    }
+    PASS(tensor_file_hash(&s, h.bytes, h.at, data, h.size, e));
+    PASS(gguf_adapt(&s, metadata, e));
     *out = s;
     s = (struct safetensors){.fd = -1};
     return OK;

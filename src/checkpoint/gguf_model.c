@@ -108,23 +108,6 @@ static enum status refuse_features(const struct adapting *a, struct err *e)
     return OK;
 }
 
-/* Keys and values of a head have one size, and all of it is rotated. */
-static enum status set_head(const struct adapting *a, struct err *e)
-{
-    double hidden, heads, key, value, dims;
-    PASS(find_number(a, "embedding_length", 0, &hidden, e));
-    PASS(find_number(a, "attention.head_count", 0, &heads, e));
-    PASS(find_number(a, "attention.key_length", heads ? floor(hidden / heads) : 0, &key, e));
-    PASS(find_number(a, "attention.value_length", key, &value, e));
-    PASS(find_number(a, "rope.dimension_count", key, &dims, e));
-    NEED(value == key && dims == key, ERR_USAGE,
-         "%s: heads with keys of %g, values of %g and %g rotated numbers are not supported",
-         a->s->path, key, value, dims);
-    NEED(key >= 0 && key <= INT32_MAX, ERR_FORMAT, "%s: heads of %g numbers", a->s->path, key);
-    json_object_set_new(a->config, "head_dim", json_integer((json_int_t)key));
-    return OK;
-}
-
 static const struct tensor_entry *find_tensor(const struct adapting *a, const char *name)
 {
     for (int64_t i = 0; i < a->s->n; i++)
@@ -163,21 +146,6 @@ static enum status set_sizes(const struct adapting *a, struct err *e)
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", tokens[i]);
         json_object_set(a->config, ids[i], json_object_get(a->metadata, key));
     }
-    return OK;
-}
-
-/* What the tensors say. */
-static enum status set_features(const struct adapting *a, struct err *e)
-{
-    const struct tensor_entry *embed = find_tensor(a, "token_embd.weight");
-    NEED(embed && embed->n_dims == 2, ERR_FORMAT,
-         "%s: no matrix token_embd.weight: not a language model?", a->s->path);
-    json_object_set_new(a->config, "vocab_size", json_integer(embed->shape[0]));
-    json_object_set_new(a->config, "tie_word_embeddings",
-                        json_boolean(!find_tensor(a, "output.weight")));
-    json_object_set_new(a->config, "attention_bias",
-                        json_boolean(find_tensor(a, "blk.0.attn_q.bias")));
-    json_object_set_new(a->config, "mlp_bias", json_boolean(find_tensor(a, "blk.0.ffn_up.bias")));
     return OK;
 }
 
@@ -317,8 +285,28 @@ enum status gguf_adapt(struct safetensors *s, const json_t *metadata, struct err
     s->config = a.config;
     PASS(refuse_features(&a, e));
     PASS(set_sizes(&a, e));
-    PASS(set_head(&a, e));
-    PASS(set_features(&a, e));
+    /* Keys and values of a head have one size, and all of it is rotated. */
+    double hidden, heads, key, value, dims;
+    PASS(find_number(&a, "embedding_length", 0, &hidden, e));
+    PASS(find_number(&a, "attention.head_count", 0, &heads, e));
+    PASS(find_number(&a, "attention.key_length", heads ? floor(hidden / heads) : 0, &key, e));
+    PASS(find_number(&a, "attention.value_length", key, &value, e));
+    PASS(find_number(&a, "rope.dimension_count", key, &dims, e));
+    NEED(value == key && dims == key, ERR_USAGE,
+         "%s: heads with keys of %g, values of %g and %g rotated numbers are not supported",
+         a.s->path, key, value, dims);
+    NEED(key >= 0 && key <= INT32_MAX, ERR_FORMAT, "%s: heads of %g numbers", a.s->path, key);
+    json_object_set_new(a.config, "head_dim", json_integer((json_int_t)key));
+    /* What the tensors say. */
+    const struct tensor_entry *embed = find_tensor(&a, "token_embd.weight");
+    NEED(embed && embed->n_dims == 2, ERR_FORMAT,
+         "%s: no matrix token_embd.weight: not a language model?", a.s->path);
+    json_object_set_new(a.config, "vocab_size", json_integer(embed->shape[0]));
+    json_object_set_new(a.config, "tie_word_embeddings",
+                        json_boolean(!find_tensor(&a, "output.weight")));
+    json_object_set_new(a.config, "attention_bias",
+                        json_boolean(find_tensor(&a, "blk.0.attn_q.bias")));
+    json_object_set_new(a.config, "mlp_bias", json_boolean(find_tensor(&a, "blk.0.ffn_up.bias")));
     PASS(set_rope(&a, e));
     PASS(name_tensors(&a, e));
     return json_whole(e);

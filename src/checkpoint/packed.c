@@ -37,29 +37,6 @@ static enum status need_word(const json_t *object, const char *name, const char 
     return OK;
 }
 
-static enum status read_gptq(const json_t *q, const char *file, struct packed_layout *out,
-                             struct err *e)
-{
-    static const char *const others[] = {"dynamic", "adapter", "is_marlin_format", "rotation",
-                                         NULL};
-    const char *form = json_text(q, "checkpoint_format", "gptq");
-    PASS(refuse_settings(q, others, file, e));
-    NEED(strcmp(form, "gptq") == 0 || strcmp(form, "gptq_v2") == 0, ERR_USAGE,
-         "%s: quantization_config.checkpoint_format %s: gptq and gptq_v2 can be read", file, form);
-    out->format = strcmp(form, "gptq") == 0 ? PACKED_GPTQ : PACKED_GPTQ_V2;
-    return OK;
-}
-
-static enum status read_awq(const json_t *q, const char *file, struct packed_layout *out,
-                            struct err *e)
-{
-    const char *version = json_text(q, "version", "gemm");
-    NEED(strcmp(version, "gemm") == 0 || strcmp(version, "GEMM") == 0, ERR_USAGE,
-         "%s: quantization_config.version %s: only gemm can be read", file, version);
-    out->format = PACKED_AWQ;
-    return OK;
-}
-
 /* quantization_config.config_groups has one group of linears, with weights in 2 to 8 bits. */
 static enum status read_compressed(const json_t *q, const char *file, struct packed_layout *out,
                                    const json_t **weights, struct err *e)
@@ -182,15 +159,23 @@ enum status packed_layout_read(const json_t *config, const char *file, struct pa
     if (!q || json_is_null(q)) return OK;
     NEED(json_is_object(q), ERR_FORMAT, "%s: quantization_config is no object", file);
     const char *method = json_text(q, "quant_method", "");
-    if (strcmp(method, "gptq") == 0)
-        PASS(read_gptq(q, file, out, e));
-    else if (strcmp(method, "bitnet") == 0)
-        return bitnet_layout(q, file, out, e);
-    else if (strcmp(method, "qtraj") == 0)
-        return blocks_layout(q, file, out, e);
-    else if (strcmp(method, "awq") == 0)
-        PASS(read_awq(q, file, out, e));
-    else if (strcmp(method, "compressed-tensors") == 0)
+    if (strcmp(method, "bitnet") == 0) return bitnet_layout(q, file, out, e);
+    if (strcmp(method, "qtraj") == 0) return blocks_layout(q, file, out, e);
+    if (strcmp(method, "gptq") == 0) {
+        static const char *const others[] = {"dynamic", "adapter", "is_marlin_format", "rotation",
+                                             NULL};
+        const char *form = json_text(q, "checkpoint_format", "gptq");
+        PASS(refuse_settings(q, others, file, e));
+        NEED(strcmp(form, "gptq") == 0 || strcmp(form, "gptq_v2") == 0, ERR_USAGE,
+             "%s: quantization_config.checkpoint_format %s: gptq and gptq_v2 can be read", file,
+             form);
+        out->format = strcmp(form, "gptq") == 0 ? PACKED_GPTQ : PACKED_GPTQ_V2;
+    } else if (strcmp(method, "awq") == 0) {
+        const char *version = json_text(q, "version", "gemm");
+        NEED(strcmp(version, "gemm") == 0 || strcmp(version, "GEMM") == 0, ERR_USAGE,
+             "%s: quantization_config.version %s: only gemm can be read", file, version);
+        out->format = PACKED_AWQ;
+    } else if (strcmp(method, "compressed-tensors") == 0)
         PASS(read_compressed(q, file, out, &weights, e));
     else
         RAISE(ERR_USAGE,

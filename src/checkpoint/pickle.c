@@ -206,16 +206,6 @@ static enum status op_stack_global(struct vm *v, struct err *e)
     return push_global(v, a->text, a->n, b->text, b->n, e);
 }
 
-/* Replaces the values from stack position `from` on by a tuple of them. */
-static enum status make_tuple(struct vm *v, int64_t from, struct err *e)
-{
-    int64_t tuple;
-    PASS(vm_new(v, KIND_TUPLE, 0, &tuple, e));
-    for (int64_t i = from; i < v->n_stack; i++) PASS(vm_add_item(v, tuple, v->stack[i], e));
-    v->n_stack = from;
-    return vm_push(v, tuple, e);
-}
-
 static enum status op_tuple(struct vm *v, struct err *e)
 {
     int64_t from = v->n_stack - (v->code - 0x84); /* TUPLE1, 2, 3 */
@@ -223,7 +213,12 @@ static enum status op_tuple(struct vm *v, struct err *e)
         PASS(pop_mark(v, &from, e));
     else
         CHECK(reach(v) >= v->code - 0x84, v, "the stack is empty");
-    return make_tuple(v, from, e);
+    /* Replaces the values from stack position `from` on by a tuple of them. */
+    int64_t tuple;
+    PASS(vm_new(v, KIND_TUPLE, 0, &tuple, e));
+    for (int64_t i = from; i < v->n_stack; i++) PASS(vm_add_item(v, tuple, v->stack[i], e));
+    v->n_stack = from;
+    return vm_push(v, tuple, e);
 }
 
 /* SETITEM(S) and APPEND(S): moves the topmost values into the container below them. */

@@ -15,20 +15,6 @@ enum { PICKLE_MAX = 4 << 20 };
 static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
                                              0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
-/* *prefix = "NAME/", the folder of the archive that has data.pkl, and with it all members. */
-static enum status find_prefix(const struct zip *z, char **prefix, struct err *e)
-{
-    for (int64_t i = 0; i < z->n && !*prefix; i++) {
-        const char *slash = strchr(z->members[i].name, '/');
-        if (slash && strcmp(slash, "/data.pkl") == 0)
-            PASS(mem_format(prefix, e, "%.*s", (int)(slash + 1 - z->members[i].name),
-                            z->members[i].name));
-    }
-    NEED(*prefix, ERR_FORMAT, "%s: a zip archive without data.pkl: not written by torch.save?",
-         z->path);
-    return OK;
-}
-
 static enum status find_member(const struct zip *z, const char *prefix, const char *folder,
                                const char *key, const struct zip_member **member, struct err *e)
 {
@@ -57,17 +43,6 @@ static enum status read_member(const struct zip *z, const char *prefix, const ch
     return OK;
 }
 
-static enum status check_byte_order(const struct zip *z, const char *prefix, struct err *e)
-{
-    AUTO_FREE char *order = NULL;
-    int64_t n = 0;
-    PASS(read_member(z, prefix, "byteorder", 64, &order, &n, e));
-    /* files of earlier versions do not say: they were written on little endian machines */
-    NEED(!order || (n == 6 && memcmp(order, "little", 6) == 0), ERR_FORMAT,
-         "%s: byte order %.*s is not read", z->path, (int)n, order);
-    return OK;
-}
-
 /* Row-major without gaps. Strides of dimensions of size 1 and of empty tensors do not matter. */
 static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
 {
@@ -77,27 +52,6 @@ static bool is_contiguous(const struct pickle_tensor *p, int64_t n_elements)
         stride *= p->shape[i];
     }
     return true;
-}
-
-/* t->offset: where the tensor starts in the member that holds its storage. */
-static enum status find_offset(const struct zip *z, const char *prefix,
-                               const struct pickle_tensor *p, struct tensor_entry *t, struct err *e)
-{
-    const struct zip_member *m = NULL;
-    int64_t size = (int64_t)dtype_size(p->dtype), data = 0, first = 0, last = 0;
-    PASS(find_member(z, prefix, "data/", p->storage, &m, e));
-    NEED(m, ERR_FORMAT, "%s: tensor %s: its storage data/%s is not in the archive", z->path,
-         p->name, p->storage);
-    NEED(p->storage_count >= 0 && m->size / size == p->storage_count && m->size % size == 0,
-         ERR_FORMAT, "%s: tensor %s: its storage %s has %lld bytes where %lld %s are expected",
-         z->path, p->name, m->name, (long long)m->size, (long long)p->storage_count,
-         dtype_name(p->dtype));
-    NEED(p->offset >= 0 && !__builtin_mul_overflow(p->offset, size, &first) &&
-             !__builtin_add_overflow(first, t->n_bytes, &last) && last <= m->size,
-         ERR_FORMAT, "%s: tensor %s reaches beyond its storage %s", z->path, p->name, m->name);
-    PASS(zip_locate(z, m, &data, e));
-    t->offset = data + first;
-    return OK;
 }
 
 static enum status make_entry(const struct zip *z, const char *prefix, struct pickle_tensor *p,
@@ -113,7 +67,21 @@ static enum status make_entry(const struct zip *z, const char *prefix, struct pi
          "not read: save it with .contiguous()",
          z->path, p->name, tensor_shape_text(p->shape, p->n_dims).text,
          tensor_shape_text(p->stride, p->n_dims).text);
-    PASS(find_offset(z, prefix, p, t, e));
+    /* t->offset: where the tensor starts in the member that holds its storage. */
+    const struct zip_member *m = NULL;
+    int64_t size = (int64_t)dtype_size(p->dtype), data = 0, first = 0, last = 0;
+    PASS(find_member(z, prefix, "data/", p->storage, &m, e));
+    NEED(m, ERR_FORMAT, "%s: tensor %s: its storage data/%s is not in the archive", z->path,
+         p->name, p->storage);
+    NEED(p->storage_count >= 0 && m->size / size == p->storage_count && m->size % size == 0,
+         ERR_FORMAT, "%s: tensor %s: its storage %s has %lld bytes where %lld %s are expected",
+         z->path, p->name, m->name, (long long)m->size, (long long)p->storage_count,
+         dtype_name(p->dtype));
+    NEED(p->offset >= 0 && !__builtin_mul_overflow(p->offset, size, &first) &&
+             !__builtin_add_overflow(first, t->n_bytes, &last) && last <= m->size,
+         ERR_FORMAT, "%s: tensor %s reaches beyond its storage %s", z->path, p->name, m->name);
+    PASS(zip_locate(z, m, &data, e));
+    t->offset = data + first;
     t->name = p->name; /* the entry owns it from here */
     p->name = NULL;
     return OK;
@@ -135,8 +103,21 @@ static enum status pytorch_open(const char *path, struct safetensors *out, struc
          "it again with torch.save",
          path);
     PASS(zip_open(path, s.fd, size, &z, e));
-    PASS(find_prefix(&z, &prefix, e));
-    PASS(check_byte_order(&z, prefix, e));
+    /* *prefix = "NAME/", the folder of the archive that has data.pkl, and with it all members. */
+    for (int64_t i = 0; i < z.n && !prefix; i++) {
+        const char *slash = strchr(z.members[i].name, '/');
+        if (slash && strcmp(slash, "/data.pkl") == 0)
+            PASS(mem_format(&prefix, e, "%.*s", (int)(slash + 1 - z.members[i].name),
+                            z.members[i].name));
+    }
+    NEED(prefix, ERR_FORMAT, "%s: a zip archive without data.pkl: not written by torch.save?",
+         z.path);
+    AUTO_FREE char *order = NULL;
+    int64_t n = 0;
+    PASS(read_member(&z, prefix, "byteorder", 64, &order, &n, e));
+    /* files of earlier versions do not say: they were written on little endian machines */
+    NEED(!order || (n == 6 && memcmp(order, "little", 6) == 0), ERR_FORMAT,
+         "%s: byte order %.*s is not read", z.path, (int)n, order);
     PASS(read_member(&z, prefix, "data.pkl", PICKLE_MAX, &pickle, &n_pickle, e));
     PASS(mem_format(&name, e, "%s: %sdata.pkl", path, prefix));
     PASS(pickle_read(name, pickle, (size_t)n_pickle, &all, e));

@@ -112,48 +112,12 @@ static enum status parse_offsets(const char *path, const json_t *offsets, int64_
     return OK;
 }
 
-static enum status parse_tensor(const char *path, const char *name, const json_t *value,
-                                int64_t data, int64_t size, struct tensor_entry *t, struct err *e)
-{
-    PASS(mem_string(&t->name, name, e));
-    NEED(json_is_object(value), ERR_FORMAT, "%s: tensor %s: not an object", path, name);
-    const char *dtype = json_string_value(json_object_get(value, "dtype"));
-    NEED(dtype, ERR_FORMAT, "%s: tensor %s: dtype is missing or not a string", path, name);
-    t->dtype = dtype_find(dtype);
-    NEED(t->dtype != DTYPE_N, ERR_FORMAT, "%s: tensor %s: dtype %s is not supported", path, name,
-         dtype);
-    PASS(parse_shape(path, json_object_get(value, "shape"), t, e));
-    return parse_offsets(path, json_object_get(value, "data_offsets"), data, size, t, e);
-}
-
 static int compare_offsets(const void *a, const void *b)
 {
     const struct tensor_entry *const *x = a, *const *y = b;
     if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
     /* an empty tensor comes before one that starts at the same place */
     return ((*x)->n_bytes > (*y)->n_bytes) - ((*x)->n_bytes < (*y)->n_bytes);
-}
-
-/* Checks that the tensors cover the file from the header's end on, without gap or overlap. */
-static enum status check_cover(const struct safetensors *s, int64_t data, int64_t size,
-                               struct err *e)
-{
-    AUTO_FREE const struct tensor_entry **order = NULL;
-    int64_t at = data;
-    PASS(mem_alloc(&order, s->n, sizeof *order, "tensor list", e));
-    for (int64_t i = 0; i < s->n; i++) order[i] = &s->entries[i];
-    qsort(order, (size_t)s->n, sizeof *order, compare_offsets);
-    for (int64_t i = 0; i < s->n; i++) {
-        NEED(order[i]->offset >= at, ERR_FORMAT, "%s: tensor %s overlaps tensor %s", s->path,
-             order[i]->name, order[i - 1]->name);
-        NEED(order[i]->offset == at, ERR_FORMAT,
-             "%s: %lld bytes before tensor %s belong to no tensor", s->path,
-             (long long)(order[i]->offset - at), order[i]->name);
-        at += order[i]->n_bytes;
-    }
-    NEED(at == size, ERR_FORMAT, "%s: %lld bytes after the last tensor belong to none", s->path,
-         (long long)(size - at));
-    return OK;
 }
 
 static enum status parse_header(struct safetensors *s, const json_t *root, int64_t data,
@@ -174,9 +138,32 @@ static enum status parse_header(struct safetensors *s, const json_t *root, int64
             continue;
         }
         struct tensor_entry *t = &s->entries[s->n++];
-        PASS(parse_tensor(s->path, name, value, data, size, t, e));
+        PASS(mem_string(&t->name, name, e));
+        NEED(json_is_object(value), ERR_FORMAT, "%s: tensor %s: not an object", s->path, name);
+        const char *dtype = json_string_value(json_object_get(value, "dtype"));
+        NEED(dtype, ERR_FORMAT, "%s: tensor %s: dtype is missing or not a string", s->path, name);
+        t->dtype = dtype_find(dtype);
+        NEED(t->dtype != DTYPE_N, ERR_FORMAT, "%s: tensor %s: dtype %s is not supported", s->path,
+             name, dtype);
+        PASS(parse_shape(s->path, json_object_get(value, "shape"), t, e));
+        PASS(parse_offsets(s->path, json_object_get(value, "data_offsets"), data, size, t, e));
     }
-    PASS(check_cover(s, data, size, e));
+    /* Checks that the tensors cover the file from the header's end on, without gap or overlap. */
+    AUTO_FREE const struct tensor_entry **order = NULL;
+    int64_t at = data;
+    PASS(mem_alloc(&order, s->n, sizeof *order, "tensor list", e));
+    for (int64_t i = 0; i < s->n; i++) order[i] = &s->entries[i];
+    qsort(order, (size_t)s->n, sizeof *order, compare_offsets);
+    for (int64_t i = 0; i < s->n; i++) {
+        NEED(order[i]->offset >= at, ERR_FORMAT, "%s: tensor %s overlaps tensor %s", s->path,
+             order[i]->name, order[i - 1]->name);
+        NEED(order[i]->offset == at, ERR_FORMAT,
+             "%s: %lld bytes before tensor %s belong to no tensor", s->path,
+             (long long)(order[i]->offset - at), order[i]->name);
+        at += order[i]->n_bytes;
+    }
+    NEED(at == size, ERR_FORMAT, "%s: %lld bytes after the last tensor belong to none", s->path,
+         (long long)(size - at));
     qsort(s->entries, (size_t)s->n, sizeof *s->entries, name_compare);
     return OK;
 }

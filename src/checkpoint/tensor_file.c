@@ -118,21 +118,6 @@ struct reading {
     void *to;
 };
 
-/* The digests of elements [at, at + n), whole slices with the bytes p. */
-static enum status take_digests(const struct reading *r, const char *p, int64_t at, int64_t n,
-                                struct err *e)
-{
-    for (int64_t i = 0, m; i < n && r->s->digests; i += m) {
-        m = min64(n - i, DIGEST_SLICE);
-        NEED(digests_take(r->s->digests, r->t->slice + (at + i) / DIGEST_SLICE,
-                          p + tensor_bytes(r->t, i), (size_t)tensor_bytes(r->t, m)),
-             ERR_CHANGED,
-             "%s: was changed while it was read: tensor %s has other bytes than the first time",
-             r->s->path, r->t->name);
-    }
-    return OK;
-}
-
 /* Passes on what is asked for of elements [at, at + n), which are at p. */
 static enum status pass_on(const struct reading *r, const char *p, int64_t at, int64_t n,
                            struct err *e)
@@ -166,7 +151,15 @@ static enum status read_elements(const struct reading *r, struct err *e)
         char *p = in_place ? r->dst + tensor_bytes(t, at - r->first) : buffer;
         PASS(tensor_file_read(r->s->fd, r->s->path, what, t->offset + tensor_bytes(t, at), p,
                               tensor_bytes(t, n), e));
-        PASS(take_digests(r, p, at, n, e));
+        /* The digests of elements [at, at + n), whole slices with the bytes p. */
+        for (int64_t i = 0, m; i < n && r->s->digests; i += m) {
+            m = min64(n - i, DIGEST_SLICE);
+            NEED(digests_take(r->s->digests, r->t->slice + (at + i) / DIGEST_SLICE,
+                              p + tensor_bytes(r->t, i), (size_t)tensor_bytes(r->t, m)),
+                 ERR_CHANGED,
+                 "%s: was changed while it was read: tensor %s has other bytes than the first time",
+                 r->s->path, r->t->name);
+        }
         if (!in_place) PASS(pass_on(r, p, at, n, e));
     }
     return OK;

@@ -19,14 +19,23 @@ static double now_of(const struct master *m)
     return m->rescue && m->rescue->link ? link_clock(m->rescue->link) : 0;
 }
 
-static void trace_batch(const struct master *m, const struct sched_class *c,
-                        const struct queue_batch *batch, int leader)
+/* A batch as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
+ * frees *out. */
+static enum status write_batch(const char *text, const int64_t *parts, int64_t n, char **out,
+                               struct err *e)
 {
-    if (!log_traces("sched")) return;
-    const struct sched_job *t = &m->jobs[c->first + batch->job];
-    log_trace("sched", "job %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
-              (long long)(c->first + batch->job) + 1, (long long)m->n, (long long)batch->n_parts,
-              (long long)t->n_parts, leader, batch->expected);
+    enum { DIGITS = 21 };
+    char *message = NULL;
+    size_t length = strlen(text);
+    PASS(mem_alloc(&message, n * DIGITS + (int64_t)length + 3, 1, "message", e));
+    char *p = message;
+    if (n == 0) *p++ = '-';
+    for (int64_t i = 0; i < n; i++)
+        p += snprintf(p, DIGITS + 1, "%s%lld", i ? "," : "", (long long)parts[i]);
+    *p++ = '\n';
+    memcpy(p, text, length + 1);
+    *out = message;
+    return OK;
 }
 
 static enum status send_batch(struct master *m, struct sched_class *c, int64_t group, int leader,
@@ -35,7 +44,12 @@ static enum status send_batch(struct master *m, struct sched_class *c, int64_t g
     AUTO_FREE char *message = NULL;
     const char *text = m->jobs[c->first + batch->job].text;
     struct leader *l = master_leader(m, leader);
-    trace_batch(m, c, batch, leader);
+    if (log_traces("sched")) {
+        const struct sched_job *t = &m->jobs[c->first + batch->job];
+        log_trace("sched", "job %lld of %lld, %lld of %lld parts, to rank %d: %.3g s expected",
+                  (long long)(c->first + batch->job) + 1, (long long)m->n,
+                  (long long)batch->n_parts, (long long)t->n_parts, leader, batch->expected);
+    }
     *l = (struct leader){.in = c,
                          .group = group,
                          .job = batch->job,
@@ -45,7 +59,7 @@ static enum status send_batch(struct master *m, struct sched_class *c, int64_t g
                          .size = l->size,
                          .class = l->class};
     m->busy++;
-    PASS(sched_batch_write(text, batch->parts, batch->n_parts, &message, e));
+    PASS(write_batch(text, batch->parts, batch->n_parts, &message, e));
     return ranks_send(&m->ranks, leader, TAG_JOB, message, e);
 }
 
@@ -56,36 +70,6 @@ static bool rest_is_of_use(const struct master *m, const struct sched_class *c, 
     for (const struct sched_class *i = c + 1; i < m->classes + m->n_classes; i++)
         if (i->ranks <= size % c->ranks) return true;
     return false;
-}
-
-/* Splits the group for jobs that ask for fewer ranks. */
-static enum status split_group(struct master *m, const struct sched_class *c, int64_t size,
-                               int leader, struct err *e)
-{
-    char message[48];
-    const struct sched_split split = {c->ranks, rest_is_of_use(m, c, size)};
-    m->alive += sched_split_count(&split, size) - 1;
-    snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
-    log_trace("sched", "rank %d: its group of %lld splits for jobs of %lld ranks", leader,
-              (long long)size, (long long)c->ranks);
-    ranks_split(&m->ranks, leader, split.class, split.rest);
-    for (int i = leader; i < leader + size; i++) master_leader(m, i)->heard = now_of(m);
-    return ranks_send(&m->ranks, leader, TAG_SPLIT, message, e);
-}
-
-/* Nothing is left for the group, unless a batch in flight is lost with another one. */
-static enum status dismiss(struct master *m, int leader, struct err *e)
-{
-    struct leader *l = master_leader(m, leader);
-    if (m->busy > 0 && !m->stopping && m->rescue && m->rescue->link) {
-        l->waiting = true;
-        m->waiting++;
-        return OK;
-    }
-    m->alive--;
-    l->ended = true;
-    log_trace("sched", "nothing left for rank %d", leader);
-    return ranks_send(&m->ranks, leader, TAG_END, "", e);
 }
 
 /* A group gets a batch of its class while there is one; then it splits for the next class that is
@@ -101,24 +85,32 @@ static enum status answer(struct master *m, int leader, struct err *e)
         if (class != c->ranks) {
             if (class > 0 && class < c->ranks) continue;
             if (queue_empty(c->queue)) continue;
-            return split_group(m, c, size, leader, e);
+            /* Splits the group for jobs that ask for fewer ranks. */
+            char message[48];
+            const struct sched_split split = {c->ranks, rest_is_of_use(m, c, size)};
+            m->alive += sched_split_count(&split, size) - 1;
+            snprintf(message, sizeof message, "%lld %d", (long long)split.class, split.rest);
+            log_trace("sched", "rank %d: its group of %lld splits for jobs of %lld ranks", leader,
+                      (long long)size, (long long)c->ranks);
+            ranks_split(&m->ranks, leader, split.class, split.rest);
+            for (int k = leader; k < leader + size; k++) master_leader(m, k)->heard = now_of(m);
+            return ranks_send(&m->ranks, leader, TAG_SPLIT, message, e);
         }
         c->node[group] = m->node[leader];
         if (queue_take(c->queue, group, clock_seconds(), &batch))
             return send_batch(m, c, group, leader, &batch, e);
     }
-    return dismiss(m, leader, e);
-}
-
-static enum status answer_ready(struct master *m, int leader, const char *text, struct err *e)
-{
+    /* Nothing is left for the group, unless a batch in flight is lost with another one. */
     struct leader *l = master_leader(m, leader);
-    long long size, class;
-    NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
-         leader, text);
-    if (l->fresh) m->failed_at_start = 0;
-    *l = (struct leader){.size = size, .class = class, .heard = l->heard};
-    return answer(m, leader, e);
+    if (m->busy > 0 && !m->stopping && m->rescue && m->rescue->link) {
+        l->waiting = true;
+        m->waiting++;
+        return OK;
+    }
+    m->alive--;
+    l->ended = true;
+    log_trace("sched", "nothing left for rank %d", leader);
+    return ranks_send(&m->ranks, leader, TAG_END, "", e);
 }
 
 enum status master_answer_waiting(struct master *m, struct err *e)
@@ -187,15 +179,21 @@ static enum status handle(struct master *m, const struct ranks_message *message,
 {
     const char *text = message->text;
     const int leader = message->rank;
-    master_leader(m, leader)->heard = now_of(m);
+    struct leader *l = master_leader(m, leader);
+    long long size, class;
+    l->heard = now_of(m);
     switch (message->tag) {
     case TAG_READY:
-        return answer_ready(m, leader, text, e);
+        NEED(sscanf(text, "%lld %lld", &size, &class) == 2, ERR_MPI, "rank %d is ready for '%s'",
+             leader, text);
+        if (l->fresh) m->failed_at_start = 0;
+        *l = (struct leader){.size = size, .class = class, .heard = l->heard};
+        return answer(m, leader, e);
     case TAG_BEGUN:
-        master_leader(m, leader)->acknowledged = true;
+        l->acknowledged = true;
         return OK;
     case TAG_KEPT:
-        master_leader(m, leader)->kept = true;
+        l->kept = true;
         return OK;
     case TAG_RESULT:
         if (m->st == OK) keep_failure(m, m->sink->accept(m->sink->context, text, e));
@@ -237,26 +235,6 @@ static int more_ranks(const void *a, const void *b)
     return (x->ranks < y->ranks) - (x->ranks > y->ranks);
 }
 
-static enum status classes_make(struct master *m, struct err *e)
-{
-    int64_t capacity = 0;
-    for (int64_t i = 0; i < m->n; i++) {
-        if (i > 0 && m->jobs[i].ranks == m->jobs[i - 1].ranks) continue;
-        PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
-        m->classes[m->n_classes++] = (struct sched_class){.ranks = m->jobs[i].ranks, .first = i};
-    }
-    for (int64_t i = 0; i < m->n_classes; i++) {
-        struct sched_class *c = &m->classes[i];
-        c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
-        int64_t groups = (m->workers - 1) / c->ranks + 1;
-        PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
-        for (int64_t k = 0; k < groups; k++) c->node[k] = m->node[1 + k * c->ranks];
-        PASS(queue_open(m->jobs + c->first, c->n, groups, c->node, &c->queue, e));
-        queue_limit(c->queue, sched_ends());
-    }
-    return OK;
-}
-
 static enum status master_init(struct master *m, const struct sched_job *jobs, struct err *e)
 {
     int size;
@@ -274,7 +252,22 @@ static enum status master_init(struct master *m, const struct sched_job *jobs, s
     }
     /* Need not be stable: the queue orders jobs of as many ranks by their cost. */
     qsort(m->jobs, (size_t)m->n, sizeof *m->jobs, more_ranks);
-    return classes_make(m, e);
+    int64_t capacity = 0;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (i > 0 && m->jobs[i].ranks == m->jobs[i - 1].ranks) continue;
+        PASS(mem_grow(&m->classes, m->n_classes, &capacity, sizeof *m->classes, e));
+        m->classes[m->n_classes++] = (struct sched_class){.ranks = m->jobs[i].ranks, .first = i};
+    }
+    for (int64_t i = 0; i < m->n_classes; i++) {
+        struct sched_class *c = &m->classes[i];
+        c->n = (i + 1 < m->n_classes ? c[1].first : m->n) - c->first;
+        int64_t groups = (m->workers - 1) / c->ranks + 1;
+        PASS(mem_zero(&c->node, groups, sizeof *c->node, "groups", e));
+        for (int64_t k = 0; k < groups; k++) c->node[k] = m->node[1 + k * c->ranks];
+        PASS(queue_open(m->jobs + c->first, c->n, groups, c->node, &c->queue, e));
+        queue_limit(c->queue, sched_ends());
+    }
+    return OK;
 }
 
 static enum status report_progress(struct master *m, struct err *e)

@@ -1,9 +1,10 @@
-/* Messages between master and leaders, and the port through which a job reports. */
+/* Messages, the port through which a job reports, and the work of a single rank. */
 #include "sched/link.h"
 #include "sched/run_forecast.h"
 #include "sched/sched_internal.h"
 #include "util/clock.h"
 #include "util/comm.h"
+#include "util/log.h"
 #include "util/mem.h"
 #include <stdio.h>
 
@@ -24,18 +25,6 @@ enum status sched_chunk(MPI_Comm comm, const MPI_Status *probed, struct sched_ar
     return OK;
 }
 
-enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text, struct err *e)
-{
-    struct sched_arrival a = {0};
-    enum status st = OK;
-    for (bool whole = false; !whole && st == OK;) st = sched_chunk(comm, probed, &a, &whole, e);
-    if (st == OK)
-        *text = a.text;
-    else
-        free(a.text);
-    return st;
-}
-
 enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e)
 {
     int n = SCHED_CHUNK;
@@ -44,44 +33,6 @@ enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct 
         NEED(MPI_Send(text, n, MPI_CHAR, to, tag, comm) == MPI_SUCCESS, ERR_MPI,
              "MPI_Send to rank %d failed", to);
     }
-    return OK;
-}
-
-/* --- batches --- */
-
-enum { DIGITS = 21 };
-
-enum status sched_batch_write(const char *text, const int64_t *parts, int64_t n, char **out,
-                              struct err *e)
-{
-    char *message = NULL;
-    size_t length = strlen(text);
-    PASS(mem_alloc(&message, n * DIGITS + (int64_t)length + 3, 1, "message", e));
-    char *p = message;
-    if (n == 0) *p++ = '-';
-    for (int64_t i = 0; i < n; i++)
-        p += snprintf(p, DIGITS + 1, "%s%lld", i ? "," : "", (long long)parts[i]);
-    *p++ = '\n';
-    memcpy(p, text, length + 1);
-    *out = message;
-    return OK;
-}
-
-enum status sched_batch_read(const char *message, int64_t **parts, struct sched_batch *out,
-                             struct err *e)
-{
-    const char *end = strchr(message, '\n'), *p = message;
-    int64_t n = 0, capacity = 0;
-    NEED(end, ERR_MPI, "a job without a line of parts");
-    while (*message != '-' && p < end) {
-        char *next;
-        PASS(mem_grow(parts, n, &capacity, sizeof **parts, e));
-        (*parts)[n++] = strtoll(p, &next, 10);
-        NEED(next != p && (*next == ',' || next == end), ERR_MPI, "a job's parts: %.*s",
-             (int)(end - message), message);
-        p = next + 1;
-    }
-    *out = (struct sched_batch){.text = end + 1, .job = -1, .n_parts = n, .parts = *parts};
     return OK;
 }
 
@@ -101,7 +52,8 @@ enum status sched_send(struct sched_port *port, const char *result, struct err *
     return port->sink_status;
 }
 
-enum status port_report_progress(struct sched_port *port, struct err *e)
+/* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
+static enum status report_progress(struct sched_port *port, struct err *e)
 {
     const struct sched_class all = {.queue = port->queue, .ranks = 1};
     const double now = clock_seconds();
@@ -111,7 +63,8 @@ enum status port_report_progress(struct sched_port *port, struct err *e)
     return run_forecast_send(port->forecast, &all, 1, 1, now, e);
 }
 
-void port_await_progress(const struct sched_port *port)
+/* Likewise: its job has made progress. If it makes none for patience_idle_limit, the run ends. */
+static void await_progress(const struct sched_port *port)
 {
     char why[300];
     const double limit = patience_idle_limit(port->expected);
@@ -131,10 +84,10 @@ void sched_report(struct sched_port *port, const char *what, double left, double
     snprintf(message, sizeof message, "%.3f %.3f %s", left, once, what);
     if (port->sink) {
         struct err *e = &port->sink_failure;
-        port_await_progress(port);
+        await_progress(port);
         queue_report(port->queue, 0, clock_seconds(), left, once);
         snprintf(port->what, sizeof port->what, "%s", what);
-        if (port->sink_status == OK) port->sink_status = port_report_progress(port, e);
+        if (port->sink_status == OK) port->sink_status = report_progress(port, e);
         if (port->sink_status == OK) port->sink_status = port->sink->tick(port->sink->context, e);
     } else /* MPI will fail where it matters */
         (void)!sched_post(port->world, 0, TAG_PROGRESS, message, NULL);
@@ -163,4 +116,75 @@ bool sched_should_stop(struct sched_port *port)
     }
     if (comm_size(port->group) > 1) MPI_Bcast(&stop, 1, MPI_INT, 0, port->group);
     return stop;
+}
+
+/* --- a single rank: master and worker at once --- */
+
+/* Runs one batch after the other. */
+static enum status work_alone(MPI_Comm world, struct queue *q, struct run_forecast *forecast,
+                              struct link *link, const struct sched_job *jobs,
+                              const struct sched_work *work, const struct sched_sink *sink,
+                              struct sched_outcome *outcome, struct err *e)
+{
+    struct sched_port port = {.world = world,
+                              .group = world,
+                              .sink = sink,
+                              .forecast = forecast,
+                              .queue = q,
+                              .link = link};
+    struct queue_batch taken;
+    for (;;) {
+        if (sched_signal() != SIGNAL_NONE) {
+            outcome->end = sched_signal() == SIGNAL_STOP ? SCHED_STOPPED : SCHED_DRAINED;
+            break;
+        }
+        if (!queue_take(q, 0, clock_seconds(), &taken)) {
+            if (!queue_empty(q)) outcome->end = SCHED_DRAINED;
+            break;
+        }
+        struct err own = {0};
+        const struct sched_batch batch = {.text = jobs[taken.job].text,
+                                          .job = taken.job,
+                                          .n_parts = taken.n_parts,
+                                          .parts = taken.parts};
+        log_trace("sched", "job %lld: %.3g s expected", (long long)taken.job + 1, taken.expected);
+        port.name = jobs[taken.job].name;
+        port.what[0] = '\0';
+        port.start = clock_seconds();
+        port.expected = taken.expected;
+        PASS(report_progress(&port, e));
+        await_progress(&port);
+        enum status result = work->run(work->context, world, &batch, &port, &own);
+        if (link) link_alarm(link, 0, NULL);
+        queue_finish(q, 0, clock_seconds(), result != OK);
+        if (sink->finished && queue_job_finished(q, taken.job))
+            sink->finished(sink->context, jobs[taken.job].id);
+        if (port.sink_failure.code != OK) RAISE(port.sink_status, "%s", port.sink_failure.text);
+        if (port.sink_status != OK) RAISE(port.sink_status, "%s", own.text);
+        PASS(sink->tick(sink->context, e));
+        if (result == ERR_STOPPED) {
+            outcome->end = SCHED_STOPPED;
+            break;
+        }
+        if (result != OK) RAISE(result, "%s", own.text);
+    }
+    return OK;
+}
+
+enum status single_process_run(MPI_Comm world, const struct sched_job *jobs, int64_t n,
+                               const struct sched_work *work, const struct sched_sink *sink,
+                               const struct sched_rescue *rescue, struct sched_outcome *outcome,
+                               struct err *e)
+{
+    CLEANUP(run_forecast_close) struct run_forecast forecast = {0};
+    CLEANUP(queue_close_at) struct queue *q = NULL;
+    struct link *link = rescue ? rescue->link : NULL;
+    *outcome = (struct sched_outcome){.end = SCHED_DONE};
+    PASS(run_forecast_open(&forecast, sink, 1, e));
+    PASS(queue_open(jobs, n, 1, NULL, &q, e));
+    queue_limit(q, sched_ends());
+    if (link) link_work(link);
+    PASS(work_alone(world, q, &forecast, link, jobs, work, sink, outcome, e));
+    queue_outcome(q, outcome);
+    return OK;
 }

@@ -171,19 +171,6 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Moves the parts that are not skipped from the job to the group's batch. */
-static void move_parts(struct queue *q, struct remaining *r, struct in_flight *f)
-{
-    int64_t kept = 0, moved = 0;
-    for (int64_t i = 0; i < r->n; i++)
-        if (q->skip[i])
-            r->parts[kept++] = r->parts[i];
-        else
-            f->parts[moved++] = r->parts[i];
-    r->n = kept;
-    qsort(f->parts, (size_t)moved, sizeof *f->parts, ascending);
-}
-
 /* Seconds that a batch of the job should take at most; *late: all that is left of it cannot end in
  * time. */
 static double length_wanted(struct queue *q, int64_t job, double now, bool *late)
@@ -217,7 +204,15 @@ static int64_t cut(struct queue *q, int64_t job, struct in_flight *f, double now
         f->cost = r->cost;
         memset(q->skip, 0, (size_t)n * sizeof *q->skip);
     }
-    move_parts(q, r, f);
+    /* Moves the parts that are not skipped from the job to the group's batch. */
+    int64_t kept = 0, moved = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (q->skip[i])
+            r->parts[kept++] = r->parts[i];
+        else
+            f->parts[moved++] = r->parts[i];
+    r->n = kept;
+    qsort(f->parts, (size_t)moved, sizeof *f->parts, ascending);
     r->cost -= f->cost - t->cost;
     return n;
 }
@@ -344,17 +339,6 @@ double queue_left(const struct queue *q, int64_t group, double now)
     return f->busy && ends > now ? ends - now : 0;
 }
 
-/* As if the batches that have reported had ended as they expect to. */
-static void learn_early(struct queue *q)
-{
-    for (int64_t g = 0; g < q->n_groups; g++) {
-        const struct in_flight *f = &q->in_flight[g];
-        if (f->busy && f->reported) measure(q, f, f->ends);
-    }
-    for (int64_t k = 0; k < q->n_kinds; k++) q->ratio[k] = measured_ratio(q, k);
-    queue_order(q);
-}
-
 enum status queue_clone(const struct queue *q, struct queue **out, struct err *e)
 {
     struct queue *c;
@@ -375,7 +359,13 @@ enum status queue_clone(const struct queue *q, struct queue **out, struct err *e
     for (int64_t g = 0; g < q->n_groups; g++)
         c->in_flight[g].parts = c->store + (q->in_flight[g].parts - q->store);
     c->end = INFINITY;
-    learn_early(c);
+    /* As if the batches that have reported had ended as they expect to. */
+    for (int64_t g = 0; g < c->n_groups; g++) {
+        const struct in_flight *f = &c->in_flight[g];
+        if (f->busy && f->reported) measure(c, f, f->ends);
+    }
+    for (int64_t k = 0; k < c->n_kinds; k++) c->ratio[k] = measured_ratio(c, k);
+    queue_order(c);
     *out = c;
     return OK;
 }

@@ -59,26 +59,8 @@ struct sched_arrival {
  * ERR_NOMEM. */
 MUST_USE enum status sched_chunk(MPI_Comm comm, const MPI_Status *probed, struct sched_arrival *a,
                                  bool *whole, struct err *e);
-/* Receives the probed chunk and those that follow, as a NUL-terminated text; the caller frees.
- * Waits for the sender. ERR_MPI, ERR_NOMEM. */
-MUST_USE enum status sched_receive(MPI_Comm comm, const MPI_Status *probed, char **text,
-                                   struct err *e);
 /* Sends a text without its NUL. ERR_MPI. */
 MUST_USE enum status sched_post(MPI_Comm comm, int to, int tag, const char *text, struct err *e);
-
-/* A single rank: tells its sink how far the run is if it is time. ERR_NOMEM. */
-MUST_USE enum status port_report_progress(struct sched_port *port, struct err *e);
-/* Likewise: its job has made progress. If it makes none for patience_idle_limit, the run ends. */
-void port_await_progress(const struct sched_port *port);
-
-/* A batch as a message: a line with its parts ("-": none, "0", "1,4"), then the text. The caller
- * frees *out. ERR_NOMEM. */
-MUST_USE enum status sched_batch_write(const char *text, const int64_t *parts, int64_t n,
-                                       char **out, struct err *e);
-/* Parses such a message. The caller frees *parts; *out borrows it and the message. ERR_MPI,
- * ERR_NOMEM. */
-MUST_USE enum status sched_batch_read(const char *message, int64_t **parts, struct sched_batch *out,
-                                      struct err *e);
 
 /* How a group splits for jobs that ask for `class` ranks. */
 struct sched_split {
@@ -89,13 +71,11 @@ struct sched_split {
 int64_t sched_split_count(const struct sched_split *s, int64_t ranks);
 int64_t sched_split_color(const struct sched_split *s, int64_t ranks, int64_t rank);
 
-/* sched_run for rank 0, for the other ranks, and for a single rank. node (ranks of world): the node
+/* sched_run for rank 0, and for a single rank. node (ranks of world): the node
  * of each rank. */
 MUST_USE enum status master_run(MPI_Comm world, const int *node, const struct sched_job *jobs,
                                 int64_t n, const struct sched_sink *sink,
                                 const struct sched_rescue *rescue, struct sched_outcome *outcome,
-                                struct err *e);
-MUST_USE enum status worker_run(struct sched_port *port, const struct sched_work *work,
                                 struct err *e);
 MUST_USE enum status single_process_run(MPI_Comm world, const struct sched_job *jobs, int64_t n,
                                         const struct sched_work *work,

@@ -153,14 +153,11 @@ enum status fsx_write_file(const char *path, const void *data, size_t n, struct 
 
 enum status fsx_write_atomic(const char *path, const void *data, size_t n, struct err *e)
 {
-    enum status st = OK;
-    char *temporary = NULL;
-    TRY(temporary_begin(path, &temporary, e));
-    TRY(fsx_write_file(temporary, data, n, e));
-    TRY(fsx_publish(temporary, path, e));
-done:
-    if (st != OK && temporary) err_rename(e, temporary, path);
-    temporary_end(temporary);
+    CLEANUP(temporary_end_at) char *temporary = NULL;
+    PASS(temporary_begin(path, &temporary, e));
+    enum status st = fsx_write_file(temporary, data, n, e);
+    if (st == OK) st = fsx_publish(temporary, path, e);
+    if (st != OK) err_rename(e, temporary, path);
     return st;
 }
 

@@ -32,25 +32,19 @@ enum status cube_add_dim(struct cube *c, const char *group, const char *name, in
 enum status cube_add(struct cube *c, const struct cube_variable *like, struct cube_variable **out,
                      struct err *e)
 {
-    enum status st = OK;
-    struct cube_variable *x = NULL;
-    TRY(mem_alloc(&x, 1, sizeof *x, "a variable", e));
+    AUTO_FREE struct cube_variable *x = NULL;
+    PASS(mem_grow(&c->variables, c->n, &c->capacity, sizeof *c->variables, e));
+    PASS(mem_alloc(&x, 1, sizeof *x, "a variable", e));
     *x = *like;
     x->n = 1;
-    x->data.any = NULL;
     for (int k = 0; k < x->rank; k++)
-        ENSURE(!__builtin_mul_overflow(x->n, c->dims[x->dims[k]].n, &x->n), ERR_NOMEM,
-               "%s: too many elements", x->name);
-    TRY(mem_alloc(&x->data.any, x->n, cube_element_size[x->type], x->name, e));
+        NEED(!__builtin_mul_overflow(x->n, c->dims[x->dims[k]].n, &x->n), ERR_NOMEM,
+             "%s: too many elements", x->name);
+    PASS(mem_alloc(&x->data.any, x->n, cube_element_size[x->type], x->name, e));
     x->capacity = x->n;
     fill(x, 0);
-    TRY(mem_grow(&c->variables, c->n, &c->capacity, sizeof *c->variables, e));
-    *out = c->variables[c->n++] = x;
-    x = NULL;
-done:
-    if (x) free(x->data.any);
-    free(x);
-    return st;
+    *out = c->variables[c->n++] = TAKE(x);
+    return OK;
 }
 
 enum status cube_extend(struct cube *c, struct cube_variable *x, int64_t n, struct err *e)

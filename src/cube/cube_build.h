@@ -12,9 +12,7 @@ MUST_USE enum status cube_build(const struct results_view *v, struct cube *out, 
 MUST_USE enum status cube_add_grid(struct cube *c, struct err *e);
 MUST_USE enum status cube_add_lists(struct cube *c, struct err *e);
 
-/* The variables that are made of others, and their values, once those that they are made of are
- * full. */
-MUST_USE enum status cube_add_derived(struct cube *c, struct err *e);
+/* Fills the variables of the grid that are made of others, once those are full. */
 void cube_fill_derived(struct cube *c);
 
 /* Fills the variables that there are with what the view's records have; lists, tables and sequences

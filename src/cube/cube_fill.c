@@ -80,122 +80,6 @@ static enum status add_list(struct cube *c, const struct rows *r, struct err *e)
     return OK;
 }
 
-/* --- lists: records --- */
-
-struct cube_list {
-    struct cube *cube;
-    const struct record_list *of;
-    struct cube_variable *names; /* the coordinate of the parts */
-    struct cube_fields fields;   // (records, parts)
-    json_t *places;              /* part's name → index, in the order in which they appear */
-};
-
-static void list_end(struct cube_list *l)
-{
-    if (!l) return;
-    json_decref(l->places);
-    free(l->fields.x);
-    free(l);
-}
-
-CLEANUP_BY_VALUE(struct cube_list, list_end);
-
-static enum status list_begin(struct cube *c, const struct rows *r, struct cube_list **out,
-                              struct err *e)
-{
-    CLEANUP(list_end_at) struct cube_list *l = NULL;
-    const struct record_list *of = r->kind->list;
-    struct cube_variable *names = of ? cube_find_in(c, of->group, of->axis) : NULL;
-    *out = NULL;
-    if (!names) return OK;
-    PASS(mem_zero(&l, 1, sizeof *l, "a list", e));
-    l->cube = c;
-    l->of = of;
-    l->names = names;
-    PASS(fields_of(c, r->kind, of->group, &l->fields, e));
-    NEED(l->places = json_object(), ERR_NOMEM, "out of memory for names");
-    *out = TAKE(l);
-    return OK;
-}
-
-/* Records of a sweep have mostly the same parts, so that the variables are widened a few times. */
-static enum status add_names(struct cube_list *l, const json_t *parts, struct err *e)
-{
-    size_t i;
-    json_t *part;
-    const int64_t before = l->names->n;
-    json_array_foreach(parts, i, part) {
-        const char *name = json_text(part, l->of->label, "");
-        const int64_t at = l->names->n;
-        char *copy;
-        if (json_object_get(l->places, name)) continue;
-        PASS(cube_extend(l->cube, l->names, at + 1, e));
-        PASS(mem_string(&copy, name, e));
-        PASS(cube_own(l->cube, copy, e));
-        l->names->data.t[at] = copy;
-        NEED(json_object_set_new(l->places, name, json_integer((json_int_t)at)) == 0, ERR_NOMEM,
-             "out of memory for names");
-    }
-    for (int64_t k = 0; l->names->n > before && k < l->fields.n; k++)
-        PASS(cube_widen(l->cube, l->fields.x[k], before, e));
-    return OK;
-}
-
-static enum status list_take(struct cube_list *l, const struct row *row, struct err *e)
-{
-    size_t i;
-    json_t *part;
-    const json_t *parts = json_object_get(row->record, l->of->name);
-    PASS(add_names(l, parts, e));
-    json_array_foreach(parts, i, part) {
-        const json_t *place = json_object_get(l->places, json_text(part, l->of->label, ""));
-        const int64_t at = row->number * l->names->n + json_integer_value(place);
-        for (int64_t k = 0; k < l->fields.n; k++) {
-            struct cube_variable *x = l->fields.x[k];
-            PASS(cube_put_copy(l->cube, x, at, json_object_get(part, x->field->name), e));
-        }
-    }
-    return OK;
-}
-
-/* --- tables --- */
-
-/* --- tables: records --- */
-
-/* Adds n rows to a column: what it repeats of the grid, what the record has, or a number. */
-static enum status extend_column(struct cube *c, struct cube_variable *x, const struct row *row,
-                                 const json_t *columns, int64_t n, struct err *e)
-{
-    const int64_t from = x->n;
-    const json_t *values = x->field ? json_object_get(columns, x->field->name) : NULL;
-    PASS(cube_extend(c, x, from + n, e));
-    for (int64_t i = 0; i < n; i++)
-        if (x->from)
-            cube_copy(x, from + i, x->from, cube_place(c, x->from, row));
-        else if (x->field)
-            PASS(cube_put_copy(c, x, from + i, json_array_get(values, (size_t)i), e));
-        else
-            x->data.i[from + i] = x->is_scale ? from + i : row->number;
-    return OK;
-}
-
-/* The length of a table is that of its first column. */
-static enum status tables_take(struct cube *c, const struct measure *kind, const struct row *row,
-                               struct err *e)
-{
-    const json_t *all = json_object_get(row->record, "tables");
-    for (const struct record_table *t = kind->tables; t && t->name; t++) {
-        const json_t *columns = json_object_get(all, t->name);
-        const int64_t n = (int64_t)json_array_size(json_object_get(columns, t->columns[0].name));
-        for (int64_t k = 0; n > 0 && k < c->n; k++)
-            if (strcmp(c->variables[k]->group, t->group) == 0)
-                PASS(extend_column(c, c->variables[k], row, columns, n, e));
-    }
-    return OK;
-}
-
-/* --- both --- */
-
 enum status cube_add_lists(struct cube *c, struct err *e)
 {
     for (int i = 0; recorded_measures[i]; i++) {
@@ -219,25 +103,98 @@ enum status cube_add_lists(struct cube *c, struct err *e)
     return OK;
 }
 
-/* --- all of it --- */
+/* --- the records of one kind --- */
 
-/* The variables of one kind. */
 struct filling {
     struct cube *cube;
     struct rows *rows;
-    struct cube_fields grid, frame;
+    struct cube_fields grid, frame, list;
     struct cube_variable *start, *count, *sequences; /* NULL: the cube has none */
-    struct cube_list *list;
+    struct cube_variable
+        *names;     /* the coordinate of the list's parts; NULL: the kind has no list */
+    json_t *places; /* part's name → index, in the order in which they appear */
 };
 
 static void filling_free(struct filling *f)
 {
-    list_end(f->list);
+    json_decref(f->places);
     free(f->grid.x);
     free(f->frame.x);
+    free(f->list.x);
 }
 
-/* --- fields --- */
+/* Records of a sweep have mostly the same parts, so that the variables are widened a few times. */
+static enum status add_names(const struct filling *f, const json_t *parts, struct err *e)
+{
+    size_t i;
+    json_t *part;
+    const int64_t before = f->names->n;
+    json_array_foreach(parts, i, part) {
+        const char *name = json_text(part, f->rows->kind->list->label, "");
+        const int64_t at = f->names->n;
+        char *copy;
+        if (json_object_get(f->places, name)) continue;
+        PASS(cube_extend(f->cube, f->names, at + 1, e));
+        PASS(mem_string(&copy, name, e));
+        PASS(cube_own(f->cube, copy, e));
+        f->names->data.t[at] = copy;
+        json_object_set_new(f->places, name, json_integer((json_int_t)at));
+        PASS(json_whole(e));
+    }
+    for (int64_t k = 0; f->names->n > before && k < f->list.n; k++)
+        PASS(cube_widen(f->cube, f->list.x[k], before, e));
+    return OK;
+}
+
+static enum status put_list(const struct filling *f, const struct row *row, struct err *e)
+{
+    size_t i;
+    json_t *part;
+    const struct record_list *l = f->rows->kind->list;
+    const json_t *parts = json_object_get(row->record, l->name);
+    PASS(add_names(f, parts, e));
+    json_array_foreach(parts, i, part) {
+        const json_t *place = json_object_get(f->places, json_text(part, l->label, ""));
+        const int64_t at = row->number * f->names->n + json_integer_value(place);
+        for (int64_t k = 0; k < f->list.n; k++) {
+            struct cube_variable *x = f->list.x[k];
+            PASS(cube_put_copy(f->cube, x, at, json_object_get(part, x->field->name), e));
+        }
+    }
+    return OK;
+}
+
+/* Adds n rows to a column: what it repeats of the grid, what the record has, or a number. */
+static enum status extend_column(struct cube *c, struct cube_variable *x, const struct row *row,
+                                 const json_t *columns, int64_t n, struct err *e)
+{
+    const int64_t from = x->n;
+    const json_t *values = x->field ? json_object_get(columns, x->field->name) : NULL;
+    PASS(cube_extend(c, x, from + n, e));
+    for (int64_t i = 0; i < n; i++)
+        if (x->from)
+            cube_copy(x, from + i, x->from, cube_place(c, x->from, row));
+        else if (x->field)
+            PASS(cube_put_copy(c, x, from + i, json_array_get(values, (size_t)i), e));
+        else
+            x->data.i[from + i] = x->is_scale ? from + i : row->number;
+    return OK;
+}
+
+/* The length of a table is that of its first column. */
+static enum status put_tables(struct cube *c, const struct measure *kind, const struct row *row,
+                              struct err *e)
+{
+    const json_t *all = json_object_get(row->record, "tables");
+    for (const struct record_table *t = kind->tables; t && t->name; t++) {
+        const json_t *columns = json_object_get(all, t->name);
+        const int64_t n = (int64_t)json_array_size(json_object_get(columns, t->columns[0].name));
+        for (int64_t k = 0; n > 0 && k < c->n; k++)
+            if (strcmp(c->variables[k]->group, t->group) == 0)
+                PASS(extend_column(c, c->variables[k], row, columns, n, e));
+    }
+    return OK;
+}
 
 /* in: the object that has the field. */
 static enum status put_field(const struct filling *f, struct cube_variable *x, int64_t at,
@@ -280,8 +237,6 @@ static enum status put_fields(const struct filling *f, const struct cube_fields 
     return OK;
 }
 
-/* --- sequences --- */
-
 static enum status put_sequences(const struct filling *f, int64_t i, struct err *e)
 {
     struct cube_variable *x = f->sequences;
@@ -297,8 +252,6 @@ static enum status put_sequences(const struct filling *f, int64_t i, struct err 
     return OK;
 }
 
-/* --- records --- */
-
 /* Rows i to before `end`, which have this record. */
 static enum status put_record(const struct filling *f, json_t *record, int64_t i, int64_t end,
                               struct err *e)
@@ -312,8 +265,8 @@ static enum status put_record(const struct filling *f, json_t *record, int64_t i
         TRY(put_fields(f, &f->frame, k, k == i, e));
         TRY(put_sequences(f, k, e));
     }
-    if (f->list) TRY(list_take(f->list, &rows[i], e));
-    TRY(tables_take(f->cube, f->rows->kind, &rows[i], e));
+    if (f->names) TRY(put_list(f, &rows[i], e));
+    TRY(put_tables(f->cube, f->rows->kind, &rows[i], e));
 done:
     for (int64_t k = i; k < end; k++) rows[k].record = before;
     return st;
@@ -330,7 +283,11 @@ static enum status fill_kind(struct cube *c, struct rows *r, const struct result
     f.start = cube_find_in(c, k->group, "sequence_start");
     f.count = cube_find_in(c, k->group, "sequence_count");
     f.sequences = cube_find_in(c, "sequences", "loss");
-    PASS(list_begin(c, r, &f.list, e));
+    if (k->list && (f.names = cube_find_in(c, k->list->group, k->list->axis))) {
+        PASS(fields_of(c, k, k->list->group, &f.list, e));
+        f.places = json_object();
+        PASS(json_whole(e));
+    }
     for (int64_t i = 0, next; i < r->n; i = next) {
         next = rows_next(r, i);
         PASS(results_view_read(v, r->rows[i].key, &record, e));

@@ -299,23 +299,6 @@ static enum status read_json(const struct reader *r, const char *name, json_t **
     return OK;
 }
 
-/* Checks that the file is a cube with this program's schema. */
-static enum status check_schema(const struct reader *r, struct err *e)
-{
-    CLEANUP(h5_close) hid_t attribute = -1;
-    int64_t schema = 0;
-    NEED(H5Aexists(r->file, "schema_version") > 0, ERR_FORMAT,
-         "%s: an HDF5 file, but not a results cube of qtraj", r->path);
-    attribute = H5Aopen(r->file, "schema_version", H5P_DEFAULT);
-    H5_NEED(attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, &schema) >= 0, ERR_FORMAT,
-            r->path, "schema_version");
-    NEED(schema == CUBE_SCHEMA, ERR_FORMAT,
-         "%s: cube schema %lld, this program reads %d; qtraj rebuild makes it again from its "
-         "journal",
-         r->path, (long long)schema, CUBE_SCHEMA);
-    return OK;
-}
-
 static void reader_free(struct reader *r)
 {
     h5_close_file(&r->file);
@@ -327,19 +310,29 @@ static void reader_free(struct reader *r)
 enum status cube_read(const char *path, enum view_content content, const struct texts *without,
                       struct results_view **out, struct err *e)
 {
-    CLEANUP(h5_loud) struct h5_errors saved = {0};
     struct journal_mark mark;
     bool sealed;
     CLEANUP(reader_free)
     struct reader r = {.path = path, .content = content, .unwanted = without, .file = -1};
     AUTO_FREE char *data = NULL;
     size_t n;
-    h5_quiet(&saved);
+    h5_quiet();
     PASS(view_new(&r.view, e));
     PASS(fsx_read(path, 0, &data, &n, e));
     PASS(h5_open_image(path, data, n, &r.file, &mark, &sealed, e));
     mem_drop(&data); /* copied */
-    PASS(check_schema(&r, e));
+    /* Checks that the file is a cube with this program's schema. */
+    CLEANUP(h5_close) hid_t attribute = -1;
+    int64_t schema = 0;
+    NEED(H5Aexists(r.file, "schema_version") > 0, ERR_FORMAT,
+         "%s: an HDF5 file, but not a results cube of qtraj", r.path);
+    attribute = H5Aopen(r.file, "schema_version", H5P_DEFAULT);
+    H5_NEED(attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, &schema) >= 0, ERR_FORMAT,
+            r.path, "schema_version");
+    NEED(schema == CUBE_SCHEMA, ERR_FORMAT,
+         "%s: cube schema %lld, this program reads %d; qtraj rebuild makes it again from its "
+         "journal",
+         r.path, (long long)schema, CUBE_SCHEMA);
     if (!sealed)
         log_warn("%s: without the checksum at its end: another program changed it, or an early "
                  "qtraj made it; nothing says that its numbers are right. qtraj rebuild makes it "

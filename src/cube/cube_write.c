@@ -214,22 +214,19 @@ done:
 static enum status verify_variable(hid_t file, const char *name, const struct cube_variable *x,
                                    struct err *e)
 {
-    enum status st = OK;
-    char *path = NULL;
+    AUTO_FREE char *path = NULL;
     union cube_data found = {NULL};
     bool same = true;
-    TRY(make_path(x, &path, e));
-    TRY(h5_read(file, name, path, x->type, &(int64_t){x->n}, &found, e));
+    PASS(make_path(x, &path, e));
+    PASS(h5_read(file, name, path, x->type, &(int64_t){x->n}, &found, e));
     if (x->type == FIELD_TEXT)
         for (int64_t i = 0; i < x->n && same; i++)
             same = strcmp(found.t[i] ? found.t[i] : "", x->data.t[i] ? x->data.t[i] : "") == 0;
     else
         same = memcmp(found.any, x->data.any, (size_t)x->n * element_bytes[x->type]) == 0;
-    ENSURE(same, ERR_INTERNAL, "%s: %s was not read back as it was written", name, path);
-done:
     h5_free_data(&found, x->type, x->n);
-    free(path);
-    return st;
+    NEED(same, ERR_INTERNAL, "%s: %s was not read back as it was written", name, path);
+    return OK;
 }
 
 /* Compares the file on disk with the intended bytes and variables. */
@@ -252,13 +249,12 @@ static enum status verify(const struct cube *c, const char *path, const char *im
 enum status cube_write(const char *path, const struct results_view *v, struct lock *lock,
                        struct err *e)
 {
-    CLEANUP(h5_loud) struct h5_errors saved = {0};
     CLEANUP(cube_free) struct cube c = {0};
     struct journal_mark mark;
     CLEANUP(temporary_end_at) char *temporary = NULL;
     AUTO_FREE char *image = NULL;
     size_t n;
-    h5_quiet(&saved);
+    h5_quiet();
     PASS(temporary_begin(path, &temporary, e));
     PASS(cube_build(v, &c, e));
     mark = v->mark;

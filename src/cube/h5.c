@@ -11,16 +11,10 @@ static const char nowhere[] = "/dev/null/cube";
 
 /* --- errors --- */
 
-void h5_quiet(struct h5_errors *saved)
+void h5_quiet(void)
 {
     H5dont_atexit(); /* it would complain at exit of a file that it had no memory to close */
-    H5Eget_auto2(H5E_DEFAULT, &saved->function, &saved->data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-}
-
-void h5_loud(const struct h5_errors *saved)
-{
-    H5Eset_auto2(H5E_DEFAULT, saved->function, saved->data);
 }
 
 struct cause {
@@ -95,9 +89,8 @@ enum status h5_image(hid_t file, const char *name, const struct journal_mark *ma
     PASS(mem_alloc(&image, size + (ssize_t)seal_size(), 1, "the cube's bytes", e));
     H5_NEED(H5Fget_file_image(file, image, (size_t)size) == size, ERR_INTERNAL, name, "bytes");
     seal_put(image, (size_t)size, mark);
-    *data = image;
+    *data = TAKE(image);
     *n = (size_t)size + seal_size();
-    image = NULL;
     return OK;
 }
 

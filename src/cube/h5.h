@@ -7,13 +7,8 @@
 #include "records/results.h"
 #include <hdf5.h>
 
-/* Turns HDF5's printing of errors off and on again. */
-struct h5_errors {
-    H5E_auto2_t function;
-    void *data;
-};
-void h5_quiet(struct h5_errors *saved);
-void h5_loud(const struct h5_errors *saved);
+/* Has HDF5 print no errors. */
+void h5_quiet(void);
 
 /* Raises the innermost error of HDF5's stack as "name: what: HDF5: text". */
 enum status h5_fail(struct err *e, enum status code, int line, const char *file, const char *name,

@@ -4,6 +4,7 @@
 #include "cube/text_table.h"
 #include "util/mem.h"
 #include "util/quantity.h"
+#include <math.h>
 
 /* A column of numbers. error: the field with their standard errors or residuals, NULL: none. */
 struct column {
@@ -21,6 +22,11 @@ struct kind_page {
     int64_t n;
     struct column *columns; // (n)
 };
+
+static void page_free(struct kind_page *p)
+{
+    free(p->columns);
+}
 
 static bool is_number(const struct field *f)
 {
@@ -148,18 +154,16 @@ static int64_t count_labels(const struct kind_page *p)
 
 enum status show_kind(const struct show *s, const struct rows *all, struct err *e)
 {
-    enum status st = OK;
-    struct rows chosen = {0}, *rows = &chosen;
-    struct kind_page p = {.show = s, .rows = rows};
-    struct table t = {0};
+    AUTO_FREE struct row *kept = NULL;
+    PASS(mem_alloc(&kept, all->n, sizeof *kept, "rows", e));
+    struct rows chosen = *all, *rows = &chosen; /* borrowed, but for the array */
+    CLEANUP(page_free) struct kind_page p = {.show = s, .rows = rows};
     int64_t n = 0;
-    chosen = *all; /* borrowed, but for the array */
-    chosen.rows = NULL;
-    TRY(mem_alloc(&chosen.rows, all->n, sizeof *chosen.rows, "rows", e));
     for (int64_t i = 0; i < all->n; i++)
-        if (show_wants(s, all, &all->rows[i])) chosen.rows[n++] = all->rows[i];
-    if ((chosen.n = n) == 0) goto done;
-    TRY(choose_columns(&p, e));
+        if (show_wants(s, all, &all->rows[i])) kept[n++] = all->rows[i];
+    chosen.rows = kept;
+    if ((chosen.n = n) == 0) return OK;
+    PASS(choose_columns(&p, e));
     if (!p.inner) { /* the first row of each record */
         n = 0;
         for (int64_t i = 0; i < rows->n; i++)
@@ -168,10 +172,11 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
         rows->n = n;
     }
     p.labels = count_labels(&p);
-    t = (struct table){.columns = p.labels + 1 + p.n, .left = p.labels + 1};
+    CLEANUP(table_free)
+    struct table t = {.columns = p.labels + 1 + p.n, .left = p.labels + 1};
     t.align_left[p.labels] = true;
     table_add_row(&t);
-    TRY(put_labels(&p, &rows->rows[0], true, &t, e));
+    PASS(put_labels(&p, &rows->rows[0], true, &t, e));
     for (int64_t k = 0; k < p.n; k++)
         table_set(&t, p.labels + 1 + k, "%s", p.columns[k].field->variable);
     for (int64_t i = 0; i < rows->n; i++) {
@@ -179,18 +184,14 @@ enum status show_kind(const struct show *s, const struct rows *all, struct err *
         const enum result_state state =
             p.inner ? row_state_here(rows, row, NULL) : row_state(rows, row, NULL);
         table_add_row(&t);
-        TRY(put_labels(&p, row, false, &t, e));
+        PASS(put_labels(&p, row, false, &t, e));
         if (state != STATE_DONE) table_set(&t, p.labels, "%s", result_state_words[state]);
         for (int64_t k = 0; k < p.n && state == STATE_DONE; k++)
             put_number(&p, row, &p.columns[k], &t, p.labels + 1 + k);
     }
-    TRY(table_print(&t, table_page_width(s->out), s->out, e));
+    PASS(table_print(&t, table_page_width(s->out), s->out, e));
     verdict_print(rows, "\n", s->out);
-done:
-    table_free(&t);
-    free(p.columns);
-    free(chosen.rows);
-    return st;
+    return OK;
 }
 
 void verdict_print(const struct rows *r, const char *indent, FILE *out)
@@ -204,4 +205,93 @@ void verdict_print(const struct rows *r, const char *indent, FILE *out)
     else
         fprintf(out, "%s%lld of %lld %s not converged (residual up to %.2g %% of the value: %s)\n",
                 indent, open, n, k->noun, 100 * c.residual, k->remedy);
+}
+
+/* --- cells with replicates: mean and standard deviation, and how many of them are done --- */
+
+enum { NAME, MODEL, BITS, QUANTIZER, DATASET, COUNT, LEFT };
+
+static const int axes[] = {[NAME] = AXIS_CHECKPOINT,
+                           [MODEL] = AXIS_MODEL,
+                           [BITS] = AXIS_BITS,
+                           [QUANTIZER] = AXIS_QUANTIZER,
+                           [DATASET] = AXIS_DATASET};
+
+static bool wants(const struct show *s, const struct measure_spread *x)
+{
+    return show_wants_metric(s, x->of) || show_wants_metric(s, x->replicate) ||
+           show_wants_metric(s, x->mean) || show_wants_metric(s, x->deviation);
+}
+
+/* Whether both rows are of replicates of one cell. */
+static bool same_cell(const struct row *a, const struct row *b)
+{
+    for (int k = NAME; k < DATASET; k++)
+        if (a->at[axes[k]] != b->at[axes[k]]) return false;
+    return true;
+}
+
+static double number_at(const struct show *s, const char *name, const struct row *row)
+{
+    return show_number(s, cube_find(s->cube, name), row);
+}
+
+/* row: of the first replicate and a text; n: replicates that were asked for, the cell included. */
+static void put_cell(const struct show *s, const struct rows *rows, const struct row *row,
+                     int64_t n, struct table *t)
+{
+    const double done = fmax(number_at(s, rows->kind->spread_count, row), 0);
+    int64_t column = LEFT;
+    table_add_row(t);
+    for (int k = NAME; k <= DATASET; k++) {
+        const char *text = NULL;
+        int64_t number = 0;
+        row_label(rows, row, axes[k], &text, &number);
+        if (k == NAME) text = row_checkpoint(rows, row)->name;
+        if (text)
+            table_set(t, k, "%s", text);
+        else
+            table_set(t, k, "%lld", (long long)number);
+    }
+    table_set(t, COUNT, done < (double)n ? "%.0f of %lld" : "%.0f", done, (long long)n);
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) {
+        const double scale = show_scale(x->of), mean = scale * number_at(s, x->mean, row);
+        char text[MEASURED];
+        if (!wants(s, x)) continue;
+        measured_text(mean, scale * number_at(s, x->deviation, row), text);
+        table_set(t, column++, "%s", isnan(mean) ? "-" : text);
+    }
+}
+
+enum status show_spread(const struct show *s, const struct rows *rows, struct err *e)
+{
+    CLEANUP(table_free) struct table t = {.columns = LEFT, .left = LEFT};
+    int64_t shown = 0;
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++) t.columns += wants(s, x);
+    static const char *const names[LEFT] = {"checkpoint", "model",   "bits",
+                                            "quantizer",  "dataset", "number"};
+    int64_t column = LEFT;
+    table_add_row(&t);
+    for (int k = 0; k < LEFT; k++) table_set(&t, k, "%s", names[k]);
+    for (const struct measure_spread *x = rows->kind->spreads; x->of; x++)
+        if (wants(s, x))
+            table_set(&t, column++, "%s%s", x->of, show_scale(x->of) == 1 ? "" : " (%)");
+    t.align_left[NAME] = t.align_left[MODEL] = true;
+    t.align_left[QUANTIZER] = t.align_left[DATASET] = true;
+    for (int64_t from = 0, to; from < rows->n; from = to) {
+        int64_t n = 1;
+        for (to = from; to < rows->n && same_cell(&rows->rows[from], &rows->rows[to]); to++)
+            if (rows->rows[to].at[AXIS_REPLICATE] + 2 > n)
+                n = rows->rows[to].at[AXIS_REPLICATE] + 2;
+        for (int64_t i = from; i < to && rows->rows[i].at[AXIS_REPLICATE] == 0; i++) {
+            if (!show_wants(s, rows, &rows->rows[i])) continue;
+            put_cell(s, rows, &rows->rows[i], n, &t);
+            shown++;
+        }
+    }
+    if (shown) {
+        fprintf(s->out, "mean ± standard deviation over so many replicates, the cell included\n\n");
+        PASS(table_print(&t, table_page_width(s->out), s->out, e));
+    }
+    return OK;
 }

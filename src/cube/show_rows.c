@@ -20,6 +20,11 @@ struct columns {
     struct column *all; // (n)
 };
 
+static void columns_free(struct columns *c)
+{
+    free(c->all);
+}
+
 /* --- which there are --- */
 
 /* Of two columns of one name there is the later one, at the place of the earlier. */
@@ -148,38 +153,19 @@ static const char *digits_of(struct column *column, double value)
     return column->digits;
 }
 
-/* --- CSV, RFC 4180 --- */
+/* --- both forms --- */
 
+/* A text as CSV, RFC 4180, has it. */
 static void print_csv_text(const char *text, FILE *out)
 {
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, out);
-        return;
-    }
-    putc('"', out);
+    const bool quoted = text[strcspn(text, ",\"\r\n")];
+    if (quoted) putc('"', out);
     for (; *text; text++) {
         if (*text == '"') putc('"', out);
         putc(*text, out);
     }
-    putc('"', out);
+    if (quoted) putc('"', out);
 }
-
-static void print_csv_row(const struct columns *c, const struct row *row, FILE *out)
-{
-    for (int64_t i = 0; i < c->n; i++) {
-        const struct value value = value_of(c, &c->all[i], row);
-        if (i) putc(',', out);
-        if (value.type == VALUE_TEXT)
-            print_csv_text(value.text, out);
-        else if (value.type == VALUE_INTEGER)
-            fprintf(out, "%lld", (long long)value.integer);
-        else if (value.type == VALUE_REAL)
-            fputs(digits_of(&c->all[i], value.real), out);
-    }
-    putc('\n', out);
-}
-
-/* --- JSON --- */
 
 /* Texts that have nothing to escape, nearly all, are printed as they are. */
 static enum status print_json_text(const char *text, FILE *out, struct err *e)
@@ -190,63 +176,52 @@ static enum status print_json_text(const char *text, FILE *out, struct err *e)
         fprintf(out, "\"%s\"", text);
         return OK;
     }
-    json_t *value = json_string(text);
-    const int failed = json_dumpf(value, out, JSON_ENCODE_ANY);
-    json_decref(value);
-    NEED(!failed, ferror(out) ? ERR_FULL : ERR_NOMEM, "cannot write a row");
+    json_auto_t *value = json_string(text);
+    NEED(json_dumpf(value, out, JSON_ENCODE_ANY) == 0, ferror(out) ? ERR_FULL : ERR_NOMEM,
+         "cannot write a row");
     return OK;
 }
 
-static enum status print_json_row(const struct columns *c, const struct row *row, FILE *out,
-                                  struct err *e)
+/* A cell of CSV, "" for none; of JSON a number always looks like one that is no integer. */
+static enum status print_value(struct column *column, const struct value *value, bool csv,
+                               FILE *out, struct err *e)
 {
-    for (int64_t i = 0; i < c->n; i++) {
-        struct column *column = &c->all[i];
-        const struct value value = value_of(c, column, row);
-        fputs(i ? ",\"" : "{\"", out);
-        fputs(column->name, out);
-        fputs("\":", out);
-        if (value.type == VALUE_TEXT)
-            PASS(print_json_text(value.text, out, e));
-        else if (value.type == VALUE_INTEGER)
-            fprintf(out, "%lld", (long long)value.integer);
-        else if (value.type == VALUE_REAL) {
-            const char *digits = digits_of(column, value.real);
-            fputs(digits, out);
-            /* so that readers see that it is not an integer */
-            if (!digits[strcspn(digits, ".e")]) fputs(".0", out);
-        } else
-            fputs("null", out);
+    if (value->type == VALUE_TEXT && !csv) return print_json_text(value->text, out, e);
+    if (value->type == VALUE_TEXT) print_csv_text(value->text, out);
+    if (value->type == VALUE_INTEGER) fprintf(out, "%lld", (long long)value->integer);
+    if (value->type == VALUE_REAL) {
+        const char *digits = digits_of(column, value->real);
+        fprintf(out, "%s%s", digits, csv || digits[strcspn(digits, ".e")] ? "" : ".0");
     }
-    putc('}', out);
+    if (value->type == VALUE_NONE && !csv) fputs("null", out);
     return OK;
 }
-
-/* --- both --- */
 
 enum status show_rows(const struct show *s, const struct rows *rows, struct err *e)
 {
-    enum status st = OK;
-    struct columns c = {.show = s, .rows = rows};
-    bool csv = s->options->csv, first = true;
-    TRY(add_labels(&c, e));
-    TRY(add_fields(&c, true, e));
-    TRY(add_numbers(&c, e));
-    TRY(add_fields(&c, false, e));
+    CLEANUP(columns_free) struct columns c = {.show = s, .rows = rows};
+    const bool csv = s->options->csv;
+    bool first = true;
+    PASS(add_labels(&c, e));
+    PASS(add_fields(&c, true, e));
+    PASS(add_numbers(&c, e));
+    PASS(add_fields(&c, false, e));
     for (int64_t i = 0; csv && rows->n && i < c.n; i++)
         fprintf(s->out, "%s%s%s", i ? "," : "", c.all[i].name, i + 1 == c.n ? "\n" : "");
     for (int64_t i = 0; i < rows->n; i++) {
         const struct row *row = &rows->rows[i];
         if (!show_wants(s, rows, row)) continue;
         if (!csv) fputs(first ? "[\n" : ",\n", s->out);
-        if (csv)
-            print_csv_row(&c, row, s->out);
-        else
-            TRY(print_json_row(&c, row, s->out, e));
         first = false;
+        for (int64_t k = 0; k < c.n; k++) {
+            struct column *column = &c.all[k];
+            const struct value value = value_of(&c, column, row);
+            fputs(csv ? k ? "," : "" : k ? ",\"" : "{\"", s->out);
+            if (!csv) fprintf(s->out, "%s\":", column->name);
+            PASS(print_value(column, &value, csv, s->out, e));
+        }
+        putc(csv ? '\n' : '}', s->out);
     }
     if (!csv) fputs(first ? "[]\n" : "\n]\n", s->out);
-done:
-    free(c.all);
-    return st;
+    return OK;
 }

@@ -382,20 +382,6 @@ static enum status print_model(struct page *p, struct err *e)
     return OK;
 }
 
-static void print_notes(const struct notes *notes, FILE *out)
-{
-    for (int64_t i = 0; i < notes->n; i++) {
-        char letter[8];
-        letter_of(i, letter);
-        fprintf(out, "%s  %s: %s\n", letter,
-                notes->messages[i].in_part ? "scored, but not measured in full" : "failed",
-                notes->messages[i].text);
-    }
-    if (notes->pending) fprintf(out, "…  pending\n");
-    if (notes->not_measured) fprintf(out, "-  not applicable\n");
-    if (notes->nan) fprintf(out, "nan  not a number, or not measured\n");
-}
-
 static bool is_asked(const struct show *s, const struct cube_variable *x)
 {
     bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
@@ -425,7 +411,16 @@ enum status show_tables(const struct show *s, struct err *e)
             TRY(print_model(&page, e));
         }
     }
-    print_notes(&notes, s->out);
+    for (int64_t i = 0; i < notes.n; i++) {
+        char letter[8];
+        letter_of(i, letter);
+        fprintf(s->out, "%s  %s: %s\n", letter,
+                notes.messages[i].in_part ? "scored, but not measured in full" : "failed",
+                notes.messages[i].text);
+    }
+    if (notes.pending) fprintf(s->out, "…  pending\n");
+    if (notes.not_measured) fprintf(s->out, "-  not applicable\n");
+    if (notes.nan) fprintf(s->out, "nan  not a number, or not measured\n");
 done:
     free(page.variants);
     free(page.forms);

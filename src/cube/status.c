@@ -32,26 +32,6 @@ static void report_free(struct report *r)
     inventory_close(&r->all);
 }
 
-/* Collects the checkpoints' records of all kinds. */
-static enum status collect_entries(struct report *r, struct err *e)
-{
-    const struct axes *a = &r->all.axes;
-    int64_t next[RECORDED_N] = {0}, most = 0;
-    for (int k = 0; recorded_measures[k]; k++) most += r->all.rows[k].n_records;
-    PASS(mem_zero(&r->entries, most, sizeof *r->entries, "records", e));
-    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
-        for (int64_t c = 0; c < a->models[m].n; c++)
-            for (int k = 0; recorded_measures[k]; k++) {
-                const struct rows *rows = &r->all.rows[k];
-                while (next[k] < rows->n && rows->rows[next[k]].at[AXIS_MODEL] == m &&
-                       rows->rows[next[k]].at[AXIS_CHECKPOINT] == c) {
-                    r->entries[r->n++] = (struct entry){rows, &rows->rows[next[k]]};
-                    next[k] = rows_next(rows, next[k]);
-                }
-            }
-    return OK;
-}
-
 /* Records that are done but lack the prediction (docs/decisions/0020) that the plan asks for:
  * cells', and critical sharpness also of checkpoints. */
 static int64_t find_unpredicted(const struct report *r)
@@ -422,7 +402,21 @@ enum status report_status(const struct results_view *v, const struct report_abou
 {
     CLEANUP(report_free) struct report r = {.view = v, .about = about, .out = out};
     PASS(inventory_open(v->plan, v, &r.all, e));
-    PASS(collect_entries(&r, e));
+    /* Collects the checkpoints' records of all kinds. */
+    const struct axes *a = &r.all.axes;
+    int64_t next[RECORDED_N] = {0}, most = 0;
+    for (int k = 0; recorded_measures[k]; k++) most += r.all.rows[k].n_records;
+    PASS(mem_zero(&r.entries, most, sizeof *r.entries, "records", e));
+    for (int64_t m = 0; m < a->labels[AXIS_MODEL].n; m++)
+        for (int64_t c = 0; c < a->models[m].n; c++)
+            for (int k = 0; recorded_measures[k]; k++) {
+                const struct rows *rows = &r.all.rows[k];
+                while (next[k] < rows->n && rows->rows[next[k]].at[AXIS_MODEL] == m &&
+                       rows->rows[next[k]].at[AXIS_CHECKPOINT] == c) {
+                    r.entries[r.n++] = (struct entry){rows, &rows->rows[next[k]]};
+                    next[k] = rows_next(rows, next[k]);
+                }
+            }
     r.unpredicted = find_unpredicted(&r);
     *verdict = r.verdict = find_verdict(&r);
     if (r.verdict == VERDICT_OPEN)

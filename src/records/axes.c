@@ -79,43 +79,6 @@ static enum status take_model(const json_t *json, struct axis_model *out, struct
     return OK;
 }
 
-/* Reads the models' checkpoints and makes the axis of indices in the longest trajectory. */
-static enum status take_models(const json_t *plan, struct axes *a, struct err *e)
-{
-    const json_t *list = json_object_get(plan, "models");
-    struct axis_labels *places = &a->labels[AXIS_CHECKPOINT];
-    int64_t longest = 0, n = a->labels[AXIS_MODEL].n;
-    PASS(mem_zero(&a->models, n, sizeof *a->models, "models", e));
-    for (int64_t i = 0; i < n; i++) {
-        PASS(take_model(json_array_get(list, (size_t)i), &a->models[i], e));
-        longest = max64(longest, a->models[i].n);
-    }
-    PASS(mem_zero(&places->numbers, longest, sizeof *places->numbers, "checkpoints", e));
-    for (int64_t i = 0; i < longest; i++) places->numbers[i] = i;
-    places->n = longest;
-    return OK;
-}
-
-static enum status take_variant(const json_t *json, const struct axes *a, struct axis_variant *out,
-                                struct err *e)
-{
-    const json_t *bits = json_object_get(json, "bits");
-    const char *quantizer;
-    PASS(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
-    PASS(take_text(json_object_get(json, "key"), "variants[].key", &out->key, e));
-    out->applicable = json_flag(json, "applicable");
-    out->replicates = max64(json_int(json, "replicates"), 1);
-    out->bits_at = axis_find(a, AXIS_BITS, NULL, json_integer_value(bits));
-    out->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
-    NEED(json_is_integer(bits) && out->bits_at >= 0 && out->quantizer_at >= 0, ERR_FORMAT,
-         "plan: the variant %s at %lld bits is not on the axes", quantizer,
-         (long long)json_integer_value(bits));
-    NEED(out->replicates <= 1 + a->labels[AXIS_REPLICATE].n, ERR_FORMAT,
-         "plan: replicates of the variant %s at %lld bits are not on the axis", quantizer,
-         (long long)json_integer_value(bits));
-    return OK;
-}
-
 static enum status take_variants(const json_t *plan, struct axes *a, struct err *e)
 {
     const json_t *list;
@@ -123,13 +86,24 @@ static enum status take_variants(const json_t *plan, struct axes *a, struct err 
     PASS(mem_zero(&a->variants, a->n_variants, sizeof *a->variants, "variants", e));
     for (int64_t i = 0; i < a->n_variants; i++) {
         struct axis_variant *v = &a->variants[i];
-        PASS(take_variant(json_array_get(list, (size_t)i), a, v, e));
+        const json_t *json = json_array_get(list, (size_t)i), *bits = json_object_get(json, "bits");
+        const long long width = json_integer_value(bits);
+        const char *quantizer;
+        PASS(take_text(json_object_get(json, "quantizer"), "variants[].quantizer", &quantizer, e));
+        PASS(take_text(json_object_get(json, "key"), "variants[].key", &v->key, e));
+        v->applicable = json_flag(json, "applicable");
+        v->replicates = max64(json_int(json, "replicates"), 1);
+        v->bits_at = axis_find(a, AXIS_BITS, NULL, width);
+        v->quantizer_at = axis_find(a, AXIS_QUANTIZER, quantizer, 0);
+        NEED(json_is_integer(bits) && v->bits_at >= 0 && v->quantizer_at >= 0, ERR_FORMAT,
+             "plan: the variant %s at %lld bits is not on the axes", quantizer, width);
+        NEED(v->replicates <= 1 + a->labels[AXIS_REPLICATE].n, ERR_FORMAT,
+             "plan: replicates of the variant %s at %lld bits are not on the axis", quantizer,
+             width);
         for (int64_t j = 0; j < i; j++)
             NEED(a->variants[j].bits_at != v->bits_at ||
                      a->variants[j].quantizer_at != v->quantizer_at,
-                 ERR_FORMAT, "plan: two variants %s at %lld bits",
-                 a->labels[AXIS_QUANTIZER].texts[v->quantizer_at],
-                 (long long)a->labels[AXIS_BITS].numbers[v->bits_at]);
+                 ERR_FORMAT, "plan: two variants %s at %lld bits", quantizer, width);
     }
     return OK;
 }
@@ -157,7 +131,18 @@ enum status axes_of_plan(const json_t *plan, struct axes *out, struct err *e)
     if (json_object_get(plan, "known_seed")) out->seed = json_int(plan, "seed");
     for (int i = 0; results_axes[i]; i++)
         if (results_axes[i]->plan) PASS(take_labels(plan, results_axes[i], &out->labels[i], e));
-    PASS(take_models(plan, out, e));
+    /* Reads the models' checkpoints and makes the axis of indices in the longest trajectory. */
+    const json_t *list = json_object_get(plan, "models");
+    struct axis_labels *places = &out->labels[AXIS_CHECKPOINT];
+    int64_t longest = 0, n = out->labels[AXIS_MODEL].n;
+    PASS(mem_zero(&out->models, n, sizeof *out->models, "models", e));
+    for (int64_t i = 0; i < n; i++) {
+        PASS(take_model(json_array_get(list, (size_t)i), &out->models[i], e));
+        longest = max64(longest, out->models[i].n);
+    }
+    PASS(mem_zero(&places->numbers, longest, sizeof *places->numbers, "checkpoints", e));
+    for (int64_t i = 0; i < longest; i++) places->numbers[i] = i;
+    places->n = longest;
     PASS(take_variants(plan, out, e));
     /* Models' own keys of the variants, and digests of the texts, if they have any. */
     const char *key;

@@ -1,6 +1,7 @@
 #include "export/export_folder.h"
 #include "checkpoint/folder_write.h"
 #include "model/describe.h"
+#include "util/fsx.h"
 #include "util/mem.h"
 #include "util/version.h"
 
@@ -116,25 +117,6 @@ static enum status plan_f32(struct export_folder *f, const char *name, struct er
     return plan_tensor(f, &shape, e);
 }
 
-static enum status plan_packed(struct export_folder *f, const struct tensor_description *l,
-                               struct err *e)
-{
-    struct packed_part parts[PACKED_PARTS];
-    const int stem = (int)(strlen(l->name) - strlen(".weight"));
-    PASS(packed_check_size(&f->form.layout, l->name, l->shape[0], l->shape[1], e));
-    const int n = packed_parts(&f->form.layout, l->shape[0], l->shape[1], parts);
-    for (int i = 0; i < n; i++) {
-        struct tensor_shape t = {.dtype = parts[i].dtype,
-                                 .n_dims = parts[i].n_dims,
-                                 .shape = {parts[i].shape[0], parts[i].shape[1]}};
-        PASS(mem_grow(&f->names, f->n_names, &f->names_capacity, sizeof *f->names, e));
-        PASS(mem_format(&f->names[f->n_names], e, "%.*s%s", stem, l->name, parts[i].ending));
-        t.name = f->names[f->n_names++];
-        PASS(plan_tensor(f, &t, e));
-    }
-    return OK;
-}
-
 /* Whether linear k of the list is the first of its stage. */
 static bool begins_stage(const struct export_folder *f, int64_t k)
 {
@@ -163,7 +145,21 @@ static enum status plan_linear(struct export_folder *f, int64_t k, struct err *e
     if (f->form.folds && begins_stage(f, k))
         for (int64_t i = norm_after(f, k, k); i < f->n_list; i = norm_after(f, k, i))
             PASS(plan_f32(f, f->list[i].name, e));
-    PASS(plan_packed(f, &f->list[k], e));
+    struct packed_part parts[PACKED_PARTS];
+    const int stem = (int)(strlen(f->list[k].name) - strlen(".weight"));
+    PASS(packed_check_size(&f->form.layout, f->list[k].name, f->list[k].shape[0],
+                           f->list[k].shape[1], e));
+    const int n = packed_parts(&f->form.layout, f->list[k].shape[0], f->list[k].shape[1], parts);
+    for (int i = 0; i < n; i++) {
+        struct tensor_shape t = {.dtype = parts[i].dtype,
+                                 .n_dims = parts[i].n_dims,
+                                 .shape = {parts[i].shape[0], parts[i].shape[1]}};
+        PASS(mem_grow(&f->names, f->n_names, &f->names_capacity, sizeof *f->names, e));
+        PASS(
+            mem_format(&f->names[f->n_names], e, "%.*s%s", stem, f->list[k].name, parts[i].ending));
+        t.name = f->names[f->n_names++];
+        PASS(plan_tensor(f, &t, e));
+    }
     if (f->form.folds && has_bias(f, k)) PASS(plan_f32(f, f->list[k + 1].name, e));
     return OK;
 }
@@ -282,30 +278,6 @@ static enum status packing_make(const struct export_folder *f, const struct line
     return OK;
 }
 
-static enum status write_packed(struct export_folder *f, const struct linear *l, const float *q,
-                                const struct quant_grids *g, struct err *e)
-{
-    struct packed_part parts[PACKED_PARTS];
-    AUTO_FREE char *data = NULL, *name = NULL;
-    CLEANUP(packing_free) struct packing p = {0};
-    const int n = packed_parts(&f->form.layout, l->rows, l->cols, parts);
-    if (!g->codes) PASS(packing_make(f, l, q, g, &p, e));
-    const struct packed_source from = {l->rows,  l->cols,  g->codes ? g->codes : p.codes,
-                                       p.zeros,  p.scales, g->group,
-                                       g->signs, g->scale};
-    for (int i = 0; i < n; i++) {
-        free(data);
-        free(name);
-        data = name = NULL;
-        PASS(mem_format(&name, e, "%.*s%s", (int)(strlen(l->name) - strlen(".weight")), l->name,
-                        parts[i].ending));
-        PASS(mem_alloc(&data, parts[i].n, dtype_size(parts[i].dtype), "a packed tensor", e));
-        packed_fill(&f->form.layout, &parts[i], &from, data);
-        PASS(folder_append(f->out, name, data, parts[i].n, e));
-    }
-    return OK;
-}
-
 /* The place of the next linear in the list; n_list: none. */
 static int64_t next_linear(const struct export_folder *f)
 {
@@ -326,7 +298,25 @@ enum status export_folder_linear(struct export_folder *f, const struct linear *l
     if (f->form.folds && begins_stage(f, k))
         for (int64_t i = norm_after(f, k, k); i < f->n_list; i = norm_after(f, k, i))
             PASS(write_divided(f, f->list[i].name, grids->columns, e));
-    PASS(write_packed(f, l, q, grids, e));
+    struct packed_part parts[PACKED_PARTS];
+    AUTO_FREE char *data = NULL, *name = NULL;
+    CLEANUP(packing_free) struct packing p = {0};
+    const int n = packed_parts(&f->form.layout, l->rows, l->cols, parts);
+    if (!grids->codes) PASS(packing_make(f, l, q, grids, &p, e));
+    const struct packed_source from = {
+        l->rows,      l->cols,     grids->codes ? grids->codes : p.codes,
+        p.zeros,      p.scales,    grids->group,
+        grids->signs, grids->scale};
+    for (int i = 0; i < n; i++) {
+        free(data);
+        free(name);
+        data = name = NULL;
+        PASS(mem_format(&name, e, "%.*s%s", (int)(strlen(l->name) - strlen(".weight")), l->name,
+                        parts[i].ending));
+        PASS(mem_alloc(&data, parts[i].n, dtype_size(parts[i].dtype), "a packed tensor", e));
+        packed_fill(&f->form.layout, &parts[i], &from, data);
+        PASS(folder_append(f->out, name, data, parts[i].n, e));
+    }
     if (f->form.folds && has_bias(f, k))
         PASS(write_divided(f, f->list[k + 1].name, grids->rows, e));
     return OK;
@@ -355,4 +345,40 @@ void export_folder_close(struct export_folder *f)
     json_decref(f->config);
     checkpoint_close((struct checkpoint *)(uintptr_t)f->checkpoint);
     free(f);
+}
+
+/* --- its note --- */
+
+static enum status name_of(const char *folder, char **name, struct err *e)
+{
+    return mem_format(name, e, "%s/qtraj.json", folder);
+}
+
+enum status export_note_write(const char *folder, const char *cell, const char *weights,
+                              struct err *e)
+{
+    AUTO_FREE char *name = NULL;
+    json_auto_t *note = NULL;
+    CLEANUP(checkpoint_close_at) struct checkpoint *own = NULL;
+    PASS(checkpoint_open(folder, &own, e));
+    note = json_pack("{s:s, s:s, s:s}", "cell", cell, "weights", weights, "folder",
+                     checkpoint_hash(own));
+    PASS(name_of(folder, &name, e));
+    return json_write_file(name, note, JSON_INDENT(1), e);
+}
+
+static bool says(const json_t *note, const char *name, const char *digest)
+{
+    return strcmp(json_text(note, name, ""), digest) == 0;
+}
+
+bool export_note_fits(const char *folder, const char *cell, const char *weights)
+{
+    CLEANUP(checkpoint_close_at) struct checkpoint *own = NULL;
+    json_auto_t *note = NULL;
+    AUTO_FREE char *name = NULL;
+    return name_of(folder, &name, NULL) == OK && fsx_is_file(name) &&
+           json_read_file(name, 0, &note, NULL) == OK && says(note, "cell", cell) &&
+           says(note, "weights", weights) && checkpoint_open(folder, &own, NULL) == OK &&
+           says(note, "folder", checkpoint_hash(own));
 }

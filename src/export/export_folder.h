@@ -48,3 +48,13 @@ bool export_folder_whole(const struct export_folder *f);
 MUST_USE enum status export_folder_commit(struct export_folder *f, const char *card, struct err *e);
 /* Without a commit: removes it. NULL: nothing. */
 void export_folder_close(struct export_folder *f);
+
+/* --- the note --- */
+
+/* Writes into a folder the file qtraj.json, which says of which cell it is, with the key of the
+ * cell, the sampled digest of the weights that it was made of, and that of the folder. Errors of
+ * checkpoint_open; ERR_IO, ERR_FULL, ERR_NOMEM. */
+MUST_USE enum status export_note_write(const char *folder, const char *cell, const char *weights,
+                                       struct err *e);
+/* Whether the folder is that of the cell and of these weights, and as it was written. */
+bool export_note_fits(const char *folder, const char *cell, const char *weights);

@@ -4,7 +4,6 @@
 #include "engine/inputs.h"
 #include "engine/visit_internal.h"
 #include "export/export_folder.h"
-#include "export/export_note.h"
 #include "export/model_card.h"
 #include "plan/plan.h"
 #include "util/fsx.h"

@@ -122,23 +122,6 @@ void part_look_free(struct part_look *l)
     *l = (struct part_look){0};
 }
 
-static void look_at(const json_t *record, const struct results_view *merged, struct part_look *out)
-{
-    const char *type = json_text(record, "type", "");
-    const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
-    out->ended = strcmp(type, "end") == 0;
-    out->stopped = out->ended && strcmp(json_text(record, "status", ""), "done") != 0;
-    if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0) out->recent++;
-    if (merged && measure_find(type) && !results_view_find(merged, json_text(record, "key", "")))
-        out->alone = true;
-    if (strcmp(type, "plan") != 0) return;
-    const json_t *part = json_object_get(record, "part");
-    json_decref(out->plan);
-    out->plan = json_incref((json_t *)(uintptr_t)record);
-    out->first = json_int(part, "first");
-    out->end = json_int(part, "end");
-}
-
 enum status part_look(const char *journal, const struct results_view *merged, struct part_look *out,
                       struct err *e)
 {
@@ -151,7 +134,22 @@ enum status part_look(const char *journal, const struct results_view *merged, st
     PASS(journal_open_beside(journal, &j, e));
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(journal_read(j, i, without, &record, e));
-        look_at(record, merged, out);
+        const char *type = json_text(record, "type", "");
+        const char *utc = json_text(json_object_get(record, "provenance"), "utc_end", "");
+        out->ended = strcmp(type, "end") == 0;
+        out->stopped = out->ended && strcmp(json_text(record, "status", ""), "done") != 0;
+        if (out->holder.held && measure_find(type) && strcmp(utc, out->holder.utc) >= 0)
+            out->recent++;
+        if (merged && measure_find(type) &&
+            !results_view_find(merged, json_text(record, "key", "")))
+            out->alone = true;
+        if (strcmp(type, "plan") == 0) {
+            const json_t *part = json_object_get(record, "part");
+            json_decref(out->plan);
+            out->plan = json_incref((json_t *)(uintptr_t)record);
+            out->first = json_int(part, "first");
+            out->end = json_int(part, "end");
+        }
         json_drop(&record);
     }
     return OK;

@@ -123,18 +123,6 @@ static void take(json_t *to, const json_t *from, const char *const *names)
     }
 }
 
-/* The columns of what is not measured hold no number. */
-static void take_columns(json_t *to, const json_t *from, const struct part *p)
-{
-    take(to, from, p->columns);
-    const size_t n = json_array_size(json_object_get(to, "tensor"));
-    for (int k = 0; !from && k < NAMES && p->columns[k]; k++) {
-        json_t *none = json_array();
-        for (size_t i = 0; i < n; i++) json_array_append_new(none, json_number_new(NAN));
-        json_object_set_new(to, p->columns[k], none);
-    }
-}
-
 /* from NULL: the record gets nothing of the part. */
 static void take_part(json_t *record, const json_t *from, const struct part *p)
 {
@@ -143,7 +131,15 @@ static void take_part(json_t *record, const json_t *from, const struct part *p)
     const char *const table[NAMES] = {p->table};
     take(json_object_get(record, "values"), json_object_get(from, "values"), p->values);
     take(json_object_get(record, "provenance"), json_object_get(from, "provenance"), p->provenance);
-    take_columns(json_object_get(to, "tensors"), json_object_get(tables, "tensors"), p);
+    /* The columns of what is not measured hold no number. */
+    json_t *tensors = json_object_get(to, "tensors");
+    const size_t n = json_array_size(json_object_get(tensors, "tensor"));
+    take(tensors, json_object_get(tables, "tensors"), p->columns);
+    for (int k = 0; !from && k < NAMES && p->columns[k]; k++) {
+        json_t *none = json_array();
+        for (size_t i = 0; i < n; i++) json_array_append_new(none, json_number_new(NAN));
+        json_object_set_new(tensors, p->columns[k], none);
+    }
     take(to, tables, table);
 }
 

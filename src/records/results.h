@@ -238,8 +238,6 @@ const json_t *results_view_other(const struct results_view *v, const char *key,
 /* Has those weights count that a plan record names (weights_read.h), as if it were the next of the
  * journal. */
 void results_view_choose(struct results_view *v, const json_t *plan);
-/* How often ranks were lost in the visit of this checkpoint or point. */
-int64_t results_view_losses(const struct results_view *v, const char *key);
 /* The record with this key (done before failed, then the newest); NULL: none. Also finds records of
  * earlier plans: loop over the plan, not over records. */
 const json_t *results_view_find(const struct results_view *v, const char *key);

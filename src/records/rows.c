@@ -338,43 +338,29 @@ void result_describe(const json_t *record, char *out, size_t size)
         snprintf(out + n, size - (size_t)n, " %lld bits", (long long)json_integer_value(bits));
 }
 
-/* named: the first of the results that are left out. *n: their number. */
-static enum status list_stale(const struct results_view *v, const struct inventory *all,
-                              char *named, size_t size, int64_t *n, struct err *e)
-{
-    enum { MOST = 3 };
-    for (int k = 0; recorded_measures[k]; k++) {
-        const struct rows *r = &all->rows[k];
-        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
-            char one[256];
-            if (!json_object_get(v->stale, r->rows[i].key) || (*n)++ >= MOST) continue;
-            json_t *record = json_pack("{s:s}", "type", r->kind->name);
-            const enum status st = row_identify(r, &r->rows[i], record, e);
-            result_describe(record, one, sizeof one);
-            json_decref(record);
-            PASS(st);
-            const size_t used = strlen(named);
-            snprintf(named + used, size - used, "%s%s", used ? ", " : "", one);
-        }
-    }
-    if (*n > MOST) {
-        const size_t used = strlen(named);
-        snprintf(named + used, size - used, " and %lld more", (long long)*n - MOST);
-    }
-    return OK;
-}
-
 enum status results_warn_of_stale(const struct results_view *v, struct err *e)
 {
+    enum { MOST = 3 };
     CLEANUP(inventory_close) struct inventory all = {0};
-    char named[900] = "";
+    char named[900] = "", one[256];
     int64_t n = 0;
     if (!json_object_size(v->stale) || !v->plan) return OK;
     PASS(inventory_open(v->plan, v, &all, e));
-    PASS(list_stale(v, &all, named, sizeof named, &n, e));
+    for (int k = 0; recorded_measures[k]; k++) {
+        const struct rows *r = &all.rows[k];
+        for (int64_t i = 0; i < r->n; i = rows_next(r, i)) {
+            if (!json_object_get(v->stale, r->rows[i].key) || n++ >= MOST) continue;
+            json_auto_t *record = json_pack("{s:s}", "type", r->kind->name);
+            PASS(row_identify(r, &r->rows[i], record, e));
+            result_describe(record, one, sizeof one);
+            const size_t used = strlen(named);
+            snprintf(named + used, sizeof named - used, "%s%s", used ? ", " : "", one);
+        }
+    }
+    if (n > MOST) snprintf(one, sizeof one, " and %lld more", (long long)n - MOST);
     if (n)
-        log_warn("%lld result%s left out, of weights that have changed since: %s; qtraj run "
+        log_warn("%lld result%s left out, of weights that have changed since: %s%s; qtraj run "
                  "computes what is missing",
-                 (long long)n, quantity_plural(n), named);
+                 (long long)n, quantity_plural(n), named, n > MOST ? one : "");
     return OK;
 }

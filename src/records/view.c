@@ -176,11 +176,6 @@ enum status results_view_changed(const json_t *before, const json_t *now, const 
     return OK;
 }
 
-int64_t results_view_losses(const struct results_view *v, const char *key)
-{
-    return json_integer_value(json_object_get(json_object_get(v->losses, key), "count"));
-}
-
 /* What the view has under former keys gets those of now; of two results of one key the later has
  * the other's texts too. */
 static enum status rekey(struct results_view *v, const char *was, struct err *e)

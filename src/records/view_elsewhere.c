@@ -49,28 +49,6 @@ static enum status add_scores(struct results_view *v, const json_t *record,
     return st;
 }
 
-/* record: what the view takes of line i. */
-static enum status add_line(struct results_view *v, struct journal *j, int64_t i, json_t *record,
-                            const struct view_sink *sink, json_t *late, struct err *e)
-{
-    json_auto_t *whole = NULL;
-    const bool completion = strcmp(json_text(record, "type", ""), "completion") == 0;
-    const bool wanted = !completion && wants_elsewhere(v, record);
-    if (sink)
-        PASS(view_read_line(v, j, i, &whole, e));
-    else
-        whole = json_incref(record);
-    if (completion)
-        json_array_append(late, whole);
-    else if (!weights_read_agree(v->weights, record))
-        view_remember(v, json_text(record, "key", ""), record);
-    else if (wanted)
-        PASS(take(v, record, whole, sink, e));
-    else
-        PASS(add_scores(v, whole, sink, e));
-    return json_whole(e);
-}
-
 enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum view_content content,
                                const struct view_sink *sink, json_t *late, struct err *e)
 {
@@ -90,7 +68,23 @@ enum status view_add_elsewhere(struct results_view *v, struct journal *j, enum v
     for (int64_t i = 0; i < journal_n(j); i++) {
         PASS(journal_read(j, i, texts_list(&without), &raw, e));
         PASS(former_record(v->former, raw, &record, e));
-        PASS(add_line(v, j, i, record, sink, late, e));
+        /* record: what the view takes of line i. */
+        json_auto_t *whole = NULL;
+        const bool completion = strcmp(json_text(record, "type", ""), "completion") == 0;
+        const bool wanted = !completion && wants_elsewhere(v, record);
+        if (sink)
+            PASS(view_read_line(v, j, i, &whole, e));
+        else
+            whole = json_incref(record);
+        if (completion)
+            json_array_append(late, whole);
+        else if (!weights_read_agree(v->weights, record))
+            view_remember(v, json_text(record, "key", ""), record);
+        else if (wanted)
+            PASS(take(v, record, whole, sink, e));
+        else
+            PASS(add_scores(v, whole, sink, e));
+        PASS(json_whole(e));
         json_drop(&raw);
         json_drop(&record);
     }

@@ -10,34 +10,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { CHUNK = 4 << 20, CHUNKS = 16, APPENDS = 10 };
+enum { CHUNK = 4 << 20, CHUNKS = 16, APPENDS = 10, RECORD = 256 };
 
 struct disk {
     double write, read; /* bytes/s; the file is synced, and dropped from the page cache */
     double sync;        /* seconds until a small append is durable */
 };
-
-static bool write_chunks(int fd, const char *buffer)
-{
-    for (int i = 0; i < CHUNKS; i++)
-        if (write(fd, buffer, CHUNK) != CHUNK) return false;
-    return fdatasync(fd) == 0;
-}
-
-static bool read_chunks(int fd, char *buffer)
-{
-    for (int i = 0; i < CHUNKS; i++)
-        if (pread(fd, buffer, CHUNK, (off_t)i * CHUNK) != CHUNK) return false;
-    return true;
-}
-
-static bool append(int fd, const char *buffer)
-{
-    enum { RECORD = 256 };
-    for (int i = 0; i < APPENDS; i++)
-        if (write(fd, buffer, RECORD) != RECORD || fdatasync(fd) != 0) return false;
-    return true;
-}
 
 /* Measures with an unlinked file. */
 static enum status measure(const char *folder, struct disk *out, struct err *e)
@@ -51,14 +29,20 @@ static enum status measure(const char *folder, struct disk *out, struct err *e)
     NEED(fd >= 0, ERR_IO, "%s: cannot write there: %s", folder, strerror(errno));
     unlink(path);
     double start = clock_seconds();
-    NEED(write_chunks(fd, buffer), ERR_IO, "%s: writing 64 MiB failed: %s", folder,
+    bool done = true;
+    for (int i = 0; done && i < CHUNKS; i++) done = write(fd, buffer, CHUNK) == CHUNK;
+    NEED(done && fdatasync(fd) == 0, ERR_IO, "%s: writing 64 MiB failed: %s", folder,
          strerror(errno));
     double written = clock_seconds();
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     double dropped = clock_seconds();
-    NEED(read_chunks(fd, buffer), ERR_IO, "%s: reading failed: %s", folder, strerror(errno));
+    for (int i = 0; done && i < CHUNKS; i++)
+        done = pread(fd, buffer, CHUNK, (off_t)i * CHUNK) == CHUNK;
+    NEED(done, ERR_IO, "%s: reading failed: %s", folder, strerror(errno));
     double read = clock_seconds();
-    NEED(append(fd, buffer), ERR_IO, "%s: appending failed: %s", folder, strerror(errno));
+    for (int i = 0; done && i < APPENDS; i++)
+        done = write(fd, buffer, RECORD) == RECORD && fdatasync(fd) == 0;
+    NEED(done, ERR_IO, "%s: appending failed: %s", folder, strerror(errno));
     const double bytes = (double)CHUNK * CHUNKS;
     *out = (struct disk){.write = bytes / (written - start),
                          .read = bytes / (read - dropped),

@@ -48,18 +48,6 @@ static void on_signal(int number)
     errno = kept;
 }
 
-/* nohup's SIGHUP stays ignored. */
-static void catch_signals(struct sigaction before[CAUGHT])
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    for (int i = 0; i < CAUGHT; i++) {
-        sigaction(caught[i], NULL, &before[i]);
-        if (caught[i] != SIGHUP || before[i].sa_handler != SIG_IGN)
-            sigaction(caught[i], &action, NULL);
-    }
-}
-
 /* Signals reach the ranks of a run through mpirun only, while it runs. */
 static void pass_on(struct run *c, struct launched *out)
 {
@@ -180,7 +168,14 @@ enum status launched_run(const struct launched_command *command, struct launched
     const struct child child = {
         .argv = (const char *const *)command->argv, .out = -1, .line = -1, .follows = true};
     char *met = NULL;
-    catch_signals(before);
+    /* nohup's SIGHUP stays ignored. */
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < CAUGHT; i++) {
+        sigaction(caught[i], NULL, &before[i]);
+        if (caught[i] != SIGHUP || before[i].sa_handler != SIG_IGN)
+            sigaction(caught[i], &action, NULL);
+    }
     ENSURE(pipe2(heard, O_CLOEXEC | O_NONBLOCK) == 0, ERR_IO, "no descriptor for signals: %s",
            strerror(errno));
     prctl(PR_SET_CHILD_SUBREAPER, 1);

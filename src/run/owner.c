@@ -99,54 +99,38 @@ static enum status was_elsewhere(const json_t *plan, const struct plan *p,
     return OK;
 }
 
-/* The first checkpoint whose weights differ from those of its results, and the number of all. */
-struct replaced {
-    char *first;
-    int64_t n;
-};
-
-static void replaced_free(struct replaced *r)
-{
-    free(r->first);
-}
-
-static enum status add_replaced(struct replaced *r, const struct plan *p,
-                                const struct plan_checkpoint *c, const json_t *record,
-                                const char *then, struct err *e)
-{
-    char now[HASH_HEX];
-    if (!plan_weights_changed(c, record, "weights_hash") || r->n++ > 0) return OK;
-    PASS(weights_hash(&c->weights, now, e));
-    return mem_format(&r->first, e, "%s %s: %.8s.. in %s, now %.8s.. in %s",
-                      p->sweep->models[c->model].name, plan_name_of(p, c),
-                      json_text(json_object_get(record, "provenance"), "weights_hash", ""), then,
-                      now, weights_folder(&c->weights));
-}
-
 enum status owner_check_weights(struct plan *p, struct err *e)
 {
     json_auto_t *plan = NULL;
-    CLEANUP(replaced_free) struct replaced r = {0};
+    /* The first checkpoint whose weights differ from those of its results, and the number of all.
+     */
+    AUTO_FREE char *first = NULL;
+    int64_t n = 0;
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
     PASS(find_former(p->results, p->sweep, &plan, e));
-    if (plan) {
-        for (int64_t i = 0; i < p->n_checkpoints; i++) {
-            const struct plan_checkpoint *c = &p->checkpoints[i];
-            AUTO_FREE char *then = NULL;
-            bool elsewhere;
-            PASS(was_elsewhere(plan, p, c, &then, &elsewhere, e));
-            if (!elsewhere) continue;
-            if (!view) {
-                PASS(parts_view(p->sweep->results, VIEW_STATES, &view, e));
-                PASS(plan_former(p, view, e));
-            }
-            PASS(add_replaced(&r, p, c, results_view_find(view, c->key), then, e));
+    for (int64_t i = 0; plan && i < p->n_checkpoints; i++) {
+        const struct plan_checkpoint *c = &p->checkpoints[i];
+        AUTO_FREE char *then = NULL;
+        char now[HASH_HEX];
+        bool elsewhere;
+        PASS(was_elsewhere(plan, p, c, &then, &elsewhere, e));
+        if (!elsewhere) continue;
+        if (!view) {
+            PASS(parts_view(p->sweep->results, VIEW_STATES, &view, e));
+            PASS(plan_former(p, view, e));
         }
+        const json_t *record = results_view_find(view, c->key);
+        if (!plan_weights_changed(c, record, "weights_hash") || n++ > 0) continue;
+        PASS(weights_hash(&c->weights, now, e));
+        PASS(mem_format(&first, e, "%s %s: %.8s.. in %s, now %.8s.. in %s",
+                        p->sweep->models[c->model].name, plan_name_of(p, c),
+                        json_text(json_object_get(record, "provenance"), "weights_hash", ""), then,
+                        now, weights_folder(&c->weights)));
     }
-    NEED(r.n == 0, ERR_USAGE,
+    NEED(n == 0, ERR_USAGE,
          "results: %s has results of other weights of %lld checkpoint%s (%s); give the model "
          "another name or the sweep other results, or replace them with `qtraj run --adopt`",
-         p->sweep->results, (long long)r.n, quantity_plural(r.n), r.first ? r.first : "");
+         p->sweep->results, (long long)n, quantity_plural(n), first);
     return OK;
 }
 

@@ -264,43 +264,36 @@ double plan_report_efficiency(int64_t ranks)
     return pow(doubling_efficiency, log2((double)ranks));
 }
 
-static void scale_parts(const struct plan_visits *v, double by)
-{
-    for (int64_t i = 0; i < v->n; i++)
-        for (int64_t j = 0; j < v->visits[i].n_batches; j++) v->visits[i].batches[j] *= by;
-}
-
 enum status plan_report_simulate(struct plan_report *r, const char *nodes, int64_t group,
                                  struct err *e)
 {
-    enum status st = OK;
-    struct sched_job *jobs = NULL;
+    AUTO_FREE struct sched_job *jobs = NULL;
     const struct plan_visits *v = &r->remaining;
     int64_t capacity = 0;
-    double speed = (double)group * plan_report_efficiency(group);
+    const double speed = (double)group * plan_report_efficiency(group);
     r->group = group;
-    TRY(mem_zero(&jobs, v->n, sizeof *jobs, "jobs", e));
+    PASS(mem_zero(&jobs, v->n, sizeof *jobs, "jobs", e));
     for (int64_t i = 0; i < v->n; i++)
-        jobs[i] = (struct sched_job){.cost = v->visits[i].cost / speed,
+        jobs[i] = (struct sched_job){.cost = v->visits[i].cost,
                                      .n_parts = v->visits[i].n_batches,
                                      .parts = v->visits[i].batches,
                                      .kind = v->visits[i].kind,
                                      .files = 1 + i};
-    scale_parts(v, 1 / speed);
     for (const char *p = nodes; *p;) {
         char *end;
         long n = strtol(p, &end, 10);
-        ENSURE(end != p && (*end == ',' || *end == '\0') && n >= group && n <= 1000000, ERR_USAGE,
-               "--simulate %s: expected numbers of nodes from %lld (--group) to 1000000, such as "
-               "16,64,256",
-               nodes, (long long)group);
-        TRY(mem_grow(&r->simulations, r->n_simulations, &capacity, sizeof *r->simulations, e));
-        TRY(sched_simulate(jobs, r->remaining.n, n / group, &r->simulations[r->n_simulations], e));
+        NEED(end != p && (*end == ',' || *end == '\0') && n >= group && n <= 1000000, ERR_USAGE,
+             "--simulate %s: expected numbers of nodes from %lld (--group) to 1000000, such as "
+             "16,64,256",
+             nodes, (long long)group);
+        PASS(mem_grow(&r->simulations, r->n_simulations, &capacity, sizeof *r->simulations, e));
+        struct sched_simulation *s = &r->simulations[r->n_simulations];
+        PASS(sched_simulate(jobs, r->remaining.n, n / group, s, e));
+        s->makespan /= speed; /* the schedule is the same at any speed */
+        s->work /= speed;
+        s->least /= speed;
         r->n_simulations++;
         p = *end == ',' ? end + 1 : end;
     }
-done:
-    if (jobs) scale_parts(v, speed);
-    free(jobs);
-    return st;
+    return OK;
 }

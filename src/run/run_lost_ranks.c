@@ -1,15 +1,9 @@
 #include "run/run_lost_ranks.h"
 #include "engine/wanted.h"
 #include "records/results.h"
-#include "util/clock.h"
 #include "util/mem.h"
 
 /* --- what was delivered --- */
-
-void run_delivered_free(struct run_delivered *d)
-{
-    free(d->records);
-}
 
 static uint64_t digest(const char *type, const char *key)
 {
@@ -101,27 +95,6 @@ void run_lost_ranks_keep(const struct run_delivered *d, struct visit *v, struct 
     loss->n_parts = n;
     loss->again = n > 0;
 }
-
-/* --- the journal --- */
-
-int64_t run_lost_ranks_before(const struct results_view *view, const char *key)
-{
-    const int64_t n = view ? results_view_losses(view, key) : 0;
-    return n < RUN_LOSSES_MOST ? n : 0;
-}
-
-enum status run_lost_ranks_record(const char *key, int64_t count, const char *reason, json_t **out,
-                                  struct err *e)
-{
-    char utc[21];
-    clock_utc(utc);
-    *out = json_pack("{s:s, s:s, s:I, s:s, s:s}", "type", "loss", "key", key, "count",
-                     (json_int_t)count, "reason", reason, "utc", utc);
-    NEED(*out, ERR_NOMEM, "out of memory for a record");
-    return OK;
-}
-
-/* --- giving up --- */
 
 enum status
 run_lost_ranks_refuse(const struct visit *v, const struct sched_loss *loss, const char *reason,

@@ -5,12 +5,11 @@
 #include "plan/plan.h"
 #include "sched/sched.h"
 
-/* Records that the run has got. Zero-initialise; free with run_delivered_free. */
+/* Records that the run has got. Zero-initialise; free `records`. */
 struct run_delivered {
     int64_t n, capacity;
     uint64_t *records; // (n) digests of type and key
 };
-void run_delivered_free(struct run_delivered *d);
 /* ERR_NOMEM. */
 MUST_USE enum status run_delivered_add(struct run_delivered *d, const json_t *record,
                                        struct err *e);
@@ -21,12 +20,6 @@ void run_lost_ranks_keep(const struct run_delivered *d, struct visit *v, struct 
 
 /* So many losses of one visit end it. */
 enum { RUN_LOSSES_MOST = 3 };
-/* The number of losses that count against a visit: a poisoned one that the user runs again starts
- * over. view: before the run. */
-int64_t run_lost_ranks_before(const struct results_view *view, const char *key);
-/* *out (a new reference) = the loss record of the journal. ERR_NOMEM. */
-MUST_USE enum status run_lost_ranks_record(const char *key, int64_t count, const char *reason,
-                                           json_t **out, struct err *e);
 
 /* Emits failed records for what the loss leaves to do of v, with the reason. Errors: of emit,
  * ERR_NOMEM. */

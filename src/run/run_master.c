@@ -22,7 +22,7 @@ void run_master_free(struct run_master *m, int exit_code)
     free(m->losses);
     free(m->shares);
     free(m->argv);
-    run_delivered_free(&m->delivered);
+    free(m->delivered.records);
     progress_free(&m->progress);
     plan_visits_free(&m->visits);
     json_decref(m->running);
@@ -100,13 +100,16 @@ enum status run_master_lose(void *context, struct sched_loss *loss, struct err *
     struct plan_visit *v = &m->visits.visits[loss->job];
     struct sched_job *t = &m->jobs[loss->job];
     json_t *record = NULL;
+    char utc[21];
     const int64_t parts = loss->n_parts;
     run_lost_ranks_keep(&m->delivered, &v->visit, loss);
     const bool advanced = loss->kept || loss->n_parts < parts;
     const int64_t count = m->losses[loss->job] = advanced ? 1 : m->losses[loss->job] + 1;
     const bool poisoned = loss->again && count >= RUN_LOSSES_MOST;
     if (poisoned) TRY(give_up(m, loss, e));
-    TRY(run_lost_ranks_record(v->visit.key, count, loss->why, &record, e));
+    clock_utc(utc);
+    record = json_pack("{s:s, s:s, s:I, s:s, s:s}", "type", "loss", "key", v->visit.key, "count",
+                       (json_int_t)count, "reason", loss->why, "utc", utc);
     TRY(run_journal_append(&m->out, record, e));
     m->unsynced = true;
     TRY(sync_journal(m, e));
@@ -120,12 +123,6 @@ done:
                            : "");
     json_decref(record);
     return st;
-}
-
-static void finish_visit(void *context, int64_t id)
-{
-    (void)context;
-    run_stage_end_visit(id);
 }
 
 static double print_progress(void *context, const struct sched_progress *p)
@@ -194,7 +191,7 @@ static enum status tick(void *context, struct err *e)
 }
 
 const struct sched_sink run_master_sink = {
-    .accept = accept, .tick = tick, .finished = finish_visit, .progress = print_progress};
+    .accept = accept, .tick = tick, .finished = run_stage_end_visit, .progress = print_progress};
 
 /* --- after --- */
 

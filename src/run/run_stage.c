@@ -54,8 +54,9 @@ enum status run_stage_check(struct err *e)
     return OK;
 }
 
-void run_stage_end_visit(int64_t visit)
+void run_stage_end_visit(void *unused, int64_t visit)
 {
+    (void)unused;
     if (stager) stager_end_visit(stager, visit);
 }
 

@@ -7,8 +7,9 @@
  * plan_stage_job, stager_open and stager_step. */
 MUST_USE enum status run_stage_begin(const struct plan *p, struct plan_visits *v,
                                      const struct plan_part *part, struct err *e);
-/* The visit of that number has ended: what only it needed is removed. */
-void run_stage_end_visit(int64_t visit);
+/* As struct sched_sink has it: the visit of that number has ended: what only it needed is removed.
+ */
+void run_stage_end_visit(void *unused, int64_t visit);
 /* The thread has ended before its time: its error. */
 MUST_USE enum status run_stage_check(struct err *e);
 /* Ends the thread, after it has removed what is needed no longer. */

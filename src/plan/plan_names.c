@@ -21,24 +21,36 @@ const char *plan_known_name(const struct plan *p, const struct plan_checkpoint *
 
 /* --- models --- */
 
-static bool taken(const struct plan *p, const char *known)
+/* *name (the caller frees) = the label, or with a number behind it, where that is another one's
+ * name; taken: {NAME: true}, which gets it. */
+static enum status take_own(json_t *taken, const char *label, char **name, struct err *e)
 {
-    for (int64_t i = 0; i < p->sweep->n_models; i++)
-        if (p->lengths[i].known && strcmp(p->lengths[i].known, known) == 0) return true;
-    return false;
+    PASS(mem_string(name, label, e));
+    for (int number = 2; json_object_get(taken, *name); number++) {
+        mem_drop(name);
+        PASS(mem_format(name, e, "%s~%d", label, number));
+    }
+    json_object_set_new(taken, *name, json_true());
+    return OK;
+}
+
+static enum status take_known(struct plan *p, int64_t model, const char *known, json_t *taken,
+                              struct err *e)
+{
+    json_object_set_new(taken, known, json_true());
+    return mem_string(&p->lengths[model].known, known, e);
 }
 
 /* As the newest plan that had the label knew it. */
-static enum status by_label(struct plan *p, int64_t model, const json_t *models, struct err *e)
+static enum status by_label(struct plan *p, int64_t model, const json_t *models, json_t *taken,
+                            struct err *e)
 {
     size_t i;
     json_t *one;
-    json_array_foreach((json_t *)(uintptr_t)models, i, one) {
-        const char *known = plans_known(one);
+    json_array_foreach((json_t *)(uintptr_t)models, i, one)
         if (strcmp(json_text(one, "name", ""), p->sweep->models[model].name) == 0 &&
-            !taken(p, known))
-            return mem_string(&p->lengths[model].known, known, e);
-    }
+            !json_object_get(taken, plans_known(one)))
+            return take_known(p, model, plans_known(one), taken, e);
     return OK;
 }
 
@@ -95,17 +107,17 @@ static enum status is_it(const struct plan *p, int64_t model, const json_t *then
 }
 
 /* *view: the results, read when they are first needed. */
-static enum status by_weights(struct plan *p, int64_t model, const json_t *models,
+static enum status by_weights(struct plan *p, int64_t model, const json_t *models, json_t *taken,
                               struct results_view **view, struct err *e)
 {
     size_t i;
     json_t *one;
     json_array_foreach((json_t *)(uintptr_t)models, i, one) {
         bool is;
-        if (taken(p, plans_known(one))) continue;
+        if (json_object_get(taken, plans_known(one))) continue;
         if (!*view) PASS(parts_view(p->sweep->results, VIEW_STATES, view, e));
         PASS(is_it(p, model, one, *view, &is, e));
-        if (is) return mem_string(&p->lengths[model].known, plans_known(one), e);
+        if (is) return take_known(p, model, plans_known(one), taken, e);
     }
     return OK;
 }
@@ -113,30 +125,21 @@ static enum status by_weights(struct plan *p, int64_t model, const json_t *model
 enum status plan_names_make(struct plan *p, struct err *e)
 {
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
+    json_auto_t *taken = json_object();
     const int64_t n = p->sweep->n_models;
     const json_t *models = NULL;
     for (size_t k = json_array_size(p->past.plans); (models = plan_past_models(p, &k, models));)
         for (int64_t i = 0; i < n; i++)
-            if (!p->lengths[i].known) PASS(by_label(p, i, models, e));
+            if (!p->lengths[i].known) PASS(by_label(p, i, models, taken, e));
     for (int64_t i = 0; i < n; i++) {
-        struct plan_lengths *l = &p->lengths[i];
+        char **known = &p->lengths[i].known;
         models = NULL;
         for (size_t k = json_array_size(p->past.plans);
-             !l->known && (models = plan_past_models(p, &k, models));)
-            PASS(by_weights(p, i, models, &view, e));
-        if (!l->known) {
-            /* A label that is another model's known name cannot be its own. */
-            const char *label = p->sweep->models[i].name;
-            char *known = NULL;
-            PASS(mem_string(&known, label, e));
-            for (int number = 2; taken(p, known); number++) {
-                free(known);
-                PASS(mem_format(&known, e, "%s~%d", label, number));
-            }
-            p->lengths[i].known = known;
-        }
+             !*known && (models = plan_past_models(p, &k, models));)
+            PASS(by_weights(p, i, models, taken, &view, e));
+        if (!*known) PASS(take_own(taken, p->sweep->models[i].name, known, e));
     }
-    return OK;
+    return json_whole(e);
 }
 
 /* --- averages --- */
@@ -314,38 +317,21 @@ static enum status find_all(struct search *s, struct err *e)
         PASS(row_by_label(s, list, e));
         if (s->left) PASS(row_by_weights(s, list, digests, e));
     }
-    for (int64_t i = 0; s->left && i < m->n_stored; i++)
-        if (!s->names[i]) {
-            /* A label that another one's name is cannot be its own. */
-            const char *label = s->p->sweep->models[s->model].rows[i].checkpoint;
-            AUTO_FREE char *name = NULL;
-            PASS(mem_string(&name, label, e));
-            for (int n = 2; json_object_get(s->taken, name); n++) {
-                mem_drop(&name);
-                PASS(mem_format(&name, e, "%s~%d", label, n));
-            }
-            PASS(take(s, i, name, e));
-        }
+    for (int64_t i = 0; i < m->n_stored; i++)
+        if (!s->names[i]) PASS(take_own(s->taken, m->rows[i].checkpoint, &s->names[i], e));
     return json_whole(e);
 }
 
 enum status plan_rows_make(struct plan *p, struct err *e)
 {
-    enum status st = OK;
     CLEANUP(results_view_close_at) struct results_view *view = NULL;
-    for (int64_t i = 0; st == OK && i < p->sweep->n_models && json_array_size(p->past.plans); i++) {
+    for (int64_t i = 0; i < p->sweep->n_models && json_array_size(p->past.plans); i++) {
         const int64_t n = p->sweep->models[i].n_stored;
-        struct search s = {.p = p,
-                           .model = i,
-                           .left = n,
-                           .rows = json_object(),
-                           .taken = json_object(),
-                           .view = &view};
-        st = mem_zero(&s.names, n, sizeof *s.names, "checkpoints", e);
-        if (st == OK) st = find_all(&s, e);
-        p->lengths[i].rows = s.names;
-        json_decref(s.rows);
-        json_decref(s.taken);
+        char ***names = &p->lengths[i].rows;
+        json_auto_t *rows = json_object(), *taken = json_object();
+        PASS(mem_zero(names, n, sizeof **names, "checkpoints", e));
+        struct search s = {p, i, *names, rows, taken, n, &view};
+        PASS(find_all(&s, e));
     }
-    return st;
+    return OK;
 }

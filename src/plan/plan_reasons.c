@@ -15,6 +15,14 @@ static const json_t *named(const json_t *list, const char *name)
     return NULL;
 }
 
+/* Of which kinds of records something that was finished by the plan of then is pending by that of
+ * now; found when something differs that may be why. */
+struct again {
+    const struct results_view *view;
+    const json_t *then, *now; /* the settings */
+    bool known, any, of[RECORDED_N];
+};
+
 /* "KEY: 4 -> 8", joined by commas. NULL, empty: not said. */
 static enum status add_change(char **text, const char *key, const json_t *was, const json_t *now,
                               struct err *e)
@@ -71,19 +79,18 @@ static enum status add_text(char **text, const struct plan *p, const json_t *pla
 }
 
 /* Says in a line what differs between the settings of then and of now. kept: some of it is not. */
-static enum status say_why(const struct plan *p, const json_t *plan, const struct measure *of,
+static enum status say_why(const struct plan *p, const struct again *a, const struct measure *of,
                            const char *what, bool kept, struct err *e)
 {
-    const json_t *then = json_object_get(plan, "config");
-    json_auto_t *config = sweep_to_json(p->sweep);
     AUTO_FREE char *text = NULL;
-    const json_t *was = json_object_get(then, of->name), *now = json_object_get(config, of->name);
+    const json_t *was = json_object_get(a->then, of->name),
+                 *now = json_object_get(a->now, of->name);
     if (json_is_string(was) && json_is_string(now)) { /* the label of a method */
-        was = named(json_object_get(then, "methods"), json_string_value(was));
-        now = named(json_object_get(config, "methods"), json_string_value(now));
+        was = named(json_object_get(a->then, "methods"), json_string_value(was));
+        now = named(json_object_get(a->now, "methods"), json_string_value(now));
     }
     PASS(add_changes(&text, was, now, e));
-    PASS(add_text(&text, p, plan, was, of, e));
+    PASS(add_text(&text, p, a->view->plan, was, of, e));
     if (text) log_warn("%s is pending again, %s: %s", what, kept ? "in part" : "as a whole", text);
     return OK;
 }
@@ -187,13 +194,6 @@ static enum status each_name(const struct inventory *all, int k, enum result_sta
     return OK;
 }
 
-/* Of which kinds of records something that was finished by the plan of then is pending by that of
- * now; found when something differs that may be why. */
-struct again {
-    const struct results_view *view;
-    bool known, any, of[RECORDED_N];
-};
-
 static enum status find_again(const struct plan *p, struct again *out, struct err *e)
 {
     CLEANUP(inventory_close) struct inventory then = {0}, now = {0};
@@ -290,12 +290,11 @@ struct dependence {
 };
 
 /* Says which of that differs, if some of the records are pending again. */
-static enum status say_key(const struct plan *p, const json_t *plan, const struct dependence *d,
-                           struct again *again, struct err *e)
+static enum status say_key(const struct plan *p, const struct dependence *d, struct again *again,
+                           struct err *e)
 {
-    json_auto_t *config = sweep_to_json(p->sweep);
-    json_t *now = json_object_get(config, d->key);
-    const json_t *was = json_object_get(json_object_get(plan, "config"), d->key);
+    json_auto_t *now = json_copy(json_object_get(again->now, d->key));
+    const json_t *was = json_object_get(again->then, d->key);
     AUTO_FREE char *text = NULL;
     if (was && json_object_get(was, "names") && now) /* each of them has records of its own */
         json_object_set(now, "names", json_object_get(was, "names"));
@@ -312,27 +311,25 @@ static enum status say_key(const struct plan *p, const json_t *plan, const struc
     return OK;
 }
 
-static enum status warn_keys(const struct plan *p, const json_t *plan, struct again *again,
-                             struct err *e)
+static enum status warn_keys(const struct plan *p, struct again *again, struct err *e)
 {
     static const struct dependence all[] = {
         {{&measure_cell, &measure_cell}, "calibration", "cells that calibrate"},
         {{&measure_task, &measure_baseline_task}, "tasks", "accuracies"},
         {{&measure_replicate, &measure_replicate}, "seed", "replicates"},
         {{&measure_point, &measure_point}, "seed", "points of random surfaces"}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) PASS(say_key(p, plan, &all[i], again, e));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) PASS(say_key(p, &all[i], again, e));
     return OK;
 }
 
 /* Entries of a list whose options have changed, under one label. */
-static enum status warn_entries(const struct plan *p, const json_t *plan, const char *list,
-                                const char *what, struct again *again, struct err *e)
+static enum status warn_entries(const struct plan *p, const char *list, const char *what,
+                                struct again *again, struct err *e)
 {
-    json_auto_t *config = sweep_to_json(p->sweep);
-    const json_t *then = json_object_get(json_object_get(plan, "config"), list);
+    const json_t *then = json_object_get(again->then, list);
     size_t i;
     json_t *now;
-    json_array_foreach(json_object_get(config, list), i, now) {
+    json_array_foreach(json_object_get(again->now, list), i, now) {
         const char *name = json_text(now, "name", "");
         const json_t *was = named(then, name);
         AUTO_FREE char *text = NULL;
@@ -354,13 +351,14 @@ static enum status warn_entries(const struct plan *p, const json_t *plan, const 
 enum status plan_warn_changed(const struct plan *p, const struct results_view *view, struct err *e)
 {
     const json_t *plan = view ? view->plan : NULL, *models = json_object_get(plan, "models");
-    struct again again = {.view = view};
     if (!plan) return OK;
+    json_auto_t *config = sweep_to_json(p->sweep);
+    struct again again = {.view = view, .then = json_object_get(plan, "config"), .now = config};
     PASS(warn_inputs(p, json_object_get(plan, "inputs"), &again, e));
     PASS(warn_tokenizers(p, plan, &again, e));
-    PASS(warn_keys(p, plan, &again, e));
-    PASS(warn_entries(p, plan, "methods", "cells of", &again, e));
-    PASS(warn_entries(p, plan, "evaluation", "scores on", &again, e));
+    PASS(warn_keys(p, &again, e));
+    PASS(warn_entries(p, "methods", "cells of", &again, e));
+    PASS(warn_entries(p, "evaluation", "scores on", &again, e));
     for (int64_t i = 0; i < p->sweep->n_models; i++) warn_averages(p, i, view, models);
     for (int k = 0; k < MEASURES_N; k++) {
         const bool cells = measures[k]->of_cells;
@@ -373,10 +371,10 @@ enum status plan_warn_changed(const struct plan *p, const struct results_view *v
             log_warn("%s is pending again where another checkpoint comes before: that of %s is one",
                      measures[k]->doing, plan_name_of(p, c));
         else if (c)
-            PASS(say_why(p, plan, measures[k], measures[k]->doing, kept, e));
+            PASS(say_why(p, &again, measures[k], measures[k]->doing, kept, e));
         const enum plan_had as = cells ? completed_as(p, view, k) : HAD_ALL;
         if (as != HAD_ALL)
-            PASS(say_why(p, plan, &measure_curvature,
+            PASS(say_why(p, &again, &measure_curvature,
                          as == HAD_OTHER ? "second order, with its cells," : "second order",
                          as != HAD_OTHER, e));
     }

@@ -1,4 +1,5 @@
 #include "options/nearest.h"
+#include "util/num.h"
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,11 +12,6 @@ static int fold(char c)
     return c == '-' ? '_' : tolower((unsigned char)c);
 }
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 /* Optimal string alignment distance (Damerau-Levenshtein without edits inside an exchange); both
  * at most LENGTH_MAX long. */
 static int distance(const char *a, size_t na, const char *b, size_t nb)
@@ -26,12 +22,12 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
     for (size_t i = 1; i <= na; i++)
         for (size_t j = 1; j <= nb; j++) {
             int cost = fold(a[i - 1]) != fold(b[j - 1]);
-            int best = least(d[i - 1][j] + 1, d[i][j - 1] + 1);
-            best = least(best, d[i - 1][j - 1] + cost);
+            int64_t best = min64(d[i - 1][j], d[i][j - 1]) + 1;
+            best = min64(best, d[i - 1][j - 1] + cost);
             if (i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
                 fold(a[i - 2]) == fold(b[j - 1]))
-                best = least(best, d[i - 2][j - 2] + 1);
-            d[i][j] = best;
+                best = min64(best, d[i - 2][j - 2] + 1);
+            d[i][j] = (int)best;
         }
     return d[na][nb];
 }

@@ -62,22 +62,18 @@ static enum status ask_first(const char *folder, const struct place *at, struct 
     return OK;
 }
 
-/* An id of config.json; -1: none. */
-static enum status config_id(const char *folder, const char *key, int32_t *id, struct err *e)
-{
-    struct eos x = {.id = -1};
-    enum status st = ask(folder, "config.json", key, &x, e);
-    *id = x.token ? -1 : x.id;
-    free(x.token);
-    return st;
-}
-
 enum status pad_hint_read(const char *folder, struct pad_hint *out, struct err *e)
 {
-    *out = (struct pad_hint){-1, -1, -1};
-    PASS(config_id(folder, "pad_token_id", &out->pad, e));
-    PASS(config_id(folder, "bos_token_id", &out->bos, e));
-    return config_id(folder, "eos_token_id", &out->eos, e);
+    static const char *const keys[] = {"pad_token_id", "bos_token_id", "eos_token_id"};
+    int32_t *const ids[] = {&out->pad, &out->bos, &out->eos};
+    for (int i = 0; i < 3; i++) {
+        struct eos x = {.id = -1};
+        const enum status st = ask(folder, "config.json", keys[i], &x, e);
+        *ids[i] = x.token ? -1 : x.id;
+        free(x.token);
+        PASS(st);
+    }
+    return OK;
 }
 
 enum status special_read(const char *path, struct special *out, struct err *e)

@@ -89,6 +89,7 @@ endfunction()
 # Tests share the cores: a thread that waits sleeps instead of spinning on a core that another test needs, and a rank that waits lets others
 # run, which Open MPI does by itself only if there are more ranks than cores. Memory that is freed is kept
 # for the next block: for small models, faults of its pages take as long as the computations. Tests of memory unset this (lib.sh).
+# Open MPI would look for networks that tests do not use, a fifth of a second for each start.
 # Of three places a core (tests/run.sh) tests that compute take two; the others wait most of their time for processes, files and clocks.
 function(qtraj_test_properties name labels)
   set(places 1)
@@ -97,7 +98,7 @@ function(qtraj_test_properties name labels)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" RESOURCE_GROUPS places:${places})
   set_property(TEST ${name} PROPERTY ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1
-    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1
     MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=1073741824)
 endfunction()
 

@@ -3,6 +3,7 @@
 #include "coding/viterbi.h"
 #include "fixture.h"
 #include "math/dtype.h"
+#include "math/isa.h"
 #include "util/rng.h"
 #include <math.h>
 #include <setjmp.h>
@@ -139,10 +140,11 @@ static double best_from(const struct bitshift *c, const float *x, int64_t steps,
     return here + least;
 }
 
-/* Every kind and width that the kernels treat differently. */
+/* Every kind and width that the kernels treat differently; both kernels find the same. */
 static void walks_are_the_best_of_all(void **state)
 {
     (void)state;
+    const enum isa usual = isa_active();
     static const struct {
         int kind;
         int64_t window, bits, steps;
@@ -154,13 +156,17 @@ static void walks_are_the_best_of_all(void **state)
         struct viterbi v;
         struct err e = {0};
         float x[16];
-        int32_t found[8];
+        int32_t found[8], plain[8];
         double least = INFINITY;
         if (bitshift_make(cases[i].kind, cases[i].window, cases[i].bits, NULL, &c, &e) != OK)
             fail_msg("%s", e.text);
         assert_int_equal(viterbi_make(&c, cases[i].steps, &v, NULL), OK);
         rng_normals(37, i * 16, 16, x);
         viterbi_search(&c, &v, x, cases[i].steps, -1, found);
+        isa_use(ISA_PLAIN);
+        viterbi_search(&c, &v, x, cases[i].steps, -1, plain);
+        isa_use(usual);
+        assert_memory_equal(found, plain, (size_t)cases[i].steps * sizeof *found);
         for (int64_t s = 0; s < 1 << c.window; s++)
             least = fmin(least, best_from(&c, x, cases[i].steps, s));
         assert_true(fabs(distance(&c, x, found, cases[i].steps) - least) < 1e-5 * least + 1e-9);

@@ -175,6 +175,7 @@ static void advice_names_the_nearest_or_all(void **state)
         size_t size;
     } cases[] = {
         {"gtpq", ", did you mean gptq?", 100},
+        {"rnt", ", did you mean rtn?", 100},         /* two letters exchanged are one change */
         {"awq", "; there are: gptq, rtn, hqq", 100}, /* near to none */
         {"gptq*", "; there are: gptq, rtn, hqq", 100},
         {"awq", "; there are: gptq, rtn and 1 more", 56},

@@ -48,3 +48,20 @@ float row_largest(const float *w, int64_t n)
     for (int64_t j = 0; j < n; j++) most = fmaxf(most, fabsf(w[j]));
     return most;
 }
+
+double row_squares(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * (double)x[j];
+    return sum;
+}
+
+double row_distance(const float *w, const float *q, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double d = (double)w[j] - (double)q[j];
+        sum += d * d;
+    }
+    return sum;
+}

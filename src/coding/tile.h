@@ -28,6 +28,9 @@ void tile_store(float *w, int64_t rows, int64_t cols, int64_t row, int64_t first
 
 /* The largest magnitude of n weights; 0 for none. */
 float row_largest(const float *w, int64_t n);
+/* ‖x‖² and ‖w − q‖² of n numbers, summed in their order. */
+double row_squares(const float *x, int64_t n);
+double row_distance(const float *w, const float *q, int64_t n);
 
 /* Number of tiles for `rows` rows. */
 static inline int64_t tile_count(int64_t rows)

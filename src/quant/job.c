@@ -54,23 +54,6 @@ double error_share(double a, double b)
     return a <= 0 || b <= 0 ? 0 : a / b;
 }
 
-double row_squares(const float *x, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * (double)x[j];
-    return sum;
-}
-
-double row_distance(const float *w, const float *q, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-        double d = (double)w[j] - (double)q[j];
-        sum += d * d;
-    }
-    return sum;
-}
-
 enum status job_report(const struct quant_job *job, double bits_per_weight,
                        struct quant_report *report, struct err *e)
 {

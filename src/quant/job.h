@@ -19,10 +19,6 @@ typedef void job_step(const struct quant_job *job, const void *context, int64_t 
 MUST_USE enum status job_rows(const struct quant_job *job, int64_t step_rows, job_step *step,
                               const void *context, int64_t scratch, struct err *e);
 
-/* ‖x‖² and ‖w − q‖² of n numbers, summed in their order. */
-double row_squares(const float *x, int64_t n);
-double row_distance(const float *w, const float *q, int64_t n);
-
 /* Fills squared_distance and bits_per_weight and sets the rest to NaN. ERR_NUMERIC when q is not
  * finite. Parallel; collective on the team. */
 MUST_USE enum status job_report(const struct quant_job *job, double bits_per_weight,

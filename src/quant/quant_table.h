@@ -29,7 +29,8 @@
     X(permuted)                                                                                    \
     X(flipped)                                                                                     \
     X(trellis)                                                                                     \
-    X(e8p)
+    X(e8p)                                                                                         \
+    X(billm)
 
 /* STATISTIC_GRAM is `const struct statistic statistic_gram` (statistic.h), defined in statistic.c
  * or a file of its own. */

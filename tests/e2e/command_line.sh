@@ -13,9 +13,9 @@ last() {
 }
 last 2 "qtraj: error: staus: unknown command, did you mean status?" staus x
 last 2 "qtraj: error: --sampels: unknown flag, did you mean --samples? (qtraj eval --help lists them)" eval x --sampels 3
-last 2 "qtraj: error: --method billm: unknown; there are: $("$QTRAJ" methods --json | "$python" -c '
+last 2 "qtraj: error: --method aqlm: unknown; there are: $("$QTRAJ" methods --json | "$python" -c '
 import json, sys
-print(", ".join(m["name"] for m in json.load(sys.stdin)))')" quantize x --method billm
+print(", ".join(m["name"] for m in json.load(sys.stdin)))')" quantize x --method aqlm
 last 2 "qtraj: error: --method gtpq: unknown, did you mean gptq?" quantize x --method gtpq
 mpirun -n 3 "$QTRAJ" rum >"$work/out" 2>"$work/err"
 [ "$(grep -c "unknown command, did you mean run?" "$work/err")" = 1 ] || fail "three ranks: $(cat "$work/err")"

@@ -7,6 +7,7 @@ outliers.py ids FILE                       writes token ids from standard input:
 outliers.py quik FOLDER FILE CUBE          whether the cube has the losses of QUIK's outlier channels by threshold and by relative count
 outliers.py lqer FOLDER FILE CUBE          whether it has those of LQER's corrections
 outliers.py codebook FOLDER FILE CUBE      whether it has those of SqueezeLLM's tables with weights that are kept
+outliers.py billm FOLDER FILE CUBE         whether it has those of BiLLM's binary terms
 """
 import json
 import pathlib
@@ -314,6 +315,63 @@ def codebook(folder, file, cube):
         print(name, off.max(), mean[name])
         assert off.max() < 1e-4, (name, off)
     assert min(abs(a - b) for a in mean.values() for b in mean.values() if a is not b) > 1e-3 and mean["dense"] > mean["sparse"], mean
+
+
+def terms(w, where, n, stored=lambda x: x):
+    """Rows of w in n terms there: a mean plus or minus a scale, the next of what is left (Aaronhuang-778/BiLLM, binary.py)."""
+    count, mean, out = np.maximum(where.sum(1, keepdims=True), 1), 0, 0
+    for _ in range(n):
+        m = np.where(where, w, 0).sum(1, keepdims=True) / count
+        scale = np.where(where, abs(w - m), 0).sum(1, keepdims=True) / count
+        sign = np.where(w < m, -1, 1)
+        mean, out, w = mean + m, out + sign * stored(scale), w - m - sign * scale
+    return np.where(where, stored(mean) + out, 0)
+
+
+def binary(w, d, stored):
+    """A block (utils/autosearch.py, structure.py and mask.py), d: the diagonal of U in its columns."""
+    s = (w / d) ** 2
+    order, first = np.argsort(-s.sum(0), kind="stable"), lambda k: np.isin(np.arange(w.shape[1]), order[:k]) & np.full(w.shape, True)
+    error = lambda *parts: ((s - sum(terms(s, *part) for part in parts)) ** 2).sum()
+    salient = first(1 + np.argmin([error((first(k), 2), (~first(k), 2)) for k in range(1, min(50, w.shape[1]))]))
+    points = np.quantile(s * ~salient, np.linspace(0.1, 0.9, 81))
+    large = s >= points[np.argmin([error((salient, 2), (~salient & (s < p), 1), (~salient & (s >= p), 1)) for p in points])]
+    return sum(terms(w, *part, stored) for part in ((salient, 2), (~salient & large, 1), (~salient & ~large, 1)))
+
+
+def billm_loss(w, c, ids, block, feedback, stored):
+    """All of bigptq.py."""
+
+    def linear(stage, x, matrices):
+        x8, out = x[:8].reshape(-1, x.shape[-1]), []
+        h = x8.T @ x8
+        u = np.linalg.cholesky(np.linalg.inv(h + 0.01 * np.diag(h).mean() * np.eye(len(h)))).T
+        for m in matrices:
+            m = m.copy()
+            for a in range(0, len(h), block):
+                b, d = min(a + block, len(h)), np.diag(u)[a : a + block]
+                q = binary(m[:, a:b], d, stored)
+                m[:, b:] -= feedback * ((m[:, a:b] - q) / d) @ u[a:b, b:]
+                m[:, a:b] = q
+            out.append(x @ m.T)
+        return out
+
+    return smollm3(w, c, ids, linear)
+
+
+def billm(folder, file, cube):
+    w, config, both = case(folder, file)
+    with h5py.File(cube) as found:
+        names, loss = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0]
+    f16 = lambda x: x.astype(np.float16).astype(np.float64)
+    mean = {}
+    # an f16 number at a tie may go to the other side
+    for name, allowed, own in (("closed", 1e-5, (128, True, np.float64)), ("open", 1e-4, (128, False, f16)), ("narrow", 1e-5, (45, True, np.float64))):
+        off = abs(loss[names.index(name)] - billm_loss(w, config, both, *own))
+        mean[name] = loss[names.index(name)].mean()
+        print(name, off.max(), mean[name])
+        assert off.max() < allowed, (name, off)
+    assert min(abs(a - b) for a in mean.values() for b in mean.values() if a is not b) > 1e-2, mean
 
 
 globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,11 +1,11 @@
-# Sourced after lib.sh by tests that compare the quickstart's model with numpy (tests/golden/outliers.py): writes token ids of a text of ours to
-# $work/ids.safetensors; $numpy_texts has the lines of a sweep that read them, to calibrate and a sequence at a time to evaluate.
+# Sourced after lib.sh by tests that compare the quickstart's model with numpy (tests/golden/outliers.py): writes token ids of a text of ours ($numpy_text:
+# or another of lib.sh) to $work/ids.safetensors; $numpy_texts has the lines of a sweep that read them, to calibrate and a sequence at a time to evaluate.
 # shellcheck shell=bash
 export PYTHONPATH=$SOURCE/tests/tools OMPI_MCA_ess_singleton_isolated=1
 
 golden() { "$python" "$SOURCE/tests/golden/outliers.py" "$@" >"$work/golden" 2>&1 || fail "$*: $(tail -3 "$work/golden")"; }
 
-own_text "$work/text.txt"
+"${numpy_text:-own_text}" "$work/text.txt"
 "$QTRAJ" tokenize "$quickstart/trajectory/tokenizer.json" <"$work/text.txt" >"$work/tokens"
 golden ids "$work/ids.safetensors" <"$work/tokens"
 numpy_texts="calibration: {ids: \"$work/ids.safetensors:calibration\"}

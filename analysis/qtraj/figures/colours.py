@@ -11,7 +11,7 @@ COLOURS = (VERMILION, BLUE, GREEN, PURPLE, ORANGE, SKY, BLACK)
 MARKERS = "so^DvPX<>ph*"
 ALL = len(COLOURS) * len(MARKERS)  # pairs, all of which series() gives, since 7 and 12 have no common factor
 METHODS = ("rtn", "gptq", "awq", "gptaq", "hqq", "nf4", "codebook", "int8", "e8p", "noise", "permuted", "flipped", "trellis", "smoothquant", "fp4", "mxfp4",
-           "q4_k", "nvfp4", "int8_weight", "q4_0", "iq4_nl", "q3_k", "q2_k", "q5_k", "q6_k", "q8_0", "none")  # of six, neighbours differ in colour
+           "q4_k", "nvfp4", "int8_weight", "q4_0", "iq4_nl", "q3_k", "q2_k", "q5_k", "q6_k", "q8_0", "none", "billm")  # of six, neighbours differ in colour
 WIDTHS = (2, 3, 4, 8, 5, 6, 1, 7, 16)
 
 

@@ -12,6 +12,7 @@ USED = {algorithm: set(names.split()) for algorithm, names in {
     "hqq": "group_size optimize_steps error_norm round_zero", "nf4": "absmax_block double_quant", "fp4": "absmax_block double_quant",
     "mxfp4": "", "nvfp4": "", "int8_weight": "", "int8": "outlier_threshold", "codebook": "hessian true_sequential scale_dtype sparse sensitive",
     "smoothquant": "granularity migration smoothed", "q8_0": "", "trellis": f"{MIXED} trellis_window trellis_code", "e8p": MIXED,
+    "billm": "damping damping_increment block_size hessian_per_token last_resort scale_dtype feedback true_sequential hessian",
     **dict.fromkeys(("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_0", "iq4_nl"), "importance"),
     **dict.fromkeys(("noise", "permuted", "flipped"), f"group_size symmetric {CALIBRATED} true_sequential hessian change_of change_seed"),
 }.items()}  # as `qtraj methods` lists them

@@ -58,6 +58,11 @@ static const struct format formats[] = {
     /* the same with tiles of 16 x 16; the last rows are coded in a whole tile */
     {"trellis", 2, NULL, NULL, 2 * 80 * COLS + ROWS + COLS + 32},
     {"trellis", 4, "--trellis-code", "3inst", 4 * 80 * COLS + ROWS + COLS + 32},
+    /* a sign, and another or the side of the point; a bit for a column; seven numbers of each row
+       in two blocks of columns */
+    {"billm", 1, NULL, NULL, 2 * WEIGHTS + COLS + 7 * 32 * ROWS * 2},
+    {"billm", 1, "--scale-dtype", "f16", 2 * WEIGHTS + COLS + 7 * 16 * ROWS * 2},
+    {"billm", 1, "--block-size", "191", 2 * WEIGHTS + COLS + 7 * 32 * ROWS * 2},
     /* codes of 8 or 6 bits and an f32 scale of 64; e8m0 and e4m3 as above; five trits in a byte */
     {"rtn", 8, "--codes", "fp8_e4m3", 8 * WEIGHTS + 32 * ROWS *GROUPS},
     {"gptq", 6, "--codes", "fp6_e2m3", 6 * WEIGHTS + 32 * ROWS *GROUPS},

@@ -70,7 +70,7 @@ static void the_table_is_consistent(void **state)
     refuse_method("gpqt", "did you mean gptq?");
     char known[64];
     snprintf(known, sizeof known, "there are: %s, %s", quant_names()[0], quant_names()[1]);
-    refuse_method("billm", known); /* like none of them */
+    refuse_method("aqlm", known); /* like none of them */
 }
 
 /* Results and report are bitwise equal for one thread, for three, and when repeated. */

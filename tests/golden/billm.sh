@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Binary terms (BiLLM) against numpy, with and without feedback, on one rank and on two, and what refuses them.
+. "$SOURCE/tests/tools/lib.sh"
+need_python json numpy h5py
+numpy_text=fixed_text # with some texts f32 and f64 decide a near tie of two numbers of columns differently
+. "$SOURCE/tests/tools/numpy.sh"
+
+quickstart_sweep '1p;$p' fixed_text <<YAML
+name: billm
+results: billm.h5
+bits: [1]
+methods:
+  - {name: closed, method: billm}
+  - {name: open, method: billm, feedback: false, scale_dtype: f16}
+  - {name: narrow, method: billm, block_size: 45}
+$numpy_texts
+YAML
+"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>&1 || fail "$(tail -3 "$work/out")"
+golden billm "$quickstart/trajectory/step001200" "$work/ids.safetensors" "$work/billm.h5"
+launch 60 3 run "$work/sweep.yaml" --set "results=$work/ranks.h5" --set run.ranks_per_group=2 || fail "two ranks: $(tail -1 "$work/err")"
+"$python" "$SOURCE/tests/tools/compare_cubes.py" --relative 1e-9 "$work/billm.h5" "$work/ranks.h5" >"$work/same" 2>&1 || fail "two ranks: $(tail -3 "$work/same")"
+
+refused() { # WORDS COMMAND ...
+    "$QTRAJ" "${@:2}" >"$work/out" 2>"$work/err" && fail "not refused: ${*:2}"
+    grep -q "$1" "$work/err" || fail "${*:2}: $(tail -1 "$work/err")"
+}
+refused "has no option group_size" run "$work/sweep.yaml" --set "methods=[{method: billm, group_size: 64}]"
+refused "billm has 1 bits" run "$work/sweep.yaml" --set "bits=[2]"
+refused "block_size: 0" run "$work/sweep.yaml" --set "methods=[{method: billm, block_size: 0}]"
+refused "billm" quantize "$quickstart/trajectory/step001200" --method billm --bits 1 --calibration-text "$work/text.txt" --length 64 --out "$work/packed" --format gptq
+finish

@@ -170,6 +170,13 @@ static void walks_are_the_best_of_all(void **state)
         for (int64_t s = 0; s < 1 << c.window; s++)
             least = fmin(least, best_from(&c, x, cases[i].steps, s));
         assert_true(fabs(distance(&c, x, found, cases[i].steps) - least) < 1e-5 * least + 1e-9);
+        memset(c.planes, 0, (size_t)(c.values << c.window) * sizeof *c.planes); /* all are equal */
+        for (int plain_one = 0; plain_one < 2; plain_one++) {
+            isa_use(plain_one ? ISA_PLAIN : usual);
+            viterbi_search(&c, &v, x, cases[i].steps, -1, found);
+            for (int64_t k = 0; k < cases[i].steps; k++) assert_int_equal(found[k], 0);
+        }
+        isa_use(usual);
         viterbi_free(&v);
         bitshift_free(&c);
     }

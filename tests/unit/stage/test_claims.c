@@ -535,11 +535,41 @@ static void a_visit_of_more_than_the_space_never_begins(void **state)
     json_decref(ledger);
 }
 
+/* What only a user that is gone needs is removed before what a living one needs. */
+static void what_the_living_need_stays(void **state)
+{
+    (void)state;
+    char why[512];
+    bool full;
+    json_t *ledger = json_pack("{s:{s:i}, s:{}, s:{}, s:{}}", "models", "m", 10, "checkpoints",
+                               "users", "visits");
+    json_t *gone = json_pack("{s:s}", "/a", "m"),
+           *needs = json_pack("{s:s, s:s}", "/b", "m", "/c", "m");
+    json_t *items = json_pack("{s:{s:s}}", "/c", "model", "m");
+    json_t *visit = json_pack("{s:s, s:s, s:s, s:{s:s}, s:i}", "user", "u", "life", "2", "visit",
+                              "v", "reads", "/c", "m", "space", 20);
+    claims_register(ledger, "t", "1", gone);
+    json_object_del(json_object_get(json_object_get(ledger, "users"), "t"), "life");
+    claims_register(ledger, "u", "2", needs);
+    claims_set(ledger, "/b", "there", 10);
+    claims_set(ledger, "/a", "there", 10);
+    assert_int_equal(claims_ask(ledger, visit, false, why), CLAIM_WAITS);
+    assert_null(claims_fetch(ledger, "u", items, needs, 20, 0, &full)); /* once it is removed */
+    assert_true(claims_is(claims_entry(ledger, "/a"), "removing"));
+    assert_true(claims_is(claims_entry(ledger, "/b"), "there"));
+    json_decref(gone);
+    json_decref(needs);
+    json_decref(items);
+    json_decref(visit);
+    json_decref(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulated_sweeps_end_within_the_space),
         cmocka_unit_test(a_visit_of_more_than_the_space_never_begins),
+        cmocka_unit_test(what_the_living_need_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,9 @@ static void a_mark_inside_a_token_forbids_cuts(void **state)
     expect_ids("{\"vocab\":{\"a\":0,\"\xE2\x96\x81\":1,\"a\xE2\x96\x81\":2},"
                "\"merges\":[\"a \xE2\x96\x81\"]}",
                "a\xE2\x96\x81", 1, (const int32_t[]){2});
+    expect_ids("{\"vocab\":{\"abc\":0,\"\xE2\x96\x81\":1,\"abc\xE2\x96\x81\":2,\"a\":3,\"b\":4,"
+               "\"c\":5,\"ab\":6},\"merges\":[\"a b\",\"ab c\",\"abc \xE2\x96\x81\"]}",
+               "abc\xE2\x96\x81", 1, (const int32_t[]){2});
 }
 
 /* As in the library tokenizers, where a later one replaces it. */

@@ -269,12 +269,12 @@ static int knock_at(const char *where, const struct link_greeting *g, bool *agai
 int link_socket_connect(const char *address, int64_t id, double seconds)
 {
     struct link_greeting g = {.id = id, .pid = getpid()};
-    const double end = clock_seconds() + seconds;
+    struct clock_running clock = {0};
     int fd = -1, used = 0;
     if (sscanf(address, "%16" SCNx64 "%16" SCNx64 "%n", &g.secret[0], &g.secret[1], &used) != 2)
         return -1;
     if (gethostname(g.host, sizeof g.host - 1) != 0) g.host[0] = '\0';
-    for (bool again = true; fd < 0 && again && clock_seconds() < end;) {
+    for (bool again = true; fd < 0 && again && clock_running(&clock) < seconds;) {
         const int pause_ms = 50;
         char text[LINK_ADDRESS], *next = NULL;
         again = false;

@@ -33,7 +33,8 @@ int link_listener_fd(const struct link_listener *l);
 int link_listener_poll(struct link_listener *l, struct link_greeting *g);
 
 /* Returns a descriptor connected to the first of the addresses that answers a greeting as `id`; -1:
- * none does within so many seconds. */
+ * none does within so many seconds, of which two count of a longer time without an answer: if all
+ * of a job was stopped, the other side has not answered either. */
 int link_socket_connect(const char *address, int64_t id, double seconds);
 /* Waits until the descriptor can be read, so many milliseconds at most. */
 void link_socket_wait(int fd, int ms);

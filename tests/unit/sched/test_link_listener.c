@@ -12,12 +12,14 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct rank {
@@ -181,6 +183,30 @@ static void without_a_network(void **state)
     link_listener_close(d);
 }
 
+/* Both sides were stopped for longer than a rank tries: it tries again. */
+static void after_a_stop(void **state)
+{
+    struct link_greeting g;
+    struct link_listener *d = link_listener_open(true);
+    int ended = 0;
+    (void)state;
+    const pid_t rank = fork();
+    if (rank == 0) _exit(link_socket_connect(link_listener_address(d), 3, 3) < 0);
+    while (!is_readable(link_listener_fd(d))) link_socket_wait(link_listener_fd(d), 100);
+    usleep(300000); /* it waits for an answer */
+    assert_int_equal(kill(rank, SIGSTOP), 0);
+    usleep(3500000);
+    assert_int_equal(kill(rank, SIGCONT), 0);
+    usleep(200000); /* its time for an answer is over */
+    while (waitpid(rank, &ended, WNOHANG) == 0) {
+        link_socket_wait(link_listener_fd(d), 10);
+        const int fd = link_listener_poll(d, &g);
+        if (fd >= 0) close(fd);
+    }
+    assert_int_equal(ended, 0);
+    link_listener_close(d);
+}
+
 /* Who says nothing, or the secret byte by byte, has three seconds. */
 static void time_is_limited(void **state)
 {
@@ -223,8 +249,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_the_secret),      cmocka_unit_test(among_strangers),
         cmocka_unit_test(without_descriptors), cmocka_unit_test(tells_nothing_of_the_secret),
-        cmocka_unit_test(without_a_network),   cmocka_unit_test(time_is_limited),
-        cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(without_a_network),   cmocka_unit_test(after_a_stop),
+        cmocka_unit_test(time_is_limited),     cmocka_unit_test(nobody_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

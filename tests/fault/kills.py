@@ -176,7 +176,7 @@ def play(number, seconds, options):
     took = time.monotonic() - begun
     wrong = wrong or finish(name, env, options)
     if wrong:
-        wrong += "\n" + read(f"{name}.log").decode(errors="replace")[-4000:]
+        wrong += "".join(f"\n--- {name}{end} ---\n" + read(name + end).decode(errors="replace")[-4000:] for end in (".journal", ".log"))
         for pid in ours(env):
             os.kill(pid, signal.SIGKILL)
     else:

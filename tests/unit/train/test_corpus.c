@@ -135,13 +135,15 @@ static void test_documents(void **state)
         o.document_mask = true;
         o.before = before;
         write_text(200);
-        struct corpus *c = open_corpus(&o, 99);
-        OK_OR_FAIL(corpus_take(c, false, 0, 1, &x, e));
+        struct corpus *c = open_corpus(&o, 9);
+        const int64_t n = corpus_chunks(c); /* some begin with a separator */
+        OK_OR_FAIL(corpus_take(c, false, 0, n, &x, e));
         struct tokenizer *t = NULL;
         OK_OR_FAIL(tokenizer_open(tokenizer, &t, e));
         const int32_t mark = tokenizer_find(t, separator);
         int changes = 0;
-        for (int i = 1; i < 100; i++) {
+        for (int64_t i = 1; i < 10 * n; i++) {
+            if (i % 10 == 0) continue;
             const bool marked = x.tokens[i - 1] == mark && (!before || x.tokens[i] == mark);
             assert_int_equal(x.document[i] - x.document[i - 1], marked);
             changes += marked;

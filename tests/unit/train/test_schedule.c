@@ -111,6 +111,12 @@ static void test_resolving(void **state)
     s = (struct schedule){.kind = SCHEDULE_WSD, .warmup = (char *)"1.5"};
     err_clear(&e);
     assert_int_equal(schedule_resolve(&s, 0, 100, &e), ERR_USAGE);
+    json_t *back = json_pack("{s:s, s:[i, i], s:[f, f]}", "kind", "piecewise", "at", 20, 10,
+                             "rates", 1.0, 3.0);
+    err_clear(&e);
+    assert_int_equal(options_from_json(&schedule_table, back, &s, &e), ERR_FORMAT);
+    if (!strstr(e.text, "expected steps that grow")) fail_msg("%s", e.text);
+    json_decref(back);
 }
 
 int main(void)

@@ -8,32 +8,10 @@
 #include "util/page.h"
 #include <string.h>
 
-const char *const preset_names[] = {"none",
-                                    "gptq-reference",
-                                    "gptqmodel-4",
-                                    "gptqmodel-5",
-                                    "transformers-gptq",
-                                    "llm-compressor-awq",
-                                    "W4A8",
-                                    "W4A4",
-                                    "W8A8",
-                                    "W16A16KV4",
-                                    NULL};
-
-static const char *const docs[] = {
-    [PRESET_NONE] = "nothing is fixed",
-    [PRESET_GPTQ_REFERENCE] = "the reference implementation with its own defaults",
-    [PRESET_GPTQMODEL_4] = "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts",
-    [PRESET_GPTQMODEL_5] = "GPTQModel 5 run the same way: padding masked, group-aware order",
-    [PRESET_TRANSFORMERS_GPTQ] =
-        "GPTQ of transformers in 2024, as the names of arXiv 2411.17691's checkpoints say",
-    [PRESET_LLM_COMPRESSOR_AWQ] =
-        "llm-compressor's example of AWQ: 256 documents, 512 tokens of each",
-    [PRESET_W4A8] = "weights at 4 bits, inputs of linears at 8, a range for each token",
-    [PRESET_W4A4] = "weights and inputs at 4 bits, these with QuaRot's clipping",
-    [PRESET_W8A8] = "weights and inputs at 8 bits",
-    [PRESET_W16A16KV4] = "keys and values at 4 bits as in QuaRot; with method none weights stay",
-};
+#define NAME(id, name, doc) name,
+#define DOC(id, name, doc)  doc,
+const char *const preset_names[] = {PRESETS(NAME) NULL};
+static const char *const docs[] = {PRESETS(DOC)};
 
 /* Blocks of 2048 that the paper's loop takes: range(0, tokens - 2049, 2048). */
 #define PAPER_EVALUATION                                                                           \

@@ -10,20 +10,25 @@
 #include "quant/quant_options.h"
 #include "records/measures.h"
 
-/* Published protocols (preset.h). */
-enum preset {
-    PRESET_NONE,
-    PRESET_GPTQ_REFERENCE,
-    PRESET_GPTQMODEL_4,
-    PRESET_GPTQMODEL_5,
-    PRESET_TRANSFORMERS_GPTQ,
-    PRESET_LLM_COMPRESSOR_AWQ,
-    PRESET_W4A8,
-    PRESET_W4A4,
-    PRESET_W8A8,
-    PRESET_W16A16KV4,
-    PRESET_N
-};
+/* Published protocols (preset.h): X(ID, name, what it is). */
+#define PRESETS(X)                                                                                 \
+    X(NONE, "none", "nothing is fixed")                                                            \
+    X(GPTQ_REFERENCE, "gptq-reference", "the reference implementation with its own defaults")      \
+    X(GPTQMODEL_4, "gptqmodel-4",                                                                  \
+      "GPTQModel 4.0 to 4.2.5 as arXiv 2510.06213 runs it: padding counts")                        \
+    X(GPTQMODEL_5, "gptqmodel-5",                                                                  \
+      "GPTQModel 5 run the same way: padding masked, group-aware order")                           \
+    X(TRANSFORMERS_GPTQ, "transformers-gptq",                                                      \
+      "GPTQ of transformers in 2024, as the names of arXiv 2411.17691's checkpoints say")          \
+    X(LLM_COMPRESSOR_AWQ, "llm-compressor-awq",                                                    \
+      "llm-compressor's example of AWQ: 256 documents, 512 tokens of each")                        \
+    X(W4A8, "W4A8", "weights at 4 bits, inputs of linears at 8, a range for each token")           \
+    X(W4A4, "W4A4", "weights and inputs at 4 bits, these with QuaRot's clipping")                  \
+    X(W8A8, "W8A8", "weights and inputs at 8 bits")                                                \
+    X(W16A16KV4, "W16A16KV4",                                                                      \
+      "keys and values at 4 bits as in QuaRot; with method none weights stay")
+#define PRESET_ID(id, name, doc) PRESET_##id,
+enum preset { PRESETS(PRESET_ID) PRESET_N };
 
 struct method_entry {
     char *name;   /* label on the cube's quantizer axis; by default the method's own */

@@ -225,13 +225,15 @@ static bool is_overridden(const struct node *n)
     return given;
 }
 
-/* Methods with their options and widths. */
+/* Methods with their options and widths. Replicates differ in their calibration sequences alone. */
 static enum status check_methods(const struct sweep *s, const struct option_scope *scope,
                                  struct err *e)
 {
     const struct option_scope list = options_in(scope, "methods");
+    const struct data_options *d = &s->calibration;
     for (int64_t i = 0; i < s->n_methods; i++) {
         const struct method_entry *m = &s->methods[i];
+        const struct quant_method *method = quant_find(m->method);
         const struct option_scope entry = options_entry(&list, i);
         struct err own = {0};
         const bool f32 = activation_any(&m->grids) || method_entry_places(m);
@@ -239,7 +241,17 @@ static enum status check_methods(const struct sweep *s, const struct option_scop
             return options_fail(&entry, NULL, e,
                                 "grids and rotations are in f32; expected run.rounding: f32");
         if (quant_check(m->method, &m->options, m->bits, m->n_bits, &own) != OK)
-            return options_fail(&entry, quant_find(m->method) ? NULL : "method", e, "%s", own.text);
+            return options_fail(&entry, method ? NULL : "method", e, "%s", own.text);
+        if (m->replicates == 1) continue;
+        if (!quant_calibrates(method, &m->options))
+            return options_fail(&entry, "replicates", e,
+                                "%s uses no calibration text, so that all replicates are equal",
+                                m->method);
+        if ((d->text || d->ids) && !d->samples && !d->tokens)
+            return options_fail(&entry, "replicates", e,
+                                "calibration takes the whole text, so that no other sequences are "
+                                "left for replicates; give calibration.samples or "
+                                "calibration.tokens");
     }
     return OK;
 }
@@ -263,30 +275,6 @@ static enum status check_calibration(const struct sweep *s, const struct option_
                         "has no effect here: it goes with a method that calibrates");
 }
 
-/* Replicates differ in their calibration sequences alone. */
-static enum status check_replicates(const struct sweep *s, const struct option_scope *scope,
-                                    struct err *e)
-{
-    const struct option_scope list = options_in(scope, "methods");
-    const struct data_options *d = &s->calibration;
-    for (int64_t i = 0; i < s->n_methods; i++) {
-        const struct method_entry *m = &s->methods[i];
-        const struct quant_method *method = quant_find(m->method);
-        const struct option_scope entry = options_entry(&list, i);
-        if (m->replicates == 1 || !method) continue;
-        if (!quant_calibrates(method, &m->options))
-            return options_fail(&entry, "replicates", e,
-                                "%s uses no calibration text, so that all replicates are equal",
-                                m->method);
-        if ((d->text || d->ids) && !d->samples && !d->tokens)
-            return options_fail(&entry, "replicates", e,
-                                "calibration takes the whole text, so that no other sequences are "
-                                "left for replicates; give calibration.samples or "
-                                "calibration.tokens");
-    }
-    return OK;
-}
-
 _Static_assert(offsetof(struct model_entry, name) == 0 &&
                    offsetof(struct method_entry, name) == 0 &&
                    offsetof(struct data_options, name) == 0,
@@ -308,7 +296,6 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
     PASS(check_scored(s, scope, e));
     PASS(check_staging(s, scope, e));
     PASS(check_calibration(s, scope, e));
-    PASS(check_replicates(s, scope, e));
     for (int k = 0; k < MEASURES_N; k++)
         if (measures[k]->check) PASS(measures[k]->check(s, scope, e));
     return preset_check(s, scope, e);

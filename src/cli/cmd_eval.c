@@ -222,34 +222,29 @@ static enum status check_same(const struct reference *r, const struct model *m,
 static enum status compare(void *context, const struct model *m, const struct sequences *s,
                            const float *x, struct err *e)
 {
-    enum status st = OK;
     struct reference *r = ((struct eval *)context)->reference_out;
-    struct checkpoint *c = NULL;
-    struct model *full = NULL;
-    struct scores scores[2] = {{0}, {0}};
-    struct span *spans = NULL;
-    TRY(check_same(r, m, s, e));
-    TRY(checkpoint_open(r->dir, &c, e));
-    TRY(model_open(c, &full, e));
+    CLEANUP(checkpoint_close_at) struct checkpoint *c = NULL;
+    CLEANUP(model_close_at) struct model *full = NULL;
+    CLEANUP(scores_free) struct scores before = {0}, after = {0};
+    AUTO_FREE struct span *spans = NULL;
+    PASS(check_same(r, m, s, e));
+    PASS(checkpoint_open(r->dir, &c, e));
+    PASS(model_open(c, &full, e));
     model_set_products(full, model_products(m));
     model_prepare_f32(full, model_prepares(m));
     model_set_rounding(full, model_rounding(m));
-    for (int i = 0; i < 2; i++) TRY(scores_init(&scores[i], s->n, e));
-    TRY(mem_alloc(&spans, s->n, sizeof *spans, "spans", e));
+    PASS(scores_init(&before, s->n, e));
+    PASS(scores_init(&after, s->n, e));
+    PASS(mem_alloc(&spans, s->n, sizeof *spans, "spans", e));
     for (int64_t i = 0; i < s->n; i++) spans[i] = head_text_span(s, i);
-    TRY(head_compare((const struct model *const[]){full, m}, spans, s->n,
-                     (const float *const[]){r->x, x}, scores, e));
-    r->numbers = metrics_record(s, 0, s->n, scores[1].sum, scores[0].sum, METRIC_CELL);
-    ENSURE(r->numbers, ERR_NOMEM, "out of memory for metrics");
+    PASS(head_compare((const struct model *const[]){full, m}, spans, s->n,
+                      (const float *const[]){r->x, x}, (struct scores[]){before, after}, e));
+    r->numbers = metrics_record(s, 0, s->n, after.sum, before.sum, METRIC_CELL);
+    NEED(r->numbers, ERR_NOMEM, "out of memory for metrics");
     /* these are of the checkpoint alone */
     static const char *const own[] = {"loss", "perplexity", "bits_per_byte", "sequence_loss"};
     for (int i = 0; i < 4; i++) (void)json_object_del(r->numbers, own[i]);
-done:
-    free(spans);
-    for (int i = 0; i < 2; i++) scores_free(&scores[i]);
-    model_close(full);
-    checkpoint_close(c);
-    return st;
+    return OK;
 }
 
 /* Evaluates the reference on the same text. *tokenizer (the caller frees): of both, unless one is

@@ -343,5 +343,5 @@ MUST_USE enum status data_options_finish(struct data_options *d, const char *pre
 /* Prints what `qtraj options` says: every key, its type, default, range and meaning. */
 void sweep_print_options(FILE *out);
 /* The same as JSON, a list with an object for each key; columns of a trajectory are named
- * "models[].trajectory[].step". A new reference, NULL: out of memory. */
+ * "models[].trajectory[].step". A new reference; see options_describe_keys. */
 json_t *sweep_options_json(void);

@@ -194,8 +194,8 @@ void options_list_flags(const struct option_table *t, const char *prefix,
                         void *context);
 /* Appends every key to a JSON list, an object each with all that the table says of it. Keys are
  * named from the root: "SECTIONname", those of sections as in "run.threads" and "models[].name".
- * False: out of memory. */
-bool options_describe_keys(const struct option_table *t, const char *section, json_t *list);
+ * Without memory, some may be missing (json_whole). */
+void options_describe_keys(const struct option_table *t, const char *section, json_t *list);
 /* Lists the keys of a table without those of its sections: name, what it takes, unit, default,
  * meaning; in lines as wide as the terminal. */
 void options_print_keys(const struct option_table *t, FILE *out);

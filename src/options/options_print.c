@@ -143,8 +143,7 @@ static json_t *choices_json(const struct option *o)
 {
     if (o->type != OPTION_CHOICE) return json_null();
     json_t *choices = json_array();
-    for (int i = 0; choices && o->choices[i]; i++)
-        json_array_append_new(choices, json_string(o->choices[i]));
+    for (int i = 0; o->choices[i]; i++) json_array_append_new(choices, json_string(o->choices[i]));
     return choices;
 }
 
@@ -152,7 +151,7 @@ static json_t *special_json(const struct option *o)
 {
     if (o->n_special == 0) return json_null();
     json_t *list = json_array();
-    for (int i = 0; list && i < o->n_special; i++)
+    for (int i = 0; i < o->n_special; i++)
         json_array_append_new(list, o->special[i].word ? json_string(o->special[i].word)
                                                        : json_integer(o->special[i].value));
     return list;
@@ -177,21 +176,17 @@ static json_t *key_json(const char *section, const struct option *o)
                      o->doc);
 }
 
-bool options_describe_keys(const struct option_table *t, const char *section, json_t *list)
+void options_describe_keys(const struct option_table *t, const char *section, json_t *list)
 {
-    bool good = true;
-    for (int64_t i = 0; i < t->n && good; i++) {
-        const struct option *o = &t->options[i];
+    for (const struct option *o = t->options; o < t->options + t->n; o++) {
         char inner[2 * OPTION_NAME];
         if (option_is_keys(o)) {
-            good = options_describe_keys(o->table, section, list);
+            options_describe_keys(o->table, section, list);
             continue;
         }
-        good = json_array_append_new(list, key_json(section, o)) == 0;
-        if (!o->table) continue;
+        json_array_append_new(list, key_json(section, o));
         snprintf(inner, sizeof inner, "%s%s%s.", section, o->name,
                  o->type == OPTION_LIST ? "[]" : "");
-        good = good && options_describe_keys(o->table, inner, list);
+        if (o->table) options_describe_keys(o->table, inner, list);
     }
-    return good;
 }

@@ -15,15 +15,14 @@ struct scan {
     json_t *found;
 };
 
-static enum status look(const struct scan *s, struct err *e)
+static void look(const struct scan *s)
 {
     char hash[HASH_HEX];
     hash_get(s->digest, s->hashes[s->files - 1]);
     dataset_join_hashes(s->hashes, s->files, hash);
-    if (!json_object_get(s->known, hash) || json_object_get(s->found, hash)) return OK;
-    json_t *place = json_pack("[I, I]", (json_int_t)s->files, (json_int_t)s->bytes);
-    NEED(json_object_set_new(s->found, hash, place) == 0, ERR_NOMEM, "out of memory for a text");
-    return OK;
+    if (json_object_get(s->known, hash) && !json_object_get(s->found, hash))
+        json_object_set_new(s->found, hash,
+                            json_pack("[I, I]", (json_int_t)s->files, (json_int_t)s->bytes));
 }
 
 static void take(struct scan *s, const char *data, size_t n)
@@ -32,17 +31,16 @@ static void take(struct scan *s, const char *data, size_t n)
     s->bytes += (int64_t)n;
 }
 
-static enum status scan_lines(struct scan *s, const char *data, size_t n, struct err *e)
+static void scan_lines(struct scan *s, const char *data, size_t n)
 {
     const char *end;
     for (; n > 0 && (end = memchr(data, '\n', n)); n -= (size_t)(end + 1 - data), data = end + 1) {
         take(s, data, (size_t)(end - data));
-        PASS(look(s, e));
+        look(s);
         take(s, end, 1);
-        PASS(look(s, e));
+        look(s);
     }
     take(s, data, n);
-    return OK;
 }
 
 static enum status scan_file(struct scan *s, const char *path, char *chunk, struct err *e)
@@ -54,9 +52,10 @@ static enum status scan_file(struct scan *s, const char *path, char *chunk, stru
     PASS(fsx_open(path, &fd, NULL, e));
     s->digest = digest;
     for (s->bytes = 0; (n = fsx_pread(fd, chunk, CHUNK, s->bytes)) > 0;)
-        PASS(scan_lines(s, chunk, (size_t)n, e));
+        scan_lines(s, chunk, (size_t)n);
     NEED(n == 0, ERR_IO, "%s: %s", path, strerror(errno));
-    return look(s, e);
+    look(s);
+    return OK;
 }
 
 enum status grown_starts(const struct data_options *d, const json_t *known, json_t **out,
@@ -67,11 +66,10 @@ enum status grown_starts(const struct data_options *d, const json_t *known, json
     AUTO_FREE char *chunk = NULL;
     AUTO_FREE char(*hashes)[HASH_HEX] = NULL;
     PASS(dataset_files(d, &f, e));
-    NEED(found, ERR_NOMEM, "out of memory for a text");
     PASS(mem_alloc(&chunk, CHUNK, 1, "a text", e));
     PASS(mem_zero(&hashes, f.n, sizeof *hashes, "digests", e));
     struct scan s = {.known = known, .hashes = hashes, .found = found};
     for (s.files = 1; s.files <= f.n; s.files++) PASS(scan_file(&s, f.text[s.files - 1], chunk, e));
     *out = json_incref(found);
-    return OK;
+    return json_whole(e);
 }

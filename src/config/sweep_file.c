@@ -303,7 +303,7 @@ static enum status sweep_finish(void *entry, const struct option_scope *scope, s
 
 /* ---- the file ---- */
 
-#define SECTION(measure, has)                                                                      \
+#define SECTION(measure)                                                                           \
     {.type = OPTION_BOXED,                                                                         \
      .offset = offsetof(struct sweep, sections) + MEASURE_##measure * sizeof(void *),              \
      .table = &measure_##measure.section},
@@ -339,7 +339,8 @@ static const struct option sweep_keys[] = {
            "tokenizer.json, or a folder with one, that counts the tokens of the evaluation texts "
            "for losses per common token",
            .otherwise = "none"),
-    MEASURES(SECTION) OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
+    MEASURES(SECTION, SECTION)
+        OPTION(sweep, run, GROUP, "how the work is spread", .table = &run_table),
 };
 const struct option_table sweep_table = {OPTION_ROWS(sweep_keys, sweep), .finish = sweep_finish};
 

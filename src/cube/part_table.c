@@ -85,35 +85,30 @@ static void put_line(struct table *t, const char *name, const struct line *l)
     table_set(t, LEFT, "%s", left);
 }
 
-static void fill_table(const struct part_table *t, const struct inventory *all, struct table *table)
+enum status part_table_print(const struct part_table *t, const struct inventory *all, FILE *out,
+                             struct err *e)
 {
+    CLEANUP(table_free) struct table table = {.columns = COLUMNS, .left = 1};
     static const char *const heads[COLUMNS] = {"part",   "node",    "state",  "done",
                                                "failed", "pending", "rate/h", "time left"};
     struct line whole = {.state = "", .node = "", .rate = NAN, .left = NAN};
     whole.counts = inventory_count(all, 0, INT64_MAX);
-    table->align_left[PART] = table->align_left[NODE] = table->align_left[STATE] = true;
-    table_add_texts(table, heads);
+    table.align_left[PART] = table.align_left[NODE] = table.align_left[STATE] = true;
+    table_add_texts(&table, heads);
     for (int64_t i = 0; i < t->parts->n; i++) {
         char name[64];
         const struct line l = line_of(t, all, i);
         if (!is_shown(t, i)) continue;
         snprintf(name, sizeof name, "%lld of %lld", (long long)t->parts->part[i].k,
                  (long long)t->parts->part[i].n);
-        put_line(table, name, &l);
+        put_line(&table, name, &l);
         if (isnan(l.rate)) continue;
         whole.rate = isnan(whole.rate) ? l.rate : whole.rate + l.rate;
         whole.left = fmax(whole.left, l.left); /* parts run side by side */
     }
     if (whole.rate > 0) /* longer if parts wait */
         whole.left = fmax(whole.left, (double)whole.counts.by_state[STATE_PENDING] / whole.rate);
-    put_line(table, "sweep", &whole);
-}
-
-enum status part_table_print(const struct part_table *t, const struct inventory *all, FILE *out,
-                             struct err *e)
-{
-    CLEANUP(table_free) struct table table = {.columns = COLUMNS, .left = 1};
-    fill_table(t, all, &table);
+    put_line(&table, "sweep", &whole);
     PASS(table_print(&table, table_page_width(out), out, e));
     const struct part_places *p = t->parts;
     for (int64_t i = 0, end; i < p->n; i = end) { /* parts of a cut that have no journal */

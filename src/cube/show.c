@@ -98,23 +98,6 @@ static enum status check_choice(const struct rows *r, const char *key, const cha
     return OK;
 }
 
-/* The names of the numbers that rows of the kind have. */
-static enum status list_metrics(const struct show *s, const struct measure *k, struct texts *out,
-                                struct err *e)
-{
-    for (const struct field *f = k->fields; f->name; f++) {
-        bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
-        if (number && (f->place == IN_VALUES || f->place == IN_INNER))
-            PASS(texts_add(out, f->variable, e));
-    }
-    for (int64_t i = 0; k->axes[0] && i < s->cube->n; i++) {
-        const struct cube_variable *x = s->cube->variables[i];
-        bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
-        if (x->of && number && cube_is_along(x, k)) PASS(texts_add(out, x->name, e));
-    }
-    return OK;
-}
-
 static enum status check(const struct show *s, const struct rows *r, struct err *e)
 {
     const struct show_options *o = s->options;
@@ -129,7 +112,17 @@ static enum status check(const struct show *s, const struct rows *r, struct err 
     }
     CLEANUP(texts_free) struct texts there = {0};
     AUTO_FREE char *name = NULL;
-    PASS(list_metrics(s, r->kind, &there, e));
+    /* The names of the numbers that rows of the kind have. */
+    for (const struct field *f = r->kind->fields; f->name; f++) {
+        bool number = f->type == FIELD_REAL || f->type == FIELD_INTEGER;
+        if (number && (f->place == IN_VALUES || f->place == IN_INNER))
+            PASS(texts_add(&there, f->variable, e));
+    }
+    for (int64_t i = 0; r->kind->axes[0] && i < s->cube->n; i++) {
+        const struct cube_variable *x = s->cube->variables[i];
+        bool number = x->type == FIELD_REAL || x->type == FIELD_INTEGER;
+        if (x->of && number && cube_is_along(x, r->kind)) PASS(texts_add(&there, x->name, e));
+    }
     for (const char *p = s->options->metric; p && *p;) {
         size_t n = strcspn(p, ",");
         bool known = false;

@@ -21,7 +21,7 @@ static enum status meaning_of(const struct plan *p, enum plan_file what, const c
     /* now "": what it says is not known. */
     json_t *root = NULL;
     char hash[HASH_HEX];
-    enum status st = json_read_hashed(path, READ_MAX, hash, &root, NULL);
+    enum status st = json_read_as(path, READ_MAX, 0, hash, &root, NULL);
     if (st == OK && strcmp(hash, digest) != 0) st = ERR_CHANGED;
     if (st == OK)
         st = what == PLAN_CONFIG ? model_config_digest(root, path, now, NULL)

@@ -8,18 +8,12 @@
 #define DECLARE_AXIS(name) extern const struct axis axis_##name;
 AXES(DECLARE_AXIS)
 
-#define MEASURE(name, has) &measure_##name,
-const struct measure *const measures[MEASURES_N] = {MEASURES(MEASURE)};
+#define MEASURE(name) &measure_##name,
+const struct measure *const measures[MEASURES_N] = {MEASURES(MEASURE, MEASURE)};
+const struct measure *const recorded_measures[RECORDED_N + 1] = {MEASURES(MEASURE_NONE, MEASURE)};
 
-#define MEASURE_IF_RECORDS(name) &measure_##name,
-#define MEASURE_IF_NO_RECORDS(name)
-#define RECORDED(name, has) MEASURE_IF_##has(name)
-const struct measure *const recorded_measures[RECORDED_N + 1] = {MEASURES(RECORDED)};
-
-#define NAME_IF_RECORDS(name) #name,
-#define NAME_IF_NO_RECORDS(name)
-#define NAME(name, has) NAME_IF_##has(name)
-const char *const recorded_names[RECORDED_N + 1] = {MEASURES(NAME)};
+#define NAME(name) #name,
+const char *const recorded_names[RECORDED_N + 1] = {MEASURES(MEASURE_NONE, NAME)};
 
 #define AXIS(name) &axis_##name,
 const struct axis *const results_axes[AXES_MAX + 1] = {AXES(AXIS)};

@@ -364,34 +364,33 @@ struct measure {
 
 /* --- the table --- */
 
-/* The measures, in the order in which a visit does their work, and whether they have records of
+/* The measures, in the order in which a visit does their work: X, or R if they have records of
  * their own. A new one is one line here; nothing else has to know how many there are. */
-#define MEASURES(X)                                                                                \
-    X(checkpoint, RECORDS)                                                                         \
-    X(cell, RECORDS)                                                                               \
-    X(replicate, RECORDS)                                                                          \
-    X(export, NO_RECORDS)                                                                          \
-    X(second_order, NO_RECORDS)                                                                    \
-    X(curvature, RECORDS)                                                                          \
-    X(gradient, RECORDS)                                                                           \
-    X(movement, RECORDS)                                                                           \
-    X(outliers, RECORDS)                                                                           \
-    X(point, RECORDS)                                                                              \
-    X(baseline_task, RECORDS)                                                                      \
-    X(task, RECORDS)
+#define MEASURES(X, R)                                                                             \
+    R(checkpoint)                                                                                  \
+    R(cell)                                                                                        \
+    R(replicate)                                                                                   \
+    X(export)                                                                                      \
+    X(second_order)                                                                                \
+    R(curvature)                                                                                   \
+    R(gradient)                                                                                    \
+    R(movement)                                                                                    \
+    R(outliers)                                                                                    \
+    R(point)                                                                                       \
+    R(baseline_task)                                                                               \
+    R(task)
 
 /* MEASURE_movement, ...: their places in `measures`. */
-#define MEASURE_PLACE(name, has) MEASURE_##name,
-enum measure_place { MEASURES(MEASURE_PLACE) MEASURES_N };
+#define MEASURE_PLACE(name) MEASURE_##name,
+enum measure_place { MEASURES(MEASURE_PLACE, MEASURE_PLACE) MEASURES_N };
 
 /* Those that have records, in the same order, and their names; NULL after the last. */
-#define MEASURE_COUNT_RECORDS +1
-#define MEASURE_COUNT_NO_RECORDS
-#define MEASURE_COUNT(name, has) MEASURE_COUNT_##has
-enum { RECORDED_N = 0 MEASURES(MEASURE_COUNT) };
+#define MEASURE_NONE(name)
+#define MEASURE_ONE(name) +1
+enum { RECORDED_N = 0 MEASURES(MEASURE_NONE, MEASURE_ONE) };
 
-#define MEASURE_DECLARE(name, has) extern const struct measure measure_##name;
-MEASURES(MEASURE_DECLARE)
+#define MEASURE_DECLARE(name) extern const struct measure measure_##name;
+MEASURES(MEASURE_DECLARE, MEASURE_DECLARE)
 extern const struct measure *const measures[MEASURES_N];
 extern const struct measure *const recorded_measures[RECORDED_N + 1];
 extern const char *const recorded_names[RECORDED_N + 1];

@@ -3,7 +3,6 @@
 #include "util/log.h"
 #include "util/mem.h"
 #include "util/quantity.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -126,62 +125,44 @@ void progress_tell_failures(struct progress *p)
 
 /* --- the line --- */
 
-/* A text that is cut where its room ends. */
-struct line {
-    char text[512];
-    size_t n, most;
-};
-
-static void put(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct line *l, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
-    va_end(args);
-    if (n > 0) l->n += (size_t)n;
-    if (l->n >= l->most) {
-        l->n = l->most;
-        l->text[l->n] = '\0';
-    }
-}
-
 /* "12s", "3m 02s", "5h 06m", "7d 08h" */
-static void put_seconds(struct line *l, double seconds, const char *before, const char *after)
+static void put_seconds(FILE *l, double seconds, const char *before, const char *after)
 {
     const long s = (long)(seconds + 0.5);
-    put(l, "%s", before);
+    fprintf(l, "%s", before);
     if (s >= 86400)
-        put(l, "%ldd %02ldh", s / 86400, s / 3600 % 24);
+        fprintf(l, "%ldd %02ldh", s / 86400, s / 3600 % 24);
     else if (s >= 3600)
-        put(l, "%ldh %02ldm", s / 3600, s / 60 % 60);
+        fprintf(l, "%ldh %02ldm", s / 3600, s / 60 % 60);
     else if (s >= 60)
-        put(l, "%ldm %02lds", s / 60, s % 60);
+        fprintf(l, "%ldm %02lds", s / 60, s % 60);
     else
-        put(l, "%lds", s);
-    put(l, "%s", after);
+        fprintf(l, "%lds", s);
+    fprintf(l, "%s", after);
 }
 
-static void put_counts(struct line *l, const struct progress *p)
+static void put_counts(FILE *l, const struct progress *p)
 {
     int64_t failed = 0;
     for (int i = 0; i < MEASURES_N; i++) {
         const struct progress_count *c = &p->counts[i];
         if (!c->total) continue;
         const struct measure *m = measures[i];
-        put(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total,
-            m->prefix[0] ? m->name : m->noun);
+        fprintf(l, "%lld/%lld %s, ", (long long)c->done, (long long)c->total,
+                m->prefix[0] ? m->name : m->noun);
         failed += c->failed;
     }
-    put(l, "%lld failed", (long long)failed);
+    fprintf(l, "%lld failed", (long long)failed);
     put_seconds(l, clock_seconds() - p->start, ", ", " spent");
 }
+
+enum { LINE = 512 };
 
 /* Characters that a line may have. */
 static size_t room(const struct progress *p)
 {
     struct winsize size = {0};
-    const size_t most = sizeof((struct line){0}).text - 1;
+    const size_t most = LINE - 1;
     if (!p->terminal || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
         return most;
     return size.ws_col - 1u < most ? size.ws_col - 1u : most;
@@ -194,37 +175,42 @@ static bool anything(const struct progress *p)
     return false;
 }
 
+/* With the batches that have run for longest; now = NULL: at the end. What has no room is cut. */
+static void print_line(const struct progress *p, const struct sched_progress *now)
+{
+    enum { NAMED = 3 };
+    char text[LINE];
+    FILE *l = fmemopen(text, room(p) + 1, "w");
+    if (!l) return;
+    put_counts(l, p);
+    if (now) put_seconds(l, now->left, ", ", " left");
+    for (int64_t i = 0; now && i < now->n && i < NAMED; i++) {
+        const struct sched_running *h = &now->running[i];
+        fprintf(l, "%s%s (%s%s", i ? ", " : "; running: ", h->name ? h->name : "?", h->what,
+                *h->what ? ", " : "");
+        put_seconds(l, h->seconds, "", ")");
+    }
+    if (now && now->n > NAMED) fprintf(l, ", +%lld more", (long long)(now->n - NAMED));
+    fclose(l);
+    log_progress(text, now && p->terminal);
+}
+
 double progress_print(struct progress *p, const struct sched_progress *now)
 {
     enum { FIRST = 1, TERMINAL = 1, LOG = 10, LOG_MOST = 60 };
     const double spent = clock_seconds() - p->start;
-    struct line l = {.most = room(p)};
     if (!anything(p) && now->n == 0) return LOG_MOST;
     if (spent < FIRST) return FIRST - spent;
     print_failures(p, 0);
-    put_counts(&l, p);
-    put_seconds(&l, now->left, ", ", " left");
-    /* The batches that have run for longest. */
-    enum { NAMED = 3 };
-    for (int64_t i = 0; i < now->n && i < NAMED; i++) {
-        const struct sched_running *h = &now->running[i];
-        put(&l, "%s%s (%s%s", i ? ", " : "; running: ", h->name ? h->name : "?", h->what,
-            *h->what ? ", " : "");
-        put_seconds(&l, h->seconds, "", ")");
-    }
-    if (now->n > NAMED) put(&l, ", +%lld more", (long long)(now->n - NAMED));
-    log_progress(l.text, p->terminal);
+    print_line(p, now);
     if (p->terminal) return TERMINAL;
     return spent < LOG * 60 ? LOG : spent < LOG_MOST * 60 ? spent / 60 : LOG_MOST;
 }
 
 void progress_end(struct progress *p)
 {
-    struct line l = {.most = room(p)};
     print_failures(p, 0);
-    if (!anything(p)) return;
-    put_counts(&l, p);
-    log_progress(l.text, false);
+    if (anything(p)) print_line(p, NULL);
 }
 
 /* --- a measurement of curvature --- */

@@ -208,14 +208,13 @@ static enum status find_real(const char *path, char **out, struct err *e)
 {
     char real[PATH_MAX];
     AUTO_FREE char *folder = NULL, *above = NULL;
-    const char *slash = strrchr(path, '/');
     if (realpath(path, real)) return mem_string(out, real, e);
     PASS(fsx_parent(path, &folder, e));
     if (strcmp(folder, path) == 0) /* "." that is gone */
         PASS(mem_string(&above, "", e));
     else
         PASS(find_real(folder, &above, e));
-    return mem_format(out, e, "%s/%s", strcmp(above, "/") ? above : "", slash ? slash + 1 : path);
+    return mem_format(out, e, "%s/%s", strcmp(above, "/") ? above : "", basename(path));
 }
 
 enum status slurm_comment(const char *results, char **out, struct err *e)

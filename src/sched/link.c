@@ -240,18 +240,15 @@ void link_close(struct link *l)
 
 static struct link *link_new(int64_t id, int64_t peers)
 {
-    struct link *l;
+    CLEANUP(link_close_at) struct link *l = NULL;
     int64_t first;
     if (mem_zero(&l, 1, sizeof *l, "a link", NULL) != OK) return NULL;
     l->id = id;
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
     pthread_mutex_init(&l->guard, NULL);
-    if (l->epoll >= 0 && link_expect(l, peers, &first, NULL) == OK) {
-        l->peers[0]->is.known = true; /* the master: it does not greet */
-        return l;
-    }
-    link_close(l);
-    return NULL;
+    if (l->epoll < 0 || link_expect(l, peers, &first, NULL) != OK) return NULL;
+    l->peers[0]->is.known = true; /* the master: it does not greet */
+    return TAKE(l);
 }
 
 static bool open_listener(struct link *l)
@@ -264,39 +261,33 @@ static bool open_listener(struct link *l)
 
 struct link *link_serve(int64_t ranks, bool here)
 {
-    struct link *l = link_new(0, 1 + ranks);
+    CLEANUP(link_close_at) struct link *l = link_new(0, 1 + ranks);
     if (!l) return NULL;
     l->here = here;
     l->working = true;
-    if (ranks == 0 || open_listener(l)) return l;
-    link_close(l);
-    return NULL;
+    return ranks == 0 || open_listener(l) ? TAKE(l) : NULL;
 }
 
 /* A process alone has nobody to connect to, and may outlive its parent. */
 static struct link *open_master(int64_t ranks, bool here,
                                 void (*broken)(void *context, const char *why), void *context)
 {
-    struct link *l = link_serve(ranks - 1, here);
+    CLEANUP(link_close_at) struct link *l = link_serve(ranks - 1, here);
     if (!l) return NULL;
     l->working = false;
     l->broken = broken;
     l->context = context;
     if (ranks > 1) l->parent = getppid();
-    if (thread_start(run, l, NULL)) return l;
-    link_close(l);
-    return NULL;
+    return thread_start(run, l, NULL) ? TAKE(l) : NULL;
 }
 
 struct link *link_join(const char *address, int64_t id)
 {
-    struct link *l = link_new(id, 1);
+    CLEANUP(link_close_at) struct link *l = link_new(id, 1);
     if (!l) return NULL;
     const int fd = l->peers[0]->fd = link_socket_connect(address, id, patience_limit());
     if (fd >= 0) add_to_epoll(l, fd, l->peers[0]);
-    if (fd >= 0 && thread_start(run, l, NULL)) return l;
-    link_close(l);
-    return NULL;
+    return fd >= 0 && thread_start(run, l, NULL) ? TAKE(l) : NULL;
 }
 
 /* Whether all ranks, and those that may replace them, are on this host. Collective on world. */

@@ -34,6 +34,7 @@ struct link *link_serve(int64_t ranks, bool here);
 void link_poll(struct link *l);
 /* NULL: nothing. */
 void link_close(struct link *l);
+CLEANUP_BY_VALUE(struct link, link_close)
 
 /* Before a rank ends as it should: what the others do is of no interest any more. If it is still
  * there a minute later, its thread ends it. NULL: nothing. */

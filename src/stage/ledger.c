@@ -9,26 +9,21 @@
 #include "util/mem.h"
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* --- names --- */
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 enum status ledger_file(const char *folder, const char *name, const char *kind, char **out,
                         struct err *e)
 {
     char digest[HASH_HEX];
     hash_text(name, digest);
-    return mem_format(out, e, "%s/%s-%.150s.%s", folder, digest, last_part(name), kind);
+    return mem_format(out, e, "%s/%s-%.150s.%s", folder, digest, basename(name), kind);
 }
 
 enum status ledger_partial(const char *path, char **out, struct err *e)
 {
-    const char *name = last_part(path);
+    const char *name = basename(path);
     return mem_format(out, e, "%.*s.%s.partial", (int)(name - path), path, name);
 }
 
@@ -39,7 +34,7 @@ enum status ledger_path(const char *path, char **out, struct err *e)
     PASS(fsx_parent(path, &folder, e));
     real = realpath(folder, NULL);
     NEED(real, fsx_errno_status(errno), "%s: %s", folder, strerror(errno));
-    return mem_format(out, e, "%s/%s", real, last_part(path));
+    return mem_format(out, e, "%s/%s", real, basename(path));
 }
 
 static const char marker[] = ".staged-by-qtraj";

@@ -46,7 +46,8 @@ static enum status ask(const char *folder, const char *file, const char *key, st
     json_auto_t *root = NULL;
     PASS(fsx_join(folder, file, &path, e));
     if (!fsx_is_file(path)) return OK;
-    PASS(json_read_reals(path, EOS_BYTES_MAX, &root, e)); /* transformers' "no limit" is 1e30 */
+    /* transformers' "no limit" is 1e30 */
+    PASS(json_read_as(path, EOS_BYTES_MAX, JSON_DECODE_INT_AS_REAL, NULL, &root, e));
     NEED(json_is_object(root), ERR_FORMAT, "%s: expected a JSON object", path);
     out->file = file;
     return take(json_object_get(root, key), out, e);

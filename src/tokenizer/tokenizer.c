@@ -136,7 +136,7 @@ enum status tokenizer_open(const char *path, struct tokenizer **out, struct err 
     CLEANUP(tokenizer_close_at) struct tokenizer *t = NULL;
     json_auto_t *root = NULL;
     PASS(mem_zero(&t, 1, sizeof *t, "tokenizer", e));
-    enum status st = json_read_hashed(path, TOKENIZER_BYTES_MAX, t->hash, &root, e);
+    enum status st = json_read_as(path, TOKENIZER_BYTES_MAX, 0, t->hash, &root, e);
     if (st == ERR_FORMAT) err_prefix(e, "not a tokenizer.json");
     if (st != OK) return st;
     st = special_read(path, &t->special, &t->unnamed); /* an error of who asks for them */

@@ -53,19 +53,14 @@ void err_trail(struct err *e, const char *file, int line)
 void err_prefix(struct err *e, const char *fmt, ...)
 {
     if (e == NULL || e->code == OK) return;
-    char prefix[sizeof e->text], text[sizeof e->text];
+    char text[sizeof e->text];
+    memcpy(text, e->text, sizeof text);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(prefix, sizeof prefix, fmt, ap);
+    vsnprintf(e->text, sizeof e->text - 2, fmt, ap);
     va_end(ap);
-    memcpy(text, e->text, sizeof text);
-    size_t n = strlen(prefix), m = strlen(text), room = sizeof e->text - 1;
-    if (n > room - 2) n = room - 2;
-    if (m > room - 2 - n) m = room - 2 - n;
-    memcpy(e->text, prefix, n);
-    memcpy(e->text + n, ": ", 2);
-    memcpy(e->text + n + 2, text, m);
-    e->text[n + 2 + m] = '\0';
+    const size_t n = strlen(e->text);
+    snprintf(e->text + n, sizeof e->text - n, ": %s", text);
 }
 
 void err_rename(struct err *e, const char *from, const char *to)

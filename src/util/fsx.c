@@ -45,26 +45,17 @@ ssize_t fsx_pread(int fd, void *dst, size_t n, int64_t offset)
 
 int fsx_open_as(const char *path, int flags)
 {
-    int fd;
-    do fd = open(path, flags | O_CLOEXEC, 0666);
-    while (fd < 0 && errno == EINTR);
-    return fd;
+    return (int)TEMP_FAILURE_RETRY(open(path, flags | O_CLOEXEC, 0666));
 }
 
 bool fsx_truncate(int fd, int64_t size)
 {
-    int code;
-    do code = ftruncate(fd, (off_t)size);
-    while (code != 0 && errno == EINTR);
-    return code == 0;
+    return TEMP_FAILURE_RETRY(ftruncate(fd, (off_t)size)) == 0;
 }
 
 bool fsx_sync(int fd, enum fsx_what what)
 {
-    int code;
-    do code = what == FSX_DATA ? fdatasync(fd) : fsync(fd);
-    while (code != 0 && errno == EINTR);
-    return code == 0;
+    return TEMP_FAILURE_RETRY(what == FSX_DATA ? fdatasync(fd) : fsync(fd)) == 0;
 }
 
 enum status fsx_open(const char *path, int *fd, int64_t *size, struct err *e)
@@ -107,10 +98,8 @@ bool fsx_text(const char *path, char *text, size_t size)
 {
     size_t n = 0;
     const int fd = fsx_open_as(path, O_RDONLY);
-    for (ssize_t got = 1; fd >= 0 && got > 0 && n<size - 1; n += got> 0 ? (size_t)got : 0) {
-        do got = read(fd, text + n, size - 1 - n);
-        while (got < 0 && errno == EINTR);
-    }
+    for (ssize_t got; fd >= 0 && n < size - 1; n += (size_t)got)
+        if ((got = TEMP_FAILURE_RETRY(read(fd, text + n, size - 1 - n))) <= 0) break;
     if (fd >= 0) close(fd);
     text[n] = '\0';
     return n > 0;

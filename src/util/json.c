@@ -49,8 +49,8 @@ enum status json_read_text(const char *name, const char *text, size_t n, json_t 
     return parse(name, text, n, 0, out, e);
 }
 
-static enum status read_file(const char *path, size_t max_bytes, size_t flags, char *hash,
-                             json_t **out, struct err *e)
+enum status json_read_as(const char *path, size_t max_bytes, size_t flags, char *hash, json_t **out,
+                         struct err *e)
 {
     AUTO_FREE char *text = NULL;
     size_t n;
@@ -61,18 +61,7 @@ static enum status read_file(const char *path, size_t max_bytes, size_t flags, c
 
 enum status json_read_file(const char *path, size_t max_bytes, json_t **out, struct err *e)
 {
-    return read_file(path, max_bytes, 0, NULL, out, e);
-}
-
-enum status json_read_reals(const char *path, size_t max_bytes, json_t **out, struct err *e)
-{
-    return read_file(path, max_bytes, JSON_DECODE_INT_AS_REAL, NULL, out, e);
-}
-
-enum status json_read_hashed(const char *path, size_t max_bytes, char *hash, json_t **out,
-                             struct err *e)
-{
-    return read_file(path, max_bytes, 0, hash, out, e);
+    return json_read_as(path, max_bytes, 0, NULL, out, e);
 }
 
 /* The place behind the string that begins at text[at]. */

@@ -26,12 +26,10 @@ static inline void json_drop(json_t **at)
  * ERR_IO, ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status json_read_file(const char *path, size_t max_bytes, json_t **out,
                                     struct err *e);
-/* As json_read_file, with all integers as reals, however large they are. */
-MUST_USE enum status json_read_reals(const char *path, size_t max_bytes, json_t **out,
-                                     struct err *e);
-/* As json_read_file; hash = digest of the bytes that were read (NULL: not wanted). */
-MUST_USE enum status json_read_hashed(const char *path, size_t max_bytes, char *hash, json_t **out,
-                                      struct err *e);
+/* As json_read_file, with further flags of jansson's (JSON_DECODE_INT_AS_REAL: integers may be
+ * however large); hash = digest of the bytes that were read (NULL: not wanted). */
+MUST_USE enum status json_read_as(const char *path, size_t max_bytes, size_t flags, char *hash,
+                                  json_t **out, struct err *e);
 MUST_USE enum status json_read_text(const char *name, const char *text, size_t n, json_t **out,
                                     struct err *e);
 

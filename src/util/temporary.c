@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -118,38 +119,26 @@ void temporary_catch_signals(void)
 
 /* --- what others left --- */
 
-static bool all_of(const char *text, size_t n, const char *set)
-{
-    return n > 0 && strspn(text, set) >= n;
-}
-
 /* Whether a name's end, behind ".tmp.", is of a process that is gone, or of any one. Earlier
  * versions wrote the number of the process alone, or without its start. */
 static bool is_left(const char *end, enum temporary_whose whose)
 {
-    static const char digits[] = "0123456789", hex[] = "0123456789abcdef";
+    enum { HOST = 2, PID = 3, EARLIER_PID = 5, GROUPS = 7 }; /* a start follows its process */
+    static const char form[] = "^((.*)[.]([0-9]+)(-[0-9]+)?[.][0-9a-f]{8}|([0-9]+)(-[0-9]+)?)$";
     char host[25];
-    long long start = 0;
-    const char *pid = end, *random = strrchr(end, '.');
-    size_t n = strlen(end);
-    if (random) {
-        if (strlen(random + 1) != 8 || !all_of(random + 1, 8, hex)) return false;
-        for (pid = random; pid > end && pid[-1] != '.';) pid--;
-        if (pid == end) return false;
-        n = (size_t)(random - pid);
-    }
-    const char *dash = memchr(pid, '-', n);
-    if (dash) {
-        if (!all_of(dash + 1, n - (size_t)(dash + 1 - pid), digits)) return false;
-        start = strtoll(dash + 1, NULL, 10);
-        n = (size_t)(dash - pid);
-    }
-    if (!all_of(pid, n, digits)) return false;
-    if (whose == TEMPORARY_ALL) return true;
+    regex_t names;
+    regmatch_t at[GROUPS];
+    if (regcomp(&names, form, REG_EXTENDED) != 0) return false;
+    const bool fits = regexec(&names, end, GROUPS, at, 0) == 0;
+    regfree(&names);
+    if (!fits || whose == TEMPORARY_ALL) return fits;
     host_name(host);
-    const size_t length = random ? (size_t)(pid - 1 - end) : 0;
-    if (random && (strlen(host) != length || strncmp(host, end, length) != 0)) return false;
-    return !process_runs(strtol(pid, NULL, 10), start);
+    const bool named = at[HOST].rm_so == 0;
+    const size_t length = named ? (size_t)at[HOST].rm_eo : 0;
+    if (named && (strlen(host) != length || strncmp(host, end, length) != 0)) return false;
+    const regmatch_t *pid = &at[named ? PID : EARLIER_PID], *start = pid + 1;
+    return !process_runs(strtol(end + pid->rm_so, NULL, 10),
+                         start->rm_so < 0 ? 0 : strtoll(end + start->rm_so + 1, NULL, 10));
 }
 
 void temporary_remove_left(const char *path, enum temporary_whose whose)

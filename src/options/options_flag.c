@@ -2,26 +2,10 @@
 #include "options/options.h"
 #include "util/mem.h"
 
-/* Whether `arg` (n bytes, without the hyphens in front) is PREFIXname. */
-static bool names(const char *arg, size_t n, const char *prefix, const char *name)
-{
-    size_t length = strlen(prefix);
-    if (n != length + strlen(name) || strncmp(arg, prefix, length) != 0) return false;
-    for (size_t i = length; i < n; i++)
-        if (arg[i] != (name[i - length] == '_' ? '-' : name[i - length])) return false;
-    return true;
-}
-
 static bool has_flag(const struct option *o)
 {
     return !o->file_only && o->type != OPTION_GROUP && !option_is_keys(o) &&
            o->type != OPTION_LIST && o->type != OPTION_INTS && o->type != OPTION_REALS;
-}
-
-/* The flag that makes a bool false. */
-static void unset_name(const struct option *o, char name[OPTION_NAME])
-{
-    snprintf(name, OPTION_NAME, "%s%s", o->unset ? "" : "no-", o->unset ? o->unset : o->name);
 }
 
 void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG])
@@ -31,22 +15,39 @@ void option_flag_name(const char *prefix, const char *key, char name[OPTION_FLAG
         if (*p == '_') *p = '-';
 }
 
+/* The flag of a key, and that which makes a bool false; "": there is none. */
+static void flags_of(const struct option *o, const char *prefix, char flag[OPTION_FLAG],
+                     char opposite[OPTION_FLAG])
+{
+    char key[OPTION_NAME];
+    flag[0] = opposite[0] = '\0';
+    snprintf(key, sizeof key, "%s%s", o->unset ? "" : "no-", o->unset ? o->unset : o->name);
+    if (has_flag(o)) option_flag_name(prefix, o->name, flag);
+    if (o->type == OPTION_BOOL) option_flag_name(prefix, key, opposite);
+}
+
+/* Whether the n bytes of an argument are the flag. */
+static bool is_flag(const char *arg, size_t n, const char *flag)
+{
+    return strlen(flag) == n && strncmp(arg, flag, n) == 0;
+}
+
 static const struct option *find_flag(const struct option_table *t, const char *prefix,
                                       const char *arg, size_t n, bool *unset, size_t *base)
 {
     *base = 0;
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        char opposite[OPTION_NAME];
+        char flag[OPTION_FLAG], opposite[OPTION_FLAG];
         if (option_is_keys(o)) {
             const struct option *inner = find_flag(o->table, prefix, arg, n, unset, base);
             if (!inner) continue;
             *base += o->offset;
             return inner;
         }
-        unset_name(o, opposite);
-        *unset = o->type == OPTION_BOOL && names(arg, n, prefix, opposite);
-        if (*unset || (has_flag(o) && names(arg, n, prefix, o->name))) return o;
+        flags_of(o, prefix, flag, opposite);
+        *unset = is_flag(arg, n, opposite);
+        if (*unset || is_flag(arg, n, flag)) return o;
     }
     return NULL;
 }
@@ -67,12 +68,12 @@ enum status options_flag(const struct option_table *t, const char *prefix, void 
 {
     AUTO_FREE char *flag = NULL;
     *used = 0;
-    if (argc < 1 || strncmp(argv[0], "--", 2) != 0) return OK;
+    if (argc < 1) return OK;
     size_t n = strcspn(argv[0], "=");
     const char *value = argv[0][n] ? argv[0] + n + 1 : NULL;
     bool unset = false;
     size_t base;
-    const struct option *o = find_flag(t, prefix, argv[0] + 2, n - 2, &unset, &base);
+    const struct option *o = find_flag(t, prefix, argv[0], n, &unset, &base);
     if (!o) return OK;
     entry = (char *)entry + base;
     PASS(mem_format(&flag, e, "%.*s", (int)n, argv[0]));
@@ -94,8 +95,7 @@ bool options_has_flag(const struct option_table *t, const char *prefix, const ch
 {
     bool unset;
     size_t base;
-    return strncmp(arg, "--", 2) == 0 &&
-           find_flag(t, prefix, arg + 2, strcspn(arg, "=") - 2, &unset, &base);
+    return find_flag(t, prefix, arg, strcspn(arg, "="), &unset, &base);
 }
 
 enum status options_flag_check(const struct option_table *t, const char *prefix, const void *entry,
@@ -105,7 +105,7 @@ enum status options_flag_check(const struct option_table *t, const char *prefix,
     char name[OPTION_WITH], word[OPTION_WITH], flag[OPTION_FLAG];
     bool unset;
     size_t base;
-    const struct option *o = find_flag(t, prefix, arg + 2, n - 2, &unset, &base);
+    const struct option *o = find_flag(t, prefix, arg, n, &unset, &base);
     if (!o || option_has_effect(t, o, entry, name, word)) return OK;
     option_flag_name(prefix, name, flag);
     RAISE(ERR_USAGE, "%.*s has no effect here: it goes with %s%s%s", (int)n, arg, flag,
@@ -119,12 +119,9 @@ void options_list_flags(const struct option_table *t, const char *prefix,
 {
     for (int64_t i = 0; i < t->n; i++) {
         const struct option *o = &t->options[i];
-        char key[OPTION_NAME], flag[OPTION_FLAG], opposite[OPTION_FLAG];
+        char flag[OPTION_FLAG], opposite[OPTION_FLAG];
         if (option_is_keys(o)) options_list_flags(o->table, prefix, take, context);
-        if (!has_flag(o)) continue;
-        unset_name(o, key);
-        option_flag_name(prefix, o->name, flag);
-        option_flag_name(prefix, key, opposite);
-        take(context, o, flag, o->type == OPTION_BOOL ? opposite : NULL);
+        flags_of(o, prefix, flag, opposite);
+        if (flag[0]) take(context, o, flag, opposite[0] ? opposite : NULL);
     }
 }

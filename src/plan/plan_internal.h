@@ -97,6 +97,11 @@ MUST_USE enum status plan_name_average(const struct plan *p, struct plan_checkpo
 /* --- plan_warnings.c --- */
 /* Whether the text is read for the sake of a warning: some seconds of tokenizing. */
 bool plan_text_is_short(const struct data_options *d);
+/* *v = a visit of all texts of the model, shallow: only *evaluations is owned, by the caller.
+ * ERR_NOMEM. Whether all of its texts are so short. */
+MUST_USE enum status plan_texts_of(const struct plan *p, int64_t model, struct visit *v,
+                                   struct data_options **evaluations, struct err *e);
+bool plan_texts_are_short(const struct visit *v);
 /* Whether a text can be read for a judgement now: it is not what a draft does without. */
 bool plan_text_is_judged(const struct plan *p, const struct data_options *d);
 

@@ -39,25 +39,18 @@ enum status plan_find_heldout(struct plan *p, struct plan_checkpoint *c, struct 
                       (long long)judge->bits, key);
 }
 
-/* evaluations (of the sweep): scratch. */
 static enum status check_heldout(const struct plan *p, const struct plan_checkpoint *c,
-                                 struct visit_cache *cache, struct data_options *evaluations,
-                                 struct plan_faults *f, struct err *e)
+                                 struct visit_cache *cache, struct plan_faults *f, struct err *e)
 {
-    const struct sweep *s = p->sweep;
-    const struct model_entry *m = &s->models[c->model];
+    const struct model_entry *m = &p->sweep->models[c->model];
     struct err why = {0};
-    bool is_short = plan_text_is_short(&c->weights.heldout);
-    for (int64_t i = 0; i < s->n_evaluations; i++) {
-        evaluations[i] = plan_data(p, c->model, &s->evaluations[i]);
-        is_short = is_short && plan_text_is_short(&evaluations[i]);
-    }
-    if (!is_short) return OK;
-    const struct visit v = {.weights = c->weights, /* shallow */
-                            .tokenizer = m->tokenizer,
-                            .checkpoint = m->rows[c->row].checkpoint,
-                            .n_evaluations = s->n_evaluations,
-                            .evaluations = evaluations};
+    struct visit v;
+    AUTO_FREE struct data_options *evaluations = NULL;
+    PASS(plan_texts_of(p, c->model, &v, &evaluations, e));
+    v.weights = c->weights; /* shallow */
+    v.checkpoint = m->rows[c->row].checkpoint;
+    v.calibration = (struct data_options){0};
+    if (!plan_text_is_short(&c->weights.heldout) || !plan_texts_are_short(&v)) return OK;
     const struct sequences *read;
     if (!c->recalled && plan_text_is_judged(p, &c->weights.heldout) &&
         visit_sequences_get(cache, &v, &c->weights.heldout, &read, &why) != OK) {
@@ -76,12 +69,10 @@ static enum status check_heldout(const struct plan *p, const struct plan_checkpo
 
 enum status plan_check_heldout(const struct plan *p, struct plan_faults *f, struct err *e)
 {
-    AUTO_FREE struct data_options *evaluations = NULL;
     CLEANUP(visit_cache_free) struct visit_cache cache = {0};
-    PASS(mem_zero(&evaluations, p->sweep->n_evaluations, sizeof *evaluations, "datasets", e));
     for (int64_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoints[i].weights.kind == WEIGHTS_GREEDY)
-            PASS(check_heldout(p, &p->checkpoints[i], &cache, evaluations, f, e));
+            PASS(check_heldout(p, &p->checkpoints[i], &cache, f, e));
     return OK;
 }
 

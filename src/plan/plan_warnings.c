@@ -25,9 +25,8 @@ static bool calibrates(const struct plan *p)
 
 /* --- one model --- */
 
-/* The visit of all its texts, shallow: only *evaluations is owned, by the caller. */
-static enum status texts_of(const struct plan *p, int64_t model, struct visit *v,
-                            struct data_options **evaluations, struct err *e)
+enum status plan_texts_of(const struct plan *p, int64_t model, struct visit *v,
+                          struct data_options **evaluations, struct err *e)
 {
     const struct sweep *s = p->sweep;
     const struct model_entry *m = &s->models[model];
@@ -80,7 +79,7 @@ bool plan_text_is_short(const struct data_options *d)
     return cost_tokens_of(&all).tokens <= most_read;
 }
 
-static bool readable(const struct visit *v)
+bool plan_texts_are_short(const struct visit *v)
 {
     bool ok = plan_text_is_short(&v->calibration);
     for (int64_t i = 0; i < v->n_evaluations; i++)
@@ -240,8 +239,8 @@ static enum status warn_model(const struct plan *p, int64_t model, struct visit_
     AUTO_FREE struct data_options *evaluations = NULL;
     struct visit_inputs in = {0};
     const int64_t positions = p->lengths[model].positions;
-    PASS(texts_of(p, model, &v, &evaluations, e));
-    const bool read = readable(&v) && visit_inputs_get(cache, &v, &in, NULL) == OK;
+    PASS(plan_texts_of(p, model, &v, &evaluations, e));
+    const bool read = plan_texts_are_short(&v) && visit_inputs_get(cache, &v, &in, NULL) == OK;
     const struct plan_checkpoint *one = plan_a_checkpoint(p, model);
     if (p->look_ahead && !read && positions > 0 && one->tokenizer[0] && !one->recalled)
         PASS(find_unreadable(p, cache, &v, model, f, e));

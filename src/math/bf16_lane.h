@@ -1,5 +1,5 @@
-/* bf16_lane: one number rounded to bf16, for vector kernels. Only bf16.c and kern_bf16.c include
- * it. */
+/* bf16_lane: one number rounded to bf16, for vector kernels. Only bf16.c, kern_bf16.c and
+ * kern_norm.c include it. */
 #pragma once
 #include "math/kernel.h"
 #include <string.h>

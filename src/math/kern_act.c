@@ -1,6 +1,12 @@
 /* Activations of the forward pass, products and scaling. */
 #include "math/kern.h"
-#include "math/kern_f32_lane.h"
+#include "math/kern_lane.h"
+
+/* x / (1 + e^-x). */
+KERN_LANE float lane_silu(float x)
+{
+    return x / (1.0f + lane_exp(-x));
+}
 
 KERNEL(void, kern_silu, (float *y, const float *x, int64_t n), (y, x, n))
 {

@@ -1,6 +1,6 @@
 #include "math/kern_bf16.h"
 #include "math/bf16_lane.h"
-#include "math/kern_f32_lane.h"
+#include "math/kern_lane.h"
 
 KERNEL(void, kern_bf16_round, (float *y, const float *x, int64_t n), (y, x, n))
 {
@@ -17,37 +17,6 @@ KERNEL(void, kern_bf16_bias, (float *y, int64_t ldy, const float *b, int64_t T, 
             for (int64_t i = 0; i < n; i++) y[i] += lane_bf16(b[i]);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[i] = lane_bf16(y[i]);
-    }
-}
-
-KERNEL(void, kern_bf16_add, (float *y, const float *x, int64_t n), (y, x, n))
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = lane_bf16(y[i] + x[i]);
-}
-
-KERNEL(void, kern_bf16_mul, (float *y, const float *x, int64_t n), (y, x, n))
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = lane_bf16(y[i] * x[i]);
-}
-
-KERNEL(void, kern_bf16_norm,
-       (const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx, int64_t T),
-       (f, y, ldy, x, ldx, T))
-{
-    const float *w = f->w, *b = f->b;
-    const bool between = f->between;
-    const int64_t n = f->n;
-    for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
-        const float mean = f->centred ? lane_mean(x, n) : 0;
-        const float r = lane_norm_scale(x, n, mean, f->eps);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            const float scaled = (x[i] - mean) * r, own = between ? lane_bf16(scaled) : scaled;
-            const float weighted = w ? own * lane_bf16(w[i]) : own;
-            y[i] = lane_bf16(b ? weighted + lane_bf16(b[i]) : weighted);
-        }
     }
 }
 
@@ -73,13 +42,6 @@ KERNEL(void, kern_bf16_rope,
                 high[j] = lane_bf16(product(v, c, between) + product(u, s, between));
             }
         }
-}
-
-KERNEL(void, kern_bf16_silu_mul, (float *y, const float *gate, const float *up, int64_t n),
-       (y, gate, up, n))
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = lane_bf16(lane_bf16(lane_silu(gate[i])) * up[i]);
 }
 
 KERNEL(void, kern_bf16_xielu, (float *y, const float *x, int64_t n, const struct xielu *c),

@@ -11,20 +11,10 @@
 void kern_bf16_round(float *y, const float *x, int64_t n);
 /* y (T, n) rounded, after adding b (n) to every row; b NULL: nothing is added. */
 void kern_bf16_bias(float *y, int64_t ldy, const float *b, int64_t T, int64_t n);
-/* y (n) = y + x. */
-void kern_bf16_add(float *y, const float *x, int64_t n);
-
-/* As kern_norm. */
-void kern_bf16_norm(const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx,
-                    int64_t T);
 
 /* As row_rope forward. between: cosines, sines and products with them are rounded too. */
 void kern_bf16_rope(float *x, int64_t ld, int64_t heads, int64_t stride, const float *cosine,
                     const float *sine, int64_t T, int64_t half, bool between);
 
-/* As kern_silu_mul; SiLU(gate) is rounded too. */
-void kern_bf16_silu_mul(float *y, const float *gate, const float *up, int64_t n);
-/* y (n) *= x. */
-void kern_bf16_mul(float *y, const float *x, int64_t n);
 /* As kern_xielu, of whose formula each operation is rounded. c: bf16 numbers. */
 void kern_bf16_xielu(float *y, const float *x, int64_t n, const struct xielu *c);

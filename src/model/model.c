@@ -175,8 +175,9 @@ void norm_rows(const struct model *m, bool rms, const float *w, const float *b, 
                                 .centred = centred,
                                 .w = w,
                                 .b = b,
-                                .between = !centred && !m->spec.arch->rounds_last};
-    (m->rounded ? kern_bf16_norm : kern_norm)(&f, y, ldx, x, ldx, T);
+                                .rounded = m->rounded,
+                                .between = m->rounded && !centred && !m->spec.arch->rounds_last};
+    kern_norm(&f, y, ldx, x, ldx, T);
 }
 
 void model_final_norm(const struct model *m, const float *x, int64_t T, float *y)

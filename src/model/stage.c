@@ -51,8 +51,8 @@ static void activate(const struct model *m, const struct block *b, const float *
     const struct xielu xielu =
         m->rounded && s->activation == ACT_XIELU ? block_xielu_bf16(b) : b->extra->xielu;
     for (int64_t t = 0; t < T; t++, inner += width, y += I) {
-        if (s->activation == ACT_SILU && s->gated) {
-            (m->rounded ? kern_bf16_silu_mul : kern_silu_mul)(y, inner, inner + I, I);
+        if (s->activation == ACT_SILU && s->gated && !m->rounded) {
+            kern_silu_mul(y, inner, inner + I, I);
             continue;
         }
         if (s->activation == ACT_XIELU)
@@ -60,7 +60,8 @@ static void activate(const struct model *m, const struct block *b, const float *
         else
             kernels[s->activation](y, inner, I);
         if (m->rounded) kern_bf16_round(y, y, I);
-        if (s->gated) (m->rounded ? kern_bf16_mul : kern_mul)(y, inner + I, I);
+        if (s->gated) kern_mul(y, inner + I, I);
+        if (s->gated && m->rounded) kern_bf16_round(y, y, I);
     }
 }
 
@@ -243,10 +244,8 @@ static void apply_linears(const struct block *b, int stage, const struct sequenc
 /* y (n) += x. */
 static void add(const struct model *m, float *y, const float *x, int64_t n)
 {
-    if (m->rounded)
-        kern_bf16_add(y, x, n);
-    else
-        row_axpy(y, 1, x, n);
+    row_axpy(y, 1, x, n);
+    if (m->rounded) kern_bf16_round(y, y, n);
 }
 
 /* Adds the sublayer's output y to the residual stream x. With parallel residual, the attention's

@@ -83,16 +83,14 @@ static void activations(int64_t n)
 static void rounded(int64_t n)
 {
     const struct xielu c = {.a = 0.875f, .b = 1.375f, .beta = 0.5f, .eps = -0x1p-20f};
-    const struct kern_norm rms = {.n = n, .eps = 1e-5f, .w = in[1], .between = true};
-    const struct kern_norm layer = {n, 1e-5f, true, in[1], in[2], false};
-    kern_bf16_norm(&rms, out[0], n, in[0], n, 1);
-    kern_bf16_norm(&layer, out[1], n, in[0], n, 1);
-    kern_bf16_silu_mul(out[2], in[0], in[1], n);
-    kern_bf16_xielu(out[3], in[0], n, &c);
-    kern_bf16_rope(out[4], n, 2, n / 2, in[6], in[7], 1, n / 4, true);
-    kern_bf16_bias(out[5], n, in[2], 1, n);
-    kern_bf16_add(out[6], in[3], n);
-    kern_bf16_mul(out[6], in[4], n);
+    const struct kern_norm rms = {
+        .n = n, .eps = 1e-5f, .w = in[1], .rounded = true, .between = true};
+    const struct kern_norm layer = {n, 1e-5f, true, in[1], in[2], true, false};
+    kern_norm(&rms, out[0], n, in[0], n, 1);
+    kern_norm(&layer, out[1], n, in[0], n, 1);
+    kern_bf16_xielu(out[2], in[0], n, &c);
+    kern_bf16_rope(out[3], n, 2, n / 2, in[6], in[7], 1, n / 4, true);
+    kern_bf16_bias(out[4], n, in[2], 1, n);
 }
 
 static void small_steps(int64_t n)

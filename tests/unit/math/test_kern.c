@@ -89,7 +89,8 @@ static void norms_match(void **ignored)
         }
         for (int affine = 0; affine < 2 && n > 1; affine++) {
             const float *w = affine ? w_ : NULL, *b = affine ? b_ : NULL;
-            kern_norm(&(struct kern_norm){n, 1e-5f, true, w, b, false}, y_, ld, x_, ld, ROWS);
+            kern_norm(&(struct kern_norm){n, 1e-5f, true, w, b, false, false}, y_, ld, x_, ld,
+                      ROWS);
             for (int t = 0; t < ROWS; t++) {
                 ref_layer_norm(want_, x_ + t * ld, w, b, n, 1e-5f);
                 near_all(y_ + t * ld, want_, n, 1e-6);

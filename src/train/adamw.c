@@ -9,12 +9,12 @@ KERNEL_STATIC(void, step,
                float *v, float *out),
               (s, n, w, g, m, v, out))
 {
-    const struct optimizer_settings *o = s->settings;
-    const double correct1 = 1 - pow(o->beta1, (double)s->k);
-    const double correct2 = 1 - pow(o->beta2, (double)s->k);
+    const struct optimizer_options *o = s->options;
+    const double correct1 = 1 - pow(o->betas[0], (double)s->k);
+    const double correct2 = 1 - pow(o->betas[1], (double)s->k);
     const float clip = (float)s->clip, keep = (float)(1 - s->rate * s->decay);
-    const float first = (float)(1 - o->beta1), beta2 = (float)o->beta2;
-    const float second = (float)(1 - o->beta2), root = (float)sqrt(correct2);
+    const float first = (float)(1 - o->betas[0]), beta2 = (float)o->betas[1];
+    const float second = (float)(1 - o->betas[1]), root = (float)sqrt(correct2);
     const float eps = (float)o->eps, size = (float)(s->rate / correct1);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {

@@ -10,11 +10,11 @@
 static void step(const struct optimizer_step *s, int64_t n, const float *w, const float *g,
                  float *m, float *v, float *out)
 {
-    const float clip = (float)s->clip, momentum = (float)s->settings->momentum;
-    const float rest = (float)(1 - s->settings->momentum);
+    const float clip = (float)s->clip, momentum = (float)s->options->momentum;
+    const float rest = (float)(1 - s->options->momentum);
     if (!s->matrix) {
         struct optimizer_step other = *s;
-        other.rate *= s->settings->adamw_rate;
+        other.rate *= s->options->adamw_rate;
         optimizer_adamw.step(&other, n, w, g, m, v, out);
         return;
     }
@@ -33,7 +33,7 @@ static void scale(float *y, const float *x, float factor, float keep, int64_t n)
     for (int64_t i = 0; i < n; i++) y[i] = (keep == 0 ? 0 : keep * y[i]) + factor * x[i];
 }
 
-static double size_of(const struct optimizer_settings *o, int64_t rows, int64_t cols)
+static double size_of(const struct optimizer_options *o, int64_t rows, int64_t cols)
 {
     return o->scale == MUON_RMS ? 0.2 * sqrt((double)max64(rows, cols))
                                 : sqrt(fmax(1, (double)rows / (double)cols));
@@ -61,7 +61,7 @@ static void matrix(const struct optimizer_step *s, int64_t rows, int64_t cols, f
         x = y;
         y = other;
     }
-    scale(w, x, (float)(-s->rate * size_of(s->settings, rows, cols)),
+    scale(w, x, (float)(-s->rate * size_of(s->options, rows, cols)),
           (float)(1 - s->rate * s->decay), n);
 }
 

@@ -6,15 +6,24 @@
 
 enum muon_scale { MUON_RMS, MUON_SPECTRAL };
 
-struct optimizer_settings {
-    double beta1, beta2, eps, weight_decay, momentum;
+/* What decays. Matrices are tensors of two dimensions, embedding and head included. */
+enum decay_on { DECAY_MATRICES, DECAY_ALL, DECAY_NO_EMBEDDINGS, DECAY_OLMO2 /* all but those */ };
+
+struct optimizer_options {
+    int kind; /* enum optimizer_id */
+    int64_t n_betas;
+    double betas[2]; /* of AdamW's moments */
+    double eps, weight_decay, momentum;
     double adamw_rate; /* muon: of what AdamW changes, times the rate */
-    enum muon_scale scale;
+    double clip;       /* 2-norm of the gradient at most; 0: any */
+    double z_loss;     /* coefficient of the mean of (log sum e^logits)^2 */
+    int decay_on;      /* enum decay_on */
+    int scale;         /* enum muon_scale */
 };
 
 /* One step over numbers of one tensor. In f32, with coefficients made in f64 and rounded once. */
 struct optimizer_step {
-    const struct optimizer_settings *settings;
+    const struct optimizer_options *options;
     int64_t k;    /* from 1 */
     double rate;  /* of this step */
     double clip;  /* factor of the gradient */

@@ -3,6 +3,7 @@
 #include "checkpoint/safetensors.h"
 #include "train/corpus.h"
 #include "train/initial.h"
+#include "train/optimizer.h"
 #include "train/schedule.h"
 #include <stdio.h>
 
@@ -10,14 +11,6 @@ enum { RUNS_FROM_MAX = 256, RUNS_MAX = 100000 };
 
 struct batch_options {
     int64_t sequences, length, micro; /* micro: sequences of a micro-batch */
-};
-struct optimizer_options {
-    int kind; /* enum optimizer_id */
-    int64_t n_betas;
-    double betas[2];
-    double eps, weight_decay, momentum, adamw_rate, clip, z_loss;
-    int decay_on; /* enum decay_on */
-    int scale;    /* enum muon_scale */
 };
 struct checkpoint_options {
     int64_t every, n_at; /* every 0: only `at` and the last */

@@ -6,7 +6,7 @@ static void step(const struct optimizer_step *s, int64_t n, const float *w, cons
                  float *m, float *v, float *out)
 {
     const float clip = (float)s->clip, keep = (float)(1 - s->rate * s->decay);
-    const float momentum = (float)s->settings->momentum, rate = (float)s->rate;
+    const float momentum = (float)s->options->momentum, rate = (float)s->rate;
     (void)v;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {

@@ -49,19 +49,8 @@ static enum status find_start(struct training *x, const json_t *config, int64_t 
 
 static struct trainer_options options_of(const struct training *x)
 {
-    const struct optimizer_options *o = &x->run->recipe->optimizer;
     return (struct trainer_options){
-        .optimizer = optimizers[o->kind],
-        .settings = {.beta1 = o->betas[0],
-                     .beta2 = o->betas[1],
-                     .eps = o->eps,
-                     .weight_decay = o->weight_decay,
-                     .momentum = o->momentum,
-                     .adamw_rate = o->adamw_rate,
-                     .scale = (enum muon_scale)o->scale},
-        .clip = o->clip,
-        .z_loss = o->z_loss,
-        .decay_on = (enum decay_on)o->decay_on,
+        .optimizer = x->run->recipe->optimizer,
         .products = (enum products)x->run->recipe->run.products,
         .micro = x->run->recipe->batch.micro,
         .memory = x->job->memory,

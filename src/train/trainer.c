@@ -37,15 +37,15 @@ static double decay_of(const struct trainer *t, const struct hvp_tensor *x)
     const size_t n = strlen(table);
     const bool embedding = x->layer < 0 && strncmp(x->name, table, n) == 0 && x->name[n] == '.';
     const bool matrix = x->n_dims == 2;
-    switch (t->o.decay_on) {
+    switch ((enum decay_on)t->o.optimizer.decay_on) {
     case DECAY_MATRICES:
-        return matrix ? t->o.settings.weight_decay : 0;
+        return matrix ? t->o.optimizer.weight_decay : 0;
     case DECAY_NO_EMBEDDINGS:
-        return matrix && !embedding ? t->o.settings.weight_decay : 0;
+        return matrix && !embedding ? t->o.optimizer.weight_decay : 0;
     case DECAY_OLMO2:
-        return embedding ? 0 : t->o.settings.weight_decay;
+        return embedding ? 0 : t->o.optimizer.weight_decay;
     default:
-        return t->o.settings.weight_decay;
+        return t->o.optimizer.weight_decay;
     }
 }
 
@@ -85,7 +85,7 @@ enum status trainer_open(const char *folder, const struct trainer_options *o, st
     trainer_part(t, t->rank, &t->first, &t->held);
     PASS(mem_zero(&t->sum, t->held, sizeof(float), "the sum of gradients", e));
     PASS(mem_zero(&t->m, t->held, sizeof(float), "first moments", e));
-    if (t->o.optimizer->moments > 1)
+    if (optimizers[t->o.optimizer.kind]->moments > 1)
         PASS(mem_zero(&t->v, t->held, sizeof(float), "second moments", e));
     *out = TAKE(t);
     return OK;

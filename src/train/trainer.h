@@ -13,15 +13,8 @@
 #include "train/optimizer.h"
 #include <mpi.h>
 
-/* What decays. Matrices are tensors of two dimensions, embedding and head included. */
-enum decay_on { DECAY_MATRICES, DECAY_ALL, DECAY_NO_EMBEDDINGS, DECAY_OLMO2 /* all but those */ };
-
 struct trainer_options {
-    const struct optimizer *optimizer;
-    struct optimizer_settings settings;
-    double clip;   /* 2-norm of the gradient at most; 0: any */
-    double z_loss; /* coefficient of the mean of (log sum e^logits)^2 */
-    enum decay_on decay_on;
+    struct optimizer_options optimizer;
     enum products products; /* not AUTO */
     int64_t micro;          /* sequences of a micro-batch */
     int64_t memory; /* bytes in which activations may be kept for the backward pass; where they do

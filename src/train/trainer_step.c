@@ -100,7 +100,7 @@ static enum status micro_run(struct trainer *t, const struct train_tokens *x, in
     TRY(micro_take(t, x, a, b, e));
     struct hvp *h = t->derivatives;
     hvp_total(h, x->n * x->length);
-    hvp_z_loss(h, g ? t->o.z_loss : 0);
+    hvp_z_loss(h, g ? t->o.optimizer.z_loss : 0);
     hvp_keep_values(h, g && fits_kept(t, &t->micro.s, x->length));
     TRY(g ? hvp_gradient(h, g, &loss_z[0], e) : hvp_loss(h, &loss_z[0], e));
     loss_z[1] = hvp_z_part(h);
@@ -187,13 +187,13 @@ static enum status norm_of(const struct trainer *t, double *norm, struct err *e)
 
 static bool turns(const struct trainer *t, int64_t tensor)
 {
-    return t->o.optimizer->matrix && t->tensors[tensor].matrix;
+    return optimizers[t->o.optimizer.kind]->matrix && t->tensors[tensor].matrix;
 }
 
 static struct optimizer_step step_of(const struct trainer *t, int64_t k, double rate, double clip,
                                      int64_t tensor)
 {
-    return (struct optimizer_step){.settings = &t->o.settings,
+    return (struct optimizer_step){.options = &t->o.optimizer,
                                    .k = k,
                                    .rate = rate,
                                    .clip = clip,
@@ -213,10 +213,11 @@ static void update_part(struct trainer *t, int64_t k, double rate, double clip)
             n = trainer_run(t, t->first + b, end - b, &i, &at);
             const struct optimizer_step s = step_of(t, k, rate, clip, i);
             float *w = t->tensors[i].w + at;
-            t->o.optimizer->step(&s, n, w, t->sum + b, t->m + b, t->v ? t->v + b : NULL,
-                                 t->size > 1   ? t->g + t->first + b
-                                 : turns(t, i) ? t->sum + b
-                                               : w);
+            optimizers[t->o.optimizer.kind]->step(&s, n, w, t->sum + b, t->m + b,
+                                                  t->v ? t->v + b : NULL,
+                                                  t->size > 1   ? t->g + t->first + b
+                                                  : turns(t, i) ? t->sum + b
+                                                                : w);
         }
     }
 }
@@ -255,7 +256,8 @@ static enum status update_matrices(struct trainer *t, int64_t k, double rate, do
         const struct optimizer_step s = step_of(t, k, rate, clip, i);
         float *direction = (t->size > 1 ? t->g : t->sum) + x->offset;
         if (owner == t->rank)
-            t->o.optimizer->matrix(&s, x->shape[0], x->shape[1], t->tensors[i].w, direction, room);
+            optimizers[t->o.optimizer.kind]->matrix(&s, x->shape[0], x->shape[1], t->tensors[i].w,
+                                                    direction, room);
         owner = (owner + 1) % t->size;
     }
     free(room);
@@ -299,10 +301,10 @@ enum status trainer_step(struct trainer *t, int64_t k, double rate,
     NEED(isfinite(out->loss) && isfinite(out->norm), ERR_NUMERIC,
          "step %lld: the loss is %g, the norm of the gradient %g", (long long)k, out->loss,
          out->norm);
-    if (t->o.clip > 0) out->clip = fmin(1, t->o.clip / (out->norm + 1e-6));
+    if (t->o.optimizer.clip > 0) out->clip = fmin(1, t->o.optimizer.clip / (out->norm + 1e-6));
     update_part(t, k, rate, out->clip);
     if (t->size > 1) share_weights(t);
-    if (t->o.optimizer->matrix) PASS(update_matrices(t, k, rate, out->clip, e));
+    if (optimizers[t->o.optimizer.kind]->matrix) PASS(update_matrices(t, k, rate, out->clip, e));
     for (int64_t l = 0; l < model_shape(t->model)->layers; l++) model_block_complete(&t->blocks[l]);
     return OK;
 }

@@ -41,9 +41,7 @@ int main(int argc, char **argv)
     const int64_t n = atoll(argv[2]), length = atoll(argv[3]);
     const int64_t steps = argc > 4 ? atoll(argv[4]) : 5, micro = argc > 5 ? atoll(argv[5]) : n;
     const struct trainer_options o = {
-        .optimizer = optimizers[OPTIMIZER_adamw],
-        .settings = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
-        .clip = 1,
+        .optimizer = {.betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1, .clip = 1},
         .micro = micro,
         .products = products_of_word(getenv("QTRAJ_BENCH_PRODUCTS")),
         .memory = (int64_t)8 << 30,

@@ -100,19 +100,18 @@ static void fixture_open(struct fixture *f, const char *name, int64_t micro)
     OK_OR_FAIL(safetensors_open(path, &f->answers, e));
     const json_t *a = json_object_get(f->info, "adamw");
     const char *decay = json_string_value(json_object_get(a, "decay"));
-    f->o = (struct trainer_options){.optimizer = optimizers[OPTIMIZER_adamw],
-                                    .settings = {.beta1 = setting(a, "beta1"),
-                                                 .beta2 = setting(a, "beta2"),
-                                                 .eps = setting(a, "eps"),
-                                                 .weight_decay = setting(a, "weight_decay")},
-                                    .clip = setting(a, "clip"),
-                                    .z_loss = setting(f->info, "z_loss"),
-                                    .decay_on = strcmp(decay, "olmo2") == 0 ? DECAY_OLMO2
-                                                : strcmp(decay, "no_embedding") == 0
-                                                    ? DECAY_NO_EMBEDDINGS
-                                                    : DECAY_MATRICES,
-                                    .micro = micro,
-                                    .ranks = MPI_COMM_WORLD};
+    f->o = (struct trainer_options){
+        .optimizer = {.kind = OPTIMIZER_adamw,
+                      .betas = {setting(a, "beta1"), setting(a, "beta2")},
+                      .eps = setting(a, "eps"),
+                      .weight_decay = setting(a, "weight_decay"),
+                      .clip = setting(a, "clip"),
+                      .z_loss = setting(f->info, "z_loss"),
+                      .decay_on = strcmp(decay, "olmo2") == 0          ? DECAY_OLMO2
+                                  : strcmp(decay, "no_embedding") == 0 ? DECAY_NO_EMBEDDINGS
+                                                                       : DECAY_MATRICES},
+        .micro = micro,
+        .ranks = MPI_COMM_WORLD};
     f->batch = (int64_t)setting(f->info, "batch");
     f->length = (int64_t)setting(f->info, "length");
     f->tokens = read_i32(f, "tokens");
@@ -404,8 +403,8 @@ static void test_muon(void **state)
     fixture_open(&f, "llama", 1);
     fixture_open(&alone, "llama", 1);
     alone.o.ranks = MPI_COMM_SELF;
-    f.o.optimizer = alone.o.optimizer = optimizers[OPTIMIZER_muon];
-    f.o.settings.momentum = alone.o.settings.momentum = 0.95;
+    f.o.optimizer.kind = alone.o.optimizer.kind = OPTIMIZER_muon;
+    f.o.optimizer.momentum = alone.o.optimizer.momentum = 0.95;
     begin(&f);
     begin(&alone);
     muon_steps(&f, 0, 6);

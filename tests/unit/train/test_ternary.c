@@ -83,7 +83,7 @@ static void test_gradient(void **state)
     struct train_tokens x;
     int32_t *ids = tokens_of(&x);
     for (int kept = 0; kept < 2; kept++) {
-        struct trainer_options o = {.optimizer = optimizers[OPTIMIZER_sgd],
+        struct trainer_options o = {.optimizer = {.kind = OPTIMIZER_sgd},
                                     .micro = 1,
                                     .memory = kept << 30,
                                     .ranks = MPI_COMM_WORLD};

@@ -2,7 +2,7 @@
 # Binary terms (BiLLM) against numpy, with and without feedback, on one rank and on two, and what refuses them.
 . "$SOURCE/tests/tools/lib.sh"
 need_python json numpy h5py
-numpy_text=fixed_text # with some texts f32 and f64 decide a near tie of two numbers of columns differently
+numpy_text=fixed_text # so that no change of the sources brings a near tie, which f32 and f64 may decide differently
 . "$SOURCE/tests/tools/numpy.sh"
 
 quickstart_sweep '1p;$p' fixed_text <<YAML

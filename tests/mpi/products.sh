@@ -12,9 +12,9 @@ methods:
   - {method: rtn, group_size: 64}
   - {method: gptq, group_size: 64, scale_dtype: f16-packed}
   - {method: awq, group_size: 64}
-calibration: {text: text.txt, length: 128, samples: 6}
+calibration: {text: text.txt, length: 64, samples: 4}
 evaluation:
-  - {name: docs, text: text.txt, length: 200, skip: 12, samples: 7}
+  - {name: docs, text: text.txt, length: 100, skip: 12, samples: 7}
 run: {reproducible: true}
 YAML
 fixed_text "$work/text.txt"

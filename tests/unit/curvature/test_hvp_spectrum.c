@@ -130,13 +130,13 @@ int main(void)
         NAMED(whole_hessian, "tiny_gpt_neox"),
 #ifndef QTRAJ_REAL_F64
         NAMED(estimates_of_tiny, "tiny_llama"),
-        NAMED(eigenvalues_of_subsets, "olmo2"),
         NAMED(eigenvalues_of_subsets, "gpt_neox_parallel"),
 #endif
 #ifndef __SANITIZE_ADDRESS__ /* which looks at memory, not at numbers (model_fixtures.h) */
         NAMED(whole_hessian, "tiny_llama"),
 #ifndef QTRAJ_REAL_F64
         NAMED(estimates_of_tiny, "tiny_gpt_neox"),
+        NAMED(eigenvalues_of_subsets, "olmo2"),
         NAMED(eigenvalues_of_subsets, "llama"),
         NAMED(eigenvalues_of_subsets, "olmo3"),
 #endif

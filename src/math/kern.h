@@ -14,7 +14,7 @@ struct kern_norm {
     bool centred;
     const float *w, *b; // (n) NULL: ones, zeros
     bool rounded;       /* to bf16: w and b when they are read, and the result (kern_bf16.h) */
-    bool between;       /* what is multiplied by w is rounded before too */
+    bool between;       /* if rounded: what w multiplies is rounded before, too */
 };
 /* y may be x. */
 void kern_norm(const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx,

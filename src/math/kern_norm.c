@@ -24,12 +24,12 @@ KERN_LANE float scale_of(const float *x, int64_t n, float mean, float eps)
     return 1.0f / sqrtf(squares / (float)n + eps);
 }
 
-KERNEL(void, kern_norm,
-       (const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx, int64_t T),
-       (f, y, ldy, x, ldx, T))
+/* rounded: f's, a constant where this is inlined. */
+KERN_LANE void rows_norm(const struct kern_norm *f, bool rounded, float *y, int64_t ldy,
+                         const float *x, int64_t ldx, int64_t T)
 {
     const float *w = f->w, *b = f->b;
-    const bool rounded = f->rounded, between = f->between;
+    const bool between = rounded && f->between;
     const int64_t n = f->n;
     for (int64_t t = 0; t < T; t++, x += ldx, y += ldy) {
         const float mean = f->centred ? mean_of(x, n) : 0;
@@ -44,4 +44,14 @@ KERNEL(void, kern_norm,
             for (int64_t i = 0; i < n; i++) y[i] += rounded_if(rounded, b[i]);
         if (rounded) kern_bf16_round(y, y, n);
     }
+}
+
+KERNEL(void, kern_norm,
+       (const struct kern_norm *f, float *y, int64_t ldy, const float *x, int64_t ldx, int64_t T),
+       (f, y, ldy, x, ldx, T))
+{
+    if (f->rounded)
+        rows_norm(f, true, y, ldy, x, ldx, T);
+    else
+        rows_norm(f, false, y, ldy, x, ldx, T);
 }

@@ -176,7 +176,7 @@ void norm_rows(const struct model *m, bool rms, const float *w, const float *b, 
                                 .w = w,
                                 .b = b,
                                 .rounded = m->rounded,
-                                .between = m->rounded && !centred && !m->spec.arch->rounds_last};
+                                .between = !centred && !m->spec.arch->rounds_last};
     kern_norm(&f, y, ldx, x, ldx, T);
 }
 

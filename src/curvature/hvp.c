@@ -219,15 +219,4 @@ float *hvp_place(const struct hvp *h, int64_t i)
     return l < 0 ? h->m->outer[t->slot.index]
                  : (float *)(uintptr_t)diff_loaded(&h->blocks[l], &t->slot);
 }
-
-static enum status apply(void *context, int64_t k, const float *const *x, float *const *y,
-                         struct err *e)
-{
-    return hvp_apply(context, k, x, y, e);
-}
-
-void hvp_operator(struct hvp *h, struct operator* out)
-{
-    *out = (struct operator){.space = h->space, .apply = apply, .context = h};
-}
 #endif

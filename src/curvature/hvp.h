@@ -168,10 +168,7 @@ struct hvp_bytes {
 void hvp_bytes_of(const struct spec *s, const struct hvp_extent *x, struct hvp_bytes *out);
 
 #ifndef QTRAJ_REAL_F64
-#include "curvature/operator.h"
 /* Where tensor i's weights are in memory, in one of hvp_blocks' blocks or in the model: who owns
  * those may change them between calls. */
 float *hvp_place(const struct hvp *h, int64_t i);
-/* *out = the Hessian as an operator; h must outlive it. */
-void hvp_operator(struct hvp *h, struct operator* out);
 #endif

@@ -12,7 +12,3 @@ struct subject {
     int64_t n_tensors;
     struct hvp_tensor *tensors; // (n_tensors) they cover the whole vector, in order
 };
-
-/* *out = the loss of h, which must outlive it; free with subject_free. ERR_NOMEM. */
-MUST_USE enum status subject_of_hvp(struct hvp *h, struct subject *out, struct err *e);
-void subject_free(struct subject *s);

@@ -1,20 +1,14 @@
 /* Collective operations of a measurement: agreement on errors, distributed vectors, files. */
 #include "measures/measurement.h"
+#include "checkpoint/safetensors_parts.h"
 #include "engine/block_reader.h"
 #include "util/agree.h"
 #include "util/bulk.h"
 #include "util/fsx.h"
 #include "util/mem.h"
 #include "util/num.h"
-#include "util/temporary.h"
-#include <errno.h>
 #include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <sys/stat.h>
-
-/* Numbers per message; small, because MPI may copy it. */
-enum { MESSAGE = 1 << 20 };
 
 /* This rank's sequences: every size-th one, from number `rank` on. */
 static enum status select_sequences(struct measurement *m, struct err *e)
@@ -174,6 +168,18 @@ static void say_ahead(void *context, int64_t products)
     pace_ahead(m->pace, (double)products * m->share_product);
 }
 
+static enum status make_subject(struct measurement *m, struct err *e)
+{
+    struct subject *s = &m->subject;
+    *s = (struct subject){.hessian = {.space = *hvp_space(m->h), .apply = apply, .context = m},
+                          .gradient = gradient,
+                          .context = m,
+                          .n_tensors = hvp_n_tensors(m->h)};
+    PASS(mem_alloc(&s->tensors, s->n_tensors, sizeof *s->tensors, "tensors", e));
+    for (int64_t i = 0; i < s->n_tensors; i++) s->tensors[i] = *hvp_tensor(m->h, i);
+    return OK;
+}
+
 enum status measurement_open(struct measurement *m, enum hvp_subset subset, struct err *e)
 {
     m->rank = m->group->rank;
@@ -195,16 +201,12 @@ enum status measurement_open(struct measurement *m, enum hvp_subset subset, stru
         share.space.context = m;
         hvp_share_over(m->h, &share);
     }
-    PASS(agree(m, subject_of_hvp(m->h, &m->subject, e), e));
-    m->subject.hessian.apply = apply;
-    m->subject.gradient = gradient;
-    m->subject.hessian.context = m->subject.context = m;
-    return OK;
+    return agree(m, make_subject(m, e), e);
 }
 
 void measurement_close(struct measurement *m)
 {
-    subject_free(&m->subject);
+    free(m->subject.tensors);
     hvp_close(m->h);
     block_reader_close(m->reader);
     sequences_free(&m->mine);
@@ -255,109 +257,28 @@ enum status measurement_run(struct measurement *m, const struct curvature_reques
 
 /* --- vectors as files --- */
 
-/* A transfer between rank 0's file and the ranks' parts. */
-struct transfer {
-    struct measurement *m;
-    const char *path;
-    FILE *file;   /* on rank 0 */
-    float *piece; // (MESSAGE) on rank 0
-    bool writing;
-    float *mine;
-};
-
-static enum status transfer_piece(const struct transfer *t, float *x, size_t n, struct err *e)
-{
-    errno = 0;
-    size_t done = t->writing ? fwrite(x, sizeof *x, n, t->file) : fread(x, sizeof *x, n, t->file);
-    NEED(done == n, fsx_errno_status(errno), "%s: %s", t->path,
-         errno ? strerror(errno) : "too short");
-    return OK;
-}
-
-/* After an error with the file on rank 0 the messages continue, so that no other rank hangs. */
-static enum status transfer_run(const struct transfer *t, struct err *e)
-{
-    enum status st = OK;
-    const struct measurement *m = t->m;
-    for (int r = 0; r < m->size; r++) {
-        const struct space s = space_cut(hvp_n(m->h), r, m->size);
-        if (m->rank != 0 && m->rank != r) continue;
-        for (int64_t i = 0; i < s.n; i += MESSAGE) {
-            int n = (int)min64(s.n - i, MESSAGE);
-            float *x = m->rank == r ? t->mine + i : t->piece;
-            if (m->rank != 0 && t->writing) MPI_Send(x, n, MPI_FLOAT, 0, 0, m->group->comm);
-            if (m->rank == 0 && r != 0 && t->writing)
-                MPI_Recv(x, n, MPI_FLOAT, r, 0, m->group->comm, MPI_STATUS_IGNORE);
-            if (m->rank == 0 && st == OK) st = transfer_piece(t, x, (size_t)n, e);
-            if (m->rank == 0 && r != 0 && !t->writing)
-                MPI_Send(x, n, MPI_FLOAT, r, 0, m->group->comm);
-            if (m->rank != 0 && !t->writing)
-                MPI_Recv(x, n, MPI_FLOAT, 0, 0, m->group->comm, MPI_STATUS_IGNORE);
-        }
-    }
-    return st;
-}
-
-static enum status transfer_open(struct transfer *t, const char *name, struct err *e)
-{
-    if (t->m->rank != 0) return OK;
-    PASS(mem_alloc(&t->piece, min64(MESSAGE, max64(hvp_n(t->m->h), 1)), sizeof *t->piece,
-                   "a piece of a vector", e));
-    t->file = fopen(name, t->writing ? "wbe" : "rbe");
-    NEED(t->file, fsx_errno_status(errno), "%s: %s", name, strerror(errno));
-    return OK;
-}
-
-static void transfer_close(struct transfer *t)
-{
-    if (t->file) fclose(t->file);
-    free(t->piece);
-}
-
-/* Opens rank 0's file under a temporary name. */
-static enum status write_open(struct transfer *t, char **name, struct err *e)
-{
-    PASS(fsx_make_parent(t->path, e));
-    PASS(temporary_begin(t->path, name, e));
-    return transfer_open(t, *name, e);
-}
-
-static enum status publish(struct transfer *t, const char *name, struct err *e)
-{
-    int closed = fclose(t->file);
-    t->file = NULL;
-    NEED(closed == 0, fsx_errno_status(errno), "%s: %s", t->path, strerror(errno));
-    return fsx_publish(name, t->path, e);
-}
-
 enum status measurement_vector_write(struct measurement *m, const char *path, const float *mine,
                                      struct err *e)
 {
     enum status st = OK;
-    CLEANUP(temporary_end_at) char *name = NULL; /* temporary name, on rank 0 */
-    CLEANUP(transfer_close)
-    struct transfer t = {.m = m, .path = path, .writing = true, .mine = (float *)(uintptr_t)mine};
-    if (m->rank == 0) st = write_open(&t, &name, e);
+    const struct tensor_shape shape = {"vector", DTYPE_F32, 1, {hvp_n(m->h)}};
+    CLEANUP(safetensors_out_close_at) struct safetensors_out *o = NULL; /* on rank 0 */
+    if (m->rank == 0) st = fsx_make_parent(path, e);
+    if (m->rank == 0 && st == OK) st = safetensors_create(path, &shape, 1, &o, e);
     PASS(err_agree(m->group->comm, st, e));
-    st = transfer_run(&t, e);
-    if (m->rank == 0 && st == OK) st = publish(&t, name, e);
+    PASS(safetensors_append_parts(m->group->comm, mine, hvp_space(m->h)->n, o, e));
+    if (m->rank == 0) st = safetensors_commit(o, e);
     return err_agree(m->group->comm, st, e);
-}
-
-static bool has_bytes(const char *path, int64_t bytes)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && (int64_t)s.st_size == bytes;
 }
 
 bool measurement_vector_read(struct measurement *m, const char *path, float *mine)
 {
-    CLEANUP(transfer_close) struct transfer t = {.m = m, .path = path, .mine = mine};
-    int there = 0;
-    if (m->rank == 0 && has_bytes(path, hvp_n(m->h) * (int64_t)sizeof *mine))
-        there = transfer_open(&t, path, NULL) == OK;
-    MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
-    if (there && transfer_run(&t, NULL) != OK) there = 0;
-    MPI_Bcast(&there, 1, MPI_INT, 0, m->group->comm);
+    CLEANUP(safetensors_close) struct safetensors s = {.fd = -1};
+    const struct space *part = hvp_space(m->h);
+    const bool open = safetensors_open(path, &s, NULL) == OK;
+    const struct tensor_entry *x = open ? safetensors_find(&s, "vector") : NULL;
+    int there = x && x->n_elements == part->total &&
+                safetensors_read_range(&s, x, part->first, part->n, mine, NULL) == OK;
+    MPI_Allreduce(MPI_IN_PLACE, &there, 1, MPI_INT, MPI_LAND, m->group->comm);
     return there;
 }

@@ -57,9 +57,10 @@ void measurement_save_to(struct measurement *m, struct saved *saved);
 MUST_USE enum status measurement_run(struct measurement *m, const struct curvature_request *request,
                                      struct curvature *out, struct err *e);
 
-/* Writes a distributed vector to a file, as f32 in vector order. mine (space.n): this rank's part.
- * Rank 0 writes, piece by piece. Collective. ERR_IO, ERR_FULL. */
+/* Writes a distributed vector to a .safetensors file, as f32 in vector order. mine (space.n): this
+ * rank's part. Collective. ERR_IO, ERR_FULL. */
 MUST_USE enum status measurement_vector_write(struct measurement *m, const char *path,
                                               const float *mine, struct err *e);
-/* Reads such a file; false on all ranks: no readable file of that length. Collective. */
+/* Every rank reads its part of such a file; false on all ranks: no readable file of that length.
+ * Collective. */
 bool measurement_vector_read(struct measurement *m, const char *path, float *mine);

@@ -1,35 +1,7 @@
 /* The state of a trainer in a file: w, m and v as flat vectors, and the step. */
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_parts.h"
 #include "train/trainer_internal.h"
 #include "util/agree.h"
-#include "util/mem.h"
-#include "util/num.h"
-
-enum { PIECE = 1 << 20 };
-
-/* The first rank appends the whole vector whose parts the ranks hold, a piece at a time. */
-static enum status append_parts(struct trainer *t, const float *part, struct safetensors_out *o,
-                                struct err *e)
-{
-    enum status st = OK;
-    float *piece = NULL;
-    if (t->rank == 0) st = mem_alloc(&piece, PIECE, sizeof *piece, "a piece of the state", e);
-    PASS(err_agree(t->o.ranks, st, e));
-    for (int r = 0; r < t->size; r++) {
-        int64_t first, n;
-        trainer_part(t, r, &first, &n);
-        for (int64_t a = 0; a < n; a += PIECE) {
-            const int count = (int)min64(n - a, PIECE);
-            const float *from = r > 0 ? piece : part + a;
-            if (r > 0 && t->rank == r) MPI_Send(part + a, count, MPI_FLOAT, 0, 0, t->o.ranks);
-            if (t->rank > 0) continue;
-            if (r > 0) MPI_Recv(piece, count, MPI_FLOAT, r, 0, t->o.ranks, MPI_STATUS_IGNORE);
-            if (st == OK) st = safetensors_append(o, from, count, e);
-        }
-    }
-    free(piece);
-    return err_agree(t->o.ranks, st, e);
-}
 
 static enum status begin(struct trainer *t, int64_t k, const char *path, struct safetensors_out **o,
                          struct err *e)
@@ -51,8 +23,8 @@ enum status trainer_save(struct trainer *t, int64_t k, const char *path, struct 
     CLEANUP(safetensors_out_close_at) struct safetensors_out *o = NULL;
     if (t->rank == 0) st = begin(t, k, path, &o, e);
     PASS(err_agree(t->o.ranks, st, e));
-    PASS(append_parts(t, t->m, o, e));
-    if (t->v) PASS(append_parts(t, t->v, o, e));
+    PASS(safetensors_append_parts(t->o.ranks, t->m, t->held, o, e));
+    if (t->v) PASS(safetensors_append_parts(t->o.ranks, t->v, t->held, o, e));
     if (t->rank == 0) st = safetensors_commit(o, e);
     return err_agree(t->o.ranks, st, e);
 }

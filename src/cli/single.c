@@ -1,6 +1,6 @@
 #include "cli/single.h"
 #include "cli/cli.h"
-#include "engine/input_warnings.h"
+#include "engine/inputs.h"
 #include "engine/provenance.h"
 #include "eval/doubts.h"
 #include "quant/quant.h"

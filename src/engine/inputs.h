@@ -79,3 +79,8 @@ MUST_USE enum status visit_find_tokenizer(const struct visit *v, bool text, char
  * ERR_FORMAT, ERR_NOMEM. */
 MUST_USE enum status visit_positions(const char *checkpoint, int64_t *written, int64_t *usable,
                                      struct err *e);
+
+/* Logs a warning for each evaluation text of v of which sequences are also calibrated on
+ * (eval/overlap.h). ERR_NOMEM. */
+MUST_USE enum status warn_of_overlap(const struct visit *v, const struct visit_inputs *in,
+                                     struct err *e);

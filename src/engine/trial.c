@@ -2,7 +2,7 @@
  * (prepare_block). The original weights' outputs are retained for as many ranges as the memory plan
  * allows. */
 #include "engine/visit_internal.h"
-#include "model/folding.h"
+#include "model/arch.h"
 #include "util/clock.h"
 #include "util/mem.h"
 #include <math.h>
@@ -114,7 +114,7 @@ static int tie_of(const struct workspace *w, const struct block *b, int i)
 {
     const struct spec *s = &w->sizes.spec;
     const struct linear *l = &b->linear[i];
-    bool normed = folding_norm_absorbs(s->arch);
+    bool normed = arch_norm_absorbs(s->arch);
     int last = i - 1; /* last linear of the previous stage, if l is the only one of its stage */
     switch (l->stage) {
     case STAGE_QKV:

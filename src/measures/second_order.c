@@ -1,4 +1,4 @@
-#include "measures/second_order.h"
+/* The second-order measure: its keys, what it costs, the spills of weights, its records. */
 #include "checkpoint/derived.h"
 #include "engine/stamp.h"
 #include "engine/weights.h"

@@ -1,8 +1,8 @@
 #include "memory/cost.h"
 #include "curvature/hvp_predict.h"
 #include "math/rates.h"
+#include "model/arch.h"
 #include "model/diff_block.h"
-#include "model/folding.h"
 #include "quant/quant.h"
 #include "util/clock.h"
 #include "util/fsx.h"
@@ -108,7 +108,7 @@ static void add_method(const struct model_sizes *m, const struct method_entry *m
         if (runs) c->flop[COST_SWEEP] += layers * one.run;
         if (one.passes > passes) passes = one.passes;
     }
-    if (runs && folding_norm_absorbs(m->spec.arch))
+    if (runs && arch_norm_absorbs(m->spec.arch))
         c->flop[COST_FORWARD] += passes * forward(m, calibration);
 }
 

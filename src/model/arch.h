@@ -78,6 +78,12 @@ struct arch {
     /* Optional: reads keys that only this family has, after all others. */
     enum status (*configure)(const struct hfconfig *c, struct spec *s, struct err *e);
 };
+/* Whether the norm before attention and MLP absorbs factors of the input channels: there is one,
+ * and it has weights. */
+static inline bool arch_norm_absorbs(const struct arch *a)
+{
+    return a->place == NORM_PRE && a->norm != NORM_LAYER_PLAIN;
+}
 
 /* Reads config.json into *out; `name`: the file, for messages. ERR_USAGE: a family or feature that
  * is not supported; ERR_FORMAT: a wrong or missing key. */

@@ -1,7 +1,7 @@
 /* What is doubtful about a plan: sequences longer than a model's positions, evaluation sequences
  * that also calibrate, mixings of dimensions for which none is known, products without
  * instructions for them. */
-#include "engine/input_warnings.h"
+#include "engine/inputs.h"
 #include "eval/doubts.h"
 #include "plan/plan_internal.h"
 #include "quant/mixing.h"

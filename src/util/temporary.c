@@ -101,16 +101,19 @@ void temporary_remove_all(void)
 
 /* --- signals --- */
 
+/* The default comes back only when all is removed: a second signal, as timeout and launchers send
+ * it, may reach another thread, and would end the process before. */
 static void on_signal(int number)
 {
     temporary_remove_all();
-    raise(number); /* its action is the default again */
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 void temporary_catch_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, old;
+    struct sigaction action = {.sa_handler = on_signal}, old;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)

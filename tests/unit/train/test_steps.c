@@ -430,6 +430,20 @@ static void test_muon(void **state)
     fixture_close(&alone);
 }
 
+/* m <- momentum m + clip g, w <- (1 - rate decay) w - rate m, in numbers without rounding. */
+static void test_sgd(void **state)
+{
+    const struct optimizer_options o = {.momentum = 0.5};
+    const struct optimizer_step s = {
+        .options = &o, .k = 1, .rate = 0.5, .clip = 0.25, .decay = 0.25};
+    const float w[2] = {1, -2}, g[2] = {4, 8};
+    float m[2] = {2, 0}, out[2];
+    (void)state;
+    optimizer_sgd.step(&s, 2, w, g, m, NULL, out);
+    assert_true(m[0] == 2 && m[1] == 2);
+    assert_true(out[0] == -0.125F && out[1] == -2.75F);
+}
+
 /* A loss that is not finite leaves the weights as they were. */
 static void test_divergence(void **state)
 {
@@ -456,7 +470,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),           cmocka_unit_test(test_resume),
         cmocka_unit_test(test_micro_and_ranks), cmocka_unit_test(test_muon),
-        cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_divergence),      cmocka_unit_test(test_sgd),
     };
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     MPI_Finalize();

@@ -15,10 +15,7 @@ methods:
   - {name: narrow, method: billm, block_size: 45}
 $numpy_texts
 YAML
-"$QTRAJ" run "$work/sweep.yaml" >"$work/out" 2>&1 || fail "$(tail -3 "$work/out")"
-golden billm "$quickstart/trajectory/step001200" "$work/ids.safetensors" "$work/billm.h5"
-launch 60 3 run "$work/sweep.yaml" --set "results=$work/ranks.h5" --set run.ranks_per_group=2 || fail "two ranks: $(tail -1 "$work/err")"
-"$python" "$SOURCE/tests/tools/compare_cubes.py" --relative 1e-9 "$work/billm.h5" "$work/ranks.h5" >"$work/same" 2>&1 || fail "two ranks: $(tail -3 "$work/same")"
+golden_ranks billm
 
 refused() { # WORDS COMMAND ...
     "$QTRAJ" "${@:2}" >"$work/out" 2>"$work/err" && fail "not refused: ${*:2}"

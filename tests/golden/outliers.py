@@ -305,15 +305,22 @@ def codebook_loss(w, c, ids, bits, sparse, sensitive):
     return smollm3(w, c, ids, linear)
 
 
-def codebook(folder, file, cube):
+def agree(folder, file, cube, loss_of, entries):
+    """Mean losses of a cube's entries {name: (allowed, settings)}, each sequence within `allowed` of loss_of(weights, config, ids, *settings)."""
     w, config, both = case(folder, file)
     with h5py.File(cube) as found:
         names, loss = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0]
     mean = dict(zip(names, loss.mean(-1)))
-    for name, own in {"dense": (0, 0), "sparse": (2, 0), "sensitive": (0, 1.5), "both": (0.45, 0.3)}.items():
-        off = abs(loss[names.index(name)] - codebook_loss(w, config, both, 2, *own))
+    for name, (allowed, own) in entries.items():
+        off = abs(loss[names.index(name)] - loss_of(w, config, both, *own))
         print(name, off.max(), mean[name])
-        assert off.max() < 1e-4, (name, off)
+        assert off.max() < allowed, (name, off)
+    return mean
+
+
+def codebook(folder, file, cube):
+    own = {"dense": (0, 0), "sparse": (2, 0), "sensitive": (0, 1.5), "both": (0.45, 0.3)}
+    mean = agree(folder, file, cube, codebook_loss, {name: (1e-4, (2, *percent)) for name, percent in own.items()})
     assert min(abs(a - b) for a in mean.values() for b in mean.values() if a is not b) > 1e-3 and mean["dense"] > mean["sparse"], mean
 
 
@@ -360,17 +367,9 @@ def billm_loss(w, c, ids, block, feedback, stored):
 
 
 def billm(folder, file, cube):
-    w, config, both = case(folder, file)
-    with h5py.File(cube) as found:
-        names, loss = [n.decode() for n in found["quantizer"]], found["loss"][0, 0, 0]
     f16 = lambda x: x.astype(np.float16).astype(np.float64)
-    mean = {}
     # an f16 number at a tie may go to the other side
-    for name, allowed, own in (("closed", 1e-5, (128, True, np.float64)), ("open", 1e-4, (128, False, f16)), ("narrow", 1e-5, (45, True, np.float64))):
-        off = abs(loss[names.index(name)] - billm_loss(w, config, both, *own))
-        mean[name] = loss[names.index(name)].mean()
-        print(name, off.max(), mean[name])
-        assert off.max() < allowed, (name, off)
+    mean = agree(folder, file, cube, billm_loss, {"closed": (1e-5, (128, True, np.float64)), "open": (1e-4, (128, False, f16)), "narrow": (1e-5, (45, True, np.float64))})
     assert min(abs(a - b) for a in mean.values() for b in mean.values() if a is not b) > 1e-2, mean
 
 
